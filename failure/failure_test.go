@@ -1,0 +1,189 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/oncekey/oncekey/failure"
+)
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("context ended")
+	cases := map[string]struct {
+		outcome failure.Outcome
+		want    failure.Class
+	}{
+		"200":                               {failure.Outcome{Status: 200}, failure.ClassCache},
+		"201":                               {failure.Outcome{Status: 201}, failure.ClassCache},
+		"204":                               {failure.Outcome{Status: 204}, failure.ClassCache},
+		"303":                               {failure.Outcome{Status: 303}, failure.ClassCache},
+		"nothing written is net/http's 200": {failure.Outcome{}, failure.ClassCache},
+		"101 upgraded":                      {failure.Outcome{Status: 101}, failure.ClassCache},
+		"400":                               {failure.Outcome{Status: 400}, failure.ClassCache},
+		"402":                               {failure.Outcome{Status: 402}, failure.ClassCache},
+		"409":                               {failure.Outcome{Status: 409}, failure.ClassCache},
+		"422":                               {failure.Outcome{Status: 422}, failure.ClassCache},
+		"401":                               {failure.Outcome{Status: 401}, failure.ClassRetryable},
+		"407":                               {failure.Outcome{Status: 407}, failure.ClassRetryable},
+		"408":                               {failure.Outcome{Status: 408}, failure.ClassRetryable},
+		"425":                               {failure.Outcome{Status: 425}, failure.ClassRetryable},
+		"429":                               {failure.Outcome{Status: 429}, failure.ClassRetryable},
+		"500":                               {failure.Outcome{Status: 500}, failure.ClassDeleteKey},
+		"503":                               {failure.Outcome{Status: 503}, failure.ClassDeleteKey},
+		"599":                               {failure.Outcome{Status: 599}, failure.ClassDeleteKey},
+		"panic":                             {failure.Outcome{Panicked: true}, failure.ClassDeleteKey},
+		"panic after a 201":                 {failure.Outcome{Status: 201, Panicked: true}, failure.ClassDeleteKey},
+		"context ended, nothing written":    {failure.Outcome{Err: broken}, failure.ClassDeleteKey},
+		"context ended after an answer":     {failure.Outcome{Status: 201, Err: broken}, failure.ClassCache},
+		"marked retryable":                  {failure.Outcome{Status: 409, Retryable: true}, failure.ClassRetryable},
+		"marked retryable, 500":             {failure.Outcome{Status: 500, Retryable: true}, failure.ClassRetryable},
+		"marked retryable, panic":           {failure.Outcome{Panicked: true, Retryable: true}, failure.ClassRetryable},
+		"retryable error":                   {failure.Outcome{Status: 409, Err: failure.Retryable(broken)}, failure.ClassRetryable},
+		"executed, 500":                     {failure.Outcome{Status: 500, Executed: true}, failure.ClassCache},
+		"executed, 429":                     {failure.Outcome{Status: 429, Executed: true}, failure.ClassCache},
+		"executed, panic":                   {failure.Outcome{Panicked: true, Executed: true}, failure.ClassCache},
+		"executed, context ended":           {failure.Outcome{Err: broken, Executed: true}, failure.ClassCache},
+		"executed beats retryable":          {failure.Outcome{Status: 409, Executed: true, Retryable: true}, failure.ClassCache},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := failure.Classify(c.outcome); got != c.want {
+				t.Errorf("Classify(%+v) = %v, want %v", c.outcome, got, c.want)
+			}
+		})
+	}
+}
+
+func TestClassString(t *testing.T) {
+	t.Parallel()
+	got := fmt.Sprint(failure.ClassCache, failure.ClassDeleteKey, failure.ClassRetryable)
+	if want := "cache delete_key retryable"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMarksTravelWithTheContext(t *testing.T) {
+	t.Parallel()
+	ctx, marks := failure.NewContext(t.Context())
+	derived, cancel := context.WithCancel(context.WithValue(ctx, struct{}{}, 1))
+	defer cancel()
+	if !failure.MarkRetryable(derived, "email", "is taken") {
+		t.Error("MarkRetryable on a derived context returned false")
+	}
+	if !failure.MarkExecuted(ctx) {
+		t.Error("MarkExecuted returned false")
+	}
+	retryable, executed, reason := marks.Read()
+	if !retryable || !executed || reason != "email is taken" {
+		t.Errorf("got %v, %v, %q", retryable, executed, reason)
+	}
+}
+
+// A router's own context type may look up nothing but strings, as gin's does.
+func TestMarksThroughAPublishedContext(t *testing.T) {
+	t.Parallel()
+	ctx, marks := failure.NewContext(t.Context())
+	router := stringsOnly{t.Context(), map[string]any{failure.ContextKey: ctx}}
+	if !failure.MarkExecuted(router) {
+		t.Error("MarkExecuted returned false")
+	}
+	if _, executed, _ := marks.Read(); !executed {
+		t.Error("the mark did not arrive")
+	}
+	empty := stringsOnly{t.Context(), map[string]any{failure.ContextKey: t.Context()}}
+	if failure.MarkExecuted(empty) {
+		t.Error("a published context without marks took one")
+	}
+}
+
+type stringsOnly struct {
+	context.Context
+	values map[string]any
+}
+
+func (s stringsOnly) Value(key any) any {
+	if name, ok := key.(string); ok {
+		return s.values[name]
+	}
+	return nil
+}
+
+func TestMarkOutsideAGuardedRouteSaysSo(t *testing.T) {
+	t.Parallel()
+	if failure.MarkRetryable(t.Context()) || failure.MarkExecuted(t.Context()) {
+		t.Error("a mark without a guard returned true")
+	}
+}
+
+func TestMarkAfterTheAnswerWasSettledSaysSo(t *testing.T) {
+	t.Parallel()
+	ctx, marks := failure.NewContext(t.Context())
+	marks.Seal()
+	if failure.MarkRetryable(ctx) || failure.MarkExecuted(ctx) {
+		t.Error("a late mark returned true")
+	}
+	if retryable, executed, _ := marks.Read(); retryable || executed {
+		t.Error("a late mark counted")
+	}
+}
+
+func TestMarksAreSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	ctx, marks := failure.NewContext(t.Context())
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() { failure.MarkRetryable(ctx, "busy") })
+		group.Go(func() { failure.MarkExecuted(ctx) })
+		group.Go(func() { marks.Read() })
+	}
+	group.Wait()
+	if retryable, executed, _ := marks.Read(); !retryable || !executed {
+		t.Error("a mark was lost")
+	}
+}
+
+func TestRetryableError(t *testing.T) {
+	t.Parallel()
+	if failure.Retryable(nil) != nil {
+		t.Error("Retryable(nil) is not nil")
+	}
+	err := fmt.Errorf("create member: %w", failure.Retryable(io.ErrUnexpectedEOF))
+	if !failure.IsRetryable(err) {
+		t.Error("IsRetryable does not see through a wrap")
+	}
+	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "create member: unexpected EOF" {
+		t.Errorf("the wrapped error is lost: %v", err)
+	}
+	if failure.IsRetryable(io.EOF) || failure.IsRetryable(nil) {
+		t.Error("IsRetryable says yes to an error nobody marked")
+	}
+}
+
+func ExampleMarkRetryable() {
+	createMember := func(w http.ResponseWriter, r *http.Request) {
+		// Nothing happened yet: with the key freed, the client may send
+		// another email under the same key.
+		failure.MarkRetryable(r.Context(), "email is taken")
+		http.Error(w, "email is taken", http.StatusConflict)
+	}
+	_ = createMember
+}
+
+func ExampleClassify() {
+	fmt.Println(failure.Classify(failure.Outcome{Status: http.StatusCreated}))
+	fmt.Println(failure.Classify(failure.Outcome{Status: http.StatusServiceUnavailable}))
+	fmt.Println(failure.Classify(failure.Outcome{Status: http.StatusServiceUnavailable, Executed: true}))
+	fmt.Println(failure.Classify(failure.Outcome{Status: http.StatusTooManyRequests}))
+	// Output:
+	// cache
+	// delete_key
+	// cache
+	// retryable
+}

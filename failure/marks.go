@@ -1,0 +1,95 @@
+package failure
+
+import (
+	"context"
+	"strings"
+	"sync"
+)
+
+// ContextKey is the name under which an adapter publishes the guarded context
+// in a router's own context type, for those that look up nothing but strings
+// (gin's, in its default configuration). The value is a context.Context.
+const ContextKey = "oncekey.context"
+
+type marksKey struct{}
+
+// Marks collects what a handler said about one run. It is made by NewContext
+// and safe for concurrent use.
+type Marks struct {
+	mu        sync.Mutex
+	retryable bool
+	executed  bool
+	sealed    bool
+	reason    string
+}
+
+// NewContext returns a context that carries fresh marks, and the marks.
+// Package core calls it for every run; others need it only in tests of their
+// own handlers.
+func NewContext(ctx context.Context) (context.Context, *Marks) {
+	marks := new(Marks)
+	return context.WithValue(ctx, marksKey{}, marks), marks
+}
+
+// MarkRetryable says that nothing happened yet that a second run would repeat:
+// the key is freed, and a retry with the same key runs the handler again, with
+// another payload if it likes. The reason, if any, is reported in the event.
+//
+// It returns false, and does nothing, outside a guarded route and after the
+// answer was settled (the handler has returned, or its answer is streaming
+// already). After MarkExecuted it returns true but no longer counts.
+func MarkRetryable(ctx context.Context, reason ...string) bool {
+	return marksFrom(ctx).set(func(m *Marks) {
+		m.retryable = true
+		m.reason = strings.Join(reason, " ")
+	})
+}
+
+// MarkExecuted is the point of no return: the side effect has happened and must
+// not happen twice. From here on the answer is kept under the key whatever it
+// is: an error status, or the 500 of a panic.
+//
+// It returns false, and does nothing, where MarkRetryable does.
+func MarkExecuted(ctx context.Context) bool {
+	return marksFrom(ctx).set(func(m *Marks) { m.executed = true })
+}
+
+// Read returns what was marked so far.
+func (m *Marks) Read() (retryable, executed bool, reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.retryable, m.executed, m.reason
+}
+
+// Seal ends the collection: a mark that comes later returns false.
+func (m *Marks) Seal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sealed = true
+}
+
+func (m *Marks) set(mark func(*Marks)) bool {
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sealed {
+		return false
+	}
+	mark(m)
+	return true
+}
+
+// marksFrom finds the marks of a context, or of the guarded context that an
+// adapter published in it; nil when there are none.
+func marksFrom(ctx context.Context) *Marks {
+	if marks, ok := ctx.Value(marksKey{}).(*Marks); ok {
+		return marks
+	}
+	if guarded, ok := ctx.Value(ContextKey).(context.Context); ok {
+		marks, _ := guarded.Value(marksKey{}).(*Marks)
+		return marks
+	}
+	return nil
+}
