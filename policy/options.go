@@ -1,0 +1,98 @@
+package policy
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/oncekey/oncekey/failure"
+)
+
+// Option declares one thing about a route. A later option wins over an earlier.
+type Option func(*Policy)
+
+// New returns the policy that the options declare on top of the defaults, or an
+// error that names every field at fault (see Validate).
+func New(opts ...Option) (Policy, error) {
+	p := Policy{
+		TTL:              DefaultTTL,
+		LockTTL:          DefaultLockTTL,
+		Required:         true,
+		Methods:          []string{"POST", "PATCH"},
+		MaxRun:           DefaultMaxRun,
+		MaxRequestBytes:  DefaultMaxRequestBytes,
+		MaxResponseBytes: DefaultMaxResponseBytes,
+		StoreTimeout:     DefaultStoreTimeout,
+	}
+	for _, opt := range opts {
+		opt(&p)
+	}
+	if err := p.Validate(); err != nil {
+		return Policy{}, err
+	}
+	return p, nil
+}
+
+// From starts from a whole policy, such as Parse returned; the options after it
+// change it.
+func From(whole Policy) Option { return func(p *Policy) { *p = whole } }
+
+// TTLHours sets Policy.TTL in hours.
+func TTLHours(hours int) Option {
+	// What would wrap round is clamped, and then refused by Validate.
+	const limit = int(math.MaxInt64 / time.Hour)
+	return TTL(time.Duration(min(max(hours, -limit), limit)) * time.Hour)
+}
+
+// TTL sets Policy.TTL where hours are too coarse.
+func TTL(d time.Duration) Option { return func(p *Policy) { p.TTL = d } }
+
+// LockTTL sets Policy.LockTTL.
+func LockTTL(d time.Duration) Option { return func(p *Policy) { p.LockTTL = d } }
+
+// Required sets Policy.Required.
+func Required(required bool) Option { return func(p *Policy) { p.Required = required } }
+
+// ExcludeFields sets Policy.ExcludeFields.
+func ExcludeFields(fields ...string) Option {
+	fields = slices.Clone(fields)
+	return func(p *Policy) { p.ExcludeFields = fields }
+}
+
+// Methods sets Policy.Methods.
+func Methods(methods ...string) Option {
+	methods = slices.Clone(methods)
+	return func(p *Policy) { p.Methods = methods }
+}
+
+// OnStoreError sets Policy.OnStoreError.
+func OnStoreError(mode StoreErrorMode) Option { return func(p *Policy) { p.OnStoreError = mode } }
+
+// Wait sets Policy.Wait.
+func Wait(d time.Duration) Option { return func(p *Policy) { p.Wait = d } }
+
+// OnAbandoned sets Policy.OnAbandoned: Reexecute, Refuse, or Recover(find).
+func OnAbandoned(mode AbandonedMode) Option { return func(p *Policy) { p.OnAbandoned = mode } }
+
+// MaxRun sets Policy.MaxRun.
+func MaxRun(d time.Duration) Option { return func(p *Policy) { p.MaxRun = d } }
+
+// MaxRequestBytes sets Policy.MaxRequestBytes.
+func MaxRequestBytes(n int64) Option { return func(p *Policy) { p.MaxRequestBytes = n } }
+
+// MaxResponseBytes sets Policy.MaxResponseBytes.
+func MaxResponseBytes(n int64) Option { return func(p *Policy) { p.MaxResponseBytes = n } }
+
+// StoreTimeout sets Policy.StoreTimeout.
+func StoreTimeout(d time.Duration) Option { return func(p *Policy) { p.StoreTimeout = d } }
+
+// Classifier sets Policy.Classifier.
+func Classifier(classify func(failure.Outcome) failure.Class) Option {
+	return func(p *Policy) { p.Classifier = classify }
+}
+
+// KeepHeaders sets Policy.KeepHeaders.
+func KeepHeaders(names ...string) Option {
+	names = slices.Clone(names)
+	return func(p *Policy) { p.KeepHeaders = names }
+}

@@ -1,0 +1,270 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := policy.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := policy.Policy{
+		TTL:              24 * time.Hour,
+		LockTTL:          30 * time.Second,
+		Required:         true,
+		Methods:          []string{"POST", "PATCH"},
+		OnStoreError:     policy.FailClosed,
+		OnAbandoned:      policy.Reexecute,
+		MaxRun:           15 * time.Minute,
+		MaxRequestBytes:  1 << 20,
+		MaxResponseBytes: 1 << 20,
+		StoreTimeout:     500 * time.Millisecond,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestEveryOptionSetsItsField(t *testing.T) {
+	t.Parallel()
+	got, err := policy.New(
+		policy.TTLHours(48), policy.LockTTL(time.Minute), policy.Required(false),
+		policy.ExcludeFields("clientTimestamp", "meta.nonce"), policy.Methods("PUT"),
+		policy.OnStoreError(policy.FailOpen), policy.Wait(2*time.Second),
+		policy.OnAbandoned(policy.Refuse), policy.MaxRun(time.Hour),
+		policy.MaxRequestBytes(10), policy.MaxResponseBytes(20),
+		policy.StoreTimeout(time.Second), policy.KeepHeaders("Set-Cookie"),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := policy.Policy{
+		TTL: 48 * time.Hour, LockTTL: time.Minute, Required: false,
+		ExcludeFields: []string{"clientTimestamp", "meta.nonce"}, Methods: []string{"PUT"},
+		OnStoreError: policy.FailOpen, Wait: 2 * time.Second,
+		OnAbandoned: policy.Refuse, MaxRun: time.Hour,
+		MaxRequestBytes: 10, MaxResponseBytes: 20,
+		StoreTimeout: time.Second, KeepHeaders: []string{"Set-Cookie"},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if !got.Guards("PUT") || got.Guards("POST") {
+		t.Error("Guards does not follow Methods")
+	}
+}
+
+func TestOptionsCopyTheirLists(t *testing.T) {
+	t.Parallel()
+	fields := []string{"nonce"}
+	opt := policy.ExcludeFields(fields...)
+	fields[0] = "amount"
+	p, err := policy.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.ExcludeFields[0] != "nonce" {
+		t.Error("a later change of the caller's slice reached the policy")
+	}
+}
+
+func TestFromStartsFromAWholePolicy(t *testing.T) {
+	t.Parallel()
+	parsed, err := policy.Parse("TTLHours=48 Required=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := policy.New(policy.From(parsed), policy.Required(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.TTL != 48*time.Hour || !got.Required {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNonsenseIsRefusedWithFieldAndValue(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		opt  policy.Option
+		want string
+	}{
+		"zero TTL":              {policy.TTL(0), "policy: TTL is 0s: it must be from 1ms to 87600h0m0s (ten years)"},
+		"negative TTL":          {policy.TTLHours(-1), "policy: TTL is -1h0m0s: it must be from 1ms"},
+		"TTL wraps round":       {policy.TTLHours(math.MaxInt), "it must be from 1ms to 87600h0m0s"},
+		"TTL wraps round below": {policy.TTLHours(math.MinInt), "it must be from 1ms to 87600h0m0s"},
+		"zero LockTTL":          {policy.LockTTL(0), "policy: LockTTL is 0s: it must be at least 1ms"},
+		"LockTTL over TTL":      {policy.LockTTL(25 * time.Hour), "policy: LockTTL is 25h0m0s: it must be at most TTL, which is 24h0m0s"},
+		"negative Wait":         {policy.Wait(-1), "policy: Wait is -1ns: it must be zero or more"},
+		"zero MaxRun":           {policy.MaxRun(0), "policy: MaxRun is 0s: it must be more than zero"},
+		"zero StoreTimeout":     {policy.StoreTimeout(0), "policy: StoreTimeout is 0s: it must be more than zero"},
+		"zero MaxRequestBytes":  {policy.MaxRequestBytes(0), "policy: MaxRequestBytes is 0: it must be more than zero"},
+		"MaxResponseBytes":      {policy.MaxResponseBytes(-5), "policy: MaxResponseBytes is -5: it must be more than zero"},
+		"OnStoreError":          {policy.OnStoreError(7), "policy: OnStoreError is 7: it must be FailClosed or FailOpen"},
+		"no methods":            {policy.Methods(), `policy: Methods is "": it must be at least one method`},
+		"lower-case method":     {policy.Methods("post"), `policy: Methods is "post": it must be a method in capital letters, such as POST`},
+		"empty exclude name":    {policy.ExcludeFields("nonce", ""), `policy: ExcludeFields is "": it must be a member's name or path, such as meta.nonce`},
+		"blank exclude name":    {policy.ExcludeFields(" "), `policy: ExcludeFields is " "`},
+		"header name":           {policy.KeepHeaders("Set Cookie"), `policy: KeepHeaders is "Set Cookie": it must be a header name, such as Set-Cookie`},
+		"hop-by-hop header":     {policy.KeepHeaders("transfer-encoding"), `policy: KeepHeaders is "transfer-encoding": it must be no hop-by-hop header`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := policy.New(c.opt)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("got  %v\nwant %s", err, c.want)
+			}
+			var field *policy.FieldError
+			if !errors.As(err, &field) || field.Field == "" {
+				t.Errorf("no FieldError in %#v", err)
+			}
+		})
+	}
+}
+
+func TestAllFaultsAreReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := policy.New(policy.TTL(0), policy.MaxRun(-1), policy.Methods("get"))
+	for _, field := range []string{"TTL", "MaxRun", "Methods"} {
+		if !strings.Contains(fmt.Sprint(err), "policy: "+field+" is ") {
+			t.Errorf("%s is not reported in %v", field, err)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	got, err := policy.Parse("\tTTLHours=48 LockTTL=60s  Required=false\nExcludeFields=clientTimestamp,requestNonce " +
+		"Methods=POST,PUT OnStoreError=FailOpen Wait=2s OnAbandoned=Refuse MaxRun=1h " +
+		"MaxRequestBytes=10 MaxResponseBytes=20 StoreTimeout=1s KeepHeaders=Set-Cookie,Date")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := policy.New(
+		policy.TTLHours(48), policy.LockTTL(time.Minute), policy.Required(false),
+		policy.ExcludeFields("clientTimestamp", "requestNonce"), policy.Methods("POST", "PUT"),
+		policy.OnStoreError(policy.FailOpen), policy.Wait(2*time.Second),
+		policy.OnAbandoned(policy.Refuse), policy.MaxRun(time.Hour),
+		policy.MaxRequestBytes(10), policy.MaxResponseBytes(20),
+		policy.StoreTimeout(time.Second), policy.KeepHeaders("Set-Cookie", "Date"),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestParseOfNothingIsTheDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := policy.Parse("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, _ := policy.New(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestParseReportsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	cases := map[string]string{
+		"TtlHours=48":           `policy: unknown name "TtlHours": did you mean TTLHours?`,
+		"Color=red":             `policy: unknown name "Color": the names are TTLHours, TTL, LockTTL,`,
+		"TTLHours":              `policy: "TTLHours" is no setting: write TTLHours=value`,
+		"TTLHours=two":          `policy: TTLHours is "two": it must be a whole number of hours`,
+		"LockTTL=60":            `policy: LockTTL is "60": it must be a duration such as 60s`,
+		"Required=maybe":        `policy: Required is "maybe": it must be true or false`,
+		"OnStoreError=open":     `policy: OnStoreError is "open": it must be FailClosed or FailOpen`,
+		"OnAbandoned=Recover":   `policy: OnAbandoned is "Recover": it must be Reexecute or Refuse`,
+		"MaxRequestBytes=1MiB":  `policy: MaxRequestBytes is "1MiB": it must be a whole number of bytes`,
+		"Wait=1s Wait=2s":       `policy: Wait is given twice`,
+		"TTL=1h TTLHours=1":     `policy: TTL and TTLHours are both given`,
+		"ExcludeFields=a,,b":    `policy: ExcludeFields is "": it must be a member's name`,
+		"TTLHours=1 LockTTL=2h": `policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`,
+		"MaxRun=x Methods=get":  `policy: Methods is "get"`,
+	}
+	for text, want := range cases {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			_, err := policy.Parse(text)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Fatalf("got  %v\nwant %s", err, want)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("TTLHours=48 LockTTL=60s ExcludeFields=a,b")
+	f.Add("TTLHours=9223372036854775807")
+	f.Add("= == a=")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := policy.Parse(text)
+		if err != nil {
+			return
+		}
+		if err := p.Validate(); err != nil {
+			t.Errorf("Parse(%q) let through: %v", text, err)
+		}
+	})
+}
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	find := func(context.Context, policy.Abandoned) (*policy.Answer, error) { return nil, nil } //nolint:nilnil // nil, nil is an answer here: nothing happened
+	recovering := policy.Recover(find)
+	names := fmt.Sprint(policy.FailClosed, policy.FailOpen, policy.Reexecute, policy.Refuse, recovering)
+	if want := "FailClosed FailOpen Reexecute Refuse Recover"; names != want {
+		t.Errorf("got %q, want %q", names, want)
+	}
+	if !policy.Refuse.Refuses() || policy.Reexecute.Refuses() || recovering.Refuses() {
+		t.Error("Refuses is wrong")
+	}
+	if recovering.RecoverFunc() == nil || policy.Refuse.RecoverFunc() != nil {
+		t.Error("RecoverFunc is wrong")
+	}
+}
+
+func TestClassifierIsNotAskedAfterThePointOfNoReturn(t *testing.T) {
+	t.Parallel()
+	p, err := policy.New(policy.Classifier(func(failure.Outcome) failure.Class { return failure.ClassRetryable }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Classify(failure.Outcome{Status: 201}); got != failure.ClassRetryable {
+		t.Errorf("the classifier was not asked: %v", got)
+	}
+	if got := p.Classify(failure.Outcome{Status: 500, Executed: true}); got != failure.ClassCache {
+		t.Errorf("an executed run was classified %v", got)
+	}
+	standard, _ := policy.New()
+	if got := standard.Classify(failure.Outcome{Status: 503}); got != failure.ClassDeleteKey {
+		t.Errorf("without a classifier: %v", got)
+	}
+}
+
+func ExampleParse() {
+	p, err := policy.Parse("TTLHours=48 LockTTL=60s ExcludeFields=clientTimestamp,requestNonce")
+	fmt.Println(p.TTL, p.LockTTL, p.ExcludeFields, err)
+
+	_, err = policy.Parse("TTLHours=1 LockTTL=2h")
+	fmt.Println(err)
+	// Output:
+	// 48h0m0s 1m0s [clientTimestamp requestNonce] <nil>
+	// policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s
+}

@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxTTL keeps every store's arithmetic in milliseconds far from its limits.
+const maxTTL = 10 * 365 * 24 * time.Hour
+
+// FieldError is one thing that is wrong with a policy. Find it with errors.As.
+type FieldError struct {
+	// Field is the option's name, Value what it was given.
+	Field string
+	Value any
+	// Want says what would be right.
+	Want string
+}
+
+// Error returns "policy: LockTTL is 0s: it must be …".
+func (e *FieldError) Error() string {
+	value := e.Value
+	if text, ok := value.(string); ok {
+		value = fmt.Sprintf("%q", text)
+	}
+	return fmt.Sprintf("policy: %s is %v: it must be %s", e.Field, value, e.Want)
+}
+
+// Validate returns nil, or all that is wrong with the policy: *FieldError
+// values joined by errors.Join. New and Parse have called it already.
+func (p *Policy) Validate() error {
+	var all []error
+	check := func(ok bool, field string, value any, want string, arguments ...any) {
+		if !ok {
+			all = append(all, &FieldError{Field: field, Value: value, Want: fmt.Sprintf(want, arguments...)})
+		}
+	}
+	check(p.TTL >= time.Millisecond && p.TTL <= maxTTL, "TTL", p.TTL, "from 1ms to %v (ten years)", maxTTL)
+	check(p.LockTTL >= time.Millisecond, "LockTTL", p.LockTTL, "at least 1ms")
+	check(p.LockTTL <= p.TTL, "LockTTL", p.LockTTL, "at most TTL, which is %v", p.TTL)
+	check(p.Wait >= 0, "Wait", p.Wait, "zero or more")
+	check(p.MaxRun > 0, "MaxRun", p.MaxRun, "more than zero")
+	check(p.StoreTimeout > 0, "StoreTimeout", p.StoreTimeout, "more than zero")
+	check(p.MaxRequestBytes > 0, "MaxRequestBytes", p.MaxRequestBytes, "more than zero")
+	check(p.MaxResponseBytes > 0, "MaxResponseBytes", p.MaxResponseBytes, "more than zero")
+	check(p.OnStoreError <= FailOpen, "OnStoreError", int(p.OnStoreError), "FailClosed or FailOpen")
+	check(len(p.Methods) > 0, "Methods", "", "at least one method")
+	for _, method := range p.Methods {
+		check(isMethod(method), "Methods", method, "a method in capital letters, such as POST")
+	}
+	for _, field := range p.ExcludeFields {
+		check(strings.TrimSpace(field) != "", "ExcludeFields", field, "a member's name or path, such as meta.nonce")
+	}
+	for _, name := range p.KeepHeaders {
+		check(isHeaderName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
+		check(!IsHopByHop(name), "KeepHeaders", name, "no hop-by-hop header: it belongs to one connection, not to an answer")
+	}
+	return errors.Join(all...)
+}
+
+// hopByHop are the headers of one connection: RFC 9110, section 7.6.1, and
+// RFC 2616, section 13.5.1. Trailer is not among them, because net/http writes
+// an answer's trailers anew from it.
+var hopByHop = []string{
+	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+	"Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade",
+}
+
+// IsHopByHop reports whether a header belongs to one connection and is
+// therefore never stored.
+func IsHopByHop(name string) bool {
+	return slices.Contains(hopByHop, http.CanonicalHeaderKey(name))
+}
+
+func isMethod(method string) bool {
+	return isHeaderName(method) && method == strings.ToUpper(method)
+}
+
+// isHeaderName follows RFC 9110, section 5.6.2 (token).
+func isHeaderName(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
+		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
+	})
+}
