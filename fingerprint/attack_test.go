@@ -1,0 +1,99 @@
+package fingerprint_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/fingerprint"
+)
+
+// reversed returns an object of 100,000 members, the last name first.
+func reversed() []byte {
+	var doc strings.Builder
+	for i := 99_999; i >= 0; i-- {
+		fmt.Fprintf(&doc, `,"%05d":1`, i)
+	}
+	return []byte("{" + doc.String()[1:] + "}")
+}
+
+// hill returns an object nested 500 deep whose members are out of order at each
+// level, around so many bytes.
+func hill(size int) []byte {
+	return []byte(strings.Repeat(`{"b":`, 500) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat(`,"a":1}`, 500))
+}
+
+// Case 32. Not parallel, for it measures what the program allocates.
+func TestAttacksTakeFlatMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	duplicates := []byte("{" + strings.Repeat(`"nonce":1,`, 100_000) + `"a":1}`)
+	pairs := []byte(strings.Repeat("b&a&", 250_000))
+	for _, test := range []struct {
+		name string
+		body []byte
+		run  func(body []byte)
+	}{
+		{"a megabyte of brackets", []byte(strings.Repeat("[", 1<<20)), func(body []byte) { ofJSON(body, nil) }},
+		{"a megabyte of braces", []byte(strings.Repeat(`{"":`, 1<<18)), func(body []byte) { ofJSON(body, nil) }},
+		{"100,000 members in reverse order", reversed(), func(body []byte) { ofJSON(body, nil) }},
+		{"out of order at each level", hill(1 << 20), func(body []byte) { ofJSON(body, nil) }},
+		{"a megabyte of quotation marks", []byte(`"` + strings.Repeat(`\"`, 1<<19) + `"`), func(body []byte) { ofJSON(body, nil) }},
+		{"100,000 excluded duplicates", duplicates, func(body []byte) { ofJSON(body, exclude(t, "nonce")) }},
+		{"100,000 excluded duplicates, stripped", duplicates, func(body []byte) {
+			if stripped, err := fingerprint.Strip(body, []string{"nonce"}); err != nil || string(stripped) != `{"a":1}` {
+				t.Errorf("Strip = %.40q, %v", stripped, err)
+			}
+		}},
+		{"one excluded, after 150,000 strings", []byte(`["` + strings.Repeat(`\",","`, 150_000) + `",{"t":1}]`), func(body []byte) {
+			if stripped, err := fingerprint.Strip(body, []string{"t"}); err != nil || !strings.HasSuffix(string(stripped), `",{}]`) {
+				t.Errorf("Strip = %.40q, %v", stripped, err)
+			}
+		}},
+		{"500,000 pairs", pairs, func(body []byte) {
+			fingerprint.Of(fingerprint.Request{ContentType: "application/x-www-form-urlencoded", Body: body}, nil)
+		}},
+		{"a megabyte of parts", []byte(strings.Repeat("--b\r\n\r\n\r\n", 100_000)), func(body []byte) {
+			fingerprint.Of(fingerprint.Request{ContentType: "multipart/form-data; boundary=b", Body: body}, nil)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			test.run(test.body)
+			runtime.ReadMemStats(&after)
+			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64<<20 {
+				t.Errorf("%d MB allocated for %d KB", allocated>>20, len(test.body)>>10)
+			} else {
+				t.Logf("%d KB allocated for %d KB", allocated>>10, len(test.body)>>10)
+			}
+		})
+	}
+}
+
+// Case 32: what the attacks amount to is right, too.
+func TestReversedMembers(t *testing.T) {
+	t.Parallel()
+	var sorted strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&sorted, `,"%05d":1`, i)
+	}
+	if ofJSON(reversed(), nil) != ofJSON([]byte("{"+sorted.String()[1:]+"}"), nil) {
+		t.Error("100,000 members in reverse order differ from the same in order")
+	}
+	inOrder := strings.Repeat(`{"a":1,"b":`, 500) + `"xx"` + strings.Repeat("}", 500)
+	if ofJSON(hill(2), nil) != ofJSON([]byte(inOrder), nil) {
+		t.Error("members out of order at each level differ from the same in order")
+	}
+}
+
+// A large request does not make later small ones wrong.
+func TestAfterALargeRequest(t *testing.T) {
+	t.Parallel()
+	want := ofJSON([]byte(`{"b":1,"a":2}`), nil)
+	for range 3 {
+		ofJSON(reversed(), nil)
+		if got := ofJSON([]byte(`{"a":2,"b":1}`), nil); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package fingerprint_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/fingerprint"
+)
+
+// excludeTests says what is left of a document. Of and Strip follow it alike.
+var excludeTests = []struct {
+	name     string
+	fields   []string
+	document string
+	left     string
+}{
+	{"nothing", nil, `{"a":1}`, `{"a":1}`},
+	{"a name", []string{"nonce"}, `{"a":1,"nonce":2}`, `{"a":1}`},
+	{"a name at any depth", []string{"nonce"}, `{"a":{"nonce":1,"b":[{"nonce":2},[{"nonce":3,"c":4}]]}}`, `{"a":{"b":[{},[{"c":4}]]}}`},
+	{"a name in another case", []string{"nonce"}, `{"NONCE":1,"Nonce":2,"a":3}`, `{"a":3}`},
+	{"a field in another case", []string{"NONCE"}, `{"nonce":1,"a":3}`, `{"a":3}`},
+	{"case beyond ASCII counts", []string{"é"}, `{"É":1,"é":2}`, `{"É":1}`},
+	{"the Kelvin sign is no k", []string{"k"}, "{\"\u212A\":1,\"K\":2}", "{\"\u212A\":1}"},
+	// Case 31
+	{"every duplicate", []string{"nonce"}, `{"nonce":1,"a":2,"nonce":3,"nonce":4}`, `{"a":2}`},
+	// Case 31
+	{"every duplicate of a path", []string{"m.id"}, `{"m":{"id":1,"ID":2,"id":3,"a":4},"M":{"id":5}}`, `{"m":{"a":4},"M":{}}`},
+	{"an escaped name", []string{"nonce"}, `{"\u006eonce":1,"a":2}`, `{"a":2}`},
+	{"a whole subtree", []string{"nonce"}, `{"nonce":{"a":["}",{"b":"\"]"}]},"c":[]}`, `{"c":[]}`},
+	{"scalars of all kinds", []string{"x"}, `{"x":"a","x":-1.5e3,"x":true,"x":null,"x":{},"x":[]}`, `{}`},
+	{"a value is no name", []string{"nonce"}, `["nonce",{"a":"nonce"}]`, `["nonce",{"a":"nonce"}]`},
+	{"the first member", []string{"a"}, `{"a":1,"b":2,"c":3}`, `{"b":2,"c":3}`},
+	{"the first two members", []string{"a", "b"}, `{ "a":1 , "b":2 , "c":3 }`, `{"c":3}`},
+	{"the middle member", []string{"b"}, `{"a":1,"b":2,"c":3}`, `{"a":1,"c":3}`},
+	{"all but the middle", []string{"a", "c"}, `{"a":1,"b":2,"c":3}`, `{"b":2}`},
+	{"the last two members", []string{"b", "c"}, `{"a":1 , "b":2 , "c":3 }`, `{"a":1}`},
+	{"all but the last, after one is kept", []string{"b"}, `{"a":1,"b":2,"b":3,"b":4,"c":5}`, `{"a":1,"c":5}`},
+	{"a long name", []string{strings.Repeat("n", 70)}, `{"` + strings.Repeat("n", 70) + `":1,"` + strings.Repeat("n", 71) + `":2}`, `{"` + strings.Repeat("n", 71) + `":2}`},
+	{"a name of the same length", []string{"abc"}, `{"abd":1}`, `{"abd":1}`},
+	{"a name with a dot", []string{`a\.b`}, `{"a.b":1,"a":{"b":2}}`, `{"a":{"b":2}}`},
+	{"a name with a star", []string{`\*`}, `{"*":1,"a":2}`, `{"a":2}`},
+	{"a name with a backslash", []string{`a\\b`}, `{"a\\b":1,"ab":2}`, `{"ab":2}`},
+	{"a name with a quotation mark", []string{`a"b`}, `{"a\"b":1,"ab":2}`, `{"ab":2}`},
+	{"a name that looks like an escape", []string{`\\ud800`}, `{"\\ud800":1,"\ud800":2}`, `{"\ud800":2}`},
+	{"U+FFFD is no lone surrogate", []string{"\uFFFD"}, `{"\ud800":1,"\ufffd":2}`, `{"\ud800":1}`},
+	{
+		"characters with a meaning to gjson and sjson",
+		[]string{"@this", "#", "a|b", "a?", ":0", "!x", "-1", "~", "{a}"},
+		`{"@this":1,"#":2,"a|b":3,"a?":4,":0":5,"!x":6,"-1":7,"~":8,"{a}":9,"b":[{"x":1},{"#":2}]}`, `{"b":[{"x":1},{}]}`,
+	},
+	{"a name that is a number is no index", []string{"0"}, `{"0":1,"a":[1,2]}`, `{"a":[1,2]}`},
+	{"control characters", []string{"a\x00b"}, `{"a\u0000b":1}`, `{}`},
+
+	{"a path", []string{"meta.trace.id"}, `{"meta":{"trace":{"id":1,"a":2},"id":3},"id":4}`, `{"meta":{"trace":{"a":2},"id":3},"id":4}`},
+	{"a path begins at the root", []string{"b.c"}, `{"a":{"b":{"c":1}},"b":{"c":2}}`, `{"a":{"b":{"c":1}},"b":{}}`},
+	{"a path in another case", []string{"META.id"}, `{"meta":{"ID":1}}`, `{"meta":{}}`},
+	{"a path into a scalar", []string{"a.b"}, `{"a":1}`, `{"a":1}`},
+	{"a path with a dot in a name", []string{`m.a\.b`}, `{"m":{"a.b":1,"a":{"b":2}}}`, `{"m":{"a":{"b":2}}}`},
+	{"a path with a star in a name", []string{`m.\*`}, `{"m":{"*":1,"a":2}}`, `{"m":{"a":2}}`},
+	{"a path with a quotation mark", []string{`m.a"`}, `{"m":{"a\"":1}}`, `{"m":{}}`},
+	{"any element", []string{"items.*.nonce"}, `{"items":[{"nonce":1,"a":2},{"nonce":3},4]}`, `{"items":[{"a":2},{},4]}`},
+	{"any member", []string{"m.*"}, `{"m":{"a":1,"b":{}},"n":{"a":2}}`, `{"m":{},"n":{"a":2}}`},
+	{"any at the root", []string{"*.id"}, `{"a":{"id":1},"b":[{"id":2}],"id":3}`, `{"a":{},"b":[{"id":2}],"id":3}`},
+	{"an index", []string{"a.1"}, `{"a":[1,2,3]}`, `{"a":[1,3]}`},
+	{"an index counts what was there", []string{"a.0", "a.1"}, `{"a":[1,2,3]}`, `{"a":[3]}`},
+	{"the last element", []string{"a.2"}, `{"a":[1, 2 , 3 ]}`, `{"a":[1,2]}`},
+	{"the only element", []string{"a.0"}, `{"a":[ 1 ]}`, `{"a":[]}`},
+	{"all elements", []string{"a.*"}, `{"a":[1,[2],{"b":3}]}`, `{"a":[]}`},
+	{"an index at the root", []string{"0.a"}, `[{"a":1,"b":2},{"a":3}]`, `[{"b":2},{"a":3}]`},
+	{"a number is a member's name too", []string{"a.1"}, `{"a":{"0":1,"1":2}}`, `{"a":{"0":1}}`},
+	{"a number with a leading zero is a name", []string{"a.01"}, `{"a":[1,2],"A":{"01":3,"1":4}}`, `{"a":[1,2],"A":{"1":4}}`},
+	{"several paths", []string{"a.b.c", "a.b.d", "a.*.e", "a.x"}, `{"a":{"b":{"c":1,"d":2,"e":3,"f":4},"x":5,"y":{"e":6,"c":7}}}`, `{"a":{"b":{"f":4},"y":{"c":7}}}`},
+	{"paths side by side", []string{"a.b.c", "d.e.f"}, `{"a":{"b":{"c":1}},"d":{"b":{"c":2},"e":{"f":3,"c":4}}}`, `{"a":{"b":{}},"d":{"b":{"c":2},"e":{"c":4}}}`},
+	{"a path and a name", []string{"a.b", "c"}, `{"a":{"b":1,"c":2},"b":3,"c":4}`, `{"a":{},"b":3}`},
+	{"first of two parents of one name", []string{"t"}, `{"m":{"x":1},"m":{"t":2}}`, `{"m":{"x":1},"m":{}}`},
+	{"deep, with one to exclude", []string{"t"}, strings.Repeat(`{"a":`, 20) + `{"t":1}` + strings.Repeat("}", 20), strings.Repeat(`{"a":`, 20) + `{}` + strings.Repeat("}", 20)},
+	{"scalar at the root", []string{"a", "b.c"}, ` "a" `, `"a"`},
+	{"white space around", []string{"a"}, " { \"a\" : 1 } \n", `{}`},
+}
+
+func TestExclude(t *testing.T) {
+	t.Parallel()
+	for _, test := range excludeTests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if ofJSON([]byte(test.document), exclude(t, test.fields...)) != ofJSON([]byte(test.left), nil) {
+				t.Errorf("%s without %q is not as %s", test.document, test.fields, test.left)
+			}
+		})
+	}
+}
+
+// Excluding a field does not make other changes invisible.
+func TestExcludeNoMore(t *testing.T) {
+	t.Parallel()
+	x := exclude(t, "nonce", "meta.id")
+	runPairs(t, []pairTest{
+		{"excluded value", `{"a":1,"nonce":2}`, `{"a":1,"nonce":3}`, true},
+		{"other value", `{"a":1,"nonce":2}`, `{"a":2,"nonce":2}`, false},
+		{"excluded value moved", `{"a":{"nonce":2},"b":{}}`, `{"a":{},"b":{"nonce":2}}`, true},
+		{"value moved out", `{"a":1,"nonce":{"b":2}}`, `{"a":1,"b":2}`, false},
+		{"beside the path", `{"meta":{"id":1},"id":2}`, `{"meta":{"id":1},"id":3}`, false},
+	}, func(body string) string { return ofJSON([]byte(body), x) })
+}
+
+func TestExcludeErrors(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]string{
+		"":         "it is empty",
+		"a..b":     "both sides of every dot",
+		".a":       "both sides of every dot",
+		"a.":       "both sides of every dot",
+		".":        "both sides of every dot",
+		`a\`:       `write \\`,
+		`a.b\`:     `write \\`,
+		`a\b`:      `may stand before`,
+		"*":        "exclude everything",
+		"item*":    `write \*`,
+		"**":       `write \*`,
+		`items.a*`: `write \*`,
+	} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			x, err := fingerprint.Exclude("fine", field)
+			if err == nil || x != nil {
+				t.Fatalf("Exclude(%q) = %v, %v; want an error", field, x, err)
+			}
+			if !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "fingerprint: ") {
+				t.Errorf("the error %q does not say %q", err, want)
+			}
+			if _, stripErr := fingerprint.Strip([]byte("{}"), []string{field}); stripErr == nil || stripErr.Error() != err.Error() {
+				t.Errorf("Strip: %v; want %v", stripErr, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,208 @@
+package fingerprint_test
+
+import (
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/fingerprint"
+)
+
+func ofJSON(body []byte, x *fingerprint.Exclusion) string {
+	return fingerprint.Of(fingerprint.Request{Method: "POST", Path: "/", ContentType: "application/json", Body: body}, x)
+}
+
+func exclude(tb testing.TB, fields ...string) *fingerprint.Exclusion {
+	tb.Helper()
+	x, err := fingerprint.Exclude(fields...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return x
+}
+
+// meaningOf returns what a JSON body means to the oracle, or its bytes.
+func meaningOf(body []byte, chosen []rule) string {
+	if n := parse(body); n != nil {
+		return "json " + n.without(chosen).meaning()
+	}
+	return "raw " + string(body)
+}
+
+// checkPair checks that the fingerprints of a and b are equal if and only if the
+// oracle finds that they mean the same.
+func checkPair(t *testing.T, a, b []byte, chosen []rule) {
+	t.Helper()
+	x := exclude(t, fieldsOf(chosen)...)
+	same := meaningOf(a, chosen) == meaningOf(b, chosen)
+	if got := ofJSON(a, x) == ofJSON(b, x); got != same {
+		t.Errorf("fingerprints equal: %t; the oracle says %t\na: %q\nb: %q\nexcluding %q", got, same, a, b, fieldsOf(chosen))
+	}
+}
+
+// checkStrip checks that Strip agrees with Of.
+func checkStrip(t *testing.T, body []byte, chosen []rule) {
+	t.Helper()
+	stripped, err := fingerprint.Strip(body, fieldsOf(chosen))
+	if (err == nil) != (parse(body) != nil) {
+		t.Errorf("Strip(%q): %v; the oracle disagrees", body, err)
+	}
+	if err == nil && ofJSON(stripped, nil) != ofJSON(body, exclude(t, fieldsOf(chosen)...)) {
+		t.Errorf("Strip leaves something else than Of sees\nbody: %q\nleft: %q\nexcluding %q", body, stripped, fieldsOf(chosen))
+	}
+}
+
+// checkDocument checks every property on one document and its variations.
+func checkDocument(t *testing.T, n *node, g generator) {
+	t.Helper()
+	chosen := g.rules()
+	body := g.spell(n)
+	other := g.spell(n)
+	if a, b := ofJSON(body, nil), ofJSON(other, nil); a != b {
+		t.Errorf("spelled another way, the fingerprint differs\na: %q\nb: %q", body, other)
+	}
+	checkPair(t, body, other, chosen)
+	checkPair(t, body, g.spell(g.changed(n)), chosen)
+	checkPair(t, body, g.spell(n.without(chosen)), chosen)
+	checkStrip(t, body, chosen)
+}
+
+// TestRandomDocuments checks what the fuzz targets check, on made-up documents.
+func TestRandomDocuments(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	g := newGenerator(seed)
+	for range 2000 {
+		checkDocument(t, g.document(4), g)
+		checkPair(t, g.spell(g.document(2)), g.spell(g.document(2)), g.rules())
+	}
+}
+
+// Case 31
+func FuzzOf(f *testing.F) {
+	for _, seed := range []struct{ a, b string }{
+		{`{"a":1,"b":2}`, ` { "b" : 2 , "a" : 1 } `},
+		{`{"a":1,"a":2}`, `{"a":2,"a":1}`},
+		{`{"a":1,"A":1}`, `{"a":1,"a":1}`},
+		{`"\u0041\/"`, `"A/"`},
+		{`"\ud800"`, "\"\xed\xa0\x80\""},
+		{`"\ud800\udc00"`, `"𐀀"`},
+		{`"\\ud800"`, `"\ud800"`},
+		{"\"\xff\"", `"\ufffd"`},
+		{`[1.0,1e0,-0]`, `[1,1,0]`},
+		{`{"b":{"d":1,"c":[{"z":1,"y":2}]},"a":3}`, `{"a":3,"b":{"c":[{"y":2,"z":1}],"d":1}}`},
+		{`{"nonce":1,"items":[{"id":1,"NONCE":2}]}`, `{"items":[{}]}`},
+		{`{"meta":{"id":1,"ID":2,"trace":{"id":3}}}`, `{"meta":{"trace":{}}}`},
+		{"", " "},
+		{`{"a":01}`, `{"a":1}`},
+		{"\"\x01\"", `"\u0001"`},
+		{strings.Repeat("[", 513) + strings.Repeat("]", 513), strings.Repeat("[", 512) + strings.Repeat("]", 512)},
+	} {
+		f.Add([]byte(seed.a), []byte(seed.b), uint64(0))
+		f.Add([]byte(seed.a), []byte(seed.b), ^uint64(0))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte, chosen uint64) {
+		var excluded []rule
+		for i, r := range rules {
+			if chosen>>i&1 == 1 {
+				excluded = append(excluded, r)
+			}
+		}
+		checkPair(t, a, b, excluded)
+		checkStrip(t, a, excluded)
+		if n := parse(a); n != nil {
+			checkDocument(t, n, newGenerator(chosen))
+		}
+	})
+}
+
+// formMeaning is the oracle for forms: names in order of the alphabet with their
+// values, decoded by net/url one by one.
+func formMeaning(form string) (meaning []string) {
+	for pair := range strings.SplitSeq(form, "&") {
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		name, value = formComponent(name), formComponent(value)
+		if foldASCII(name) != "good nonce" {
+			meaning = append(meaning, name, value)
+		}
+	}
+	pairs := slices.Collect(slices.Chunk(meaning, 2))
+	slices.SortStableFunc(pairs, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	return slices.Concat(pairs...)
+}
+
+func foldASCII(text string) string {
+	return strings.Map(func(char rune) rune {
+		if 'A' <= char && char <= 'Z' {
+			return char + 'a' - 'A'
+		}
+		return char
+	}, text)
+}
+
+func formComponent(spelled string) string {
+	decoded, err := url.QueryUnescape(spelled)
+	if err != nil {
+		return "malformed " + spelled
+	}
+	return "good " + decoded
+}
+
+func FuzzForm(f *testing.F) {
+	for _, seed := range []struct{ a, b string }{
+		{"a=1&b=2", "b=2&a=1"},
+		{"a=1&a=2", "a=2&a=1"},
+		{"a=%41+%20", "a=A%20+"},
+		{"a=%zz", "a=%25zz"},
+		{"a", "a="},
+		{"&&a=1&", "a=1"},
+		{"nonce=1&%6eONCE=%zz&b", "b"},
+		{"%zz=1", "%25zz=1"},
+		{"a=%4", "a=%2"},
+		{"a=1%26b=2", "a=1&b=2"},
+	} {
+		f.Add(seed.a, seed.b)
+	}
+	f.Fuzz(checkForms)
+}
+
+// TestRandomForms checks what FuzzForm checks, on made-up forms.
+func TestRandomForms(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	g := newGenerator(seed)
+	form := func() string {
+		var spelled strings.Builder
+		for range g.IntN(8) {
+			spelled.WriteString(pick(g, "a", "A", "b", "%61", "%", "%6", "%zz", "+", "%20", "=", "=", "&", "&", "nonce", "%4Eonce"))
+		}
+		return spelled.String()
+	}
+	for range 5000 {
+		checkForms(t, form(), form())
+	}
+}
+
+// checkForms checks that the fingerprints of two forms are equal if and only if
+// the oracle finds that they mean the same, as queries and as bodies.
+func checkForms(t *testing.T, a, b string) {
+	same := slices.Equal(formMeaning(a), formMeaning(b))
+	x := exclude(t, "nonce")
+	inQuery := func(raw string) string { return fingerprint.Of(fingerprint.Request{RawQuery: raw}, x) }
+	inBody := func(raw string) string {
+		return fingerprint.Of(fingerprint.Request{ContentType: "application/x-www-form-urlencoded", Body: []byte(raw)}, x)
+	}
+	if got := inQuery(a) == inQuery(b); got != same {
+		t.Errorf("as queries equal: %t; the oracle says %t\na: %q\nb: %q", got, same, a, b)
+	}
+	if got := inBody(a) == inBody(b); got != same {
+		t.Errorf("as bodies equal: %t; the oracle says %t\na: %q\nb: %q", got, same, a, b)
+	}
+}

@@ -1,0 +1,78 @@
+package fingerprint
+
+import (
+	"maps"
+	"mime"
+	"slices"
+	"strings"
+)
+
+// mediaType is a parsed Content-Type, or a Content-Disposition, which looks alike.
+type mediaType struct {
+	spelled    string
+	name       string // in lower case; empty if malformed
+	parameters map[string]string
+	uncertain  bool // parsing may have dropped a parameter
+}
+
+// parseMediaType parses spelled. It allocates nothing in the usual cases: no
+// parameters, or the usual charset alone.
+func parseMediaType(spelled string) mediaType {
+	m := mediaType{spelled: spelled}
+	name, parameters, _ := strings.Cut(spelled, ";")
+	parameters = strings.TrimSpace(parameters)
+	if parameters == "" || strings.EqualFold(parameters, "charset=utf-8") {
+		name = strings.TrimSpace(name)
+		if isMediaType(name) {
+			m.name = strings.ToLower(name)
+		}
+		return m
+	}
+	name, values, err := mime.ParseMediaType(spelled)
+	if err != nil || !isMediaType(name) {
+		return m
+	}
+	m.name, m.parameters = name, values
+	if strings.EqualFold(values["charset"], "utf-8") {
+		delete(values, "charset")
+	}
+	// A parameter in the notation of RFC 2231 whose escapes are malformed is
+	// dropped, and so is one given both ways.
+	m.uncertain = strings.Contains(spelled, "*")
+	return m
+}
+
+// isMediaType reports whether name is a type and subtype, or a single word as in
+// a Content-Disposition.
+func isMediaType(name string) bool {
+	main, sub, slash := strings.Cut(name, "/")
+	return isToken(main) && (isToken(sub) || !slash)
+}
+
+func isToken(word string) bool {
+	for i := range len(word) {
+		if word[i] <= ' ' || word[i] > '~' || strings.IndexByte(`()<>@,;:\"/[]?=`, word[i]) >= 0 {
+			return false
+		}
+	}
+	return word != ""
+}
+
+// append appends the canonical form of m. One that is malformed or uncertain
+// counts as spelled.
+func (m mediaType) append(dst []byte) []byte {
+	if m.name == "" || m.uncertain {
+		dst = append(dst, 'r')
+		return appendFrame(dst, m.spelled)
+	}
+	dst = append(dst, 'd')
+	dst = appendFrame(dst, m.name)
+	if len(m.parameters) == 0 {
+		return dst // without the garbage that sorting nothing makes
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.parameters)) {
+		dst = appendFrame(dst, name)
+		dst = appendFrame(dst, m.parameters[name])
+	}
+	return dst
+}

@@ -1,0 +1,64 @@
+package fingerprint
+
+import (
+	"bytes"
+	"io"
+	"mime/multipart"
+	"slices"
+	"strings"
+)
+
+// maxParts is how many parts a form may have, as for http.Request.ParseMultipartForm.
+const maxParts = 1000
+
+// multipart leaves a form of that kind in the draft, part by part and without
+// the excluded ones. If source is no such form it reports false.
+func (b *builder) multipart(source []byte, boundary string) bool {
+	if boundary == "" {
+		return false
+	}
+	reader := multipart.NewReader(bytes.NewReader(source), boundary)
+	for count := 0; count <= maxParts; count++ {
+		// Raw, for NextPart undoes the transfer encoding quoted-printable in
+		// secret, and no other.
+		part, err := reader.NextRawPart()
+		if err == io.EOF { // itself: an end in the wrong place is wrapped
+			return true
+		}
+		if err != nil || !b.part(part) {
+			return false
+		}
+	}
+	return false
+}
+
+func (b *builder) part(part *multipart.Part) bool {
+	b.decoded = append(b.decoded[:0], part.FormName()...)
+	if b.matcher.field(b.decoded) {
+		return true
+	}
+	for _, header := range []string{"Content-Disposition", "Content-Type"} {
+		b.label = parseMediaType(part.Header.Get(header)).append(b.label[:0])
+		b.draft.text = appendFrame(b.draft.text, b.label)
+	}
+	b.draft.text = appendFrame(b.draft.text, strings.ToLower(part.Header.Get("Content-Transfer-Encoding")))
+	content, err := appendAll(b.decoded[:0], part)
+	b.decoded = content
+	b.draft.text = appendFrame(b.draft.text, content)
+	return err == nil
+}
+
+// appendAll appends all that r has to give.
+func appendAll(dst []byte, r io.Reader) ([]byte, error) {
+	for {
+		dst = slices.Grow(dst, 512)
+		read, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+read]
+		if err == io.EOF {
+			return dst, nil
+		}
+		if err != nil {
+			return dst, err
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package fingerprint_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/fingerprint"
+)
+
+func TestStrip(t *testing.T) {
+	t.Parallel()
+	for _, test := range excludeTests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			stripped, err := fingerprint.Strip([]byte(test.document), test.fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want bytes.Buffer
+			if err := json.Compact(&got, stripped); err != nil {
+				t.Fatalf("Strip left %s: %v", stripped, err)
+			}
+			if err := json.Compact(&want, []byte(test.left)); err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != want.String() {
+				t.Errorf("got %s, want %s", got.String(), want.String())
+			}
+		})
+	}
+}
+
+func TestStripKeepsTheRestAsItWas(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ document, left string }{
+		{`{ "b" : 1.0 , "\u0061" : "\/" }`, `{ "b" : 1.0 , "\u0061" : "\/" }`},
+		{`{ "b" : 1.0 , "t" : 1, "t" : 2, "c" : [ ] }`, `{ "b" : 1.0, "c" : [ ] }`},
+	} {
+		document := []byte(test.document)
+		stripped, err := fingerprint.Strip(document, []string{"t"})
+		if err != nil || string(stripped) != test.left {
+			t.Errorf("got %s, %v; want %s", stripped, err, test.left)
+		}
+		clear(stripped)
+		if string(document) != test.document {
+			t.Error("what Strip returns shares memory with the document")
+		}
+	}
+}
+
+func TestStripErrors(t *testing.T) {
+	t.Parallel()
+	for document, want := range map[string]string{
+		``:                              "not valid JSON",
+		`{"a":1`:                        "not valid JSON",
+		`{"a":01}`:                      "not valid JSON",
+		strings.Repeat("[", 1<<20):      "deeper than 512",
+		nested(513, ""):                 "deeper than 512",
+		nested(512, "") + nested(1, ""): "not valid JSON",
+	} {
+		stripped, err := fingerprint.Strip([]byte(document), []string{"a"})
+		if err == nil || stripped != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Strip(%.20q) = %q, %v; want an error that says %q", document, stripped, err, want)
+		}
+	}
+}
