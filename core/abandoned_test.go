@@ -1,0 +1,219 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// deadStore keeps what it claims and loses every call that follows: the store as
+// a process sees it that was killed right after its claim.
+type deadStore struct{ core.Store }
+
+func (deadStore) Complete(context.Context, core.Lease, core.Result) error { return errStoreDown }
+
+func (deadStore) Release(context.Context, core.Lease) error { return errStoreDown }
+
+func (deadStore) Extend(context.Context, core.Lease, time.Duration) error { return errStoreDown }
+
+// crash claims the key k as a process that is killed in its handler.
+func crash(t *testing.T, store core.Store) {
+	t.Helper()
+	s := newService(t, deadStore{store}, func(http.ResponseWriter, *http.Request) {}, policy.LockTTL(time.Second))
+	s.post(t.Context(), "k", payment)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, core.ErrShutdown) {
+		t.Errorf("Shutdown returned %v", err)
+	}
+}
+
+// Cases 3 and 4: a key is blocked for the lease and not for the TTL, then the
+// next attempt runs, with a higher number, and an event tells of it.
+func TestAbandonedKeyIsReexecuted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		crash(t, store)
+		var attempt uint64
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			lease, _ := core.LeaseFrom(r.Context())
+			attempt = lease.Attempt
+			created(w, r)
+		})
+		advance(999 * time.Millisecond)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		s.wantRuns(t, 0)
+		advance(time.Millisecond)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		if attempt != 2 {
+			t.Errorf("attempt %d", attempt)
+		}
+		s.wantEvent(t, core.ResultLeaseExpired, 2) // seen by the 422, and taken over
+	})
+}
+
+func TestAbandonedKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		crash(t, store)
+		s := newService(t, store, created, policy.OnAbandoned(policy.Refuse))
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		advance(time.Second)
+		for range 2 {
+			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeOutcomeUnknown)
+		}
+		s.wantRuns(t, 0)
+		s.wantEvent(t, core.ResultLeaseExpired, 2)
+		s.wantEvent(t, core.ResultOutcomeUnknown, 2)
+	})
+}
+
+func TestAbandonedKeyIsRecovered(t *testing.T) {
+	t.Parallel()
+	answer := &policy.Answer{
+		Status: http.StatusCreated, Header: http.Header{"Location": {"/payments/p1"}}, Body: []byte(`{"payment_id":"p1"}`),
+	}
+	cases := map[string]struct {
+		find policy.RecoverFunc
+		want func(t *testing.T, s *service)
+	}{
+		"it had happened": {
+			func(ctx context.Context, a policy.Abandoned) (*policy.Answer, error) {
+				want := policy.Abandoned{Key: "k", Scope: "alice", Method: http.MethodPost, Path: "/payments", Attempt: 2}
+				if a != want || core.KeyFrom(ctx) != "k" {
+					t.Errorf("asked about %+v", a)
+				}
+				return answer, nil
+			},
+			func(t *testing.T, s *service) {
+				t.Helper()
+				for range 2 {
+					w := s.post(t.Context(), "k", payment)
+					wantReplay(t, w)
+					if w.Header().Get("Location") != "/payments/p1" {
+						t.Errorf("the header is %v", w.Header())
+					}
+				}
+				s.wantRuns(t, 0)
+			},
+		},
+		"it had not": {
+			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+				return nil, nil //nolint:nilnil // what a RecoverFunc says when nothing happened
+			},
+			func(t *testing.T, s *service) {
+				t.Helper()
+				wantFirst(t, s.post(t.Context(), "k", payment))
+				s.wantRuns(t, 1)
+			},
+		},
+		"nobody knows": {
+			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+				return nil, errors.New("provider down")
+			},
+			func(t *testing.T, s *service) {
+				t.Helper()
+				for range 3 { // each retry may ask again, without waiting for a lease
+					wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeOutcomeUnknown)
+					advance(time.Millisecond)
+				}
+				s.wantRuns(t, 0)
+				s.wantEvent(t, core.ResultRecoverError, 3)
+			},
+		},
+		"it says nonsense": {
+			func(context.Context, policy.Abandoned) (*policy.Answer, error) { return &policy.Answer{}, nil },
+			func(t *testing.T, s *service) {
+				t.Helper()
+				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeOutcomeUnknown)
+			},
+		},
+		"it panics": {
+			func(context.Context, policy.Abandoned) (*policy.Answer, error) { panic("provider client") },
+			func(t *testing.T, s *service) {
+				t.Helper()
+				for range 2 {
+					func() {
+						defer func() {
+							if recovered := recover(); recovered != "provider client" {
+								t.Errorf("recovered %v", recovered)
+							}
+						}()
+						s.post(t.Context(), "k", payment)
+					}()
+					advance(time.Millisecond)
+				}
+				s.wantRuns(t, 0)
+			},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				crash(t, store)
+				advance(time.Second)
+				s := newService(t, store, created, policy.OnAbandoned(policy.Recover(c.find)))
+				c.want(t, s)
+				if err := s.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// One caller recovers at a time, in all processes.
+func TestOneCallerRecovers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		crash(t, store)
+		advance(time.Second)
+		asked := make(chan struct{}, 10)
+		find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			asked <- struct{}{}
+			advance(time.Minute)
+			return nil, nil //nolint:nilnil // what a RecoverFunc says when nothing happened
+		}
+		here := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)))
+		there := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)))
+		var group sync.WaitGroup
+		group.Go(func() { wantFirst(t, here.post(t.Context(), "k", payment)) })
+		advance(30 * time.Second)
+		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		group.Wait()
+		if len(asked) != 1 {
+			t.Errorf("asked %d times", len(asked))
+		}
+	})
+}
+
+// A recovered answer is not shown when somebody else has taken the key over in
+// the meantime.
+func TestRecoveredAnswerOfALostLeaseIsNotShown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		crash(t, store)
+		advance(time.Second)
+		store.set(&store.complete)(func(func() error) error { return core.ErrLeaseLost })
+		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
+			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+				return &policy.Answer{Status: http.StatusCreated}, nil
+			})))
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+	})
+}

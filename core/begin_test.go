@@ -1,0 +1,323 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Case 11: the claim was applied and its reply lost: the same caller's second
+// try finds it.
+func TestClaimWhoseReplyWasLostIsRecognised(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		var once sync.Once
+		store.set(&store.acquire)(func(apply func() error) error {
+			err := apply()
+			once.Do(func() { err = errors.New("connection reset") })
+			return err
+		})
+		s := newService(t, store, created)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		if n := store.acquires.Load(); n != 2 {
+			t.Errorf("%d claims", n)
+		}
+	})
+}
+
+// Case 12: with the store gone, a fail-closed route answers 503 in time and runs
+// nothing. A claim that may have been applied is given back.
+func TestStoreUnavailableFailClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setAcquire := store.set(&store.acquire)
+		s := newService(t, store, created)
+		setAcquire(func(apply func() error) error {
+			_ = apply()
+			return errStoreDown
+		})
+		start := time.Now()
+		w := s.post(t.Context(), "k", payment)
+		wantCode(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		if w.Header().Get("Retry-After") != "1" {
+			t.Errorf("Retry-After is %q", w.Header().Get("Retry-After"))
+		}
+		if waited := time.Since(start); waited > policy.DefaultStoreTimeout {
+			t.Errorf("answered after %v", waited)
+		}
+		s.wantRuns(t, 0)
+		s.wantEvent(t, core.ResultStoreError, 1)
+		s.wantEvent(t, core.ResultUnavailable, 1)
+
+		synctest.Wait()
+		setAcquire(nil)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+	})
+}
+
+// hangingStore answers nothing until its caller's context ends.
+type hangingStore struct{ core.Store }
+
+func (hangingStore) Acquire(ctx context.Context, _ core.Claim) (core.Lease, *core.Record, error) {
+	<-ctx.Done()
+	return core.Lease{}, nil, ctx.Err()
+}
+
+func (hangingStore) Release(ctx context.Context, _ core.Lease) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Case 12: a blackholed store.
+func TestBlackholedStoreIsGivenUpWithinStoreTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, hangingStore{}, created, policy.StoreTimeout(200*time.Millisecond))
+		start := time.Now()
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		if waited := time.Since(start); waited != 200*time.Millisecond {
+			t.Errorf("answered after %v", waited)
+		}
+		advance(time.Minute) // the claim's return is given up when the lease would have ended
+	})
+}
+
+// Giving claims back to a broken store is bounded.
+func TestClaimsGivenBackAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.acquire, &store.release)(failUnapplied)
+		s := newService(t, store, created)
+		var group sync.WaitGroup
+		for i := range 200 {
+			group.Go(func() { s.post(t.Context(), fmt.Sprint(i), payment) })
+		}
+		group.Wait()
+		synctest.Wait()
+		if n := store.releases.Load(); n == 0 || n > 64*2 {
+			t.Errorf("%d calls by those who give back", n)
+		}
+		advance(time.Minute)
+	})
+}
+
+// Case 12: fail-open runs without protection, and says so.
+func TestStoreUnavailableFailOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.acquire)(failUnapplied)
+		s := newService(t, store, created, policy.OnStoreError(policy.FailOpen))
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		s.wantRuns(t, 2)
+		s.wantEvent(t, core.ResultUnprotected, 2)
+		if _, guarded := core.LeaseFrom(t.Context()); guarded {
+			t.Error("a lease out of nowhere")
+		}
+	})
+}
+
+// Case 20: a record that cannot be read never runs anything, under FailOpen too,
+// and is not asked for again and again.
+func TestCorruptRecordNeverRuns(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
+		store := newFaultyStore()
+		store.set(&store.acquire)(func(func() error) error {
+			return fmt.Errorf("%w: version 9", core.ErrCorruptRecord)
+		})
+		s := newService(t, store, created, policy.OnStoreError(mode))
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		s.wantRuns(t, 0)
+		s.wantEvent(t, core.ResultStoreError, 1)
+		if n := store.acquires.Load(); n != 1 {
+			t.Errorf("%v: asked %d times", mode, n)
+		}
+	}
+}
+
+// Case 21: a full store takes no new key; what it holds stays.
+func TestFullStoreRefusesNewKeysOnly(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(memstore.MaxRecords(1)), created)
+	wantFirst(t, s.post(t.Context(), "k1", payment))
+	wantCode(t, s.post(t.Context(), "k2", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	wantReplay(t, s.post(t.Context(), "k1", payment))
+	s.wantRuns(t, 1)
+}
+
+// Answers that wait for the store are bounded: beyond it no new key is run.
+func TestUnsettledAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setComplete := store.set(&store.complete)
+		engine, err := core.New(store, core.ScopeBy(bearer), core.WithMaxUnsettled(2), core.WithObserver(&events{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &service{Engine: engine, handler: engine.Handler(http.HandlerFunc(created))}
+		setComplete(failUnapplied)
+		wantFirst(t, s.post(t.Context(), "k1", payment))
+		wantFirst(t, s.post(t.Context(), "k2", payment))
+		wantCode(t, s.post(t.Context(), "k3", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		wantReplay(t, s.post(t.Context(), "k2", payment))
+		setComplete(nil)
+		advance(time.Second)
+		wantFirst(t, s.post(t.Context(), "k3", payment))
+	})
+}
+
+// forgetfulStore can lose all it holds, as a Redis without persistence does.
+type forgetfulStore struct {
+	mu sync.Mutex
+	core.Store
+}
+
+func (s *forgetfulStore) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Store = memstore.New()
+}
+
+func (s *forgetfulStore) current() core.Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Store
+}
+
+func (s *forgetfulStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	return s.current().Acquire(ctx, c)
+}
+
+func (s *forgetfulStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+	return s.current().Complete(ctx, l, r)
+}
+
+func (s *forgetfulStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+	return s.current().Extend(ctx, l, ttl)
+}
+
+// A store that restarts without its data while a handler runs: this process
+// still knows the run, and the next renewal tells the other ones.
+func TestStoreThatForgetsTheClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &forgetfulStore{Store: memstore.New()}
+		slow := func(w http.ResponseWriter, r *http.Request) {
+			advance(30 * time.Second)
+			created(w, r)
+		}
+		here := newService(t, store, slow, policy.LockTTL(3*time.Second))
+		there := newService(t, store, slow, policy.LockTTL(3*time.Second))
+		var group sync.WaitGroup
+		group.Go(func() { wantFirst(t, here.post(t.Context(), "k", payment)) })
+		advance(10 * time.Second)
+		store.forget()
+		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		advance(1500 * time.Millisecond) // a renewal
+		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		group.Wait()
+		wantReplay(t, there.post(t.Context(), "k", payment))
+		here.wantRuns(t, 1)
+		there.wantRuns(t, 0)
+	})
+}
+
+// The same, with the duplicate already on its way to the store: it gets the
+// lease, sees that this process runs the key, and gives the lease back.
+func TestSecondLeaseInOneProcessIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		var s *service
+		var first sync.WaitGroup
+		finish := make(chan struct{})
+		setAcquire := store.set(&store.acquire)
+		setAcquire(func(apply func() error) error {
+			// Before the duplicate's claim, a whole first request begins.
+			setAcquire(nil)
+			first.Go(func() { s.post(t.Context(), "k", payment) })
+			synctest.Wait()
+			store.Store = memstore.New()
+			return apply()
+		})
+		s = newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			<-finish
+			created(w, r)
+		})
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		synctest.Wait()
+		close(finish)
+		first.Wait()
+		wantReplay(t, s.post(t.Context(), "k", payment))
+		s.wantRuns(t, 1)
+	})
+}
+
+// Begin and Finish serve what is not a net/http handler.
+func TestBeginAndFinish(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(&events{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	route := core.MustRoute()
+	request := core.Request{Scope: "alice", Method: "JOB", Path: "send-invoice", Key: "42", Fingerprint: "sha256:1"}
+	decision := engine.Begin(t.Context(), route, request)
+	if decision.Run == nil || decision.Run.Lease().Attempt != 1 {
+		t.Fatalf("the first call got %+v", decision)
+	}
+	if problem := engine.Begin(t.Context(), route, request).Problem; problem == nil || problem.Code != core.CodeInProgress {
+		t.Errorf("a concurrent call got %+v", problem)
+	}
+	if key := core.KeyFrom(decision.Run.Context()); key != "42" {
+		t.Errorf("KeyFrom is %q", key)
+	}
+	if err := engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Answer{Body: []byte("sent")}); err != nil {
+		t.Fatal(err)
+	}
+	if decision.Run.Context().Err() == nil {
+		t.Error("the run's context outlives Finish")
+	}
+	if record := engine.Begin(t.Context(), route, request).Record; record == nil || string(record.Body) != "sent" || record.Status != http.StatusOK {
+		t.Errorf("a later call got %+v", record)
+	}
+}
+
+// Concurrent keys do not disturb each other.
+func TestManyKeysAtOnce(t *testing.T) {
+	t.Parallel()
+	var charges atomic.Int64
+	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		charges.Add(1)
+		created(w, r)
+	})
+	var group sync.WaitGroup
+	for i := range 200 {
+		group.Go(func() {
+			for range 5 {
+				s.post(t.Context(), fmt.Sprint(i), payment)
+			}
+		})
+	}
+	group.Wait()
+	if charges.Load() != 200 {
+		t.Errorf("%d charges for 200 keys", charges.Load())
+	}
+}

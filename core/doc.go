@@ -1,0 +1,2 @@
+// Package core runs a handler once for each idempotency key.
+package core

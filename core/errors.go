@@ -1,0 +1,31 @@
+package core
+
+import "errors"
+
+// The sentinels of this package. Test for them with errors.Is: what arrives is
+// usually wrapped with the operation and the store's own words.
+var (
+	// ErrLeaseLost says that somebody else holds the key now, or has settled
+	// it. A Store returns it from Complete, Release and Extend; it is the cause
+	// of a handler's context when the lease was lost while the handler ran; and
+	// Engine.Finish returns it when the answer was not stored for that reason.
+	ErrLeaseLost = errors.New("oncekey: lease lost: another attempt holds this key")
+
+	// ErrRunTooLong is the cause of a handler's context when the handler ran
+	// longer than its policy's MaxRun. The lease is renewed no more.
+	ErrRunTooLong = errors.New("oncekey: the handler ran longer than MaxRun")
+
+	// ErrCorruptRecord says that what the store holds under a key is no record
+	// this version can read: truncated, half-written, foreign, or of a future
+	// version. A Store returns it from Acquire. The engine answers 503 and runs
+	// nothing, under FailOpen too: a record was there, so a handler may have run.
+	ErrCorruptRecord = errors.New("oncekey: the store holds something that is not a record")
+
+	// ErrStoreFull says that a bounded store takes no new key at the moment.
+	// Finished and running ones stay as they are.
+	ErrStoreFull = errors.New("oncekey: the store is full")
+
+	// ErrShutdown is what Engine.Shutdown returns, wrapped with its context's
+	// error, when work was still unfinished as that context ended.
+	ErrShutdown = errors.New("oncekey: shut down before all work was finished")
+)

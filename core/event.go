@@ -1,0 +1,186 @@
+package core
+
+import (
+	"context"
+	"encoding/hex"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// EventResult is what was decided or what became of a run.
+type EventResult string
+
+// Decisions: one for each guarded request.
+const (
+	ResultExecute        EventResult = "execute"         // the handler runs
+	ResultReplay         EventResult = "replay"          // the stored answer was sent
+	ResultInProgress     EventResult = "in_progress"     // 409: a concurrent request
+	ResultKeyReused      EventResult = "key_reused"      // 422: another payload
+	ResultNotReplayable  EventResult = "not_replayable"  // 409: finished, answer not kept
+	ResultOutcomeUnknown EventResult = "outcome_unknown" // 409: abandoned, not run again
+	ResultRefused        EventResult = "refused"         // 400, 401 or 413: never reached the store
+	ResultUnprotected    EventResult = "unprotected"     // store unavailable, FailOpen: ran without protection
+	ResultUnavailable    EventResult = "unavailable"     // 503: store unavailable, or shutting down
+	ResultNoKey          EventResult = "no_key"          // no key, and none required: ran unguarded
+	ResultNested         EventResult = "nested"          // a second policy on one route, which does nothing (once a route)
+)
+
+// Settlements: one for each run, more when the store fails.
+const (
+	ResultCompleted    EventResult = "completed"       // answer stored
+	ResultFailed       EventResult = "failed"          // answer stored: a lasting no
+	ResultUnreplayable EventResult = "unreplayable"    // finished, answer not kept
+	ResultDeleteKey    EventResult = "delete_key"      // key freed: the run broke down
+	ResultRetryable    EventResult = "retryable"       // key freed: nothing happened yet
+	ResultDeferred     EventResult = "settle_deferred" // the store failed: settled in the background from now on
+	ResultAnswerLost   EventResult = "answer_lost"     // the background gave up
+	ResultLeaseLost    EventResult = "lease_lost"      // somebody else holds the key
+	ResultLeaseExpired EventResult = "lease_expired"   // an abandoned attempt was seen
+	ResultRunTooLong   EventResult = "run_too_long"    // the handler passed MaxRun
+	ResultStoreError   EventResult = "store_error"     // one call at the store failed
+	ResultRecoverError EventResult = "recover_error"   // the policy's RecoverFunc returned an error
+)
+
+// Event is one decision, or one thing that happened to a run.
+type Event struct {
+	Result EventResult
+	// Route is the route's pattern, or "" when it is not known (yet).
+	Route string
+	// Code of the problem that was sent, if one was.
+	Code string
+	// Attempt is the claim's number; zero when there is none.
+	Attempt uint64
+	// Duration since the request was admitted.
+	Duration time.Duration
+	// StoreLatency is the time spent waiting for the store in this step.
+	StoreLatency time.Duration
+	// Reason is what the handler gave to failure.MarkRetryable.
+	Reason string
+	// Err is the store's error, or why the run was cut short.
+	Err error
+
+	subject *subject
+}
+
+// subject is what an event is about. It is shared by all events of a request
+// and computes nothing until it is asked.
+type subject struct {
+	route    *Route
+	request  Request
+	instance string
+}
+
+// Endpoint returns the method and the route's pattern; the path itself, with
+// what is not printable escaped, when the pattern is not known. Only the
+// pattern may label a metric: see Route.
+func (e *Event) Endpoint() string {
+	if e.subject == nil {
+		return ""
+	}
+	name := e.Route
+	if name == "" {
+		name = printable(e.subject.request.Path)
+	}
+	if strings.Contains(name, " ") { // net/http's patterns name the method
+		return name
+	}
+	return printable(e.subject.request.Method) + " " + name
+}
+
+// KeyHash returns 16 hex digits that stand for the idempotency key; "" when
+// there is none. The key itself is the client's and never shown.
+func (e *Event) KeyHash() string {
+	if e.subject == nil {
+		return ""
+	}
+	return shortHash(e.subject.request.Key)
+}
+
+// ScopeHash returns 16 hex digits that stand for the scope; "" when there is none.
+func (e *Event) ScopeHash() string {
+	if e.subject == nil {
+		return ""
+	}
+	return shortHash(e.subject.request.Scope)
+}
+
+// Instance returns the name of the process, see the option Instance.
+func (e *Event) Instance() string {
+	if e.subject == nil {
+		return ""
+	}
+	return e.subject.instance
+}
+
+func shortHash(s string) string {
+	if s == "" {
+		return ""
+	}
+	sum := framedSum(s)
+	return hex.EncodeToString(sum[:8])
+}
+
+// printable escapes what could forge a line in a log.
+func printable(s string) string {
+	quoted := strconv.QuoteToASCII(s)
+	return quoted[1 : len(quoted)-1]
+}
+
+// Observer is told what happens. Observe is called from the request's own
+// goroutine or the engine's background ones, concurrently, and should return
+// at once. The event is valid during the call.
+type Observer interface {
+	Observe(ctx context.Context, event *Event)
+}
+
+// LogObserver returns the default observer. It writes to logger, or to
+// slog.Default() as it is at that moment when logger is nil: what goes well at
+// level Debug, what clients do wrong and what frees a key at Info, what
+// operators should know at Warn, and lost answers at Error.
+func LogObserver(logger *slog.Logger) Observer { return logObserver{logger} }
+
+type logObserver struct{ logger *slog.Logger }
+
+func (o logObserver) Observe(ctx context.Context, event *Event) {
+	logger := o.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	level := event.level()
+	if !logger.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("event", "idempotency."+string(event.Result)),
+		slog.String("result", string(event.Result)),
+		slog.String("endpoint", event.Endpoint()),
+		slog.String("idempotency_key", event.KeyHash()),
+		slog.String("instance", event.Instance()),
+		slog.Float64("duration_ms", float64(event.Duration)/float64(time.Millisecond)),
+	}
+	if event.Attempt > 0 {
+		attrs = append(attrs, slog.Uint64("attempt", event.Attempt))
+	}
+	if event.Reason != "" {
+		attrs = append(attrs, slog.String("reason", printable(event.Reason)))
+	}
+	if event.Err != nil {
+		attrs = append(attrs, slog.String("error", printable(event.Err.Error())))
+	}
+	logger.LogAttrs(ctx, level, "idempotency", attrs...)
+}
+
+func (e *Event) level() slog.Level {
+	switch e.Result {
+	case ResultExecute, ResultReplay, ResultNoKey, ResultCompleted, ResultFailed, ResultUnreplayable:
+		return slog.LevelDebug
+	case ResultInProgress, ResultKeyReused, ResultNotReplayable, ResultRefused, ResultRetryable, ResultDeleteKey:
+		return slog.LevelInfo
+	case ResultAnswerLost:
+		return slog.LevelError
+	default:
+		return slog.LevelWarn
+	}
+}

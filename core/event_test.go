@@ -1,0 +1,178 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// logged returns what the default observer writes about some requests.
+func logged(t *testing.T, handle http.HandlerFunc, requests ...*http.Request) (string, []map[string]any) {
+	t.Helper()
+	var out bytes.Buffer
+	logger := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithInstance("pod-1"), core.WithObserver(core.LogObserver(logger)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := engine.Handler(handle, policy.Required(false))
+	for _, r := range requests {
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	text := out.String()
+	var lines []map[string]any
+	for line := range strings.Lines(text) {
+		var entry map[string]any
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, entry)
+	}
+	return text, lines
+}
+
+func TestLogLines(t *testing.T) {
+	t.Parallel()
+	text, lines := logged(t, created,
+		newPost(t.Context(), "secret-key", payment), newPost(t.Context(), "secret-key", payment),
+		newPost(t.Context(), "secret-key", `{}`))
+	var results []string
+	for _, line := range lines {
+		results = append(results, line["result"].(string)+" "+line["level"].(string))
+		for _, name := range []string{"event", "idempotency_key", "endpoint", "result", "instance", "duration_ms"} {
+			if _, ok := line[name]; !ok {
+				t.Errorf("no %s in %v", name, line)
+			}
+		}
+		if line["instance"] != "pod-1" || line["endpoint"] != "POST /payments" || line["event"] != "idempotency."+line["result"].(string) {
+			t.Errorf("got %v", line)
+		}
+	}
+	if got := strings.Join(results, ", "); got != "execute DEBUG, completed DEBUG, replay DEBUG, key_reused INFO" {
+		t.Errorf("got %s", got)
+	}
+	if strings.Contains(text, "secret-key") || strings.Contains(text, "alice") {
+		t.Errorf("a key or a scope is logged as it stands: %s", text)
+	}
+}
+
+// Case 34: what a client controls cannot forge a line of a log.
+func TestControlCharactersNeverReachALogRaw(t *testing.T) {
+	t.Parallel()
+	evil := newPost(t.Context(), "k", payment)
+	evil.URL.Path = "/payments\nlevel=ERROR msg=forged\x1b[2J\u2028"
+	evil.Method = http.MethodPost
+	bad := newPost(t.Context(), "k\nforged", payment)
+	_, lines := logged(t, func(w http.ResponseWriter, r *http.Request) {
+		failure.MarkRetryable(r.Context(), "taken\nforged")
+		w.WriteHeader(http.StatusConflict)
+	}, evil, bad)
+	for _, line := range lines {
+		for name, value := range line {
+			if text, ok := value.(string); ok && strings.ContainsAny(text, "\n\r\x1b\u2028") {
+				t.Errorf("%s is %q", name, text)
+			}
+		}
+	}
+	if len(lines) != 3 || lines[1]["reason"] != `taken\nforged` || lines[2]["result"] != "refused" {
+		t.Errorf("got %v", lines)
+	}
+}
+
+func TestEventsOfUnguardedAndRefusedRequests(t *testing.T) {
+	t.Parallel()
+	anonymous := newPost(t.Context(), "k", payment)
+	anonymous.Header.Del("Authorization")
+	keyless := newPost(t.Context(), "k", payment)
+	keyless.Header.Del(core.KeyHeader)
+	_, lines := logged(t, created, anonymous, keyless)
+	if len(lines) != 2 || lines[0]["result"] != "refused" || lines[1]["result"] != "no_key" {
+		t.Fatalf("got %v", lines)
+	}
+	if key := lines[1]["idempotency_key"]; key != "" {
+		t.Errorf("a hash of no key: %v", key)
+	}
+}
+
+func TestEventHashes(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), created)
+	s.post(t.Context(), "k1", payment)
+	s.post(t.Context(), "k2", payment)
+	first, second := s.events.all[0], s.events.all[2]
+	if first.KeyHash() == second.KeyHash() || len(first.KeyHash()) != 16 {
+		t.Errorf("key hashes %q and %q", first.KeyHash(), second.KeyHash())
+	}
+	if first.ScopeHash() != second.ScopeHash() || len(first.ScopeHash()) != 16 {
+		t.Errorf("scope hashes %q and %q", first.ScopeHash(), second.ScopeHash())
+	}
+	var zero core.Event
+	if zero.Endpoint()+zero.KeyHash()+zero.ScopeHash()+zero.Instance() != "" {
+		t.Error("an event about nothing says something")
+	}
+}
+
+func TestEventNamesTheRoute(t *testing.T) {
+	t.Parallel()
+	seen := &events{}
+	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /members/{id}", engine.Handler(http.HandlerFunc(created)))
+	r := newPost(t.Context(), "k", payment)
+	r.URL.Path = "/members/17"
+	mux.ServeHTTP(httptest.NewRecorder(), r)
+	for _, event := range seen.all {
+		if event.Route != "POST /members/{id}" || event.Endpoint() != "POST /members/{id}" {
+			t.Errorf("route %q, endpoint %q", event.Route, event.Endpoint())
+		}
+	}
+}
+
+// With the guard around the router, the pattern is known when the run ends.
+func TestEventNamesTheRouteOfARouterInside(t *testing.T) {
+	t.Parallel()
+	seen := &events{}
+	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /payments", created)
+	engine.Handler(mux).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+	if last := seen.all[len(seen.all)-1]; last.Result != core.ResultCompleted || last.Route != "POST /payments" {
+		t.Errorf("got %s of %q", last.Result, last.Route)
+	}
+}
+
+// The default logger is slog's, as it is when the event happens.
+func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it changes slog's default
+	var out bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	defer slog.SetDefault(before)
+	observer := core.LogObserver(nil)
+	observer.Observe(context.Background(), &core.Event{Result: core.ResultAnswerLost, Err: errStoreDown, Attempt: 2})
+	observer.Observe(context.Background(), &core.Event{Result: core.ResultReplay}) // Debug: not wanted
+	got := out.String()
+	for _, part := range []string{"level=ERROR", "result=answer_lost", `error="connection refused"`, "attempt=2"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("no %s in %s", part, got)
+		}
+	}
+	if strings.Count(got, "\n") != 1 {
+		t.Errorf("more than one line: %s", got)
+	}
+}

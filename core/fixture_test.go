@@ -1,0 +1,205 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errStoreDown = errors.New("connection refused")
+
+// faultyStore is a store whose calls a test can make fail, before or after they
+// were applied, and which counts them.
+type faultyStore struct {
+	core.Store
+	mu                                     sync.Mutex
+	acquire, complete, release, extend     func(apply func() error) error
+	acquires, completes, releases, extends atomic.Int64
+}
+
+func newFaultyStore() *faultyStore { return &faultyStore{Store: memstore.New()} }
+
+// set returns what sets the fault of some methods; nil heals them.
+func (s *faultyStore) set(faults ...*func(func() error) error) func(func(func() error) error) {
+	return func(fault func(func() error) error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, place := range faults {
+			*place = fault
+		}
+	}
+}
+
+func failUnapplied(func() error) error { return errStoreDown }
+
+func (s *faultyStore) through(count *atomic.Int64, place *func(func() error) error, apply func() error) error {
+	count.Add(1)
+	s.mu.Lock()
+	fault := *place
+	s.mu.Unlock()
+	if fault == nil {
+		return apply()
+	}
+	return fault(apply)
+}
+
+func (s *faultyStore) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, record *core.Record, err error) {
+	failed := s.through(&s.acquires, &s.acquire, func() error {
+		lease, record, err = s.Store.Acquire(ctx, c)
+		return err
+	})
+	if failed != nil {
+		return core.Lease{}, nil, failed
+	}
+	return lease, record, nil
+}
+
+func (s *faultyStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+	return s.through(&s.completes, &s.complete, func() error { return s.Store.Complete(ctx, l, r) })
+}
+
+func (s *faultyStore) Release(ctx context.Context, l core.Lease) error {
+	return s.through(&s.releases, &s.release, func() error { return s.Store.Release(ctx, l) })
+}
+
+func (s *faultyStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+	return s.through(&s.extends, &s.extend, func() error { return s.Store.Extend(ctx, l, ttl) })
+}
+
+// events is an Observer that remembers.
+type events struct {
+	mu  sync.Mutex
+	all []core.Event
+}
+
+func (e *events) Observe(_ context.Context, event *core.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, *event)
+}
+
+func (e *events) results() []core.EventResult {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var results []core.EventResult
+	for _, event := range e.all {
+		results = append(results, event.Result)
+	}
+	return results
+}
+
+func (e *events) count(result core.EventResult) (n int) {
+	for _, r := range e.results() {
+		if r == result {
+			n++
+		}
+	}
+	return n
+}
+
+// service is an engine and one guarded handler that counts its runs: what a
+// process is in production.
+type service struct {
+	*core.Engine
+	events  *events
+	runs    atomic.Int64
+	handler http.Handler
+}
+
+// newService guards handle. Services that share a store are processes that do.
+func newService(t *testing.T, store core.Store, handle http.HandlerFunc, opts ...policy.Option) *service {
+	t.Helper()
+	s := &service{events: &events{}}
+	engine, err := core.New(store, core.ScopeBy(bearer), core.WithObserver(s.events))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Engine = engine
+	s.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.runs.Add(1)
+		handle(w, r)
+	}), opts...)
+	return s
+}
+
+func bearer(r *http.Request) (string, error) {
+	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), nil
+}
+
+// post sends a payment under a key and returns the answer.
+func (s *service) post(ctx context.Context, key, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, newPost(ctx, key, body))
+	return w
+}
+
+func newPost(ctx context.Context, key, body string) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer alice")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(core.KeyHeader, key)
+	return r
+}
+
+// advance lets d pass in a synctest bubble, where it takes no time.
+func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
+
+const payment = `{"amount":100}`
+
+func created(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write([]byte(`{"payment_id":"p1"}`))
+}
+
+// wantCode checks a problem's status and code.
+func wantCode(t *testing.T, w *httptest.ResponseRecorder, status int, code string) {
+	t.Helper()
+	if w.Code != status || !strings.Contains(w.Body.String(), `"code":"`+code+`"`) {
+		t.Errorf("got %d %s, want %d with code %s", w.Code, w.Body, status, code)
+	}
+}
+
+// wantReplay checks that the answer of created was replayed.
+func wantReplay(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if w.Code != http.StatusCreated || w.Body.String() != `{"payment_id":"p1"}` || w.Header().Get("X-Idempotent-Replay") != "true" {
+		t.Errorf("got %d %v %s, want the replay of the first answer", w.Code, w.Header(), w.Body)
+	}
+}
+
+// wantFirst checks that the answer of created came from its handler.
+func wantFirst(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if w.Code != http.StatusCreated || w.Body.String() != `{"payment_id":"p1"}` || w.Header().Get("X-Idempotent-Replay") != "" {
+		t.Errorf("got %d %v %s, want a first answer", w.Code, w.Header(), w.Body)
+	}
+}
+
+func (s *service) wantRuns(t *testing.T, n int64) {
+	t.Helper()
+	if got := s.runs.Load(); got != n {
+		t.Errorf("the handler ran %d times, want %d", got, n)
+	}
+}
+
+func (s *service) wantEvent(t *testing.T, result core.EventResult, n int) {
+	t.Helper()
+	if got := s.events.count(result); got != n {
+		t.Errorf("%d events %s, want %d: %v", got, result, n, s.events.results())
+	}
+}

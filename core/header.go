@@ -1,0 +1,115 @@
+package core
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Header is the part of an answer's header that the handler itself made: what
+// it changed in the header that outer middleware had left there. Applying it
+// to another response writer repeats those changes. Order and number of the
+// values of a name are kept.
+type Header []Field
+
+// Field is one value of one header name.
+type Field struct {
+	// Op says how the value meets what outer middleware has set.
+	Op    FieldOp
+	Name  string
+	Value string
+}
+
+// FieldOp is how a Field is applied.
+type FieldOp uint8
+
+// The operations of a Field.
+const (
+	// Set replaces what outer middleware set under this name; a second Set of
+	// the same name adds its value to the first.
+	Set FieldOp = iota
+	// Add leaves what outer middleware set, and adds the value.
+	Add
+	// Delete removes what outer middleware set, and keeps net/http from adding
+	// a value of its own. Value is empty.
+	Delete
+)
+
+// headerChanges returns what turns outer into handled, sorted by name so that
+// a stored answer is the same bytes each time.
+func headerChanges(outer, handled http.Header) Header {
+	count := 0
+	for _, values := range handled {
+		count += len(values)
+	}
+	changes := make(Header, 0, count)
+	for name, values := range handled {
+		before, op := outer[name], Set
+		if len(before) > 0 && len(values) >= len(before) && slices.Equal(before, values[:len(before)]) {
+			values, op = values[len(before):], Add
+		}
+		if op == Set && len(values) == 0 {
+			changes = append(changes, Field{Op: Delete, Name: name})
+		}
+		for _, value := range values {
+			changes = append(changes, Field{Op: op, Name: name, Value: value})
+		}
+	}
+	for name, before := range outer {
+		if _, kept := handled[name]; !kept && len(before) > 0 {
+			changes = append(changes, Field{Op: Delete, Name: name})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	return changes
+}
+
+// apply repeats the changes on target. Names and values that HTTP does not
+// allow are dropped: a store is not trusted to have kept them whole.
+func (h Header) apply(target http.Header) {
+	previous := ""
+	for _, field := range h {
+		if !validFieldName(field.Name) || !validFieldValue(field.Value) {
+			continue
+		}
+		switch {
+		case field.Op == Delete:
+			target[field.Name] = nil
+		case field.Op == Add || field.Name == previous:
+			target[field.Name] = append(target[field.Name], field.Value)
+		default:
+			target[field.Name] = []string{field.Value}
+		}
+		previous = field.Name
+	}
+}
+
+// validFieldName follows RFC 9110, section 5.6.2 (token).
+func validFieldName(name string) bool {
+	for i := range len(name) {
+		if !isTokenByte(name[i]) {
+			// "Trailer:Name" is net/http's own spelling of a trailer.
+			return strings.HasPrefix(name, http.TrailerPrefix) && validFieldName(name[len(http.TrailerPrefix):])
+		}
+	}
+	return name != ""
+}
+
+// validFieldValue follows RFC 9110, section 5.5: no control characters but tab.
+func validFieldValue(value string) bool {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func isTokenByte(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	default:
+		return strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+	}
+}

@@ -1,0 +1,126 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// KeyHeader is the request header that carries the idempotency key
+// (draft-ietf-httpapi-idempotency-key-header).
+const KeyHeader = "Idempotency-Key"
+
+// maxKeyLength bounds a key, counted without the quotes of its string form.
+const maxKeyLength = 255
+
+// The reasons why a key is refused; they are the error member of the 400.
+var (
+	errKeyMissing  = errors.New("Idempotency-Key header is required")
+	errKeyRepeated = errors.New("Idempotency-Key must be given once")
+	errKeyTooLong  = errors.New("Idempotency-Key must not exceed 255 characters")
+	errKeyInvalid  = errors.New("Idempotency-Key must be 1 to 255 visible ASCII characters, raw or as one string in quotes")
+)
+
+// keyFromHeader reads the idempotency key of a request.
+func keyFromHeader(h http.Header) (string, error) {
+	switch lines := h[KeyHeader]; len(lines) {
+	case 0:
+		return "", errKeyMissing
+	case 1:
+		return ParseKey(lines[0])
+	default:
+		return "", errKeyRepeated
+	}
+}
+
+// ParseKey reads the value of an Idempotency-Key header: the key itself, or the
+// key as an RFC 8941 string in quotes. Both forms of one key are the same key.
+// A key is 1 to 255 visible ASCII characters. A raw key cannot hold a quote, a
+// comma or a semicolon, and cannot look like another structured type (a byte
+// sequence, a boolean, an inner list): whoever sends such a value means
+// something else, or a proxy has joined two header lines.
+func ParseKey(value string) (string, error) {
+	value = strings.Trim(value, " \t")
+	key, ok := value, true
+	if strings.HasPrefix(value, `"`) {
+		key, ok = unquote(value)
+	} else if strings.ContainsAny(value, `",;`) || otherStructuredType(value) {
+		ok = false
+	}
+	switch {
+	case len(key) > maxKeyLength:
+		return "", errKeyTooLong
+	case !ok || key == "" || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return "", errKeyInvalid
+	}
+	return key, nil
+}
+
+// unquote reads an RFC 8941 string (section 3.3.3) that is the whole value.
+func unquote(value string) (string, bool) {
+	if !strings.Contains(value, `\`) {
+		inner, closed := strings.CutSuffix(value[1:], `"`)
+		return inner, closed && !strings.Contains(inner, `"`)
+	}
+	var key strings.Builder
+	for i := 1; i < len(value); i++ {
+		switch c := value[i]; c {
+		case '"':
+			return key.String(), i == len(value)-1
+		case '\\':
+			i++
+			if i == len(value) || value[i] != '"' && value[i] != '\\' {
+				return key.String(), false
+			}
+			key.WriteByte(value[i])
+		default:
+			key.WriteByte(c)
+		}
+	}
+	return key.String(), false
+}
+
+func otherStructuredType(value string) bool {
+	return value == "?0" || value == "?1" ||
+		len(value) > 1 && strings.HasPrefix(value, ":") && strings.HasSuffix(value, ":") ||
+		strings.HasPrefix(value, "(") && strings.HasSuffix(value, ")")
+}
+
+// StorageKey returns the name under which a record is stored: the SHA-256 of
+// scope, method, path and key as 64 hex digits. Each part is framed by its
+// length, so "a:b"+"c" and "a"+"b:c" are two names.
+func StorageKey(scope, method, path, key string) string {
+	sum := framedSum(scope, method, path, key)
+	var digits [2 * sha256.Size]byte
+	hex.Encode(digits[:], sum[:])
+	return string(digits[:])
+}
+
+// framedSum is the SHA-256 of parts, each after its length.
+func framedSum(parts ...string) [sha256.Size]byte {
+	framed := make([]byte, 0, 512)
+	for _, part := range parts {
+		framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
+		framed = append(framed, part...)
+	}
+	return sha256.Sum256(framed)
+}
+
+// canonicalPath returns the path by which a resource is known: equal spellings
+// of a path are one, but an escaped slash stays different from a slash.
+func canonicalPath(u *url.URL) string {
+	if u.RawPath == "" && !strings.Contains(u.Path, "%") {
+		return u.Path
+	}
+	segments := strings.Split(u.EscapedPath(), "/")
+	for i, segment := range segments {
+		if plain, err := url.PathUnescape(segment); err == nil {
+			segments[i] = strings.NewReplacer("%", "%25", "/", "%2F").Replace(plain)
+		}
+	}
+	return strings.Join(segments, "/")
+}

@@ -1,0 +1,209 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oncekey/oncekey/failure"
+)
+
+// Run is the right to run the handler of one key, once. It is made by
+// Engine.Begin and must end in Engine.Finish, in a defer: a panic, too, is an
+// end. The lease is renewed in the meantime.
+type Run struct {
+	engine  *Engine
+	subject subject
+	started time.Time
+	lease   Lease
+	marks   *failure.Marks
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+
+	// atStore is held by the renewal or the settlement that is under way, so that
+	// no renewal reaches the store after the settlement.
+	atStore sync.Mutex
+	settled bool // guarded by atStore: there is nothing left to renew
+
+	mu        sync.Mutex
+	pattern   string // the route's, as soon as it is known
+	timer     *time.Timer
+	heldUntil time.Time // when the lease ends at the earliest, by this process's monotonic clock
+	result    *Result   // what the run was settled with, once it is known
+}
+
+type runKey struct{}
+
+func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
+	run := &Run{engine: e, subject: a.subject, started: a.started, lease: lease, pattern: a.request.Pattern, heldUntil: a.claimed.Add(lease.TTL)}
+	// Detached: the client's disconnect must not stop a handler half-way. What
+	// it keeps is the values, and a deadline that middleware set.
+	base, stop := context.WithoutCancel(ctx), context.CancelFunc(nil)
+	if deadline, ok := ctx.Deadline(); ok {
+		base, stop = context.WithDeadline(base, deadline)
+	}
+	base, run.marks = failure.NewContext(context.WithValue(base, runKey{}, run))
+	run.ctx, run.cancel = context.WithCancelCause(base)
+	if stop != nil {
+		cancel := run.cancel
+		run.cancel = func(cause error) { cancel(cause); stop() }
+	}
+	return run
+}
+
+// Context returns the handler's context. It carries the values of Begin's
+// context and a deadline that was set there, the lease, and the marks of
+// package failure. It is not cancelled when the client goes away; it is when
+// the lease is lost (cause ErrLeaseLost), at the policy's MaxRun (cause
+// ErrRunTooLong), and by Finish.
+func (r *Run) Context() context.Context { return r.ctx }
+
+// Lease returns the lease that the run holds.
+func (r *Run) Lease() Lease { return r.lease }
+
+// record shows the run to duplicates in this process as the store would.
+func (r *Run) record() *Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	record := &Record{State: InProgress, Fingerprint: r.lease.Fingerprint, Attempt: r.lease.Attempt, LeaseLeft: r.lease.TTL}
+	if r.result != nil {
+		record.State, record.Status = r.result.State, r.result.Status
+		record.Header, record.Body = r.result.Header, r.result.Body
+	}
+	return record
+}
+
+// marked adds what the handler has marked so far.
+func (r *Run) marked(o failure.Outcome) failure.Outcome {
+	retryable, executed, _ := r.marks.Read()
+	o.Retryable = o.Retryable || retryable
+	o.Executed = o.Executed || executed
+	return o
+}
+
+// settledWith makes the answer known to duplicates in this process.
+func (r *Run) settledWith(stored *Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result = stored
+}
+
+// startRenewal arms the timer that renews the lease every third of its time and
+// ends the run at MaxRun. Most handlers are done before it ever fires.
+func (r *Run) startRenewal() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timer = time.AfterFunc(r.untilNext(r.lease.TTL/3), r.renew)
+}
+
+// untilNext is d, or less when the run reaches MaxRun before.
+func (r *Run) untilNext(d time.Duration) time.Duration {
+	return max(0, min(d, r.subject.route.policy.MaxRun-time.Since(r.started)))
+}
+
+// renew runs on the timer's goroutine.
+func (r *Run) renew() {
+	if time.Since(r.started) >= r.subject.route.policy.MaxRun {
+		r.report(Event{Result: ResultRunTooLong, Err: ErrRunTooLong})
+		r.cancel(ErrRunTooLong)
+		return
+	}
+	next, err := r.extend()
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrLeaseLost):
+		// Somebody else has the key: from now on the store decides about it.
+		r.engine.live.forget(r)
+		r.lose(err)
+		return
+	case next <= 0:
+		// Somebody else may have it. The handler still runs, so that this process
+		// goes on to refuse its duplicates.
+		r.lose(fmt.Errorf("%w: it could not be renewed in time: %w", ErrLeaseLost, err))
+		return
+	default:
+		r.report(Event{Result: ResultStoreError, Err: err})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer != nil {
+		r.timer.Reset(r.untilNext(next))
+	}
+}
+
+// lose tells the handler that it does not hold the lease any more.
+func (r *Run) lose(why error) {
+	r.report(Event{Result: ResultLeaseLost, Err: why})
+	r.cancel(ErrLeaseLost)
+}
+
+// extend renews the lease once and returns when to renew it again: in the end,
+// when the store cannot be reached, not before the lease may have ended there.
+func (r *Run) extend() (next time.Duration, err error) {
+	r.atStore.Lock()
+	defer r.atStore.Unlock()
+	if r.settled {
+		return r.lease.TTL, nil // an answer that streams: only MaxRun is left to watch
+	}
+	asked := time.Now()
+	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3)
+	err = callStore(context.WithoutCancel(r.ctx), timeout, func(ctx context.Context) error {
+		return r.engine.store.Extend(ctx, r.lease, r.lease.TTL)
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.heldUntil = asked.Add(r.lease.TTL)
+		return r.lease.TTL / 3, nil
+	}
+	return min(time.Until(r.heldUntil), r.lease.TTL/10), err
+}
+
+// close ends the run: its context and its place among the engine's work.
+func (r *Run) close() {
+	r.mu.Lock()
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+	r.mu.Unlock()
+	r.cancel(nil)
+	r.engine.live.end()
+}
+
+// handBack gives up a run whose outcome stays unknown: the key is abandoned
+// again at once, and not only when the lease ends.
+func (r *Run) handBack() {
+	r.atStore.Lock()
+	defer r.atStore.Unlock()
+	r.settled = true
+	ctx := context.WithoutCancel(r.ctx)
+	err := callStore(ctx, r.subject.route.policy.StoreTimeout, func(ctx context.Context) error {
+		return r.engine.store.Extend(ctx, r.lease, time.Millisecond)
+	})
+	if err != nil { // the lease then ends by itself
+		r.report(Event{Result: ResultStoreError, Err: err})
+	}
+	r.engine.live.forget(r)
+	r.close()
+}
+
+// routePattern returns the route's pattern, after taking down a better one: a
+// router that runs inside the guard finds it after the run has begun.
+func (r *Run) routePattern(found string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found != "" {
+		r.pattern = found
+	}
+	return r.pattern
+}
+
+func (r *Run) report(event Event) {
+	event.subject, event.Route = &r.subject, r.routePattern("")
+	event.Attempt = r.lease.Attempt
+	event.Duration = time.Since(r.started)
+	r.engine.observer.Observe(r.ctx, &event)
+}

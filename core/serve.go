@@ -1,0 +1,180 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Handler guards a net/http handler with a policy of its own. It panics when
+// the policy is wrong, as http.ServeMux does when a pattern is.
+//
+//	mux.Handle("POST /payments", engine.Handler(pay, policy.TTLHours(48)))
+func (e *Engine) Handler(next http.Handler, opts ...policy.Option) http.Handler {
+	route := MustRoute(opts...)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.Serve(w, r, route, next)
+	})
+}
+
+// Serve guards one request: it runs next, or replays the stored answer, or
+// answers with a problem. It is what the adapters are made of.
+//
+// next gets a writer that keeps the answer until it is stored, and a request
+// with an equal body and the context of the run (see Run.Context). The writer
+// supports http.ResponseController, http.Flusher and http.Hijacker; an answer
+// that is flushed, hijacked or larger than MaxResponseBytes goes straight
+// through and cannot be replayed. A panic of next is settled and goes on.
+func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
+	if !route.policy.Guards(r.Method) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
+	body, refusal := e.admit(w, r, a)
+	switch {
+	case refusal != nil:
+		e.report(r.Context(), a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
+		e.writeProblem(w, r, *refusal)
+		return
+	case a.request.Key == "":
+		e.report(r.Context(), a, Event{Result: ResultNoKey})
+		next.ServeHTTP(w, r)
+		return
+	case isNested(r.Context(), a.storageKey):
+		if route.nested.first() {
+			e.report(r.Context(), a, Event{Result: ResultNested})
+		}
+		next.ServeHTTP(w, withBody(r, r.Context(), body))
+		return
+	}
+	decision := e.begin(r.Context(), a)
+	switch {
+	case decision.Run != nil:
+		e.execute(w, r, decision.Run, body, next)
+	case decision.Record != nil:
+		e.replay(w, decision.Record)
+	case decision.Problem != nil:
+		e.writeProblem(w, r, *decision.Problem)
+	default:
+		next.ServeHTTP(w, withBody(r, r.Context(), body))
+	}
+}
+
+// admit reads what the request is known by, and its body. The store is not
+// asked. Without a key, and without need of one, a.request.Key stays empty and
+// the body unread.
+func (e *Engine) admit(w http.ResponseWriter, r *http.Request, a *admission) ([]byte, *Problem) {
+	a.request.Method, a.request.Path, a.request.Pattern = r.Method, canonicalPath(r.URL), r.Pattern
+	key, err := keyFromHeader(r.Header)
+	switch {
+	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:
+		return nil, nil
+	case errors.Is(err, errKeyMissing):
+		return nil, problem(CodeKeyMissing, err.Error())
+	case err != nil:
+		return nil, problem(CodeKeyInvalid, err.Error())
+	}
+	scope, err := e.scope(r)
+	if err != nil || scope == "" {
+		return nil, problem(CodePrincipalMissing, "")
+	}
+	body, refusal := readBody(w, r, a.route.policy.MaxRequestBytes)
+	if refusal != nil {
+		return nil, refusal
+	}
+	a.request.Scope, a.request.Key = scope, key
+	a.request.Fingerprint = fingerprint.Of(fingerprint.Request{
+		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
+		ContentType: r.Header.Get("Content-Type"), Body: body,
+	}, a.route.exclusion)
+	a.storageKey = StorageKey(scope, r.Method, a.request.Path, key)
+	a.token = NewToken()
+	return body, nil
+}
+
+// readBody reads the whole body, which is at most limit bytes.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Problem) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	if r.ContentLength > limit {
+		return nil, problem(CodeBodyTooLarge, "")
+	}
+	// A length that is only claimed does not reserve more than this.
+	const firstRead = 64 << 10
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, bytes.MinRead), firstRead)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, problem(CodeBodyTooLarge, "")
+	case err != nil:
+		return nil, problem(CodeBodyUnreadable, "")
+	case body.Len() == 0 && r.ContentLength > 0:
+		return nil, problem(CodeBodyUnreadable, "Request body was read before it reached the idempotency guard")
+	}
+	return body.Bytes(), nil
+}
+
+// withBody returns the request with an equal body and another context.
+func withBody(r *http.Request, ctx context.Context, body []byte) *http.Request { //nolint:revive // the request is what this is about
+	r = r.WithContext(ctx)
+	if body != nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return r
+}
+
+// isNested reports whether this very request is guarded already, by a policy
+// on a group or on the router. The outermost policy counts.
+func isNested(ctx context.Context, storageKey string) bool {
+	run := runFrom(ctx)
+	return run != nil && run.lease.Key == storageKey
+}
+
+// execute runs the handler under the lease.
+func (e *Engine) execute(w http.ResponseWriter, r *http.Request, run *Run, body []byte, next http.Handler) {
+	guarded := withBody(r, run.Context(), body)
+	captured := newCapture(w, guarded, run)
+	panicked := true
+	// No recover: the panic goes on by itself, with the stack it came from.
+	defer func() { captured.finish(panicked) }()
+	next.ServeHTTP(captured, guarded)
+	panicked = false
+}
+
+// replay writes a stored answer.
+func (e *Engine) replay(w http.ResponseWriter, record *Record) {
+	record.Header.apply(w.Header())
+	w.Header()[e.replayHeader] = []string{"true"}
+	writeAnswer(w, record.Status, record.Body)
+}
+
+func writeAnswer(w http.ResponseWriter, status int, body []byte) {
+	w.WriteHeader(status)
+	if len(body) > 0 {
+		w.Write(body) //nolint:errcheck // a client that is gone cannot be told
+	}
+}
+
+// cancelledProblem is the answer of a handler that wrote none because its
+// context ended.
+func cancelledProblem(outcome failure.Outcome) *Problem {
+	switch {
+	case outcome.Executed:
+		return problem(CodeHandlerFailed, "")
+	case errors.Is(outcome.Err, ErrLeaseLost):
+		return problem(CodeInProgress, "")
+	default:
+		return problem(CodeHandlerCancelled, "")
+	}
+}

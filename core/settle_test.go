@@ -1,0 +1,264 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Case 13: the answer goes out although the store fails, and is stored as soon
+// as the store is back; nothing runs twice in the meantime, in this process or
+// in another.
+func TestAnswerThatTheStoreDoesNotTakeIsStoredLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setComplete := store.set(&store.complete)
+		here := newService(t, store, created, policy.LockTTL(3*time.Second))
+		there := newService(t, store, created, policy.LockTTL(3*time.Second))
+
+		setComplete(failUnapplied)
+		wantFirst(t, here.post(t.Context(), "k", payment))
+		for range 20 { // far longer than the lease, which is kept alive
+			advance(time.Second)
+			wantReplay(t, here.post(t.Context(), "k", payment))
+			wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		}
+		wantCode(t, here.post(t.Context(), "k", `{"amount":200}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+
+		setComplete(nil)
+		advance(time.Second)
+		wantReplay(t, there.post(t.Context(), "k", payment))
+		here.wantRuns(t, 1)
+		there.wantRuns(t, 0)
+		here.wantEvent(t, core.ResultDeferred, 1)
+		here.wantEvent(t, core.ResultCompleted, 1)
+		if err := here.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Case 13: the store did apply the completion, and only its reply was lost.
+func TestCompletionThatWasAppliedIsRepeatedUnnoticed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		var once sync.Once
+		store.set(&store.complete)(func(apply func() error) error {
+			err := apply()
+			once.Do(func() { err = context.DeadlineExceeded })
+			return err
+		})
+		s := newService(t, store, created)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		advance(time.Second)
+		wantReplay(t, s.post(t.Context(), "k", payment))
+		s.wantRuns(t, 1)
+		s.wantEvent(t, core.ResultAnswerLost, 0)
+	})
+}
+
+func TestSettleBudgetEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.complete, &store.extend)(failUnapplied)
+		seen := &events{}
+		engine, err := core.New(store, core.SharedScope, core.WithObserver(seen), core.WithSettleBudget(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler := engine.Handler(http.HandlerFunc(created))
+		handler.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+		advance(time.Minute)
+		synctest.Wait()
+		if seen.count(core.ResultAnswerLost) != 1 {
+			t.Errorf("the lost answer was not reported: %v", seen.results())
+		}
+	})
+}
+
+// The background gives up at once when somebody else has claimed the key: the
+// answer that the client was shown is lost, and that is an error to report.
+func TestAnswerLostToSomebodyElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		calls := 0
+		store.set(&store.complete)(func(func() error) error {
+			if calls++; calls == 1 {
+				return errStoreDown
+			}
+			return core.ErrLeaseLost
+		})
+		s := newService(t, store, created)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		advance(time.Second)
+		s.wantEvent(t, core.ResultAnswerLost, 1)
+		if calls != 2 {
+			t.Errorf("%d tries", calls)
+		}
+	})
+}
+
+// A key that cannot be freed now is freed later; until then it is not run.
+func TestReleaseThatFailsIsRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setRelease := store.set(&store.release)
+		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		setRelease(failUnapplied)
+		s.post(t.Context(), "k", payment)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		setRelease(nil)
+		advance(time.Second)
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 2)
+		s.wantEvent(t, core.ResultDeleteKey, 2)
+
+		// Somebody else took it over in the meantime: nothing is left to do.
+		calls := 0
+		setRelease(func(func() error) error {
+			if calls++; calls == 1 {
+				return errStoreDown
+			}
+			return core.ErrLeaseLost
+		})
+		s.post(t.Context(), "k2", payment)
+		advance(time.Second)
+		s.wantEvent(t, core.ResultLeaseLost, 1)
+	})
+}
+
+// Case 5, 6: the holder that lost its lease changes nothing, and its client is
+// not shown an answer that is not the stored one.
+func TestStaleHolderCannotSettle(t *testing.T) {
+	t.Parallel()
+	outcomes := map[string]http.HandlerFunc{
+		"answers": created,
+		"streams": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			if err := http.NewResponseController(w).Flush(); !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("Flush returned %v", err)
+			}
+			if _, err := w.Write([]byte("more")); !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("Write returned %v", err)
+			}
+			if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("Hijack returned %v", err)
+			}
+		},
+	}
+	for name, answer := range outcomes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				setExtend := store.set(&store.extend)
+				stale := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+					advance(time.Minute) // does not listen to its context
+					answer(w, r)
+				}, policy.LockTTL(3*time.Second))
+				winner := newService(t, store, created, policy.LockTTL(3*time.Second))
+
+				setExtend(failUnapplied)
+				late := make(chan *httptest.ResponseRecorder)
+				go func() { late <- stale.post(t.Context(), "k", payment) }()
+				advance(10 * time.Second)
+				wantFirst(t, winner.post(t.Context(), "k", payment)) // the next attempt
+				winner.wantEvent(t, core.ResultLeaseExpired, 1)
+
+				wantCode(t, <-late, http.StatusConflict, core.CodeInProgress)
+				wantReplay(t, stale.post(t.Context(), "k", payment))
+				winner.wantRuns(t, 1)
+			})
+		})
+	}
+}
+
+// Case 6: the stale holder panics, or fails, and frees nothing.
+func TestStaleHolderCannotFree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.extend)(failUnapplied)
+		stale := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
+			advance(time.Minute)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, policy.LockTTL(3*time.Second))
+		winner := newService(t, store, created, policy.LockTTL(3*time.Second))
+		late := make(chan *httptest.ResponseRecorder)
+		go func() { late <- stale.post(t.Context(), "k", payment) }()
+		advance(10 * time.Second)
+		wantFirst(t, winner.post(t.Context(), "k", payment))
+		if w := <-late; w.Code != http.StatusServiceUnavailable {
+			t.Errorf("the handler's own no became %d", w.Code)
+		}
+		wantReplay(t, winner.post(t.Context(), "k", payment))
+	})
+}
+
+// A stream whose record the store does not take goes out all the same.
+func TestStreamWhileTheStoreIsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setComplete := store.set(&store.complete)
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			_ = http.NewResponseController(w).Flush()
+			if failure.MarkRetryable(r.Context()) {
+				t.Error("a mark counted after the answer was settled")
+			}
+			_, _ = w.Write([]byte("all of it"))
+		})
+		setComplete(failUnapplied)
+		if w := s.post(t.Context(), "k", payment); w.Code != http.StatusCreated || w.Body.String() != "all of it" {
+			t.Errorf("got %d %s", w.Code, w.Body)
+		}
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeNotReplayable)
+		setComplete(nil)
+		advance(time.Second)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeNotReplayable)
+		s.wantRuns(t, 1)
+	})
+}
+
+// A stream is recorded before its first byte, and its handler is still bound to
+// MaxRun, though its lease is renewed no more.
+func TestStreamKeepsItsContextUntilMaxRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		start := time.Now()
+		var cause error
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			if n := store.completes.Load(); n != 1 {
+				t.Errorf("%d completions before the first byte went out", n)
+			}
+			<-r.Context().Done()
+			cause = context.Cause(r.Context())
+		}, policy.LockTTL(3*time.Second), policy.MaxRun(10*time.Second))
+		s.post(t.Context(), "k", payment)
+		if !errors.Is(cause, core.ErrRunTooLong) || time.Since(start) != 10*time.Second {
+			t.Errorf("cancelled after %v by %v", time.Since(start), cause)
+		}
+		if n := store.extends.Load(); n != 0 {
+			t.Errorf("%d renewals of a settled lease", n)
+		}
+	})
+}

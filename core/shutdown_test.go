@@ -1,0 +1,90 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// Case 9: answers in flight are stored before the process ends.
+func TestShutdownWaitsForRunsAndForUnsettledAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setComplete := store.set(&store.complete)
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			advance(5 * time.Second)
+			created(w, r)
+		})
+		setComplete(failUnapplied)
+		time.AfterFunc(10*time.Second, func() { setComplete(nil) })
+		go s.post(t.Context(), "k", payment)
+		synctest.Wait()
+
+		start := time.Now()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(start); waited < 10*time.Second || waited > 11*time.Second {
+			t.Errorf("waited %v, want until the store took the answer", waited)
+		}
+		other := newService(t, store, created)
+		wantReplay(t, other.post(t.Context(), "k", payment))
+	})
+}
+
+func TestShutdownRefusesNewKeys(t *testing.T) {
+	t.Parallel()
+	s := newService(t, newFaultyStore(), created)
+	for range 2 { // shutting down twice is harmless
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeShuttingDown)
+	s.wantRuns(t, 0)
+}
+
+func TestShutdownGivesUpAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.complete, &store.extend)(failUnapplied)
+		s := newService(t, store, created)
+		s.post(t.Context(), "k1", payment)
+		s.post(t.Context(), "k2", payment)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := s.Shutdown(ctx)
+		if !errors.Is(err, core.ErrShutdown) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "2 left") {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		s.wantEvent(t, core.ResultAnswerLost, 2)
+	})
+}
+
+// A request that got its lease while Shutdown began does not run, and its claim
+// is given back.
+func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		s := newService(t, store, created)
+		store.set(&store.acquire)(func(apply func() error) error {
+			err := apply()
+			if shutdown := s.Shutdown(t.Context()); shutdown != nil {
+				t.Error(shutdown)
+			}
+			return err
+		})
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeShuttingDown)
+		s.wantRuns(t, 0)
+	})
+}

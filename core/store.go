@@ -1,0 +1,192 @@
+package core
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+)
+
+// Store keeps one record a key and gives out the lease to run its handler.
+//
+// Four rules hold for every method:
+//
+//   - The store's own clock decides what has expired. Callers hand in durations,
+//     never times, so callers whose clocks disagree do no harm.
+//   - An error means that the store could not do its work. Contention, absence
+//     and a finished record are results. The one exception is ErrLeaseLost.
+//   - ctx carries the deadline of the call, and the call returns when ctx ends,
+//     whatever the store's client library does.
+//   - A Store is safe for concurrent use, and keeps nothing that it was handed
+//     (Result.Body, Result.Header) after the call has returned.
+//
+// Package storetest is the conformance suite: a new store starts by passing it.
+type Store interface {
+	// Acquire claims c.Key for c.Token. It returns exactly one of three things:
+	//
+	//   - a Lease and a nil record, for exactly one of any number of concurrent
+	//     callers: the key was free, or released, or abandoned (see Claim.TakeOver);
+	//   - the record as it stands, for all the others;
+	//   - an error: wrapped ErrCorruptRecord for a record it cannot read, wrapped
+	//     ErrStoreFull when it is bounded and full, or the system's error.
+	//
+	// Repeating an Acquire with the same token, after a timeout that hid its
+	// success, finds the caller's own claim and returns its lease once more,
+	// running anew.
+	Acquire(ctx context.Context, c Claim) (Lease, *Record, error)
+
+	// Complete settles the lease with a result that is kept for res.Retain.
+	// A lease that ran out, or that the store forgot (a restart without
+	// persistence), can still be completed as long as nobody else has claimed
+	// the key; otherwise Complete returns ErrLeaseLost and changes nothing.
+	// Repeating a Complete that succeeded returns nil and changes nothing.
+	Complete(ctx context.Context, l Lease, res Result) error
+
+	// Release forgets the key so that the next request may run, or returns
+	// ErrLeaseLost and changes nothing. Token and Attempt must both be the
+	// record's: a caller whose Acquire was lost in a timeout gives back a first
+	// claim that it may have made, and never erases an abandoned record that it
+	// may have taken over. When the attempt number was above 1 the store
+	// remembers it, and it alone, for l.Retain: the next claim gets a higher
+	// one, so that a downstream resource which checks it (a fencing token) turns
+	// the old holder away and not the new one.
+	// Releasing a key that the store has forgotten returns nil.
+	Release(ctx context.Context, l Lease) error
+
+	// Extend renews the lease, to run for ttl from now, or returns ErrLeaseLost.
+	// A lease that ran out, or that the store forgot, is renewed all the same as
+	// long as nobody else has claimed the key: so callers do not let an Extend
+	// overtake the Release of the same lease. ttl is at most l.Retain.
+	Extend(ctx context.Context, l Lease, ttl time.Duration) error
+}
+
+// Claim asks for the lease of one key.
+type Claim struct {
+	// Key is the storage key: 64 hex digits, see StorageKey.
+	Key string
+	// Token names the caller. It is new for every request.
+	Token Token
+	// Fingerprint of the request, kept in the record.
+	Fingerprint string
+	// TTL is how long the lease runs unless it is renewed. At least a millisecond.
+	TTL time.Duration
+	// Retain is how long the in-progress record is kept: longer than TTL by as
+	// much as an answer would be kept, so that an abandoned key is seen and not
+	// silently forgotten.
+	Retain time.Duration
+	// TakeOver allows to claim a key whose lease ran out unsettled (its holder
+	// crashed) when the record's fingerprint is equal to this one's. Without it,
+	// and for another fingerprint, Acquire returns the abandoned record.
+	TakeOver bool
+}
+
+// Lease is the right to run the handler of one key, held by a token until it
+// expires or is settled.
+type Lease struct {
+	// Claim is what the lease was given for. Stores need it again to write a
+	// record that they have forgotten in the meantime.
+	Claim
+	// Attempt counts the claims of this key, from 1. It only grows while the
+	// store remembers the key, and can serve as a fencing token downstream.
+	Attempt uint64
+	// TookOver says that an earlier attempt was abandoned: its lease ran out,
+	// unsettled. Whether its side effect happened, nobody knows.
+	TookOver bool
+}
+
+// Record is what a store holds for a key. It is shared and must not be modified.
+type Record struct {
+	// State is never zero.
+	State State
+	// Fingerprint of the request that made the record.
+	Fingerprint string
+	// Attempt is the claim's number, from 1.
+	Attempt uint64
+	// LeaseLeft is how long an InProgress record's lease still runs by the
+	// store's clock. Zero or less: the record is abandoned. It means nothing in
+	// other states.
+	LeaseLeft time.Duration
+	// Status, Header and Body are the stored answer of a Completed or Failed
+	// record. An Unreplayable one has only its Status.
+	Status int
+	Header Header
+	Body   []byte
+}
+
+// Abandoned reports whether the record's holder went away without settling it.
+func (r *Record) Abandoned() bool { return r.State == InProgress && r.LeaseLeft <= 0 }
+
+// Result is how a lease is settled by Complete.
+type Result struct {
+	// State is Completed, Failed or Unreplayable.
+	State State
+	// Status is the HTTP status, from 100 to 999.
+	Status int
+	// Header and Body are the answer's. The store copies what it keeps, and keeps
+	// neither for Unreplayable.
+	Header Header
+	Body   []byte
+	// Retain is how long the record is kept, from now.
+	Retain time.Duration
+}
+
+// State of a record. The zero State is not valid.
+type State uint8
+
+// The states of a record.
+const (
+	// InProgress: a handler runs, or its process died (see Record.Abandoned).
+	InProgress State = iota + 1
+	// Completed: finished with an answer of 2xx or 3xx.
+	Completed
+	// Failed: finished with an answer that says no, and that will stay so.
+	Failed
+	// Unreplayable: finished, but the answer was streamed, hijacked or too large
+	// to keep.
+	Unreplayable
+)
+
+var stateNames = [...]string{InProgress: "in_progress", Completed: "completed", Failed: "failed", Unreplayable: "unreplayable"}
+
+// String returns the state's name as stores write it: in_progress, completed,
+// failed, unreplayable; "invalid" for anything else.
+func (s State) String() string {
+	if s == 0 || int(s) >= len(stateNames) {
+		return "invalid"
+	}
+	return stateNames[s]
+}
+
+// ParseState is the inverse of State.String.
+func ParseState(name string) (State, bool) {
+	for s := InProgress; int(s) < len(stateNames); s++ {
+		if stateNames[s] == name {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// Token is the 128 random bits by which a lease knows its holder.
+type Token [16]byte
+
+// NewToken returns a token that nobody else has.
+func NewToken() Token {
+	var t Token
+	rand.Read(t[:]) // it never fails: it crashes the program instead
+	return t
+}
+
+// String returns the token as 32 lower-case hex digits.
+func (t Token) String() string { return hex.EncodeToString(t[:]) }
+
+// ParseToken is the inverse of Token.String.
+func ParseToken(s string) (Token, error) {
+	var t Token
+	if len(s) != 2*len(t) {
+		return t, errors.New("oncekey: a token is 32 hex digits")
+	}
+	_, err := hex.Decode(t[:], []byte(s))
+	return t, err
+}
