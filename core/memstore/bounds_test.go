@@ -1,0 +1,233 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// overhead is what MaxBytes documents.
+const overhead = 384
+
+func claim(n int) core.Claim {
+	return core.Claim{
+		Key: fmt.Sprintf("%064x", n), Token: core.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour,
+	}
+}
+
+func result(body string) core.Result {
+	return core.Result{State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
+}
+
+func win(t testing.TB, store core.Store, c core.Claim) core.Lease {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if err != nil || record != nil {
+		t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
+	}
+	return lease
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Case 21: a full store refuses new keys; live and finished records stay.
+func TestFullStore(t *testing.T) {
+	t.Parallel()
+	c := claim(0)
+	size := int64(overhead + len(c.Key) + len(c.Fingerprint))
+	tests := []struct {
+		name     string
+		option   memstore.Option
+		mentions string
+	}{
+		{"of records", memstore.MaxRecords(2), "2 of 2 records"},
+		{"of bytes", memstore.MaxBytes(2 * size), fmt.Sprintf("%d of %d bytes", 2*size, 2*size)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			store := memstore.New(test.option)
+			running, finished := win(t, store, claim(1)), win(t, store, claim(2))
+			refuse := func(mentions string) {
+				t.Helper()
+				_, _, err := store.Acquire(t.Context(), claim(3))
+				if !errors.Is(err, core.ErrStoreFull) || !strings.Contains(err.Error(), mentions) {
+					t.Fatalf("Acquire returned %v, want ErrStoreFull and %q", err, mentions)
+				}
+			}
+			refuse(test.mentions)
+			must(t, store.Complete(t.Context(), finished, result("answer")))
+			must(t, store.Extend(t.Context(), running, time.Minute))
+			refuse("")
+			for n, state := range map[int]core.State{1: core.InProgress, 2: core.Completed} {
+				if _, r, err := store.Acquire(t.Context(), claim(n)); err != nil || r == nil || r.State != state {
+					t.Errorf("key %d holds %+v (%v), want it %s", n, r, err, state)
+				}
+			}
+			must(t, store.Release(t.Context(), running))
+			if store.Len() != 1 {
+				t.Errorf("it holds %d records, want 1", store.Len())
+			}
+		})
+	}
+}
+
+// What a handler has done is stored, full or not.
+func TestFullStoreTakesAnswers(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(memstore.MaxBytes(1000), memstore.MaxRecords(2))
+	lease := win(t, store, claim(1))
+	must(t, store.Complete(t.Context(), lease, result(strings.Repeat("x", 5000))))
+	forgotten := core.Lease{Claim: claim(2), Attempt: 1}
+	must(t, store.Complete(t.Context(), forgotten, result("answer")))
+	must(t, store.Extend(t.Context(), core.Lease{Claim: claim(3), Attempt: 1}, time.Minute))
+	if store.Len() != 3 {
+		t.Errorf("it holds %d records, want 3", store.Len())
+	}
+	if _, _, err := store.Acquire(t.Context(), claim(4)); !errors.Is(err, core.ErrStoreFull) {
+		t.Errorf("Acquire returned %v, want ErrStoreFull", err)
+	}
+}
+
+func TestExpiredRecordsMakeRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const room = 1000
+		store := memstore.New(memstore.MaxRecords(room))
+		for n := range room {
+			win(t, store, claim(n))
+		}
+		<-time.After(time.Hour)
+		for n := range room { // other keys, and so mostly other shards
+			win(t, store, claim(room+n))
+		}
+		if store.Len() != room {
+			t.Errorf("it holds %d records, want %d", store.Len(), room)
+		}
+	})
+}
+
+// Traffic gives back the memory of expired records long before the store is full.
+func TestTrafficSweeps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		for n := range 10_000 {
+			must(t, store.Complete(t.Context(), win(t, store, claim(n)), result("answer")))
+		}
+		<-time.After(time.Hour)
+		live := 0
+		for ; live < 10_000 && store.Len() > live; live++ {
+			win(t, store, claim(10_000+live))
+		}
+		if store.Len() != live || live > 6_000 {
+			t.Errorf("after %d requests it holds %d records", live, store.Len())
+		}
+	})
+}
+
+// Bounds hold to the record while callers race, and nothing leaks from the books.
+func TestBoundsAreExact(t *testing.T) {
+	t.Parallel()
+	const room, callers, turns = 50, 16, 300
+	store := memstore.New(memstore.MaxRecords(room))
+	var callersDone sync.WaitGroup
+	for caller := range callers {
+		callersDone.Go(func() {
+			for turn := range turns {
+				lease, record, err := store.Acquire(context.Background(), claim((caller*turns+turn)%200))
+				if store.Len() > room {
+					t.Errorf("it holds %d records, want at most %d", store.Len(), room)
+				}
+				if err != nil && !errors.Is(err, core.ErrStoreFull) {
+					t.Error(err)
+				}
+				if err == nil && record == nil && turn%7 != 0 {
+					if err := store.Release(context.Background(), lease); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	callersDone.Wait()
+	held := 0
+	for n := range 200 {
+		c := claim(n)
+		if _, record, err := store.Acquire(t.Context(), c); err == nil && record != nil {
+			held++
+		} else if err == nil {
+			must(t, store.Release(t.Context(), core.Lease{Claim: c, Attempt: 1}))
+		}
+	}
+	if store.Len() != held {
+		t.Errorf("it counts %d records and holds %d", store.Len(), held)
+	}
+}
+
+// Bytes that were counted are given back, whichever way a record goes.
+func TestBytesAreGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(memstore.MaxBytes(2000))
+		for n := range 1000 {
+			c := claim(n)
+			c.TTL, c.Retain = time.Second, time.Second
+			lease := win(t, store, c)
+			res := result(strings.Repeat("x", 10_000))
+			res.Retain, res.Header = time.Second, core.Header{{Name: "A", Value: "b"}}
+			switch n % 3 {
+			case 0:
+				must(t, store.Complete(t.Context(), lease, res))
+			case 1:
+				must(t, store.Release(t.Context(), lease))
+			default: // abandoned
+			}
+			<-time.After(time.Second)
+		}
+	})
+}
+
+func TestOddKeys(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	for _, key := range []string{"", "k", "\x00\xff", strings.Repeat("long", 1000)} {
+		c := claim(0)
+		c.Key = key
+		win(t, store, c)
+	}
+	if store.Len() != 4 {
+		t.Errorf("it holds %d records, want 4", store.Len())
+	}
+}
+
+func TestOptionsRefuseNonsense(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]func(){
+		"MaxRecords(0)": func() { memstore.MaxRecords(0) },
+		"MaxBytes(-1)":  func() { memstore.MaxBytes(-1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				if said, _ := recover().(string); !strings.Contains(said, name) {
+					t.Errorf("it panicked with %q, want a word about %s", said, name)
+				}
+			}()
+			option()
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+var claimCases = []testCase{
+	{
+		name: "first claim",
+		rule: "the first to claim a key gets a lease: his own claim, attempt 1, taken over from nobody",
+		test: func(f *fixture) { f.holds(f.win(f.claim(), 1, false)) },
+	},
+	{
+		name: "second claim",
+		rule: "whoever comes second gets no lease, but the record in progress: its fingerprint, attempt, and what is left of its lease",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			second := f.claim()
+			second.Fingerprint = otherFingerprint
+			r := f.find(second)
+			if r.State != core.InProgress || r.Fingerprint != lease.Fingerprint || r.Attempt != 1 || r.Abandoned() {
+				f.Errorf("the record is %s of %s, want attempt 1 of %s in progress", describe(r), r.Fingerprint, lease.Fingerprint)
+			}
+			if r.LeaseLeft <= 0 || r.LeaseLeft > lease.TTL {
+				f.Errorf("LeaseLeft is %s, want more than 0 and at most %s", r.LeaseLeft, lease.TTL)
+			}
+			if r.Status != 0 || len(r.Header) != 0 || len(r.Body) != 0 {
+				f.Errorf("the record has an answer already: %s", describe(r))
+			}
+		},
+	},
+	{
+		name: "same token again",
+		rule: "an Acquire whose success was hidden by a timeout can be repeated: the same token finds its own claim and gets its " +
+			"lease again, with the same attempt number (case 11)",
+		test: func(f *fixture) {
+			c := f.claim()
+			lease := f.win(c, 1, false)
+			f.win(c, 1, false)
+			f.holds(lease)
+		},
+	},
+	{
+		name: "same token again after its lease ran out",
+		rule: "the lease that a repeated Acquire returns runs from then on, for its whole TTL: its caller counts on that",
+		test: func(f *fixture) {
+			c := f.shortClaim()
+			c.TTL = 5 * f.unit
+			f.win(c, 1, false)
+			f.wait(6 * f.unit)
+			f.holds(f.win(c, 1, false))
+		},
+	},
+	{
+		name: "same token after completion",
+		rule: "a finished key is never claimed again, not by the token that finished it either",
+		test: func(f *fixture) {
+			c := f.claim()
+			lease := f.win(c, 1, false)
+			f.complete(lease, f.result(lease))
+			if r := f.find(c); r.State != core.Completed {
+				f.Errorf("the record is %s, want the completed one", describe(r))
+			}
+		},
+	},
+	{
+		name: "independent keys",
+		rule: "keys have nothing to do with each other: each of 10,000 is claimed once, and settled alone",
+		test: func(f *fixture) {
+			const keys = 10_000
+			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
+			f.spread(keys, func(n int) error { return f.claimedBefore(key(n)) })
+		},
+	},
+	{
+		name: "a lease lasts as its holder asked",
+		rule: "when a lease ends is the business of its holder's TTL and Retain; those of whoever asks later do not matter",
+		test: func(f *fixture) {
+			asker := f.takeOver()
+			asker.TTL, asker.Retain = time.Millisecond, 2*time.Millisecond
+			holder := f.win(f.claim(), 1, false)
+			f.wait(f.unit)
+			if r := f.find(asker); r.Abandoned() || r.LeaseLeft > holder.TTL {
+				f.Errorf("the record is %s, want it in progress for up to %s", describe(r), holder.TTL)
+			}
+			short := f.shortClaim()
+			short.Key, asker.Key = key(2), key(2)
+			f.win(short, 1, false)
+			f.wait(2 * f.unit)
+			asker.TTL, asker.Retain, asker.TakeOver = f.long(), 20*f.long(), false
+			if r := f.find(asker); !r.Abandoned() {
+				f.Errorf("the record is %s, want it abandoned: its lease was %s", describe(r), short.TTL)
+			}
+		},
+	},
+}
+
+var takeOverCases = []testCase{
+	{
+		name: "take over an abandoned key",
+		rule: "a key whose lease ran out unsettled goes to the next who asks with TakeOver, with the next attempt number; the " +
+			"lease says that it was taken over, because nobody knows how far the previous holder came (cases 3, 4, 5)",
+		test: func(f *fixture) {
+			f.abandon()
+			next := f.win(f.takeOver(), 2, true)
+			f.holds(next)
+		},
+	},
+	{
+		name: "take over again and again",
+		rule: "each take-over counts one attempt on",
+		test: func(f *fixture) {
+			for attempt := uint64(1); attempt <= 3; attempt++ {
+				c := f.takeOver()
+				c.TTL = f.unit
+				f.win(c, attempt, attempt > 1)
+				f.wait(2 * f.unit)
+			}
+			f.holds(f.win(f.takeOver(), 4, true))
+		},
+	},
+	{
+		name: "same token again after taking over",
+		rule: "the repetition of an Acquire that took a key over returns that same lease: same attempt, TookOver still true",
+		test: func(f *fixture) {
+			f.abandon()
+			c := f.takeOver()
+			f.win(c, 2, true)
+			f.holds(f.win(c, 2, true))
+		},
+	},
+	{
+		name: "abandoned without TakeOver",
+		rule: "without TakeOver an abandoned key is not claimed: the caller gets its record, which says so",
+		test: func(f *fixture) {
+			f.abandon()
+			for range 2 { // looking at it does not change it
+				if r := f.find(f.claim()); !r.Abandoned() || r.Attempt != 1 || r.Fingerprint != fingerprint {
+					f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
+				}
+			}
+			f.win(f.takeOver(), 2, true)
+		},
+	},
+	{
+		name: "abandoned by another request",
+		rule: "a request with another fingerprint does not take a key over: it gets the record, and its client a 422",
+		test: func(f *fixture) {
+			f.abandon()
+			c := f.takeOver()
+			c.Fingerprint = otherFingerprint
+			if r := f.find(c); !r.Abandoned() || r.Fingerprint != fingerprint {
+				f.Errorf("the record is %s of %s, want the abandoned one", describe(r), r.Fingerprint)
+			}
+			f.win(f.takeOver(), 2, true)
+		},
+	},
+	{
+		name: "no take-over before the lease ends",
+		rule: "as long as a lease runs nobody takes its key over, and as soon as it has run out anybody may",
+		test: func(f *fixture) {
+			c := f.claim()
+			c.TTL = 5 * f.unit
+			start := time.Now()
+			f.win(c, 1, false)
+			next, passed := f.winWhenFree(f.takeOver(), start, f.long())
+			if passed < c.TTL-clockGrain {
+				f.Errorf("taken over after %s, want not before %s", passed, c.TTL)
+			}
+			if next.Attempt != 2 || !next.TookOver {
+				f.Errorf("taken over as attempt %d with TookOver %t, want 2 with true", next.Attempt, next.TookOver)
+			}
+		},
+	},
+}

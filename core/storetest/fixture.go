@@ -1,0 +1,207 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+const (
+	fingerprint      = "sha256:0000000000000000000000000000000000000000000000000000000000000001"
+	otherFingerprint = "sha256:0000000000000000000000000000000000000000000000000000000000000002"
+)
+
+// fixture is what a case works with: the store and how long a unit is.
+type fixture struct {
+	testing.TB
+	store core.Store
+	unit  time.Duration
+}
+
+// key returns the n-th storage key, in the form of core.StorageKey.
+func key(n int) string { return fmt.Sprintf("%064x", n) }
+
+// long is a lease, or a record, that lasts longer than the case.
+func (f *fixture) long() time.Duration { return 100 * f.unit }
+
+// claim asks for a key with a new token and a lease that lasts.
+func (f *fixture) claim() core.Claim {
+	return core.Claim{
+		Key: key(1), Token: core.NewToken(), Fingerprint: fingerprint, TTL: f.long(), Retain: 10 * f.long(),
+	}
+}
+
+// shortClaim asks with a lease of one unit.
+func (f *fixture) shortClaim() core.Claim {
+	c := f.claim()
+	c.TTL = f.unit
+	return c
+}
+
+// takeOver asks for a key that may have been abandoned.
+func (f *fixture) takeOver() core.Claim {
+	c := f.claim()
+	c.TakeOver = true
+	return c
+}
+
+// result is an answer that shows who gave it.
+func (f *fixture) result(by core.Lease) core.Result {
+	return core.Result{
+		State: core.Completed, Status: 201, Body: fmt.Appendf(nil, "answer of %s", by.Token), Retain: f.long(),
+		Header: core.Header{{Op: core.Set, Name: "Content-Type", Value: "text/plain"}},
+	}
+}
+
+// acquire returns what Acquire did, and fails on an error or on an answer that
+// is both a lease and a record, or neither.
+func (f *fixture) acquire(c core.Claim) (core.Lease, *core.Record) {
+	f.Helper()
+	lease, record, err := f.store.Acquire(f.Context(), c)
+	switch {
+	case err != nil:
+		f.Fatalf("Acquire: %v", err)
+	case record != nil && lease != (core.Lease{}):
+		f.Fatalf("Acquire returned a record, %s, and a lease, attempt %d: want one of them", record.State, lease.Attempt)
+	case record == nil && lease == (core.Lease{}):
+		f.Fatal("Acquire returned neither a lease nor a record")
+	case record == nil && lease.Claim != c:
+		f.Fatalf("the lease is for %+v, want the claim %+v", lease.Claim, c)
+	}
+	return lease, record
+}
+
+// win expects that the claim gets the lease.
+func (f *fixture) win(c core.Claim, attempt uint64, tookOver bool) core.Lease {
+	f.Helper()
+	lease, record := f.acquire(c)
+	if record != nil {
+		f.Fatalf("Acquire found a record, %s: want the lease", describe(record))
+	}
+	if lease.Attempt != attempt || lease.TookOver != tookOver {
+		f.Fatalf("Acquire got attempt %d with TookOver %t, want %d with %t", lease.Attempt, lease.TookOver, attempt, tookOver)
+	}
+	return lease
+}
+
+// find expects that the claim does not get the lease, and returns the record.
+func (f *fixture) find(c core.Claim) *core.Record {
+	f.Helper()
+	lease, record := f.acquire(c)
+	if record == nil {
+		f.Fatalf("Acquire got the lease, attempt %d: want a record", lease.Attempt)
+	}
+	return record
+}
+
+// holds expects the lease to stand, whoever asks.
+func (f *fixture) holds(l core.Lease) {
+	f.Helper()
+	if r := f.find(f.takeOver()); r.State != core.InProgress || r.Attempt != l.Attempt || r.LeaseLeft <= 0 {
+		f.Fatalf("the store holds %s, want attempt %d in progress", describe(r), l.Attempt)
+	}
+}
+
+// replays expects the lease's result to be what everybody gets.
+func (f *fixture) replays(l core.Lease, want core.Result) {
+	f.Helper()
+	c := f.takeOver()
+	c.Key = l.Key
+	r := f.find(c)
+	if r.State != want.State || r.Status != want.Status || !bytes.Equal(r.Body, want.Body) || !slices.Equal(r.Header, want.Header) {
+		f.Fatalf("the record is %s\nwant %s %d %v, %s", describe(r), want.State, want.Status, want.Header, shorten(want.Body))
+	}
+	if r.Attempt != l.Attempt || r.Fingerprint != l.Fingerprint {
+		f.Fatalf("the record is of attempt %d, %s\nwant %d, %s", r.Attempt, r.Fingerprint, l.Attempt, l.Fingerprint)
+	}
+}
+
+func (f *fixture) complete(l core.Lease, r core.Result) {
+	f.Helper()
+	if err := f.store.Complete(f.Context(), l, r); err != nil {
+		f.Fatalf("Complete: %v", err)
+	}
+}
+
+func (f *fixture) release(l core.Lease) {
+	f.Helper()
+	if err := f.store.Release(f.Context(), l); err != nil {
+		f.Fatalf("Release: %v", err)
+	}
+}
+
+func (f *fixture) extend(l core.Lease, ttl time.Duration) {
+	f.Helper()
+	if err := f.store.Extend(f.Context(), l, ttl); err != nil {
+		f.Fatalf("Extend: %v", err)
+	}
+}
+
+func (f *fixture) isLost(method string, err error) {
+	f.Helper()
+	if !errors.Is(err, core.ErrLeaseLost) {
+		f.Fatalf("%s returned %v, want an error that is ErrLeaseLost", method, err)
+	}
+}
+
+// abandon makes a claim, and lets its lease run out.
+func (f *fixture) abandon() core.Lease {
+	f.Helper()
+	lease := f.win(f.shortClaim(), 1, false)
+	f.wait(2 * f.unit)
+	return lease
+}
+
+// overtaken returns the lease of a holder that was too late, and of the one that
+// took its key over.
+func (f *fixture) overtaken() (stale, current core.Lease) {
+	f.Helper()
+	stale = f.abandon()
+	return stale, f.win(f.takeOver(), 2, true)
+}
+
+// wait lets time pass, in a bubble without taking any.
+func (f *fixture) wait(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.Context().Done():
+	}
+}
+
+// winWhenFree asks again and again until the claim gets the lease, and returns
+// it and the time that has passed since start.
+func (f *fixture) winWhenFree(c core.Claim, start time.Time, patience time.Duration) (core.Lease, time.Duration) {
+	f.Helper()
+	for {
+		c.Token = core.NewToken()
+		lease, record := f.acquire(c)
+		passed := time.Since(start)
+		if record == nil {
+			return lease, passed
+		}
+		if passed > patience {
+			f.Fatalf("after %s the key is still held: %s", passed, describe(record))
+		}
+		f.wait(f.unit / 10)
+	}
+}
+
+func describe(r *core.Record) string {
+	return fmt.Sprintf("{%s attempt:%d lease left:%s status:%d header:%v body:%s}",
+		r.State, r.Attempt, r.LeaseLeft, r.Status, r.Header, shorten(r.Body))
+}
+
+func shorten(body []byte) string {
+	const enough = 64
+	if len(body) > enough {
+		return fmt.Sprintf("%q... (%d bytes)", body[:enough], len(body))
+	}
+	return fmt.Sprintf("%q", body)
+}

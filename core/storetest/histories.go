@@ -1,0 +1,169 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+const (
+	historyKeys    = 16
+	callersPerKey  = 4
+	historyCallers = historyKeys * callersPerKey
+)
+
+// exclude lets callers claim, renew and release a few keys under leases that
+// last, and counts the holders of each key.
+func (f *fixture) exclude() {
+	var holders [historyKeys]atomic.Int32
+	f.together(historyCallers, func(caller int) error {
+		n := caller % historyKeys
+		for range 20 {
+			c := f.takeOver()
+			c.Key = key(n)
+			lease, record, err := f.store.Acquire(f.Context(), c)
+			if err != nil {
+				return err
+			}
+			if record != nil {
+				f.wait(f.unit / 100)
+				continue
+			}
+			if others := holders[n].Add(1) - 1; others > 0 {
+				return fmt.Errorf("attempt %d of key %d has %d more holders", lease.Attempt, n, others)
+			}
+			f.wait(f.unit / 100)
+			if err := f.store.Extend(f.Context(), lease, f.long()); err != nil {
+				return fmt.Errorf("extend: %w", err)
+			}
+			holders[n].Add(-1)
+			if err := f.store.Release(f.Context(), lease); err != nil {
+				return fmt.Errorf("release: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// histories lets callers do anything with a few keys, and checks what the store
+// has granted them.
+func (f *fixture) histories() {
+	var ledgers [historyKeys]ledger
+	f.together(historyCallers, func(caller int) error {
+		random := rand.New(rand.NewPCG(1, uint64(caller))) // the same each time
+		n := caller % historyKeys
+		for range 6 {
+			if err := f.live(key(n), random, &ledgers[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for n := range ledgers {
+		c := f.claim()
+		c.Key = key(n)
+		_, record := f.acquire(c)
+		if err := ledgers[n].check(record); err != nil {
+			f.Errorf("key %d: %v", n, err)
+		}
+	}
+}
+
+// live is one life of a caller: claim the key, perhaps let the lease run out,
+// perhaps renew it, and perhaps settle it.
+func (f *fixture) live(key string, random *rand.Rand, granted *ledger) error {
+	// A few moments only, so that callers meet.
+	upTo := func(d time.Duration) time.Duration { return time.Duration(random.IntN(5)) * d / 4 }
+	c := f.takeOver()
+	c.Key, c.TTL = key, f.unit/2
+	lease, record, err := f.store.Acquire(f.Context(), c)
+	if err != nil {
+		return err
+	}
+	if record != nil {
+		f.wait(upTo(f.unit / 2))
+		return nil
+	}
+	granted.add(&granted.claims, lease)
+	f.wait(upTo(f.unit))
+	if random.IntN(2) == 0 {
+		if err := orLost(f.store.Extend(f.Context(), lease, c.TTL)); err != nil {
+			return err
+		}
+		f.wait(upTo(f.unit))
+	}
+	switch random.IntN(4) {
+	case 0, 1:
+		return granted.settled(&granted.completions, lease, f.store.Complete(f.Context(), lease, f.result(lease)))
+	case 2:
+		return granted.settled(&granted.releases, lease, f.store.Release(f.Context(), lease))
+	default: // its process died
+		return nil
+	}
+}
+
+// ledger is what the store has granted for one key.
+type ledger struct {
+	mutex                         sync.Mutex
+	claims, completions, releases []core.Lease
+}
+
+func (l *ledger) add(grants *[]core.Lease, lease core.Lease) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	*grants = append(*grants, lease)
+}
+
+func (l *ledger) settled(grants *[]core.Lease, lease core.Lease, err error) error {
+	if err == nil {
+		l.add(grants, lease)
+	}
+	return orLost(err)
+}
+
+// check looks for grants that contradict each other; record is what the key
+// holds in the end.
+func (l *ledger) check(record *core.Record) error {
+	given, released := countAttempts(l.claims), countAttempts(l.releases)
+	for attempt, times := range given {
+		switch {
+		case attempt == 1 && times > released[1]+1:
+			return fmt.Errorf("attempt 1 was given out %d times, and released %d times", times, released[1])
+		case attempt > 1 && times > 1:
+			return fmt.Errorf("attempt %d was given out %d times", attempt, times)
+		case attempt > 1 && given[attempt-1] == 0:
+			return fmt.Errorf("attempt %d was given out, but never attempt %d", attempt, attempt-1)
+		}
+	}
+	switch {
+	case len(l.completions) > 1:
+		return fmt.Errorf("%d answers were accepted, want at most 1", len(l.completions))
+	case len(l.completions) == 1 && (record == nil || string(record.Body) != fmt.Sprintf("answer of %s", l.completions[0].Token)):
+		return errors.New("the answer that was accepted is not the one that is replayed")
+	case len(l.completions) == 0 && record != nil && record.State != core.InProgress:
+		return errors.New("an answer is replayed that was never accepted")
+	default:
+		return nil
+	}
+}
+
+func countAttempts(leases []core.Lease) map[uint64]int {
+	counts := map[uint64]int{}
+	for _, lease := range leases {
+		counts[lease.Attempt]++
+	}
+	return counts
+}
+
+// orLost forgives that the lease was lost.
+func orLost(err error) error {
+	if errors.Is(err, core.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,314 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// bug is a way to break the contract. The zero bug breaks nothing.
+type bug int
+
+const (
+	none bug = iota
+	countsFromZero
+	countsToTwo
+	ownFinishedReclaimed
+	releaseDoesNothing
+	releaseOnlyInTime
+	releaseOfReleased
+	releasedKeepsExpiry
+	extendDoesNothing
+	extendOnlyWhatIsKnown
+	extendLosesHolder
+	acquireNotAtomic
+	takeOverNotAtomic
+	reclaimNotAtomic
+	completeNotAtomic
+	takeOverTooEarly
+	takeOverOfOtherRequest
+	takeOverUnasked
+	takeOverUncounted
+	takeOverUntold
+	ownClaimNotFound
+	ownClaimNotRenewed
+	ownTakeOverUntold
+	leaseOfTheAsker
+	leaseLeftOfTheRecord
+	contentionIsAnError
+	completeWithoutToken
+	completeOnlyInTime
+	completeOnlyWhatIsKnown
+	completeNotRepeatable
+	completeOverwrites
+	bodyRetained
+	headerRetained
+	headerSorted
+	emptyValueDropped
+	bodyCutAtNUL
+	unreplayableKept
+	releaseWithoutToken
+	releaseWithoutAttempt
+	releaseForgetsAttempt
+	releaseCountsAsTakenOver
+	releaseOfFinished
+	releaseNotRepeatable
+	extendWithoutToken
+	extendOnlyInTime
+	extendAddsUp
+	extendOfFinished
+	extendKeepsExpiry
+	expiresEarly
+	expiresNever
+	retainOfTheClaim
+	forgetsAbandoned
+	contextIgnored
+	contextErrorHidden
+	oneKeyForAll
+)
+
+// model is the contract in as few lines as possible, under one lock, with a
+// switch for each way to get it wrong.
+type model struct {
+	bug     bug
+	mutex   sync.Mutex
+	records map[string]*entry
+}
+
+type entry struct {
+	core.Lease
+	core.Record
+	leaseEnd, expires time.Time
+}
+
+func newModel(b bug) core.Store { return &model{bug: b, records: map[string]*entry{}} }
+
+func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	if err := m.ended(ctx); err != nil {
+		return core.Lease{}, nil, err
+	}
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	now, e := time.Now(), m.lookUp(c.Key)
+	l := core.Lease{Claim: c, Attempt: 1}
+	switch {
+	case e == nil:
+		m.gap(acquireNotAtomic)
+		if m.bug == countsFromZero {
+			l.Attempt = 0
+		}
+	case e.State == 0:
+		l.Attempt, l.TookOver = e.Lease.Attempt+1, m.bug == releaseCountsAsTakenOver
+		m.gap(reclaimNotAtomic)
+	case e.State != core.InProgress && (e.Token != c.Token || m.bug != ownFinishedReclaimed):
+		return core.Lease{}, &e.Record, nil
+	case e.Token == c.Token && m.bug != ownClaimNotFound:
+		l.Attempt, l.TookOver = e.Lease.Attempt, e.TookOver && m.bug != ownTakeOverUntold
+		if m.bug == ownClaimNotRenewed {
+			return l, nil, nil
+		}
+	case m.abandoned(e, c, now) && (c.TakeOver || m.bug == takeOverUnasked) &&
+		(e.Lease.Fingerprint == c.Fingerprint || m.bug == takeOverOfOtherRequest):
+		l.Attempt, l.TookOver = e.Lease.Attempt+1, m.bug != takeOverUntold
+		switch m.bug {
+		case takeOverUncounted:
+			l.Attempt = e.Lease.Attempt
+		case countsToTwo:
+			l.Attempt = 2
+		default:
+		}
+		m.gap(takeOverNotAtomic)
+	case m.bug == contentionIsAnError:
+		return core.Lease{}, nil, core.ErrLeaseLost
+	default:
+		r := e.Record
+		r.LeaseLeft = e.leaseEnd.Sub(now)
+		if m.bug == leaseLeftOfTheRecord {
+			r.LeaseLeft = e.expires.Sub(now)
+		}
+		return core.Lease{}, &r, nil
+	}
+	m.hold(l, now)
+	return l, nil, nil
+}
+
+func (m *model) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+	if err := m.ended(ctx); err != nil {
+		return err
+	}
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	now, e := time.Now(), m.lookUp(l.Key)
+	switch {
+	case e == nil && m.bug == completeOnlyWhatIsKnown:
+		return core.ErrLeaseLost
+	case e == nil:
+	case e.Token != l.Token && m.bug != completeWithoutToken:
+		return core.ErrLeaseLost
+	case e.State > core.InProgress && m.bug == completeNotRepeatable:
+		return core.ErrLeaseLost
+	case e.State > core.InProgress && m.bug != completeOverwrites:
+		return nil
+	case e.leaseEnd.Before(now) && m.bug == completeOnlyInTime:
+		return core.ErrLeaseLost
+	}
+	m.gap(completeNotAtomic)
+	m.records[l.Key] = &entry{Lease: l, expires: now.Add(m.retain(l, res)), Record: m.answer(l, res)}
+	return nil
+}
+
+func (m *model) answer(l core.Lease, res core.Result) core.Record {
+	r := core.Record{State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status}
+	if res.State != core.Unreplayable || m.bug == unreplayableKept {
+		r.Body, r.Header = bytes.Clone(res.Body), slices.Clone(res.Header)
+	}
+	switch m.bug {
+	case bodyRetained:
+		r.Body = res.Body
+	case headerRetained:
+		r.Header = res.Header
+	case headerSorted:
+		slices.SortFunc(r.Header, func(a, b core.Field) int { return bytes.Compare([]byte(a.Value), []byte(b.Value)) })
+	case emptyValueDropped:
+		r.Header = slices.DeleteFunc(r.Header, func(f core.Field) bool { return f.Value == "" })
+	case bodyCutAtNUL:
+		r.Body, _, _ = bytes.Cut(r.Body, []byte{0})
+	default:
+	}
+	return r
+}
+
+func (m *model) retain(l core.Lease, res core.Result) time.Duration {
+	if m.bug == retainOfTheClaim {
+		return l.Retain
+	}
+	return res.Retain
+}
+
+func (m *model) Release(ctx context.Context, l core.Lease) error {
+	if err := m.ended(ctx); err != nil {
+		return err
+	}
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	e := m.lookUp(l.Key)
+	switch {
+	case e == nil && m.bug == releaseNotRepeatable:
+		return core.ErrLeaseLost
+	case e == nil || m.bug == releaseDoesNothing:
+		return nil
+	case e.Token != l.Token && m.bug != releaseWithoutToken:
+		return core.ErrLeaseLost
+	case e.State == core.InProgress && e.Lease.Attempt != l.Attempt && m.bug != releaseWithoutAttempt,
+		e.State > core.InProgress && m.bug != releaseOfFinished,
+		e.State == 0 && m.bug == releaseOfReleased,
+		e.leaseEnd.Before(time.Now()) && m.bug == releaseOnlyInTime:
+		return core.ErrLeaseLost
+	case l.Attempt == 1 || m.bug == releaseForgetsAttempt:
+		delete(m.records, l.Key)
+		return nil
+	}
+	expires := time.Now().Add(l.Retain)
+	if m.bug == releasedKeepsExpiry {
+		expires = e.expires
+	}
+	m.records[l.Key] = &entry{Lease: l, expires: expires}
+	return nil
+}
+
+func (m *model) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+	if err := m.ended(ctx); err != nil {
+		return err
+	}
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	now, e := time.Now(), m.lookUp(l.Key)
+	expires := now.Add(l.Retain)
+	switch {
+	case e == nil && m.bug == extendOnlyWhatIsKnown:
+		return core.ErrLeaseLost
+	case e != nil:
+		switch {
+		case e.Token != l.Token && m.bug != extendWithoutToken,
+			e.State > core.InProgress && m.bug != extendOfFinished,
+			e.leaseEnd.Before(now) && m.bug == extendOnlyInTime:
+			return core.ErrLeaseLost
+		case m.bug == extendDoesNothing:
+			return nil
+		case m.bug == extendAddsUp:
+			ttl += e.leaseEnd.Sub(now)
+		case m.bug == extendKeepsExpiry:
+			expires = e.expires
+		}
+	}
+	l.TTL = ttl
+	if m.bug == extendLosesHolder {
+		l.Token = core.Token{}
+	}
+	m.hold(l, now)
+	m.records[l.Key].expires = expires
+	return nil
+}
+
+func (m *model) hold(l core.Lease, now time.Time) {
+	m.records[m.name(l.Key)] = &entry{
+		Lease: l, leaseEnd: now.Add(l.TTL), expires: now.Add(l.Retain),
+		Record: core.Record{State: core.InProgress, Fingerprint: l.Fingerprint, Attempt: l.Attempt},
+	}
+	if m.bug == forgetsAbandoned {
+		m.records[l.Key].expires = now.Add(l.TTL)
+	}
+}
+
+func (m *model) lookUp(key string) *entry {
+	e, now := m.records[m.name(key)], time.Now()
+	if m.bug == expiresEarly {
+		now = now.Add(20 * time.Millisecond)
+	}
+	if e == nil || m.bug != expiresNever && !now.Before(e.expires) {
+		return nil
+	}
+	return e
+}
+
+func (m *model) abandoned(e *entry, c core.Claim, now time.Time) bool {
+	switch m.bug {
+	case takeOverTooEarly:
+		now = now.Add(20 * time.Millisecond)
+	case leaseOfTheAsker:
+		return !now.Before(e.leaseEnd.Add(c.TTL - e.TTL))
+	default:
+	}
+	return !now.Before(e.leaseEnd)
+}
+
+func (m *model) name(key string) string {
+	if m.bug == oneKeyForAll {
+		return ""
+	}
+	return key
+}
+
+// gap lets the others in where there should be no gap.
+func (m *model) gap(b bug) {
+	if m.bug == b {
+		m.mutex.Unlock()
+		<-time.After(time.Microsecond)
+		m.mutex.Lock()
+	}
+}
+
+func (m *model) ended(ctx context.Context) error {
+	switch {
+	case m.bug == contextIgnored || ctx.Err() == nil:
+		return nil
+	case m.bug == contextErrorHidden:
+		return core.ErrStoreFull
+	default:
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,186 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// clockGrain is how coarse a store's clock may be.
+const clockGrain = 2 * time.Millisecond
+
+var expiryCases = []testCase{
+	{
+		name: "a finished record expires",
+		rule: "a finished record is there until its Retain has passed by the store's clock, and gone from then on: the key is new again (case 10)",
+		test: func(f *fixture) {
+			retain := 5 * f.unit
+			lease := f.win(f.claim(), 1, false)
+			res := f.result(lease)
+			res.Retain = retain
+			start := time.Now()
+			f.complete(lease, res)
+			next, passed := f.winWhenFree(f.takeOver(), start, f.long())
+			if passed < retain-clockGrain {
+				f.Errorf("the record was gone after %s, want not before %s", passed, retain)
+			}
+			if next.Attempt != 1 || next.TookOver {
+				f.Errorf("the key was claimed as attempt %d with TookOver %t, want a new one: 1 with false", next.Attempt, next.TookOver)
+			}
+		},
+	},
+	{
+		name: "a result is kept for its own Retain",
+		rule: "how long a finished record is kept is said by Result.Retain, however short the claim's own Retain was",
+		test: func(f *fixture) {
+			c := f.shortClaim()
+			c.Retain = 2 * f.unit
+			lease := f.win(c, 1, false)
+			f.complete(lease, f.result(lease))
+			f.wait(3 * f.unit)
+			f.replays(lease, f.result(lease))
+		},
+	},
+	{
+		name: "an abandoned record is remembered",
+		rule: "a record in progress outlives its lease, until the claim's Retain has passed: what happened to it is unknown, and must be seen to be",
+		test: func(f *fixture) {
+			c := f.shortClaim()
+			c.Retain = 10 * f.unit
+			start := time.Now()
+			f.win(c, 1, false)
+			f.wait(4 * f.unit)
+			if r := f.find(f.claim()); !r.Abandoned() {
+				f.Errorf("the record is %s, want it abandoned", describe(r))
+			}
+			next, passed := f.winWhenFree(f.claim(), start, f.long())
+			if passed < c.Retain-clockGrain {
+				f.Errorf("the abandoned record was gone after %s, want not before %s", passed, c.Retain)
+			}
+			if next.Attempt != 1 || next.TookOver {
+				f.Errorf("the key was claimed as attempt %d with TookOver %t, want a new one: 1 with false", next.Attempt, next.TookOver)
+			}
+		},
+	},
+	{
+		name: "a renewed claim is remembered",
+		rule: "a lease may be renewed for longer than the claim's Retain in all: the record lasts as long as the lease does",
+		test: func(f *fixture) {
+			c := f.claim()
+			c.TTL, c.Retain = 10*f.unit, 10*f.unit
+			lease := f.win(c, 1, false)
+			for range 3 {
+				f.wait(4 * f.unit)
+				f.holds(lease)
+				f.extend(lease, c.TTL)
+			}
+		},
+	},
+	{
+		name: "a released attempt number is remembered",
+		rule: "the attempt number of a release is remembered for the lease's Retain, which begins anew with the release",
+		test: func(f *fixture) {
+			f.abandon()
+			c := f.takeOver()
+			c.TTL, c.Retain = 10*f.unit, 10*f.unit
+			lease := f.win(c, 2, true)
+			f.wait(5 * f.unit)
+			f.release(lease)
+			f.wait(5 * f.unit)
+			f.win(f.claim(), 3, false)
+		},
+	},
+}
+
+var callerCases = []testCase{
+	{
+		name: "ended context",
+		rule: "a call whose context has ended returns its error, wrapped, and leaves a state from which the same call can be repeated",
+		test: func(f *fixture) {
+			canceled, cancel := context.WithCancel(f.Context())
+			cancel()
+			f.survives(canceled, context.Canceled)
+		},
+	},
+	{
+		name: "passed deadline",
+		rule: "a call whose deadline has passed returns context.DeadlineExceeded, wrapped, and leaves a state from which the same call can be repeated",
+		test: func(f *fixture) {
+			expired, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
+			defer cancel()
+			f.survives(expired, context.DeadlineExceeded)
+		},
+	},
+	{
+		name: "tight deadlines",
+		rule: "whatever happens when a call is cut short, exactly one caller ends up with the lease, and finds it by repeating the call",
+		test: func(f *fixture) {
+			for i := range 50 {
+				c := f.claim()
+				c.Key = key(i)
+				short, cancel := context.WithTimeout(f.Context(), time.Duration(i)*10*time.Microsecond)
+				_, _, err := f.store.Acquire(short, c)
+				cancel()
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					f.Fatalf("Acquire with little time returned %v, want it done or context.DeadlineExceeded", err)
+				}
+				f.win(c, 1, false)
+			}
+		},
+	},
+}
+
+// survives makes each call with an ended context, and then with a good one.
+func (f *fixture) survives(ended context.Context, want error) {
+	f.Helper()
+	expect := func(method string, err error) {
+		f.Helper()
+		if !errors.Is(err, want) {
+			f.Fatalf("%s returned %v, want an error that is %v", method, err, want)
+		}
+	}
+	c := f.claim()
+	_, _, err := f.store.Acquire(ended, c)
+	expect("Acquire", err)
+	lease := f.win(c, 1, false)
+	expect("Extend", f.store.Extend(ended, lease, f.long()))
+	f.extend(lease, f.long())
+	expect("Release", f.store.Release(ended, lease))
+	f.release(lease)
+	lease = f.win(f.claim(), 1, false)
+	expect("Complete", f.store.Complete(ended, lease, f.result(lease)))
+	f.complete(lease, f.result(lease))
+	f.replays(lease, f.result(lease))
+}
+
+// claimsOnce claims and completes a key.
+func (f *fixture) claimsOnce(key string) error {
+	c := f.claim()
+	c.Key = key
+	lease, record, err := f.store.Acquire(f.Context(), c)
+	if err != nil {
+		return err
+	}
+	if record != nil || lease.Attempt != 1 {
+		return errors.New(key + " was claimed already")
+	}
+	res := f.result(lease)
+	res.Body = []byte(key)
+	return f.store.Complete(f.Context(), lease, res)
+}
+
+// claimedBefore expects the record that claimsOnce has made.
+func (f *fixture) claimedBefore(key string) error {
+	c := f.claim()
+	c.Key = key
+	_, record, err := f.store.Acquire(f.Context(), c)
+	if err != nil {
+		return err
+	}
+	if record == nil || record.State != core.Completed || string(record.Body) != key {
+		return errors.New(key + " has not kept its own answer")
+	}
+	return nil
+}

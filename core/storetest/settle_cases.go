@@ -1,0 +1,297 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+var completeCases = []testCase{
+	{
+		name: "replay",
+		rule: "a result comes back as it was completed: state, status, header fields in order and with all their values, body byte by byte",
+		test: func(f *fixture) {
+			for i, res := range f.results() {
+				c := f.claim()
+				c.Key = key(i)
+				lease := f.win(c, 1, false)
+				f.complete(lease, res)
+				f.replays(lease, res)
+			}
+		},
+	},
+	{
+		name: "unreplayable",
+		rule: "of an Unreplayable result only the status is kept",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			res := f.result(lease)
+			res.State = core.Unreplayable
+			f.complete(lease, res)
+			f.replays(lease, core.Result{State: core.Unreplayable, Status: res.Status})
+		},
+	},
+	{
+		name: "complete after the lease ran out",
+		rule: "an answer that came late is stored all the same as long as nobody else has claimed the key: its side effect has happened",
+		test: func(f *fixture) {
+			lease := f.abandon()
+			f.complete(lease, f.result(lease))
+			f.replays(lease, f.result(lease))
+		},
+	},
+	{
+		name: "complete what the store forgot",
+		rule: "an answer is stored even when the store has lost the claim, as long as nobody else has claimed the key",
+		test: func(f *fixture) {
+			c := f.claim()
+			lease := core.Lease{Claim: c, Attempt: 3, TookOver: true}
+			f.complete(lease, f.result(lease))
+			f.replays(lease, f.result(lease))
+		},
+	},
+	{
+		name: "complete too late",
+		rule: "once somebody else has taken the key over, the old holder's Complete returns ErrLeaseLost and changes nothing (cases 5, 6)",
+		test: func(f *fixture) {
+			stale, current := f.overtaken()
+			f.isLost("Complete", f.store.Complete(f.Context(), stale, f.result(stale)))
+			f.holds(current)
+			f.complete(current, f.result(current))
+			f.isLost("Complete", f.store.Complete(f.Context(), stale, f.result(stale)))
+			f.replays(current, f.result(current))
+		},
+	},
+	{
+		name: "complete again",
+		rule: "a Complete whose success was hidden by a timeout can be repeated: nil, and the first result stands, even if this one differs",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			first := f.result(lease)
+			f.complete(lease, first)
+			f.complete(lease, first)
+			second := first
+			second.Status, second.Body = 500, []byte("another answer")
+			f.complete(lease, second)
+			f.replays(lease, first)
+		},
+	},
+	{
+		name: "nothing handed in is kept",
+		rule: "Result.Body and Result.Header belong to the caller again when Complete has returned: the store keeps copies",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			res := f.result(lease)
+			f.complete(lease, res)
+			clear(res.Body)
+			clear(res.Header)
+			f.replays(lease, f.result(lease))
+		},
+	},
+}
+
+var releaseCases = []testCase{
+	{
+		name: "release",
+		rule: "a released key is free: the next claim gets it, for another request too, and it was not taken over",
+		test: func(f *fixture) {
+			f.release(f.win(f.claim(), 1, false))
+			c := f.claim()
+			c.Fingerprint = otherFingerprint
+			f.win(c, 1, false)
+		},
+	},
+	{
+		name: "release of a later attempt",
+		rule: "after attempt n, higher than 1, was released, the next claim gets n+1, not taken over: a downstream resource that has " +
+			"seen n must turn nobody away but the old holders",
+		test: func(f *fixture) {
+			_, current := f.overtaken()
+			f.release(current)
+			c := f.claim()
+			c.Fingerprint = otherFingerprint
+			next := f.win(c, 3, false)
+			f.release(next)
+			f.holds(f.win(f.takeOver(), 4, false))
+		},
+	},
+	{
+		name: "release too late",
+		rule: "once somebody else has taken the key over, the old holder's Release returns ErrLeaseLost and the new claim stands (case 6)",
+		test: func(f *fixture) {
+			stale, current := f.overtaken()
+			f.isLost("Release", f.store.Release(f.Context(), stale))
+			f.holds(current)
+			f.release(current)
+			f.isLost("Release", f.store.Release(f.Context(), stale))
+			f.win(f.claim(), 3, false)
+		},
+	},
+	{
+		name: "release of a claim that took over unknown to its holder",
+		rule: "a caller whose Acquire was lost in a timeout releases a first attempt: had it taken over an abandoned key, that stays abandoned",
+		test: func(f *fixture) {
+			_, current := f.overtaken()
+			asFirst := current
+			asFirst.Attempt = 1
+			f.isLost("Release", f.store.Release(f.Context(), asFirst))
+			f.holds(current)
+		},
+	},
+	{
+		name: "release after completion",
+		rule: "a finished record cannot be released, not by the holder who finished it either: ErrLeaseLost, and it stands",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			f.complete(lease, f.result(lease))
+			f.isLost("Release", f.store.Release(f.Context(), lease))
+			f.replays(lease, f.result(lease))
+		},
+	},
+	{
+		name: "release again",
+		rule: "a Release whose success was hidden by a timeout can be repeated, until somebody else claims the key",
+		test: func(f *fixture) {
+			first := f.win(f.claim(), 1, false)
+			f.release(first)
+			f.release(first)
+			second := f.win(f.claim(), 1, false)
+			f.isLost("Release", f.store.Release(f.Context(), first))
+			f.holds(second)
+		},
+	},
+	{
+		name: "release of a later attempt again",
+		rule: "repeating the Release of an attempt above 1 returns nil, and the attempt number is still remembered",
+		test: func(f *fixture) {
+			_, current := f.overtaken()
+			f.release(current)
+			f.release(current)
+			f.win(f.claim(), 3, false)
+		},
+	},
+	{
+		name: "release after the lease ran out",
+		rule: "a holder that is late may still release as long as nobody else has claimed the key",
+		test: func(f *fixture) {
+			f.release(f.abandon())
+			f.win(f.claim(), 1, false)
+		},
+	},
+}
+
+var extendCases = []testCase{
+	{
+		name: "extend",
+		rule: "an extended lease runs for ttl from the Extend, and nobody takes its key over before",
+		test: func(f *fixture) {
+			c := f.claim()
+			c.TTL = 5 * f.unit
+			lease := f.win(c, 1, false)
+			f.wait(2 * f.unit)
+			start := time.Now()
+			f.extend(lease, 8*f.unit)
+			_, passed := f.winWhenFree(f.takeOver(), start, f.long())
+			if passed < 8*f.unit-clockGrain {
+				f.Errorf("taken over %s after the Extend, want not before %s", passed, 8*f.unit)
+			}
+		},
+	},
+	{
+		name: "extend by less",
+		rule: "an Extend sets the end of the lease; it does not add to what is left of it",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			f.extend(lease, f.unit)
+			f.wait(2 * f.unit)
+			f.win(f.takeOver(), 2, true)
+		},
+	},
+	{
+		name: "extend after the lease ran out",
+		rule: "a lease that ran out is renewed as long as nobody else has claimed the key",
+		test: func(f *fixture) {
+			lease := f.abandon()
+			f.extend(lease, f.long())
+			f.holds(lease)
+		},
+	},
+	{
+		name: "extend what the store forgot",
+		rule: "a lease that the store has lost is renewed as long as nobody else has claimed the key, and keeps its attempt number",
+		test: func(f *fixture) {
+			c := f.claim()
+			lease := core.Lease{Claim: c, Attempt: 3, TookOver: true}
+			f.extend(lease, f.long())
+			f.holds(lease)
+			f.win(c, 3, true)
+		},
+	},
+	{
+		name: "extend too late",
+		rule: "once somebody else has taken the key over, the old holder's Extend returns ErrLeaseLost and changes nothing (case 7)",
+		test: func(f *fixture) {
+			stale, current := f.overtaken()
+			f.isLost("Extend", f.store.Extend(f.Context(), stale, f.long()))
+			f.holds(current)
+			f.release(current)
+			f.isLost("Extend", f.store.Extend(f.Context(), stale, f.long()))
+			f.win(f.claim(), 3, false)
+		},
+	},
+	{
+		name: "extend after completion",
+		rule: "a finished record has no lease to renew: ErrLeaseLost, and it stands",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			f.complete(lease, f.result(lease))
+			f.isLost("Extend", f.store.Extend(f.Context(), lease, f.long()))
+			f.replays(lease, f.result(lease))
+		},
+	},
+	{
+		name: "complete and release after extend",
+		rule: "an extended lease is settled like any other",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			f.extend(lease, f.long())
+			f.release(lease)
+			lease = f.win(f.claim(), 1, false)
+			f.extend(lease, f.long())
+			f.complete(lease, f.result(lease))
+			f.replays(lease, f.result(lease))
+		},
+	},
+}
+
+// results are answers that a store may get wrong.
+func (f *fixture) results() []core.Result {
+	answer := func(state core.State, status int, body string, header ...core.Field) core.Result {
+		return core.Result{State: state, Status: status, Body: []byte(body), Header: header, Retain: f.long()}
+	}
+	results := []core.Result{
+		answer(core.Completed, 200, ""),
+		answer(core.Completed, 204, "", core.Field{Op: core.Set, Name: "Location", Value: ""}),
+		answer(core.Failed, 422, `{"error":"no"}`, core.Field{Op: core.Set, Name: "Content-Type", Value: "application/json"}),
+		answer(core.Completed, 999, "\x00"),
+		answer(core.Completed, 100, "\n\n{\"token\":\"\"}\n\r\n"),
+		answer(core.Completed, 201, "invalid UTF-8: \xff\xfe\x80, and NUL: \x00, and quotes: \"'`\\"),
+		answer(core.Completed, 201, strings.Repeat("0123456789abcde\n", 1<<16)), // 1 MiB
+		answer(core.Completed, 201, "order",
+			core.Field{Op: core.Add, Name: "Vary", Value: "Origin"},
+			core.Field{Op: core.Set, Name: "Link", Value: "<b>; rel=next"},
+			core.Field{Op: core.Delete, Name: "Server"},
+			core.Field{Op: core.Set, Name: "Link", Value: "<a>; rel=prev"},
+			core.Field{Op: core.Set, Name: "Link", Value: "<b>; rel=next"},
+			core.Field{Op: core.Add, Name: "Vary", Value: "Accept"}),
+	}
+	// Any byte may stand in a value: what is no valid header the core filters.
+	values := make(core.Header, 0, 256)
+	for b := range 256 {
+		values = append(values, core.Field{Op: core.Set, Name: fmt.Sprintf("X-%d", b), Value: string([]byte{'a', byte(b), 'z'})})
+	}
+	values = append(values, core.Field{Name: "X-Unicode", Value: "价格 €5 \u2028 \ufffd \U0001f511"}, core.Field{Name: "X-Empty"})
+	return append(results, answer(core.Completed, 201, "bytes", values...))
+}
