@@ -1,0 +1,72 @@
+package serverproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+const (
+	probeInterval = 10 * time.Millisecond
+	probeDeadline = 2 * time.Second
+)
+
+var errNoSuchLine = errors.New("no such line yet")
+
+// Await calls probe until it succeeds. It gives up when the program ends or the deadline is over; the error then says
+// which, what the last probe found, and what the program printed. The context bounds a single call of probe.
+func (p *Process) Await(probe func(context.Context) error) error {
+	giveUp := time.NewTimer(readyDeadline)
+	defer giveUp.Stop()
+	for {
+		// Asked before the probe, so that the last words of a program that has ended are still seen by it.
+		ended := p.hasEnded()
+		err := try(probe)
+		if err == nil {
+			return nil
+		}
+		if ended {
+			return p.notReady(fmt.Sprintf("ended (%v)", p.exit), err)
+		}
+		next := time.NewTimer(probeInterval)
+		select {
+		case <-next.C:
+		case <-p.exited:
+		case <-giveUp.C:
+			return p.notReady(fmt.Sprintf("was not ready within %s", readyDeadline), err)
+		}
+		next.Stop()
+	}
+}
+
+// AwaitLine waits until the program has printed a line that matches, and returns the match and its groups as
+// [regexp.Regexp.FindStringSubmatch] does. It fails the test when the line does not come.
+func (p *Process) AwaitLine(pattern *regexp.Regexp) []string {
+	p.t.Helper()
+	var match []string
+	err := p.Await(func(context.Context) error {
+		for _, line := range p.Output() {
+			if match = pattern.FindStringSubmatch(line); match != nil {
+				return nil
+			}
+		}
+		return errNoSuchLine
+	})
+	if err != nil {
+		p.t.Fatalf("serverproc: waiting for a line like %q: %v", pattern, err)
+	}
+	return match
+}
+
+func try(probe func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), probeDeadline)
+	defer cancel()
+	return probe(ctx)
+}
+
+func (p *Process) notReady(reason string, last error) error {
+	return fmt.Errorf("%s %s: %w; it printed:\n%s", p.name, reason, last, strings.Join(p.Output(), "\n"))
+}

@@ -1,0 +1,110 @@
+package serverproc
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// roleVariable makes this test binary play the program that the tests start, so that no other program is needed.
+const roleVariable = "ONCEKEY_SERVERPROC_ROLE"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(play(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// program is a command that plays the role, which is one of those in play.
+func program(t *testing.T, role string) *exec.Cmd {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), executable)
+	command.Env = append(os.Environ(), roleVariable+"="+role)
+	return command
+}
+
+func play(role string) int {
+	switch role {
+	case "server": // runs until it is told to end
+		ended := make(chan os.Signal, 1)
+		signal.Notify(ended, syscall.SIGTERM)
+		fmt.Println("listening on 127.0.0.1:4711")
+		<-ended
+		fmt.Println("goodbye")
+		return 0
+	case "crasher": // ends by itself
+		fmt.Fprintln(os.Stderr, "no disk left")
+		return 3
+	case "orphaning": // starts a server and waits to be killed
+		keepServer(&orphaningTest{})
+		return 0
+	default:
+		return 64
+	}
+}
+
+// keepServer starts a server, prints its process number, and never returns.
+func keepServer(t testing.TB) {
+	executable, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	command := exec.CommandContext(context.Background(), executable)
+	command.Env = append(os.Environ(), roleVariable+"=server")
+	process := Start(t, "server", command)
+	fmt.Println("started", process.Pid())
+	select {}
+}
+
+// orphaningTest is the test of a test binary that is killed before any clean-up can run.
+type orphaningTest struct{ testing.TB }
+
+func (*orphaningTest) Helper()        {}
+func (*orphaningTest) Cleanup(func()) {}
+
+// verdictTest records how a test was ended.
+type verdictTest struct {
+	testing.TB
+	verdict, message string
+}
+
+func (v *verdictTest) Helper() {}
+
+func (v *verdictTest) Skip(arguments ...any) {
+	v.verdict, v.message = "skipped", fmt.Sprint(arguments...)
+	runtime.Goexit()
+}
+
+func (v *verdictTest) Fatal(arguments ...any) {
+	v.verdict, v.message = "failed", fmt.Sprint(arguments...)
+	runtime.Goexit()
+}
+
+func (v *verdictTest) Fatalf(format string, arguments ...any) {
+	v.Fatal(fmt.Sprintf(format, arguments...))
+}
+
+// judge runs body as a test does, on a goroutine that it may end, and returns the verdict.
+func judge(t *testing.T, body func(testing.TB)) *verdictTest {
+	t.Helper()
+	verdict := &verdictTest{TB: t, verdict: "passed"}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		body(verdict)
+	}()
+	<-done
+	return verdict
+}
