@@ -1,0 +1,123 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// reloadEvery is how often the state of a cluster is asked for at most.
+	reloadEvery = time.Second
+	// evictionDeadline ends the question about the server's settings.
+	evictionDeadline = 5 * time.Second
+)
+
+// bounded makes a call that ends with its context (case 12). go-redis watches the
+// context on its way to a connection, and not while it waits for an answer unless
+// ContextTimeoutEnabled is set, and an AutoPipeliner never does. So the call runs
+// in a goroutine, which the client's own timeouts end, and whose late result
+// nobody reads. The call must not use memory of the caller's caller.
+func bounded[T any](ctx context.Context, s *Store, call func() (T, error)) (T, error) {
+	type outcome struct {
+		result T
+		err    error
+	}
+	var got outcome
+	if err := ctx.Err(); err != nil {
+		return got.result, err
+	}
+	if ctx.Done() == nil {
+		got.result, got.err = call()
+	} else {
+		done := make(chan outcome, 1)
+		go func() {
+			result, err := call()
+			done <- outcome{result, err}
+		}()
+		select {
+		case got = <-done:
+		case <-ctx.Done():
+			got.err = ctx.Err()
+		}
+	}
+	if got.err != nil {
+		s.topology.heal(ctx, got.err)
+		return got.result, withContextError(ctx, got.err)
+	}
+	return got.result, nil
+}
+
+// withContextError adds the context's error when the client returned its own
+// word for it, such as a socket's "i/o timeout".
+func withContextError(ctx context.Context, err error) error {
+	ended := ctx.Err()
+	if deadline, limited := ctx.Deadline(); ended == nil && limited && !time.Now().Before(deadline) {
+		ended = context.DeadlineExceeded // the socket's timer was faster than the context's
+	}
+	if ended == nil || errors.Is(err, ended) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ended, err)
+}
+
+// reloader is what *redis.ClusterClient has beside a redis.UniversalClient.
+type reloader interface{ ReloadState(ctx context.Context) }
+
+// topology asks the client of a cluster to look where the masters are. Left to
+// itself it dials a dead one for up to a minute (case 16).
+type topology struct {
+	client reloader // nil when it is no cluster's
+	start  time.Time
+	// next is when it may be asked again, since start.
+	next *atomic.Int64
+}
+
+func newTopology(client redis.UniversalClient) topology {
+	cluster, _ := client.(reloader)
+	return topology{client: cluster, start: time.Now(), next: new(atomic.Int64)}
+}
+
+// heal asks if the error looks like a dead server, and nobody has asked in the
+// last second. It does not wait for the answer.
+func (t topology) heal(ctx context.Context, err error) {
+	if t.client == nil || !looksDead(err) {
+		return
+	}
+	now, next := time.Since(t.start), t.next.Load()
+	if int64(now) >= next && t.next.CompareAndSwap(next, int64(now+reloadEvery)) {
+		t.client.ReloadState(context.WithoutCancel(ctx))
+	}
+}
+
+func looksDead(err error) bool {
+	if failed, is := errors.AsType[*net.OpError](err); is && failed.Op == "dial" {
+		return true
+	}
+	failed, is := errors.AsType[net.Error](err) // which context.DeadlineExceeded is too
+	return is && failed.Timeout()
+}
+
+// warnOfEviction logs a warning when the server may drop records before they
+// expire. It is silent when the server does not say, as managed ones may not.
+func (s *Store) warnOfEviction() {
+	ctx, cancel := context.WithTimeout(context.Background(), evictionDeadline)
+	defer cancel()
+	settings, err := s.client.ConfigGet(ctx, "maxmemory*").Result()
+	limit, policy := settings["maxmemory"], settings["maxmemory-policy"]
+	if err != nil || limit == "" || limit == "0" || policy == "noeviction" {
+		return
+	}
+	logger := s.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logger.WarnContext(ctx, "redisstore: Redis may evict idempotency records, and a request may then run twice: "+
+		"set maxmemory-policy to noeviction", "maxmemory", limit, "maxmemory-policy", policy)
+}

@@ -1,0 +1,151 @@
+package redisstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+)
+
+func TestWarnOfEviction(t *testing.T) {
+	t.Parallel()
+	limited := func(policy string, more ...string) []string {
+		return append([]string{"--maxmemory", "100mb", "--maxmemory-policy", policy}, more...)
+	}
+	tests := []struct {
+		name      string
+		arguments []string
+		warns     bool
+	}{
+		{"records only", limited("volatile-lru"), true},
+		{"any key", limited("allkeys-random"), true},
+		{"nothing", limited("noeviction"), false},
+		{"no limit", []string{"--maxmemory-policy", "volatile-ttl"}, false},
+		{"the server does not say", limited("volatile-lru", "--rename-command", "CONFIG", ""), false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t, test.arguments...).Addr()})
+			defer rdb.Close()
+			var log bytes.Buffer
+			New(rdb, Logger(slog.New(slog.NewTextHandler(&log, nil)))).warnOfEviction()
+			if got := strings.Contains(log.String(), "level=WARN"); got != test.warns {
+				t.Errorf("warned is %t, want %t: %s", got, test.warns, log.String())
+			}
+		})
+	}
+}
+
+func TestWarnsOfEvictionOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru")
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	reader, writer := io.Pipe()
+	store := New(rdb, Logger(slog.New(slog.NewTextHandler(writer, nil))))
+	for range 3 {
+		if _, _, err := store.Acquire(t.Context(), core.Claim{Key: "key", Token: core.NewToken(), TTL: time.Minute, Retain: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := make([]byte, 1024)
+	if n, err := reader.Read(line); err != nil || !bytes.Contains(line[:n], []byte("maxmemory-policy=volatile-lru")) {
+		t.Errorf("the log says %q (%v), want a warning", line[:n], err)
+	}
+	writer.Close()
+}
+
+// Case 16: a dead master is noticed, and a hundred calls that notice it ask once.
+func TestClusterIsAskedToReloadAtMostOnceASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cluster := &fakeCluster{}
+		top := newTopology(cluster)
+		dead := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+		for second := range 3 {
+			for range 100 {
+				top.heal(t.Context(), dead)
+			}
+			if cluster.reloads != second+1 {
+				t.Errorf("in second %d it was asked %d times, want %d", second, cluster.reloads, second+1)
+			}
+			<-time.After(reloadEvery)
+		}
+	})
+}
+
+func TestWhatLooksDead(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"refused", &net.OpError{Op: "dial", Err: errors.New("connection refused")}, true},
+		{"deadline of the call", context.DeadlineExceeded, true},
+		{"deadline of the socket", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
+		{"cancelled", context.Canceled, false},
+		{"cut", io.EOF, false},
+		{"refused by Redis", redis.ErrCrossSlot, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cluster := &fakeCluster{}
+			newTopology(cluster).heal(t.Context(), test.err)
+			if got := cluster.reloads == 1; got != test.want {
+				t.Errorf("asked is %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestOtherClientsAreNotAsked(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	newTopology(rdb).heal(t.Context(), context.DeadlineExceeded)
+}
+
+type fakeCluster struct {
+	redis.UniversalClient
+	reloads int
+}
+
+func (c *fakeCluster) ReloadState(context.Context) { c.reloads++ }
+
+func TestContextErrorIsAdded(t *testing.T) {
+	t.Parallel()
+	timeout := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+	passed, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	if err := withContextError(passed, timeout); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, timeout) {
+		t.Errorf("it is %v, want both errors", err)
+	}
+	if err := withContextError(t.Context(), timeout); !errors.Is(err, timeout) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it is %v, want the client's error: the context has not ended", err)
+	}
+}
+
+func TestNewWithoutClientPanics(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("New(nil) did not panic")
+		}
+	}()
+	New(nil)
+}

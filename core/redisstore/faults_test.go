@@ -1,0 +1,207 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// Case 15: scripts lost.
+func TestScriptsAreLoadedAgain(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	for _, key := range []string{"a", "b"} {
+		lease := win(t, store, claim(key))
+		must(t, rdb.ScriptFlush(t.Context()).Err())
+		must(t, store.Complete(t.Context(), lease, result(key)))
+	}
+	abandoned(t, store, "c")
+	must(t, rdb.ScriptFlush(t.Context()).Err())
+	next := claim("c")
+	next.TakeOver = true
+	if lease := win(t, store, next); lease.Attempt != 2 {
+		t.Errorf("it took over as attempt %d, want 2", lease.Attempt)
+	}
+}
+
+func TestServerThatRestartsEmpty(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := redisstore.New(connect(t, server, nil))
+	completed, released, extended := win(t, store, claim("completed")), win(t, store, claim("released")), win(t, store, claim("extended"))
+	server.Kill()
+	server.Restart()
+	must(t, store.Complete(t.Context(), completed, result("answer")))
+	must(t, store.Release(t.Context(), released))
+	must(t, store.Extend(t.Context(), extended, time.Minute))
+	if r := find(t, store, claim("completed")); string(r.Body) != "answer" {
+		t.Errorf("the record is %+v, want the answer", r)
+	}
+	if r := find(t, store, claim("extended")); r.State != core.InProgress || r.Attempt != 1 {
+		t.Errorf("the record is %+v, want attempt 1 in progress", r)
+	}
+	win(t, store, claim("released"))
+}
+
+func TestServerThatRestartsWithItsData(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Persistent()...)
+	store := redisstore.New(connect(t, server, nil))
+	running, finished := win(t, store, claim("running")), win(t, store, claim("finished"))
+	must(t, store.Complete(t.Context(), finished, result("answer")))
+	server.Kill()
+	server.Restart()
+	if r := find(t, store, claim("running")); r.State != core.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
+		t.Errorf("the record is %+v, want it in progress", r)
+	}
+	if r := find(t, store, claim("finished")); string(r.Body) != "answer" {
+		t.Errorf("the record is %+v, want the answer", r)
+	}
+	must(t, store.Complete(t.Context(), running, result("late")))
+}
+
+// Case 12: a server that takes calls and answers none.
+func TestFrozenServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := connect(t, server, func(options *redis.Options) { options.ReadTimeout = 20 * time.Second })
+	pipeliner, err := rdb.AutoPipeline()
+	must(t, err)
+	for name, client := range map[string]redis.UniversalClient{"plain": rdb, "pipelined": pipeliner} {
+		store := redisstore.New(client, redisstore.Prefix(name))
+		lease := win(t, store, claim("key"))
+		server.Pause()
+		start := time.Now()
+		for operation, err := range tryAll(t, store, lease, 50*time.Millisecond) {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %s returned %v, want context.DeadlineExceeded", name, operation, err)
+			}
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s: four calls of 50 ms took %s", name, took)
+		}
+		server.Resume()
+	}
+}
+
+// Case 11: what a frozen server was asked for it does when it goes on.
+func TestClaimThatWasAppliedAfterItsDeadline(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := redisstore.New(connect(t, server, nil))
+	win(t, store, claim("warm"))
+	c := claim("key")
+	server.Pause()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := store.Acquire(short, c); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Acquire returned %v, want context.DeadlineExceeded", err)
+	}
+	server.Resume()
+	win(t, store, c)
+	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Attempt != 1 {
+		t.Errorf("the record is %+v, want attempt 1 in progress", r)
+	}
+}
+
+// Case 15: what a server refuses is an error, and nobody gets a lease.
+func TestServerThatRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		setting  []string
+		mentions string
+	}{
+		{"out of memory", []string{"maxmemory", "1"}, "OOM"},
+		{"not enough replicas", []string{"min-replicas-to-write", "1"}, "NOREPLICAS"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			rdb := connect(t, redistest.Start(t), func(options *redis.Options) { options.MaxRetries = -1 })
+			store := redisstore.New(rdb)
+			lease := win(t, store, claim("key"))
+			must(t, rdb.ConfigSet(t.Context(), test.setting[0], test.setting[1]).Err())
+			refuses(t, rdb, lease, test.mentions)
+		})
+	}
+	t.Run("read only", func(t *testing.T) {
+		t.Parallel()
+		rdb := connect(t, redistest.Start(t), func(options *redis.Options) { options.MaxRetries = -1 })
+		lease := win(t, redisstore.New(rdb), claim("key"))
+		must(t, rdb.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+		refuses(t, rdb, lease, "READONLY")
+	})
+}
+
+// refuses expects the server's error from each method, directly and pipelined.
+func refuses(t *testing.T, rdb *redis.Client, lease core.Lease, mentions string) {
+	t.Helper()
+	pipeliner, err := rdb.AutoPipeline()
+	must(t, err)
+	for name, client := range map[string]redis.UniversalClient{"plain": rdb, "pipelined": pipeliner} {
+		for operation, err := range tryAll(t, redisstore.New(client), lease, 10*time.Second) {
+			if operation == "Release" && err == nil {
+				continue // deleting needs no memory
+			}
+			if err == nil || !strings.Contains(err.Error(), mentions) || errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("%s: %s returned %v, want an error with %s", name, operation, err, mentions)
+			}
+		}
+	}
+}
+
+// tryAll makes each call with a deadline, Acquire for a new key.
+func tryAll(t *testing.T, store core.Store, lease core.Lease, patience time.Duration) map[string]error {
+	t.Helper()
+	limited := func(call func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		return call(ctx)
+	}
+	return map[string]error{
+		"Acquire": limited(func(ctx context.Context) error {
+			_, _, err := store.Acquire(ctx, claim("another"))
+			return err
+		}),
+		"Extend":   limited(func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) }),
+		"Complete": limited(func(ctx context.Context) error { return store.Complete(ctx, lease, result("answer")) }),
+		"Release":  limited(func(ctx context.Context) error { return store.Release(ctx, lease) }),
+	}
+}
+
+func TestServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Stop()
+	store := redisstore.New(connect(t, server, func(options *redis.Options) { options.MaxRetries = -1 }))
+	if _, _, err := store.Acquire(t.Context(), claim("key")); err == nil || !strings.Contains(err.Error(), `"oncekey:key"`) {
+		t.Errorf("Acquire returned %v, want an error that names the key", err)
+	}
+	if _, _, err := store.Acquire(context.Background(), claim("key")); err == nil {
+		t.Error("Acquire without a deadline returned nil, want an error")
+	}
+}
+
+func TestPrefixesShareNothing(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	payments, orders := redisstore.New(rdb, redisstore.Prefix("payments:")), redisstore.New(rdb, redisstore.Prefix("orders:"))
+	must(t, payments.Complete(t.Context(), win(t, payments, claim("key")), result("payment")))
+	must(t, orders.Release(t.Context(), win(t, orders, claim("key"))))
+	if r := find(t, payments, claim("key")); string(r.Body) != "payment" {
+		t.Errorf("the record is %+v, want the payment", r)
+	}
+	if there := rdb.Exists(t.Context(), "payments:key").Val(); there != 1 || rdb.DBSize(t.Context()).Val() != 1 {
+		t.Error("want payments:key, and nothing else")
+	}
+}

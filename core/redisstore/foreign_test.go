@@ -1,0 +1,86 @@
+package redisstore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// Case 20: what others have written under our keys is neither replayed nor
+// claimed, nor overwritten.
+func TestForeignValues(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	tests := []struct {
+		name, mentions string
+		write          func(key string) error
+	}{
+		{"text", "not ours", func(key string) error { return rdb.Set(t.Context(), key, "hello\n", time.Hour).Err() }},
+		{"empty", "does not end", func(key string) error { return rdb.Set(t.Context(), key, "", time.Hour).Err() }},
+		{"list", "WRONGTYPE", func(key string) error { return rdb.RPush(t.Context(), key, "a").Err() }},
+		{"in progress for ever", "expiry", func(key string) error {
+			win(t, store, claim(strings.TrimPrefix(key, redisstore.DefaultPrefix)))
+			return rdb.Persist(t.Context(), key).Err()
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			must(t, test.write("oncekey:"+test.name))
+			before := rdb.Dump(t.Context(), "oncekey:"+test.name).Val()
+			c := claim(test.name)
+			c.TakeOver = true
+			lease, record, err := store.Acquire(t.Context(), c)
+			if record != nil || lease != (core.Lease{}) || !errors.Is(err, core.ErrCorruptRecord) {
+				t.Fatalf("Acquire returned %+v, %+v and %v, want ErrCorruptRecord", lease, record, err)
+			}
+			for _, part := range []string{`"oncekey:` + test.name + `"`, test.mentions} {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error is %q, want it to mention %s", err, part)
+				}
+			}
+			if after := rdb.Dump(t.Context(), "oncekey:"+test.name).Val(); after != before {
+				t.Error("the value has changed")
+			}
+		})
+	}
+}
+
+func TestSettlingWhatSomebodyOverwrote(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	lease := win(t, store, claim("key"))
+	must(t, rdb.Set(t.Context(), "oncekey:key", "hello", time.Hour).Err())
+	for operation, err := range tryAll(t, store, lease, time.Minute) {
+		if operation != "Acquire" && !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("%s returned %v, want ErrLeaseLost", operation, err)
+		}
+	}
+}
+
+func TestFinishedRecordWithoutExpiryIsReplayed(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	must(t, store.Complete(t.Context(), win(t, store, claim("key")), result("answer")))
+	must(t, rdb.Persist(t.Context(), "oncekey:key").Err())
+	if r := find(t, store, claim("key")); string(r.Body) != "answer" {
+		t.Errorf("the record is %+v, want the answer", r)
+	}
+}
+
+func TestDeletingAKeyMakesItNew(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	must(t, store.Complete(t.Context(), win(t, store, claim("key")), result("answer")))
+	must(t, rdb.Del(t.Context(), "oncekey:key").Err())
+	win(t, store, claim("key"))
+}

@@ -1,0 +1,146 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// meddler is a hook that lets others in where Acquire's two commands have a gap.
+type meddler struct {
+	tripCounter
+	before, between, after func()
+}
+
+func (m *meddler) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if commands[0].Name() != "set" {
+			return next(ctx, commands)
+		}
+		call(m.before)
+		first := next(ctx, commands[:1])
+		call(m.between)
+		second := next(ctx, commands[1:])
+		call(m.after)
+		if first != nil {
+			return first
+		}
+		return second
+	}
+}
+
+func call(f func()) {
+	if f != nil {
+		f()
+	}
+}
+
+// meddled returns a store for the others, and one that they meddle with.
+func meddled(t *testing.T, m *meddler) (others, store *redisstore.Store, rdb *redis.Client) {
+	t.Helper()
+	server := redistest.Start(t)
+	rdb, hooked := connect(t, server, nil), connect(t, server, nil)
+	hooked.AddHook(m)
+	return redisstore.New(rdb), redisstore.New(hooked), rdb
+}
+
+// Case 2: the record is gone when its time to live is asked for.
+func TestKeyThatExpiresUnderItsEyesIsClaimed(t *testing.T) {
+	t.Parallel()
+	m := &meddler{}
+	others, store, rdb := meddled(t, m)
+	win(t, others, claim("key"))
+	m.between = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()); m.between = nil }
+	if lease := win(t, store, claim("key")); lease.Attempt != 1 || lease.TookOver {
+		t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
+	}
+}
+
+// Case 2: it comes and goes each time: never a lease that was not claimed.
+func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
+	t.Parallel()
+	m := &meddler{}
+	others, store, rdb := meddled(t, m)
+	m.before = func() { win(t, others, claim("key")) }
+	m.between = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()) }
+	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
+		t.Errorf("the record is %+v, want it in progress", r)
+	}
+}
+
+// A record that was completed in the gap has another time to live.
+func TestCompletionInTheGapIsNotTakenForAbandonment(t *testing.T) {
+	t.Parallel()
+	m := &meddler{}
+	others, store, _ := meddled(t, m)
+	holder := win(t, others, claim("key"))
+	m.between = func() {
+		short := result("answer")
+		short.Retain = time.Minute // less than the claim's would be at the end of its lease
+		must(t, others.Complete(t.Context(), holder, short))
+		m.between = nil
+	}
+	if r := find(t, store, claim("key")); string(r.Body) != "answer" {
+		t.Errorf("the record is %+v, want the answer", r)
+	}
+}
+
+func TestCompletionInTheGapDoesNotLengthenTheLease(t *testing.T) {
+	t.Parallel()
+	m := &meddler{}
+	others, store, _ := meddled(t, m)
+	holder := win(t, others, claim("key"))
+	m.between = func() {
+		long := result("answer")
+		long.Retain = 48 * time.Hour
+		must(t, others.Complete(t.Context(), holder, long))
+	}
+	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Abandoned() || r.LeaseLeft > holder.TTL {
+		t.Errorf("the record is %+v, want it in progress for at most %s", r, holder.TTL)
+	}
+}
+
+func TestRenewalBeforeTheTakeOverWins(t *testing.T) {
+	t.Parallel()
+	m := &meddler{}
+	others, store, _ := meddled(t, m)
+	holder := abandoned(t, others, "key")
+	m.after = func() { must(t, others.Extend(t.Context(), holder, time.Minute)); m.after = nil }
+	c := claim("key")
+	c.TakeOver = true
+	if r := find(t, store, c); r.Attempt != 1 || r.Abandoned() {
+		t.Errorf("the record is %+v, want attempt 1 in progress", r)
+	}
+}
+
+func TestReleasedKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
+	t.Parallel()
+	m := &meddler{}
+	others, store, _ := meddled(t, m)
+	abandoned(t, others, "key")
+	rival := claim("key")
+	rival.TakeOver = true
+	must(t, others.Release(t.Context(), win(t, others, rival)))
+	m.after = func() { // another tombstone each time
+		must(t, others.Release(t.Context(), win(t, others, claim("key"))))
+	}
+	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
+		t.Errorf("the record is %+v, want it in progress", r)
+	}
+}
+
+// abandoned returns a lease that has run out.
+func abandoned(t *testing.T, store core.Store, key string) core.Lease {
+	t.Helper()
+	c := claim(key)
+	c.TTL = time.Millisecond
+	lease := win(t, store, c)
+	eventually(t, func() bool { return find(t, store, claim(key)).Abandoned() })
+	return lease
+}

@@ -1,0 +1,223 @@
+package redisstore
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+const (
+	// version of the line's format. A reader refuses any other.
+	version = 1
+	// released is the state of a record that remembers an attempt number alone.
+	released = "released"
+	// inBase64 marks a header field whose name and value stand in base64, because
+	// JSON strings cannot hold bytes that are no UTF-8.
+	inBase64 = "base64"
+
+	minStatus, maxStatus = 100, 999
+)
+
+// line is the first line of a value. Token and State come first: the scripts
+// compare their bytes.
+type line struct {
+	Token       string `json:"token"`
+	State       string `json:"state"`
+	Version     int    `json:"v"`
+	Attempt     uint64 `json:"attempt"`
+	TookOver    bool   `json:"took_over,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	LeaseMS     int64  `json:"lease_ms,omitempty"`
+	RetainMS    int64  `json:"retain_ms,omitempty"`
+	// At is when the line was written by the writer's clock. It is for human
+	// eyes: no program compares it.
+	At     string `json:"at"`
+	Status int    `json:"status,omitempty"`
+	// Headers are fields of three words, operation, name and value, or of four.
+	Headers [][]string `json:"headers,omitempty"`
+	Size    int        `json:"size"`
+}
+
+// stored is what a value says. A released one has a record without a state.
+type stored struct {
+	record        core.Record
+	token         core.Token
+	tookOver      bool
+	released      bool
+	lease, retain time.Duration
+}
+
+// afterLease is how much longer the record lives than its lease.
+func (s *stored) afterLease() time.Duration { return s.retain - s.lease }
+
+func encodeClaim(l core.Lease, at time.Time) []byte {
+	head := lineOf(l, core.InProgress.String(), at)
+	head.Fingerprint, head.TookOver = l.Fingerprint, l.TookOver
+	head.LeaseMS, head.RetainMS = milliseconds(l.TTL), milliseconds(l.Retain)
+	return encode(head, nil)
+}
+
+func encodeReleased(l core.Lease, at time.Time) []byte {
+	return encode(lineOf(l, released, at), nil)
+}
+
+func encodeResult(l core.Lease, res core.Result, at time.Time) []byte {
+	head := lineOf(l, res.State.String(), at)
+	head.Fingerprint, head.Status = l.Fingerprint, res.Status
+	if res.State == core.Unreplayable {
+		return encode(head, nil)
+	}
+	for _, field := range res.Header {
+		head.Headers = append(head.Headers, encodeField(field))
+	}
+	return encode(head, res.Body)
+}
+
+func lineOf(l core.Lease, state string, at time.Time) line {
+	return line{
+		Token: l.Token.String(), State: state, Version: version, Attempt: l.Attempt,
+		At: at.UTC().Format(time.RFC3339Nano),
+	}
+}
+
+func encode(head line, body []byte) []byte {
+	head.Size = len(body)
+	const usualHead = 512
+	buffer := bytes.NewBuffer(make([]byte, 0, usualHead+len(body)))
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(head); err != nil { // and a newline
+		panic("redisstore: " + err.Error()) // strings and numbers always encode
+	}
+	buffer.Write(body)
+	return buffer.Bytes()
+}
+
+var operations = [...]string{core.Set: "set", core.Add: "add", core.Delete: "delete"}
+
+func encodeField(f core.Field) []string {
+	operation := operations[f.Op]
+	if utf8.ValidString(f.Name) && utf8.ValidString(f.Value) {
+		return []string{operation, f.Name, f.Value}
+	}
+	encoding := base64.StdEncoding
+	return []string{operation, encoding.EncodeToString([]byte(f.Name)), encoding.EncodeToString([]byte(f.Value)), inBase64}
+}
+
+// decode reads a value. The record's body is a part of it.
+func decode(value []byte) (stored, error) {
+	first, body, whole := bytes.Cut(value, []byte{'\n'})
+	if !whole {
+		return stored{}, corrupt("its first line does not end: %s", excerpt(string(value)))
+	}
+	var head line
+	if err := json.Unmarshal(first, &head); err != nil {
+		return stored{}, corrupt("its first line is not ours: %s: %s", err, excerpt(string(first)))
+	}
+	if head.Version != version {
+		return stored{}, corrupt("its format is version %d, this is version %d", head.Version, version)
+	}
+	if head.Size != len(body) {
+		return stored{}, corrupt("its body has %d bytes, not %d", len(body), head.Size)
+	}
+	token, err := core.ParseToken(head.Token)
+	if err != nil {
+		return stored{}, corrupt("its token is %s", excerpt(head.Token))
+	}
+	if head.Attempt < 1 {
+		return stored{}, corrupt("its attempt number is 0")
+	}
+	s := stored{
+		token:    token,
+		tookOver: head.TookOver,
+		record:   core.Record{Fingerprint: head.Fingerprint, Attempt: head.Attempt},
+	}
+	err = s.read(head, body)
+	return s, err
+}
+
+// read adds what differs from state to state.
+func (s *stored) read(head line, body []byte) error {
+	if head.State == released {
+		s.released = true
+		return nil
+	}
+	state, known := core.ParseState(head.State)
+	if !known {
+		return corrupt("its state is %s", excerpt(head.State))
+	}
+	s.record.State = state
+	if state == core.InProgress {
+		if head.LeaseMS < 1 || head.RetainMS < head.LeaseMS || head.RetainMS > math.MaxInt64/int64(time.Millisecond) {
+			return corrupt("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
+		}
+		s.lease = time.Duration(head.LeaseMS) * time.Millisecond
+		s.retain = time.Duration(head.RetainMS) * time.Millisecond
+		return nil
+	}
+	if head.Status < minStatus || head.Status > maxStatus {
+		return corrupt("its status is %d", head.Status)
+	}
+	s.record.Status, s.record.Body = head.Status, body
+	var err error
+	s.record.Header, err = decodeHeader(head.Headers)
+	return err
+}
+
+func decodeHeader(fields [][]string) (core.Header, error) {
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	header := make(core.Header, len(fields))
+	for i, words := range fields {
+		field, readable := decodeField(words)
+		if !readable {
+			return nil, corrupt("its header field %d is %s", i, excerpt(fmt.Sprint(words)))
+		}
+		header[i] = field
+	}
+	return header, nil
+}
+
+func decodeField(words []string) (core.Field, bool) {
+	const plain, encoded = 3, 4
+	if len(words) != plain && (len(words) != encoded || words[plain] != inBase64) {
+		return core.Field{}, false
+	}
+	field := core.Field{Name: words[1], Value: words[2]}
+	if len(words) == encoded {
+		name, nameErr := base64.StdEncoding.DecodeString(words[1])
+		value, valueErr := base64.StdEncoding.DecodeString(words[2])
+		if nameErr != nil || valueErr != nil {
+			return core.Field{}, false
+		}
+		field.Name, field.Value = string(name), string(value)
+	}
+	for operation, name := range operations {
+		if name == words[0] {
+			field.Op = core.FieldOp(operation)
+			return field, true
+		}
+	}
+	return core.Field{}, false
+}
+
+func corrupt(format string, details ...any) error {
+	return fmt.Errorf("%w: %s", core.ErrCorruptRecord, fmt.Sprintf(format, details...))
+}
+
+// excerpt quotes the beginning of a string that may be long, and may hold
+// anything.
+func excerpt(s string) string {
+	const enough = 80
+	if len(s) > enough {
+		return fmt.Sprintf("%q...", s[:enough])
+	}
+	return fmt.Sprintf("%q", s)
+}

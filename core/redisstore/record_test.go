@@ -1,0 +1,168 @@
+package redisstore
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+var someTime = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+
+func someLease() core.Lease {
+	return core.Lease{
+		Claim: core.Claim{
+			Key: "key", Token: core.Token{0xab, 0xcd}, Fingerprint: "sha256:f", TTL: 30 * time.Second, Retain: 24 * time.Hour,
+		},
+		Attempt: 2, TookOver: true,
+	}
+}
+
+// What is stored outlives a deployment: these lines change only together with
+// the version.
+func TestFormat(t *testing.T) {
+	t.Parallel()
+	l := someLease()
+	res := core.Result{State: core.Completed, Status: 201, Body: []byte("{}\n"), Header: core.Header{
+		{Op: core.Set, Name: "Content-Type", Value: "application/json"},
+		{Op: core.Add, Name: "Vary", Value: "a<b>&"},
+		{Op: core.Delete, Name: "Server"},
+		{Op: core.Set, Name: "X-Raw", Value: "\xff"},
+	}}
+	const token = `{"token":"abcd0000000000000000000000000000","state":`
+	tests := []struct {
+		name  string
+		value []byte
+		want  string
+	}{
+		{"in progress", encodeClaim(l, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
+			`"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
+		{"released", encodeReleased(l, someTime), token + `"released","v":1,"attempt":2,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
+		{"completed", encodeResult(l, res, someTime), token + `"completed","v":1,"attempt":2,"fingerprint":"sha256:f",` +
+			`"at":"2026-01-02T15:04:05Z","status":201,"headers":[["set","Content-Type","application/json"],["add","Vary","a<b>&"],` +
+			`["delete","Server",""],["set","WC1SYXc=","/w==","base64"]],"size":3}` + "\n{}\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if string(test.value) != test.want {
+				t.Errorf("the value is %s\nwant %s", test.value, test.want)
+			}
+		})
+	}
+}
+
+// The scripts compare bytes at fixed places.
+func TestScriptsKnowThePlaces(t *testing.T) {
+	t.Parallel()
+	l := someLease()
+	if got := len(holderPrefix(l.Token)); got != 43 {
+		t.Errorf("the holder's prefix has %d bytes, want 43", got)
+	}
+	if got := encodeClaim(l, someTime)[43:65]; string(got) != `,"state":"in_progress"` {
+		t.Errorf("bytes 43 to 64 of a claim are %s", got)
+	}
+	if got := encodeReleased(l, someTime)[43:62]; string(got) != `,"state":"released"` {
+		t.Errorf("bytes 43 to 61 of a released claim are %s", got)
+	}
+}
+
+// Case 20.
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	whole := string(encodeResult(someLease(), core.Result{State: core.Completed, Status: 201, Body: []byte("body"), Header: core.Header{{Name: "A", Value: "b"}}}, someTime))
+	running := string(encodeClaim(someLease(), someTime))
+	change := func(value, old, changed string) string {
+		if !strings.Contains(value, old) {
+			t.Fatalf("%s does not contain %s", value, old)
+		}
+		return strings.Replace(value, old, changed, 1)
+	}
+	tests := []struct{ name, value, mentions string }{
+		{"empty", "", "first line does not end"},
+		{"no JSON", "hello\n", "not ours"},
+		{"other JSON", "[]\n", "not ours"},
+		{"JSON without our members", "{}\n", "version 0"},
+		{"cut in the line", whole[:50], "first line does not end"},
+		{"cut in the body", whole[:len(whole)-1], "3 bytes, not 4"},
+		{"cut after the line", whole[:len(whole)-4], "0 bytes, not 4"},
+		{"more than was written", whole + "x", "5 bytes, not 4"},
+		{"future version", change(whole, `"v":1`, `"v":2`), "version 2"},
+		{"negative size", change(whole, `"size":4`, `"size":-4`), "not -4"},
+		{"short token", change(whole, "abcd", "abc"), "token"},
+		{"token of other digits", change(whole, "abcd", "zzzz"), "token"},
+		{"no attempt", change(whole, `"attempt":2`, `"attempt":0`), "attempt"},
+		{"unknown state", change(whole, `"completed"`, `"done"`), `"done"`},
+		{"invalid state", change(whole, `"completed"`, `"invalid"`), `"invalid"`},
+		{"status too low", change(whole, `"status":201`, `"status":99`), "99"},
+		{"status too high", change(whole, `"status":201`, `"status":1000`), "1000"},
+		{"no status", change(whole, `"status":201,`, ``), "status is 0"},
+		{"status of another type", change(whole, `"status":201`, `"status":"201"`), "not ours"},
+		{"unknown operation", change(whole, `"set"`, `"put"`), "header field 0"},
+		{"field of two words", change(whole, `["set","A","b"]`, `["set","A"]`), "header field 0"},
+		{"field of no words", change(whole, `["set","A","b"]`, `[]`), "header field 0"},
+		{"unknown encoding", change(whole, `["set","A","b"]`, `["set","A","b","hex"]`), "header field 0"},
+		{"no base64", change(whole, `["set","A","b"]`, `["set","A","b","base64"]`), "header field 0"},
+		{"no lease", change(running, `"lease_ms":30000`, `"lease_ms":0`), "lease is 0 ms"},
+		{"lease longer than the record", change(running, `"retain_ms":86400000`, `"retain_ms":29999`), "kept for 29999 ms"},
+		{"kept for too long", change(running, `"retain_ms":86400000`, `"retain_ms":9223372036854775807`), "kept for 9223372036854775807 ms"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := decode([]byte(test.value))
+			if !errors.Is(err, core.ErrCorruptRecord) || !strings.Contains(err.Error(), test.mentions) {
+				t.Errorf("decode returned %v, want ErrCorruptRecord and a word about %s", err, test.mentions)
+			}
+		})
+	}
+}
+
+func FuzzResult(f *testing.F) {
+	f.Add("token of 16 byte", uint64(1), "sha256:f", 200, uint8(0), "Name", "value", []byte("body"))
+	f.Add("", uint64(0), "", 100, uint8(2), "\xff", "\x00\n\r\u2028\ufffd", []byte("\n\x00\xff"))
+	f.Fuzz(func(t *testing.T, token string, attempt uint64, fingerprint string, status int, operation uint8, name, value string, body []byte) {
+		l := core.Lease{Claim: core.Claim{Fingerprint: strings.ToValidUTF8(fingerprint, "")}, Attempt: max(attempt, 1)}
+		copy(l.Token[:], token)
+		res := core.Result{
+			State: core.Failed, Status: minStatus + int(uint(status)%900), Body: body,
+			Header: core.Header{{Op: core.FieldOp(operation % 3), Name: name, Value: value}, {Name: value, Value: name}},
+		}
+		got, err := decode(encodeResult(l, res, someTime))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := core.Record{
+			State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: got.record.Body,
+		}
+		if got.token != l.Token || !bytes.Equal(got.record.Body, body) || !reflect.DeepEqual(got.record, want) {
+			t.Errorf("it is %+v\nwant %+v", got.record, want)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	l := someLease()
+	f.Add(encodeClaim(l, someTime))
+	f.Add(encodeReleased(l, someTime))
+	f.Add(encodeResult(l, core.Result{State: core.Completed, Status: 201, Body: []byte("x"), Header: core.Header{{Name: "A", Value: "\xff"}}}, someTime))
+	f.Add([]byte("{}\n"))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		held, err := decode(value)
+		if err != nil {
+			if !errors.Is(err, core.ErrCorruptRecord) {
+				t.Errorf("decode returned %v, want ErrCorruptRecord", err)
+			}
+			return
+		}
+		r := held.record
+		if r.State > core.InProgress && (r.Status < minStatus || r.Status > maxStatus) || r.Attempt < 1 || !utf8.ValidString(r.Fingerprint) {
+			t.Errorf("a record that cannot be was read: %+v", r)
+		}
+	})
+}

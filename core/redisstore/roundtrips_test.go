@@ -1,0 +1,147 @@
+package redisstore_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	trips := countTrips(rdb)
+	store := redisstore.New(rdb)
+	warm := win(t, store, claim("warm"))
+	must(t, store.Complete(t.Context(), warm, result("loads the scripts")))
+	trips.Store(0)
+	expect := func(what string, want int32) {
+		t.Helper()
+		if got := trips.Swap(0); got != want {
+			t.Errorf("%s took %d round trips, want %d", what, got, want)
+		}
+	}
+
+	lease := win(t, store, claim("key"))
+	expect("claiming a new key", 1)
+	find(t, store, claim("key"))
+	expect("finding a key in progress", 1)
+	must(t, store.Extend(t.Context(), lease, time.Minute))
+	expect("extending", 1)
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+	expect("completing", 1)
+	find(t, store, claim("key"))
+	expect("replaying", 1)
+
+	released := win(t, store, claim("released"))
+	trips.Store(0)
+	must(t, store.Release(t.Context(), released))
+	expect("releasing", 1)
+}
+
+func TestTakingOverTakesTwoRoundTrips(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	trips := countTrips(rdb)
+	store := redisstore.New(rdb)
+	for _, key := range []string{"warm", "key"} {
+		abandoned(t, store, key)
+		trips.Store(0)
+		next := claim(key)
+		next.TakeOver = true
+		if lease := win(t, store, next); lease.Attempt != 2 || !lease.TookOver {
+			t.Errorf("it took over as attempt %d with TookOver %t, want 2 with true", lease.Attempt, lease.TookOver)
+		}
+	}
+	if got := trips.Load(); got != 2 {
+		t.Errorf("taking over took %d round trips, want 2", got)
+	}
+}
+
+// countTrips counts what the client sends for a store, connecting and asking
+// for settings left out. A pipeline is one round trip.
+func countTrips(rdb *redis.Client) *atomic.Int32 {
+	counter := &tripCounter{}
+	rdb.AddHook(counter)
+	return &counter.trips
+}
+
+type tripCounter struct{ trips atomic.Int32 }
+
+func (c *tripCounter) count(first redis.Cmder) {
+	switch first.Name() {
+	case "set", "evalsha", "eval":
+		c.trips.Add(1)
+	}
+}
+
+func (c *tripCounter) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return next(ctx, network, address)
+	}
+}
+
+func (c *tripCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		c.count(command)
+		return next(ctx, command)
+	}
+}
+
+func (c *tripCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		c.count(commands[0])
+		return next(ctx, commands)
+	}
+}
+
+func claim(key string) core.Claim {
+	return core.Claim{Key: key, Token: core.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
+}
+
+func result(body string) core.Result {
+	return core.Result{State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
+}
+
+func win(t *testing.T, store core.Store, c core.Claim) core.Lease {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if err != nil || record != nil {
+		t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
+	}
+	return lease
+}
+
+func find(t *testing.T, store core.Store, c core.Claim) *core.Record {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if err != nil || record == nil {
+		t.Fatalf("Acquire returned lease %+v and error %v, want a record", lease, err)
+	}
+	return record
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until a server has come so far.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	const patience, pause = 20 * time.Second, 10 * time.Millisecond
+	for start := time.Now(); !condition(); <-time.After(pause) {
+		if time.Since(start) > patience {
+			t.Fatalf("it has not come so far within %s", patience)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package redisstore
+
+import (
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// The scripts read no more than the beginning of a value, which has the same
+// length for each state: {"token":"<32 hex digits>","state":"in_progress". They
+// never see the body of an answer. Run sends a script's digest, and its text
+// after a server has lost it (case 15).
+
+// What settleScript returns.
+const (
+	settledOthers = iota // somebody else has the key
+	settled              // the value is written
+	settledBefore        // the caller's own token has finished it earlier
+)
+
+// settleScript replaces a claim by ARGV[2], to be kept for ARGV[3] milliseconds,
+// or deletes it when that is empty. ARGV[1] is the holder's prefix. The key must
+// be the holder's and unfinished, or be gone: what nobody holds nobody has
+// claimed in the meantime. A running claim must also begin with ARGV[4], which
+// is the prefix with the attempt, where the attempt counts.
+var settleScript = redis.NewScript(`
+local head = redis.call('GETRANGE', KEYS[1], 0, 64)
+local state = string.sub(head, 44)
+local mine = string.sub(head, 1, 43) == ARGV[1]
+local running = state == ',"state":"in_progress"'
+if running and mine and redis.call('GETRANGE', KEYS[1], 0, #ARGV[4] - 1) ~= ARGV[4] then
+	return 0
+end
+running = running or string.sub(state, 1, 19) == ',"state":"released"'
+if head == '' or mine and running then
+	if ARGV[2] == '' then
+		redis.call('DEL', KEYS[1])
+	else
+		redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+	end
+	return 1
+end
+return mine and 2 or 0
+`)
+
+// replaceScript replaces the value ARGV[1], which has no body, by ARGV[2], to be
+// kept for ARGV[3] milliseconds, if the key has at most ARGV[4] milliseconds left.
+var replaceScript = redis.NewScript(`
+if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) ~= ARGV[1] or redis.call('PTTL', KEYS[1]) > tonumber(ARGV[4]) then
+	return 0
+end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1
+`)
+
+// holderPrefix is how each value begins that the token has written.
+func holderPrefix(token core.Token) string { return `{"token":"` + token.String() + `"` }
+
+// attemptPrefix is how the claim of one attempt begins.
+func attemptPrefix(l core.Lease) string {
+	return fmt.Sprintf(`%s,"state":"in_progress","v":%d,"attempt":%d,`, holderPrefix(l.Token), version, l.Attempt)
+}
