@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 
@@ -69,10 +70,12 @@ func TestClassString(t *testing.T) {
 	}
 }
 
+type valueKey struct{}
+
 func TestMarksTravelWithTheContext(t *testing.T) {
 	t.Parallel()
 	ctx, marks := failure.NewContext(t.Context())
-	derived, cancel := context.WithCancel(context.WithValue(ctx, struct{}{}, 1))
+	derived, cancel := context.WithCancel(context.WithValue(ctx, valueKey{}, 1))
 	defer cancel()
 	if !failure.MarkRetryable(derived, "email", "is taken") {
 		t.Error("MarkRetryable on a derived context returned false")
@@ -173,7 +176,12 @@ func ExampleMarkRetryable() {
 		failure.MarkRetryable(r.Context(), "email is taken")
 		http.Error(w, "email is taken", http.StatusConflict)
 	}
-	_ = createMember
+	ctx, _ := failure.NewContext(context.Background()) // what the guard does
+	request := httptest.NewRequest(http.MethodPost, "/members", http.NoBody).WithContext(ctx)
+	answer := httptest.NewRecorder()
+	createMember(answer, request)
+	fmt.Println(answer.Code, failure.MarkRetryable(request.Context()))
+	// Output: 409 true
 }
 
 func ExampleClassify() {

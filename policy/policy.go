@@ -99,7 +99,7 @@ var (
 	Refuse = AbandonedMode{refuse: true}
 )
 
-// Recover lets find find out what became of the abandoned attempt.
+// Recover asks the given function what became of the abandoned attempt.
 func Recover(find RecoverFunc) AbandonedMode { return AbandonedMode{recover: find} }
 
 // Refuses reports whether an abandoned key is never run again.
