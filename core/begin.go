@@ -55,6 +55,7 @@ type admission struct {
 	started      time.Time
 	storageKey   string
 	token        Token
+	call         callContext
 	claimed      time.Time // when the store was asked: no lease of its began before
 	storeLatency time.Duration
 }
@@ -173,8 +174,8 @@ func (a *admission) waitTurn(ctx context.Context, rival *Run, round int) bool {
 		return false
 	}
 	var ended <-chan struct{}
-	if rival != nil && rival.ctx.Err() == nil {
-		ended = rival.ctx.Done()
+	if rival != nil && rival.Context().Err() == nil {
+		ended = rival.Context().Done()
 	} else {
 		left = min(left, backoff(round, 25*time.Millisecond, 250*time.Millisecond))
 	}
@@ -198,8 +199,8 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, err
 		Key: a.storageKey, Token: a.token, Fingerprint: a.request.Fingerprint,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, TakeOver: !p.OnAbandoned.Refuses(),
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.StoreTimeout)
-	defer cancel()
+	ctx = a.call.within(ctx, p.StoreTimeout)
+	defer a.call.release()
 	a.claimed = time.Now()
 	defer func() { a.storeLatency += time.Since(a.claimed) }()
 	const tries = 3
@@ -281,7 +282,7 @@ func resultOfCode(code string) EventResult {
 func (e *Engine) report(ctx context.Context, a *admission, event Event) {
 	event.subject, event.Route = &a.subject, a.request.Pattern
 	event.Duration = time.Since(a.started)
-	e.observer.Observe(ctx, &event)
+	e.observer.Observe(ctx, event)
 }
 
 // callStore gives one call at the store a deadline.

@@ -337,8 +337,8 @@ func (c *capture) finishBuffered(panicked bool) {
 	switch {
 	case panicked:
 		c.replaceByProblem(problem(CodeHandlerFailed, ""))
-	case c.status == 0 && c.run.ctx.Err() != nil:
-		outcome.Err = context.Cause(c.run.ctx)
+	case c.status == 0 && c.run.Context().Err() != nil:
+		outcome.Err = context.Cause(c.run.Context())
 		c.replaceByProblem(cancelledProblem(outcome))
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)

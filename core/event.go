@@ -130,9 +130,9 @@ func printable(s string) string {
 
 // Observer is told what happens. Observe is called from the request's own
 // goroutine or the engine's background ones, concurrently, and should return
-// at once. The event is valid during the call.
+// at once.
 type Observer interface {
-	Observe(ctx context.Context, event *Event)
+	Observe(ctx context.Context, event Event)
 }
 
 // LogObserver returns the default observer. It writes to logger, or to
@@ -143,7 +143,7 @@ func LogObserver(logger *slog.Logger) Observer { return logObserver{logger} }
 
 type logObserver struct{ logger *slog.Logger }
 
-func (o logObserver) Observe(ctx context.Context, event *Event) {
+func (o logObserver) Observe(ctx context.Context, event Event) {
 	logger := o.logger
 	if logger == nil {
 		logger = slog.Default()

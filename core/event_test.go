@@ -164,8 +164,8 @@ func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it c
 	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 	defer slog.SetDefault(before)
 	observer := core.LogObserver(nil)
-	observer.Observe(context.Background(), &core.Event{Result: core.ResultAnswerLost, Err: errStoreDown, Attempt: 2})
-	observer.Observe(context.Background(), &core.Event{Result: core.ResultReplay}) // Debug: not wanted
+	observer.Observe(context.Background(), core.Event{Result: core.ResultAnswerLost, Err: errStoreDown, Attempt: 2})
+	observer.Observe(context.Background(), core.Event{Result: core.ResultReplay}) // Debug: not wanted
 	got := out.String()
 	for _, part := range []string{"level=ERROR", "result=answer_lost", `error="connection refused"`, "attempt=2"} {
 		if !strings.Contains(got, part) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
@@ -52,35 +53,27 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 		outcome.Err = errHandlerPanicked
 	}
 
-	class := run.subject.route.policy.Classify(outcome)
-	if class == failure.ClassCache {
-		stored := storedResult(&run.subject.route.policy, answer)
-		done := Event{Result: resultOfState(stored.State), Err: outcome.Err}
-		return e.settleBy(run, done, &stored, func(ctx context.Context) error {
-			return e.store.Complete(ctx, run.lease, stored)
-		})
-	}
-	_, _, reason := run.marks.Read()
-	done := Event{Result: ResultDeleteKey, Reason: reason, Err: outcome.Err}
-	if class == failure.ClassRetryable {
+	done, stored := Event{Err: outcome.Err}, (*Result)(nil)
+	switch run.subject.route.policy.Classify(outcome) {
+	case failure.ClassCache:
+		run.storing = storedResult(&run.subject.route.policy, answer)
+		stored = &run.storing
+		done.Result = resultOfState(stored.State)
+	case failure.ClassRetryable:
+		_, _, done.Reason = run.marks.Read()
 		done.Result = ResultRetryable
+	default:
+		done.Result = ResultDeleteKey
 	}
-	err := e.settleBy(run, done, nil, func(ctx context.Context) error {
-		return e.store.Release(ctx, run.lease)
-	})
-	if errors.Is(err, ErrLeaseLost) {
-		return nil // nothing was to be stored: the client may see this answer
-	}
-	return err
+	return e.settleOnce(run, done, stored)
 }
 
-// settleBy makes the one call that settles, with a deadline of its own; if the
-// store fails, it goes on in the background. stored is what the call stores, nil
-// if it frees the key.
-func (e *Engine) settleBy(run *Run, done Event, stored *Result, call func(context.Context) error) error {
+// settleOnce makes the one call that settles, with a deadline of its own; if the
+// store fails, it goes on in the background.
+func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 	asked := time.Now()
-	ctx := context.WithoutCancel(run.ctx)
-	err := callStore(ctx, run.subject.route.policy.StoreTimeout, call)
+	err := e.askStore(run.call.within(run.Context(), run.subject.route.policy.StoreTimeout), run, stored)
+	run.call.release()
 	done.StoreLatency = time.Since(asked)
 	switch {
 	case err == nil:
@@ -88,32 +81,43 @@ func (e *Engine) settleBy(run *Run, done Event, stored *Result, call func(contex
 		run.report(done)
 	case errors.Is(err, ErrLeaseLost):
 		run.report(Event{Result: ResultLeaseLost, Err: err, StoreLatency: done.StoreLatency})
+		if stored == nil {
+			err = nil // nothing was to be stored: the client may see this answer
+		}
 	default:
 		run.settledWith(stored) // it stands, although the store does not have it yet
 		run.report(Event{Result: ResultDeferred, Err: err, StoreLatency: done.StoreLatency})
-		e.settleLater(run, done, call)
+		e.settleLater(run, done, stored)
 		return nil
 	}
 	e.live.forget(run)
 	return err
 }
 
+// askStore settles: it stores what there is to store, or frees the key.
+func (e *Engine) askStore(ctx context.Context, run *Run, stored *Result) error {
+	if stored == nil {
+		return e.store.Release(ctx, run.lease)
+	}
+	return e.store.Complete(ctx, run.lease, *stored)
+}
+
 // settleLater repeats the call until it succeeds, the budget ends, or Shutdown
 // waits no longer. The run stays known to this process until then, so that a
 // duplicate that comes here finds the answer; the lease is renewed, so that
 // another process does not take the key over.
-func (e *Engine) settleLater(run *Run, done Event, call func(context.Context) error) {
+func (e *Engine) settleLater(run *Run, done Event, stored *Result) {
 	e.live.addUnsettled(1)
 	e.inBackground(func(ctx context.Context) {
 		defer e.live.addUnsettled(-1)
 		defer e.live.forget(run)
 		ctx, cancel := context.WithTimeout(ctx, e.settleBudget)
 		defer cancel()
-		err := e.keepSettling(ctx, run, call)
+		err := e.keepSettling(ctx, run, stored)
 		switch {
 		case err == nil:
 			run.report(done)
-		case run.record().State != InProgress:
+		case stored != nil:
 			run.report(Event{Result: ResultAnswerLost, Err: err})
 		case errors.Is(err, ErrLeaseLost):
 			run.report(Event{Result: ResultLeaseLost, Err: err})
@@ -123,11 +127,11 @@ func (e *Engine) settleLater(run *Run, done Event, call func(context.Context) er
 	})
 }
 
-func (e *Engine) keepSettling(ctx context.Context, run *Run, call func(context.Context) error) error {
+func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *Result) error {
 	timeout := run.subject.route.policy.StoreTimeout
 	renewed := time.Now()
 	for try := 0; sleep(ctx, settleBackoff(try)); try++ {
-		err := callStore(ctx, timeout, call)
+		err := callStore(ctx, timeout, func(ctx context.Context) error { return e.askStore(ctx, run, stored) })
 		if err == nil || errors.Is(err, ErrLeaseLost) {
 			return err
 		}
@@ -172,13 +176,13 @@ func storedResult(p *policy.Policy, answer Answer) Result {
 // storedHeader leaves out what belongs to one connection, one moment or one
 // browser, unless the policy keeps it.
 func storedHeader(p *policy.Policy, header Header) Header {
-	kept := make(Header, 0, len(header))
-	for _, field := range header {
-		if isStored(p, field.Name) && validFieldName(field.Name) && validFieldValue(field.Value) {
-			kept = append(kept, field)
-		}
+	dropped := func(f Field) bool {
+		return !isStored(p, f.Name) || !validFieldName(f.Name) || !validFieldValue(f.Value)
 	}
-	return kept
+	if !slices.ContainsFunc(header, dropped) {
+		return header
+	}
+	return slices.DeleteFunc(slices.Clone(header), dropped)
 }
 
 func isStored(p *policy.Policy, name string) bool {

@@ -86,10 +86,10 @@ type events struct {
 	all []core.Event
 }
 
-func (e *events) Observe(_ context.Context, event *core.Event) {
+func (e *events) Observe(_ context.Context, event core.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.all = append(e.all, *event)
+	e.all = append(e.all, event)
 }
 
 func (e *events) results() []core.EventResult {

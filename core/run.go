@@ -18,23 +18,41 @@ type Run struct {
 	subject subject
 	started time.Time
 	lease   Lease
-	marks   *failure.Marks
-	ctx     context.Context
+	marks   failure.Marks
+	context runContext
 	cancel  context.CancelCauseFunc
 
 	// atStore is held by the renewal or the settlement that is under way, so that
 	// no renewal reaches the store after the settlement.
 	atStore sync.Mutex
-	settled bool // guarded by atStore: there is nothing left to renew
+	settled bool        // guarded by atStore: there is nothing left to renew
+	call    callContext // guarded by atStore: of the settlement
 
 	mu        sync.Mutex
 	pattern   string // the route's, as soon as it is known
 	timer     *time.Timer
 	heldUntil time.Time // when the lease ends at the earliest, by this process's monotonic clock
 	result    *Result   // what the run was settled with, once it is known
+	storing   Result    // what it is being settled with
+}
+
+// runContext is the handler's context. It carries the run and its marks.
+type runContext struct {
+	context.Context
+	run *Run
 }
 
 type runKey struct{}
+
+func (c *runContext) Value(key any) any {
+	if key == (runKey{}) {
+		return c.run
+	}
+	if marks := c.run.marks.Value(key); marks != nil {
+		return marks
+	}
+	return c.Context.Value(key)
+}
 
 func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
 	run := &Run{engine: e, subject: a.subject, started: a.started, lease: lease, pattern: a.request.Pattern, heldUntil: a.claimed.Add(lease.TTL)}
@@ -44,8 +62,8 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
 	if deadline, ok := ctx.Deadline(); ok {
 		base, stop = context.WithDeadline(base, deadline)
 	}
-	base, run.marks = failure.NewContext(context.WithValue(base, runKey{}, run))
-	run.ctx, run.cancel = context.WithCancelCause(base)
+	run.context.run = run
+	run.context.Context, run.cancel = context.WithCancelCause(base)
 	if stop != nil {
 		cancel := run.cancel
 		run.cancel = func(cause error) { cancel(cause); stop() }
@@ -58,7 +76,7 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
 // package failure. It is not cancelled when the client goes away; it is when
 // the lease is lost (cause ErrLeaseLost), at the policy's MaxRun (cause
 // ErrRunTooLong), and by Finish.
-func (r *Run) Context() context.Context { return r.ctx }
+func (r *Run) Context() context.Context { return &r.context }
 
 // Lease returns the lease that the run holds.
 func (r *Run) Lease() Lease { return r.lease }
@@ -149,7 +167,7 @@ func (r *Run) extend() (next time.Duration, err error) {
 	}
 	asked := time.Now()
 	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3)
-	err = callStore(context.WithoutCancel(r.ctx), timeout, func(ctx context.Context) error {
+	err = callStore(context.WithoutCancel(r.Context()), timeout, func(ctx context.Context) error {
 		return r.engine.store.Extend(ctx, r.lease, r.lease.TTL)
 	})
 	r.mu.Lock()
@@ -179,7 +197,7 @@ func (r *Run) handBack() {
 	r.atStore.Lock()
 	defer r.atStore.Unlock()
 	r.settled = true
-	ctx := context.WithoutCancel(r.ctx)
+	ctx := context.WithoutCancel(r.Context())
 	err := callStore(ctx, r.subject.route.policy.StoreTimeout, func(ctx context.Context) error {
 		return r.engine.store.Extend(ctx, r.lease, time.Millisecond)
 	})
@@ -205,5 +223,5 @@ func (r *Run) report(event Event) {
 	event.subject, event.Route = &r.subject, r.routePattern("")
 	event.Attempt = r.lease.Attempt
 	event.Duration = time.Since(r.started)
-	r.engine.observer.Observe(r.ctx, &event)
+	r.engine.observer.Observe(r.Context(), event)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -113,9 +112,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Pro
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, bytes.MinRead), firstRead)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
+	case isTooLarge(err):
 		return nil, problem(CodeBodyTooLarge, "")
 	case err != nil:
 		return nil, problem(CodeBodyUnreadable, "")
@@ -125,14 +123,26 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Pro
 	return body.Bytes(), nil
 }
 
+func isTooLarge(err error) bool {
+	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
+	return tooLarge
+}
+
 // withBody returns the request with an equal body and another context.
 func withBody(r *http.Request, ctx context.Context, body []byte) *http.Request { //nolint:revive // the request is what this is about
 	r = r.WithContext(ctx)
 	if body != nil {
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		restored := new(restoredBody)
+		restored.Reset(body)
+		r.Body = restored
 	}
 	return r
 }
+
+// restoredBody is a body that was read already.
+type restoredBody struct{ bytes.Reader }
+
+func (*restoredBody) Close() error { return nil }
 
 // isNested reports whether this very request is guarded already, by a policy
 // on a group or on the router. The outermost policy counts.

@@ -18,8 +18,8 @@ func Retryable(err error) error {
 // IsRetryable reports whether err, or an error that it wraps, was made by
 // Retryable.
 func IsRetryable(err error) bool {
-	var marked *retryableError
-	return errors.As(err, &marked)
+	_, marked := errors.AsType[*retryableError](err)
+	return marked
 }
 
 type retryableError struct{ err error }

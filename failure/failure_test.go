@@ -74,7 +74,8 @@ type valueKey struct{}
 
 func TestMarksTravelWithTheContext(t *testing.T) {
 	t.Parallel()
-	ctx, marks := failure.NewContext(t.Context())
+	marks := new(failure.Marks)
+	ctx := failure.NewContext(t.Context(), marks)
 	derived, cancel := context.WithCancel(context.WithValue(ctx, valueKey{}, 1))
 	defer cancel()
 	if !failure.MarkRetryable(derived, "email", "is taken") {
@@ -92,7 +93,8 @@ func TestMarksTravelWithTheContext(t *testing.T) {
 // A router's own context type may look up nothing but strings, as gin's does.
 func TestMarksThroughAPublishedContext(t *testing.T) {
 	t.Parallel()
-	ctx, marks := failure.NewContext(t.Context())
+	marks := new(failure.Marks)
+	ctx := failure.NewContext(t.Context(), marks)
 	router := stringsOnly{t.Context(), map[string]any{failure.ContextKey: ctx}}
 	if !failure.MarkExecuted(router) {
 		t.Error("MarkExecuted returned false")
@@ -127,7 +129,8 @@ func TestMarkOutsideAGuardedRouteSaysSo(t *testing.T) {
 
 func TestMarkAfterTheAnswerWasSettledSaysSo(t *testing.T) {
 	t.Parallel()
-	ctx, marks := failure.NewContext(t.Context())
+	marks := new(failure.Marks)
+	ctx := failure.NewContext(t.Context(), marks)
 	marks.Seal()
 	if failure.MarkRetryable(ctx) || failure.MarkExecuted(ctx) {
 		t.Error("a late mark returned true")
@@ -139,7 +142,8 @@ func TestMarkAfterTheAnswerWasSettledSaysSo(t *testing.T) {
 
 func TestMarksAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	ctx, marks := failure.NewContext(t.Context())
+	marks := new(failure.Marks)
+	ctx := failure.NewContext(t.Context(), marks)
 	var group sync.WaitGroup
 	for range 50 {
 		group.Go(func() { failure.MarkRetryable(ctx, "busy") })
@@ -176,7 +180,7 @@ func ExampleMarkRetryable() {
 		failure.MarkRetryable(r.Context(), "email is taken")
 		http.Error(w, "email is taken", http.StatusConflict)
 	}
-	ctx, _ := failure.NewContext(context.Background()) // what the guard does
+	ctx := failure.NewContext(context.Background(), new(failure.Marks)) // what the guard does
 	request := httptest.NewRequest(http.MethodPost, "/members", http.NoBody).WithContext(ctx)
 	answer := httptest.NewRecorder()
 	createMember(answer, request)

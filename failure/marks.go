@@ -13,8 +13,8 @@ const ContextKey = "oncekey.context"
 
 type marksKey struct{}
 
-// Marks collects what a handler said about one run. It is made by NewContext
-// and safe for concurrent use.
+// Marks collects what a handler said about one run. The zero Marks is ready,
+// and safe for concurrent use; it must not be copied.
 type Marks struct {
 	mu        sync.Mutex
 	retryable bool
@@ -23,12 +23,19 @@ type Marks struct {
 	reason    string
 }
 
-// NewContext returns a context that carries fresh marks, and the marks.
-// Package core calls it for every run; others need it only in tests of their
-// own handlers.
-func NewContext(ctx context.Context) (context.Context, *Marks) {
-	marks := new(Marks)
-	return context.WithValue(ctx, marksKey{}, marks), marks
+// NewContext returns a context that carries marks to a handler: for tests of
+// handlers that run without a guard.
+func NewContext(ctx context.Context, marks *Marks) context.Context {
+	return context.WithValue(ctx, marksKey{}, marks)
+}
+
+// Value returns the marks for the key by which this package looks them up in a
+// context, and nil for any other: for a context type that carries marks.
+func (m *Marks) Value(key any) any {
+	if key == (marksKey{}) {
+		return m
+	}
+	return nil
 }
 
 // MarkRetryable says that nothing happened yet that a second run would repeat:
