@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -36,6 +37,7 @@ type capture struct {
 	changes Header      // what the handler changed, frozen when the header was written
 	trailer []string    // names that the handler announced as trailers
 	status  int         // zero until the header was written
+	length  int64       // what is left of a declared Content-Length; negative when none was
 	body    []byte      // what waits for the store
 	mode    captureMode
 	settled bool
@@ -77,13 +79,12 @@ func (c *capture) WriteHeader(status int) {
 }
 
 func (c *capture) writeHeader(status int) {
-	if status < 100 || status > 999 {
-		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // net/http's own words
-	}
 	switch {
 	case c.mode == done:
 	case c.status != 0:
 		c.writeHeaderAgain(status)
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // net/http's own words
 	case status < http.StatusOK && status != http.StatusSwitchingProtocols:
 		c.informational(status)
 	default:
@@ -135,11 +136,20 @@ func (c *capture) freeze() {
 			c.trailer = append(c.trailer, http.CanonicalHeaderKey(strings.TrimSpace(name)))
 		}
 	}
+	c.length = -1
+	if declared, err := strconv.ParseInt(c.header.Get("Content-Length"), 10, 64); err == nil {
+		c.length = declared
+	}
 	c.changes = headerChanges(c.w.Header(), c.header)
 	c.changes = slices.DeleteFunc(c.changes, func(f Field) bool {
-		// A handler cannot forge the replay marker; trailers come at the end.
-		return f.Name == c.run.engine.replayHeader || c.isTrailer(f.Name)
+		return c.isMarker(f.Name) || c.isTrailer(f.Name) // trailers come at the end
 	})
+}
+
+// isMarker reports whether the name is the replay marker's, however it is
+// spelled: a handler cannot forge it.
+func (c *capture) isMarker(name string) bool {
+	return http.CanonicalHeaderKey(strings.TrimPrefix(name, http.TrailerPrefix)) == c.run.engine.replayHeader
 }
 
 func (c *capture) isTrailer(name string) bool {
@@ -150,7 +160,7 @@ func (c *capture) isTrailer(name string) bool {
 func (c *capture) trailers() Header {
 	var trailers Header
 	for name, values := range c.header {
-		if !c.isTrailer(name) {
+		if !c.isTrailer(name) || c.isMarker(name) {
 			continue
 		}
 		for _, value := range values {
@@ -206,6 +216,10 @@ func (c *capture) prepare(n int) error {
 	if !bodyAllowed(c.status) {
 		return http.ErrBodyNotAllowed
 	}
+	if c.length >= 0 && int64(n) > c.length {
+		return http.ErrContentLength
+	}
+	c.length -= int64(n) // it stays below zero when none was declared
 	limit := c.run.subject.route.policy.MaxResponseBytes
 	if c.mode == buffering && int64(len(c.body)+n) > limit {
 		return c.stream()
@@ -265,6 +279,8 @@ func (c *capture) prepareFlush() error {
 		return errHandlerDone
 	case c.mode == streaming:
 		return nil
+	case !supports[http.Flusher](c.w):
+		return http.ErrNotSupported
 	}
 	if c.status == 0 {
 		c.writeHeader(http.StatusOK)
@@ -284,29 +300,40 @@ func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, c.err
 	case c.mode == done:
 		return nil, nil, errHandlerDone
-	case !canHijack(c.w):
+	case !supports[http.Hijacker](c.w):
 		return nil, nil, http.ErrNotSupported
 	}
-	if c.mode == buffering {
-		if err := c.recordUnreplayable(http.StatusSwitchingProtocols); err != nil {
-			return nil, nil, err
-		}
+	if err := c.beforeHijack(); err != nil {
+		return nil, nil, err
 	}
 	c.mode = hijacked
 	return http.NewResponseController(c.w).Hijack()
 }
 
-// canHijack asks before the key is spent on it.
-func canHijack(w http.ResponseWriter) bool {
+// beforeHijack records that nothing can be replayed. A status that was written
+// goes out first, as with net/http.
+func (c *capture) beforeHijack() error {
+	switch {
+	case c.mode != buffering:
+		return nil
+	case c.status != 0:
+		return c.stream()
+	default:
+		return c.recordUnreplayable(http.StatusSwitchingProtocols)
+	}
+}
+
+// supports reports whether the connection itself does what T does: a wrapper
+// that has T's methods may have nobody to pass them on to. It is asked before
+// the key is spent on it.
+func supports[T any](w http.ResponseWriter) bool {
 	for {
-		if _, ok := w.(http.Hijacker); ok {
-			return true
-		}
-		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
-			return false
+			_, ok = w.(T)
+			return ok
 		}
-		w = inner.Unwrap()
+		w = wrapper.Unwrap()
 	}
 }
 

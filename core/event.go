@@ -79,12 +79,12 @@ func (e *Event) Endpoint() string {
 	if e.subject == nil {
 		return ""
 	}
+	if strings.Contains(e.Route, " ") { // net/http's patterns name the method
+		return e.Route
+	}
 	name := e.Route
 	if name == "" {
 		name = printable(e.subject.request.Path)
-	}
-	if strings.Contains(name, " ") { // net/http's patterns name the method
-		return name
 	}
 	return printable(e.subject.request.Method) + " " + name
 }

@@ -186,7 +186,7 @@ func storedHeader(p *policy.Policy, header Header) Header {
 }
 
 func isStored(p *policy.Policy, name string) bool {
-	switch name {
+	switch name = http.CanonicalHeaderKey(name); name {
 	case "Date", "Set-Cookie":
 		for _, keep := range p.KeepHeaders {
 			if http.CanonicalHeaderKey(keep) == name {

@@ -110,6 +110,20 @@ func framedSum(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(framed)
 }
 
+// requestPath returns the path that the client asked for: two mounts of one
+// handler stay two resources though middleware strips their prefixes.
+func requestPath(r *http.Request) string {
+	asked, _, _ := strings.Cut(r.RequestURI, "?")
+	if asked == r.URL.Path || !strings.HasPrefix(asked, "/") {
+		return canonicalPath(r.URL)
+	}
+	u, err := url.ParseRequestURI(asked)
+	if err != nil {
+		return canonicalPath(r.URL)
+	}
+	return canonicalPath(u)
+}
+
 // canonicalPath returns the path by which a resource is known: equal spellings
 // of a path are one, but an escaped slash stays different from a slash.
 func canonicalPath(u *url.URL) string {

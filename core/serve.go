@@ -37,21 +37,26 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		return
 	}
 	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
-	body, refusal := e.admit(w, r, a)
-	switch {
-	case refusal != nil:
-		e.report(r.Context(), a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
-		e.writeProblem(w, r, *refusal)
-		return
-	case a.request.Key == "":
+	refusal := e.identify(r, a)
+	if refusal == nil && a.request.Key == "" {
 		e.report(r.Context(), a, Event{Result: ResultNoKey})
 		next.ServeHTTP(w, r)
 		return
-	case isNested(r.Context(), a.storageKey):
+	}
+	if refusal == nil && isNested(r.Context(), a.storageKey) {
 		if route.nested.first() {
 			e.report(r.Context(), a, Event{Result: ResultNested})
 		}
-		next.ServeHTTP(w, withBody(r, r.Context(), body))
+		next.ServeHTTP(w, r)
+		return
+	}
+	var body []byte
+	if refusal == nil {
+		body, refusal = a.readRequest(w, r)
+	}
+	if refusal != nil {
+		e.report(r.Context(), a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
+		e.writeProblem(w, r, *refusal)
 		return
 	}
 	decision := e.begin(r.Context(), a)
@@ -67,34 +72,39 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	}
 }
 
-// admit reads what the request is known by, and its body. The store is not
-// asked. Without a key, and without need of one, a.request.Key stays empty and
-// the body unread.
-func (e *Engine) admit(w http.ResponseWriter, r *http.Request, a *admission) ([]byte, *Problem) {
-	a.request.Method, a.request.Path, a.request.Pattern = r.Method, canonicalPath(r.URL), r.Pattern
+// identify finds out whose key the request carries, and to what it belongs.
+// Without a key, and without need of one, a.request.Key stays empty.
+func (e *Engine) identify(r *http.Request, a *admission) *Problem {
+	a.request = Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern}
 	key, err := keyFromHeader(r.Header)
 	switch {
 	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:
-		return nil, nil
+		return nil
 	case errors.Is(err, errKeyMissing):
-		return nil, problem(CodeKeyMissing, err.Error())
+		return problem(CodeKeyMissing, err.Error())
 	case err != nil:
-		return nil, problem(CodeKeyInvalid, err.Error())
+		return problem(CodeKeyInvalid, err.Error())
 	}
 	scope, err := e.scope(r)
 	if err != nil || scope == "" {
-		return nil, problem(CodePrincipalMissing, "")
+		return problem(CodePrincipalMissing, "")
 	}
+	a.request.Scope, a.request.Key = scope, key
+	a.storageKey = StorageKey(scope, r.Method, a.request.Path, key)
+	return nil
+}
+
+// readRequest reads the body and takes the request's fingerprint. The store is
+// asked after that.
+func (a *admission) readRequest(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	body, refusal := readBody(w, r, a.route.policy.MaxRequestBytes)
 	if refusal != nil {
 		return nil, refusal
 	}
-	a.request.Scope, a.request.Key = scope, key
 	a.request.Fingerprint = fingerprint.Of(fingerprint.Request{
 		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
 		ContentType: r.Header.Get("Content-Type"), Body: body,
 	}, a.route.exclusion)
-	a.storageKey = StorageKey(scope, r.Method, a.request.Path, key)
 	a.token = NewToken()
 	return body, nil
 }
