@@ -117,7 +117,7 @@ func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision 
 	if refusal := e.live.add(run); refusal != "" {
 		// The store had forgotten a claim that this process still holds, or the
 		// engine began to shut down: the lease goes back unused.
-		run.cancel(nil)
+		run.endContext()
 		e.giveBack(a, lease)
 		return Decision{Problem: problem(refusal, "")}
 	}

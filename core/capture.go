@@ -137,8 +137,10 @@ func (c *capture) freeze() {
 		}
 	}
 	c.length = -1
-	if declared, err := strconv.ParseInt(c.header.Get("Content-Length"), 10, 64); err == nil {
-		c.length = declared
+	if declared := c.header.Get("Content-Length"); declared != "" {
+		if length, err := strconv.ParseInt(declared, 10, 64); err == nil {
+			c.length = length
+		}
 	}
 	c.changes = headerChanges(c.w.Header(), c.header)
 	c.changes = slices.DeleteFunc(c.changes, func(f Field) bool {

@@ -207,6 +207,31 @@ func TestLeaseThatCannotBeRenewedIsLostInTime(t *testing.T) {
 	})
 }
 
+// Once somebody else has the key, the store decides about duplicates, although
+// a handler that does not listen still runs here.
+func TestAfterALostLeaseTheStoreDecides(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setExtend := store.set(&store.extend)
+		stubborn := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			advance(time.Minute)
+			created(w, r)
+		}, policy.LockTTL(3*time.Second))
+		winner := newService(t, store, created, policy.LockTTL(3*time.Second))
+
+		setExtend(failUnapplied)
+		var group sync.WaitGroup
+		defer group.Wait()
+		group.Go(func() { stubborn.post(t.Context(), "k", payment) })
+		advance(2999 * time.Millisecond)
+		setExtend(func(func() error) error { return core.ErrLeaseLost })
+		advance(time.Second)
+		wantFirst(t, winner.post(t.Context(), "k", payment))
+		wantReplay(t, stubborn.post(t.Context(), "k", payment))
+	})
+}
+
 // A renewal that fails once is tried again before the lease ends.
 func TestRenewalSurvivesABlip(t *testing.T) {
 	t.Parallel()

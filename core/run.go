@@ -21,6 +21,8 @@ type Run struct {
 	marks   failure.Marks
 	context runContext
 	cancel  context.CancelCauseFunc
+	// stopDeadline is nil when middleware set no deadline.
+	stopDeadline context.CancelFunc
 
 	// atStore is held by the renewal or the settlement that is under way, so that
 	// no renewal reaches the store after the settlement.
@@ -56,19 +58,28 @@ func (c *runContext) Value(key any) any {
 
 func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
 	run := &Run{engine: e, subject: a.subject, started: a.started, lease: lease, pattern: a.request.Pattern, heldUntil: a.claimed.Add(lease.TTL)}
-	// Detached: the client's disconnect must not stop a handler half-way. What
-	// it keeps is the values, and a deadline that middleware set.
-	base, stop := context.WithoutCancel(ctx), context.CancelFunc(nil)
-	if deadline, ok := ctx.Deadline(); ok {
-		base, stop = context.WithDeadline(base, deadline)
-	}
-	run.context.run = run
-	run.context.Context, run.cancel = context.WithCancelCause(base)
-	if stop != nil {
-		cancel := run.cancel
-		run.cancel = func(cause error) { cancel(cause); stop() }
-	}
+	ctx, run.cancel = context.WithCancelCause(run.detach(ctx))
+	run.context = runContext{ctx, run}
 	return run
+}
+
+// detach returns what the handler keeps of the request's context: the values,
+// and a deadline that middleware set. The client's disconnect must not stop a
+// handler half-way.
+func (r *Run) detach(ctx context.Context) context.Context {
+	detached := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		detached, r.stopDeadline = context.WithDeadline(detached, deadline)
+	}
+	return detached
+}
+
+// endContext ends the handler's context.
+func (r *Run) endContext() {
+	r.cancel(nil)
+	if r.stopDeadline != nil {
+		r.stopDeadline()
+	}
 }
 
 // Context returns the handler's context. It carries the values of Begin's
@@ -187,7 +198,7 @@ func (r *Run) close() {
 		r.timer = nil
 	}
 	r.mu.Unlock()
-	r.cancel(nil)
+	r.endContext()
 	r.engine.live.end()
 }
 

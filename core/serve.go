@@ -38,25 +38,27 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	}
 	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
 	refusal := e.identify(r, a)
-	if refusal == nil && a.request.Key == "" {
+	switch {
+	case refusal != nil:
+		e.refuse(w, r, a, refusal)
+	case a.request.Key == "":
 		e.report(r.Context(), a, Event{Result: ResultNoKey})
 		next.ServeHTTP(w, r)
-		return
-	}
-	if refusal == nil && isNested(r.Context(), a.storageKey) {
+	case isNested(r.Context(), a.storageKey):
 		if route.nested.first() {
 			e.report(r.Context(), a, Event{Result: ResultNested})
 		}
 		next.ServeHTTP(w, r)
-		return
+	default:
+		e.guard(w, r, a, next)
 	}
-	var body []byte
-	if refusal == nil {
-		body, refusal = a.readRequest(w, r)
-	}
+}
+
+// guard serves a request that is known by a key.
+func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
+	body, refusal := a.readRequest(w, r)
 	if refusal != nil {
-		e.report(r.Context(), a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
-		e.writeProblem(w, r, *refusal)
+		e.refuse(w, r, a, refusal)
 		return
 	}
 	decision := e.begin(r.Context(), a)
@@ -70,6 +72,12 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	default:
 		next.ServeHTTP(w, withBody(r, r.Context(), body))
 	}
+}
+
+// refuse answers a request that never reaches the store.
+func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *Problem) {
+	e.report(r.Context(), a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
+	e.writeProblem(w, r, *refusal)
 }
 
 // identify finds out whose key the request carries, and to what it belongs.

@@ -32,8 +32,9 @@ type Policy struct {
 	// Required refuses a request without a key. Default true; when false, such
 	// a request runs unguarded.
 	Required bool
-	// ExcludeFields are left out of the fingerprint: bare names at any depth, or
-	// paths like meta.trace.id. Default none.
+	// ExcludeFields are left out of the fingerprint of JSON and form bodies, and
+	// of the query: bare names at any depth, or paths like meta.trace.id. A body
+	// whose Content-Type says neither counts as it stands. Default none.
 	ExcludeFields []string
 	// Methods are guarded; requests of other methods pass straight through.
 	// Default POST and PATCH.
