@@ -1,0 +1,223 @@
+package adapters_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// chunked sends the body without saying how long it is.
+func chunked(r *http.Request) {
+	r.ContentLength = -1
+	r.Body = io.NopCloser(struct{ io.Reader }{r.Body})
+}
+
+func limited(limit int64) route {
+	return route{policy: []policy.Option{policy.MaxRequestBytes(limit)}}
+}
+
+// Case 33
+func TestBodyOverTheLimit(t *testing.T) {
+	t.Parallel()
+	limit := int64(len(amount))
+	for _, row := range []struct {
+		name   string
+		body   string
+		change func(*http.Request)
+		status int
+	}{
+		{name: "at the limit", body: amount, status: http.StatusCreated},
+		{name: "at the limit, chunked", body: amount, change: chunked, status: http.StatusCreated},
+		{name: "over the limit by Content-Length", body: amount + " ", status: http.StatusRequestEntityTooLarge},
+		{name: "over the limit, chunked", body: amount + " ", change: chunked, status: http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: limited(limit)})
+				request := post("/payments", "k", row.body)
+				if row.change != nil {
+					row.change(request)
+				}
+				if row.status == http.StatusCreated {
+					s.runsAgain(request)
+					return
+				}
+				s.refuses(request, row.status, core.CodeBodyTooLarge)
+				if asked := s.store.acquires.Load(); asked != 0 {
+					t.Errorf("the store was asked %d times", asked)
+				}
+			})
+		})
+	}
+}
+
+// endless is a body that never ends, and how much of it was read.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += len(p)
+	return len(p), nil
+}
+
+func (e *endless) Close() error { return nil }
+
+// Case 33
+func TestEndlessBodyIsReadToTheLimit(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 10
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: limited(limit)})
+		body := new(endless)
+		s.refuses(payment("k", func(r *http.Request) { r.Body, r.ContentLength = body, -1 }),
+			http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+		if body.read > 4*limit {
+			t.Errorf("%d bytes were read, the limit is %d", body.read, limit)
+		}
+	})
+}
+
+// A length that is over the limit is refused before a byte is read.
+func TestClaimedLengthIsBelieved(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{})
+		body := new(endless)
+		s.refuses(payment("k", func(r *http.Request) { r.Body, r.ContentLength = body, 1<<40 }),
+			http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+		if body.read != 0 {
+			t.Errorf("%d bytes were read", body.read)
+		}
+	})
+}
+
+// A guard that never saw the body cannot tell two payloads apart.
+func TestBodyThatMiddlewareHasRead(t *testing.T) {
+	t.Parallel()
+	for name, reading := range map[string]func(http.ResponseWriter, *http.Request){
+		"read": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
+		"parsed as a form": func(_ http.ResponseWriter, r *http.Request) {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			_ = r.ParseForm()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: route{outside: []middleware{before(reading)}}})
+				s.refuses(payment("k"), http.StatusBadRequest, core.CodeBodyUnreadable)
+			})
+		})
+	}
+}
+
+func TestBodyThatMiddlewareHasPutBack(t *testing.T) {
+	t.Parallel()
+	peeking := before(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	})
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{outside: []middleware{peeking}}})
+		s.runsAgain(payment("k"))
+		s.replays(payment("k"))
+	})
+}
+
+func TestHandlerReadsAnEqualBody(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"empty": "", "JSON": " {\"b\":1,\n\"a\":[]} ", "not text": "\x00\xff", "at the limit": strings.Repeat("x", 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				var read []byte
+				var length int64
+				s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+					read, _ = io.ReadAll(r.Body)
+					length = r.ContentLength
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}}})
+				for _, request := range []*http.Request{post("/payments", "k", body), post("/payments", "k", body, chunked)} {
+					s.do(request)
+					if string(read) != body || length != request.ContentLength {
+						t.Errorf("read %d bytes with length %d, want %d with %d", len(read), length, len(body), request.ContentLength)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestHandlerReadsAForm(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		var amounts []string
+		s := m.start(t, program{route: route{handler: func(_ http.ResponseWriter, r *http.Request) {
+			_ = r.ParseForm()
+			amounts = r.PostForm["amount"]
+		}}})
+		s.do(post("/payments", "k", "amount=1&amount=2", header("Content-Type", "application/x-www-form-urlencoded")))
+		if strings.Join(amounts, ",") != "1,2" {
+			t.Errorf("the handler read %v", amounts)
+		}
+	})
+}
+
+// What counts as the same payload.
+func TestPayload(t *testing.T) {
+	t.Parallel()
+	const form = "application/x-www-form-urlencoded"
+	for _, row := range []struct {
+		name          string
+		first, second string
+		contentType   string
+		same          bool
+	}{
+		{name: "members in another order", first: `{"a":1,"b":{"c":2,"d":3}}`, second: `{"b":{"d":3,"c":2},"a":1}`, same: true},
+		{name: "white space", first: `{"a":[1,2]}`, second: " {\n\t\"a\" : [ 1 , 2 ] }\r\n", same: true},
+		{name: "other amount", first: `{"amount":1999}`, second: `{"amount":4999}`},
+		{name: "elements in another order", first: `[1,2]`, second: `[2,1]`},
+		{name: "number or string", first: `{"a":1}`, second: `{"a":"1"}`},
+		{name: "large numbers", first: `{"a":9007199254740993}`, second: `{"a":9007199254740992}`},
+		{name: "no body", first: "", second: "{}"},
+		{name: "excluded member", first: `{"a":1,"nonce":"x"}`, second: `{"a":1,"nonce":"y"}`, same: true},
+		{name: "excluded member missing", first: `{"a":1,"nonce":"x"}`, second: `{"a":1}`, same: true},
+		{name: "excluded member inside", first: `{"a":[{"nonce":"x"}]}`, second: `{"a":[{"nonce":"y"}]}`, same: true},
+		{name: "excluded path", first: `{"meta":{"at":1}}`, second: `{"meta":{"at":2}}`, same: true},
+		{name: "excluded path elsewhere", first: `{"at":1}`, second: `{"at":2}`},
+		{name: "excluded form field", contentType: form, first: "a=1&nonce=x", second: "nonce=y&a=1", same: true},
+		{name: "form field", contentType: form, first: "a=1&nonce=x", second: "a=2&nonce=x"},
+		// Case 31
+		{name: "duplicate member", first: `{"amount":1}`, second: `{"amount":1,"amount":2}`},
+		{name: "duplicate member in another order", first: `{"amount":1,"amount":2}`, second: `{"amount":2,"amount":1}`},
+		{name: "case-variant duplicate", first: `{"amount":1}`, second: `{"amount":1,"Amount":2}`},
+		{name: "case variant", first: `{"amount":1}`, second: `{"AMOUNT":1}`},
+		{name: "duplicates of an excluded member", first: `{"a":1}`, second: `{"Nonce":1,"a":1,"nonce":2,"NONCE":3}`, same: true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: route{policy: []policy.Option{policy.ExcludeFields("nonce", "meta.at")}}})
+				typed := header("Content-Type", "application/json")
+				if row.contentType != "" {
+					typed = header("Content-Type", row.contentType)
+				}
+				s.do(post("/payments", "k", row.first, typed))
+				second := post("/payments", "k", row.second, typed)
+				if row.same {
+					s.replays(second)
+				} else {
+					s.refuses(second, http.StatusUnprocessableEntity, core.CodeKeyReused)
+				}
+				s.ran(1)
+			})
+		})
+	}
+}

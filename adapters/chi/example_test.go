@@ -1,0 +1,97 @@
+package idemchi_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// userID stands for what authentication has found out.
+func userID(*http.Request) (string, error) { return "alice", nil }
+
+// send is the client: it pays, and sends the same request again when it does
+// not know what became of it.
+func send(service http.Handler, path, key, body string) {
+	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", key)
+	answer := httptest.NewRecorder()
+	service.ServeHTTP(answer, request)
+	fmt.Println(answer.Code, answer.Body, "replay:", answer.Header().Get("X-Idempotent-Replay") == "true")
+}
+
+func Example() {
+	runs := 0
+	pay := func(w http.ResponseWriter, _ *http.Request) {
+		runs++
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"payment":%d}`, runs)
+	}
+
+	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
+	if err != nil {
+		panic(err)
+	}
+	idem := idemchi.New(engine)
+	r := chi.NewRouter()
+	r.With(idem.Policy(policy.TTLHours(48), policy.LockTTL(time.Minute))).Post("/payments", pay)
+
+	send(r, "/payments", "8e03978e", `{"amount":1999}`)
+	send(r, "/payments", "8e03978e", `{"amount":1999}`) // the retry
+	fmt.Println("runs:", runs)
+	// Output:
+	// 201 {"payment":1} replay: false
+	// 201 {"payment":1} replay: true
+	// runs: 1
+}
+
+func ExampleGuard_Handle() {
+	refund := func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "refunded ", chi.URLParam(r, "id"))
+	}
+	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
+	if err != nil {
+		panic(err)
+	}
+	r := chi.NewRouter()
+	r.Post("/payments/{id}/refund", idemchi.New(engine).Handle(refund, policy.TTLHours(48)))
+
+	send(r, "/payments/17/refund", "k1", "")
+	send(r, "/payments/17/refund", "k1", "")
+	send(r, "/payments/18/refund", "k1", "") // another payment is another operation
+	// Output:
+	// 200 refunded 17 replay: false
+	// 200 refunded 17 replay: true
+	// 200 refunded 18 replay: false
+}
+
+// One policy for many routes, which leaves out what changes in every attempt.
+func ExampleGuard_Policy() {
+	order := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }
+	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
+	if err != nil {
+		panic(err)
+	}
+	idem := idemchi.New(engine)
+	r := chi.NewRouter()
+	r.Group(func(r chi.Router) {
+		r.Use(idem.Policy(policy.ExcludeFields("sentAt")))
+		r.Post("/orders", order)
+		r.Post("/returns", order)
+	})
+
+	send(r, "/orders", "k1", `{"sku":"a","sentAt":"12:00:00"}`)
+	send(r, "/orders", "k1", `{"sku":"a","sentAt":"12:00:07"}`)
+	// Output:
+	// 202  replay: false
+	// 202  replay: true
+}

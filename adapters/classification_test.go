@@ -1,0 +1,204 @@
+package adapters_test
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// ending is a way for a handler to end, and what becomes of the key.
+type ending struct {
+	name    string
+	handler http.HandlerFunc
+	policy  []policy.Option
+	event   core.EventResult
+	// status of the replay; zero: the next request makes the handler run again.
+	replayed int
+}
+
+// endings is the classification table of the design.
+func endings() []ending {
+	var all []ending
+	add := func(event core.EventResult, replayed bool, statuses ...int) {
+		for _, status := range statuses {
+			e := ending{name: strconv.Itoa(status), handler: answering(status), event: event}
+			if replayed {
+				e.replayed = status
+			}
+			all = append(all, e)
+		}
+	}
+	add(core.ResultCompleted, true, 200, 201, 202, 204, 206, 226, 299, 300, 301, 302, 303, 304, 307, 308, 399)
+	add(core.ResultFailed, true, 400, 402, 403, 404, 405, 406, 409, 410, 411, 412, 413, 415, 418, 422, 423, 424, 426, 428, 431, 451, 499)
+	add(core.ResultRetryable, false, 401, 407, 408, 425, 429)
+	add(core.ResultDeleteKey, false, 500, 501, 502, 503, 504, 507, 511, 599)
+
+	return append(all,
+		ending{name: "panic", handler: panicking, event: core.ResultDeleteKey},
+		ending{name: "panic after 201", handler: then(created, panicking), event: core.ResultDeleteKey},
+		ending{name: "panic of http.ErrAbortHandler", handler: aborting, event: core.ResultDeleteKey},
+		ending{name: "nothing written because the deadline passed", handler: untilCancelled, event: core.ResultDeleteKey},
+		ending{name: "201 although the deadline passed", handler: then(untilCancelled, created), event: core.ResultCompleted, replayed: 201},
+		ending{name: "nothing written", handler: func(http.ResponseWriter, *http.Request) {}, event: core.ResultCompleted, replayed: 200},
+
+		ending{name: "MarkRetryable and 201", handler: then(retryable, created), event: core.ResultRetryable},
+		ending{name: "MarkRetryable after 201", handler: then(created, retryable), event: core.ResultRetryable},
+		ending{name: "MarkRetryable and 409", handler: then(retryable, answering(409)), event: core.ResultRetryable},
+		ending{name: "MarkRetryable and 500", handler: then(retryable, answering(500)), event: core.ResultRetryable},
+		ending{name: "MarkRetryable and panic", handler: then(retryable, panicking), event: core.ResultRetryable},
+
+		ending{name: "MarkExecuted and 201", handler: then(executed, created), event: core.ResultCompleted, replayed: 201},
+		ending{name: "MarkExecuted and 422", handler: then(executed, answering(422)), event: core.ResultFailed, replayed: 422},
+		ending{name: "MarkExecuted and 429", handler: then(executed, answering(429)), event: core.ResultFailed, replayed: 429},
+		ending{name: "MarkExecuted and 500", handler: then(executed, answering(500)), event: core.ResultFailed, replayed: 500},
+		ending{name: "MarkExecuted and panic", handler: then(executed, panicking), event: core.ResultFailed, replayed: 500},
+		ending{name: "MarkExecuted and panic after 201", handler: then(executed, created, panicking), event: core.ResultFailed, replayed: 500},
+		ending{name: "MarkExecuted and nothing written because the deadline passed", handler: then(executed, untilCancelled), event: core.ResultFailed, replayed: 500},
+		ending{name: "MarkExecuted, MarkRetryable and 201", handler: then(executed, retryable, created), event: core.ResultCompleted, replayed: 201},
+		ending{name: "MarkRetryable, MarkExecuted and 503", handler: then(retryable, executed, answering(503)), event: core.ResultFailed, replayed: 503},
+
+		ending{
+			name: "the policy's classifier keeps 500", handler: answering(500), event: core.ResultFailed, replayed: 500,
+			policy: classifiedAs(failure.ClassCache),
+		},
+		ending{
+			name: "the policy's classifier frees 201", handler: created, event: core.ResultRetryable,
+			policy: classifiedAs(failure.ClassRetryable),
+		},
+		ending{
+			name: "the policy's classifier is not asked after MarkExecuted", handler: then(executed, answering(500)),
+			event: core.ResultFailed, replayed: 500, policy: classifiedAs(failure.ClassDeleteKey),
+		},
+	)
+}
+
+func classifiedAs(class failure.Class) []policy.Option {
+	return []policy.Option{policy.Classifier(func(failure.Outcome) failure.Class { return class })}
+}
+
+// then runs steps of a handler one after the other.
+func then(steps ...http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, step := range steps {
+			step(w, r)
+		}
+	}
+}
+
+func panicking(http.ResponseWriter, *http.Request)          { panic("a bug in the handler") }
+func aborting(http.ResponseWriter, *http.Request)           { panic(http.ErrAbortHandler) }
+func untilCancelled(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+func retryable(_ http.ResponseWriter, r *http.Request) {
+	failure.MarkRetryable(r.Context(), "nothing happened")
+}
+func executed(_ http.ResponseWriter, r *http.Request) { failure.MarkExecuted(r.Context()) }
+
+// deadline is middleware that gives every request a minute.
+var deadline = middleware{std: func(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}}
+
+func TestWhatBecomesOfTheKey(t *testing.T) {
+	t.Parallel()
+	for _, row := range endings() {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			for _, m := range mountings {
+				t.Run(m.name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { row.test(t, m) })
+				})
+			}
+		})
+	}
+}
+
+func (row ending) test(t *testing.T, m mounting) {
+	s := m.start(t, program{route: route{
+		handler: row.handler, policy: row.policy, outside: []middleware{deadline},
+	}})
+	s.try(payment("k"))
+	s.ran(1)
+	if got := s.events.of(row.event); len(got) != 1 {
+		t.Errorf("%d events %q, want 1: %+v", len(got), row.event, s.events.all)
+	}
+	if row.replayed == 0 {
+		s.runsAgain(payment("k"))
+		return
+	}
+	if answer := s.replays(payment("k")); answer.Code != row.replayed {
+		t.Errorf("the replay is a %d, want %d", answer.Code, row.replayed)
+	}
+}
+
+// A freed key is as good as new: a client may correct its payload.
+func TestFreedKeyTakesAnotherPayload(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		first := true
+		s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+			if first {
+				first = false
+				retryable(w, r)
+				w.WriteHeader(http.StatusUnprocessableEntity)
+				return
+			}
+			created(w, r)
+		}}})
+		s.do(payment("k"))
+		s.runsAgain(post("/payments", "k", `{"amount":4999}`))
+		s.refuses(payment("k"), http.StatusUnprocessableEntity, core.CodeKeyReused)
+	})
+}
+
+// The reason given to MarkRetryable is for operators.
+func TestReasonIsReported(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{handler: then(retryable, answering(409))}})
+		answer := s.do(payment("k"))
+		if freed := s.events.of(core.ResultRetryable); len(freed) != 1 || freed[0].reason != "nothing happened" {
+			t.Errorf("events are %+v, want one with the reason", freed)
+		}
+		if answer.Body.Len() != 0 {
+			t.Errorf("the client got %s", answer.Body)
+		}
+	})
+}
+
+// A handler that was cut short before it answered has not answered 200.
+func TestCutShortIsNotAnEmptySuccess(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		handler http.HandlerFunc
+		status  int
+		code    string
+	}{
+		{"before the side effect", untilCancelled, http.StatusServiceUnavailable, core.CodeHandlerCancelled},
+		{"after the side effect", then(executed, untilCancelled), http.StatusInternalServerError, core.CodeHandlerFailed},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				synctest.Test(t, func(t *testing.T) {
+					s := m.start(t, program{route: route{handler: row.handler, outside: []middleware{deadline}}})
+					answer := s.do(payment("k"))
+					if p := problemIn(t, answer); answer.Code != row.status || p.Code != row.code {
+						t.Errorf("got %d %q, want %d %q", answer.Code, p.Code, row.status, row.code)
+					}
+				})
+			})
+		})
+	}
+}

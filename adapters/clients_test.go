@@ -1,0 +1,233 @@
+package adapters_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// refusal is a request that the guard answers itself.
+type refusal struct {
+	name    string
+	program program
+	paid    bool // the payment was made before
+	request func() *http.Request
+
+	status     int
+	code       string
+	text       string // the error member, where it is promised word for word
+	retryAfter string // the header
+}
+
+func nobody(*http.Request) (string, error)  { return "", nil }
+func unknown(*http.Request) (string, error) { return "", errors.New("no such user") }
+
+// refusals is the table "What clients see" of the design.
+func refusals() []refusal {
+	var (
+		pay       = func() *http.Request { return payment("k") }
+		withKey   = func(key string) func() *http.Request { return func() *http.Request { return payment(key) } }
+		declaring = func(opts ...policy.Option) program { return program{route: route{policy: opts}} }
+		on        = func(store core.Store, opts ...policy.Option) program {
+			return program{store: store, route: route{policy: opts}}
+		}
+		outage     = errors.New("connection refused")
+		failOpen   = policy.OnStoreError(policy.FailOpen)
+		withoutKey = func() *http.Request {
+			return payment("k", func(r *http.Request) { r.Header.Del(core.KeyHeader) })
+		}
+		twice = func() *http.Request {
+			return payment("k", func(r *http.Request) { r.Header.Add(core.KeyHeader, "k") })
+		}
+		cut = func() *http.Request {
+			return payment("k", func(r *http.Request) {
+				r.Body = io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(io.ErrUnexpectedEOF)))
+			})
+		}
+		otherPayload = func() *http.Request { return post("/payments", "k", `{"amount":4999}`) }
+	)
+	return []refusal{
+		{name: "the scope function fails", program: program{scope: unknown}, request: pay, status: 401, code: "principal_missing"},
+		{name: "the scope function names nobody", program: program{scope: nobody}, request: pay, status: 401, code: "principal_missing"},
+		{name: "key missing", request: withoutKey, status: 400, code: "key_missing", text: "Idempotency-Key header is required"},
+		{name: "key malformed", request: withKey("a,b"), status: 400, code: "key_invalid"},
+		{name: "key empty", request: withKey(""), status: 400, code: "key_invalid"},
+		{name: "key repeated", request: twice, status: 400, code: "key_invalid"},
+		{
+			name: "key longer than 255", request: withKey(strings.Repeat("k", 256)),
+			status: 400, code: "key_invalid", text: "Idempotency-Key must not exceed 255 characters",
+		},
+		{name: "body over the limit", program: declaring(policy.MaxRequestBytes(8)), request: pay, status: 413, code: "body_too_large"},
+		{name: "body unreadable", request: cut, status: 400, code: "body_unreadable"},
+		{name: "in flight", program: on(holding(inFlight)), request: pay, status: 409, code: "in_progress", retryAfter: "1"},
+		{
+			name: "abandoned, and already taken over by another process", program: on(holding(abandoned)),
+			request: pay, status: 409, code: "in_progress", retryAfter: "1",
+		},
+		{
+			name: "finished, other payload", paid: true, request: otherPayload,
+			status: 422, code: "key_reused",
+		},
+		{name: "in flight, other payload", program: on(holdingOther(inFlight)), request: pay, status: 422, code: "key_reused"},
+		{
+			name: "response not kept, other payload", program: on(holdingOther(core.Record{State: core.Unreplayable})),
+			request: pay, status: 422, code: "key_reused",
+		},
+		{
+			name: "finished, response not kept", program: on(holding(core.Record{State: core.Unreplayable, Status: 201})),
+			request: pay, status: 409, code: "not_replayable",
+		},
+		{
+			name: "abandoned, and the policy refuses", program: on(holding(abandoned), policy.OnAbandoned(policy.Refuse)),
+			request: pay, status: 409, code: "outcome_unknown",
+		},
+		{name: "store unavailable", program: on(failing(outage)), request: pay, status: 503, code: "store_unavailable", retryAfter: "1"},
+		{name: "store full", program: on(failing(core.ErrStoreFull)), request: pay, status: 503, code: "store_unavailable", retryAfter: "1"},
+		{ // Case 20
+			name: "record corrupt, fail-open too", program: on(failing(core.ErrCorruptRecord), failOpen),
+			request: pay, status: 503, code: "store_unavailable", retryAfter: "1",
+		},
+	}
+}
+
+func TestWhatClientsSee(t *testing.T) {
+	t.Parallel()
+	for _, row := range refusals() {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			for _, m := range mountings {
+				t.Run(m.name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { row.test(t, m) })
+				})
+			}
+		})
+	}
+}
+
+func (row refusal) test(t *testing.T, m mounting) {
+	s := m.start(t, row.program)
+	if row.paid {
+		s.do(payment("k"))
+	}
+	before := s.runs.Load()
+	answer := s.do(row.request())
+	s.ran(before)
+
+	p := problemIn(t, answer)
+	if answer.Code != row.status || p.Status != row.status || p.Code != row.code {
+		t.Errorf("got %d with status %d and code %q, want %d and %q", answer.Code, p.Status, p.Code, row.status, row.code)
+	}
+	if row.text != "" && p.Error != row.text {
+		t.Errorf("error is %q, want %q", p.Error, row.text)
+	}
+	if p.Type == "" || p.Title == "" || p.Detail == "" || p.Error == "" {
+		t.Errorf("a member is empty: %+v", p)
+	}
+	wantHeader := http.Header{"Content-Type": {"application/problem+json"}, "X-Content-Type-Options": {"nosniff"}}
+	if row.retryAfter != "" {
+		wantHeader.Set("Retry-After", row.retryAfter)
+	}
+	if got := answer.Result().Header; !maps.EqualFunc(got, wantHeader, slices.Equal) {
+		t.Errorf("header is %v\nwant      %v", got, wantHeader)
+	}
+}
+
+// A problem says what the client can do and nothing about the server.
+func TestProblemsNameNoInternalState(t *testing.T) {
+	t.Parallel()
+	want := []string{"code", "detail", "error", "status", "title", "type"}
+	for _, row := range refusals() {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := mountings[0].start(t, row.program)
+				if row.paid {
+					s.do(payment("k"))
+				}
+				body := s.do(row.request()).Body.Bytes()
+				var members map[string]any
+				if err := json.Unmarshal(body, &members); err != nil {
+					t.Fatalf("%v in %s", err, body)
+				}
+				if got := slices.Sorted(maps.Keys(members)); !slices.Equal(got, want) {
+					t.Errorf("members are %v, want %v", got, want)
+				}
+				for _, word := range []string{"lease", "lock", "token", "fingerprint", "sha256", "refused", "no such user"} {
+					if strings.Contains(strings.ToLower(string(body)), word) {
+						t.Errorf("%q is nobody's business: %s", word, body)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A retry of a request that runs here, and of one that runs elsewhere or was
+// left behind there, cannot be told apart.
+func TestInProgressLooksTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		var here *httptest.ResponseRecorder
+		var s *service
+		s = m.start(t, program{route: route{handler: func(w http.ResponseWriter, _ *http.Request) {
+			here = s.do(payment("k")) // the first has not finished
+			w.WriteHeader(http.StatusCreated)
+		}}})
+		s.do(payment("k"))
+		s.ran(1)
+		for _, record := range []core.Record{inFlight, abandoned} {
+			elsewhere := m.start(t, program{store: holding(record)}).do(payment("k"))
+			if here.Code != elsewhere.Code || here.Body.String() != elsewhere.Body.String() {
+				t.Errorf("here      %d %s\nelsewhere %d %s", here.Code, here.Body, elsewhere.Code, elsewhere.Body)
+			}
+		}
+	})
+}
+
+// Case 12: what runs unprotected says so, and is otherwise what it would be.
+func TestFailOpen(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			var body []byte
+			s := m.start(t, program{store: failing(errors.New("connection refused")), route: route{
+				policy: []policy.Option{policy.OnStoreError(policy.FailOpen)},
+				handler: func(w http.ResponseWriter, r *http.Request) {
+					body, _ = io.ReadAll(r.Body)
+					created(w, r)
+				},
+			}})
+			for range 2 {
+				if answer := s.runsAgain(payment("k")); answer.Code != http.StatusCreated || string(body) != amount {
+					t.Errorf("got %d, and the handler read %q", answer.Code, body)
+				}
+			}
+			if unprotected := s.events.of(core.ResultUnprotected); len(unprotected) != 2 {
+				t.Errorf("events are %+v, want %q a request", s.events.all, core.ResultUnprotected)
+			}
+		})
+	})
+}
+
+// A service that shuts down takes no new keys.
+func TestShuttingDown(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{})
+		if err := s.engine.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.refuses(payment("k"), http.StatusServiceUnavailable, core.CodeShuttingDown)
+	})
+}

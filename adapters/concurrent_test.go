@@ -1,0 +1,239 @@
+package adapters_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+const crowd = 100
+
+// rush sends many requests with one key at once, and lets the handler answer
+// when all that can be decided is decided.
+func rush(t *testing.T, m mounting, opts ...policy.Option) (*service, []*httptest.ResponseRecorder) {
+	t.Helper()
+	answering := make(chan struct{})
+	s := m.start(t, program{route: route{policy: opts, handler: func(w http.ResponseWriter, r *http.Request) {
+		<-answering
+		created(w, r)
+	}}})
+	var all sync.WaitGroup
+	answers := make([]*httptest.ResponseRecorder, crowd)
+	for i := range answers {
+		all.Go(func() { answers[i] = s.do(payment("k")) })
+	}
+	synctest.Wait()
+	close(answering)
+	all.Wait()
+	return s, answers
+}
+
+// Case 1
+func TestConcurrentDuplicatesAreTurnedAway(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			s, answers := rush(t, m)
+			s.ran(1)
+			first := 0
+			for _, answer := range answers {
+				switch p := problemIn(t, answer); {
+				case answer.Code == http.StatusCreated && !isReplay(answer):
+					first++
+				case p.Code != core.CodeInProgress || answer.Header().Get("Retry-After") != "1":
+					t.Errorf("got %d %s", answer.Code, answer.Body)
+				}
+			}
+			if first != 1 {
+				t.Errorf("%d first answers, want 1", first)
+			}
+		})
+	})
+}
+
+// Case 1
+func TestConcurrentDuplicatesWait(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			s, answers := rush(t, m, policy.Wait(time.Minute))
+			s.ran(1)
+			replays := 0
+			for _, answer := range answers {
+				if answer.Code != http.StatusCreated || answer.Body.String() != `{"id":17}` {
+					t.Errorf("got %d %s", answer.Code, answer.Body)
+				}
+				if isReplay(answer) {
+					replays++
+				}
+			}
+			if replays != crowd-1 {
+				t.Errorf("%d replays, want %d", replays, crowd-1)
+			}
+		})
+	})
+}
+
+func TestWaitEnds(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			s := m.start(t, program{store: holding(inFlight), route: route{policy: []policy.Option{policy.Wait(3 * time.Second)}}})
+			start := time.Now()
+			s.refuses(payment("k"), http.StatusConflict, core.CodeInProgress)
+			if waited := time.Since(start); waited != 3*time.Second {
+				t.Errorf("waited %v, want 3s", waited)
+			}
+		})
+	})
+}
+
+// One that waits for a run which frees the key is next, and the others wait on.
+func TestWaitingTakesItsTurn(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			var s *service
+			s = m.start(t, program{route: route{
+				policy: []policy.Option{policy.Wait(time.Minute)},
+				handler: func(w http.ResponseWriter, r *http.Request) {
+					turn := s.runs.Load()
+					synctest.Wait() // until the others wait
+					if turn == 1 {
+						w.WriteHeader(http.StatusServiceUnavailable)
+						return
+					}
+					created(w, r)
+				},
+			}})
+			var all sync.WaitGroup
+			codes := make(chan int, crowd)
+			for range crowd {
+				all.Go(func() { codes <- s.do(payment("k")).Code })
+			}
+			all.Wait()
+			close(codes)
+			count := map[int]int{}
+			for code := range codes {
+				count[code]++
+			}
+			s.ran(2)
+			if count[http.StatusServiceUnavailable] != 1 || count[http.StatusCreated] != crowd-1 {
+				t.Errorf("answers are %v, want one 503 and the others 201", count)
+			}
+		})
+	})
+}
+
+// A deadline that middleware sets outside reaches the handler, which is
+// detached from the client but not from it.
+func TestMiddlewareTimeout(t *testing.T) {
+	t.Parallel()
+	const patience = 5 * time.Second
+	for _, row := range []struct {
+		name    string
+		outside middleware
+	}{
+		{"chi's Timeout", middleware{std: chimiddleware.Timeout(patience)}},
+		{"http.TimeoutHandler", middleware{std: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, patience, "slow") }}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				synctest.Test(t, func(t *testing.T) {
+					var cancelled error
+					var after time.Duration
+					s := m.start(t, program{route: route{outside: []middleware{row.outside}, handler: func(_ http.ResponseWriter, r *http.Request) {
+						start := time.Now()
+						<-r.Context().Done()
+						cancelled, after = context.Cause(r.Context()), time.Since(start)
+					}}})
+					answer := s.do(payment("k"))
+					synctest.Wait() // http.TimeoutHandler does not
+					if answer.Code < http.StatusInternalServerError {
+						t.Errorf("got %d, want a failure", answer.Code)
+					}
+					if !errors.Is(cancelled, context.DeadlineExceeded) || after != patience {
+						t.Errorf("the context ended after %v with %v", after, cancelled)
+					}
+					s.runsAgain(payment("k"))
+					synctest.Wait()
+				})
+			})
+		})
+	}
+}
+
+// The client was told that it is late, but the side effect has happened: the
+// retry gets the answer. Much as Case 8.
+func TestLateAnswerIsStored(t *testing.T) {
+	t.Parallel()
+	timeout := middleware{std: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Second, "slow") }}
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			answered := make(chan struct{})
+			late := func(w http.ResponseWriter, r *http.Request) {
+				<-answered
+				created(w, r)
+			}
+			s := m.start(t, program{route: route{outside: []middleware{timeout}, handler: late}})
+			if first := s.do(payment("k")); first.Code != http.StatusServiceUnavailable {
+				t.Errorf("got %d, want 503", first.Code)
+			}
+			close(answered)
+			synctest.Wait()
+			if retry := s.replays(payment("k")); retry.Code != http.StatusCreated {
+				t.Errorf("the retry got %d, want 201", retry.Code)
+			}
+		})
+	})
+}
+
+// A handler that is done in time sees none of it.
+func TestMiddlewareTimeoutNotReached(t *testing.T) {
+	t.Parallel()
+	timeout := middleware{std: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "slow") }}
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{outside: []middleware{timeout}}})
+		first := s.do(payment("k"))
+		if first.Code != http.StatusCreated || first.Header().Get("Location") != "/payments/17" {
+			t.Errorf("got %d %v", first.Code, first.Header())
+		}
+		s.replays(payment("k"))
+	})
+}
+
+// MaxRun ends a handler that does not end by itself.
+func TestMaxRun(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			var cause error
+			s := m.start(t, program{route: route{
+				policy: []policy.Option{policy.MaxRun(2 * time.Minute)},
+				handler: func(_ http.ResponseWriter, r *http.Request) {
+					<-r.Context().Done()
+					cause = context.Cause(r.Context())
+				},
+			}})
+			answer := s.do(payment("k"))
+			if p := problemIn(t, answer); p.Code != core.CodeHandlerCancelled || answer.Header().Get("Retry-After") != "1" {
+				t.Errorf("got %d %s %v", answer.Code, answer.Body, answer.Header())
+			}
+			if !errors.Is(cause, core.ErrRunTooLong) {
+				t.Errorf("the context's cause is %v, want core.ErrRunTooLong", cause)
+			}
+			s.runsAgain(payment("k"))
+		})
+	})
+}

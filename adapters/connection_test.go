@@ -1,0 +1,266 @@
+package adapters_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Case 29: the handler has the connection, the client gets all of it, and
+// nothing runs again.
+func TestHijack(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"ResponseController": func(w http.ResponseWriter, _ *http.Request) {
+			conn, stream, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer conn.Close()
+			stream.WriteString("HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello")
+			_ = stream.Flush()
+		},
+		"Hijacker": func(w http.ResponseWriter, _ *http.Request) {
+			conn, stream, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer conn.Close()
+			stream.WriteString("HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello")
+			_ = stream.Flush()
+		},
+		"after it was flushed": then(answering(http.StatusAccepted), flush, func(w http.ResponseWriter, _ *http.Request) {
+			conn, stream, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer conn.Close()
+			stream.WriteString("5\r\nhello\r\n0\r\n\r\n")
+			_ = stream.Flush()
+		}),
+		"and written to after that": func(w http.ResponseWriter, _ *http.Request) {
+			conn, stream, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer conn.Close()
+			if _, err := w.Write([]byte("no")); !errors.Is(err, http.ErrHijacked) {
+				panic("wrote to a hijacked connection")
+			}
+			w.WriteHeader(http.StatusTeapot)
+			_ = http.NewResponseController(w).Flush()
+			stream.WriteString("HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello")
+			_ = stream.Flush()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: route{handler: handler}})
+				client := serveService(s)
+				_, _, answer := client.dial(t.Context())
+				body, _ := io.ReadAll(answer.Body)
+				if answer.StatusCode != http.StatusAccepted || string(body) != "hello" {
+					t.Errorf("got %d %q, want 202 hello", answer.StatusCode, body)
+				}
+				client.conflicts(core.CodeNotReplayable)
+				s.ran(1)
+			})
+		})
+	}
+}
+
+// upgrade answers 101 and echoes a line, as libraries for WebSocket do: some
+// write the answer to the connection, others to the writer.
+func upgrade(byWriter bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if byWriter {
+			w.Header().Set("Upgrade", "echo")
+			w.Header().Set("Connection", "Upgrade")
+			w.WriteHeader(http.StatusSwitchingProtocols)
+			if onGin, ok := w.(interface{ WriteHeaderNow() }); ok {
+				onGin.WriteHeaderNow()
+			}
+		}
+		conn, stream, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		if !byWriter {
+			stream.WriteString("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+		}
+		stream.WriteString("welcome\n")
+		_ = stream.Flush()
+		line, _ := stream.ReadString('\n')
+		stream.WriteString(line)
+		_ = stream.Flush()
+	}
+}
+
+// Case 29
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	for name, byWriter := range map[string]bool{"101 by the connection": false, "101 by the writer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: route{handler: upgrade(byWriter)}})
+				client := serveService(s)
+				request := client.request(http.MethodPost)
+				request.Body, request.ContentLength = http.NoBody, 0
+				request.Header.Set("Upgrade", "echo")
+				request.Header.Set("Connection", "Upgrade")
+				answer, err := client.Client().Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				if answer.StatusCode != http.StatusSwitchingProtocols || answer.Header.Get("Upgrade") != "echo" {
+					t.Fatalf("got %d %v, want 101", answer.StatusCode, answer.Header)
+				}
+				io.WriteString(answer.Body.(io.Writer), "ping\n")
+				if said, _ := io.ReadAll(answer.Body); string(said) != "welcome\nping\n" {
+					t.Errorf("the connection said %q", said)
+				}
+				s.refuses(post("/payments", "k", ""), http.StatusConflict, core.CodeNotReplayable)
+				s.ran(1)
+			})
+		})
+	}
+}
+
+// A key is not spent on a connection that cannot be had.
+func TestHijackThatIsNotSupported(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		var err error
+		s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+			_, _, err = http.NewResponseController(w).Hijack()
+			created(w, r)
+		}}})
+		client := serve(t, s, true) // HTTP/2 has no connection to give away
+		first := client.send(http.MethodPost)
+		if !errors.Is(err, http.ErrNotSupported) {
+			t.Errorf("Hijack returned %v, want http.ErrNotSupported", err)
+		}
+		equalSeen(t, "replay", client.send(http.MethodPost), first.marked())
+	})
+}
+
+// Case 29: what streams reaches the client while the handler runs.
+func TestStreamIsNotHeldBack(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name  string
+		piece string
+		write http.HandlerFunc
+	}{
+		{"flushed", "hello\n", then(write("hello\n"), flush)},
+		{"above MaxResponseBytes", strings.Repeat("x", keptBytes) + "\n", then(write(strings.Repeat("x", keptBytes)+"\n"), flush)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				arrived := make(chan struct{})
+				s := m.start(t, program{route: route{
+					policy: []policy.Option{policy.MaxResponseBytes(keptBytes)},
+					handler: then(row.write, func(_ http.ResponseWriter, r *http.Request) {
+						select {
+						case <-arrived:
+						case <-r.Context().Done():
+						}
+					}, write("bye\n")),
+				}})
+				client := serveService(s)
+				answer, err := client.Client().Do(client.request(http.MethodPost))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				piece := make([]byte, len(row.piece))
+				if _, err := io.ReadFull(answer.Body, piece); err != nil || string(piece) != row.piece {
+					t.Errorf("got %q and %v before the handler went on", piece, err)
+				}
+				client.conflicts(core.CodeNotReplayable) // while it still runs
+				close(arrived)
+				if rest, _ := io.ReadAll(answer.Body); string(rest) != "bye\n" {
+					t.Errorf("the rest is %q", rest)
+				}
+				s.ran(1)
+			})
+		})
+	}
+}
+
+// An answer that streams and is not one to keep frees the key at the end.
+func TestStreamedFailureFreesTheKey(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"503":           then(answering(503), flush),
+		"MarkRetryable": then(retryable, created, flush),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				var s *service
+				s = m.start(t, program{route: route{handler: then(handler, func(http.ResponseWriter, *http.Request) {
+					if s.runs.Load() == 1 {
+						s.refuses(payment("k"), http.StatusConflict, core.CodeInProgress)
+					}
+				})}})
+				s.do(payment("k"))
+				s.runsAgain(payment("k"))
+			})
+		})
+	}
+}
+
+// Case 8: the client hangs up in mid-handler. Its retry gets the answer.
+func TestClientGone(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		var gone <-chan struct{} // the connection's own context
+		started, finished := make(chan struct{}), make(chan error, 1)
+		s := m.start(t, program{route: route{
+			outside: []middleware{before(func(_ http.ResponseWriter, r *http.Request) { gone = r.Context().Done() })},
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				noticed := gone
+				close(started)
+				<-noticed
+				finished <- r.Context().Err()
+				created(w, r)
+			},
+		}})
+		client := serveService(s)
+		stored := s.events.next(core.ResultCompleted)
+		ctx, hangUp := context.WithCancel(t.Context())
+		sent := make(chan error, 1)
+		go func() {
+			answer, err := client.Client().Do(client.request(http.MethodPost).WithContext(ctx))
+			if err == nil {
+				answer.Body.Close()
+			}
+			sent <- err
+		}()
+		<-started
+		hangUp()
+		if err := <-sent; !errors.Is(err, context.Canceled) {
+			t.Errorf("the client got %v", err)
+		}
+		if err := <-finished; err != nil {
+			t.Errorf("the handler's context ended: %v", err)
+		}
+		<-stored
+		if retry := client.send(http.MethodPost); retry.Status != http.StatusCreated || retry.Header.Get(marker) != "true" {
+			t.Errorf("the retry got %+v", retry)
+		}
+		s.ran(1)
+	})
+}

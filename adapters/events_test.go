@@ -1,0 +1,134 @@
+package adapters_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// Events name the route by its pattern, as the router spells it.
+func TestEventsNameTheRoute(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		endpoint := "POST /payments/{id}"
+		if m.isGin() {
+			endpoint = "POST /payments/:id"
+		}
+		s := m.start(t, program{route: route{pattern: "/payments/{id}"}})
+		s.do(post("/payments/17", "k", amount))
+		s.do(post("/payments/17", "k", amount))
+		s.do(post("/payments/17", "k", "{}"))
+		s.do(post("/payments/17", "", amount))
+		want := []core.EventResult{
+			core.ResultExecute, core.ResultCompleted, core.ResultReplay, core.ResultKeyReused, core.ResultRefused,
+		}
+		if len(s.events.all) != len(want) {
+			t.Fatalf("events are %+v, want %q", s.events.all, want)
+		}
+		for i, event := range s.events.all {
+			if event.result != want[i] || event.endpoint != endpoint {
+				t.Errorf("event %d is %q of %q, want %q of %q", i, event.result, event.endpoint, want[i], endpoint)
+			}
+		}
+	})
+}
+
+// A guard around the router knows the pattern once the router has found it.
+func TestEventsOfAGuardAroundTheRouter(t *testing.T) {
+	t.Parallel()
+	for name, guarded := range map[string]func(*core.Engine) http.Handler{
+		"net_http": func(e *core.Engine) http.Handler {
+			mux := http.NewServeMux()
+			mux.HandleFunc("POST /payments/{id}", created)
+			return e.Handler(mux)
+		},
+		"chi": func(e *core.Engine) http.Handler {
+			r := chi.NewRouter()
+			r.Use(idemchi.New(e).Policy())
+			r.Route("/payments", func(r chi.Router) { r.Post("/{id}", created) })
+			return r
+		},
+		"chi, with middleware that copies the request": func(e *core.Engine) http.Handler {
+			r := chi.NewRouter()
+			r.Use(idemchi.New(e).Policy(), chimiddleware.WithValue("user", "alice"))
+			r.Post("/payments/{id}", created)
+			return r
+		},
+		"gin": func(e *core.Engine) http.Handler {
+			r := gin.New()
+			r.Use(idemgin.New(e).Policy())
+			r.POST("/payments/:id", gin.WrapF(created))
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := everywhere(t, guarded)
+			s.do(post("/payments/17", "k", amount))
+			stored := s.events.of(core.ResultCompleted)
+			if len(stored) != 1 || !strings.HasPrefix(stored[0].endpoint, "POST /payments/") || strings.Contains(stored[0].endpoint, "17") {
+				t.Errorf("events are %+v, want the pattern", s.events.all)
+			}
+			if stored[0].route == "" {
+				t.Error("the route is not known")
+			}
+		})
+	}
+}
+
+// Case 34: what a client sends does not forge a line in the log.
+func TestLogLinesCannotBeForged(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{
+		"line break":   "/a%0a{%22level%22:%22INFO%22}",
+		"escape":       "/a%1b[31m",
+		"not a letter": "/a%ff",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var lines bytes.Buffer
+			logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(core.LogObserver(logger)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &service{TB: t, Handler: engine.Handler(http.HandlerFunc(created))}
+			s.try(post(path, "secret-key", amount))
+			for line := range strings.Lines(lines.String()) {
+				if !strings.HasPrefix(line, "time=") || strings.Contains(line, "\x1b") || !utf8.ValidString(line) {
+					t.Errorf("the log has %q", line)
+				}
+				if strings.Contains(line, "secret-key") {
+					t.Errorf("the log shows the key: %q", line)
+				}
+			}
+			if lines.Len() == 0 {
+				t.Error("the log is empty")
+			}
+		})
+	}
+}
+
+// An endpoint begins with the method, whatever the path.
+func TestEndpointOfAPathWithASpace(t *testing.T) {
+	t.Parallel()
+	s := everywhere(t, func(e *core.Engine) http.Handler { return e.Handler(http.HandlerFunc(created)) })
+	s.do(post("/a%20b", "k", amount))
+	for _, event := range s.events.all {
+		if event.endpoint != "POST /a b" {
+			t.Errorf("the endpoint of %q is %q, want POST /a b", event.result, event.endpoint)
+		}
+	}
+}

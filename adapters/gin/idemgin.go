@@ -1,0 +1,95 @@
+// Package idemgin guards gin routes with idempotency policies.
+//
+//	idem := idemgin.New(engine)
+//	router.POST("/payments", idem.Handle(pay, policy.TTLHours(48)))   // one route
+//	router.POST("/refunds", idem.Policy(policy.TTLHours(48)), refund) // the same, as middleware
+//	group := router.Group("/v1", idem.Policy())                       // one policy for many
+//
+// Mount what authenticates, and gin.Recovery, outside the guard, and what makes
+// an answer of c.Errors inside: the guarded answer is final. A handler that
+// gives c.Error an error and no answer has answered 500; an error that
+// failure.Retryable has wrapped frees the key. Where a group's
+// policy and a route's both guard a request, the outer one counts, and an event
+// says so. The package translates and decides nothing: the rules are in package
+// core.
+package idemgin
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Guard declares policies on gin routes. It is safe for concurrent use.
+type Guard struct{ engine *core.Engine }
+
+// New returns a guard that works with engine.
+func New(engine *core.Engine) *Guard { return &Guard{engine} }
+
+// Policy returns a middleware for a route, a group or the router. It panics
+// when the policy is wrong, as gin does when a pattern is.
+func (g *Guard) Policy(opts ...policy.Option) gin.HandlerFunc {
+	return g.Handle((*gin.Context).Next, opts...)
+}
+
+// Handle returns handler, guarded. It panics when the policy is wrong.
+func (g *Guard) Handle(handler gin.HandlerFunc, opts ...policy.Option) gin.HandlerFunc {
+	route := core.MustRoute(opts...)
+	return func(c *gin.Context) {
+		c.Request.Pattern = c.FullPath() // net/http's place for it, which gin leaves empty
+		ran := false
+		g.engine.Serve(final{c.Writer}, c.Request, route, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ran = true
+			if _, unguarded := w.(final); unguarded {
+				pass(c, r, handler)
+				return
+			}
+			run(c, w, r, handler)
+		}))
+		if !ran {
+			c.Abort()
+		}
+	}
+}
+
+// pass runs the handler without a guard.
+func pass(c *gin.Context, r *http.Request, handler gin.HandlerFunc) {
+	if before := c.Request; r != before {
+		defer func() { c.Request = before }()
+		c.Request = r
+	}
+	handler(c)
+}
+
+// run lets the handler see the guard's writer, request and context by way of
+// gin's own, for as long as it runs.
+func run(c *gin.Context, w http.ResponseWriter, r *http.Request, handler gin.HandlerFunc) {
+	outerWriter, outerRequest := c.Writer, c.Request
+	defer func() { c.Writer, c.Request = outerWriter, outerRequest }()
+	inner := &writer{ResponseWriter: outerWriter, captured: w, status: http.StatusOK, size: noWritten}
+	c.Writer, c.Request = inner, r
+	c.Set(failure.ContextKey, r.Context())
+	errorsBefore := len(c.Errors)
+	handler(c)
+	report(c.Errors[errorsBefore:], inner, r)
+}
+
+// report tells the engine what the handler has told gin: errors, and a status
+// without a body.
+func report(errs []*gin.Error, w *writer, r *http.Request) {
+	for _, err := range errs {
+		if failure.IsRetryable(err.Err) {
+			failure.MarkRetryable(r.Context(), err.Error())
+		}
+	}
+	if len(errs) > 0 && !w.statusSet && !w.Written() {
+		w.WriteHeader(http.StatusInternalServerError) // an error and no answer is no 200
+	}
+	if w.statusSet { // gin writes it after the last handler
+		w.WriteHeaderNow()
+	}
+}

@@ -1,0 +1,92 @@
+package idemgin
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+const noWritten = -1 // gin's Size before anything was written
+
+// final is gin's writer for the guard's answers: what is stored is what the
+// client gets, so no middleware may change its status any more.
+type final struct{ gin.ResponseWriter }
+
+func (w final) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w final) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status)
+	if !informational(status) {
+		w.WriteHeaderNow()
+	}
+}
+
+func informational(status int) bool {
+	return status < http.StatusOK && status != http.StatusSwitchingProtocols
+}
+
+// writer is a gin.ResponseWriter over the guard's writer. As gin's own does, it
+// holds the status back until the first byte. CloseNotify and Pusher stay with
+// the outer writer: they concern the connection, not the answer.
+type writer struct {
+	gin.ResponseWriter
+	captured  http.ResponseWriter
+	status    int
+	statusSet bool
+	size      int
+}
+
+var _ gin.ResponseWriter = (*writer)(nil)
+
+func (w *writer) Unwrap() http.ResponseWriter { return w.captured }
+func (w *writer) Header() http.Header         { return w.captured.Header() }
+func (w *writer) Status() int                 { return w.status }
+func (w *writer) Size() int                   { return w.size }
+func (w *writer) Written() bool               { return w.size != noWritten }
+
+func (w *writer) WriteHeader(status int) {
+	switch {
+	case status <= 0:
+	case w.Written() || informational(status):
+		w.captured.WriteHeader(status) // too late, or informational: the guard knows what to do
+	default:
+		w.status, w.statusSet = status, true
+	}
+}
+
+func (w *writer) WriteHeaderNow() {
+	if !w.Written() {
+		w.size = 0
+		w.captured.WriteHeader(w.status)
+	}
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.WriteHeaderNow()
+	n, err := w.captured.Write(p)
+	w.size += n
+	return n, err
+}
+
+func (w *writer) WriteString(s string) (int, error) {
+	w.WriteHeaderNow()
+	n, err := io.WriteString(w.captured, s)
+	w.size += n
+	return n, err
+}
+
+func (w *writer) Flush() {
+	w.WriteHeaderNow()
+	_ = http.NewResponseController(w.captured).Flush()
+}
+
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if w.statusSet {
+		w.WriteHeaderNow() // a status that was given goes out first
+	}
+	w.size = max(w.size, 0)
+	return http.NewResponseController(w.captured).Hijack()
+}

@@ -1,0 +1,195 @@
+package adapters_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gin-gonic/gin"
+
+	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// An answer that is stored is final: error middleware outside, which answers
+// when nobody has, must not tell the first client something else than the retry.
+func TestGinAnswerIsFinal(t *testing.T) {
+	t.Parallel()
+	fallback := middleware{gin: func(c *gin.Context) {
+		c.Next()
+		if len(c.Errors) > 0 && !c.Writer.Written() {
+			c.JSON(http.StatusInternalServerError, gin.H{"error": c.Errors.String()})
+		}
+	}}
+	for name, handler := range map[string]gin.HandlerFunc{
+		"AbortWithError":   func(c *gin.Context) { _ = c.AbortWithError(http.StatusConflict, errors.New("taken")) },
+		"Error and Status": func(c *gin.Context) { _ = c.Error(errors.New("taken")); c.Status(http.StatusConflict) },
+		"Error alone":      func(c *gin.Context) { _ = c.Error(errors.New("taken")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onRouters(t, "gin/", func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: route{outside: []middleware{fallback}, native: handler}})
+				first := s.do(payment("k"))
+				retry := s.do(payment("k"))
+				if isReplay(retry) && (retry.Code != first.Code || retry.Body.String() != first.Body.String()) {
+					t.Errorf("the first client got %d %q, the retry %d %q", first.Code, first.Body, retry.Code, retry.Body)
+				}
+			})
+		})
+	}
+}
+
+// What the guard answers itself ends the chain.
+func TestGinChainEnds(t *testing.T) {
+	t.Parallel()
+	later, outside := 0, 0
+	s := startGin(t, func(g *idemgin.Guard, e *gin.Engine) {
+		e.Use(func(c *gin.Context) {
+			c.Next()
+			if c.IsAborted() {
+				outside++
+			}
+		})
+		e.POST("/payments", g.Policy(), gin.WrapF(created), func(*gin.Context) { later++ })
+		e.POST("/decorated", g.Handle(gin.WrapF(created)), func(*gin.Context) { later++ })
+	})
+	for _, path := range []string{"/payments", "/decorated"} {
+		later, outside = 0, 0
+		s.do(post(path, "k", amount))
+		if later != 1 || outside != 0 {
+			t.Errorf("%s: later handlers ran %d times, aborted %d times; want 1 and 0", path, later, outside)
+		}
+		for _, again := range []*http.Request{post(path, "k", amount), post(path, "k", "{}"), post(path, "", amount)} {
+			s.do(again)
+		}
+		if later != 1 || outside != 3 {
+			t.Errorf("%s: later handlers ran %d times, aborted %d times; want 1 and 3", path, later, outside)
+		}
+	}
+}
+
+// gin's own writer and request are back when the guard is through.
+func TestGinContextIsRestored(t *testing.T) {
+	t.Parallel()
+	failOpen := []policy.Option{policy.OnStoreError(policy.FailOpen)}
+	for name, row := range map[string]struct {
+		program program
+		key     string
+	}{
+		"run":                {program{}, "k"},
+		"refused":            {program{}, ""},
+		"panic":              {program{route: route{handler: panicking}}, "k"},
+		"unprotected":        {program{store: failing(errors.New("down")), route: route{policy: failOpen}}, "k"},
+		"unprotected, panic": {program{store: failing(errors.New("down")), route: route{policy: failOpen, handler: panicking}}, "k"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onRouters(t, "gin/", func(t *testing.T, m mounting) {
+				synctest.Test(t, func(t *testing.T) {
+					p := row.program
+					p.outside = []middleware{{gin: func(c *gin.Context) {
+						writer, request := c.Writer, c.Request
+						defer func() {
+							_ = recover()
+							if c.Writer != writer || c.Request != request {
+								t.Error("gin's context has the guard's writer or request")
+							}
+						}()
+						c.Next()
+					}}}
+					s := m.start(t, p)
+					for range 2 { // the second is a replay, where the first is stored
+						s.do(payment(row.key))
+					}
+				})
+			})
+		})
+	}
+}
+
+// A request that is not guarded meets gin's own writer: middleware outside can
+// still change what has not been sent.
+func TestGinPassesThrough(t *testing.T) {
+	t.Parallel()
+	afterwards := middleware{gin: func(c *gin.Context) {
+		c.Next()
+		c.Header("X-State", state(c))
+	}}
+	for name, handler := range map[string]gin.HandlerFunc{
+		"Status":          func(c *gin.Context) { c.Status(http.StatusNoContent) },
+		"nothing":         func(*gin.Context) {},
+		"AbortWithStatus": func(c *gin.Context) { c.AbortWithStatus(http.StatusNoContent) },
+		"body":            func(c *gin.Context) { c.String(http.StatusCreated, "hello") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onRouters(t, "gin/", func(t *testing.T, m mounting) {
+				r := route{outside: []middleware{afterwards}, native: handler, policy: []policy.Option{policy.Required(false)}}
+				withoutKey := payment("", func(r *http.Request) { r.Header.Del(core.KeyHeader) })
+				bare := (&service{Handler: m.bare(r), TB: t}).do(withoutKey).Result()
+				got := m.start(t, program{route: r}).do(withoutKey).Result()
+				if got.StatusCode != bare.StatusCode || !equalHeaders(got.Header, bare.Header) {
+					t.Errorf("got %d %v\nwant %d %v", got.StatusCode, got.Header, bare.StatusCode, bare.Header)
+				}
+			})
+		})
+	}
+}
+
+// An error and no answer is no success: gin's idiom is to leave the answer to
+// error middleware.
+func TestGinErrorAloneIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{native: func(c *gin.Context) { _ = c.Error(errors.New("out of stock")) }}})
+		for range 2 {
+			if answer := s.runsAgain(payment("k")); answer.Code != http.StatusInternalServerError {
+				t.Errorf("got %d %q, want 500", answer.Code, answer.Body)
+			}
+		}
+	})
+}
+
+// Error middleware belongs inside the guard: its answer is the one to keep.
+func TestGinErrorMiddlewareInside(t *testing.T) {
+	t.Parallel()
+	answering := middleware{gin: func(c *gin.Context) {
+		c.Next()
+		if err := c.Errors.Last(); err != nil {
+			c.JSON(http.StatusConflict, gin.H{"error": err.Error()})
+		}
+	}}
+	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{
+			inside: []middleware{answering},
+			native: func(c *gin.Context) { _ = c.Error(errors.New("taken")) },
+		}})
+		first := s.do(payment("k"))
+		retry := s.replays(payment("k"))
+		if first.Code != http.StatusConflict || retry.Code != first.Code || retry.Body.String() != first.Body.String() {
+			t.Errorf("the first client got %d %q, the retry %d %q", first.Code, first.Body, retry.Code, retry.Body)
+		}
+	})
+}
+
+// valueWriter is a writer of somebody else's middleware that cannot be compared.
+type valueWriter struct {
+	gin.ResponseWriter
+	hidden []string
+}
+
+func TestGinWriterThatCannotBeCompared(t *testing.T) {
+	t.Parallel()
+	wrapping := middleware{gin: func(c *gin.Context) { c.Writer = valueWriter{c.Writer, nil} }}
+	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{outside: []middleware{wrapping}, policy: []policy.Option{policy.Required(false)}}})
+		s.runsAgain(payment("k"))
+		s.replays(payment("k"))
+		if answer := s.do(payment("", func(r *http.Request) { r.Header.Del(core.KeyHeader) })); answer.Code != http.StatusCreated {
+			t.Errorf("got %d without a key", answer.Code)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package adapters_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func TestRawAndQuotedAreTheSameKey(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ name, raw, quoted string }{
+		{"plain", "order-17", `"order-17"`},
+		{"white space around", "order-17", "\t \"order-17\" "},
+		{"backslash", `order\17`, `"order\\17"`},
+		{"not letters", "8e03978e:40d5/43e8?=@", `"8e03978e:40d5/43e8?=@"`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{})
+				s.do(payment(row.raw))
+				s.replays(payment(row.quoted))
+			})
+		})
+	}
+}
+
+func TestDifferentKeysAreDifferentRequests(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{})
+		for _, key := range []string{"k", "K", "k1", `"k,"`, `"k;"`, `"?1"`, `":k:"`, `"\""`, strings.Repeat("k", 255)} {
+			s.runsAgain(payment(key))
+		}
+	})
+}
+
+// malformed are the values of Case 30, and their neighbours.
+var malformed = map[string][]string{
+	"empty":                    {""},
+	"white space":              {" \t "},
+	"empty string":             {`""`},
+	"256 characters":           {strings.Repeat("k", 256)},
+	"256 characters in quotes": {`"` + strings.Repeat("k", 256) + `"`},
+	"NUL":                      {"k\x00"},
+	"NUL in quotes":            {"\"k\x00\""},
+	"line break":               {"k\r\nX-Admin: true"},
+	"tab inside":               {"a\tb"},
+	"space inside":             {"a b"},
+	"space in quotes":          {`"a b"`},
+	"delete":                   {"k\x7f"},
+	"Latin-1":                  {"caf\xe9"},
+	"UTF-8":                    {"café"},
+	"two lines":                {"k", "k"},
+	"two lines, one empty":     {"k", ""},
+	"list":                     {"a, b"},
+	"list of strings":          {`"a", "b"`},
+	"parameters":               {"k;v=1"},
+	"parameters of a string":   {`"k";v=1`},
+	"byte sequence":            {":aGVsbG8=:"},
+	"boolean":                  {"?1"},
+	"inner list":               {`("a" "b")`},
+	"inner list of tokens":     {"(a)"},
+	"string not closed":        {`"k`},
+	"string closed twice":      {`"k""`},
+	"quote inside":             {`a"b`},
+	"escape of nothing":        {`"k\"`},
+	"escape of a letter":       {`"\k"`},
+}
+
+// Case 30
+func TestMalformedKeyNeverReachesTheStore(t *testing.T) {
+	t.Parallel()
+	for name, lines := range malformed {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				for _, required := range []bool{true, false} {
+					s := m.start(t, program{route: route{policy: []policy.Option{policy.Required(required)}}})
+					s.refuses(payment("", func(r *http.Request) { r.Header[core.KeyHeader] = lines }), http.StatusBadRequest, core.CodeKeyInvalid)
+					if asked := s.store.acquires.Load(); asked != 0 {
+						t.Errorf("the store was asked %d times", asked)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestKeyNotRequired(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{policy: []policy.Option{policy.Required(false)}}})
+		withoutKey := func(r *http.Request) { r.Header.Del(core.KeyHeader) }
+		s.runsAgain(payment("", withoutKey))
+		answer := s.runsAgain(payment("", withoutKey))
+		if answer.Code != http.StatusCreated || s.store.acquires.Load() != 0 {
+			t.Errorf("got %d after %d claims, want 201 after none", answer.Code, s.store.acquires.Load())
+		}
+		if without := s.events.of(core.ResultNoKey); len(without) != 2 {
+			t.Errorf("%d events %q, want one a request", len(without), core.ResultNoKey)
+		}
+		s.runsAgain(payment("k"))
+		s.replays(payment("k"))
+	})
+}
+
+// A method that the policy does not name passes through as if nobody was there.
+func TestOtherMethodsPassThrough(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{scope: nobody, route: route{method: http.MethodPut}})
+		put := func(r *http.Request) {
+			r.Method = http.MethodPut
+			r.Header[core.KeyHeader] = []string{"a", "b"}
+		}
+		s.runsAgain(payment("", put))
+		s.runsAgain(payment("", put))
+		if len(s.events.all) != 0 {
+			t.Errorf("events are %+v, want none", s.events.all)
+		}
+	})
+}
+
+func TestMethodsOfThePolicy(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		method string
+		policy []policy.Option
+	}{
+		{http.MethodPost, nil},
+		{http.MethodPatch, nil},
+		{http.MethodPut, []policy.Option{policy.Methods("PUT")}},
+		{http.MethodDelete, []policy.Option{policy.Methods("POST", "DELETE")}},
+	} {
+		t.Run(row.method, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: route{method: row.method, policy: row.policy}})
+				by := func(r *http.Request) { r.Method = row.method }
+				s.runsAgain(payment("k", by))
+				s.replays(payment("k", by))
+			})
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package adapters_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// overtakenStore gives out leases that somebody else has taken over by the time
+// they are renewed or settled.
+type overtakenStore struct{ core.Store }
+
+func (overtakenStore) Complete(context.Context, core.Lease, core.Result) error {
+	return core.ErrLeaseLost
+}
+
+func (overtakenStore) Release(context.Context, core.Lease) error { return core.ErrLeaseLost }
+
+func (overtakenStore) Extend(context.Context, core.Lease, time.Duration) error {
+	return core.ErrLeaseLost
+}
+
+// Case 5: an answer that the store did not take is not shown: the other attempt
+// will have one, and a client must not hold two.
+func TestLostAnswerIsNotShown(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		handler http.HandlerFunc
+	}{
+		{"buffered", created},
+		{"flushed", then(created, flush, write("more"), flush)}, //nolint:gocritic // twice on purpose
+		{"too large", then(answering(201), write(string(make([]byte, 2<<20))))},
+		{"nothing written when the lease is lost", untilCancelled},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				synctest.Test(t, func(t *testing.T) {
+					s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: row.handler}})
+					answer := s.do(payment("k"))
+					p := problemIn(t, answer)
+					if answer.Code != http.StatusConflict || p.Code != core.CodeInProgress || answer.Header().Get("Retry-After") != "1" {
+						t.Errorf("got %d %s %v, want 409 in_progress", answer.Code, answer.Body, answer.Header())
+					}
+					if answer.Header().Get("Location") != "" {
+						t.Errorf("the problem has the header of the 201: %v", answer.Header())
+					}
+					if lost := s.events.of(core.ResultLeaseLost); len(lost) == 0 {
+						t.Errorf("events are %+v, want %q", s.events.all, core.ResultLeaseLost)
+					}
+				})
+			})
+		})
+	}
+}
+
+// The handler is told: by its context when a renewal fails, and by its writer.
+func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				if cause := context.Cause(r.Context()); !errors.Is(cause, core.ErrLeaseLost) {
+					t.Errorf("the context's cause is %v, want core.ErrLeaseLost", cause)
+				}
+				control := http.NewResponseController(w)
+				if m.isGin() { // whose writer has no error to return
+					w.(http.Flusher).Flush()
+				} else if err := control.Flush(); !errors.Is(err, core.ErrLeaseLost) {
+					t.Errorf("Flush returned %v, want core.ErrLeaseLost", err)
+				}
+				if _, err := w.Write([]byte("more")); !errors.Is(err, core.ErrLeaseLost) {
+					t.Errorf("Write returned %v, want core.ErrLeaseLost", err)
+				}
+				if _, _, err := control.Hijack(); err == nil {
+					t.Error("Hijack succeeded")
+				}
+			}}})
+			if answer := s.do(payment("k")); answer.Code != http.StatusConflict {
+				t.Errorf("got %d %s, want 409", answer.Code, answer.Body)
+			}
+		})
+	})
+}
+
+// A connection is not handed to a handler that has lost its lease.
+func TestNoHijackWithoutTheLease(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		var err error
+		s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: func(w http.ResponseWriter, _ *http.Request) {
+			_, _, err = http.NewResponseController(w).Hijack()
+		}}})
+		serveService(s).conflicts(core.CodeInProgress)
+		if !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("Hijack returned %v, want core.ErrLeaseLost", err)
+		}
+	})
+}
+
+// What was not to be stored may be shown: nothing is lost with the lease.
+func TestFailureWithoutTheLeaseIsShown(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: answering(http.StatusBadGateway)}})
+		if answer := s.do(payment("k")); answer.Code != http.StatusBadGateway {
+			t.Errorf("got %d %s, want 502", answer.Code, answer.Body)
+		}
+	})
+}

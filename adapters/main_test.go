@@ -1,0 +1,22 @@
+// Package adapters_test is the HTTP contract: what a client and a handler see
+// of a guarded route. It is one table over every way to mount a guard, so that
+// the routers cannot drift apart.
+//
+//	mounting_test.go    the ways to mount a guard
+//	service_test.go     a program with one guarded route, and what it is asked
+//	store_test.go       stores that count, or stand for another process
+//	wire_test.go        the same over real connections
+//	everything else     the contract, a chapter a file
+package adapters_test
+
+import (
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode) // or it prints every route
+	goleak.VerifyTestMain(m)
+}

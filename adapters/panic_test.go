@@ -1,0 +1,242 @@
+package adapters_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// recoverer is what routers bring along: on gin gin's, elsewhere chi's.
+var recoverer = middleware{std: quiet(chimiddleware.Recoverer), gin: gin.RecoveryWithWriter(io.Discard)}
+
+// apologizing answers a panic with a body of its own.
+var apologizing = middleware{
+	std: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				if recover() != nil {
+					w.WriteHeader(http.StatusInternalServerError)
+					io.WriteString(w, "sorry\n")
+				}
+			}()
+			next.ServeHTTP(w, r)
+		})
+	},
+	gin: gin.CustomRecoveryWithWriter(io.Discard, func(c *gin.Context, _ any) {
+		c.AbortWithStatus(http.StatusInternalServerError)
+		c.Writer.WriteString("sorry\n")
+	}),
+}
+
+// quiet keeps chi's middleware from printing the stack.
+func quiet(recoverer func(http.Handler) http.Handler) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		recovering := recoverer(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			recovering.ServeHTTP(w, chimiddleware.WithLogEntry(r, silent{}))
+		})
+	}
+}
+
+// A panic is settled and goes on: who recovers it outside answers.
+func TestPanicRecoveredOutside(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		handler http.HandlerFunc
+	}{
+		{"at once", panicking},
+		{"after 201", then(created, panicking)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: route{outside: []middleware{recoverer}, handler: row.handler}})
+				for range 2 {
+					answer := s.runsAgain(payment("k"))
+					if answer.Code != http.StatusInternalServerError || answer.Body.Len() != 0 || len(answer.Result().Header) != 0 {
+						t.Errorf("got %d %q %v, want 500 alone", answer.Code, answer.Body, answer.Header())
+					}
+				}
+			})
+		})
+	}
+}
+
+// Half an answer is not stored as a whole one: somebody inside recovers, and
+// reports 500 where the handler had said 201.
+func TestPanicRecoveredInside(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name   string
+		inside middleware
+		body   string
+	}{
+		{"the router's own", recoverer, ""},
+		{"with a body", apologizing, "sorry\n"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			for name, handler := range map[string]http.HandlerFunc{
+				"at once":   panicking,
+				"after 201": then(created, panicking),
+			} {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					onEveryRouter(t, func(t *testing.T, m mounting) {
+						s := m.start(t, program{route: route{inside: []middleware{row.inside}, handler: handler}})
+						for range 2 {
+							answer := s.runsAgain(payment("k"))
+							if answer.Code != http.StatusInternalServerError || answer.Body.String() != row.body {
+								t.Errorf("got %d %q, want 500 %q", answer.Code, answer.Body, row.body)
+							}
+							if answer.Header().Get("Location") != "" {
+								t.Errorf("the 500 has the header of the 201: %v", answer.Header())
+							}
+						}
+						if freed := s.events.of(core.ResultDeleteKey); len(freed) != 2 {
+							t.Errorf("events are %+v, want the key freed twice", s.events.all)
+						}
+					})
+				})
+			}
+		})
+	}
+}
+
+// The classifier of a policy learns of it too.
+func TestClassifierLearnsOfARecoveredPanic(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		var outcome failure.Outcome
+		classify := policy.Classifier(func(o failure.Outcome) failure.Class {
+			outcome = o
+			return failure.Classify(o)
+		})
+		s := m.start(t, program{route: route{
+			inside: []middleware{recoverer}, handler: then(created, panicking), policy: []policy.Option{classify},
+		}})
+		s.do(payment("k"))
+		if !outcome.Panicked || outcome.Status != http.StatusInternalServerError {
+			t.Errorf("the outcome is %+v, want a panic and 500", outcome)
+		}
+	})
+}
+
+// A second WriteHeader that no panic has caused changes nothing.
+func TestSecondStatusWithoutAPanic(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{inside: []middleware{recoverer}, handler: func(w http.ResponseWriter, r *http.Request) {
+			defer w.WriteHeader(http.StatusInternalServerError)
+			created(w, r)
+		}}})
+		s.do(payment("k"))
+		if answer := s.replays(payment("k")); answer.Code != http.StatusCreated {
+			t.Errorf("got %d, want 201", answer.Code)
+		}
+	})
+}
+
+// After the point of no return a panic is an answer: the 500 that says so.
+func TestPanicAfterMarkExecuted(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		handler http.HandlerFunc
+	}{
+		{"at once", then(executed, panicking)},
+		{"after 201", then(executed, created, panicking)},
+		{"marked after 201", then(created, executed, panicking)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: route{outside: []middleware{recoverer}, handler: row.handler}})
+				if first := s.do(payment("k")); first.Code != http.StatusInternalServerError {
+					t.Errorf("got %d, want 500", first.Code)
+				}
+				retry := s.replays(payment("k"))
+				if p := problemIn(t, retry); retry.Code != http.StatusInternalServerError || p.Code != core.CodeHandlerFailed {
+					t.Errorf("the retry got %d %s, want 500 handler_failed", retry.Code, retry.Body)
+				}
+				if retry.Header().Get("Location") != "" {
+					t.Errorf("the retry got the header of the 201: %v", retry.Header())
+				}
+			})
+		})
+	}
+}
+
+// What the handler panics with is what comes out, with nothing around it.
+func TestPanicValueGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, value := range []any{http.ErrAbortHandler, errors.New("own"), "text"} {
+		onEveryRouter(t, func(t *testing.T, m mounting) {
+			s := m.start(t, program{route: route{handler: func(http.ResponseWriter, *http.Request) { panic(value) }}})
+			if _, panicked := s.try(payment("k")); panicked != value {
+				t.Errorf("got %v, want %v", panicked, value)
+			}
+		})
+	}
+}
+
+// http.ErrAbortHandler cuts the connection, as it does without a guard.
+func TestAbortHandler(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name     string
+		handler  http.HandlerFunc
+		streamed bool
+	}{
+		{name: "at once", handler: aborting},
+		{name: "after 201", handler: then(created, aborting)},
+		{name: "in mid-stream", handler: then(created, flush, aborting), streamed: true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				s := m.start(t, program{route: route{handler: row.handler}})
+				client := serveService(s)
+				if first := client.send(http.MethodPost); !first.Cut {
+					t.Errorf("got %+v, want the connection cut", first)
+				}
+				if row.streamed { // Case 29
+					client.conflicts(core.CodeNotReplayable)
+					s.ran(1)
+					return
+				}
+				client.send(http.MethodPost)
+				s.ran(2)
+			})
+		})
+	}
+}
+
+// runtime.Goexit (a t.FailNow in a handler) frees the key like a panic.
+func TestGoexit(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{handler: then(created, exiting)}})
+		for range 2 {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				s.try(payment("k"))
+			}()
+			<-done
+		}
+		s.ran(2)
+	})
+}
+
+func exiting(http.ResponseWriter, *http.Request) { runtime.Goexit() }

@@ -1,0 +1,254 @@
+package adapters_test
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+const (
+	marker = "X-Idempotent-Replay"
+	amount = `{"amount":1999,"currency":"EUR"}`
+)
+
+// program is what a test declares. What it leaves out is POST /payments, for
+// everybody, on a memory store.
+type program struct {
+	route
+	scope   core.Scope
+	store   core.Store
+	options []core.Option
+}
+
+// service is a program that runs, and what became of it.
+type service struct {
+	http.Handler
+	testing.TB
+
+	engine *core.Engine
+	store  *countingStore
+	events *eventLog
+	runs   atomic.Int64 // how often the handler ran
+}
+
+// start runs the program on a router.
+func (m mounting) start(t testing.TB, p program) *service {
+	t.Helper()
+	s := &service{TB: t, events: new(eventLog)}
+	s.store = &countingStore{Store: p.store}
+	if p.store == nil {
+		s.store.Store = memstore.New()
+	}
+	if p.scope == nil {
+		p.scope = core.SharedScope
+	}
+	engine, err := core.New(s.store, p.scope, append([]core.Option{core.WithObserver(s.events)}, p.options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.engine = engine
+	s.Handler = m.mount(engine, p.route.completed(&s.runs))
+	return s
+}
+
+// bare runs the program without a guard.
+func (m mounting) bare(r route) http.Handler { return m.mount(nil, r.completed(new(atomic.Int64))) }
+
+// completed fills in what a test left out, and counts the runs.
+func (r route) completed(runs *atomic.Int64) route {
+	if r.method == "" {
+		r.method = http.MethodPost
+	}
+	if r.pattern == "" {
+		r.pattern = "/payments"
+	}
+	handler, native := r.handler, r.native
+	if handler == nil {
+		handler = created
+	}
+	r.handler = func(w http.ResponseWriter, r *http.Request) {
+		runs.Add(1)
+		handler(w, r)
+	}
+	if native != nil {
+		r.native = func(c *gin.Context) {
+			runs.Add(1)
+			native(c)
+		}
+	}
+	return r
+}
+
+// created is a handler that has made something.
+func created(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Location", "/payments/17")
+	w.WriteHeader(http.StatusCreated)
+	w.Write([]byte(`{"id":17}`))
+}
+
+// answering is a handler that answers with a status.
+func answering(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+}
+
+// payment is the request of a client that wants to pay, with changes.
+func payment(key string, changes ...func(*http.Request)) *http.Request {
+	return post("/payments", key, amount, changes...)
+}
+
+func post(target, key, body string, changes ...func(*http.Request)) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(core.KeyHeader, key)
+	for _, change := range changes {
+		change(r)
+	}
+	return r
+}
+
+// do sends a request, and fails when the handler's panic comes out.
+func (s *service) do(r *http.Request) *httptest.ResponseRecorder {
+	s.Helper()
+	answer, panicked := s.try(r)
+	if panicked != nil {
+		s.Fatalf("the handler panicked: %v", panicked)
+	}
+	return answer
+}
+
+// try sends a request, and returns what the handler panicked with.
+func (s *service) try(r *http.Request) (answer *httptest.ResponseRecorder, panicked any) {
+	answer = httptest.NewRecorder()
+	defer func() { panicked = recover() }()
+	s.ServeHTTP(answer, r)
+	return answer, nil
+}
+
+// ran expects that the handler has run so often by now.
+func (s *service) ran(times int64) {
+	s.Helper()
+	if runs := s.runs.Load(); runs != times {
+		s.Errorf("the handler ran %d times, want %d", runs, times)
+	}
+}
+
+// replays expects that this request gets an answer that was stored.
+func (s *service) replays(r *http.Request) *httptest.ResponseRecorder {
+	s.Helper()
+	before := s.runs.Load()
+	answer := s.do(r)
+	if !isReplay(answer) {
+		s.Errorf("got %d without the marker, want a replay: %s", answer.Code, answer.Body)
+	}
+	s.ran(before)
+	return answer
+}
+
+// runsAgain expects that this request makes the handler run.
+func (s *service) runsAgain(r *http.Request) *httptest.ResponseRecorder {
+	s.Helper()
+	before := s.runs.Load()
+	answer, _ := s.try(r)
+	if isReplay(answer) {
+		s.Error("got a replay, want a run")
+	}
+	s.ran(before + 1)
+	return answer
+}
+
+func isReplay(answer *httptest.ResponseRecorder) bool {
+	return slices.Equal(answer.Result().Header.Values(marker), []string{"true"})
+}
+
+// refuses expects a problem, and that the handler does not run.
+func (s *service) refuses(r *http.Request, status int, code string) {
+	s.Helper()
+	before := s.runs.Load()
+	answer := s.do(r)
+	s.ran(before)
+	p := problemIn(s, answer)
+	if answer.Code != status || p.Code != code {
+		s.Errorf("got %d %q, want %d %q", answer.Code, p.Code, status, code)
+	}
+}
+
+// problemIn reads a problem; it is the zero Problem when there is none.
+func problemIn(t testing.TB, answer *httptest.ResponseRecorder) core.Problem {
+	t.Helper()
+	var p core.Problem
+	if answer.Header().Get("Content-Type") == "application/problem+json" {
+		if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil {
+			t.Errorf("%v in %s", err, answer.Body)
+		}
+	}
+	return p
+}
+
+// eventLog keeps what was observed.
+type eventLog struct {
+	mu      sync.Mutex
+	all     []observed
+	awaited map[core.EventResult]chan struct{}
+}
+
+type observed struct {
+	result          core.EventResult
+	code            string
+	endpoint, route string
+	reason          string
+}
+
+// Observe implements core.Observer.
+func (l *eventLog) Observe(_ context.Context, e core.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if came := l.awaited[e.Result]; came != nil {
+		delete(l.awaited, e.Result)
+		close(came)
+	}
+	l.all = append(l.all, observed{e.Result, e.Code, e.Endpoint(), e.Route, e.Reason})
+}
+
+// of returns the events with a result.
+func (l *eventLog) of(result core.EventResult) []observed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.all), func(o observed) bool { return o.result != result })
+}
+
+// equalHeaders compares what reaches a client: a name without values does not.
+func equalHeaders(a, b http.Header) bool {
+	withoutValues := func(_ string, values []string) bool { return len(values) == 0 }
+	a, b = a.Clone(), b.Clone()
+	maps.DeleteFunc(a, withoutValues)
+	maps.DeleteFunc(b, withoutValues)
+	return maps.EqualFunc(a, b, slices.Equal)
+}
+
+// next is closed when an event with this result comes.
+func (l *eventLog) next(result core.EventResult) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	came := make(chan struct{})
+	l.awaited = map[core.EventResult]chan struct{}{result: came}
+	return came
+}
+
+// silent is a log entry that nobody reads.
+type silent struct{}
+
+func (silent) Write(int, int, http.Header, time.Duration, any) {}
+func (silent) Panic(any, []byte)                               {}
