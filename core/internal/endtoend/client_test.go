@@ -1,0 +1,184 @@
+package endtoend
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// client opens a connection for each request: net/http repeats a request that
+// has an Idempotency-Key by itself when a kept connection breaks, and these
+// tests count requests.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// request is one that can be sent again and again.
+type request struct{ path, user, key, body string }
+
+const orderID = "order-1"
+
+// payment pays with one of the example's test cards.
+func payment(card string) request {
+	body := fmt.Sprintf(`{"order_id":%q,"amount":4200,"currency":"EUR","card":%q}`, orderID, card)
+	return request{path: "/payments", user: "alice", key: "key-1", body: body}
+}
+
+func note() request {
+	return request{path: "/notes", user: "alice", key: "key-1", body: `{"text":"call back"}`}
+}
+
+func (r request) as(user string) request     { r.user = user; return r }
+func (r request) withKey(key string) request { r.key = key; return r }
+
+// answer is what the client got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	err    error // there was no answer
+}
+
+// want is what an answer must be like.
+type want struct {
+	status   int
+	code     string // of a problem
+	replayed bool
+	later    bool // it says when to come back
+}
+
+var (
+	created     = want{status: http.StatusCreated}
+	replayed    = want{status: http.StatusCreated, replayed: true}
+	inProgress  = want{status: http.StatusConflict, code: "in_progress", later: true}
+	unavailable = want{status: http.StatusServiceUnavailable, code: "store_unavailable", later: true}
+)
+
+func (a answer) is(w want) bool { return a.err == nil && a.shape() == w }
+
+func (a answer) shape() want {
+	var problem struct{ Code string }
+	_ = json.Unmarshal([]byte(a.body), &problem) // not every answer is a problem
+	return want{
+		status: a.status, code: problem.Code,
+		replayed: a.header.Get("X-Idempotent-Replay") == "true", later: a.header.Get("Retry-After") != "",
+	}
+}
+
+func (a answer) String() string {
+	if a.err != nil {
+		return a.err.Error()
+	}
+	return fmt.Sprintf("%+v %s", a.shape(), strings.TrimSpace(a.body))
+}
+
+// expect fails the test when the answer is another one.
+func (a answer) expect(t *testing.T, w want) answer {
+	t.Helper()
+	if !a.is(w) {
+		t.Fatalf("got %v, want %+v", a, w)
+	}
+	return a
+}
+
+// expectCopyOf fails the test when a replay differs from the answer it repeats.
+func (a answer) expectCopyOf(t *testing.T, original answer) {
+	t.Helper()
+	w := original.shape()
+	w.replayed = true
+	a.expect(t, w)
+	for _, name := range []string{"Content-Type", "Location"} {
+		if got, want := a.header.Get(name), original.header.Get(name); got != want {
+			t.Errorf("%s is replayed as %q, want %q", name, got, want)
+		}
+	}
+	if a.body != original.body {
+		t.Errorf("the replayed body is %q, want %q", a.body, original.body)
+	}
+}
+
+// send sends the request and waits for the answer.
+func (i *instance) send(r request) answer {
+	ctx, cancel := context.WithTimeout(i.t.Context(), patience)
+	defer cancel()
+	return i.sendUntil(ctx, r)
+}
+
+// sendUntil is send for a client that hangs up when ctx ends.
+func (i *instance) sendUntil(ctx context.Context, r request) answer {
+	outgoing, err := http.NewRequestWithContext(ctx, http.MethodPost, i.url+r.path, strings.NewReader(r.body))
+	if err != nil {
+		return answer{err: err}
+	}
+	outgoing.Header.Set("Content-Type", "application/json")
+	outgoing.Header.Set("Idempotency-Key", r.key)
+	if r.user != "" {
+		outgoing.Header.Set("Authorization", "Bearer "+r.user)
+	}
+	response, err := client.Do(outgoing)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(body), err}
+}
+
+// retryWhile sends the request again and again as long as it is answered like
+// one of these, and returns the first other answer.
+func (i *instance) retryWhile(r request, while ...want) answer {
+	var last answer
+	poll(func() bool {
+		last = i.send(r)
+		return last.err != nil || !slices.Contains(while, last.shape())
+	})
+	return last
+}
+
+// retryThrough is what a client does around an outage: first the store is away,
+// then a claim or an answer is still on its way to it.
+func (i *instance) retryThrough(r request) answer { return i.retryWhile(r, unavailable, inProgress) }
+
+// begin sends the request, and returns when its handler runs. The answer comes
+// through the channel.
+func (i *instance) begin(r request) <-chan answer {
+	i.t.Helper()
+	return i.awaitHandler(func() answer { return i.send(r) })
+}
+
+// beginAfter is begin for a request that somebody else holds the key of.
+func (i *instance) beginAfter(r request) <-chan answer {
+	i.t.Helper()
+	return i.awaitHandler(func() answer { return i.retryWhile(r, inProgress) })
+}
+
+func (i *instance) awaitHandler(send func() answer) <-chan answer {
+	i.t.Helper()
+	before := i.attempts()
+	answers := make(chan answer, 1)
+	go func() { answers <- send() }()
+	eventually(i.t, "for the handler to run", func() bool { return i.attempts() > before })
+	return answers
+}
+
+// attempts is how often a handler has begun to run in the process.
+func (i *instance) attempts() int {
+	i.t.Helper()
+	outgoing, err := http.NewRequestWithContext(i.t.Context(), http.MethodGet, i.url+"/ledger", http.NoBody)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	response, err := client.Do(outgoing)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var ledger struct{ Attempts int }
+	if err := json.NewDecoder(response.Body).Decode(&ledger); err != nil {
+		i.t.Fatal(err)
+	}
+	return ledger.Attempts
+}

@@ -1,0 +1,75 @@
+package endtoend
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+const program = "github.com/oncekey/oncekey/examples/payments"
+
+// buildDirectory is where the program is built, once, for all tests.
+var buildDirectory string
+
+func TestMain(m *testing.M) {
+	directory, err := os.MkdirTemp("", "endtoend")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	buildDirectory = directory
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(buildDirectory)
+		os.Exit(code)
+	}))
+}
+
+// buildProgram builds at the first call, so that nothing is built where every
+// test is skipped.
+var buildProgram = sync.OnceValues(func() (string, error) {
+	if err := watchSources(); err != nil {
+		return "", err
+	}
+	binary := filepath.Join(buildDirectory, "payments")
+	arguments := slices.Concat([]string{"build"}, buildFlags, []string{"-o", binary, program})
+	_, err := runGo(arguments...)
+	return binary, err
+})
+
+// watchSources opens what the program is made of. The tests do not import it,
+// so go test would not know that it has changed, and would show a result from
+// its cache; but a file that a test has opened counts.
+func watchSources() error {
+	const folderAndModule = "{{with .Module}}{{if .Main}}{{$.Dir}}\n{{.GoMod}}{{end}}{{end}}"
+	output, err := runGo("list", "-deps", "-f", folderAndModule, program)
+	if err != nil {
+		return err
+	}
+	for name := range strings.FieldsFuncSeq(output, func(c rune) bool { return c == '\n' }) {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		file.Close()
+	}
+	return nil
+}
+
+func runGo(arguments ...string) (string, error) {
+	var stderr strings.Builder
+	command := exec.CommandContext(context.Background(), "go", arguments...)
+	command.Stderr = &stderr
+	output, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", arguments[0], err, &stderr)
+	}
+	return string(output), nil
+}

@@ -1,0 +1,136 @@
+package endtoend
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core/internal/redistest"
+)
+
+// outages are how a Redis goes away, and comes back.
+var outages = map[string]struct{ begin, end func(*redistest.Server) }{
+	"stopped": {(*redistest.Server).Stop, (*redistest.Server).Restart},
+	"killed":  {(*redistest.Server).Kill, (*redistest.Server).Restart},
+	"frozen":  {(*redistest.Server).Pause, (*redistest.Server).Resume},
+}
+
+func TestRedisAwayBeforeTheHandler(t *testing.T) {
+	t.Parallel()
+	for name, outage := range outages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 30*time.Second)
+			first, second := f.startTwo()
+			pay := payment("tok_ok")
+
+			outage.begin(f.redis)
+			for _, process := range []*instance{first, second} {
+				process.send(pay).expect(t, unavailable)
+				if runs := process.attempts(); runs != 0 {
+					t.Errorf("%d handlers ran without a store, want none", runs)
+				}
+			}
+			outage.end(f.redis)
+			original := first.retryThrough(pay).expect(t, created)
+			second.retryThrough(pay).expectCopyOf(t, original)
+			f.expectEffects(chargeBy(first, pay, 1))
+		})
+	}
+}
+
+// Case 13
+func TestRedisAwayWhenTheHandlerEnds(t *testing.T) {
+	t.Parallel()
+	for name, outage := range outages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, 30*time.Second, redistest.Persistent()...)
+			first, second := f.startTwo()
+			pay := payment("tok_slow:1s")
+
+			answers := first.begin(pay)
+			outage.begin(f.redis)
+			original := (<-answers).expect(t, created) // the real answer: the money is gone
+			first.send(pay).expectCopyOf(t, original)  // the process remembers
+			second.send(pay).expect(t, unavailable)
+
+			outage.end(f.redis)
+			second.retryThrough(pay).expectCopyOf(t, original)
+			first.send(pay).expectCopyOf(t, original)
+			f.expectEffects(chargeBy(first, pay, 1))
+		})
+	}
+}
+
+// Case 12
+func TestRedisFrozen(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 30*time.Second)
+	first, second := f.startTwo()
+	pay := payment("tok_ok")
+	// With connections that are open already, claims get as far as the server,
+	// and reach it in the end, when nobody waits for them any more.
+	earlier := payment("tok_ok").withKey("key-0")
+	first.send(earlier).expect(t, created)
+	second.send(earlier).expect(t, replayed)
+
+	f.redis.Pause()
+	for _, process := range []*instance{first, second} {
+		const storeTimeout, slack = 500 * time.Millisecond, time.Second
+		sent := time.Now()
+		process.send(pay).expect(t, unavailable)
+		if took := time.Since(sent); took > storeTimeout+slack {
+			t.Errorf("it took %v to say so, want about %v", took, storeTimeout)
+		}
+	}
+	if runs := first.attempts() + second.attempts(); runs != 1 {
+		t.Errorf("%d handlers ran, want the earlier one alone", runs)
+	}
+	first.send(note()).expect(t, created) // its policy says FailOpen
+	unguarded := effect{Kind: "note", PID: first.Pid(), Text: "call back", User: "alice"}
+	f.expectEffects(chargeBy(first, earlier, 1), unguarded)
+	first.expectEvent("unprotected")
+
+	f.redis.Resume()
+	original := second.retryThrough(pay).expect(t, created)
+	first.retryThrough(pay).expectCopyOf(t, original)
+	f.expectEffects(chargeBy(first, earlier, 1), unguarded, chargeBy(second, pay, 1))
+}
+
+// Case 15
+func TestRedisForgetsItsScripts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, 30*time.Second)
+	first, second := f.startTwo()
+	rdb := redis.NewClient(&redis.Options{Addr: f.redis.Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	forget := func() {
+		if err := rdb.ScriptFlush(context.WithoutCancel(t.Context())).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	before := payment("tok_ok")
+	first.send(before).expect(t, created)
+	forget()
+	between := payment("tok_ok").withKey("key-2")
+	first.send(between).expect(t, created)
+	during := payment("tok_slow:300ms").withKey("key-3")
+	answers := second.begin(during)
+	forget()
+	(<-answers).expect(t, created)
+
+	for _, pay := range []request{before, between, during} {
+		first.send(pay).expect(t, replayed)
+		second.send(pay).expect(t, replayed)
+	}
+	f.expectEffects(chargeBy(first, before, 1), chargeBy(first, between, 1), chargeBy(second, during, 1))
+	for _, process := range []*instance{first, second} {
+		if process.printed("store_error") || process.printed("settle_deferred") {
+			t.Error("it was noticed")
+		}
+	}
+}

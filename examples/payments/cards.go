@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The test cards, such as the sandbox of every payment provider has them.
+const (
+	cardOK               = "tok_ok"                 // 201
+	cardDeclined         = "tok_declined"           // 402, for good: a retry is told the same
+	cardRateLimited      = "tok_rate_limited"       // 429, not now: a retry runs again
+	cardGatewayDown      = "tok_gateway_down"       // 503, nothing happened: a retry runs again
+	cardPanic            = "tok_panic"              // 500, nothing happened: a retry runs again
+	cardCrashAfterCharge = "tok_crash_after_charge" // 500, but charged: a retry is told so, and charges nothing
+	cardStream           = "tok_stream"             // 201 in three pieces: a retry is told that they were not kept
+	cardSlow             = "tok_slow"               // tok_slow:10s charges after ten seconds
+	cardHuge             = "tok_huge"               // tok_huge:2000000 answers with that many bytes
+)
+
+const (
+	slowest = 10 * time.Minute
+	hugest  = 64 << 20
+)
+
+type card struct {
+	name  string
+	delay time.Duration // of tok_slow
+	size  int           // of tok_huge
+}
+
+// UnmarshalText reads a token; encoding/json calls it.
+func (c *card) UnmarshalText(token []byte) error {
+	plain := []string{
+		cardOK, cardDeclined, cardRateLimited, cardGatewayDown, cardPanic, cardCrashAfterCharge, cardStream,
+	}
+	name, argument, _ := strings.Cut(string(token), ":")
+	*c = card{name: name}
+	var err error
+	switch {
+	case slices.Contains(plain, string(token)):
+	case name == cardSlow:
+		c.delay, err = time.ParseDuration(argument)
+		if err != nil || c.delay <= 0 || c.delay > slowest {
+			return badRequest(fmt.Sprintf("card %q: give a duration of at most %v, as in tok_slow:2s", token, slowest))
+		}
+	case name == cardHuge:
+		c.size, err = strconv.Atoi(argument)
+		if err != nil || c.size <= 0 || c.size > hugest {
+			return badRequest(fmt.Sprintf("card %q: give 1 to %d bytes, as in tok_huge:2000000", token, hugest))
+		}
+	default:
+		return badRequest(fmt.Sprintf("card %q is unknown: try tok_ok", token))
+	}
+	return nil
+}
+
+// authorize is the provider's part before any money moves. It returns nil when
+// the card may be charged.
+func (c card) authorize(ctx context.Context) error {
+	switch c.name {
+	case cardDeclined:
+		return refusal{http.StatusPaymentRequired, "card was declined"}
+	case cardRateLimited:
+		return refusal{http.StatusTooManyRequests, "too many payments: try again later"}
+	case cardGatewayDown:
+		return refusal{http.StatusServiceUnavailable, "payment provider is down: try again later"}
+	case cardPanic:
+		panic("tok_panic: a bug before the charge")
+	case cardSlow:
+		select {
+		case <-time.After(c.delay):
+		case <-ctx.Done():
+			return errCutShort
+		}
+	}
+	return nil
+}
+
+func (c card) crashAfterCharge() {
+	if c.name == cardCrashAfterCharge {
+		panic("tok_crash_after_charge: a bug after the charge")
+	}
+}
+
+// answer writes the 201.
+func (c card) answer(w http.ResponseWriter, receipt receipt) {
+	switch c.name {
+	case cardStream:
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(http.StatusCreated)
+		for _, step := range []string{"authorized", "captured", "settled"} {
+			fmt.Fprintln(w, step)
+			_ = http.NewResponseController(w).Flush() // a client that is gone gets nothing
+		}
+	case cardHuge:
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.WriteHeader(http.StatusCreated)
+		w.Write(bytes.Repeat([]byte{'x'}, c.size))
+	default:
+		writeJSON(w, http.StatusCreated, receipt)
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func ginRouter(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler {
+	idem := idemgin.New(engine)
+	money := []policy.Option{
+		policy.TTLHours(48),
+		policy.LockTTL(lockTTL),
+		policy.ExcludeFields("clientTimestamp", "requestNonce"),
+	}
+
+	gin.SetMode(gin.ReleaseMode) // the debug mode prints to standard output
+	e := gin.New()
+	e.Use(gin.Recovery()) // outside the guard: what panicked is settled first
+	e.GET("/ledger", gin.WrapF(s.ledger.show))
+	g := e.Group("/", ginAuthenticate) // before the guard: it asks whose key this is, and replays to nobody else
+	g.POST("/payments", idem.Handle(gin.WrapF(s.pay), money...))
+	g.POST("/refunds", idem.Handle(gin.WrapF(s.refund), money...))
+	g.POST("/members", idem.Handle(gin.WrapF(s.createMember)))
+	g.PATCH("/members/:id", idem.Handle(ginChangeMember(s), policy.Required(false)))
+	g.POST("/notes", idem.Handle(gin.WrapF(s.createNote), policy.OnStoreError(policy.FailOpen)))
+	return e
+}
+
+// ginAuthenticate is authenticate in gin's terms.
+func ginAuthenticate(c *gin.Context) {
+	r, known := withUser(c.Request)
+	if !known {
+		refuseStranger(c.Writer)
+		c.Abort()
+		return
+	}
+	c.Request = r
+}
+
+// ginChangeMember hands gin's parameter to a handler that expects net/http's.
+func ginChangeMember(s *shop) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		c.Request.SetPathValue("id", c.Param("id"))
+		s.changeMember(c.Writer, c.Request)
+	}
+}

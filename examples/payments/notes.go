@@ -1,0 +1,27 @@
+package main
+
+import "net/http"
+
+type note struct {
+	Text string `json:"text"`
+}
+
+// createNote may run twice: its policy prefers a second note to none while the
+// store is down.
+func (s *shop) createNote(w http.ResponseWriter, r *http.Request) {
+	s.ledger.countAttempt()
+	var n note
+	if err := readJSON(w, r, &n); err != nil {
+		writeError(w, err)
+		return
+	}
+	if n.Text == "" {
+		writeError(w, badRequest("text is missing"))
+		return
+	}
+	if err := s.ledger.add(r.Context(), notes, entry{Text: n.Text}); err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusCreated, n)
+}

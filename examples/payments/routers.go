@@ -1,0 +1,15 @@
+package main
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// routers are what -router can name. Both serve the same handlers under the
+// same policies.
+var routers = map[string]func(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler{
+	"chi": chiRouter,
+	"gin": ginRouter,
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// settings are the command line's.
+type settings struct {
+	addr    string
+	router  string
+	store   string
+	redis   *redis.Options
+	lockTTL time.Duration
+	ledger  string
+}
+
+// parseSettings reads the command line. Its errors name the flag, what it was
+// given, and what would be right; after -h it is flag.ErrHelp.
+func parseSettings(args []string, stdout io.Writer) (settings, error) {
+	s := settings{
+		addr: "127.0.0.1:8080", router: "chi", store: "memory", lockTTL: 30 * time.Second,
+		redis: &redis.Options{Addr: "127.0.0.1:6379"},
+	}
+	flags := flag.NewFlagSet("payments", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // run prints the error, in one line
+	flags.Func("addr", "`host:port` to listen on; port 0 picks a free one (default 127.0.0.1:8080)", s.setAddr)
+	flags.Func("router", "`name`: "+choice(routers)+" (default chi)", oneOf(&s.router, routers))
+	flags.Func("store", "`name`: "+choice(stores)+" (default memory)", oneOf(&s.store, stores))
+	flags.Func("redis", "`URL` of the Redis (default redis://127.0.0.1:6379/0)", s.setRedis)
+	flags.Func("lock-ttl", "`duration` for which a crash blocks its key (default 30s)", s.setLockTTL)
+	flags.StringVar(&s.ledger, "ledger", "", "`file` to append every side effect to; processes can share it")
+
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		flags.SetOutput(stdout)
+		fmt.Fprintln(stdout, "Payments is a shop that charges cards once.")
+		flags.PrintDefaults()
+	case err == nil && flags.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q: everything is a flag", flags.Arg(0))
+	}
+	return s, err
+}
+
+func (s *settings) setAddr(value string) error {
+	_, port, err := net.SplitHostPort(value)
+	if _, notANumber := strconv.ParseUint(port, 10, 16); err != nil || notANumber != nil {
+		return errors.New("give host:port with a port from 0 to 65535, such as 127.0.0.1:8080")
+	}
+	s.addr = value
+	return nil
+}
+
+func (s *settings) setRedis(value string) error {
+	options, err := redis.ParseURL(value)
+	if err != nil {
+		return fmt.Errorf("give a URL such as redis://127.0.0.1:6379/0 (%w)", err)
+	}
+	s.redis = options
+	return nil
+}
+
+// setLockTTL stays within what the routes' policies allow: a policy that cannot
+// be is a panic when its route is declared.
+func (s *settings) setLockTTL(value string) error {
+	ttl, err := time.ParseDuration(value)
+	if err != nil || ttl < 100*time.Millisecond || ttl > time.Hour {
+		return errors.New("give a duration from 100ms to 1h, such as 30s")
+	}
+	s.lockTTL = ttl
+	return nil
+}
+
+func oneOf[V any](target *string, choices map[string]V) func(string) error {
+	return func(value string) error {
+		if _, known := choices[value]; !known {
+			return errors.New("give " + choice(choices))
+		}
+		*target = value
+		return nil
+	}
+}
+
+func choice[V any](choices map[string]V) string {
+	return strings.Join(slices.Sorted(maps.Keys(choices)), " or ")
+}
