@@ -164,6 +164,27 @@ func TestGinWriterStateAfterHijack(t *testing.T) {
 	})
 }
 
+// A status that gin still holds back does not get in front of what a handler
+// writes to the connection itself.
+func TestGinHijackAfterStatus(t *testing.T) {
+	t.Parallel()
+	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+		r := route{native: func(c *gin.Context) {
+			c.Status(http.StatusAccepted)
+			conn, _, err := c.Writer.Hijack()
+			if err != nil {
+				panic(err)
+			}
+			io.WriteString(conn, "HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhello")
+			conn.Close()
+		}}
+		bare := serve(t, m.bare(r), false).send(http.MethodPost)
+		client := serveService(m.start(t, program{route: r}))
+		equalSeen(t, "first answer against the bare handler's", client.send(http.MethodPost), bare)
+		client.conflicts(core.CodeNotReplayable)
+	})
+}
+
 // gin's writer takes 103 for the status to come, and sends none; what comes
 // after it goes out as if it had not been. The guard does not change that.
 func TestGinSwallowsInformationalAnswers(t *testing.T) {

@@ -84,9 +84,6 @@ func (w *writer) Flush() {
 }
 
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if w.statusSet {
-		w.WriteHeaderNow() // a status that was given goes out first
-	}
 	w.size = max(w.size, 0)
 	return http.NewResponseController(w.captured).Hijack()
 }
