@@ -122,15 +122,19 @@ func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision 
 		return Decision{Problem: problem(refusal, "")}
 	}
 	run.startRenewal()
-	if !lease.TookOver {
-		return Decision{Run: run}
+	if lease.TookOver {
+		e.report(ctx, a, Event{Result: ResultLeaseExpired, Attempt: lease.Attempt - 1})
+		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil {
+			if decision := e.recoverAbandoned(run, find); decision.Run == nil {
+				return decision
+			}
+		}
 	}
-	e.report(ctx, a, Event{Result: ResultLeaseExpired, Attempt: lease.Attempt - 1})
-	find := a.route.policy.OnAbandoned.RecoverFunc()
-	if find == nil {
-		return Decision{Run: run}
+	if err := e.beginTransaction(run); err != nil {
+		e.settleUnused(run, err)
+		return e.storeFailed(ctx, a, err)
 	}
-	return e.recoverAbandoned(run, find)
+	return Decision{Run: run}
 }
 
 // recoverAbandoned lets the policy find out what became of the attempt before.
@@ -174,8 +178,8 @@ func (a *admission) waitTurn(ctx context.Context, rival *Run, round int) bool {
 		return false
 	}
 	var ended <-chan struct{}
-	if rival != nil && rival.Context().Err() == nil {
-		ended = rival.Context().Done()
+	if rival != nil && rival.context.Err() == nil {
+		ended = rival.context.Done()
 	} else {
 		left = min(left, backoff(round, 25*time.Millisecond, 250*time.Millisecond))
 	}

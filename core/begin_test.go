@@ -277,7 +277,7 @@ func TestBeginAndFinish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	route := core.MustRoute()
+	route := engine.MustRoute()
 	request := core.Request{Scope: "alice", Method: "JOB", Path: "send-invoice", Key: "42", Fingerprint: "sha256:1"}
 	decision := engine.Begin(t.Context(), route, request)
 	if decision.Run == nil || decision.Run.Lease().Attempt != 1 {

@@ -256,7 +256,7 @@ func (c *capture) recordUnreplayable(status int) error {
 	c.settled = true
 	c.err = c.run.engine.settle(c.run, outcome, Answer{Status: status, Unreplayable: true})
 	if c.err != nil {
-		c.run.engine.writeProblem(c.w, c.r, *problem(CodeInProgress, ""))
+		c.run.engine.writeProblem(c.w, c.r, *unstoredProblem(c.err))
 	}
 	return c.err
 }
@@ -366,8 +366,8 @@ func (c *capture) finishBuffered(panicked bool) {
 	switch {
 	case panicked:
 		c.replaceByProblem(problem(CodeHandlerFailed, ""))
-	case c.status == 0 && c.run.Context().Err() != nil:
-		outcome.Err = context.Cause(c.run.Context())
+	case c.status == 0 && c.run.context.Err() != nil:
+		outcome.Err = context.Cause(&c.run.context)
 		c.replaceByProblem(cancelledProblem(outcome))
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
@@ -377,7 +377,7 @@ func (c *capture) finishBuffered(panicked bool) {
 	switch {
 	case panicked: // whoever recovers it answers
 	case err != nil:
-		c.run.engine.writeProblem(c.w, c.r, *problem(CodeInProgress, ""))
+		c.run.engine.writeProblem(c.w, c.r, *unstoredProblem(err))
 	default:
 		answer.Header.apply(c.w.Header())
 		writeAnswer(c.w, answer.Status, answer.Body)

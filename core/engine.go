@@ -155,11 +155,17 @@ type Route struct {
 	nested    onceFlag
 }
 
-// NewRoute compiles a policy. The error names every field at fault.
-func NewRoute(opts ...policy.Option) (*Route, error) {
+// Route compiles a policy for this engine. The error names every field at fault.
+func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	declared, err := policy.New(opts...)
 	if err != nil {
 		return nil, err
+	}
+	if _, can := e.store.(Transactor); declared.Transactional && !can {
+		return nil, &policy.FieldError{
+			Field: "Transactional", Value: true,
+			Want: fmt.Sprintf("false, because %T has no transactions", e.store),
+		}
 	}
 	exclusion, err := fingerprint.Exclude(declared.ExcludeFields...)
 	if err != nil {
@@ -168,10 +174,10 @@ func NewRoute(opts ...policy.Option) (*Route, error) {
 	return &Route{policy: declared, exclusion: exclusion}, nil
 }
 
-// MustRoute is NewRoute for declarations: it panics when the policy is wrong,
+// MustRoute is Route for declarations: it panics when the policy is wrong,
 // as routers do when a pattern is.
-func MustRoute(opts ...policy.Option) *Route {
-	route, err := NewRoute(opts...)
+func (e *Engine) MustRoute(opts ...policy.Option) *Route {
+	route, err := e.Route(opts...)
 	if err != nil {
 		panic(err)
 	}

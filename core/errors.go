@@ -15,6 +15,11 @@ var (
 	// longer than its policy's MaxRun. The lease is renewed no more.
 	ErrRunTooLong = errors.New("oncekey: the handler ran longer than MaxRun")
 
+	// ErrNotConfirmed says that the commit of a handler's transaction failed, or
+	// that its reply was lost. Engine.Finish returns it: the answer is not shown,
+	// and the client learns by a retry what became of it.
+	ErrNotConfirmed = errors.New("oncekey: the transaction's commit is not confirmed")
+
 	// ErrCorruptRecord says that what the store holds under a key is no record
 	// this version can read: truncated, half-written, foreign, or of a future
 	// version. A Store returns it from Acquire. The engine answers 503 and runs

@@ -36,6 +36,7 @@ const (
 	ResultRetryable    EventResult = "retryable"       // key freed: nothing happened yet
 	ResultDeferred     EventResult = "settle_deferred" // the store failed: settled in the background from now on
 	ResultAnswerLost   EventResult = "answer_lost"     // the background gave up
+	ResultNotConfirmed EventResult = "not_confirmed"   // a transaction's commit failed, or its reply was lost
 	ResultLeaseLost    EventResult = "lease_lost"      // somebody else holds the key
 	ResultLeaseExpired EventResult = "lease_expired"   // an abandoned attempt was seen
 	ResultRunTooLong   EventResult = "run_too_long"    // the handler passed MaxRun

@@ -31,9 +31,10 @@ type Answer struct {
 // of the outcome; the handler's marks are added to it here.
 //
 // It returns ErrLeaseLost when the answer should have been stored but somebody
-// else holds the key by now: then it must not be shown to the client. It
-// returns nil when the store is unavailable: the client gets the answer, and
-// the engine stores it in the background, keeping the lease alive until then.
+// else holds the key by now, and ErrNotConfirmed when a transaction's commit
+// failed: then it must not be shown to the client. It returns nil when the store
+// is unavailable otherwise: the client gets the answer, and the engine stores it
+// in the background, keeping the lease alive until then.
 //
 // Finish takes no context: what the client does has no part in it. It returns
 // within the policy's StoreTimeout, twice that if a renewal was under way.
@@ -65,6 +66,9 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	default:
 		done.Result = ResultDeleteKey
 	}
+	if stored == nil {
+		run.rollback()
+	}
 	return e.settleOnce(run, done, stored)
 }
 
@@ -72,7 +76,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 // store fails, it goes on in the background.
 func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 	asked := time.Now()
-	err := e.askStore(run.call.within(run.Context(), run.subject.route.policy.StoreTimeout), run, stored)
+	err := e.askStore(run.call.within(&run.context, run.subject.route.policy.StoreTimeout), run, stored)
 	run.call.release()
 	done.StoreLatency = time.Since(asked)
 	switch {
@@ -84,6 +88,8 @@ func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 		if stored == nil {
 			err = nil // nothing was to be stored: the client may see this answer
 		}
+	case stored != nil && run.tx != nil:
+		return e.notConfirmed(run, err)
 	default:
 		run.settledWith(stored) // it stands, although the store does not have it yet
 		run.report(Event{Result: ResultDeferred, Err: err, StoreLatency: done.StoreLatency})
@@ -96,10 +102,14 @@ func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 
 // askStore settles: it stores what there is to store, or frees the key.
 func (e *Engine) askStore(ctx context.Context, run *Run, stored *Result) error {
-	if stored == nil {
+	switch {
+	case stored == nil:
 		return e.store.Release(ctx, run.lease)
+	case run.tx != nil:
+		return run.tx.Commit(ctx, run.lease, *stored)
+	default:
+		return e.store.Complete(ctx, run.lease, *stored)
 	}
-	return e.store.Complete(ctx, run.lease, *stored)
 }
 
 // settleLater repeats the call until it succeeds, the budget ends, or Shutdown

@@ -22,6 +22,7 @@ const (
 	CodeShuttingDown     = "shutting_down"
 	CodeHandlerCancelled = "handler_cancelled"
 	CodeHandlerFailed    = "handler_failed"
+	CodeNotConfirmed     = "not_confirmed"
 )
 
 // Problem is an answer that the engine gives in place of the handler's: an
@@ -80,6 +81,7 @@ var problemKinds = map[string]struct {
 	CodeStoreUnavailable: {http.StatusServiceUnavailable, "Idempotency store unavailable", "The operation was not started: retry later with the same Idempotency-Key.", time.Second},
 	CodeShuttingDown:     {http.StatusServiceUnavailable, "Shutting down", "The operation was not started: retry with the same Idempotency-Key.", time.Second},
 	CodeHandlerCancelled: {http.StatusServiceUnavailable, "Request cancelled", "The operation was cut short before it took effect: retry later with the same Idempotency-Key.", time.Second},
+	CodeNotConfirmed:     {http.StatusServiceUnavailable, "Commit not confirmed", "Whether the operation took effect is not known yet: retry with the same Idempotency-Key to learn it.", time.Second},
 	CodeHandlerFailed:    {http.StatusInternalServerError, "Request failed", "The operation took effect, but its response was lost: look up its result, and do not send it with a new key.", 0},
 }
 

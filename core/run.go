@@ -20,7 +20,11 @@ type Run struct {
 	lease   Lease
 	marks   failure.Marks
 	context runContext
+	handler context.Context // context, or one that carries the transaction as well
 	cancel  context.CancelCauseFunc
+	// tx and endTransaction are nil unless the policy is transactional.
+	tx             Transaction
+	endTransaction context.CancelFunc
 	// stopDeadline is nil when middleware set no deadline.
 	stopDeadline context.CancelFunc
 
@@ -60,6 +64,7 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
 	run := &Run{engine: e, subject: a.subject, started: a.started, lease: lease, pattern: a.request.Pattern, heldUntil: a.claimed.Add(lease.TTL)}
 	ctx, run.cancel = context.WithCancelCause(run.detach(ctx))
 	run.context = runContext{ctx, run}
+	run.handler = &run.context
 	return run
 }
 
@@ -80,6 +85,9 @@ func (r *Run) endContext() {
 	if r.stopDeadline != nil {
 		r.stopDeadline()
 	}
+	if r.endTransaction != nil {
+		r.endTransaction()
+	}
 }
 
 // Context returns the handler's context. It carries the values of Begin's
@@ -87,7 +95,7 @@ func (r *Run) endContext() {
 // package failure. It is not cancelled when the client goes away; it is when
 // the lease is lost (cause ErrLeaseLost), at the policy's MaxRun (cause
 // ErrRunTooLong), and by Finish.
-func (r *Run) Context() context.Context { return &r.context }
+func (r *Run) Context() context.Context { return r.handler }
 
 // Lease returns the lease that the run holds.
 func (r *Run) Lease() Lease { return r.lease }
@@ -178,7 +186,7 @@ func (r *Run) extend() (next time.Duration, err error) {
 	}
 	asked := time.Now()
 	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3)
-	err = callStore(context.WithoutCancel(r.Context()), timeout, func(ctx context.Context) error {
+	err = callStore(context.WithoutCancel(&r.context), timeout, func(ctx context.Context) error {
 		return r.engine.store.Extend(ctx, r.lease, r.lease.TTL)
 	})
 	r.mu.Lock()
@@ -208,7 +216,7 @@ func (r *Run) handBack() {
 	r.atStore.Lock()
 	defer r.atStore.Unlock()
 	r.settled = true
-	ctx := context.WithoutCancel(r.Context())
+	ctx := context.WithoutCancel(&r.context)
 	err := callStore(ctx, r.subject.route.policy.StoreTimeout, func(ctx context.Context) error {
 		return r.engine.store.Extend(ctx, r.lease, time.Millisecond)
 	})
@@ -234,5 +242,5 @@ func (r *Run) report(event Event) {
 	event.subject, event.Route = &r.subject, r.routePattern("")
 	event.Attempt = r.lease.Attempt
 	event.Duration = time.Since(r.started)
-	r.engine.observer.Observe(r.Context(), event)
+	r.engine.observer.Observe(&r.context, event)
 }

@@ -17,7 +17,7 @@ import (
 //
 //	mux.Handle("POST /payments", engine.Handler(pay, policy.TTLHours(48)))
 func (e *Engine) Handler(next http.Handler, opts ...policy.Option) http.Handler {
-	route := MustRoute(opts...)
+	route := e.MustRoute(opts...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.Serve(w, r, route, next)
 	})
@@ -205,4 +205,12 @@ func cancelledProblem(outcome failure.Outcome) *Problem {
 	default:
 		return problem(CodeHandlerCancelled, "")
 	}
+}
+
+// unstoredProblem takes the place of an answer that Finish says must not be shown.
+func unstoredProblem(err error) *Problem {
+	if errors.Is(err, ErrNotConfirmed) {
+		return problem(CodeNotConfirmed, "")
+	}
+	return problem(CodeInProgress, "")
 }

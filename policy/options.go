@@ -74,6 +74,9 @@ func Wait(d time.Duration) Option { return func(p *Policy) { p.Wait = d } }
 // OnAbandoned sets Policy.OnAbandoned: Reexecute, Refuse, or Recover(find).
 func OnAbandoned(mode AbandonedMode) Option { return func(p *Policy) { p.OnAbandoned = mode } }
 
+// Transactional sets Policy.Transactional.
+func Transactional(on bool) Option { return func(p *Policy) { p.Transactional = on } }
+
 // MaxRun sets Policy.MaxRun.
 func MaxRun(d time.Duration) Option { return func(p *Policy) { p.MaxRun = d } }
 

@@ -27,6 +27,7 @@ var settings = []setting{
 	{"OnStoreError", "FailClosed or FailOpen", with(parseStoreErrorMode, OnStoreError)},
 	{"Wait", "a duration such as 2s", with(time.ParseDuration, Wait)},
 	{"OnAbandoned", "Reexecute or Refuse", with(parseAbandonedMode, OnAbandoned)},
+	{"Transactional", "true or false", with(strconv.ParseBool, Transactional)},
 	{"MaxRun", "a duration such as 15m", with(time.ParseDuration, MaxRun)},
 	{"MaxRequestBytes", "a whole number of bytes", with(parseBytes, MaxRequestBytes)},
 	{"MaxResponseBytes", "a whole number of bytes", with(parseBytes, MaxResponseBytes)},

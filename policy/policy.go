@@ -48,6 +48,10 @@ type Policy struct {
 	// OnAbandoned says what happens to a key whose holder crashed. Default
 	// Reexecute.
 	OnAbandoned AbandonedMode
+	// Transactional runs the handler in a transaction of the store, which must be a
+	// core.Transactor: what the handler writes there and its answer are committed
+	// together, or not at all. Default false.
+	Transactional bool
 	// MaxRun is how long a handler may run: after that its context is cancelled
 	// and its lease is renewed no more. Default 15 minutes.
 	MaxRun time.Duration

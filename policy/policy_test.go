@@ -50,6 +50,9 @@ func TestEveryOptionSetsItsField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p, err := policy.Parse("Transactional=true"); err != nil || !p.Transactional {
+		t.Errorf("Transactional is %v, %v", p.Transactional, err)
+	}
 	want := policy.Policy{
 		TTL: 48 * time.Hour, LockTTL: time.Minute, Required: false,
 		ExcludeFields: []string{"clientTimestamp", "meta.nonce"}, Methods: []string{"PUT"},
@@ -113,12 +116,16 @@ func TestNonsenseIsRefusedWithFieldAndValue(t *testing.T) {
 		"zero MaxRequestBytes":  {policy.MaxRequestBytes(0), "policy: MaxRequestBytes is 0: it must be more than zero"},
 		"MaxResponseBytes":      {policy.MaxResponseBytes(-5), "policy: MaxResponseBytes is -5: it must be more than zero"},
 		"OnStoreError":          {policy.OnStoreError(7), "policy: OnStoreError is 7: it must be FailClosed or FailOpen"},
-		"no methods":            {policy.Methods(), `policy: Methods is "": it must be at least one method`},
-		"lower-case method":     {policy.Methods("post"), `policy: Methods is "post": it must be a method in capital letters, such as POST`},
-		"empty exclude name":    {policy.ExcludeFields("nonce", ""), `policy: ExcludeFields is "": it must be a member's name or path, such as meta.nonce`},
-		"blank exclude name":    {policy.ExcludeFields(" "), `policy: ExcludeFields is " "`},
-		"header name":           {policy.KeepHeaders("Set Cookie"), `policy: KeepHeaders is "Set Cookie": it must be a header name, such as Set-Cookie`},
-		"hop-by-hop header":     {policy.KeepHeaders("transfer-encoding"), `policy: KeepHeaders is "transfer-encoding": it must be no hop-by-hop header`},
+		"fail-open transaction": {
+			func(p *policy.Policy) { p.Transactional, p.OnStoreError = true, policy.FailOpen },
+			"policy: OnStoreError is FailOpen: it must be FailClosed when Transactional is true",
+		},
+		"no methods":         {policy.Methods(), `policy: Methods is "": it must be at least one method`},
+		"lower-case method":  {policy.Methods("post"), `policy: Methods is "post": it must be a method in capital letters, such as POST`},
+		"empty exclude name": {policy.ExcludeFields("nonce", ""), `policy: ExcludeFields is "": it must be a member's name or path, such as meta.nonce`},
+		"blank exclude name": {policy.ExcludeFields(" "), `policy: ExcludeFields is " "`},
+		"header name":        {policy.KeepHeaders("Set Cookie"), `policy: KeepHeaders is "Set Cookie": it must be a header name, such as Set-Cookie`},
+		"hop-by-hop header":  {policy.KeepHeaders("transfer-encoding"), `policy: KeepHeaders is "transfer-encoding": it must be no hop-by-hop header`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -48,6 +48,7 @@ func (p *Policy) Validate() error {
 	check(p.MaxRequestBytes > 0, "MaxRequestBytes", p.MaxRequestBytes, "more than zero")
 	check(p.MaxResponseBytes > 0, "MaxResponseBytes", p.MaxResponseBytes, "more than zero")
 	check(p.OnStoreError <= FailOpen, "OnStoreError", int(p.OnStoreError), "FailClosed or FailOpen")
+	check(!p.Transactional || p.OnStoreError != FailOpen, "OnStoreError", p.OnStoreError, "FailClosed when Transactional is true: there is no transaction without the store")
 	check(len(p.Methods) > 0, "Methods", "", "at least one method")
 	for _, method := range p.Methods {
 		check(isMethod(method), "Methods", method, "a method in capital letters, such as POST")

@@ -29,7 +29,7 @@ func New(engine *core.Engine) *Guard { return &Guard{engine} }
 // Policy returns a middleware for With, Use, Group or Route. It panics when the
 // policy is wrong, as chi does when a pattern is.
 func (g *Guard) Policy(opts ...policy.Option) func(http.Handler) http.Handler {
-	route := core.MustRoute(opts...)
+	route := g.engine.MustRoute(opts...)
 	return func(next http.Handler) http.Handler {
 		next = named(next)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

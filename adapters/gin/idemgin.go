@@ -38,7 +38,7 @@ func (g *Guard) Policy(opts ...policy.Option) gin.HandlerFunc {
 
 // Handle returns handler, guarded. It panics when the policy is wrong.
 func (g *Guard) Handle(handler gin.HandlerFunc, opts ...policy.Option) gin.HandlerFunc {
-	route := core.MustRoute(opts...)
+	route := g.engine.MustRoute(opts...)
 	return func(c *gin.Context) {
 		c.Request.Pattern = c.FullPath() // net/http's place for it, which gin leaves empty
 		ran := false

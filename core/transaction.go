@@ -1,0 +1,83 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Transactor is a Store that lives in a database in which handlers write too. It
+// lets them write in one transaction with their answer: both are there, or
+// neither is, whatever dies in between.
+type Transactor interface {
+	Store
+	// BeginTransaction opens a transaction for the handler that runs under l, and
+	// returns a context in which the handler finds it.
+	BeginTransaction(ctx context.Context, l Lease) (context.Context, Transaction, error)
+}
+
+// Transaction is one handler's. It is used by one goroutine at a time and ends
+// in Commit or in Rollback.
+type Transaction interface {
+	// Commit completes the lease within the transaction, as Store.Complete does,
+	// and commits. ErrLeaseLost: somebody else holds the key, and all was rolled
+	// back. Any other error: it was rolled back, or the commit's reply was lost;
+	// the record tells which.
+	Commit(ctx context.Context, l Lease, res Result) error
+	// Rollback undoes what the handler wrote. After Commit it does nothing.
+	Rollback(ctx context.Context) error
+}
+
+// beginTransaction gives the run of a transactional route its transaction. The
+// policy's StoreTimeout bounds the beginning, and MaxRun the transaction.
+func (e *Engine) beginTransaction(run *Run) error {
+	if !run.subject.route.policy.Transactional {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(&run.context)
+	tooLate := time.AfterFunc(run.subject.route.policy.StoreTimeout, cancel)
+	handler, tx, err := e.store.(Transactor).BeginTransaction(ctx, run.lease) //nolint:forcetypeassert // Route has seen to it
+	if err == nil && !tooLate.Stop() {
+		run.tx = tx
+		run.rollback()
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		cancel()
+		return fmt.Errorf("begin a transaction: %w", err)
+	}
+	run.handler, run.tx, run.endTransaction = handler, tx, cancel
+	return nil
+}
+
+// rollback undoes what the handler of a transactional route wrote. Where that
+// fails the connection is broken, and the database does it by itself.
+func (r *Run) rollback() {
+	if r.tx == nil {
+		return
+	}
+	err := callStore(context.WithoutCancel(&r.context), r.subject.route.policy.StoreTimeout, r.tx.Rollback)
+	if err != nil {
+		r.report(Event{Result: ResultStoreError, Err: err})
+	}
+	r.tx = nil
+}
+
+// settleUnused frees the key of a run whose handler could not begin.
+func (e *Engine) settleUnused(run *Run, cause error) {
+	defer run.close()
+	run.atStore.Lock()
+	defer run.atStore.Unlock()
+	run.settled = true
+	_ = e.settleOnce(run, Event{Result: ResultDeleteKey, Err: cause}, nil) // what fails is reported, and repeated
+}
+
+// notConfirmed ends a run whose commit failed, or whose commit's reply was lost.
+// The key is freed in the background if it was not committed; if it was, that
+// changes nothing, and the next request finds the answer.
+func (e *Engine) notConfirmed(run *Run, cause error) error {
+	run.report(Event{Result: ResultNotConfirmed, Err: cause})
+	run.tx = nil
+	e.settleLater(run, Event{Result: ResultDeleteKey, Err: cause}, nil)
+	return fmt.Errorf("%w: %w", ErrNotConfirmed, cause)
+}

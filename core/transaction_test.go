@@ -1,0 +1,228 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// bank is a store with transactions over one balance: just enough to see what
+// the engine does with them. The promises about real ones are pgstore's to show.
+type bank struct {
+	*faultyStore
+	mu            sync.Mutex
+	balance       int
+	begin, commit func(apply func() error) error
+}
+
+func newBank() *bank { return &bank{faultyStore: newFaultyStore()} }
+
+func (b *bank) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+	tx := &bankTransaction{bank: b}
+	err := b.through(&b.acquires, &b.begin, func() error { return ctx.Err() })
+	return context.WithValue(ctx, bankKey{}, tx), tx, err
+}
+
+type bankKey struct{}
+
+type bankTransaction struct {
+	bank  *bank
+	delta int
+	ended bool
+}
+
+func (tx *bankTransaction) Commit(ctx context.Context, l core.Lease, res core.Result) error {
+	return tx.bank.through(&tx.bank.completes, &tx.bank.commit, func() error {
+		tx.ended = true
+		if err := tx.bank.Complete(ctx, l, res); err != nil {
+			return err
+		}
+		tx.bank.mu.Lock()
+		defer tx.bank.mu.Unlock()
+		tx.bank.balance += tx.delta
+		return nil
+	})
+}
+
+func (tx *bankTransaction) Rollback(context.Context) error {
+	tx.ended = true
+	return nil
+}
+
+// deposit writes in the request's transaction.
+func deposit(w http.ResponseWriter, r *http.Request) {
+	tx, _ := r.Context().Value(bankKey{}).(*bankTransaction)
+	tx.delta += 100
+	created(w, r)
+}
+
+func (b *bank) wantBalance(t *testing.T, want int) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.balance != want {
+		t.Errorf("the balance is %d, want %d", b.balance, want)
+	}
+}
+
+func newBankService(t *testing.T, b *bank, handle http.HandlerFunc) *service {
+	t.Helper()
+	return newService(t, b, handle, policy.Transactional(true))
+}
+
+func TestTransactionCommitsWithTheAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBank()
+	s := newBankService(t, b, deposit)
+	wantFirst(t, s.post(t.Context(), "k", payment))
+	wantReplay(t, s.post(t.Context(), "k", payment))
+	b.wantBalance(t, 100)
+	s.wantRuns(t, 1)
+}
+
+func TestTransactionIsRolledBackWhenTheKeyIsFreed(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]http.HandlerFunc{
+		"503":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"panic": func(http.ResponseWriter, *http.Request) { panic("after the write") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBank()
+			var last *bankTransaction
+			s := newBankService(t, b, func(w http.ResponseWriter, r *http.Request) {
+				last, _ = r.Context().Value(bankKey{}).(*bankTransaction)
+				last.delta += 100
+				end(w, r)
+			})
+			for range 2 {
+				func() {
+					defer func() { _ = recover() }()
+					s.post(t.Context(), "k", payment)
+				}()
+				if !last.ended {
+					t.Error("the transaction is still open")
+				}
+			}
+			b.wantBalance(t, 0)
+			s.wantRuns(t, 2)
+		})
+	}
+}
+
+func TestTransactionOfALostLeaseIsNotShown(t *testing.T) {
+	t.Parallel()
+	b := newBank()
+	b.commit = func(func() error) error { return core.ErrLeaseLost }
+	s := newBankService(t, b, deposit)
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+	b.wantBalance(t, 0)
+}
+
+// A commit that failed never looks like a success; the key is free again.
+func TestCommitThatFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBank()
+		b.set(&b.commit)(failUnapplied)
+		s := newBankService(t, b, deposit)
+		w := s.post(t.Context(), "k", payment)
+		wantCode(t, w, http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		if w.Header().Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+		s.wantEvent(t, core.ResultNotConfirmed, 1)
+		advance(time.Second)
+		b.set(&b.commit)(nil)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		b.wantBalance(t, 100)
+	})
+}
+
+// A commit whose reply was lost is found by the retry, and not repeated.
+func TestCommitWhoseReplyWasLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBank()
+		b.set(&b.commit)(func(apply func() error) error {
+			return errors.Join(apply(), errStoreDown)
+		})
+		s := newBankService(t, b, deposit)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		advance(time.Second)
+		wantReplay(t, s.post(t.Context(), "k", payment))
+		b.wantBalance(t, 100)
+		s.wantRuns(t, 1)
+	})
+}
+
+// Without a transaction nothing runs, and the key is free for the next try.
+func TestTransactionThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(func() error) error{
+		"it fails": failUnapplied,
+		"it hangs": func(apply func() error) error {
+			for apply() == nil {
+				advance(time.Millisecond)
+			}
+			return apply()
+		},
+		"it comes too late": func(func() error) error {
+			advance(time.Minute)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBank()
+				b.set(&b.begin)(begin)
+				s := newBankService(t, b, deposit)
+				wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+				s.wantRuns(t, 0)
+				b.set(&b.begin)(nil)
+				wantFirst(t, s.post(t.Context(), "k", payment))
+				if err := s.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// An answer that streams is committed before its first byte.
+func TestTransactionThatStreams(t *testing.T) {
+	t.Parallel()
+	b := newBank()
+	s := newBankService(t, b, func(w http.ResponseWriter, r *http.Request) {
+		deposit(w, r)
+		_ = http.NewResponseController(w).Flush()
+		b.wantBalance(t, 100)
+	})
+	s.post(t.Context(), "k", payment)
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeNotReplayable)
+	b.wantBalance(t, 100)
+}
+
+func TestTransactionalRouteNeedsAStoreWithTransactions(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = engine.Route(policy.Transactional(true))
+	want := "policy: Transactional is true: it must be false, because *memstore.Store has no transactions"
+	if err == nil || !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
