@@ -194,6 +194,10 @@ func (a *admission) waitTurn(ctx context.Context, rival *Run, round int) bool {
 	return true
 }
 
+// errClaimTooSlow says that a lease may have ended before the store's reply came.
+// Its holder asks once more, and the lease runs anew.
+var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim than the policy's LockTTL")
+
 // acquire claims the key within the policy's StoreTimeout. The request's own
 // cancellation does not reach the store: a claim that is cut off in flight
 // would block the key.
@@ -205,11 +209,15 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, err
 	}
 	ctx = a.call.within(ctx, p.StoreTimeout)
 	defer a.call.release()
-	a.claimed = time.Now()
-	defer func() { a.storeLatency += time.Since(a.claimed) }()
+	asked := time.Now()
+	defer func() { a.storeLatency += time.Since(asked) }()
 	const tries = 3
 	for try := 0; ; try++ {
+		a.claimed = time.Now()
 		lease, record, err := e.store.Acquire(ctx, claim)
+		if err == nil && record == nil && time.Since(a.claimed) >= claim.TTL {
+			err = errClaimTooSlow
+		}
 		if err == nil || errors.Is(err, ErrCorruptRecord) || errors.Is(err, ErrStoreFull) {
 			return lease, record, err
 		}

@@ -156,6 +156,29 @@ func TestHandlerFourTimesLongerThanLockTTLRunsOnce(t *testing.T) {
 	})
 }
 
+// A claim that took longer than the lease it brought is no lease: somebody else
+// may have taken the key over in the meantime.
+func TestClaimSlowerThanItsLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		var slow atomic.Int64
+		store.set(&store.acquire)(func(apply func() error) error {
+			err := apply()
+			if slow.Add(-1) >= 0 {
+				advance(100 * time.Millisecond)
+			}
+			return err
+		})
+		s := newService(t, store, created, policy.LockTTL(100*time.Millisecond))
+		slow.Store(1)
+		wantFirst(t, s.post(t.Context(), "once", payment))
+		slow.Store(100)
+		wantCode(t, s.post(t.Context(), "always", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		s.wantRuns(t, 1)
+	})
+}
+
 // untilCancelled runs until its context ends, and tells why it did.
 func untilCancelled(cause *error) http.HandlerFunc {
 	return func(_ http.ResponseWriter, r *http.Request) {

@@ -132,7 +132,7 @@ func (r *Run) settledWith(stored *Result) {
 func (r *Run) startRenewal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.timer = time.AfterFunc(r.untilNext(r.lease.TTL/3), r.renew)
+	r.timer = time.AfterFunc(r.untilNext(time.Until(r.heldUntil)-2*r.lease.TTL/3), r.renew)
 }
 
 // untilNext is d, or less when the run reaches MaxRun before.
