@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 SOAK     ?= 10m
 
 # What the check needs beside Go, as tools/install-servers.sh names it. The race detector needs the C compiler.
-PROGRAMS := redis gcc
+PROGRAMS := redis postgresql gcc
 
 # The packages whose statements the coverage gate counts, and those among them that it does not: test support, which is
 # run by being used.

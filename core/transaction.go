@@ -20,11 +20,13 @@ type Transactor interface {
 // in Commit or in Rollback.
 type Transaction interface {
 	// Commit completes the lease within the transaction, as Store.Complete does,
-	// and commits. ErrLeaseLost: somebody else holds the key, and all was rolled
-	// back. Any other error: it was rolled back, or the commit's reply was lost;
-	// the record tells which.
+	// and commits. ErrLeaseLost: somebody else holds the key, or it was completed
+	// already and that answer is not this transaction's; all was rolled back. Any
+	// other error: it was rolled back, or the commit's reply was lost; the record
+	// tells which, and a Release after that waits for it.
 	Commit(ctx context.Context, l Lease, res Result) error
-	// Rollback undoes what the handler wrote. After Commit it does nothing.
+	// Rollback undoes what the handler wrote, and gives the connection back also
+	// when ctx has ended. After Commit it does nothing.
 	Rollback(ctx context.Context) error
 }
 

@@ -1,0 +1,133 @@
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/serverproc"
+)
+
+// oldestMajor is the oldest version that pgstore supports.
+const oldestMajor = 13
+
+const versionDeadline = 10 * time.Second
+
+var errNotFound = errors.New(
+	"postgres not found: install it (Debian: apt-get install postgresql), or name the folder of its programs in ONCEKEY_POSTGRES_BIN")
+
+var versionPattern = regexp.MustCompile(`\(PostgreSQL\) ((\d+)\S*)`)
+
+// places are where packages put the programs, a folder for each version. The PATH comes after them: what it has is often a
+// wrapper that belongs to one version and misses half of the programs.
+var places = []string{
+	"/usr/lib/postgresql/*/bin",          // Debian
+	"/usr/pgsql-*/bin",                   // the PostgreSQL project's packages for Red Hat
+	"/usr/libexec/postgresql*",           // Alpine
+	"/opt/homebrew/opt/postgresql@*/bin", // Homebrew
+	"/usr/local/opt/postgresql@*/bin",    // Homebrew on Intel
+}
+
+// programs are the paths of what it takes to run a server.
+type programs struct{ initdb, postgres, createdb string }
+
+// findPrograms looks once: every test of a package starts servers, and the answer does not change while they run.
+var findPrograms = sync.OnceValues(func() (programs, error) {
+	return locate(os.Getenv("ONCEKEY_POSTGRES_BIN"), places)
+})
+
+// requirePrograms returns the programs to run, and skips or fails the test when there are none that we support.
+func requirePrograms(t testing.TB) programs {
+	t.Helper()
+	found, err := findPrograms()
+	if err != nil {
+		serverproc.Missing(t, err.Error())
+	}
+	return found
+}
+
+// locate finds the programs in the folder, or without one in the places or on the PATH.
+func locate(folder string, places []string) (programs, error) {
+	folders := []string{folder}
+	if folder == "" {
+		folders = append(installed(places), onPath()...)
+	}
+	for _, folder := range folders {
+		found := programs{filepath.Join(folder, "initdb"), filepath.Join(folder, "postgres"), filepath.Join(folder, "createdb")}
+		if executable(found.initdb) && executable(found.postgres) && executable(found.createdb) {
+			return found, checkProgram(found.postgres)
+		}
+	}
+	return programs{}, errNotFound
+}
+
+func executable(path string) bool {
+	_, err := exec.LookPath(path)
+	return err == nil
+}
+
+// installed lists the folders in the places, the highest version first.
+func installed(places []string) []string {
+	var folders []string
+	for _, place := range places {
+		matches, _ := filepath.Glob(place) // fails for a malformed pattern only
+		folders = append(folders, matches...)
+	}
+	slices.SortStableFunc(folders, func(a, b string) int { return versionIn(b) - versionIn(a) })
+	return folders
+}
+
+var number = regexp.MustCompile(`\d+`)
+
+// versionIn is the major version that a folder's name ends with, but for bin, or 0.
+func versionIn(folder string) int {
+	major := 0
+	for _, digits := range number.FindAllString(folder, -1) {
+		if n, err := strconv.Atoi(digits); err == nil {
+			major = n
+		}
+	}
+	return major
+}
+
+// onPath is the folder in which the PATH's own postgres really is: the others are next to it.
+func onPath() []string {
+	found, err := exec.LookPath("postgres")
+	if err != nil {
+		return nil
+	}
+	if target, err := filepath.EvalSymlinks(found); err == nil {
+		found = target
+	}
+	return []string{filepath.Dir(found)}
+}
+
+func checkProgram(postgres string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), versionDeadline)
+	defer cancel()
+	banner, err := exec.CommandContext(ctx, postgres, "--version").Output()
+	if err != nil {
+		return fmt.Errorf("%s --version: %w", postgres, err)
+	}
+	return checkVersion(string(banner))
+}
+
+func checkVersion(banner string) error {
+	match := versionPattern.FindStringSubmatch(banner)
+	if match == nil {
+		return fmt.Errorf("postgres --version printed no version that can be read: %q", banner)
+	}
+	if major, err := strconv.Atoi(match[2]); err != nil || major < oldestMajor {
+		return fmt.Errorf("PostgreSQL %s is too old: %d is the oldest that is supported", match[1], oldestMajor)
+	}
+	return nil
+}

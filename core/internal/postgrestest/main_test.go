@@ -1,0 +1,57 @@
+package postgrestest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core/internal/serverproc"
+)
+
+// orphaning makes this test binary start a server and wait to be killed.
+const orphaning = "ONCEKEY_POSTGRESTEST_ORPHANING"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(orphaning) != "" {
+		server := Start(&owner{})
+		fmt.Println("started", server.process.Pid(), server.folder)
+		select {}
+	}
+	goleak.VerifyTestMain(Main(m))
+}
+
+func TestServerDoesNotSurviveKilledTestBinary(t *testing.T) {
+	t.Parallel()
+	requirePrograms(t)
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), executable)
+	command.Env = append(os.Environ(), orphaning+"=yes")
+	parent := serverproc.Start(t, "orphaning", command)
+	started := parent.AwaitLine(regexp.MustCompile(`^started (\d+) (\S+)$`))
+	postmaster, err := strconv.Atoi(started[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan := &Server{t: t, folder: started[2]} // for what it cannot clean up any more
+	t.Cleanup(func() { orphan.must("remove the data of", os.RemoveAll(orphan.folder)) })
+	t.Cleanup(orphan.removeSharedMemory)
+	family, err := children(postmaster)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	parent.Kill()
+
+	if err := awaitGone(append(family, postmaster)); err != nil {
+		t.Errorf("%v: %d and its children %d", err, postmaster, family)
+	}
+}

@@ -1,0 +1,114 @@
+package postgrestest
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestingMain is what [Main] takes and returns: a *testing.M, and what goleak.VerifyTestMain takes.
+type TestingMain interface{ Run() int }
+
+// Main returns m with an end to the server that [Shared] starts. TestMain runs it in the place of m.
+func Main(m TestingMain) TestingMain { return sharing{m} }
+
+type sharing struct{ TestingMain }
+
+func (s sharing) Run() int {
+	common.expected = true
+	defer common.end()
+	return s.TestingMain.Run()
+}
+
+// common is the server of this process.
+var common sharedServer
+
+type sharedServer struct {
+	expected bool // that somebody will end it
+
+	mutex     sync.Mutex
+	owner     *owner
+	server    *Server
+	databases int
+}
+
+// Shared returns the address of an empty database of the test's own, on a server that all tests of a process share. The
+// server runs from the first call to the end of the process, and must not be stopped or slowed down: see [Start] for that.
+// The test's TestMain must use [Main].
+func Shared(t testing.TB) string {
+	t.Helper()
+	if !common.expected {
+		t.Fatal("postgrestest: Shared needs a TestMain that runs postgrestest.Main(m)")
+	}
+	requirePrograms(t)
+	server, database := common.next(t)
+	if err := server.run(server.programs.createdb, "--host", "127.0.0.1", "--port", strconv.Itoa(server.port),
+		"--username", "postgres", "--no-password", database); err != nil {
+		t.Fatalf("postgrestest: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the newest output of the shared server:\n%s", newest(server.process.Output()))
+		}
+	})
+	return server.dsn(database)
+}
+
+// next returns the server, started if need be, and the name of a database that it does not have yet.
+func (c *sharedServer) next(t testing.TB) (*Server, string) {
+	t.Helper()
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.server == nil {
+		c.owner = &owner{TB: t}
+		c.server = Start(c.owner)
+	}
+	c.databases++
+	return c.server, fmt.Sprintf("test%d", c.databases)
+}
+
+func (c *sharedServer) end() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.owner != nil {
+		c.owner.end()
+	}
+}
+
+func newest(lines []string) string {
+	const enough = 50
+	return strings.Join(lines[max(0, len(lines)-enough):], "\n")
+}
+
+// owner stands in for a test that lasts as long as the process. While the server is started it fails the test that asked
+// for it; that test has ended when anything is said later.
+type owner struct {
+	testing.TB
+	mutex   sync.Mutex
+	cleanUp []func()
+}
+
+func (o *owner) Helper()      {}
+func (o *owner) Failed() bool { return false }
+
+func (o *owner) Logf(format string, arguments ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", arguments...)
+}
+
+func (o *owner) Errorf(format string, arguments ...any) { o.Logf(format, arguments...) }
+
+func (o *owner) Cleanup(f func()) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.cleanUp = append(o.cleanUp, f)
+}
+
+func (o *owner) end() {
+	for _, f := range slices.Backward(o.cleanUp) {
+		f()
+	}
+}

@@ -1,0 +1,60 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+const (
+	// acquireRounds bounds how often Acquire looks at a key that changes under its
+	// eyes (case 2).
+	acquireRounds = 5
+	// momentary is the lease of a holder who cannot be caught: some, so that nobody
+	// takes it for abandoned.
+	momentary = time.Millisecond
+)
+
+// Acquire implements [core.Store]. A row that is no record is a wrapped
+// core.ErrCorruptRecord that says what is wrong.
+func (s *Store) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, found *core.Record, err error) {
+	err = s.retry(ctx, func() error {
+		lease, found, err = s.acquire(ctx, s.pool, c)
+		return err
+	})
+	if err != nil {
+		return core.Lease{}, nil, s.failure("acquire", c.Key, err)
+	}
+	return lease, found, nil
+}
+
+func (s *Store) acquire(ctx context.Context, db querier, c core.Claim) (core.Lease, *core.Record, error) {
+	for range acquireRounds {
+		row := db.QueryRow(ctx, s.statements.acquire,
+			c.Key, uuid(c.Token), c.Fingerprint, interval(c.TTL), interval(c.Retain), c.TakeOver)
+		lease, found, err := scanAcquired(row, c)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return lease, found, err
+		}
+		// Somebody was faster: look who.
+	}
+	// The key changed each time, in the hands of holders who come and go.
+	return core.Lease{}, &core.Record{State: core.InProgress, Fingerprint: c.Fingerprint, Attempt: 1, LeaseLeft: momentary}, nil
+}
+
+func scanAcquired(row pgx.Row, c core.Claim) (core.Lease, *core.Record, error) {
+	var won, tookOver bool
+	var r storedRecord
+	if err := row.Scan(append([]any{&won, &tookOver}, r.columns()...)...); err != nil {
+		return core.Lease{}, nil, err
+	}
+	if won {
+		return core.Lease{Claim: c, Attempt: uint64(r.attempt), TookOver: tookOver}, nil, nil
+	}
+	found, err := r.decode()
+	return core.Lease{}, found, err
+}

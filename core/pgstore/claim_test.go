@@ -1,0 +1,172 @@
+package pgstore_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/pgstore"
+)
+
+// race lets a hundred callers claim at once, and returns the only winner.
+func race(t *testing.T, store core.Store, c func() core.Claim) (winner core.Lease) {
+	t.Helper()
+	const callers = 100
+	var mutex sync.Mutex
+	var winners []core.Lease
+	var losers []*core.Record
+	var calls sync.WaitGroup
+	start := make(chan struct{})
+	for range callers {
+		calls.Go(func() {
+			<-start
+			lease, record, err := store.Acquire(t.Context(), c())
+			mutex.Lock()
+			defer mutex.Unlock()
+			switch {
+			case err != nil:
+				t.Error(err)
+			case record == nil:
+				winners = append(winners, lease)
+			default:
+				losers = append(losers, record)
+			}
+		})
+	}
+	close(start)
+	calls.Wait()
+	if len(winners) != 1 {
+		t.Fatalf("%d of %d callers got the lease, want 1", len(winners), callers)
+	}
+	for _, r := range losers {
+		if r.State != core.InProgress || r.Abandoned() || r.Attempt != winners[0].Attempt {
+			t.Fatalf("a loser found %+v, want attempt %d in progress", r, winners[0].Attempt)
+		}
+	}
+	return winners[0]
+}
+
+// Case 1, under each isolation level that a database may have as its default, for
+// a key that is new, abandoned, and expired.
+func TestExactlyOneOfHundredWins(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			pool := migrated(t, postgrestest.Shared(t), func(config *pgxpool.Config) {
+				config.MaxConns = 16
+				config.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+			})
+			store := pgstore.New(pool)
+			race(t, store, func() core.Claim { return claim("key") })
+			abandon(t, pool, "key")
+			if lease := race(t, store, func() core.Claim { return takeOver("key") }); lease.Attempt != 2 || !lease.TookOver {
+				t.Errorf("it was taken over as attempt %d with TookOver %t, want 2 with true", lease.Attempt, lease.TookOver)
+			}
+			expire(t, pool, "key")
+			if lease := race(t, store, func() core.Claim { return takeOver("key") }); lease.Attempt != 1 || lease.TookOver {
+				t.Errorf("the expired key was claimed as attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
+			}
+		})
+	}
+}
+
+// Case 2: a claim that waits for another one which has not committed yet sees
+// neither it nor a free key. It looks again.
+func TestClaimThatWasTooLateLooksAgain(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	rival, err := pool.Begin(t.Context())
+	must(t, err)
+	if _, _, err := store.AcquireIn(t.Context(), rival, claim("key")); err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan *core.Record)
+	go func() {
+		_, record, err := store.Acquire(t.Context(), claim("key"))
+		if err != nil {
+			t.Error(err)
+		}
+		found <- record
+	}()
+	eventually(t, func() bool { return isWaiting(t, pool) })
+	must(t, rival.Commit(t.Context()))
+	if r := <-found; r == nil || r.State != core.InProgress || r.Attempt != 1 {
+		t.Errorf("the record is %+v, want attempt 1 in progress", r)
+	}
+}
+
+// Case 2: the key comes and goes each time: never a lease that was not claimed.
+func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.Shared(t)
+	others := migrated(t, dsn, nil)
+	elsewhere := pgstore.New(others)
+	tracer := &queryTracer{}
+	store := pgstore.New(connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer }))
+	win(t, store, claim("warm"))
+	tracer.statements.Store(0)
+
+	// Between two looks somebody makes way and somebody else claims, uncommitted
+	// until the next look waits for it.
+	var commits sync.WaitGroup
+	meddle := func() {
+		execute(t, others, `DELETE FROM oncekey.records WHERE key = 'key'`)
+		rival, err := others.Begin(t.Context())
+		must(t, err)
+		_, _, err = elsewhere.AcquireIn(t.Context(), rival, claim("key"))
+		must(t, err)
+		commits.Go(func() {
+			eventually(t, func() bool { return isWaiting(t, others) })
+			if err := rival.Commit(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	meddle()
+	tracer.after = func(pgx.TraceQueryEndData) {
+		commits.Wait()
+		if tracer.statements.Load() < pgstore.AcquireRounds {
+			meddle()
+		}
+	}
+	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
+		t.Errorf("the record is %+v, want it in progress", r)
+	}
+	if looks := tracer.statements.Load(); looks != pgstore.AcquireRounds {
+		t.Errorf("it looked %d times, want %d", looks, pgstore.AcquireRounds)
+	}
+}
+
+// The lease runs from when it was won, not from when its holder began to wait.
+func TestWaitDoesNotShortenTheLease(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	win(t, store, claim("key"))
+	abandon(t, pool, "key")
+	blocker, err := pool.Begin(t.Context())
+	must(t, err)
+	_, err = blocker.Exec(t.Context(), `SELECT FROM oncekey.records FOR UPDATE`)
+	must(t, err)
+	won := make(chan error)
+	go func() {
+		_, record, err := store.Acquire(t.Context(), takeOver("key"))
+		if err == nil && record != nil {
+			t.Errorf("it found %+v, want a lease", record)
+		}
+		won <- err
+	}()
+	eventually(t, func() bool { return isWaiting(t, pool) })
+	waited := ask[time.Time](t, pool, `SELECT clock_timestamp()`)
+	must(t, blocker.Rollback(t.Context()))
+	must(t, <-won)
+	until := ask[time.Time](t, pool, `SELECT lease_until FROM oncekey.records`)
+	if until.Before(waited.Add(time.Minute)) {
+		t.Errorf("the lease ends %s after the wait, want at least a minute", until.Sub(waited))
+	}
+}

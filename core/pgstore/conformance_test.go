@@ -1,0 +1,71 @@
+package pgstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storetest"
+)
+
+// Each case has a schema of its own, which is as good as an empty server.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
+	var cases atomic.Int32
+	storetest.Run(t, storetest.Config{
+		New: func(t testing.TB) core.Store {
+			schema := pgstore.Schema(fmt.Sprintf("Case %d", cases.Add(1)))
+			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
+				t.Fatal(err)
+			}
+			return pgstore.New(pool, schema)
+		},
+		Unit: 100 * time.Millisecond,
+	})
+}
+
+// Pools in front of a pooler are set to other ways of sending arguments.
+func TestQueryModes(t *testing.T) {
+	t.Parallel()
+	dsn := postgrestest.Shared(t)
+	migrated(t, dsn, nil)
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			pool := connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.DefaultQueryExecMode = mode })
+			store, key := pgstore.New(pool), mode.String()
+			lease := win(t, store, claim(key))
+			must(t, store.Extend(t.Context(), lease, time.Minute))
+			abandon(t, pool, key)
+			second := win(t, store, takeOver(key))
+			must(t, store.Release(t.Context(), second))
+			third := win(t, store, claim(key))
+			res := result("\x00\xff'\\")
+			res.Header = core.Header{{Name: "A", Value: "'\x00\xff"}, {Op: core.Delete, Name: `B"\`}}
+			must(t, store.Complete(t.Context(), third, res))
+			r := find(t, store, claim(key))
+			if third.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || !slices.Equal(r.Header, res.Header) {
+				t.Errorf("the record is %+v, want attempt 3 and %+v", r, res)
+			}
+			if page, _, err := store.List(t.Context(), core.Completed, "", 1000); err != nil || len(page) == 0 {
+				t.Errorf("List returned %d records and %v", len(page), err)
+			}
+			if _, err := store.Sweep(t.Context(), 10); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package pgstore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// Case 20: a row that is no record is neither replayed nor claimed.
+func TestCorruptRows(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	tests := []struct{ name, change, mentions string }{
+		{"future version", `version = 2`, "version is 2"},
+		{"unknown state", `state = 'done'`, `"done"`},
+		{"invalid state", `state = 'invalid'`, `"invalid"`},
+		{"no attempt", `attempt = 0`, "attempt number is 0"},
+		{"no status", `status = NULL`, "status is missing"},
+		{"status too low", `status = 99`, "99"},
+		{"status too high", `status = 1000`, "1000"},
+		{"header of another shape", `header = '{"A": "b"}'`, `header is "{`},
+		{"unknown operation", `header = '[["put","A","b"]]'`, "header field 0"},
+		{"field of two words", `header = '[["set","A"]]'`, "header field 0"},
+		{"unknown encoding", `header = '[["set","A","b","hex"]]'`, "header field 0"},
+		{"no base64", `header = '[["set","A","b","base64"]]'`, "header field 0"},
+		{"lease without end", `state = 'in_progress', lease_until = NULL`, "lease has no end"},
+		{"endless lease", `state = 'in_progress', lease_until = 'infinity'`, "lease has no end"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			finish(t, store, test.name)
+			execute(t, pool, `UPDATE oncekey.records SET `+test.change+` WHERE key = $1`, test.name)
+			row := func() string {
+				return ask[string](t, pool, `SELECT (r.*, r.ctid, r.xmin)::text FROM oncekey.records AS r WHERE key = $1`, test.name)
+			}
+			before := row()
+			lease, record, err := store.Acquire(t.Context(), takeOver(test.name))
+			if record != nil || lease != (core.Lease{}) || !errors.Is(err, core.ErrCorruptRecord) {
+				t.Fatalf("Acquire returned %+v, %+v and %v, want ErrCorruptRecord", lease, record, err)
+			}
+			for _, part := range []string{`"` + test.name + `"`, test.mentions} {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error is %q, want it to mention %s", err, part)
+				}
+			}
+			if _, err := store.Lookup(t.Context(), test.name); !errors.Is(err, core.ErrCorruptRecord) {
+				t.Errorf("Lookup returned %v, want ErrCorruptRecord", err)
+			}
+			if after := row(); after != before {
+				t.Errorf("the row was %s\nand is %s", before, after)
+			}
+		})
+	}
+}
+
+func TestRecordKeptForEverIsReplayed(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	finish(t, store, "key")
+	execute(t, pool, `UPDATE oncekey.records SET expires_at = 'infinity'`)
+	if r := find(t, store, claim("key")); string(r.Body) != "key" {
+		t.Errorf("the record is %+v, want the answer", r)
+	}
+}

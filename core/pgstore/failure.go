@@ -1,0 +1,81 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Codes of PostgreSQL, see its appendix A.
+const (
+	undefinedColumn      = "42703"
+	undefinedTable       = "42P01"
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+)
+
+const (
+	// maximumTries of one call, the first included.
+	maximumTries = 5
+	// firstPause is how long a call waits at most before its second try; each
+	// further pause may be twice as long.
+	firstPause = 10 * time.Millisecond
+)
+
+// retry repeats a call that has certainly done nothing (case 19): the server has
+// rolled it back for the sake of another one, or was never asked. After any other
+// error nobody knows, and the caller decides: each call of a [core.Store] can be
+// repeated.
+func (s *Store) retry(ctx context.Context, call func() error) error {
+	pause := firstPause
+	for try := 1; ; try++ {
+		err := call()
+		if err == nil || try == maximumTries || ctx.Err() != nil || !notApplied(err) {
+			return err
+		}
+		timer := time.NewTimer(rand.N(pause)) //nolint:gosec // no secret: callers who met shall not meet again
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w, while retrying after: %w", ctx.Err(), err)
+		}
+		pause *= 2
+	}
+}
+
+func notApplied(err error) bool {
+	code := codeOf(err)
+	return code == serializationFailure || code == deadlockDetected || pgconn.SafeToRetry(err)
+}
+
+// codeOf is the code of the server's own error, or empty.
+func codeOf(err error) string {
+	if refusal, is := errors.AsType[*pgconn.PgError](err); is {
+		return refusal.Code
+	}
+	return ""
+}
+
+// failure says what failed, and for which key.
+func (s *Store) failure(operation, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pgstore: %s %q: %w", operation, key, s.explained(err))
+}
+
+// explained adds what to do about a table that is not there, or is not as this
+// version needs it.
+func (s *Store) explained(err error) error {
+	switch codeOf(err) {
+	case undefinedTable, undefinedColumn:
+		return fmt.Errorf("schema %q is not as this version needs it, run pgstore.Migrate first: %w", s.schema, err)
+	default:
+		return err
+	}
+}

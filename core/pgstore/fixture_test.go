@@ -1,0 +1,144 @@
+package pgstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/pgstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+
+// connect returns a pool that is closed after the test.
+func connect(t *testing.T, dsn string, change func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(dsn)
+	must(t, err)
+	config.MaxConns = 8
+	if change != nil {
+		change(config)
+	}
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// migrated returns a pool with the tables.
+func migrated(t *testing.T, dsn string, change func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	pool := connect(t, dsn, change)
+	must(t, pgstore.Migrate(t.Context(), pool))
+	return pool
+}
+
+// open returns a store in a database of its own.
+func open(t *testing.T) (*pgstore.Store, *pgxpool.Pool) {
+	t.Helper()
+	pool := migrated(t, postgrestest.Shared(t), nil)
+	return pgstore.New(pool), pool
+}
+
+// execute runs a statement past the store, and returns how many rows it affected.
+func execute(t *testing.T, pool *pgxpool.Pool, statement string, arguments ...any) int64 {
+	t.Helper()
+	tag, err := pool.Exec(t.Context(), statement, arguments...)
+	must(t, err)
+	return tag.RowsAffected()
+}
+
+// ask returns the only value that a query finds.
+func ask[T any](t *testing.T, pool *pgxpool.Pool, query string, arguments ...any) T {
+	t.Helper()
+	var value T
+	must(t, pool.QueryRow(t.Context(), query, arguments...).Scan(&value))
+	return value
+}
+
+func claim(key string) core.Claim {
+	return core.Claim{Key: key, Token: core.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
+}
+
+func takeOver(key string) core.Claim {
+	c := claim(key)
+	c.TakeOver = true
+	return c
+}
+
+func result(body string) core.Result {
+	return core.Result{State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: core.Header{{Name: "A", Value: "b"}}}
+}
+
+func win(t *testing.T, store core.Store, c core.Claim) core.Lease {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if err != nil || record != nil {
+		t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
+	}
+	return lease
+}
+
+func find(t *testing.T, store core.Store, c core.Claim) *core.Record {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if err != nil || record == nil {
+		t.Fatalf("Acquire returned lease %+v and error %v, want a record", lease, err)
+	}
+	return record
+}
+
+// finish claims and completes a key, with the key as answer.
+func finish(t *testing.T, store core.Store, key string) {
+	t.Helper()
+	must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
+}
+
+// abandon lets the lease of a key run out.
+func abandon(t *testing.T, pool *pgxpool.Pool, key string) {
+	t.Helper()
+	if execute(t, pool, `UPDATE oncekey.records SET lease_until = clock_timestamp() - interval '1 second' WHERE key = $1`, key) != 1 {
+		t.Fatalf("there is no record %q", key)
+	}
+}
+
+// expire puts the end of records into the past.
+func expire(t *testing.T, pool *pgxpool.Pool, pattern string) {
+	t.Helper()
+	execute(t, pool, `UPDATE oncekey.records SET expires_at = clock_timestamp() - interval '2 hours' WHERE key LIKE $1`, pattern)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until a server has come so far.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	const patience, pause = 20 * time.Second, 10 * time.Millisecond
+	for start := time.Now(); !condition(); <-time.After(pause) {
+		if time.Since(start) > patience {
+			t.Errorf("it has not come so far within %s", patience) // not Fatal: the caller may be any goroutine
+			return
+		}
+	}
+}
+
+// isWaiting reports whether some statement waits for a lock in the pool's database.
+func isWaiting(t *testing.T, pool *pgxpool.Pool) bool {
+	t.Helper()
+	var waiting int
+	if err := pool.QueryRow(t.Context(), `
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
+		t.Error(err)
+	}
+	return waiting > 0
+}

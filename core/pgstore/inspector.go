@@ -1,0 +1,90 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+const (
+	maximumPage = 1000
+	// keysPerPage bounds how many records one call of List looks at, so that a page
+	// of the few in progress among millions does not take minutes.
+	keysPerPage = 20_000
+)
+
+// errNoWord is returned to who has not said it.
+var errNoWord = errors.New("pgstore: forget: the caller must say core.RerunIsSafe")
+
+// Lookup implements [core.Inspector].
+func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
+	var r storedRecord
+	err := s.pool.QueryRow(ctx, s.statements.lookUp, key).Scan(r.columns()...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	if err != nil {
+		return nil, s.failure("look up", key, err)
+	}
+	record, err := r.decode()
+	return record, s.failure("look up", key, err)
+}
+
+// List implements [core.Inspector]. Pages are in the order of their keys, and the
+// cursor is a key. A record that cannot be read is an error that names its key:
+// start after it, with the key as cursor, to see the rest.
+func (s *Store) List(ctx context.Context, state core.State, cursor string, limit int) (page []core.Entry, next string, err error) {
+	if limit < 1 || limit > maximumPage {
+		return nil, "", fmt.Errorf("pgstore: list %d records: want from 1 to %d", limit, maximumPage)
+	}
+	if _, known := core.ParseState(state.String()); !known {
+		return nil, "", fmt.Errorf("pgstore: list records in state %d: there is no such state", state)
+	}
+	var last string
+	var looked int
+	if err := s.pool.QueryRow(ctx, s.statements.window, cursor, keysPerPage).Scan(&last, &looked); err != nil {
+		return nil, "", fmt.Errorf("pgstore: list: %w", s.explained(err))
+	}
+	rows, err := s.pool.Query(ctx, s.statements.list, cursor, last, state.String(), limit)
+	if err != nil {
+		return nil, "", fmt.Errorf("pgstore: list: %w", err)
+	}
+	page, err = pgx.CollectRows(rows, scanEntry)
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("pgstore: list: %w", err)
+	case len(page) == limit:
+		next = page[limit-1].Key
+	case looked == keysPerPage:
+		next = last
+	}
+	return page, next, nil
+}
+
+func scanEntry(row pgx.CollectableRow) (entry core.Entry, err error) {
+	var r storedRecord
+	if err := row.Scan(append([]any{&entry.Key}, r.columns()...)...); err != nil {
+		return entry, err
+	}
+	if entry.Record, err = r.decode(); err != nil {
+		err = fmt.Errorf("key %q: %w", entry.Key, err)
+	}
+	return entry, err
+}
+
+// Forget implements [core.Inspector]. The attempt number is forgotten too.
+func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, error) {
+	if word != core.RerunIsSafe {
+		return false, errNoWord
+	}
+	var forgotten bool
+	err := s.pool.QueryRow(ctx, s.statements.forget, key).Scan(&forgotten)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return forgotten, s.failure("forget", key, err)
+}

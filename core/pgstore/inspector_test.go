@@ -1,0 +1,171 @@
+package pgstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/pgstore"
+)
+
+// keyOf is the n-th key that fill writes.
+func keyOf(prefix string, n int) string { return prefix + strconv.Itoa(n) }
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	finish(t, store, "completed")
+	finish(t, store, "expired")
+	expire(t, pool, "expired")
+	win(t, store, claim("abandoned"))
+	abandon(t, pool, "abandoned")
+	tombstone(t, store, "released")
+	look := func(key string) *core.Record {
+		record, err := store.Lookup(t.Context(), key)
+		must(t, err)
+		return record
+	}
+	if r := look("completed"); r == nil || string(r.Body) != "completed" || r.Status != 201 || len(r.Header) != 1 {
+		t.Errorf("the completed record is %+v", r)
+	}
+	if r := look("abandoned"); r == nil || !r.Abandoned() || r.Attempt != 1 {
+		t.Errorf("the abandoned record is %+v", r)
+	}
+	for _, key := range []string{"missing", "expired", "released"} {
+		if r := look(key); r != nil {
+			t.Errorf("the %s record is %+v, want none", key, r)
+		}
+	}
+}
+
+// tombstone leaves nothing of a key but its attempt number, 2.
+func tombstone(t *testing.T, store *pgstore.Store, key string) {
+	t.Helper()
+	c := claim(key)
+	lease := core.Lease{Claim: c, Attempt: 2, TookOver: true}
+	must(t, store.Extend(t.Context(), lease, c.TTL))
+	must(t, store.Release(t.Context(), lease))
+}
+
+func TestListGoesThroughAllPages(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	fill(t, pool, "completed", 25)
+	fill(t, pool, "expired", 5)
+	expire(t, pool, "expired%")
+	for n := range 3 {
+		win(t, store, claim(fmt.Sprintf("running%d", n)))
+		tombstone(t, store, fmt.Sprintf("released%d", n))
+	}
+	for state, want := range map[core.State]int{core.Completed: 25, core.InProgress: 3, core.Failed: 0} {
+		seen := listAll(t, store, state, 10)
+		if len(seen) != want {
+			t.Errorf("%d records are %s, want %d", len(seen), state, want)
+		}
+		for key, record := range seen {
+			if record.State != state {
+				t.Errorf("%s is %s, want %s", key, record.State, state)
+			}
+		}
+	}
+}
+
+// listAll follows the cursor to its end, and fails when a key comes twice.
+func listAll(t *testing.T, store *pgstore.Store, state core.State, limit int) map[string]*core.Record {
+	t.Helper()
+	seen, cursor := map[string]*core.Record{}, ""
+	for {
+		page, next, err := store.List(t.Context(), state, cursor, limit)
+		must(t, err)
+		if len(page) > limit {
+			t.Fatalf("a page has %d records, want at most %d", len(page), limit)
+		}
+		for _, entry := range page {
+			if seen[entry.Key] != nil {
+				t.Fatalf("%s was listed twice", entry.Key)
+			}
+			seen[entry.Key] = entry.Record
+		}
+		if next == "" {
+			return seen
+		}
+		cursor = next
+	}
+}
+
+// One page looks at a bounded number of keys, however few of them it wants.
+func TestListOfFewAmongMany(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	fill(t, pool, "a", pgstore.KeysPerPage+10)
+	win(t, store, claim("z"))
+	page, next, err := store.List(t.Context(), core.InProgress, "", 10)
+	must(t, err)
+	if len(page) != 0 || next == "" {
+		t.Errorf("the first page has %d records and next %q, want none, and a cursor", len(page), next)
+	}
+	if seen := listAll(t, store, core.InProgress, 10); len(seen) != 1 || seen["z"] == nil {
+		t.Errorf("the list is %v, want z", seen)
+	}
+}
+
+func TestListOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	fill(t, pool, "key", 5)
+	execute(t, pool, `UPDATE oncekey.records SET status = 7 WHERE key = 'key2'`)
+	_, _, err := store.List(t.Context(), core.Completed, "", 10)
+	if !errors.Is(err, core.ErrCorruptRecord) || !strings.Contains(err.Error(), `"key2"`) {
+		t.Errorf("List returned %v, want ErrCorruptRecord and the key", err)
+	}
+	page, _, err := store.List(t.Context(), core.Completed, "key2", 10)
+	if err != nil || len(page) != 2 {
+		t.Errorf("after it there are %d records and %v, want 2", len(page), err)
+	}
+	for _, limit := range []int{-1, 0, 1001} {
+		if _, _, err := store.List(t.Context(), core.Completed, "", limit); err == nil || !strings.Contains(err.Error(), "1000") {
+			t.Errorf("List of %d returned %v, want what would be right", limit, err)
+		}
+	}
+	if _, _, err := store.List(t.Context(), 0, "", 10); err == nil || !strings.Contains(err.Error(), "state") {
+		t.Errorf("List of no state returned %v, want an error", err)
+	}
+}
+
+func TestForget(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	finish(t, store, "completed")
+	finish(t, store, "expired")
+	expire(t, pool, "expired")
+	tombstone(t, store, "released")
+	if there, err := store.Forget(t.Context(), "completed", "please"); there || err == nil {
+		t.Errorf("Forget without the word returned %t and %v, want an error", there, err)
+	}
+	for key, want := range map[string]bool{"completed": true, "expired": false, "released": false, "missing": false} {
+		there, err := store.Forget(t.Context(), key, core.RerunIsSafe)
+		if there != want || err != nil {
+			t.Errorf("Forget of the %s key returned %t and %v, want %t", key, there, err, want)
+		}
+	}
+	if lease := win(t, store, claim("completed")); lease.Attempt != 1 {
+		t.Errorf("the forgotten key was claimed as attempt %d, want 1", lease.Attempt)
+	}
+}
+
+func TestInspectorWithoutTable(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	execute(t, pool, `DROP SCHEMA oncekey CASCADE`)
+	_, lookup := store.Lookup(t.Context(), "key")
+	_, _, list := store.List(t.Context(), core.Completed, "", 1)
+	_, forget := store.Forget(t.Context(), "key", core.RerunIsSafe)
+	for _, err := range []error{lookup, list, forget} {
+		if err == nil || !strings.Contains(err.Error(), "pgstore.Migrate") {
+			t.Errorf("the error is %v, want what to do", err)
+		}
+	}
+}

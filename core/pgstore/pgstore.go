@@ -1,0 +1,136 @@
+// Package pgstore keeps records in PostgreSQL 13 or newer, through pgx v5.
+//
+//	pool, err := pgxpool.New(ctx, "postgres://localhost/shop")
+//	err = pgstore.Migrate(ctx, pool) // or run Migrations with a tool of your own
+//	store := pgstore.New(pool)
+//	guard, err := core.New(store, core.ScopeBy(userID))
+//	go store.RunSweeper(ctx, 10*time.Minute)
+//
+// Each step is one statement and one round trip: a first-time request takes two,
+// to claim its key and to settle it, a replay takes one, and so does being told
+// that a key is in progress. A replay writes nothing: no row lock, no transaction
+// number, no WAL. A second statement is sent in two cases: when another caller
+// was faster by a hair, and to find out why a settlement changed nothing. The
+// first time that a connection meets a statement it prepares it, which is one
+// more round trip, unless the pool's query mode says otherwise.
+//
+// The server's clock alone decides what has expired.
+//
+// # Handlers in a transaction
+//
+// Where the handler writes to the same database, its writes and its answer can
+// be committed together, see [Tx]: whatever dies in between, both are there or
+// neither is, so that a retry is safe even when nobody knows how far the first
+// attempt came.
+//
+// # Sweeping
+//
+// An expired record is treated as if it were not there, and a new claim takes
+// its row. The others stay in the table until a [Store.Sweep] after the next full
+// hour removes them. Run [Store.RunSweeper] in each instance, or Sweep from a
+// scheduler: several at once do not disturb each other.
+//
+// # Settings that matter
+//
+// synchronous_commit: what the server has acknowledged survives its crash unless
+// somebody has turned this off. With "local" or without synchronous standbys
+// (synchronous_standby_names) a fail-over may lose the last claims and answers: a
+// lost claim is free again, and a retry runs the handler a second time.
+//
+// The pool must lead to the primary. A replica refuses the claim, and so does
+// [Store.Acquire] of a finished key, because it is the same statement.
+//
+// default_transaction_isolation: the store is correct under each level. Under
+// repeatable read and serializable contention costs retries.
+//
+// A call returns when its context ends, unless the pool's
+// BuildContextWatcherHandler has been set to wait for the server. A claim whose
+// call ran into its deadline may still reach the server later. Nobody runs then,
+// and the key is in progress until that lease has run out.
+package pgstore
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// DefaultSchema has the tables unless [Schema] says otherwise.
+const DefaultSchema = "oncekey"
+
+// Store is a [core.Store] in PostgreSQL, and a [core.Transactor] and a
+// [core.Inspector] too. It is safe for concurrent use. Make one with [New].
+type Store struct {
+	pool       *pgxpool.Pool
+	schema     string
+	logger     *slog.Logger
+	statements statements
+}
+
+var (
+	_ core.Store      = (*Store)(nil)
+	_ core.Transactor = (*Store)(nil)
+	_ core.Inspector  = (*Store)(nil)
+)
+
+// Option is a setting of [New], [Migrate] and [Migrations].
+type Option func(*Store)
+
+// Schema sets the database schema in which the tables are, so that several
+// applications can share a database. The default is [DefaultSchema]. The name is
+// quoted: it is taken as it stands, upper case included. It panics when name is
+// empty.
+func Schema(name string) Option {
+	if name == "" {
+		panic("pgstore: Schema(\"\"): want a name")
+	}
+	return func(s *Store) { s.schema = name }
+}
+
+// Logger sets where [Store.RunSweeper] reports. The default, and what nil means,
+// is slog.Default().
+func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = logger } }
+
+// New returns a store that uses the pool. It neither dials nor migrates: a server
+// that is away, or a table that is missing, shows in the first call. The pool
+// stays the caller's, who closes it when the last request is done and the
+// sweeper has returned.
+func New(pool *pgxpool.Pool, options ...Option) *Store {
+	if pool == nil {
+		panic("pgstore: New(nil): want a pool")
+	}
+	return configured(pool, options)
+}
+
+func configured(pool *pgxpool.Pool, options []Option) *Store {
+	s := &Store{pool: pool, schema: DefaultSchema}
+	for _, option := range options {
+		option(s)
+	}
+	s.statements = newStatements(s.schema)
+	return s
+}
+
+// querier is the pool, or a handler's transaction.
+type querier interface {
+	Exec(ctx context.Context, statement string, arguments ...any) (pgconn.CommandTag, error)
+	QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row
+}
+
+// inSchema replaces the place-holder for the schema's name.
+func inSchema(schema, statement string) string {
+	return strings.ReplaceAll(statement, "{schema}", pgx.Identifier{schema}.Sanitize())
+}
+
+func (s *Store) log() *slog.Logger {
+	if s.logger == nil {
+		return slog.Default()
+	}
+	return s.logger
+}

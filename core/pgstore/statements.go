@@ -1,0 +1,156 @@
+package pgstore
+
+// clock_timestamp() is the time at which it is called. The time of the statement,
+// now(), is older: by the wait for a row that somebody else has locked, and in a
+// handler's transaction by all that the handler did before.
+
+const (
+	// isExpired: the row r is as good as gone.
+	isExpired = `r.expires_at <= clock_timestamp()`
+
+	// isHeld: the row r is the lease's of token $2, and not finished.
+	isHeld = `r.version = 1 AND r.token = $2 AND r.state IN ('in_progress', 'released')`
+
+	// isOpen: the row r, not expired, may be claimed by token $2 for fingerprint $3,
+	// which takes abandoned keys over if $6. It is never null.
+	isOpen = `(r.version = 1 AND (r.state = 'released' OR r.state = 'in_progress' AND (
+		r.token = $2 OR $6::boolean AND r.fingerprint = $3 AND r.lease_until <= clock_timestamp()))) IS TRUE`
+
+	// recordColumns are what scanRecord reads. What is left of a lease is null when
+	// its end is missing or infinite.
+	recordColumns = `r.version, r.state, r.attempt, r.fingerprint,
+		CASE WHEN isfinite(r.lease_until) THEN (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000000)::bigint END AS lease_left,
+		r.status, r.header, r.body`
+)
+
+// acquireStatement returns one row, or none when another caller was faster: the
+// lease that was won, or the record that is there.
+//
+// It reads first. An INSERT ... ON CONFLICT DO UPDATE alone would lock the row,
+// and so write, whether or not its WHERE is true.
+//
+// The two steps see different times. What is found is the snapshot's: rows
+// committed before the statement began. The conflict is with the newest version,
+// after a wait for whoever is writing it. So a caller who found the key open may
+// still lose it; what he found is then out of date, and not returned.
+const acquireStatement = `
+WITH found AS (
+	SELECT ` + recordColumns + `, ` + isOpen + ` AS open
+	FROM {schema}.records AS r
+	WHERE r.key = $1 AND NOT ` + isExpired + `
+), claimed AS (
+	INSERT INTO {schema}.records AS r (key, version, state, attempt, took_over, token, fingerprint, lease_until, expires_at, claimed_at)
+	SELECT $1, 1, 'in_progress', 1, false, $2::uuid, $3::text,
+		clock_timestamp() + $4::interval, clock_timestamp() + $5::interval, clock_timestamp()
+	WHERE NOT EXISTS (SELECT FROM found WHERE NOT open)
+	ON CONFLICT (key) DO UPDATE SET
+		attempt = CASE
+			WHEN ` + isExpired + ` THEN 1
+			WHEN r.state = 'in_progress' AND r.token = $2 THEN r.attempt
+			ELSE r.attempt + 1 END,
+		took_over = NOT ` + isExpired + ` AND r.state = 'in_progress' AND (r.token <> $2 OR r.took_over),
+		version = 1, state = 'in_progress', token = $2, fingerprint = $3,
+		lease_until = clock_timestamp() + $4::interval, expires_at = clock_timestamp() + $5::interval,
+		status = NULL, header = NULL, body = NULL, claimed_at = clock_timestamp(), settled_at = NULL
+	WHERE ` + isExpired + ` OR ` + isOpen + `
+	RETURNING r.version, r.state, r.attempt, r.took_over, r.fingerprint
+)
+SELECT true AS won, took_over, version, state, attempt, fingerprint, NULL::bigint, NULL::smallint, NULL::jsonb, NULL::bytea FROM claimed
+UNION ALL
+SELECT false AS won, false AS took_over, version, state, attempt, fingerprint, lease_left, status, header, body FROM found WHERE NOT open`
+
+// completeStatement affects one row, or none when the lease is lost or the result
+// is there already.
+const completeStatement = `
+INSERT INTO {schema}.records AS r
+	(key, token, version, state, attempt, took_over, fingerprint, expires_at, status, header, body, claimed_at, settled_at)
+VALUES ($1, $2::uuid, 1, $3, $4, $5, $6, clock_timestamp() + $7::interval, $8, $9::text::jsonb, $10, clock_timestamp(), clock_timestamp())
+ON CONFLICT (key) DO UPDATE SET
+	token = $2, version = 1, state = EXCLUDED.state, attempt = EXCLUDED.attempt, took_over = EXCLUDED.took_over,
+	fingerprint = EXCLUDED.fingerprint, lease_until = NULL, expires_at = clock_timestamp() + $7::interval,
+	status = EXCLUDED.status, header = EXCLUDED.header, body = EXCLUDED.body, settled_at = clock_timestamp()
+WHERE ` + isExpired + ` OR ` + isHeld
+
+// extendStatement affects one row, or none when the lease is lost.
+const extendStatement = `
+INSERT INTO {schema}.records AS r
+	(key, token, version, state, attempt, took_over, fingerprint, lease_until, expires_at, claimed_at)
+VALUES ($1, $2::uuid, 1, 'in_progress', $3, $4, $5, clock_timestamp() + $6::interval, clock_timestamp() + $7::interval, clock_timestamp())
+ON CONFLICT (key) DO UPDATE SET
+	token = $2, version = 1, state = 'in_progress', attempt = EXCLUDED.attempt, took_over = EXCLUDED.took_over,
+	fingerprint = EXCLUDED.fingerprint, lease_until = clock_timestamp() + $6::interval, expires_at = clock_timestamp() + $7::interval,
+	status = NULL, header = NULL, body = NULL, settled_at = NULL
+WHERE ` + isExpired + ` OR ` + isHeld
+
+// releaseFirstStatement and releaseLaterStatement affect one row, or none when the
+// lease is lost or the key is free already. The first forgets the key, the later
+// one remembers its attempt number.
+const (
+	releaseFirstStatement = `
+DELETE FROM {schema}.records AS r WHERE r.key = $1 AND r.attempt = $3 AND ` + isHeld
+
+	releaseLaterStatement = `
+UPDATE {schema}.records AS r SET
+	state = 'released', took_over = false, fingerprint = '', lease_until = NULL, expires_at = clock_timestamp() + $4::interval,
+	settled_at = clock_timestamp()
+WHERE r.key = $1 AND r.attempt = $3 AND ` + isHeld
+)
+
+// holderStatement says of the record that is there whether token $2 has finished it.
+const holderStatement = `
+SELECT r.version = 1 AND r.token = $2::uuid AND r.state NOT IN ('in_progress', 'released')
+FROM {schema}.records AS r WHERE r.key = $1 AND NOT ` + isExpired
+
+// sweepStatement removes up to $1 rows. It passes by the rows that somebody is
+// writing: a claim that takes one over, another sweeper. A row that was claimed
+// since the snapshot is looked at again when it has been locked.
+//
+// An array of keys, because with IN the planner may read the whole table to find
+// them. now() rather than clock_timestamp(), which no index can be searched for.
+const sweepStatement = `
+DELETE FROM {schema}.records WHERE key = ANY (ARRAY(
+	SELECT key FROM {schema}.records
+	WHERE sweep_after <= now() AT TIME ZONE 'UTC' ORDER BY sweep_after LIMIT $1
+	FOR UPDATE SKIP LOCKED
+))`
+
+const (
+	lookUpStatement = `
+SELECT ` + recordColumns + ` FROM {schema}.records AS r
+WHERE r.key = $1 AND r.state <> 'released' AND NOT ` + isExpired
+
+	// windowStatement says where the next $2 keys after $1 end, and how many there are.
+	windowStatement = `
+SELECT coalesce(max(key), ''), count(*)
+FROM (SELECT key FROM {schema}.records WHERE key > $1 ORDER BY key LIMIT $2) AS keys`
+
+	// listStatement returns up to $4 records in state $3, after key $1 and up to $2.
+	listStatement = `
+SELECT r.key, ` + recordColumns + ` FROM {schema}.records AS r
+WHERE r.key > $1 AND r.key <= $2 AND r.state = $3 AND NOT ` + isExpired + `
+ORDER BY r.key LIMIT $4`
+
+	forgetStatement = `
+DELETE FROM {schema}.records AS r WHERE r.key = $1 RETURNING r.state <> 'released' AND NOT ` + isExpired
+)
+
+// statements are the above in the store's schema.
+type statements struct {
+	acquire, complete, extend, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, forget string
+}
+
+func newStatements(schema string) statements {
+	return statements{
+		acquire:      inSchema(schema, acquireStatement),
+		complete:     inSchema(schema, completeStatement),
+		extend:       inSchema(schema, extendStatement),
+		releaseFirst: inSchema(schema, releaseFirstStatement),
+		releaseLater: inSchema(schema, releaseLaterStatement),
+		holder:       inSchema(schema, holderStatement),
+		sweep:        inSchema(schema, sweepStatement),
+		lookUp:       inSchema(schema, lookUpStatement),
+		window:       inSchema(schema, windowStatement),
+		list:         inSchema(schema, listStatement),
+		forget:       inSchema(schema, forgetStatement),
+	}
+}

@@ -1,0 +1,155 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/pgstore"
+)
+
+// queryTracer counts statements, and lets others in after each of them.
+type queryTracer struct {
+	statements atomic.Int32
+	after      func(data pgx.TraceQueryEndData)
+}
+
+func (q *queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	q.statements.Add(1)
+	return ctx
+}
+
+func (q *queryTracer) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	if q.after != nil {
+		q.after(data)
+	}
+}
+
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	tracer := &queryTracer{}
+	pool := migrated(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer })
+	store := pgstore.New(pool)
+	expect := func(what string, want int32) {
+		t.Helper()
+		if got := tracer.statements.Swap(0); got != want {
+			t.Errorf("%s took %d statements, want %d", what, got, want)
+		}
+	}
+	tracer.statements.Store(0)
+
+	lease := win(t, store, claim("key"))
+	expect("claiming a new key", 1)
+	find(t, store, claim("key"))
+	expect("finding a key in progress", 1)
+	must(t, store.Extend(t.Context(), lease, time.Minute))
+	expect("extending", 1)
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+	expect("completing", 1)
+	find(t, store, claim("key"))
+	expect("replaying", 1)
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+	expect("completing once more", 2)
+
+	lease = win(t, store, claim("released"))
+	tracer.statements.Store(0)
+	must(t, store.Release(t.Context(), lease))
+	expect("releasing", 1)
+	must(t, store.Release(t.Context(), lease))
+	expect("releasing once more", 2)
+
+	win(t, store, claim("abandoned"))
+	abandon(t, pool, "abandoned")
+	tracer.statements.Store(0)
+	lease = win(t, store, takeOver("abandoned"))
+	expect("taking over", 1)
+	must(t, store.Release(t.Context(), lease))
+	expect("releasing attempt 2", 1)
+
+	ctx, transaction, err := store.BeginTransaction(t.Context(), win(t, store, claim("transaction")))
+	must(t, err)
+	if _, err := pgstore.Tx(ctx); err != nil {
+		t.Error(err)
+	}
+	must(t, transaction.Rollback(ctx))
+	expect("claiming, beginning and rolling back", 3)
+}
+
+// A transaction that has written or locked a row has a number; one that has only
+// read has none, and leaves no trace in the log.
+func TestLookingWritesNothing(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	finish(t, store, "completed")
+	win(t, store, claim("running"))
+	win(t, store, claim("abandoned"))
+	abandon(t, pool, "abandoned")
+	other := takeOver("abandoned")
+	other.Fingerprint = "sha256:other"
+	for what, c := range map[string]core.Claim{
+		"a replay": takeOver("completed"), "a key in progress": takeOver("running"), "a foreign abandoned key": other,
+		"an abandoned key": claim("abandoned"),
+	} {
+		tx, err := pool.Begin(t.Context())
+		must(t, err)
+		_, found, err := store.AcquireIn(t.Context(), tx, c)
+		if err != nil || found == nil {
+			t.Fatalf("%s: found %v and error %v, want a record", what, found, err)
+		}
+		var number *string
+		must(t, tx.QueryRow(t.Context(), `SELECT pg_current_xact_id_if_assigned()::text`).Scan(&number))
+		if number != nil {
+			t.Errorf("%s has made transaction %s: want nothing written or locked", what, *number)
+		}
+		must(t, tx.Rollback(t.Context()))
+	}
+}
+
+// The same by the length of the log, on a server where nobody else writes.
+func TestReplaysAddNothingToTheLog(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1h")
+	pool := migrated(t, server.DSN(), nil)
+	store := pgstore.New(pool)
+	length := func() int64 {
+		return ask[int64](t, pool, `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint`)
+	}
+	before := length()
+	finish(t, store, "key")
+	find(t, store, claim("key"))
+	t.Logf("a first run: %d bytes of WAL", length()-before)
+	before = length()
+	for range 100 {
+		find(t, store, takeOver("key"))
+	}
+	if added := length() - before; added != 0 {
+		t.Errorf("100 replays added %d bytes of WAL, want 0", added)
+	}
+}
+
+// Completing touches no index as long as there is room on the page.
+func TestCompletionsAreHOT(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	const runs = 200
+	for n := range runs {
+		finish(t, store, fmt.Sprintf("%064x", n))
+	}
+	var hot, all int64
+	eventually(t, func() bool { // statistics come late
+		execute(t, pool, `SELECT pg_stat_clear_snapshot()`)
+		must(t, pool.QueryRow(t.Context(), `SELECT n_tup_hot_upd, n_tup_upd FROM pg_stat_user_tables WHERE relname = 'records'`).Scan(&hot, &all))
+		return all >= runs
+	})
+	t.Logf("%d of %d updates were HOT", hot, all)
+	if hot < all*9/10 {
+		t.Errorf("%d of %d updates were HOT, want nearly all", hot, all)
+	}
+}

@@ -1,0 +1,79 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// sweepBatch is how many records RunSweeper removes in one transaction: few enough
+// that none takes long.
+const sweepBatch = 1000
+
+// Sweep removes the records that expired before the last full hour, and returns
+// their number. It works in batches of at most batch records, each of which is
+// one statement and one transaction, until there are no more. Records that
+// somebody is about to claim, or another sweeper about to remove, are left to
+// them. After an error, of ctx too, the number is of what was removed before.
+//
+// A batch of less than 1 is an error.
+func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error) {
+	if batch < 1 {
+		return 0, fmt.Errorf("pgstore: sweep in batches of %d: want at least 1", batch)
+	}
+	for {
+		var swept int64
+		err := s.retry(ctx, func() error {
+			tag, err := s.pool.Exec(ctx, s.statements.sweep, batch)
+			swept = tag.RowsAffected()
+			return err
+		})
+		removed += swept
+		if err != nil {
+			return removed, fmt.Errorf("pgstore: sweep: %w", s.explained(err))
+		}
+		if swept < int64(batch) {
+			return removed, nil
+		}
+	}
+}
+
+// RunSweeper sweeps until ctx ends, and then returns. It is made for a goroutine
+// of its own, in every instance:
+//
+//	go store.RunSweeper(ctx, 10*time.Minute)
+//
+// Pauses are from a half to one and a half times every long, at random, the one
+// before the first sweep included, so that instances that start together do not
+// sweep together. A sweep that fails is logged, and the next one tries again. It
+// panics when every is not positive.
+func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
+	if every <= 0 {
+		panic(fmt.Sprintf("pgstore: RunSweeper every %s: want a positive time", every))
+	}
+	timer := time.NewTimer(jittered(every))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		removed, err := s.Sweep(ctx, sweepBatch)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.log().WarnContext(ctx, "oncekey: expired records could not be removed", slog.Any("error", err), slog.Int64("removed", removed))
+		case removed > 0:
+			s.log().DebugContext(ctx, "oncekey: expired records removed", slog.Int64("removed", removed))
+		}
+		timer.Reset(jittered(every))
+	}
+}
+
+func jittered(every time.Duration) time.Duration {
+	return every/2 + rand.N(every) //nolint:gosec // no secret
+}

@@ -1,0 +1,288 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/pgstore"
+)
+
+// run is a handler in a transaction.
+type run struct {
+	context.Context
+	core.Transaction
+	tx    pgx.Tx
+	lease core.Lease
+	store *pgstore.Store
+	pool  *pgxpool.Pool
+}
+
+// begin claims key and opens a transaction, in a database with a table payments.
+func begin(t *testing.T, change func(*pgxpool.Config)) run {
+	t.Helper()
+	r := run{pool: migrated(t, postgrestest.Shared(t), change)}
+	execute(t, r.pool, `CREATE TABLE payments (amount int UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
+	r.store = pgstore.New(r.pool)
+	r.lease = win(t, r.store, claim("key"))
+	var err error
+	r.Context, r.Transaction, err = r.store.BeginTransaction(t.Context(), r.lease)
+	must(t, err)
+	r.tx, err = pgstore.Tx(r.Context)
+	must(t, err)
+	r.pay(t, 7)
+	return r
+}
+
+func (r run) pay(t *testing.T, amount int) {
+	t.Helper()
+	_, err := r.tx.Exec(r.Context, `INSERT INTO payments VALUES ($1)`, amount)
+	must(t, err)
+}
+
+// terminate ends the transaction's backend, and waits until it is gone.
+func (r run) terminate(t *testing.T) {
+	t.Helper()
+	backend := r.tx.Conn().PgConn().PID()
+	execute(t, r.pool, `SELECT pg_terminate_backend($1)`, backend)
+	eventually(t, func() bool {
+		return ask[int](t, r.pool, `SELECT count(*) FROM pg_stat_activity WHERE pid = $1`, backend) == 0
+	})
+}
+
+// ends expects both the payment and the answer, or neither, and the connection to
+// be back in the pool.
+func (r run) ends(t *testing.T, committed bool) {
+	t.Helper()
+	eventually(t, func() bool { return r.pool.Stat().AcquiredConns() == 0 })
+	want := 0
+	if committed {
+		want = 1
+	}
+	if payments := ask[int](t, r.pool, `SELECT count(*) FROM payments`); payments != want {
+		t.Errorf("there are %d payments, want %d", payments, want)
+	}
+	record, err := r.store.Lookup(t.Context(), "key")
+	must(t, err)
+	if answered := record != nil && record.State == core.Completed && string(record.Body) == "paid"; answered != committed {
+		t.Errorf("the record is %+v, want the answer to be there: %t", record, committed)
+	}
+	must(t, r.Rollback(t.Context())) // once more
+	if err := r.Commit(t.Context(), r.lease, result("again")); err == nil {
+		t.Error("committing once more returned nil, want an error")
+	}
+}
+
+func TestCommittedTogether(t *testing.T) {
+	t.Parallel()
+	r := begin(t, nil)
+	must(t, r.store.Extend(t.Context(), r.lease, time.Minute)) // the lease is renewed meanwhile
+	must(t, r.Commit(t.Context(), r.lease, result("paid")))
+	r.ends(t, true)
+	if record := find(t, r.store, takeOver("key")); string(record.Body) != "paid" || record.Attempt != 1 {
+		t.Errorf("the record is %+v, want the answer", record)
+	}
+}
+
+func TestRolledBackTogether(t *testing.T) {
+	t.Parallel()
+	r := begin(t, nil)
+	must(t, r.Rollback(t.Context()))
+	r.ends(t, false)
+	must(t, r.store.Release(t.Context(), r.lease))
+}
+
+// The handler's context may have ended: its locks are freed, and the connection is
+// kept.
+func TestRollbackAfterTheContextHasEnded(t *testing.T) {
+	t.Parallel()
+	r := begin(t, func(config *pgxpool.Config) { config.MaxConns = 1 })
+	backend := r.tx.Conn().PgConn().PID()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	must(t, r.Rollback(ended))
+	r.ends(t, false)
+	if now := ask[uint32](t, r.pool, `SELECT pg_backend_pid()`); now != backend {
+		t.Errorf("the connection is backend %d's, want %d's, as before", now, backend)
+	}
+}
+
+func TestCommitWithoutTime(t *testing.T) {
+	t.Parallel()
+	r := begin(t, nil)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Commit(ended, r.lease, result("paid")); !errors.Is(err, context.Canceled) {
+		t.Errorf("Commit returned %v, want context.Canceled", err)
+	}
+	r.ends(t, false)
+}
+
+// Cases 5 and 6, for a handler in a transaction: what the old holder wrote is
+// undone.
+func TestLostLeaseRollsBack(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, r run){
+		"taken over": func(t *testing.T, r run) {
+			abandon(t, r.pool, "key")
+			win(t, r.store, takeOver("key"))
+		},
+		"taken over and completed": func(t *testing.T, r run) {
+			abandon(t, r.pool, "key")
+			must(t, r.store.Complete(t.Context(), win(t, r.store, takeOver("key")), result("other")))
+		},
+		"completed with the same token": func(t *testing.T, r run) {
+			must(t, r.store.Complete(t.Context(), r.lease, result("other")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := begin(t, nil)
+			lose(t, r)
+			if err := r.Commit(t.Context(), r.lease, result("paid")); !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("Commit returned %v, want ErrLeaseLost", err)
+			}
+			r.ends(t, false)
+		})
+	}
+}
+
+// A take-over that meets a Commit waits for it, and then finds the answer.
+func TestTakeOverDuringCommit(t *testing.T) {
+	t.Parallel()
+	r := begin(t, nil)
+	abandon(t, r.pool, "key")
+	_, err := r.tx.Exec(r.Context, `SELECT FROM oncekey.records WHERE key = 'key' FOR UPDATE`)
+	must(t, err)
+	found := make(chan *core.Record)
+	go func() {
+		_, record, err := r.store.Acquire(t.Context(), takeOver("key"))
+		if err != nil {
+			t.Error(err)
+		}
+		found <- record
+	}()
+	eventually(t, func() bool { return isWaiting(t, r.pool) })
+	must(t, r.Commit(t.Context(), r.lease, result("paid")))
+	if record := <-found; record == nil || string(record.Body) != "paid" {
+		t.Errorf("the take-over found %+v, want the answer", record)
+	}
+	r.ends(t, true)
+}
+
+// Who does not know what became of a Commit may release the lease: that waits for
+// the outcome, and an answer that was committed stands.
+func TestReleaseDuringCommit(t *testing.T) {
+	t.Parallel()
+	r := begin(t, nil)
+	_, err := r.tx.Exec(r.Context, `SELECT FROM oncekey.records WHERE key = 'key' FOR UPDATE`)
+	must(t, err)
+	released := make(chan error)
+	go func() { released <- r.store.Release(t.Context(), r.lease) }()
+	eventually(t, func() bool { return isWaiting(t, r.pool) })
+	must(t, r.Commit(t.Context(), r.lease, result("paid")))
+	if err := <-released; !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("Release returned %v, want ErrLeaseLost", err)
+	}
+	r.ends(t, true)
+}
+
+// A transaction that cannot be committed is never a success.
+func TestTransactionThatCannotBeCommitted(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		spoil func(t *testing.T, r run)
+	}{
+		{"a statement failed", func(t *testing.T, r run) {
+			if _, err := r.tx.Exec(r.Context, `SELECT 1/0`); err == nil {
+				t.Fatal("1/0 is no error")
+			}
+		}},
+		{"a deferred constraint fails", func(t *testing.T, r run) { r.pay(t, 7) }},
+		{"the server has ended the connection", func(t *testing.T, r run) {
+			r.terminate(t)
+		}},
+		{"the handler has closed the connection", func(t *testing.T, r run) {
+			must(t, r.tx.Conn().Close(t.Context()))
+		}},
+		{"the handler has run out of time", func(t *testing.T, r run) {
+			short, cancel := context.WithTimeout(r.Context, 20*time.Millisecond)
+			defer cancel()
+			if _, err := r.tx.Exec(short, `SELECT pg_sleep(60)`); err == nil {
+				t.Fatal("a minute's sleep has ended within 20 ms")
+			}
+		}},
+		{"the handler has rolled back in SQL", func(t *testing.T, r run) {
+			_, err := r.tx.Exec(r.Context, `ROLLBACK`)
+			must(t, err)
+		}},
+		{"the handler still reads", func(t *testing.T, r run) {
+			rows, err := r.tx.Query(r.Context, `SELECT generate_series(1, 1000)`) //nolint:sqlclosecheck // that is the fault
+			must(t, err)
+			t.Cleanup(rows.Close) // too late
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := begin(t, nil)
+			test.spoil(t, r)
+			if err := r.Commit(t.Context(), r.lease, result("paid")); err == nil || errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("Commit returned %v, want an error that is not ErrLeaseLost", err)
+			}
+			r.ends(t, false)
+		})
+	}
+}
+
+func TestRollbackOfWhatIsBroken(t *testing.T) {
+	t.Parallel()
+	r := begin(t, nil)
+	r.terminate(t)
+	if err := r.Rollback(t.Context()); err == nil {
+		t.Error("Rollback on a dead connection returned nil, want an error")
+	}
+	r.ends(t, false)
+}
+
+func TestHandlerCannotEndItsTransaction(t *testing.T) {
+	t.Parallel()
+	r := begin(t, nil)
+	for name, end := range map[string]func(context.Context) error{"Commit": r.tx.Commit, "Rollback": r.tx.Rollback} {
+		if err := end(t.Context()); !errors.Is(err, pgstore.ErrNotYours) {
+			t.Errorf("%s returned %v, want ErrNotYours", name, err)
+		}
+	}
+	savepoint, err := r.tx.Begin(t.Context())
+	must(t, err)
+	_, err = savepoint.Exec(t.Context(), `INSERT INTO payments VALUES (8)`)
+	must(t, err)
+	must(t, savepoint.Rollback(t.Context()))
+	must(t, r.Commit(t.Context(), r.lease, result("paid")))
+	r.ends(t, true)
+}
+
+func TestNoTransactionInThisContext(t *testing.T) {
+	t.Parallel()
+	if tx, err := pgstore.Tx(t.Context()); tx != nil || !errors.Is(err, pgstore.ErrNoTransaction) {
+		t.Errorf("Tx returned %v and %v, want ErrNoTransaction", tx, err)
+	}
+}
+
+// The database's default would fail each commit after a renewal of the lease.
+func TestTransactionsAreReadCommitted(t *testing.T) {
+	t.Parallel()
+	r := begin(t, func(config *pgxpool.Config) {
+		config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
+	})
+	must(t, r.store.Extend(t.Context(), r.lease, time.Minute))
+	must(t, r.Commit(t.Context(), r.lease, result("paid")))
+	r.ends(t, true)
+}
