@@ -22,8 +22,9 @@ var (
 
 	// ErrCorruptRecord says that what the store holds under a key is no record
 	// this version can read: truncated, half-written, foreign, or of a future
-	// version. A Store returns it from Acquire. The engine answers 503 and runs
-	// nothing, under FailOpen too: a record was there, so a handler may have run.
+	// version. A Store returns it from Acquire, an Inspector from Lookup. The
+	// engine answers 503 and runs nothing, under FailOpen too: a record was there,
+	// so a handler may have run.
 	ErrCorruptRecord = errors.New("oncekey: the store holds something that is not a record")
 
 	// ErrStoreFull says that a bounded store takes no new key at the moment.

@@ -12,10 +12,16 @@ type Inspector interface {
 	// the cursor of the next page, which is empty after the last. The first page
 	// has an empty cursor. A page may hold fewer than limit, or none, and still
 	// have a next one. Limit is from 1 to 1000.
+	//
+	// A record that is there, in that state, from the first page to the last is
+	// listed, perhaps more than once. The entries have neither Header nor Body:
+	// Lookup has them. A record that cannot be read is passed by, and the store
+	// logs it. A cursor that the store can tell is not its own is an error.
 	List(ctx context.Context, state State, cursor string, limit int) (page []Entry, next string, err error)
 	// Forget removes a record, so that the next request with its key runs. The
 	// caller gives its word that a second run is safe. It reports whether there
-	// was a record.
+	// was a record; a released key counts as none, but its attempt number goes
+	// too. A holder whose lease was forgotten may still settle.
 	Forget(ctx context.Context, key string, word Word) (bool, error)
 }
 

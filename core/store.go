@@ -67,7 +67,7 @@ type Claim struct {
 	Key string
 	// Token names the caller. It is new for every request.
 	Token Token
-	// Fingerprint of the request, kept in the record.
+	// Fingerprint of the request, kept in the record: valid UTF-8 without NUL.
 	Fingerprint string
 	// TTL is how long the lease runs unless it is renewed. At least a millisecond.
 	TTL time.Duration

@@ -9,6 +9,8 @@
 // full it refuses new keys with [core.ErrStoreFull] rather than forget running
 // or finished ones, because a forgotten key is a payment made twice.
 //
+// For operators it is a [core.Inspector].
+//
 // What it does not do: it shares nothing with other processes, and it forgets
 // everything when this one ends. With two instances behind a load balancer, or
 // where a retry may arrive after a deploy, use redisstore or pgstore.
@@ -215,6 +217,8 @@ func newAnswer(l core.Lease, res core.Result) *core.Record {
 
 func (s *Store) now() time.Duration { return time.Since(s.start) }
 
-func (s *Store) shardOf(key string) *shard {
-	return &s.shards[maphash.String(s.seed, key)%shardCount]
+func (s *Store) shardOf(key string) *shard { return &s.shards[s.shardIndex(key)] }
+
+func (s *Store) shardIndex(key string) int {
+	return int(maphash.String(s.seed, key) % shardCount)
 }

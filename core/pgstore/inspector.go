@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,8 +36,8 @@ func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
 }
 
 // List implements [core.Inspector]. Pages are in the order of their keys, and the
-// cursor is a key. A record that cannot be read is an error that names its key:
-// start after it, with the key as cursor, to see the rest.
+// cursor is a key. A record that cannot be read is passed by, with a warning in
+// the log that names its key.
 func (s *Store) List(ctx context.Context, state core.State, cursor string, limit int) (page []core.Entry, next string, err error) {
 	if limit < 1 || limit > maximumPage {
 		return nil, "", fmt.Errorf("pgstore: list %d records: want from 1 to %d", limit, maximumPage)
@@ -53,27 +54,36 @@ func (s *Store) List(ctx context.Context, state core.State, cursor string, limit
 	if err != nil {
 		return nil, "", fmt.Errorf("pgstore: list: %w", err)
 	}
-	page, err = pgx.CollectRows(rows, scanEntry)
+	found, err := pgx.CollectRows(rows, scanEntry)
 	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("pgstore: list: %w", err)
-	case len(page) == limit:
-		next = page[limit-1].Key
+	case len(found) == limit:
+		next = found[limit-1].key
 	case looked == keysPerPage:
 		next = last
+	}
+	for _, r := range found {
+		record, err := r.decode()
+		if err != nil {
+			s.log().WarnContext(ctx, "pgstore: a list has passed by a record that cannot be read",
+				slog.String("key", r.key), slog.Any("error", err))
+			continue
+		}
+		page = append(page, core.Entry{Key: r.key, Record: record})
 	}
 	return page, next, nil
 }
 
-func scanEntry(row pgx.CollectableRow) (entry core.Entry, err error) {
-	var r storedRecord
-	if err := row.Scan(append([]any{&entry.Key}, r.columns()...)...); err != nil {
-		return entry, err
-	}
-	if entry.Record, err = r.decode(); err != nil {
-		err = fmt.Errorf("key %q: %w", entry.Key, err)
-	}
-	return entry, err
+// listedRecord is a row of a list.
+type listedRecord struct {
+	key string
+	storedRecord
+}
+
+func scanEntry(row pgx.CollectableRow) (r listedRecord, err error) {
+	err = row.Scan(append([]any{&r.key}, r.columns()...)...)
+	return r, err
 }
 
 // Forget implements [core.Inspector]. The attempt number is forgotten too.

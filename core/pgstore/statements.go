@@ -16,11 +16,14 @@ const (
 	isOpen = `(r.version = 1 AND (r.state = 'released' OR r.state = 'in_progress' AND (
 		r.token = $2 OR $6::boolean AND r.fingerprint = $3 AND r.lease_until <= clock_timestamp()))) IS TRUE`
 
-	// recordColumns are what scanRecord reads. What is left of a lease is null when
-	// its end is missing or infinite.
-	recordColumns = `r.version, r.state, r.attempt, r.fingerprint,
+	// answerless are a record's columns but for its answer's header and body. What
+	// is left of a lease is null when its end is missing or infinite.
+	answerless = `r.version, r.state, r.attempt, r.fingerprint,
 		CASE WHEN isfinite(r.lease_until) THEN (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000000)::bigint END AS lease_left,
-		r.status, r.header, r.body`
+		r.status`
+	// recordColumns and listColumns are where storedRecord.columns go.
+	recordColumns = answerless + `, r.header, r.body`
+	listColumns   = answerless + `, NULL::jsonb, NULL::bytea`
 )
 
 // acquireStatement returns one row, or none when another caller was faster: the
@@ -124,9 +127,10 @@ WHERE r.key = $1 AND r.state <> 'released' AND NOT ` + isExpired
 SELECT coalesce(max(key), ''), count(*)
 FROM (SELECT key FROM {schema}.records WHERE key > $1 ORDER BY key LIMIT $2) AS keys`
 
-	// listStatement returns up to $4 records in state $3, after key $1 and up to $2.
+	// listStatement returns up to $4 records in state $3, after key $1 and up to $2,
+	// without their answers.
 	listStatement = `
-SELECT r.key, ` + recordColumns + ` FROM {schema}.records AS r
+SELECT r.key, ` + listColumns + ` FROM {schema}.records AS r
 WHERE r.key > $1 AND r.key <= $2 AND r.state = $3 AND NOT ` + isExpired + `
 ORDER BY r.key LIMIT $4`
 

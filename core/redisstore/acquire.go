@@ -40,38 +40,49 @@ func (s *Store) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 func (s *Store) acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
 	first := core.Lease{Claim: c, Attempt: 1}
 	value := encodeClaim(first, time.Now())
-	var last *sighting
-	for range acquireRounds {
-		seen, err := s.claimOrLook(ctx, c, value)
-		if err != nil || seen == nil {
-			return first, nil, err
+	var seen, last *sighting
+	for round := 1; ; round++ {
+		if seen == nil {
+			var err error
+			if seen, err = s.claimOrLook(ctx, c, value); err != nil || seen == nil {
+				return first, nil, err
+			}
 		}
 		next, latest, open := seen.openTo(c)
 		switch {
-		case open:
-			won, err := s.replace(ctx, seen, next, latest)
-			if err != nil || won {
+		case !open && seen.certain(last):
+			return core.Lease{}, &seen.record, nil
+		case round == acquireRounds:
+			return core.Lease{}, seen.busy(), nil
+		case !open: // it expired meanwhile, or that it is abandoned needs another look
+			last, seen = seen, nil
+		default:
+			instead, err := s.replace(ctx, seen, next, latest)
+			if err != nil || instead == seen {
 				return next, nil, err
 			}
-			// Somebody was faster: look who.
-		case seen.gone:
-			// It expired meanwhile: claim it.
-		case !seen.record.Abandoned():
-			return core.Lease{}, &seen.record, nil
-		case last != nil && last.record.Abandoned() && bytes.Equal(last.value, seen.value):
-			return core.Lease{}, &last.record, nil // see claimOrLook
+			last, seen = seen, instead // somebody was faster
 		}
-		last = seen
 	}
-	return core.Lease{}, last.busy(c), nil
 }
 
 // sighting is what was found under a key.
 type sighting struct {
 	stored
 	value []byte
+	// exact: the value and its time to live were read at the same moment.
+	exact bool
 	// gone: the key expired while it was looked at.
 	gone bool
+}
+
+// certain reports whether the record stands as it was seen; last is what was seen
+// before, if anything. See claimOrLook.
+func (s *sighting) certain(last *sighting) bool {
+	if s.gone || s.exact || !s.record.Abandoned() {
+		return !s.gone
+	}
+	return last != nil && last.record.Abandoned() && bytes.Equal(last.value, s.value)
 }
 
 // claimOrLook claims a key that does not exist, and returns nil, or what is there
@@ -117,18 +128,24 @@ func look(value []byte, left time.Duration) (*sighting, error) {
 		return nil, err
 	}
 	seen := &sighting{stored: held, value: value}
-	if held.record.State != core.InProgress {
-		return seen, nil
+	err = seen.clock(left)
+	return seen, err
+}
+
+// clock adds what is left of the lease, as the key has so much left to live.
+func (s *sighting) clock(left time.Duration) error {
+	if s.record.State != core.InProgress {
+		return nil
 	}
 	switch left {
 	case noExpiry:
-		return nil, corrupt("it is in progress, but somebody has removed its expiry")
+		return corrupt("it is in progress, but somebody has removed its expiry")
 	case noKey:
-		seen.gone, seen.record.LeaseLeft = true, momentary
+		s.gone, s.record.LeaseLeft = true, momentary
 	default:
-		seen.record.LeaseLeft = min(left-held.afterLease(), held.lease)
+		s.record.LeaseLeft = min(left-s.afterLease(), s.lease)
 	}
-	return seen, nil
+	return nil
 }
 
 // openTo returns the lease that the claim may replace what is there with, as long
@@ -152,22 +169,42 @@ func (s *sighting) openTo(c core.Claim) (next core.Lease, latest int64, open boo
 	}
 }
 
-// replace claims a key that is not free, if it is still as it was seen.
-func (s *Store) replace(ctx context.Context, seen *sighting, next core.Lease, latest int64) (bool, error) {
+// replace claims a key that is not free, if it is still as it was seen, and then
+// returns seen. Otherwise it returns what is there instead: nil when nothing is.
+func (s *Store) replace(ctx context.Context, seen *sighting, next core.Lease, latest int64) (*sighting, error) {
 	value := encodeClaim(next, time.Now())
-	return bounded(ctx, s, func() (bool, error) {
-		return replaceScript.Run(ctx, s.client, []string{s.prefix + next.Key},
-			seen.value, value, milliseconds(next.Retain), latest).Bool()
+	return bounded(ctx, s, func() (*sighting, error) {
+		answer, err := replaceScript.Run(ctx, s.client, []string{s.prefix + next.Key},
+			seen.value, value, milliseconds(next.Retain), latest).Result()
+		if errors.Is(err, redis.Nil) {
+			return nil, nil //nolint:nilnil // the key is gone
+		}
+		there, other := answer.([]any)
+		if err != nil || !other {
+			return seen, err
+		}
+		found, _ := there[0].(string)
+		left, _ := there[1].(int64)
+		instead, err := look([]byte(found), lifeLeft(left))
+		if err == nil {
+			instead.exact = true
+		}
+		return instead, err
 	})
 }
 
-// busy is the answer about a key that changed each time it was looked at.
-func (s *sighting) busy(c core.Claim) *core.Record {
-	record := core.Record{
+// busy is the answer about a key that changed each time it was looked at. It had
+// a holder in between, who left what is seen now.
+func (s *sighting) busy() *core.Record {
+	return &core.Record{
 		State: core.InProgress, Fingerprint: s.record.Fingerprint, Attempt: s.record.Attempt, LeaseLeft: momentary,
 	}
-	if s.released { // which keeps no fingerprint
-		record.Fingerprint = c.Fingerprint
+}
+
+// lifeLeft is PTTL's answer as go-redis makes a duration of it.
+func lifeLeft(milliseconds int64) time.Duration {
+	if milliseconds < 0 {
+		return time.Duration(milliseconds) // noExpiry, noKey
 	}
-	return &record
+	return time.Duration(milliseconds) * time.Millisecond
 }

@@ -114,10 +114,13 @@ func (s *Store) warnOfEviction() {
 	if err != nil || limit == "" || limit == "0" || policy == "noeviction" {
 		return
 	}
-	logger := s.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
-	logger.WarnContext(ctx, "redisstore: Redis may evict idempotency records, and a request may then run twice: "+
+	s.log().WarnContext(ctx, "redisstore: Redis may evict idempotency records, and a request may then run twice: "+
 		"set maxmemory-policy to noeviction", "maxmemory", limit, "maxmemory-policy", policy)
+}
+
+func (s *Store) log() *slog.Logger {
+	if s.logger == nil {
+		return slog.Default()
+	}
+	return s.logger
 }

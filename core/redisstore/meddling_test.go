@@ -12,10 +12,20 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
-// meddler is a hook that lets others in where Acquire's two commands have a gap.
+// meddler is a hook that lets others in where Acquire's two commands have a gap,
+// and before its script.
 type meddler struct {
 	tripCounter
-	before, between, after func()
+	before, between, after, script func()
+}
+
+func (m *meddler) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		if command.Name() == "evalsha" {
+			call(m.script)
+		}
+		return next(ctx, command)
+	}
 }
 
 func (m *meddler) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
@@ -127,11 +137,47 @@ func TestReleasedKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	rival := claim("key")
 	rival.TakeOver = true
 	must(t, others.Release(t.Context(), win(t, others, rival)))
-	m.after = func() { // another tombstone each time
-		must(t, others.Release(t.Context(), win(t, others, claim("key"))))
+	var last core.Lease
+	m.script = func() { // another tombstone each time
+		rival.Token = core.NewToken()
+		last = win(t, others, rival)
+		must(t, others.Release(t.Context(), last))
 	}
-	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
-		t.Errorf("the record is %+v, want it in progress", r)
+	asker := claim("key")
+	asker.Fingerprint = "sha256:other"
+	if r := find(t, store, asker); r.State != core.InProgress || r.Abandoned() || r.Attempt != last.Attempt || r.Fingerprint != "sha256:f" {
+		t.Errorf("the record is %+v, want attempt %d of its last holder in progress", r, last.Attempt)
+	}
+}
+
+// Who loses a released key to another request is told whose it is.
+func TestReleasedKeyThatSomebodyElseClaims(t *testing.T) {
+	t.Parallel()
+	m := &meddler{}
+	others, store, _ := meddled(t, m)
+	abandoned(t, others, "key")
+	rival := claim("key")
+	rival.TakeOver = true
+	must(t, others.Release(t.Context(), win(t, others, rival)))
+	m.script = func() { win(t, others, claim("key")); m.script = nil }
+	asker := claim("key")
+	asker.Fingerprint = "sha256:other"
+	if r := find(t, store, asker); r.Attempt != 3 || r.Fingerprint != "sha256:f" || r.LeaseLeft < 30*time.Second {
+		t.Errorf("the record is %+v, want attempt 3 of the other request in progress", r)
+	}
+}
+
+func TestReleasedKeyThatExpiresIsClaimed(t *testing.T) {
+	t.Parallel()
+	m := &meddler{}
+	others, store, rdb := meddled(t, m)
+	abandoned(t, others, "key")
+	rival := claim("key")
+	rival.TakeOver = true
+	must(t, others.Release(t.Context(), win(t, others, rival)))
+	m.script = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()) }
+	if lease := win(t, store, claim("key")); lease.Attempt != 1 {
+		t.Errorf("it got attempt %d, want 1", lease.Attempt)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 const (
 	// version of the line's format. A reader refuses any other.
 	version = 1
-	// released is the state of a record that remembers an attempt number alone.
+	// released is the state of a record that remembers an attempt number alone,
+	// and whose it was.
 	released = "released"
 	// inBase64 marks a header field whose name and value stand in base64, because
 	// JSON strings cannot hold bytes that are no UTF-8.
@@ -64,7 +65,9 @@ func encodeClaim(l core.Lease, at time.Time) []byte {
 }
 
 func encodeReleased(l core.Lease, at time.Time) []byte {
-	return encode(lineOf(l, released, at), nil)
+	head := lineOf(l, released, at)
+	head.Fingerprint = l.Fingerprint
+	return encode(head, nil)
 }
 
 func encodeResult(l core.Lease, res core.Result, at time.Time) []byte {
@@ -116,16 +119,46 @@ func decode(value []byte) (stored, error) {
 	if !whole {
 		return stored{}, corrupt("its first line does not end: %s", excerpt(string(value)))
 	}
-	var head line
-	if err := json.Unmarshal(first, &head); err != nil {
-		return stored{}, corrupt("its first line is not ours: %s: %s", err, excerpt(string(first)))
-	}
-	if head.Version != version {
-		return stored{}, corrupt("its format is version %d, this is version %d", head.Version, version)
+	head, err := parseLine(first)
+	if err != nil {
+		return stored{}, err
 	}
 	if head.Size != len(body) {
 		return stored{}, corrupt("its body has %d bytes, not %d", len(body), head.Size)
 	}
+	return interpret(head, body)
+}
+
+// decodeBeginning reads as much of a value as stands before its headers and body,
+// when only a beginning is there. It reports false when that was too short.
+func decodeBeginning(beginning []byte) (stored, bool, error) {
+	first, _, whole := bytes.Cut(beginning, []byte{'\n'})
+	// In the strings before it a quote has a backslash, so it is the member's name.
+	if before, _, found := bytes.Cut(first, []byte(`,"headers":`)); found {
+		first, whole = append(bytes.Clone(before), '}'), true
+	}
+	if !whole {
+		return stored{}, false, nil
+	}
+	head, err := parseLine(first)
+	if err != nil {
+		return stored{}, true, err
+	}
+	s, err := interpret(head, nil)
+	return s, true, err
+}
+
+func parseLine(first []byte) (head line, err error) {
+	if err := json.Unmarshal(first, &head); err != nil {
+		return line{}, corrupt("its first line is not ours: %s: %s", err, excerpt(string(first)))
+	}
+	if head.Version != version {
+		return line{}, corrupt("its format is version %d, this is version %d", head.Version, version)
+	}
+	return head, nil
+}
+
+func interpret(head line, body []byte) (stored, error) {
 	token, err := core.ParseToken(head.Token)
 	if err != nil {
 		return stored{}, corrupt("its token is %s", excerpt(head.Token))

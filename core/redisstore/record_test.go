@@ -42,7 +42,7 @@ func TestFormat(t *testing.T) {
 	}{
 		{"in progress", encodeClaim(l, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
 			`"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
-		{"released", encodeReleased(l, someTime), token + `"released","v":1,"attempt":2,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
+		{"released", encodeReleased(l, someTime), token + `"released","v":1,"attempt":2,"fingerprint":"sha256:f","at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"completed", encodeResult(l, res, someTime), token + `"completed","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			`"at":"2026-01-02T15:04:05Z","status":201,"headers":[["set","Content-Type","application/json"],["add","Vary","a<b>&"],` +
 			`["delete","Server",""],["set","WC1SYXc=","/w==","base64"]],"size":3}` + "\n{}\n"},

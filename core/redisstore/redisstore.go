@@ -44,6 +44,7 @@
 //	{"id":"p_1"}
 //
 // Deleting a key with DEL makes the next request with it a first-time request.
+// In a program, [Store.Lookup], [Store.List] and [Store.Forget] do the like.
 package redisstore
 
 import (
@@ -84,7 +85,8 @@ type Option func(*Store)
 func Prefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
 // Logger sets where warnings go: the one about eviction, at most once for each
-// Store. The default, and what nil means, is slog.Default().
+// Store, and the one about values that List has passed by. The default, and what
+// nil means, is slog.Default().
 func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = logger } }
 
 // New returns a store that uses the client. It does not dial: a server that is

@@ -47,13 +47,40 @@ return mine and 2 or 0
 
 // replaceScript replaces the value ARGV[1], which has no body, by ARGV[2], to be
 // kept for ARGV[3] milliseconds, if the key has at most ARGV[4] milliseconds left.
+// Otherwise it returns what is there instead and its time to live, or nothing.
 var replaceScript = redis.NewScript(`
-if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) ~= ARGV[1] or redis.call('PTTL', KEYS[1]) > tonumber(ARGV[4]) then
-	return 0
+local left = redis.call('PTTL', KEYS[1])
+if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) == ARGV[1] and left <= tonumber(ARGV[4]) then
+	redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+	return 1
 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-return 1
+local value = redis.call('GET', KEYS[1])
+return value and {value, left}
 `)
+
+// beginningScript returns the first ARGV[1] bytes of a value and its time to live,
+// or nothing for a record in another state than ARGV[2]. List sends it as text:
+// a pipeline cannot send it once more to a server that has lost it.
+const beginningScript = `
+local head = redis.call('GETRANGE', KEYS[1], 0, ARGV[1] - 1)
+local state = string.match(head, '^{"token":"%x+","state":"([%l_]+)"')
+if head == '' or state and state ~= ARGV[2] then
+	return false
+end
+return {head, redis.call('PTTL', KEYS[1])}
+`
+
+// A value's state stands after its token.
+const (
+	stateStart    = 43
+	stateReleased = `,"state":"released"`
+	stateEnd      = stateStart + len(stateReleased)
+)
+
+// isReleased tells a released claim by its beginning.
+func isReleased(value string) bool {
+	return len(value) >= stateEnd && value[stateStart:stateEnd] == stateReleased
+}
 
 // holderPrefix is how each value begins that the token has written.
 func holderPrefix(token core.Token) string { return `{"token":"` + token.String() + `"` }

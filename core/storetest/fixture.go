@@ -112,7 +112,12 @@ func (f *fixture) replays(l core.Lease, want core.Result) {
 	f.Helper()
 	c := f.takeOver()
 	c.Key = l.Key
-	r := f.find(c)
+	f.shows(f.find(c), l, want)
+}
+
+// shows expects the record to be the lease's result.
+func (f *fixture) shows(r *core.Record, l core.Lease, want core.Result) {
+	f.Helper()
 	if r.State != want.State || r.Status != want.Status || !bytes.Equal(r.Body, want.Body) || !slices.Equal(r.Header, want.Header) {
 		f.Fatalf("the record is %s\nwant %s %d %v, %s", describe(r), want.State, want.Status, want.Header, shorten(want.Body))
 	}
@@ -144,8 +149,13 @@ func (f *fixture) extend(l core.Lease, ttl time.Duration) {
 
 func (f *fixture) isLost(method string, err error) {
 	f.Helper()
-	if !errors.Is(err, core.ErrLeaseLost) {
-		f.Fatalf("%s returned %v, want an error that is ErrLeaseLost", method, err)
+	f.isError(method, err, core.ErrLeaseLost)
+}
+
+func (f *fixture) isError(method string, err, want error) {
+	f.Helper()
+	if !errors.Is(err, want) {
+		f.Fatalf("%s returned %v, want an error that is %q", method, err, want)
 	}
 }
 

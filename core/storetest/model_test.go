@@ -4,71 +4,11 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
-)
-
-// bug is a way to break the contract. The zero bug breaks nothing.
-type bug int
-
-const (
-	none bug = iota
-	countsFromZero
-	countsToTwo
-	ownFinishedReclaimed
-	releaseDoesNothing
-	releaseOnlyInTime
-	releaseOfReleased
-	releasedKeepsExpiry
-	extendDoesNothing
-	extendOnlyWhatIsKnown
-	extendLosesHolder
-	acquireNotAtomic
-	takeOverNotAtomic
-	reclaimNotAtomic
-	completeNotAtomic
-	takeOverTooEarly
-	takeOverOfOtherRequest
-	takeOverUnasked
-	takeOverUncounted
-	takeOverUntold
-	ownClaimNotFound
-	ownClaimNotRenewed
-	ownTakeOverUntold
-	leaseOfTheAsker
-	leaseLeftOfTheRecord
-	contentionIsAnError
-	completeWithoutToken
-	completeOnlyInTime
-	completeOnlyWhatIsKnown
-	completeNotRepeatable
-	completeOverwrites
-	bodyRetained
-	headerRetained
-	headerSorted
-	emptyValueDropped
-	bodyCutAtNUL
-	unreplayableKept
-	releaseWithoutToken
-	releaseWithoutAttempt
-	releaseForgetsAttempt
-	releaseCountsAsTakenOver
-	releaseOfFinished
-	releaseNotRepeatable
-	extendWithoutToken
-	extendOnlyInTime
-	extendAddsUp
-	extendOfFinished
-	extendKeepsExpiry
-	expiresEarly
-	expiresNever
-	retainOfTheClaim
-	forgetsAbandoned
-	contextIgnored
-	contextErrorHidden
-	oneKeyForAll
 )
 
 // model is the contract in as few lines as possible, under one lock, with a
@@ -112,7 +52,7 @@ func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 			return l, nil, nil
 		}
 	case m.abandoned(e, c, now) && (c.TakeOver || m.bug == takeOverUnasked) &&
-		(e.Lease.Fingerprint == c.Fingerprint || m.bug == takeOverOfOtherRequest):
+		(m.sameRequest(e.Lease, c) || m.bug == takeOverOfOtherRequest):
 		l.Attempt, l.TookOver = e.Lease.Attempt+1, m.bug != takeOverUntold
 		switch m.bug {
 		case takeOverUncounted:
@@ -127,8 +67,12 @@ func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 	default:
 		r := e.Record
 		r.LeaseLeft = e.leaseEnd.Sub(now)
-		if m.bug == leaseLeftOfTheRecord {
+		switch m.bug {
+		case leaseLeftOfTheRecord:
 			r.LeaseLeft = e.expires.Sub(now)
+		case clockOfTheCaller:
+			r.LeaseLeft += time.Duration(c.Token[0]) * time.Second
+		default:
 		}
 		return core.Lease{}, &r, nil
 	}
@@ -147,7 +91,7 @@ func (m *model) Complete(ctx context.Context, l core.Lease, res core.Result) err
 	case e == nil && m.bug == completeOnlyWhatIsKnown:
 		return core.ErrLeaseLost
 	case e == nil:
-	case e.Token != l.Token && m.bug != completeWithoutToken:
+	case m.foreign(e, l) && m.bug != completeWithoutToken:
 		return core.ErrLeaseLost
 	case e.State > core.InProgress && m.bug == completeNotRepeatable:
 		return core.ErrLeaseLost
@@ -175,6 +119,10 @@ func (m *model) answer(l core.Lease, res core.Result) core.Record {
 		slices.SortFunc(r.Header, func(a, b core.Field) int { return bytes.Compare([]byte(a.Value), []byte(b.Value)) })
 	case emptyValueDropped:
 		r.Header = slices.DeleteFunc(r.Header, func(f core.Field) bool { return f.Value == "" })
+	case bodyMadeText:
+		r.Body = bytes.ToValidUTF8(r.Body, []byte("?"))
+	case headerValuesMerged:
+		r.Header = slices.CompactFunc(r.Header, func(a, b core.Field) bool { return strings.EqualFold(a.Name, b.Name) })
 	case bodyCutAtNUL:
 		r.Body, _, _ = bytes.Cut(r.Body, []byte{0})
 	default:
@@ -201,7 +149,7 @@ func (m *model) Release(ctx context.Context, l core.Lease) error {
 		return core.ErrLeaseLost
 	case e == nil || m.bug == releaseDoesNothing:
 		return nil
-	case e.Token != l.Token && m.bug != releaseWithoutToken:
+	case m.foreign(e, l) && m.bug != releaseWithoutToken:
 		return core.ErrLeaseLost
 	case e.State == core.InProgress && e.Lease.Attempt != l.Attempt && m.bug != releaseWithoutAttempt,
 		e.State > core.InProgress && m.bug != releaseOfFinished,
@@ -233,7 +181,7 @@ func (m *model) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 		return core.ErrLeaseLost
 	case e != nil:
 		switch {
-		case e.Token != l.Token && m.bug != extendWithoutToken,
+		case m.foreign(e, l) && m.bug != extendWithoutToken,
 			e.State > core.InProgress && m.bug != extendOfFinished,
 			e.leaseEnd.Before(now) && m.bug == extendOnlyInTime:
 			return core.ErrLeaseLost
@@ -273,6 +221,18 @@ func (m *model) lookUp(key string) *entry {
 		return nil
 	}
 	return e
+}
+
+// foreign reports whether the record is somebody else's.
+func (m *model) foreign(e *entry, l core.Lease) bool {
+	return e.Token != l.Token && (m.bug != attemptForToken || e.Lease.Attempt != l.Attempt)
+}
+
+func (m *model) sameRequest(l core.Lease, c core.Claim) bool {
+	if m.bug == fingerprintTrimmed {
+		return strings.TrimRight(l.Fingerprint, " ") == strings.TrimRight(c.Fingerprint, " ")
+	}
+	return l.Fingerprint == c.Fingerprint
 }
 
 func (m *model) abandoned(e *entry, c core.Claim, now time.Time) bool {

@@ -8,7 +8,8 @@
 //	}
 //
 // Each case is a subtest with a fresh store, and all of them run in parallel. A
-// case that fails prints the rule of the contract that the store has broken.
+// case that fails prints the rule of the contract that the store has broken. The
+// cases about [core.Inspector] are skipped for a store that does not implement it.
 //
 // What the suite does not test: what a store does when its server is full, slow,
 // cut off or restarted, and what it makes of values that it did not write. Every
@@ -88,7 +89,8 @@ func (c testCase) run(t testing.TB, config Config) {
 func allCases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
-		claimCases, takeOverCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, concurrentCases,
+		claimCases, takeOverCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
+		contentCases, concurrentCases, inspectorCases,
 	} {
 		all = append(all, group...)
 	}

@@ -1,0 +1,153 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// listAll follows the cursor to its end, and counts how often each key is listed.
+func listAll(t *testing.T, store *memstore.Store, state core.State, limit int) map[string]int {
+	t.Helper()
+	times, cursor := map[string]int{}, ""
+	for {
+		page, next, err := store.List(t.Context(), state, cursor, limit)
+		must(t, err)
+		if len(page) > limit {
+			t.Fatalf("a page has %d records, want at most %d", len(page), limit)
+		}
+		for _, entry := range page {
+			times[entry.Key]++
+			if entry.State != state || entry.Body != nil || entry.Header != nil {
+				t.Errorf("%s is listed as %+v", entry.Key, entry.Record)
+			}
+		}
+		if next == "" {
+			return times
+		}
+		cursor = next
+	}
+}
+
+// What stays is listed exactly once, and nothing twice, while others come, go
+// and are settled.
+func TestListUnderTraffic(t *testing.T) {
+	t.Parallel()
+	const staying, passing = 5_000, 5_000
+	store := memstore.New()
+	for n := range staying {
+		must(t, store.Complete(t.Context(), win(t, store, claim(n)), result("answer")))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var traffic sync.WaitGroup
+	for caller := range 4 {
+		traffic.Go(func() {
+			for n := caller; ctx.Err() == nil; n += 4 {
+				lease, record, err := store.Acquire(t.Context(), claim(staying+n%passing))
+				switch {
+				case err != nil:
+					t.Error(err)
+				case record != nil:
+					_, err = store.Forget(t.Context(), claim(staying+n%passing).Key, core.RerunIsSafe)
+				case n%3 == 0:
+					err = store.Release(t.Context(), lease)
+				default:
+					err = store.Complete(t.Context(), lease, result("passing"))
+				}
+				if err != nil && !errors.Is(err, core.ErrLeaseLost) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for _, limit := range []int{1000, 100} {
+		times := listAll(t, store, core.Completed, limit)
+		for n := range staying {
+			if times[claim(n).Key] != 1 {
+				t.Fatalf("in pages of %d key %d is listed %d times, want once", limit, n, times[claim(n).Key])
+			}
+		}
+		for key, times := range times {
+			if times != 1 {
+				t.Errorf("in pages of %d %s is listed %d times", limit, key, times)
+			}
+		}
+	}
+	stop()
+	traffic.Wait()
+}
+
+func TestListRefusesCursors(t *testing.T) {
+	t.Parallel()
+	store, other := memstore.New(), memstore.New()
+	cursorOf := func(store *memstore.Store) string {
+		for n := range 10 {
+			win(t, store, claim(n))
+		}
+		_, cursor, err := store.List(t.Context(), core.InProgress, "", 1)
+		must(t, err)
+		return cursor
+	}
+	good := cursorOf(store)
+	if _, _, err := store.List(t.Context(), core.InProgress, good, 1); err != nil {
+		t.Errorf("List with its own cursor returned %v", err)
+	}
+	for _, wrong := range []string{"x", good[1:], good + "0", cursorOf(other), strings.Repeat("long", 1000)} {
+		if _, _, err := store.List(t.Context(), core.InProgress, wrong, 1); err == nil || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 300 {
+			t.Errorf("List with the cursor %.20q returned %v, want an error", wrong, err)
+		}
+	}
+}
+
+func TestListOfOddKeys(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	keys := []string{"", "k", "\x00\xff", "\xff"}
+	for _, key := range keys {
+		c := claim(0)
+		c.Key = key
+		win(t, store, c)
+	}
+	for _, limit := range []int{1, 3, 4, 1000} {
+		if times := listAll(t, store, core.InProgress, limit); len(times) != len(keys) {
+			t.Errorf("in pages of %d there are %v, want %q", limit, times, keys)
+		}
+	}
+}
+
+// What is forgotten gives its room back; what is looked at stays.
+func TestForgetMakesRoom(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(memstore.MaxRecords(1))
+	for n := range 3 {
+		win(t, store, claim(n))
+		if r, err := store.Lookup(t.Context(), claim(n).Key); err != nil || r == nil {
+			t.Errorf("Lookup returned %+v and %v, want the record", r, err)
+		}
+		if there, err := store.Forget(t.Context(), claim(n).Key, core.RerunIsSafe); err != nil || !there {
+			t.Errorf("Forget returned %t and %v, want true", there, err)
+		}
+	}
+	if store.Len() != 0 {
+		t.Errorf("it holds %d records, want none", store.Len())
+	}
+}
+
+func TestExpiredRecordsAreNotListed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		win(t, store, claim(1))
+		<-time.After(time.Hour)
+		if times := listAll(t, store, core.InProgress, 10); len(times) != 0 {
+			t.Errorf("the list is %v, want none", times)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// errNoWord is for who has not given his word.
+var errNoWord = errors.New("redisstore: forget: the caller must say core.RerunIsSafe")
+
+var _ core.Inspector = (*Store)(nil)
+
+// Lookup implements [core.Inspector]. It is one round trip, to the key's master.
+// What is no record is an error like Acquire's.
+func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
+	record, err := bounded(ctx, s, func() (*core.Record, error) { return s.lookUp(ctx, key) })
+	return record, s.failure("look up", key, err)
+}
+
+// lookUp reads the value and its time to live in a transaction: nothing comes
+// between the two, as it may in claimOrLook.
+func (s *Store) lookUp(ctx context.Context, key string) (*core.Record, error) {
+	transaction := s.client.TxPipeline()
+	found := transaction.Get(ctx, s.prefix+key)
+	left := transaction.PTTL(ctx, s.prefix+key)
+	_, failed := transaction.Exec(ctx)
+	value, err := found.Bytes()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, nil //nolint:nilnil // there is none
+	case err != nil:
+		return nil, err
+	case failed != nil:
+		return nil, failed
+	}
+	seen, err := look(value, left.Val())
+	if err != nil || seen.released || seen.gone {
+		return nil, err
+	}
+	return &seen.record, nil
+}
+
+// Forget implements [core.Inspector]. It removes what is no record too, and
+// reports that something was there. A released key counts as none, and its
+// attempt number is forgotten too.
+func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, error) {
+	if word != core.RerunIsSafe {
+		return false, errNoWord
+	}
+	there, err := bounded(ctx, s, func() (bool, error) {
+		transaction := s.client.TxPipeline()
+		head := transaction.GetRange(ctx, s.prefix+key, 0, int64(stateEnd-1))
+		deleted := transaction.Del(ctx, s.prefix+key)
+		_, failed := transaction.Exec(ctx)
+		if err := deleted.Err(); err != nil {
+			return false, err
+		}
+		if failed != nil && !redis.HasErrorPrefix(failed, "WRONGTYPE") { // which GETRANGE says of a list
+			return false, failed
+		}
+		return deleted.Val() == 1 && !isReleased(head.Val()), nil
+	})
+	return there, s.failure("forget", key, err)
+}
+
+// listed returns the record as a list shows it: without what the handler
+// answered, but for the status.
+func listed(key string, r *core.Record) core.Entry {
+	return core.Entry{Key: key, Record: &core.Record{
+		State: r.State, Fingerprint: r.Fingerprint, Attempt: r.Attempt, LeaseLeft: r.LeaseLeft, Status: r.Status,
+	}}
+}

@@ -1,0 +1,146 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+func TestLookupAndForgetTakeOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	must(t, store.Complete(t.Context(), win(t, store, claim("key")), result("answer")))
+	batches := &batchCounter{}
+	rdb.AddHook(batches)
+	if r, err := store.Lookup(t.Context(), "key"); err != nil || string(r.Body) != "answer" {
+		t.Errorf("Lookup returned %+v and %v, want the answer", r, err)
+	}
+	if there, err := store.Forget(t.Context(), "key", core.RerunIsSafe); err != nil || !there {
+		t.Errorf("Forget returned %t and %v, want true", there, err)
+	}
+	if batches.pipelines != 2 || batches.others != 0 {
+		t.Errorf("they took %d pipelines and %d other commands, want one pipeline each", batches.pipelines, batches.others)
+	}
+}
+
+// batchCounter counts what one caller sends.
+type batchCounter struct {
+	tripCounter
+	pipelines, others int
+}
+
+func (c *batchCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error { c.others++; return next(ctx, command) }
+}
+
+func (c *batchCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if commands[0].Name() == "multi" || len(commands) > 1 {
+			c.pipelines++
+		}
+		return next(ctx, commands)
+	}
+}
+
+// foreign are values that others have written under our keys.
+func foreign(t *testing.T, rdb *redis.Client, store *redisstore.Store) []string {
+	t.Helper()
+	must(t, rdb.Set(t.Context(), "oncekey:text", "hello", time.Hour).Err())
+	must(t, rdb.Set(t.Context(), "oncekey:line", "{}\n", time.Hour).Err())
+	must(t, rdb.RPush(t.Context(), "oncekey:list", "a").Err())
+	must(t, rdb.Set(t.Context(), "oncekey:version", `{"token":"0","state":"in_progress","v":2}`+"\n", time.Hour).Err())
+	win(t, store, claim("eternal"))
+	must(t, rdb.Persist(t.Context(), "oncekey:eternal").Err())
+	return []string{"text", "line", "list", "version", "eternal"}
+}
+
+// Case 20: Lookup says what is wrong, and Forget clears it away.
+func TestInspectingForeignValues(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	for _, key := range foreign(t, rdb, store) {
+		if r, err := store.Lookup(t.Context(), key); r != nil || !errors.Is(err, core.ErrCorruptRecord) || !strings.Contains(err.Error(), key) {
+			t.Errorf("Lookup returned %+v and %v, want ErrCorruptRecord and the key", r, err)
+		}
+		if there, err := store.Forget(t.Context(), key, core.RerunIsSafe); !there || err != nil {
+			t.Errorf("Forget returned %t and %v, want true", there, err)
+		}
+		win(t, store, claim(key))
+	}
+}
+
+// A server that does not answer, or refuses, is an error of each method.
+func TestInspectingFails(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := connect(t, server, func(options *redis.Options) { options.MaxRetries = -1 })
+	store := redisstore.New(rdb)
+	inspect := func(ctx context.Context) []error {
+		_, lookUp := store.Lookup(ctx, "key")
+		_, _, list := store.List(ctx, core.Completed, "", 10)
+		_, forget := store.Forget(ctx, "key", core.RerunIsSafe)
+		return []error{lookUp, list, forget}
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	must(t, rdb.Ping(t.Context()).Err())
+	server.Pause()
+	for _, err := range inspect(short) {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v, want context.DeadlineExceeded", err)
+		}
+	}
+	server.Resume()
+	must(t, rdb.Do(t.Context(), "acl", "setuser", "default", "-get", "-scan", "-del").Err())
+	for _, err := range inspect(t.Context()) {
+		if err == nil || !strings.Contains(err.Error(), "NOPERM") || !strings.HasPrefix(err.Error(), "redisstore: ") {
+			t.Errorf("the error is %v, want the server's", err)
+		}
+	}
+	must(t, rdb.Do(t.Context(), "acl", "setuser", "default", "+scan", "-eval").Err())
+	win(t, store, claim("key"))
+	if _, _, err := store.List(t.Context(), core.InProgress, "", 10); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("List returned %v, want the server's error", err)
+	}
+}
+
+// listAll follows the cursor to its end.
+func listAll(t *testing.T, store *redisstore.Store, state core.State, limit int) map[string]*core.Record {
+	t.Helper()
+	seen, cursor := map[string]*core.Record{}, ""
+	for {
+		page, next, err := store.List(t.Context(), state, cursor, limit)
+		must(t, err)
+		if len(page) > limit {
+			t.Fatalf("a page has %d records, want at most %d", len(page), limit)
+		}
+		for _, entry := range page {
+			if seen[entry.Key] != nil {
+				t.Fatalf("%s was listed twice", entry.Key)
+			}
+			seen[entry.Key] = entry.Record
+		}
+		if next == "" {
+			return seen
+		}
+		cursor = next
+	}
+}
+
+func fill(t *testing.T, store *redisstore.Store, count int, body string) {
+	t.Helper()
+	for n := range count {
+		must(t, store.Complete(t.Context(), win(t, store, claim(fmt.Sprintf("%064x", n))), result(body)))
+	}
+}

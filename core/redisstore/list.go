@@ -1,0 +1,222 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+const (
+	// maxPage is the largest page of a list.
+	maxPage = 1000
+	// scansPerPage bounds what a page costs where few keys are in the state, or
+	// most are somebody else's: two round trips each.
+	scansPerPage = 10
+	// beginning is how much of a value List reads. With a fingerprint of the
+	// engine's, what stands before headers and body takes a third of it.
+	beginning = 1024
+)
+
+// errHiddenMasters is for a client that reaches one master of a cluster.
+var errHiddenMasters = errors.New(
+	"this client hides the cluster's masters: give New the *redis.ClusterClient itself")
+
+// List implements [core.Inspector]. The records come without Header and Body:
+// Lookup has them. A page looks at about ten times limit keys at most, and reads
+// no more than the beginning of each value. Values that are no records are passed
+// by, with a warning in the log that counts them.
+//
+// It is SCAN, with what that promises. A record that is there, and in the state,
+// from the first page to the last is listed; twice, perhaps, while the server
+// resizes its table. On a cluster the pages go from one master to the next.
+// Keys that are moved between masters meanwhile can be missed; when the masters
+// are not those of the first page any more, List returns an error, and is to be
+// begun anew. The same holds for a single server that was restarted, or whose
+// replica has taken over, but does not show there.
+//
+// With an AutoPipeliner in front of a cluster List returns an error: it hides
+// the masters.
+func (s *Store) List(ctx context.Context, state core.State, cursor string, limit int) ([]core.Entry, string, error) {
+	if _, known := core.ParseState(state.String()); !known {
+		return nil, "", fmt.Errorf("redisstore: list records in state %d: there is no such state", state)
+	}
+	if limit < 1 || limit > maxPage {
+		return nil, "", fmt.Errorf("redisstore: list %d records: want from 1 to %d", limit, maxPage)
+	}
+	at, err := parseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	listing := &listing{store: s, state: state, at: at}
+	page, err := bounded(ctx, s, func() ([]core.Entry, error) { return listing.page(ctx, limit) })
+	if err != nil {
+		return nil, "", fmt.Errorf("redisstore: list: %w", err)
+	}
+	return page, listing.at.String(), nil
+}
+
+// listing is one call of List.
+type listing struct {
+	store   *Store
+	state   core.State
+	at      position
+	servers []redis.Cmdable
+	// unreadable counts the values that were passed by; firstUnreadable says what
+	// is wrong with one of them.
+	unreadable      int
+	firstUnreadable error
+}
+
+func (l *listing) page(ctx context.Context, limit int) (page []core.Entry, err error) {
+	if err := l.findServers(ctx); err != nil {
+		return nil, err
+	}
+	for round := 0; round < scansPerPage && len(page) < limit && !l.ended(); round++ {
+		if len(l.at.Pending) == 0 {
+			if err := l.scan(ctx, limit-len(page)); err != nil {
+				return nil, err
+			}
+		}
+		// SCAN may find a few more keys than it was asked for: the others wait.
+		keys := l.at.Pending[:min(len(l.at.Pending), limit-len(page))]
+		l.at.Pending = l.at.Pending[len(keys):]
+		if page, err = l.read(ctx, page, keys); err != nil {
+			return nil, err
+		}
+	}
+	if l.ended() {
+		l.at = position{}
+	}
+	if l.unreadable > 0 {
+		l.store.log().WarnContext(ctx, "redisstore: a list has passed by values that are no records",
+			"count", l.unreadable, "first", l.firstUnreadable)
+	}
+	return page, nil
+}
+
+func (l *listing) ended() bool { return len(l.at.Pending) == 0 && l.at.Server >= len(l.servers) }
+
+// findServers finds the masters, in the order of their addresses.
+func (l *listing) findServers(ctx context.Context) error {
+	cluster, is := l.store.client.(interface {
+		ForEachMaster(ctx context.Context, visit func(context.Context, *redis.Client) error) error
+	})
+	if !is {
+		l.servers = []redis.Cmdable{l.store.client}
+		return l.at.on(1, "")
+	}
+	var mutex sync.Mutex
+	var masters []*redis.Client
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mutex.Lock()
+		defer mutex.Unlock()
+		masters = append(masters, master)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(masters, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
+	var addresses strings.Builder
+	for _, master := range masters {
+		l.servers = append(l.servers, master)
+		fmt.Fprintln(&addresses, master.Options().Addr)
+	}
+	return l.at.on(len(masters), addresses.String())
+}
+
+// scan finds some more keys, perhaps none, and moves on.
+func (l *listing) scan(ctx context.Context, count int) error {
+	server := l.servers[l.at.Server]
+	pipeline := server.Pipeline()
+	var information *redis.StringCmd
+	switch server.(type) {
+	case *redis.Client:
+	default: // it may have a cluster behind it, and SCAN one of its masters
+		information = pipeline.ClusterInfo(ctx)
+	}
+	scanned := pipeline.Scan(ctx, l.at.Cursor, escapeGlob(l.store.prefix)+"*", int64(count))
+	_, _ = pipeline.Exec(ctx) // the commands have their errors
+	if information != nil && information.Err() == nil {
+		return errHiddenMasters
+	}
+	names, cursor, err := scanned.Result()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		l.at.Pending = append(l.at.Pending, []byte(strings.TrimPrefix(name, l.store.prefix)))
+	}
+	l.at.Cursor = cursor
+	if cursor == 0 {
+		l.at.Server++
+	}
+	return nil
+}
+
+// read adds those of the keys to the page that are in the state.
+func (l *listing) read(ctx context.Context, page []core.Entry, keys [][]byte) ([]core.Entry, error) {
+	if len(keys) == 0 {
+		return page, nil
+	}
+	pipeline := l.store.client.Pipeline()
+	answers := make([]*redis.Cmd, len(keys))
+	for i, key := range keys {
+		answers[i] = pipeline.Eval(ctx, beginningScript, []string{l.store.prefix + string(key)}, beginning, l.state.String())
+	}
+	_, _ = pipeline.Exec(ctx) // the commands have their errors
+	for i, answer := range answers {
+		key := string(keys[i])
+		record, err := l.recordOf(ctx, key, answer)
+		switch failed := l.store.failure("list", key, err); {
+		case errors.Is(failed, core.ErrCorruptRecord):
+			if l.unreadable++; l.unreadable == 1 {
+				l.firstUnreadable = failed
+			}
+		case err != nil:
+			return nil, err
+		case record != nil && record.State == l.state:
+			page = append(page, listed(key, record))
+		}
+	}
+	return page, nil
+}
+
+// recordOf makes a record, or nil, of what beginningScript has answered.
+func (l *listing) recordOf(ctx context.Context, key string, answer *redis.Cmd) (*core.Record, error) {
+	values, err := answer.Slice()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil //nolint:nilnil // gone by now, or in another state
+	}
+	if err != nil {
+		return nil, err
+	}
+	head, _ := values[0].(string)
+	left, _ := values[1].(int64)
+	held, enough, err := decodeBeginning([]byte(head))
+	if !enough && strings.HasPrefix(head, `{"token":"`) { // its fingerprint is long
+		return l.store.lookUp(ctx, key)
+	}
+	if !enough {
+		return nil, corrupt("it begins with %s", excerpt(head))
+	}
+	if err != nil || held.released {
+		return nil, err
+	}
+	seen := &sighting{stored: held}
+	err = seen.clock(lifeLeft(left))
+	return &seen.record, err
+}
+
+// escapeGlob makes a pattern that matches just the text.
+func escapeGlob(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
+}

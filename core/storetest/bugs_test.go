@@ -1,0 +1,171 @@
+package storetest
+
+// bug is a way to break the contract. The zero bug breaks nothing.
+type bug int
+
+const (
+	none bug = iota
+	countsFromZero
+	countsToTwo
+	ownFinishedReclaimed
+	releaseDoesNothing
+	releaseOnlyInTime
+	releaseOfReleased
+	releasedKeepsExpiry
+	extendDoesNothing
+	extendOnlyWhatIsKnown
+	extendLosesHolder
+	acquireNotAtomic
+	takeOverNotAtomic
+	reclaimNotAtomic
+	completeNotAtomic
+	takeOverTooEarly
+	takeOverOfOtherRequest
+	takeOverUnasked
+	takeOverUncounted
+	takeOverUntold
+	ownClaimNotFound
+	ownClaimNotRenewed
+	ownTakeOverUntold
+	leaseOfTheAsker
+	leaseLeftOfTheRecord
+	contentionIsAnError
+	completeWithoutToken
+	completeOnlyInTime
+	completeOnlyWhatIsKnown
+	completeNotRepeatable
+	completeOverwrites
+	bodyRetained
+	headerRetained
+	headerSorted
+	emptyValueDropped
+	bodyCutAtNUL
+	unreplayableKept
+	releaseWithoutToken
+	releaseWithoutAttempt
+	releaseForgetsAttempt
+	releaseCountsAsTakenOver
+	releaseOfFinished
+	releaseNotRepeatable
+	extendWithoutToken
+	extendOnlyInTime
+	extendAddsUp
+	extendOfFinished
+	extendKeepsExpiry
+	expiresEarly
+	expiresNever
+	retainOfTheClaim
+	forgetsAbandoned
+	contextIgnored
+	contextErrorHidden
+	oneKeyForAll
+	attemptForToken
+	clockOfTheCaller
+	bodyMadeText
+	headerValuesMerged
+	fingerprintTrimmed
+	lookUpKeepsTime
+	lookUpWithoutBody
+	lookUpOfReleased
+	listOfAllStates
+	listWithAnswers
+	listLosesRecords
+	listSkipsOfOne
+	listByNumber
+	listOfAnyLength
+	forgetDoesNothing
+	forgetIgnoresReleased
+	forgetWithoutWord
+	inspectsAfterTheEnd
+)
+
+// brokenStore is a bug and the case that must find it; others may.
+type brokenStore struct {
+	name string
+	bug  bug
+	find string
+}
+
+func brokenStores() []brokenStore {
+	return []brokenStore{
+		{"attempts count from zero", countsFromZero, "first claim"},
+		{"attempts count to two", countsToTwo, "take over again and again"},
+		{"a finished key is claimed by its own token", ownFinishedReclaimed, "same token after completion"},
+		{"a repeated Acquire never finds its own claim", ownClaimNotFound, "tight deadlines"},
+		{"release does nothing", releaseDoesNothing, "release"},
+		{"release insists on the lease", releaseOnlyInTime, "release after the lease ran out"},
+		{"release of a released key", releaseOfReleased, "release of a later attempt again"},
+		{"a released attempt expires with its claim", releasedKeepsExpiry, "a released attempt number is remembered"},
+		{"extend does nothing", extendDoesNothing, "extend"},
+		{"extend insists on the record", extendOnlyWhatIsKnown, "extend what the store forgot"},
+		{"extend loses the holder", extendLosesHolder, "complete and release after extend"},
+		{"acquire is not atomic", acquireNotAtomic, "concurrent claims"},
+		{"taking over is not atomic", takeOverNotAtomic, "concurrent take-overs"},
+		{"acquire is not atomic, at random", acquireNotAtomic, "exclusive holders"},
+		{"taking over is not atomic, at random", takeOverNotAtomic, "random histories"},
+		{"taking over a released key is not atomic", reclaimNotAtomic, "concurrent claims of a released key"},
+		{"taken over before the lease ends", takeOverTooEarly, "no take-over before the lease ends"},
+		{"taken over by another request", takeOverOfOtherRequest, "abandoned by another request"},
+		{"taken over without TakeOver", takeOverUnasked, "abandoned without TakeOver"},
+		{"a take-over keeps the attempt number", takeOverUncounted, "take over an abandoned key"},
+		{"a take-over does not say so", takeOverUntold, "take over an abandoned key"},
+		{"a repeated Acquire does not find its own claim", ownClaimNotFound, "same token again"},
+		{"a repeated Acquire returns a lapsed lease", ownClaimNotRenewed, "same token again after its lease ran out"},
+		{"a repeated take-over does not say so", ownTakeOverUntold, "same token again after taking over"},
+		{"the asker's TTL decides", leaseOfTheAsker, "a lease lasts as its holder asked"},
+		{"LeaseLeft is the record's time left", leaseLeftOfTheRecord, "second claim"},
+		{"contention is an error", contentionIsAnError, "second claim"},
+		{"complete ignores the token", completeWithoutToken, "complete too late"},
+		{"complete is not atomic", completeNotAtomic, "concurrent completions"},
+		{"complete ignores the token, at random", completeWithoutToken, "random histories"},
+		{"complete insists on the lease", completeOnlyInTime, "complete after the lease ran out"},
+		{"complete insists on the record", completeOnlyWhatIsKnown, "complete what the store forgot"},
+		{"complete cannot be repeated", completeNotRepeatable, "complete again"},
+		{"complete overwrites", completeOverwrites, "complete again"},
+		{"the body is retained", bodyRetained, "nothing handed in is kept"},
+		{"the header is retained", headerRetained, "nothing handed in is kept"},
+		{"the header is sorted", headerSorted, "replay"},
+		{"empty header values are dropped", emptyValueDropped, "replay"},
+		{"the body ends at a NUL", bodyCutAtNUL, "replay"},
+		{"an unreplayable body is kept", unreplayableKept, "unreplayable"},
+		{"release ignores the token", releaseWithoutToken, "release too late"},
+		{"release ignores the attempt number", releaseWithoutAttempt, "release of a claim that took over unknown to its holder"},
+		{"release forgets the attempt number", releaseForgetsAttempt, "release of a later attempt"},
+		{"a released key counts as taken over", releaseCountsAsTakenOver, "release of a later attempt"},
+		{"a finished record can be released", releaseOfFinished, "release after completion"},
+		{"release cannot be repeated", releaseNotRepeatable, "release again"},
+		{"extend ignores the token", extendWithoutToken, "extend too late"},
+		{"extend insists on the lease", extendOnlyInTime, "extend after the lease ran out"},
+		{"extend adds to what is left", extendAddsUp, "extend by less"},
+		{"a finished record can be extended", extendOfFinished, "extend after completion"},
+		{"extend leaves the record to expire", extendKeepsExpiry, "a renewed claim is remembered"},
+		{"records expire early", expiresEarly, "a finished record expires"},
+		{"records never expire", expiresNever, "a finished record expires"},
+		{"an answer is kept for the claim's Retain", retainOfTheClaim, "a result is kept for its own Retain"},
+		{"abandoned records are forgotten", forgetsAbandoned, "an abandoned record is remembered"},
+		{"the context is ignored", contextIgnored, "ended context"},
+		{"the context's error is hidden", contextErrorHidden, "passed deadline"},
+		{"all keys are one", oneKeyForAll, "independent keys"},
+		{"the attempt number is the token", attemptForToken, "another token"},
+		{"a release lets the attempt number fall", releaseForgetsAttempt, "fencing"},
+		{"a take-over does not raise the attempt number", takeOverUncounted, "fencing"},
+		{"the asker's clock counts", clockOfTheCaller, "callers' clocks"},
+		{"bodies are made valid UTF-8", bodyMadeText, "large binary bodies"},
+		{"header fields are merged", headerValuesMerged, "many values of one header"},
+		{"fingerprints lose their last blanks", fingerprintTrimmed, "any text"},
+		{"a look-up has no time left", lookUpKeepsTime, "look up a running key"},
+		{"a look-up has no body", lookUpWithoutBody, "look up a finished key"},
+		{"a look-up finds what was released", lookUpOfReleased, "look up what is not there"},
+		{"records of all states are listed", listOfAllStates, "list"},
+		{"a list has the answers with it", listWithAnswers, "list"},
+		{"a list loses the last record of a page", listLosesRecords, "list 10,000 keys"},
+		{"pages have any length", listOfAnyLength, "list 10,000 keys"},
+		{"a page of one has none", listSkipsOfOne, "list one by one"},
+		{"a cursor is a number of records", listByNumber, "list while keys come and go"},
+		{"a list takes any limit", listOfAnyLength, "list nonsense"},
+		{"forget does nothing", forgetDoesNothing, "forget"},
+		{"forget leaves what was released", forgetIgnoresReleased, "forget a released key"},
+		{"forget does not ask for the word", forgetWithoutWord, "forget without the word"},
+		{"inspecting ignores the context", inspectsAfterTheEnd, "inspect with an ended context"},
+	}
+}

@@ -1,0 +1,161 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+var contentCases = []testCase{
+	{
+		name: "large binary bodies",
+		rule: "a body of a mebibyte, or around any power of two, comes back byte by byte, whatever bytes they are",
+		test: func(f *fixture) {
+			random := rand.NewChaCha8([32]byte{1}) // the same each time
+			for i, size := range []int{1<<12 - 1, 1 << 13, 1<<16 - 1, 1 << 16, 1<<16 + 1, 1<<20 - 1, 1 << 20} {
+				c := f.claim()
+				c.Key = key(i)
+				lease := f.win(c, 1, false)
+				res := f.result(lease)
+				res.Body = make([]byte, size)
+				_, _ = random.Read(res.Body) // it never fails
+				f.complete(lease, res)
+				f.replays(lease, res)
+			}
+		},
+	},
+	{
+		name: "many values of one header",
+		rule: "every value of a header name comes back, in its order, equal ones too (case 26)",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			res := f.result(lease)
+			for n := range 300 {
+				res.Header = append(res.Header,
+					core.Field{Op: core.Add, Name: "Link", Value: fmt.Sprintf("<%d>; rel=item, <x>", n%100)},
+					core.Field{Op: core.Set, Name: "link", Value: fmt.Sprint(-n)}) // another spelling is another name
+			}
+			f.complete(lease, res)
+			f.replays(lease, res)
+		},
+	},
+	{
+		name: "any text",
+		rule: "fingerprints are any valid UTF-8 without NUL, and are compared byte by byte; header names and values are any bytes at all",
+		test: func(f *fixture) {
+			for i, text := range texts() {
+				c := f.shortClaim()
+				c.Key, c.Fingerprint = key(i), text
+				first := f.win(c, 1, false)
+				if r := f.find(of(f.claim(), c.Key)); r.Fingerprint != text {
+					f.Fatalf("the fingerprint is %q, want %q", r.Fingerprint, text)
+				}
+				f.wait(2 * f.unit)
+				other := of(f.takeOver(), c.Key)
+				other.Fingerprint = text + " "
+				f.find(other)
+				next := of(f.takeOver(), c.Key)
+				next.Fingerprint = text
+				lease := f.win(next, 2, true)
+				f.isLost("Release", f.store.Release(f.Context(), first))
+				res := f.result(lease)
+				res.Header = nil
+				for _, text := range append(texts(), "\x00", "\xff\xfe", "a\x00b\xc3", "\xed\xa0\x80") {
+					res.Header = append(res.Header, core.Field{Name: text, Value: text}, core.Field{Name: "X-" + text, Value: "-" + text})
+				}
+				f.complete(lease, res)
+				f.replays(lease, res)
+			}
+		},
+	},
+}
+
+var fencingCases = []testCase{
+	{
+		name: "another token",
+		rule: "who has not the token has not the lease: with the right attempt number and another token nobody completes, renews or " +
+			"releases a key that runs, was released or is finished, and nothing changes",
+		test: func(f *fixture) {
+			_, current := f.overtaken()
+			f.refuses(current)
+			f.holds(current)
+			f.complete(current, f.result(current))
+			f.refuses(current)
+			f.replays(current, f.result(current))
+
+			c := f.shortClaim()
+			c.Key = key(2)
+			f.win(c, 1, false)
+			f.wait(2 * f.unit)
+			released := f.win(of(f.takeOver(), c.Key), 2, true)
+			f.release(released)
+			f.refuses(released)
+			f.win(of(f.claim(), c.Key), 3, false)
+		},
+	},
+	{
+		name: "fencing",
+		rule: "a resource that turns away every attempt number lower than it has seen never turns the current holder away, however its " +
+			"key came to him, and always turns away the ones before him",
+		test: func(f *fixture) {
+			var seen uint64
+			for round := range 6 {
+				c := f.takeOver()
+				c.TTL = f.unit
+				lease, record := f.acquire(c)
+				if record != nil {
+					f.Fatalf("round %d found %s, want the lease", round, describe(record))
+				}
+				if round > 0 && lease.Attempt <= seen {
+					f.Fatalf("round %d got attempt %d after %d", round, lease.Attempt, seen)
+				}
+				seen = lease.Attempt
+				if round%3 == 2 {
+					f.release(lease)
+				}
+				f.wait(2 * f.unit)
+			}
+		},
+	},
+	{
+		name: "callers' clocks",
+		rule: "only the store's clock counts: whoever asks is told the same end of a lease, to the time that the asking takes (case 10)",
+		test: func(f *fixture) {
+			f.win(f.claim(), 1, false)
+			start := time.Now()
+			var lefts []time.Duration
+			for range 30 {
+				lefts = append(lefts, f.find(f.takeOver()).LeaseLeft+time.Since(start))
+			}
+			for _, left := range lefts {
+				if difference := (left - lefts[0]).Abs(); difference > 10*f.unit {
+					f.Errorf("one caller was told that the lease ends %s before or after what another one was told", difference)
+				}
+			}
+		},
+	},
+}
+
+// of is the claim, for another key.
+func of(c core.Claim, key string) core.Claim {
+	c.Key = key
+	return c
+}
+
+// refuses expects ErrLeaseLost for a lease that differs in its token alone.
+func (f *fixture) refuses(l core.Lease) {
+	f.Helper()
+	l.Token = core.NewToken()
+	f.isLost("Extend", f.store.Extend(f.Context(), l, f.long()))
+	f.isLost("Release", f.store.Release(f.Context(), l))
+	f.isLost("Complete", f.store.Complete(f.Context(), l, f.result(l)))
+}
+
+// texts are valid UTF-8 without NUL that something on the way may change.
+func texts() []string {
+	return []string{
+		"价格 €5 \U0001f511", "e\u0301 \u00e9", "\u2028\u2029\ufeff\ufffd", "\x01\x1f\x7f\t\r\n", `"'` + "`" + `\n\u0000%00{}[]$1?;--`, "\n{}\n", "",
+	}
+}

@@ -1,0 +1,291 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// inspectorCases are skipped for a store that is no core.Inspector.
+var inspectorCases = []testCase{
+	{
+		name: "look up a running key",
+		rule: "Lookup returns the record of a running key as Acquire would, by the store's clock, and changes nothing",
+		test: func(f *fixture) {
+			lease := f.win(f.shortClaim(), 1, false)
+			f.extend(lease, f.long())
+			if r := f.lookUp(key(1)); r.State != core.InProgress || r.Attempt != 1 || r.Fingerprint != fingerprint ||
+				r.LeaseLeft <= 0 || r.LeaseLeft > f.long() {
+				f.Errorf("the record is %s, want attempt 1 in progress for up to %s", describe(r), f.long())
+			}
+			f.extend(lease, f.unit)
+			f.wait(2 * f.unit)
+			if r := f.lookUp(key(1)); !r.Abandoned() || r.Attempt != 1 {
+				f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
+			}
+			f.win(f.takeOver(), 2, true)
+		},
+	},
+	{
+		name: "look up a finished key",
+		rule: "Lookup returns a finished record whole: status, header and body as they would be replayed",
+		test: func(f *fixture) {
+			for i, res := range f.results() {
+				c := f.claim()
+				c.Key = key(i)
+				lease := f.win(c, 1, false)
+				f.complete(lease, res)
+				f.shows(f.lookUp(c.Key), lease, res)
+			}
+		},
+	},
+	{
+		name: "look up what is not there",
+		rule: "Lookup returns nil, and no error, for a key that was never claimed, was released or has expired; a released key of " +
+			"which only the attempt number is remembered has no record",
+		test: func(f *fixture) {
+			f.showsNothing("never claimed", key(0))
+			_, current := f.overtaken()
+			f.release(current)
+			f.showsNothing("released", current.Key)
+			c := f.shortClaim()
+			c.Key, c.Retain = key(2), f.unit
+			f.win(c, 1, false)
+			f.wait(2 * f.unit)
+			f.showsNothing("expired", c.Key)
+		},
+	},
+	{
+		name: "list",
+		rule: "List returns the records in one state, and no others: none that was released, none that has expired. Header and Body " +
+			"are left out, everything else is there",
+		test: func(f *fixture) {
+			_, current := f.overtaken()
+			f.release(current)
+			expired := f.shortClaim()
+			expired.Key, expired.Retain = key(2), f.unit
+			f.win(expired, 1, false)
+			f.wait(2 * f.unit)
+			want := map[core.State]core.Lease{}
+			for state := core.InProgress; state <= core.Unreplayable; state++ {
+				c := f.claim()
+				c.Key = key(10 + int(state))
+				want[state] = f.win(c, 1, false)
+				if state != core.InProgress {
+					res := f.result(want[state])
+					res.State = state
+					f.complete(want[state], res)
+				}
+			}
+			for state, lease := range want {
+				listed := f.list(state, 100, nil)
+				r := listed[lease.Key]
+				if r != nil && (r.Body != nil || r.Header != nil) {
+					f.Errorf("the list has the answer of %s with it", lease.Key)
+				}
+				if len(listed) != 1 || r == nil {
+					f.Fatalf("%d records are listed as %s, want key %s alone", len(listed), state, lease.Key)
+				}
+				if r.State != state || r.Attempt != 1 || r.Fingerprint != fingerprint || state != core.InProgress && r.Status != 201 ||
+					state == core.InProgress && (r.LeaseLeft <= 0 || r.LeaseLeft > lease.TTL) {
+					f.Errorf("the list has %s of %s", describe(r), r.Fingerprint)
+				}
+			}
+		},
+	},
+	{
+		name: "list 10,000 keys",
+		rule: "the pages of a list have no more than limit records each, and together they have them all, however large or small they are",
+		test: func(f *fixture) {
+			const keys = 10_000
+			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
+			for _, limit := range []int{1000, 333} {
+				if listed := f.list(core.Completed, limit, nil); len(listed) != keys {
+					f.Errorf("pages of %d have %d of %d records", limit, len(listed), keys)
+				}
+			}
+			if listed := f.list(core.InProgress, 1000, nil); len(listed) != 0 {
+				f.Errorf("%d records are in progress, want none", len(listed))
+			}
+		},
+	},
+	{
+		name: "list one by one",
+		rule: "pages of one record are as complete as others",
+		test: func(f *fixture) {
+			const keys = 50
+			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
+			if listed := f.list(core.Completed, 1, nil); len(listed) != keys {
+				f.Errorf("%d of %d records are listed", len(listed), keys)
+			}
+		},
+	},
+	{
+		name: "list while keys come and go",
+		rule: "a record that is there from the first page to the last is listed, whatever comes and goes between two pages",
+		test: func(f *fixture) {
+			const staying, passing = 300, 300
+			var leases []core.Lease
+			claim := func(n int) core.Lease {
+				c := f.claim()
+				c.Key = core.StorageKey("", "", "", key(n)) // all over the order
+				return f.win(c, 1, false)
+			}
+			for n := range staying {
+				claim(n)
+				leases = append(leases, claim(staying+n))
+			}
+			came := staying + passing
+			listed := f.list(core.InProgress, 20, func() {
+				for _, lease := range leases[:min(40, len(leases))] {
+					f.release(lease)
+				}
+				leases = leases[min(40, len(leases)):]
+				for range 5 {
+					claim(came)
+					came++
+				}
+			})
+			for n := range staying {
+				if listed[core.StorageKey("", "", "", key(n))] == nil {
+					f.Fatalf("key %d was there all the time, and was not listed", n)
+				}
+			}
+		},
+	},
+	{
+		name: "list nonsense",
+		rule: "List refuses a limit that is not from 1 to 1000, and what is no state",
+		test: func(f *fixture) {
+			f.win(f.claim(), 1, false)
+			for _, limit := range []int{-1, 0, 1001} {
+				if _, _, err := f.inspector().List(f.Context(), core.InProgress, "", limit); err == nil {
+					f.Errorf("List with limit %d returned no error", limit)
+				}
+			}
+			for _, state := range []core.State{0, core.Unreplayable + 1, 255} {
+				if _, _, err := f.inspector().List(f.Context(), state, "", 1); err == nil {
+					f.Errorf("List of state %d returned no error", state)
+				}
+			}
+		},
+	},
+	{
+		name: "forget",
+		rule: "Forget removes a record, finished or not, and reports that there was one: the next request with its key is the first. The " +
+			"holder of a forgotten lease may still settle it as long as nobody else has claimed the key",
+		test: func(f *fixture) {
+			_, current := f.overtaken()
+			f.forgets(true)
+			f.complete(current, f.result(current))
+			f.replays(current, f.result(current))
+			f.forgets(true)
+			f.forgets(false)
+			next := f.win(f.claim(), 1, false)
+			f.isLost("Complete", f.store.Complete(f.Context(), current, f.result(current)))
+			f.holds(next)
+		},
+	},
+	{
+		name: "forget a released key",
+		rule: "a released key has no record to forget, but its attempt number is forgotten too",
+		test: func(f *fixture) {
+			_, current := f.overtaken()
+			f.release(current)
+			f.forgets(false)
+			f.win(f.claim(), 1, false)
+		},
+	},
+	{
+		name: "forget without the word",
+		rule: "Forget does nothing for a caller who does not say that running the request again is safe",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			for _, word := range []core.Word{"", "please", core.RerunIsSafe + "."} {
+				if there, err := f.inspector().Forget(f.Context(), lease.Key, word); err == nil || there {
+					f.Errorf("Forget with the word %q returned %t and %v, want an error", word, there, err)
+				}
+			}
+			f.holds(lease)
+		},
+	},
+	{
+		name: "inspect with an ended context",
+		rule: "Lookup, List and Forget return the error of a context that has ended, wrapped",
+		test: func(f *fixture) {
+			ended, cancel := context.WithCancel(f.Context())
+			cancel()
+			lease := f.win(f.claim(), 1, false)
+			_, err := f.inspector().Lookup(ended, lease.Key)
+			f.isError("Lookup", err, context.Canceled)
+			_, _, err = f.inspector().List(ended, core.InProgress, "", 1)
+			f.isError("List", err, context.Canceled)
+			_, err = f.inspector().Forget(ended, lease.Key, core.RerunIsSafe)
+			f.isError("Forget", err, context.Canceled)
+			f.holds(lease)
+		},
+	},
+}
+
+func (f *fixture) inspector() core.Inspector {
+	f.Helper()
+	inspector, is := f.store.(core.Inspector)
+	if !is {
+		f.Skip("the store is no core.Inspector")
+	}
+	return inspector
+}
+
+// lookUp expects a record.
+func (f *fixture) lookUp(key string) *core.Record {
+	f.Helper()
+	r, err := f.inspector().Lookup(f.Context(), key)
+	if err != nil {
+		f.Fatalf("Lookup: %v", err)
+	}
+	if r == nil {
+		f.Fatalf("Lookup found no record of %s", key)
+	}
+	return r
+}
+
+func (f *fixture) showsNothing(what, key string) {
+	f.Helper()
+	if r, err := f.inspector().Lookup(f.Context(), key); err != nil || r != nil {
+		f.Errorf("Lookup of a key that was %s returned %v and %v, want nil and nil", what, r, err)
+	}
+}
+
+// list follows the cursor to the end, and calls between, which may be nil, after
+// each page.
+func (f *fixture) list(state core.State, limit int, between func()) map[string]*core.Record {
+	f.Helper()
+	listed, cursor := map[string]*core.Record{}, ""
+	for {
+		page, next, err := f.inspector().List(f.Context(), state, cursor, limit)
+		if err != nil {
+			f.Fatalf("List: %v", err)
+		}
+		if len(page) > limit {
+			f.Fatalf("List with limit %d returned %d records", limit, len(page))
+		}
+		for _, entry := range page {
+			listed[entry.Key] = entry.Record
+		}
+		if next == "" {
+			return listed
+		}
+		cursor = next
+		if between != nil {
+			between()
+		}
+	}
+}
+
+// forgets expects Forget to report whether there was a record.
+func (f *fixture) forgets(want bool) {
+	f.Helper()
+	if there, err := f.inspector().Forget(f.Context(), key(1), core.RerunIsSafe); err != nil || there != want {
+		f.Fatalf("Forget returned %t and %v, want %t", there, err, want)
+	}
+}

@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+var _ core.Inspector = (*model)(nil)
+
+func (m *model) Lookup(ctx context.Context, key string) (*core.Record, error) {
+	if err := m.inspect(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mutex.Unlock()
+	e := m.lookUp(key)
+	if e == nil || e.State == 0 && m.bug != lookUpOfReleased {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	r := e.Record
+	if r.State == core.InProgress && m.bug != lookUpKeepsTime {
+		r.LeaseLeft = time.Until(e.leaseEnd)
+	}
+	if m.bug == lookUpWithoutBody {
+		r.Body = nil
+	}
+	return &r, nil
+}
+
+func (m *model) List(ctx context.Context, state core.State, cursor string, limit int) (page []core.Entry, next string, err error) {
+	if err := m.inspect(ctx); err != nil {
+		return nil, "", err
+	}
+	defer m.mutex.Unlock()
+	if _, known := core.ParseState(state.String()); (limit < 1 || limit > 1000 || !known) && m.bug != listOfAnyLength {
+		return nil, "", errors.New("nonsense")
+	}
+	keys := slices.Sorted(maps.Keys(m.records))
+	for i, key := range keys {
+		e := m.lookUp(key)
+		if e == nil || e.State != state && m.bug != listOfAllStates || m.before(cursor, i, key) {
+			continue
+		}
+		if len(page) == limit && m.bug != listOfAnyLength {
+			return m.cut(page), next, nil
+		}
+		r := e.Record
+		r.LeaseLeft = time.Until(e.leaseEnd)
+		if m.bug != listWithAnswers {
+			r.Header, r.Body = nil, nil
+		}
+		page = append(page, core.Entry{Key: key, Record: &r})
+		if next = key; m.bug == listByNumber {
+			next = number(i)
+		}
+	}
+	return page, "", nil
+}
+
+// before reports whether the i-th key is one of those that the cursor has passed.
+func (m *model) before(cursor string, i int, key string) bool {
+	if m.bug == listByNumber {
+		return number(i) <= cursor
+	}
+	return key <= cursor
+}
+
+func number(i int) string { return fmt.Sprintf("%06d", i) }
+
+func (m *model) cut(page []core.Entry) []core.Entry {
+	if m.bug == listLosesRecords || m.bug == listSkipsOfOne && len(page) == 1 {
+		return page[:len(page)-1]
+	}
+	return page
+}
+
+func (m *model) Forget(ctx context.Context, key string, word core.Word) (bool, error) {
+	if err := m.inspect(ctx); err != nil {
+		return false, err
+	}
+	defer m.mutex.Unlock()
+	if word != core.RerunIsSafe && m.bug != forgetWithoutWord {
+		return false, errors.New("say the word")
+	}
+	e := m.lookUp(key)
+	released := e != nil && e.State == 0
+	if m.bug != forgetDoesNothing && !(released && m.bug == forgetIgnoresReleased) {
+		delete(m.records, key)
+	}
+	return e != nil && !released, nil
+}
+
+// inspect locks the model.
+func (m *model) inspect(ctx context.Context) error {
+	if err := ctx.Err(); err != nil && m.bug != inspectsAfterTheEnd {
+		return err
+	}
+	m.mutex.Lock()
+	return nil
+}
