@@ -1,0 +1,161 @@
+package linearizable
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// broken is a memory store that errs now and then.
+type broken struct {
+	*memstore.Store
+	calls atomic.Int64
+	late  sync.WaitGroup
+
+	acquire  func(b *broken, ctx context.Context, c core.Claim) (core.Lease, *core.Record, error)
+	complete func(b *broken, ctx context.Context, l core.Lease, res core.Result) error
+	release  func(b *broken, ctx context.Context, l core.Lease) error
+}
+
+func (b *broken) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	if b.acquire == nil {
+		return b.Store.Acquire(ctx, c)
+	}
+	return b.acquire(b, ctx, c)
+}
+
+func (b *broken) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+	if b.complete == nil {
+		return b.Store.Complete(ctx, l, res)
+	}
+	return b.complete(b, ctx, l, res)
+}
+
+func (b *broken) Release(ctx context.Context, l core.Lease) error {
+	if b.release == nil {
+		return b.Store.Release(ctx, l)
+	}
+	return b.release(b, ctx, l)
+}
+
+// errs is true for every third call.
+func (b *broken) errs() bool { return b.calls.Add(1)%3 == 0 }
+
+// What the checker is for: each of these gives single answers that look right.
+func TestBrokenStoresAreFound(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		load  load
+		store *broken
+	}{
+		"grants two leases": {load{}, &broken{
+			acquire: func(b *broken, ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+				lease, record, err := b.Store.Acquire(ctx, c)
+				if record != nil && record.State == core.InProgress && b.errs() {
+					return core.Lease{Claim: c, Attempt: 1}, nil, nil
+				}
+				return lease, record, err
+			},
+		}},
+		"ends leases early": {load{}, &broken{
+			acquire: func(b *broken, ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+				early := c
+				early.TTL = time.Millisecond
+				lease, record, err := b.Store.Acquire(ctx, early)
+				if record == nil && err == nil {
+					lease.Claim = c
+				}
+				return lease, record, err
+			},
+		}},
+		"repeats attempt numbers": {load{short: true}, &broken{
+			acquire: func(b *broken, ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+				lease, record, err := b.Store.Acquire(ctx, c)
+				if lease.TookOver {
+					lease.Attempt--
+				}
+				return lease, record, err
+			},
+		}},
+		"loses answers": {load{}, &broken{
+			complete: func(b *broken, ctx context.Context, l core.Lease, res core.Result) error {
+				if b.errs() {
+					return nil
+				}
+				return b.Store.Complete(ctx, l, res)
+			},
+		}},
+		"stores answers late": {load{}, &broken{
+			complete: func(b *broken, ctx context.Context, l core.Lease, res core.Result) error {
+				b.late.Go(func() {
+					<-time.After(2 * time.Millisecond)
+					_ = b.Store.Complete(context.WithoutCancel(ctx), l, res) // nobody hears of it
+				})
+				return nil
+			},
+		}},
+		"says that a late answer is stored": {load{short: true}, &broken{
+			complete: func(b *broken, ctx context.Context, l core.Lease, res core.Result) error {
+				if err := b.Store.Complete(ctx, l, res); !errors.Is(err, core.ErrLeaseLost) {
+					return err
+				}
+				return nil
+			},
+		}},
+		"forgets released attempts": {load{short: true}, &broken{
+			release: func(b *broken, ctx context.Context, l core.Lease) error {
+				err := b.Store.Release(ctx, l)
+				if err == nil {
+					_, err = b.Forget(ctx, l.Key, core.RerunIsSafe)
+				}
+				return err
+			},
+		}},
+		"lets anybody release": {load{short: true}, &broken{
+			release: func(b *broken, ctx context.Context, l core.Lease) error {
+				_, err := b.Forget(ctx, l.Key, core.RerunIsSafe)
+				return err
+			},
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.store.Store = memstore.New()
+			defer test.store.late.Wait()
+			const rounds = 20
+			for seed := range uint64(rounds) {
+				err := examine(context.WithoutCancel(t.Context()), test.store, test.load, seed)
+				if err == nil {
+					continue
+				}
+				if !strings.Contains(err.Error(), "no order of these calls is allowed") {
+					t.Errorf("it was found by another error: %v", err)
+				}
+				return
+			}
+			t.Errorf("it was not found in %d rounds", rounds)
+		})
+	}
+}
+
+// An error that no deadline explains is a failure of its own.
+func TestUnexpectedErrorIsReported(t *testing.T) {
+	t.Parallel()
+	full := &broken{
+		Store: memstore.New(),
+		acquire: func(*broken, context.Context, core.Claim) (core.Lease, *core.Record, error) {
+			return core.Lease{}, nil, core.ErrStoreFull
+		},
+	}
+	if err := examine(context.WithoutCancel(t.Context()), full, load{}, 1); !errors.Is(err, core.ErrStoreFull) {
+		t.Errorf("it returned %v, want ErrStoreFull", err)
+	}
+}

@@ -1,0 +1,166 @@
+package linearizable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// shortest and longest short leases, and pauses between calls.
+const shortest, longest = time.Millisecond, 3 * time.Millisecond
+
+// caller does one thing after the other with the key of a history.
+type caller struct {
+	*history
+	id     int
+	random *rand.Rand
+}
+
+// live is one request: it claims the key, renews its lease or not, settles it or
+// not, and may come back when it is too late.
+func (c *caller) live() {
+	claim := core.Claim{
+		Key: c.key, Token: core.NewToken(), Fingerprint: "a", TTL: lasting, Retain: 2 * lasting, TakeOver: !c.once(4),
+	}
+	if c.once(6) {
+		claim.Fingerprint = "b"
+	}
+	answered := c.acquire(claim)
+	if answered.unknown && c.once(2) {
+		// As the engine does: it gives back what it may have got.
+		c.settle(call{method: release, lease: core.Lease{Claim: claim, Attempt: 1}})
+		return
+	}
+	if answered.unknown {
+		answered = c.acquire(claim)
+	}
+	if !answered.won {
+		c.pause()
+		return
+	}
+	lease := core.Lease{Claim: claim, Attempt: answered.attempt, TookOver: answered.tookOver}
+	for range c.random.IntN(3) {
+		c.pause()
+		c.keep(lease)
+	}
+	c.pause()
+	for range 1 + c.random.IntN(2) {
+		c.end(lease)
+	}
+}
+
+// keep makes sure of a lease.
+func (c *caller) keep(l core.Lease) {
+	if c.once(3) {
+		c.acquire(l.Claim)
+		return
+	}
+	c.settle(call{method: extend, lease: l, short: c.load.short && c.once(2)})
+}
+
+// end settles a lease, or lets it be.
+func (c *caller) end(l core.Lease) {
+	switch c.random.IntN(8) {
+	case 0:
+		c.settle(call{method: complete, lease: l, body: fmt.Sprintf("%.4s %d", l.Token, c.random.IntN(1000))})
+	case 1, 2, 3, 4:
+		c.settle(call{method: release, lease: l})
+	default:
+		c.pause()
+	}
+}
+
+// look asks for the record without taking it over, and with all time.
+func (c *caller) look() {
+	claim := core.Claim{Key: c.key, Token: core.NewToken(), Fingerprint: "c", TTL: lasting, Retain: 2 * lasting}
+	c.ask(call{method: acquire, lease: core.Lease{Claim: claim}}, patience)
+}
+
+func (c *caller) acquire(claim core.Claim) outcome {
+	short := c.load.short && c.once(2)
+	if short {
+		claim.TTL = c.upTo(longest)
+	}
+	return c.ask(call{method: acquire, lease: core.Lease{Claim: claim}, short: short}, c.deadline())
+}
+
+func (c *caller) settle(what call) { c.ask(what, c.deadline()) }
+
+// ask makes the call and records it.
+func (c *caller) ask(what call, limit time.Duration) outcome {
+	ctx, cancel := context.WithTimeout(c.ctx, limit)
+	defer cancel()
+	called := time.Since(c.start)
+	answered, err := c.perform(ctx, what)
+	if err != nil && (errors.Is(err, context.DeadlineExceeded) && limit < patience) {
+		answered, err = outcome{unknown: true}, nil
+	}
+	c.record(c.id, what, called, time.Since(c.start), answered, err)
+	return answered
+}
+
+func (c *caller) perform(ctx context.Context, what call) (outcome, error) {
+	var err error
+	switch l := what.lease; what.method {
+	case acquire:
+		return c.claim(ctx, l.Claim)
+	case complete:
+		err = c.store.Complete(ctx, l, core.Result{State: core.Completed, Status: 201, Body: []byte(what.body), Retain: lasting})
+	case release:
+		err = c.store.Release(ctx, l)
+	case extend:
+		ttl := lasting
+		if what.short {
+			ttl = c.upTo(longest)
+		}
+		err = c.store.Extend(ctx, l, ttl)
+	}
+	if errors.Is(err, core.ErrLeaseLost) {
+		return outcome{lost: true}, nil
+	}
+	return outcome{}, err
+}
+
+func (c *caller) claim(ctx context.Context, claim core.Claim) (outcome, error) {
+	lease, record, err := c.store.Acquire(ctx, claim)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case record == nil && lease.Claim != claim:
+		return outcome{}, fmt.Errorf("the lease is for %+v", lease.Claim)
+	case record == nil:
+		return outcome{won: true, attempt: lease.Attempt, tookOver: lease.TookOver}, nil
+	default:
+		return outcome{
+			found: record.State, attempt: record.Attempt, fingerprint: record.Fingerprint, abandoned: record.Abandoned(), body: string(record.Body),
+		}, nil
+	}
+}
+
+// once is true once in n times.
+func (c *caller) once(n int) bool { return c.random.IntN(n) == 0 }
+
+// upTo is a short time.
+func (c *caller) upTo(most time.Duration) time.Duration {
+	return shortest + time.Duration(c.random.Int64N(int64(most-shortest)))
+}
+
+// deadline is a short one now and then, where the load is in a hurry.
+func (c *caller) deadline() time.Duration {
+	if c.load.hurry > 0 && c.once(8) {
+		return time.Duration(c.random.Int64N(int64(c.load.hurry)))
+	}
+	return patience
+}
+
+func (c *caller) pause() {
+	if c.once(2) {
+		timer := time.NewTimer(c.upTo(longest))
+		defer timer.Stop()
+		<-timer.C
+	}
+}

@@ -1,0 +1,74 @@
+package linearizable
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// The contract by example: which short histories it allows.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	a, b := core.Claim{Token: core.Token{1}, Fingerprint: "f", TakeOver: true}, core.Claim{Token: core.Token{2}, Fingerprint: "f", TakeOver: true}
+	leaseA, leaseB := core.Lease{Claim: a, Attempt: 1}, core.Lease{Claim: b, Attempt: 2, TookOver: true}
+	claimA, shortA := call{method: acquire, lease: core.Lease{Claim: a}}, call{method: acquire, lease: core.Lease{Claim: a}, short: true}
+	claimB := call{method: acquire, lease: core.Lease{Claim: b}}
+	completeA, completeB := call{method: complete, lease: leaseA, body: "A"}, call{method: complete, lease: leaseB, body: "B"}
+	releaseA := call{method: release, lease: leaseA}
+	won := outcome{won: true, attempt: 1}
+	tookOver := outcome{won: true, attempt: 2, tookOver: true}
+	busy := outcome{found: core.InProgress, attempt: 1, fingerprint: "f"}
+	isA := outcome{found: core.Completed, attempt: 1, fingerprint: "f", body: "A"}
+	unknown := outcome{unknown: true}
+
+	tests := []struct {
+		name  string
+		calls []porcupine.Operation
+		want  bool
+	}{
+		{"one of two", []porcupine.Operation{at(0, 5, claimA, won), at(1, 4, claimB, busy)}, true},
+		{"none of two", []porcupine.Operation{at(0, 5, claimA, busy), at(1, 4, claimB, busy)}, false},
+		{"both of two", []porcupine.Operation{at(0, 5, claimA, won), at(1, 4, claimB, won)}, false},
+		{"before the claim", []porcupine.Operation{at(0, 1, claimB, busy), at(2, 3, claimA, won)}, false},
+		{"take-over of a lasting lease", []porcupine.Operation{at(0, 1, claimA, won), at(2, 3, claimB, tookOver)}, false},
+		{"take-over of a short lease", []porcupine.Operation{at(0, 1, shortA, won), at(2, 3, claimB, tookOver)}, true},
+		{"two answers", []porcupine.Operation{
+			at(0, 1, shortA, won), at(2, 3, claimB, tookOver), at(4, 5, completeB, outcome{}), at(6, 7, completeA, outcome{}),
+		}, false},
+		{"a late answer is lost", []porcupine.Operation{
+			at(0, 1, shortA, won), at(2, 3, claimB, tookOver), at(4, 5, completeB, outcome{}), at(6, 7, completeA, outcome{lost: true}),
+		}, true},
+		{"no answer yet", []porcupine.Operation{at(0, 1, claimA, won), at(2, 3, completeA, outcome{}), at(4, 5, claimB, busy)}, false},
+		{"unknown, and stored", []porcupine.Operation{at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, isA)}, true},
+		{"unknown, and not stored", []porcupine.Operation{at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, busy)}, true},
+		{"unknown, and stored later", []porcupine.Operation{
+			at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, busy), at(6, 7, claimB, isA),
+		}, true},
+		{"unknown, and unstored", []porcupine.Operation{
+			at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, isA), at(6, 7, claimB, busy),
+		}, false},
+		{"a finished key is not released", []porcupine.Operation{
+			at(0, 1, claimA, won), at(2, 3, completeA, outcome{}), at(4, 5, releaseA, outcome{}),
+		}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := &history{calls: test.calls}
+			if err := h.check(); (err == nil) != test.want {
+				t.Errorf("the checker says %v, want allowed %t", err, test.want)
+			}
+		})
+	}
+}
+
+// never is when an unknown call was answered.
+const never time.Duration = math.MaxInt64
+
+func at(called, answered time.Duration, c call, o outcome) porcupine.Operation {
+	return porcupine.Operation{Input: c, Output: o, Call: int64(called), Return: int64(answered)}
+}

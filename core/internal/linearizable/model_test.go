@@ -1,0 +1,205 @@
+package linearizable
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+type method string
+
+const (
+	acquire  method = "Acquire"
+	complete method = "Complete"
+	release  method = "Release"
+	extend   method = "Extend"
+)
+
+// call is what a caller asks of the store.
+type call struct {
+	method method
+	// lease is what is settled or renewed. Acquire uses its Claim alone.
+	lease core.Lease
+	// short: the lease may run out while the test runs. Acquire and Extend.
+	short bool
+	// body of the answer to complete.
+	body string
+}
+
+// outcome is what the store answers.
+type outcome struct {
+	// unknown: it gave no answer before the context ended.
+	unknown bool
+	// lost is ErrLeaseLost.
+	lost bool
+	// won: Acquire returned a lease, this attempt.
+	won      bool
+	attempt  uint64
+	tookOver bool
+	// found is the record that it returned instead.
+	found       core.State
+	fingerprint string
+	abandoned   bool
+	body        string
+}
+
+// phase of a key.
+type phase string
+
+const (
+	free     phase = "free"
+	running  phase = "running"
+	released phase = "released" // as an attempt above 1
+	finished phase = "finished"
+)
+
+// keyState is all that matters of a key.
+type keyState struct {
+	phase       phase
+	token       core.Token
+	attempt     uint64
+	tookOver    bool
+	fingerprint string
+	short       bool
+	body        string
+}
+
+// possibility is an answer that the contract allows, and the state afterwards.
+type possibility struct {
+	outcome outcome
+	after   keyState
+}
+
+// contract returns every answer that the store may give in a state.
+func contract(s keyState, c call) []possibility {
+	switch c.method {
+	case acquire:
+		return acquiring(s, c)
+	case complete:
+		return completing(s, c)
+	case release:
+		return releasing(s, c)
+	default:
+		return extending(s, c)
+	}
+}
+
+func acquiring(s keyState, c call) []possibility {
+	claim := c.lease.Claim
+	win := func(attempt uint64, tookOver bool) possibility {
+		lease := core.Lease{Claim: claim, Attempt: attempt, TookOver: tookOver}
+		return possibility{outcome{won: true, attempt: attempt, tookOver: tookOver}, runBy(lease, c.short)}
+	}
+	record := outcome{found: core.InProgress, attempt: s.attempt, fingerprint: s.fingerprint}
+	switch {
+	case s.phase == free:
+		return []possibility{win(1, false)}
+	case s.phase == released:
+		return []possibility{win(s.attempt+1, false)}
+	case s.phase == finished:
+		record.found, record.body = core.Completed, s.body
+		return []possibility{{record, s}}
+	case s.token == claim.Token:
+		return []possibility{win(s.attempt, s.tookOver)}
+	case !s.short:
+		return []possibility{{record, s}}
+	case claim.TakeOver && s.fingerprint == claim.Fingerprint:
+		return []possibility{{record, s}, win(s.attempt+1, true)}
+	default:
+		abandoned := record
+		abandoned.abandoned = true
+		return []possibility{{record, s}, {abandoned, s}}
+	}
+}
+
+func completing(s keyState, c call) []possibility {
+	switch {
+	case !heldBy(s, c.lease):
+		return lost(s)
+	case s.phase == finished:
+		return done(s)
+	default:
+		after := runBy(c.lease, false)
+		after.phase, after.body = finished, c.body
+		return done(after)
+	}
+}
+
+func releasing(s keyState, c call) []possibility {
+	switch {
+	case !heldBy(s, c.lease), s.phase == finished, s.phase == running && s.attempt != c.lease.Attempt:
+		return lost(s)
+	case s.phase == free, c.lease.Attempt == 1:
+		return done(keyState{phase: free})
+	default:
+		return done(keyState{phase: released, token: c.lease.Token, attempt: c.lease.Attempt})
+	}
+}
+
+func extending(s keyState, c call) []possibility {
+	if !heldBy(s, c.lease) || s.phase == finished {
+		return lost(s)
+	}
+	return done(runBy(c.lease, c.short))
+}
+
+// heldBy reports whether nobody but the lease's holder has claimed the key.
+func heldBy(s keyState, l core.Lease) bool { return s.phase == free || s.token == l.Token }
+
+func runBy(l core.Lease, short bool) keyState {
+	return keyState{
+		phase: running, token: l.Token, attempt: l.Attempt, tookOver: l.TookOver, fingerprint: l.Fingerprint, short: short,
+	}
+}
+
+func done(after keyState) []possibility { return []possibility{{outcome{}, after}} }
+
+func lost(s keyState) []possibility { return []possibility{{outcome{lost: true}, s}} }
+
+// model is the contract as porcupine takes it, for the history of one key.
+var model = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{keyState{phase: free}} },
+	Step: func(state, input, output any) []any {
+		s, c, answered := state.(keyState), input.(call), output.(outcome)
+		var next []any
+		if answered.unknown {
+			next = append(next, s) // it never took effect
+		}
+		for _, p := range contract(s, c) {
+			if answered.unknown || answered == p.outcome {
+				next = append(next, p.after)
+			}
+		}
+		return next
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%v: %v", input, output) },
+}).ToModel()
+
+func (c call) String() string {
+	l := c.lease
+	switch c.method {
+	case acquire:
+		return fmt.Sprintf("Acquire by %.4s (take over %t, short %t, of %s)", l.Token, l.TakeOver, c.short, l.Fingerprint)
+	case complete:
+		return fmt.Sprintf("Complete by %.4s attempt %d with %q", l.Token, l.Attempt, c.body)
+	default:
+		return fmt.Sprintf("%s by %.4s attempt %d", c.method, l.Token, l.Attempt)
+	}
+}
+
+func (o outcome) String() string {
+	switch {
+	case o.unknown:
+		return "unknown"
+	case o.lost:
+		return "lease lost"
+	case o.won:
+		return fmt.Sprintf("lease, attempt %d (took over %t)", o.attempt, o.tookOver)
+	case o.found != 0:
+		return fmt.Sprintf("%s attempt %d of %s (abandoned %t) %q", o.found, o.attempt, o.fingerprint, o.abandoned, o.body)
+	default:
+		return "done"
+	}
+}

@@ -1,0 +1,103 @@
+package linearizable
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+
+// stores are examined each.
+var stores = map[string]func(t *testing.T) core.Store{
+	"memstore":   func(*testing.T) core.Store { return memstore.New() },
+	"redisstore": func(t *testing.T) core.Store { return redisstore.New(connect(t)) },
+	"pgstore":    func(t *testing.T) core.Store { return pgstore.New(database(t)) },
+	"tieredstore": func(t *testing.T) core.Store {
+		return tieredstore.New(redisstore.New(connect(t)), pgstore.New(database(t)))
+	},
+}
+
+// database returns a pool on a migrated database of the test's own.
+func database(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), postgrestest.Shared(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if err := pgstore.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// connect returns a client of a Redis of the test's own. It sends everything once:
+// what it repeated by itself would be a call that nobody has recorded.
+func connect(t *testing.T) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr(), MaxRetries: -1, PoolSize: keys * callersPerKey})
+	t.Cleanup(func() { rdb.Close() })
+	return rdb
+}
+
+// Cases 1, 2, 5, 6 and 11.
+func TestStores(t *testing.T) {
+	t.Parallel()
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			for name, load := range loads {
+				t.Run(name, func(t *testing.T) {
+					for seed := range uint64(5) {
+						expectOrder(t, store, load, seed)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestSoak goes on with other seeds for as long as ONCEKEY_SOAK says.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	duration, err := time.ParseDuration(os.Getenv("ONCEKEY_SOAK"))
+	if err != nil {
+		t.Skip("ONCEKEY_SOAK is no duration: see make soak")
+	}
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, histories := open(t), 0
+			for end := time.Now().Add(duration); time.Now().Before(end); {
+				for _, load := range loads {
+					expectOrder(t, store, load, rand.Uint64())
+					histories += keys
+				}
+			}
+			t.Logf("%d histories are in order", histories)
+		})
+	}
+}
+
+func expectOrder(t *testing.T, store core.Store, load load, seed uint64) {
+	t.Helper()
+	if err := examine(context.WithoutCancel(t.Context()), store, load, seed); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+}
