@@ -241,7 +241,8 @@ func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decis
 
 // giveBack releases, in the background, a claim that nothing ran under, so that
 // it does not block its key until the lease runs out. It is a courtesy: while
-// many of them wait for a broken store, more are not begun.
+// many of them wait for a broken store, more are not begun, and Shutdown waits
+// for one try and no more.
 func (e *Engine) giveBack(a *admission, lease Lease) {
 	select {
 	case e.givingBack <- struct{}{}:
@@ -250,13 +251,13 @@ func (e *Engine) giveBack(a *admission, lease Lease) {
 	}
 	e.inBackground(func(ctx context.Context) {
 		defer func() { <-e.givingBack }()
-		ctx, cancel := context.WithTimeout(ctx, lease.TTL)
+		again, cancel := context.WithTimeout(e.live.serving, lease.TTL)
 		defer cancel()
 		for try := 0; ; try++ {
 			err := callStore(ctx, a.route.policy.StoreTimeout, func(ctx context.Context) error {
 				return e.store.Release(ctx, lease)
 			})
-			if err == nil || errors.Is(err, ErrLeaseLost) || !sleep(ctx, settleBackoff(try)) {
+			if err == nil || errors.Is(err, ErrLeaseLost) || !sleep(again, settleBackoff(try)) {
 				return
 			}
 		}

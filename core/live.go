@@ -25,14 +25,18 @@ type liveRuns struct {
 	idle         chan struct{} // closed when closing and work is zero
 
 	// background is the context of the work that goes on after a response;
-	// Shutdown ends it.
+	// Shutdown ends it when it waits no longer.
 	background context.Context
 	abortAll   context.CancelFunc
+	// serving ends when Shutdown begins.
+	serving     context.Context
+	stopServing context.CancelFunc
 }
 
 func newLiveRuns() *liveRuns {
 	l := &liveRuns{byKey: make(map[string]*Run), maxUnsettled: 1024, idle: make(chan struct{})}
 	l.background, l.abortAll = context.WithCancel(context.Background())
+	l.serving, l.stopServing = context.WithCancel(l.background)
 	return l
 }
 
@@ -102,6 +106,7 @@ func (l *liveRuns) close() <-chan struct{} {
 	defer l.mu.Unlock()
 	if !l.closing {
 		l.closing = true
+		l.stopServing()
 		l.closeIfIdle()
 	}
 	return l.idle

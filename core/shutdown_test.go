@@ -70,6 +70,22 @@ func TestShutdownGivesUpAtItsDeadline(t *testing.T) {
 	})
 }
 
+// Claims that are given back to a store that is away hold nobody up: no answer
+// is at stake.
+func TestShutdownDoesNotWaitForClaimsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.acquire, &store.release)(failUnapplied)
+		s := newService(t, store, created)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		start := time.Now()
+		if err := s.Shutdown(t.Context()); err != nil || time.Since(start) > time.Second {
+			t.Errorf("Shutdown returned %v after %v", err, time.Since(start))
+		}
+	})
+}
+
 // A request that got its lease while Shutdown began does not run, and its claim
 // is given back.
 func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
