@@ -21,12 +21,22 @@
 // lets the server drop them, running ones too, when memory runs short. The store
 // logs a warning when it finds that it may, see [Logger].
 //
+// DialTimeout and ReadTimeout: about a second each on a cluster. A node that is
+// frozen and not dead can hold the client up for as long, when it looks for the
+// new master.
+//
+// cluster-require-full-coverage: with yes, which is Redis's default, the other
+// shards stop too from the death of a master to its successor.
+//
+// min-replicas-to-write: with too few replicas replays are refused as well as
+// first runs, because looking a key up is a SET.
+//
 // # What it does not promise
 //
-// Redis acknowledges a write before its replicas have it. A claim that was
-// acknowledged by a master just before that master died can be missing on the
-// replica that takes over; its key is then free, and a retry runs the handler a
-// second time. Likewise a server that restarts has lost what it had not yet
+// Redis acknowledges a write before its replicas have it. A claim or an answer
+// that was acknowledged by a master just before that master died can be missing
+// on the replica that takes over; its key is then free, and a retry runs the
+// handler a second time, as attempt 1 again. Likewise a server that restarts has lost what it had not yet
 // written to disk: everything without persistence, a second's worth with
 // appendfsync everysec. Where that must not happen use pgstore, or tieredstore
 // with Redis in front of it.

@@ -8,6 +8,12 @@
 // Each Start runs a redis-server of its own on a free loopback port, empty, and takes it away with the test: tests can run
 // in parallel and share nothing. A server keeps nothing over a restart unless it was started with [Persistent].
 //
+// [StartCluster] and [StartSentinel] run several of them that replace each other:
+//
+//	cluster := redistest.StartCluster(t, 3, 1)
+//	cluster.MasterOf("key").Kill()
+//	successor := cluster.MasterOf("key") // waits for it
+//
 // The redis-server on the PATH is used, or the one that ONCEKEY_REDIS_SERVER names; it must be 7.0 or newer. Without one
 // the test is skipped, or fails when ONCEKEY_REQUIRE_SERVERS is set. The package imports no Redis client.
 package redistest
@@ -17,6 +23,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,9 +43,12 @@ type Server struct {
 	directory string
 	port      int
 	arguments []string
+	// configuration is the file of a sentinel, and empty for every other server.
+	configuration string
 
 	mutex   sync.Mutex // one change of state at a time
 	process *serverproc.Process
+	gone    bool // stopped or killed
 }
 
 // Start runs a new, empty Redis server, waits until it answers, and stops it when the test ends. Arguments are words of
@@ -47,18 +57,24 @@ type Server struct {
 func Start(t testing.TB, arguments ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: requireBinary(t), directory: t.TempDir(), arguments: arguments}
+	s.start()
+	return s
+}
+
+// start launches the server on a port that is free.
+func (s *Server) start() {
+	s.t.Helper()
 	for range startAttempts {
-		s.port = serverproc.FreePort(t)
+		s.port = serverproc.FreePort(s.t)
 		err := s.launch()
 		if err == nil {
-			return s
+			return
 		}
 		if !s.portTaken() {
-			t.Fatalf("redistest: %v", err)
+			s.t.Fatalf("redistest: %v", err)
 		}
 	}
-	t.Fatalf("redistest: found no port to listen on in %d attempts", startAttempts)
-	return nil
+	s.t.Fatalf("redistest: found no port to listen on in %d attempts", startAttempts)
 }
 
 // Persistent are the arguments for a server that loses nothing it has acknowledged, not even when it is killed. To add
@@ -81,17 +97,28 @@ func (s *Server) Ping(ctx context.Context) error {
 	return ping(ctx, s.Addr(), pid)
 }
 
+// Do sends one command, word by word, on a connection of its own. The answer is a string, an int64, nil, or a list of
+// these; what the server refuses is an error with its words.
+func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
+	connection, err := converse(ctx, s.Addr())
+	if err != nil {
+		return nil, err
+	}
+	defer connection.close()
+	return connection.ask(words...)
+}
+
 // Stop shuts the server down in order and returns when it is gone.
-func (s *Server) Stop() { s.t.Helper(); s.change((*serverproc.Process).Stop) }
+func (s *Server) Stop() { s.t.Helper(); s.change((*serverproc.Process).Stop, true) }
 
 // Kill ends the server at once, as a crash would, and returns when it is gone.
-func (s *Server) Kill() { s.t.Helper(); s.change((*serverproc.Process).Kill) }
+func (s *Server) Kill() { s.t.Helper(); s.change((*serverproc.Process).Kill, true) }
 
 // Pause freezes the server: connections to it still succeed, but nothing answers until Resume.
-func (s *Server) Pause() { s.t.Helper(); s.change((*serverproc.Process).Pause) }
+func (s *Server) Pause() { s.t.Helper(); s.change((*serverproc.Process).Pause, false) }
 
 // Resume lets a paused server go on. It answers what was asked of it in the meantime.
-func (s *Server) Resume() { s.t.Helper(); s.change((*serverproc.Process).Resume) }
+func (s *Server) Resume() { s.t.Helper(); s.change((*serverproc.Process).Resume, false) }
 
 // Restart starts the server again on the same port with the same arguments and data directory, stopping it first if need
 // be, and returns when it has loaded its data and answers. It fails the test when that does not succeed, so call it from
@@ -106,28 +133,37 @@ func (s *Server) Restart() {
 	}
 }
 
-func (s *Server) change(action func(*serverproc.Process)) {
+func (s *Server) change(action func(*serverproc.Process), ends bool) {
 	s.t.Helper()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	action(s.process)
+	s.gone = s.gone || ends
 }
 
 // launch starts the process and waits until it answers.
 func (s *Server) launch() error {
 	s.t.Helper()
-	arguments := []string{
-		"--port", strconv.Itoa(s.port),
-		"--bind", "127.0.0.1",
-		"--dir", s.directory,
-		"--daemonize", "no",
-		"--save", "",
-		"--appendonly", "no",
-	}
-	command := exec.CommandContext(context.Background(), s.binary, append(arguments, s.arguments...)...)
+	command := exec.CommandContext(context.Background(), s.binary, s.commandLine()...)
+	s.gone = false
 	s.process = serverproc.Start(s.t, fmt.Sprintf("redis-server on port %d", s.port), command)
 	s.t.Cleanup(s.process.Kill) // quicker than Stop, and nobody needs the data any more
 	return s.process.Await(func(ctx context.Context) error { return ping(ctx, s.Addr(), s.process.Pid()) })
+}
+
+func (s *Server) commandLine() []string {
+	everywhere := []string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.directory, "--daemonize", "no"}
+	if s.configuration != "" {
+		return append([]string{s.configuration, "--sentinel"}, everywhere...)
+	}
+	return slices.Concat(everywhere, []string{"--save", "", "--appendonly", "no"}, s.arguments)
+}
+
+// isGone reports whether the server has been stopped or killed.
+func (s *Server) isGone() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.gone
 }
 
 func (s *Server) portTaken() bool {

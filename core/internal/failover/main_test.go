@@ -1,0 +1,66 @@
+package failover
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // it reports each connection that a kill has cut
+	// After many dials have failed, a pool of go-redis looks only once a second
+	// whether it was closed.
+	goleak.VerifyTestMain(postgrestest.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// silent is a logger of go-redis.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+const (
+	// patience bounds every wait. It is generous: only a failure takes that long.
+	patience = 40 * time.Second
+	// pollInterval is how often a wait looks.
+	pollInterval = 10 * time.Millisecond
+)
+
+// eventually fails the test when the condition does not come to hold.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	if !poll(patience, condition) {
+		t.Fatalf("still waiting after %v %s", patience, what)
+	}
+}
+
+// poll waits until the condition holds, and reports whether it does in time. It
+// is the only place that lets time pass.
+func poll(limit time.Duration, condition func() bool) bool {
+	deadline := time.Now().Add(limit)
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for !condition() {
+		if time.Now().After(deadline) {
+			return false
+		}
+		<-ticker.C
+	}
+	return true
+}
+
+// heavy bounds how many tests run half a dozen servers at a time: more of them
+// would make each other's servers look dead.
+var heavy = make(chan struct{}, 2)
+
+// takeTurn waits until the test may start its servers. They are stopped before
+// the next one's turn.
+func takeTurn(t *testing.T) {
+	t.Helper()
+	heavy <- struct{}{}
+	t.Cleanup(func() { <-heavy })
+}

@@ -1,0 +1,170 @@
+package failover
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+const (
+	path         = "/payments"
+	client       = "alice"
+	storeTimeout = policy.DefaultStoreTimeout
+)
+
+func storageKey(key string) string { return core.StorageKey(client, http.MethodPost, path, key) }
+
+// ledger is what the handlers of all processes really did.
+type ledger struct {
+	mutex sync.Mutex
+	runs  map[string][]uint64 // by key, the attempt number of each run
+}
+
+func newLedger() *ledger { return &ledger{runs: make(map[string][]uint64)} }
+
+func (l *ledger) add(key string, attempt uint64) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.runs[key] = append(l.runs[key], attempt)
+}
+
+// of returns the attempt number of each run of a key.
+func (l *ledger) of(key string) []uint64 {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.runs[key]
+}
+
+// repeated returns the keys that ran more than once, of how many.
+func (l *ledger) repeated() (repeated []string, total int) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for key, runs := range l.runs {
+		if len(runs) > 1 {
+			repeated = append(repeated, key)
+		}
+	}
+	return repeated, len(l.runs)
+}
+
+// process is an engine with a handler, as one process has it.
+type process struct {
+	engine  *core.Engine
+	handler http.Handler
+	// finish lets the handler of a key that begins with "slow" end.
+	finish chan struct{}
+}
+
+const slow = "slow"
+
+// start returns a process that keeps its records in store.
+func (l *ledger) start(t *testing.T, store core.Store) *process {
+	t.Helper()
+	byName := core.ScopeBy(func(*http.Request) (string, error) { return client, nil })
+	engine, err := core.New(store, byName, core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{engine: engine, finish: make(chan struct{}, 1)}
+	p.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := core.KeyFrom(r.Context())
+		lease, _ := core.LeaseFrom(r.Context())
+		l.add(key, lease.Attempt)
+		if strings.HasPrefix(key, slow) {
+			<-p.finish
+		}
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "paid %s", key)
+	}))
+	t.Cleanup(func() { p.shutdown(t) })
+	return p
+}
+
+// shutdown waits until the process has nothing left to do. A test that restarts
+// servers calls it itself: at its end these are gone before its processes are.
+func (p *process) shutdown(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	if err := p.engine.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown returned %v", err)
+	}
+}
+
+// answer is what a client got.
+type answer struct {
+	status   int
+	replayed bool
+	body     string
+	took     time.Duration
+}
+
+var (
+	created     = answer{status: http.StatusCreated}
+	replayed    = answer{status: http.StatusCreated, replayed: true}
+	inProgress  = answer{status: http.StatusConflict}
+	unavailable = answer{status: http.StatusServiceUnavailable}
+)
+
+func (a answer) is(want answer) bool { return a.status == want.status && a.replayed == want.replayed }
+
+func (p *process) post(key string) answer {
+	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"amount":4200}`))
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", key)
+	recorder := httptest.NewRecorder()
+	began := time.Now()
+	p.handler.ServeHTTP(recorder, request)
+	return answer{
+		status: recorder.Code, replayed: recorder.Header().Get("X-Idempotent-Replay") == "true",
+		body: recorder.Body.String(), took: time.Since(began),
+	}
+}
+
+// expect posts a key and fails the test when the answer is another one.
+func (p *process) expect(t *testing.T, key string, want answer) {
+	t.Helper()
+	if got := p.post(key); !got.is(want) {
+		t.Errorf("%s is answered with %+v, want %+v", key, got, want)
+	}
+}
+
+// insist posts a key until the store is available, as a client does that was
+// told to come back, and returns the first other answer.
+func (p *process) insist(t *testing.T, key string) answer {
+	t.Helper()
+	var got answer
+	eventually(t, "for the store", func() bool {
+		got = p.post(key)
+		return !got.is(unavailable)
+	})
+	return got
+}
+
+// begin posts a slow key, and returns when its handler runs. The answer comes
+// through the channel once p.finish lets it.
+func (p *process) begin(t *testing.T, l *ledger, key string) <-chan answer {
+	t.Helper()
+	before := len(l.of(key))
+	answers := make(chan answer, 1)
+	go func() { answers <- p.post(key) }()
+	eventually(t, "for the handler to run", func() bool { return len(l.of(key)) > before })
+	return answers
+}
+
+// expectRuns compares how often a key ran, and as which attempts.
+func (l *ledger) expectRuns(t *testing.T, key string, want ...uint64) {
+	t.Helper()
+	if got := l.of(key); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s ran as the attempts %d, want %d", key, got, want)
+	}
+}

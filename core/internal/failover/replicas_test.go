@@ -1,0 +1,62 @@
+package failover
+
+import (
+	"net"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// Case 15: a master that must not write without a replica (min-replicas-to-write)
+// answers NOREPLICAS when it has none. Nothing runs then. Nothing is replayed
+// either: Acquire is a write, to Redis, before it is known that the key is
+// finished. That is the price of the setting, which bounds what a fail-over can
+// lose to what a replica was behind, and does not prevent it.
+func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, "--min-replicas-to-write", "1", "--repl-diskless-sync-delay", "0")
+	client := redis.NewClient(&redis.Options{Addr: master.Addr(), ContextTimeoutEnabled: true})
+	t.Cleanup(func() { client.Close() })
+	effects := newLedger()
+	first, second := effects.start(t, redisstore.New(client)), effects.start(t, redisstore.New(client))
+
+	first.expect(t, "early", unavailable)
+	effects.expectRuns(t, "early")
+
+	host, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := redistest.Start(t, "--replicaof", host, port)
+	if got := first.insist(t, "early"); !got.is(created) {
+		t.Fatalf("with a replica it is answered with %+v, want %+v", got, created)
+	}
+
+	// The handler's answer is the client's even when nobody can store it any more.
+	answers := first.begin(t, effects, slow)
+	replica.Kill()
+	eventually(t, "for the master to refuse", func() bool { return second.post("late").is(unavailable) })
+	first.finish <- struct{}{}
+	if got := <-answers; !got.is(created) {
+		t.Errorf("a handler that ran already answers %+v, want %+v", got, created)
+	}
+	for _, key := range []string{"early", "late", slow} {
+		second.expect(t, key, unavailable)
+	}
+	effects.expectRuns(t, "late")
+
+	replica.Restart()
+	if got := second.insist(t, "late"); !got.is(created) {
+		t.Errorf("with a replica again it is answered with %+v, want %+v", got, created)
+	}
+	eventually(t, "for the answer to be stored", func() bool { return second.post(slow).is(replayed) })
+	first.expect(t, "early", replayed)
+	for _, key := range []string{"early", "late", slow} {
+		effects.expectRuns(t, key, 1)
+	}
+	first.shutdown(t)
+	second.shutdown(t)
+}

@@ -1,0 +1,83 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+)
+
+const (
+	// awaitDeadline bounds the wait for several servers to agree. It is generous for the sake of busy machines.
+	awaitDeadline = 40 * time.Second
+	// awaitInterval is how often they are asked.
+	awaitInterval = 20 * time.Millisecond
+	// answerDeadline bounds each round of questions. Servers that are frozen answer none.
+	answerDeadline = 2 * time.Second
+)
+
+// await calls probe until it returns nil, and fails the test with its last error when it does not in time.
+func await(t testing.TB, what string, probe func(context.Context) error) {
+	t.Helper()
+	end := time.Now().Add(awaitDeadline)
+	ticker := time.NewTicker(awaitInterval)
+	defer ticker.Stop()
+	for {
+		err := once(probe)
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("redistest: %s: still not after %s: %v", what, awaitDeadline, err)
+		}
+		<-ticker.C
+	}
+}
+
+func once(probe func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerDeadline)
+	defer cancel()
+	return probe(ctx)
+}
+
+// replication is what a server says about its replication.
+func (s *Server) replication(ctx context.Context) (map[string]string, error) {
+	answer, err := s.Do(ctx, "INFO", "replication")
+	if err != nil {
+		return nil, err
+	}
+	text, _ := answer.(string)
+	return fields(text), nil
+}
+
+// caughtUp returns nil when the replicas have all that the master had at the time of the call. It asks for offsets and
+// does without WAIT, which counts any replicas and waits only for what the asking connection has written.
+func caughtUp(ctx context.Context, master *Server, replicas []*Server) error {
+	ahead, err := master.replication(ctx)
+	if err != nil {
+		return err
+	}
+	written, err := strconv.ParseInt(ahead["master_repl_offset"], 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s has no offset: %w", master.Addr(), err)
+	}
+	if want := strconv.Itoa(len(replicas)); ahead["connected_slaves"] != want {
+		return fmt.Errorf("%s has %s replicas, want %s", master.Addr(), ahead["connected_slaves"], want)
+	}
+	for _, replica := range replicas {
+		behind, err := replica.replication(ctx)
+		if err != nil {
+			return err
+		}
+		if behind["master_port"] != strconv.Itoa(master.port) || behind["master_link_status"] != "up" {
+			return fmt.Errorf("%s is not connected to its master %s", replica.Addr(), master.Addr())
+		}
+		read, err := strconv.ParseInt(behind["slave_repl_offset"], 10, 64)
+		if err != nil || read < written {
+			return errors.Join(fmt.Errorf("%s has read %d of %d bytes", replica.Addr(), read, written), err)
+		}
+	}
+	return nil
+}
