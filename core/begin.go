@@ -240,9 +240,10 @@ func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decis
 }
 
 // giveBack releases, in the background, a claim that nothing ran under, so that
-// it does not block its key until the lease runs out. It is a courtesy: while
-// many of them wait for a broken store, more are not begun, and Shutdown waits
-// for one try and no more.
+// it does not block its key until the lease runs out. It does so twice, because a
+// claim that was cut off may reach the store after its release. It is a courtesy:
+// while many of them wait for a broken store, more are not begun, and Shutdown
+// waits for one try and no more.
 func (e *Engine) giveBack(a *admission, lease Lease) {
 	select {
 	case e.givingBack <- struct{}{}:
@@ -253,11 +254,15 @@ func (e *Engine) giveBack(a *admission, lease Lease) {
 		defer func() { <-e.givingBack }()
 		again, cancel := context.WithTimeout(e.live.serving, lease.TTL)
 		defer cancel()
-		for try := 0; ; try++ {
-			err := callStore(ctx, a.route.policy.StoreTimeout, func(ctx context.Context) error {
-				return e.store.Release(ctx, lease)
-			})
-			if err == nil || errors.Is(err, ErrLeaseLost) || !sleep(again, settleBackoff(try)) {
+		timeout := a.route.policy.StoreTimeout
+		for try, released := 0, 0; released < 2; try++ {
+			err := callStore(ctx, timeout, func(ctx context.Context) error { return e.store.Release(ctx, lease) })
+			wait := settleBackoff(try)
+			if err == nil {
+				released++
+				wait = timeout
+			}
+			if errors.Is(err, ErrLeaseLost) || !sleep(again, wait) {
 				return
 			}
 		}

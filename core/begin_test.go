@@ -68,6 +68,33 @@ func TestStoreUnavailableFailClosed(t *testing.T) {
 	})
 }
 
+// Case 11: a claim that was cut off reaches the store after its release, and is
+// released all the same.
+func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setAcquire := store.set(&store.acquire)
+		setAcquire(func(apply func() error) error {
+			setAcquire(failUnapplied)
+			time.AfterFunc(400*time.Millisecond, func() { _ = apply() })
+			return errStoreDown
+		})
+		s := newService(t, lateStore{store}, created)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		setAcquire(nil)
+		advance(time.Second)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+	})
+}
+
+// lateStore lets a claim arrive though its context has ended.
+type lateStore struct{ *faultyStore }
+
+func (s lateStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	return s.faultyStore.Acquire(context.WithoutCancel(ctx), c)
+}
+
 // hangingStore answers nothing until its caller's context ends.
 type hangingStore struct{ core.Store }
 

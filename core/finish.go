@@ -37,7 +37,8 @@ type Answer struct {
 // in the background, keeping the lease alive until then.
 //
 // Finish takes no context: what the client does has no part in it. It returns
-// within the policy's StoreTimeout, twice that if a renewal was under way.
+// within the policy's StoreTimeout, or twice that: after a renewal that was under
+// way, or when the lease may have ended.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, answer Answer) error {
 	defer run.close()
 	return e.settle(run, outcome, answer)
@@ -76,8 +77,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 // store fails, it goes on in the background.
 func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 	asked := time.Now()
-	err := e.askStore(run.call.within(&run.context, run.subject.route.policy.StoreTimeout), run, stored)
-	run.call.release()
+	err := e.callToSettle(run, stored)
 	done.StoreLatency = time.Since(asked)
 	switch {
 	case err == nil:
@@ -98,6 +98,21 @@ func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 	}
 	e.live.forget(run)
 	return err
+}
+
+// callToSettle asks the store with a deadline. When that failed and the lease may
+// have ended meanwhile, because this process was frozen or stalled, somebody else
+// may have answered: it asks once more before the answer is shown.
+func (e *Engine) callToSettle(run *Run, stored *Result) error {
+	timeout := run.subject.route.policy.StoreTimeout
+	err := e.askStore(run.call.within(&run.context, timeout), run, stored)
+	run.call.release()
+	if err == nil || errors.Is(err, ErrLeaseLost) || run.tx != nil || run.holdsLease() {
+		return err
+	}
+	return callStore(context.WithoutCancel(&run.context), timeout, func(ctx context.Context) error {
+		return e.askStore(ctx, run, stored)
+	})
 }
 
 // askStore settles: it stores what there is to store, or frees the key.

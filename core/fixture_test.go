@@ -129,6 +129,11 @@ func newService(t *testing.T, store core.Store, handle http.HandlerFunc, opts ..
 		t.Fatal(err)
 	}
 	s.Engine = engine
+	t.Cleanup(func() { // what still goes on in the background ends with the test
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = engine.Shutdown(ctx)
+	})
 	s.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.runs.Add(1)
 		handle(w, r)

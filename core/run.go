@@ -198,6 +198,13 @@ func (r *Run) extend() (next time.Duration, err error) {
 	return min(time.Until(r.heldUntil), r.lease.TTL/10), err
 }
 
+// holdsLease reports whether the lease is certain not to have ended.
+func (r *Run) holdsLease() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Before(r.heldUntil)
+}
+
 // close ends the run: its context and its place among the engine's work.
 func (r *Run) close() {
 	r.mu.Lock()

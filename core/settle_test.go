@@ -189,6 +189,33 @@ func TestStaleHolderCannotSettle(t *testing.T) {
 	}
 }
 
+// Case 7: frozen until after the lease, and then cut off by the deadline of its
+// settlement. Such a call says nothing about who holds the key by now, and the
+// answer is not shown before another one does.
+func TestSettlementCutOffAfterTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setComplete, setExtend := store.set(&store.complete), store.set(&store.extend)
+		frozen := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			advance(time.Minute)
+			setComplete(func(func() error) error {
+				setComplete(nil)
+				return context.DeadlineExceeded
+			})
+			created(w, r)
+		}, policy.LockTTL(3*time.Second))
+		winner := newService(t, store, created, policy.LockTTL(3*time.Second))
+		setExtend(failUnapplied)
+		late := make(chan *httptest.ResponseRecorder)
+		go func() { late <- frozen.post(t.Context(), "k", payment) }()
+		advance(10 * time.Second)
+		wantFirst(t, winner.post(t.Context(), "k", payment))
+		wantCode(t, <-late, http.StatusConflict, core.CodeInProgress)
+		frozen.wantEvent(t, core.ResultAnswerLost, 0)
+	})
+}
+
 // Case 6: the stale holder panics, or fails, and frees nothing.
 func TestStaleHolderCannotFree(t *testing.T) {
 	t.Parallel()
