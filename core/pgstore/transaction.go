@@ -52,6 +52,10 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 // The transaction has a connection of the pool for as long as the handler runs: a
 // pool is empty when as many handlers run as it has connections, and nothing can
 // claim or renew a lease then. Leave room, or give the store a pool of its own.
+//
+// A process that is frozen keeps its transaction's row locks, and the attempt
+// that takes over waits for them. Set idle_in_transaction_session_timeout on the
+// pool's connections to about the policy's LockTTL, and they end with the lease.
 func Tx(ctx context.Context) (pgx.Tx, error) {
 	tx, there := ctx.Value(transactionKey{}).(pgx.Tx)
 	if !there {

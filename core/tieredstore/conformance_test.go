@@ -1,0 +1,76 @@
+package tieredstore_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, storetest.Config{
+		New:  func(testing.TB) core.Store { return tieredstore.New(memstore.New(), memstore.New()) },
+		Wrap: synctest.Test,
+	})
+}
+
+// With a hot tier that fails in every way there is, the contract still holds.
+func TestConformanceOverBrokenHotTier(t *testing.T) {
+	t.Parallel()
+	faults := map[string]func(hot *server) fault{
+		"down":       func(*server) fault { return refuse },
+		"hanging":    func(*server) fault { return hang },
+		"late":       func(*server) fault { return late(time.Millisecond) },
+		"mute":       func(*server) fault { return loseReply },
+		"full":       func(*server) fault { return full },
+		"unreadable": func(*server) fault { return unreadable },
+		"read-only":  func(*server) fault { return refuse.in("Complete", "Release", "Extend") },
+		"forgetful":  forgetful,
+		"moody":      moody,
+	}
+	for name, broken := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, storetest.Config{
+				New: func(testing.TB) core.Store {
+					hot := newServer()
+					link := hot.link()
+					link.set(broken(hot))
+					// Bare, because Forget is an error when the hot tier cannot be told.
+					return bare{tieredstore.New(link, memstore.New(), tieredstore.Logger(silent), tieredstore.HotTimeout(time.Millisecond))}
+				},
+				Wrap: synctest.Test,
+			})
+		})
+	}
+}
+
+// forgetful loses everything again and again.
+func forgetful(hot *server) fault {
+	var calls atomic.Int32
+	return func(_ context.Context, _ string, apply func() error) error {
+		if calls.Add(1)%7 == 0 {
+			hot.flush()
+		}
+		return apply()
+	}
+}
+
+// moody fails in turns.
+func moody(*server) fault {
+	var calls atomic.Int32
+	moods := []fault{nil, refuse, nil, late(time.Millisecond), loseReply, nil, hang}
+	return func(ctx context.Context, method string, apply func() error) error {
+		if mood := moods[int(calls.Add(1))%len(moods)]; mood != nil {
+			return mood(ctx, method, apply)
+		}
+		return apply()
+	}
+}

@@ -1,0 +1,55 @@
+package tieredstore_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// With the durable tier down replays go on, and first runs follow OnStoreError.
+// With the hot tier down nothing changes.
+func TestEngineWithOneTierDown(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	guard, err := core.New(s, core.SharedScope, core.WithObserver(core.LogObserver(silent)))
+	must(t, err)
+	ran := map[string]int{}
+	pay := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ran[r.Header.Get("Idempotency-Key")]++
+		w.WriteHeader(http.StatusCreated)
+		io.WriteString(w, "paid")
+	})
+	closed, open := guard.Handler(pay), guard.Handler(pay, policy.OnStoreError(policy.FailOpen))
+	expect := func(handler http.Handler, key string, status int, replayed string) {
+		t.Helper()
+		request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+		request.Header.Set("Idempotency-Key", key)
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, request)
+		if marked := answer.Header().Get("X-Idempotent-Replay"); answer.Code != status || marked != replayed {
+			t.Errorf("key %s was answered with %d, replayed %q: want %d, %q", key, answer.Code, marked, status, replayed)
+		}
+	}
+	expect(closed, "first", http.StatusCreated, "")
+	s.durable.set(refuse)
+	expect(closed, "first", http.StatusCreated, "true")
+	expect(closed, "second", http.StatusServiceUnavailable, "")
+	expect(open, "first", http.StatusCreated, "true")
+	expect(open, "third", http.StatusCreated, "")
+	s.durable.set(nil)
+	s.hot.set(refuse)
+	expect(closed, "first", http.StatusCreated, "true")
+	expect(closed, "second", http.StatusCreated, "")
+	expect(closed, "second", http.StatusCreated, "true")
+	for key, times := range ran {
+		if times != 1 {
+			t.Errorf("key %s ran %d times, want once", key, times)
+		}
+	}
+	must(t, guard.Shutdown(t.Context()))
+}

@@ -1,0 +1,112 @@
+package tieredstore_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+
+var errDown = errors.New("the server is down")
+
+var silent = slog.New(slog.DiscardHandler)
+
+// tiers are a store and the links to its two servers, which can be cut.
+type tiers struct {
+	*tieredstore.Store
+	hot, durable *link
+}
+
+func newTiers(options ...tieredstore.Option) tiers {
+	hot, durable := newServer().link(), newServer().link()
+	options = append([]tieredstore.Option{tieredstore.Logger(silent)}, options...)
+	return tiers{Store: tieredstore.New(hot, durable, options...), hot: hot, durable: durable}
+}
+
+// wants expects how many calls each tier has had since it was asked last.
+func (s tiers) wants(t *testing.T, hot, durable int) {
+	t.Helper()
+	if gotHot, gotDurable := s.hot.taken(), s.durable.taken(); len(gotHot) != hot || len(gotDurable) != durable {
+		t.Errorf("the hot tier had the calls %v, the durable one %v: want %d and %d", gotHot, gotDurable, hot, durable)
+	}
+}
+
+func claim(key string) core.Claim {
+	return core.Claim{
+		Key: key, Token: core.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: 10 * time.Hour, TakeOver: true,
+	}
+}
+
+func result(body string) core.Result {
+	return core.Result{
+		State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: core.Header{{Name: "A", Value: "b"}},
+	}
+}
+
+func win(t *testing.T, store core.Store, c core.Claim) core.Lease {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if err != nil || record != nil {
+		t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
+	}
+	return lease
+}
+
+func find(t *testing.T, store core.Store, c core.Claim) *core.Record {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if err != nil || record == nil {
+		t.Fatalf("Acquire returned lease %+v and error %v, want a record", lease, err)
+	}
+	return record
+}
+
+// finish claims and completes a key.
+func finish(t *testing.T, store core.Store, key, body string) core.Lease {
+	t.Helper()
+	lease := win(t, store, claim(key))
+	must(t, store.Complete(t.Context(), lease, result(body)))
+	return lease
+}
+
+// replays expects the answer to be what everybody gets.
+func replays(t *testing.T, store core.Store, key, body string) {
+	t.Helper()
+	if r := find(t, store, claim(key)); r.State != core.Completed || string(r.Body) != body || r.Status != 201 || len(r.Header) != 1 {
+		t.Errorf("key %q has %+v, want the answer %q", key, r, body)
+	}
+}
+
+// runs expects that the key is in progress.
+func runs(t *testing.T, store core.Store, key string) {
+	t.Helper()
+	if r := find(t, store, claim(key)); r.State != core.InProgress || r.Abandoned() {
+		t.Errorf("key %q has %+v, want it in progress", key, r)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pass lets time pass, in a bubble without taking any.
+func pass(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

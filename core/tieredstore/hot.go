@@ -1,0 +1,183 @@
+package tieredstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+const (
+	// fillWithin is how old the durable tier's word may be when the hot tier is
+	// filled with it. Forget counts on it.
+	fillWithin = 5 * time.Second
+	// refillShare bounds how late a refilled record may be forgotten, as a part of
+	// the time for which it was kept.
+	refillShare = 100
+	// shortest is the least that a store keeps anything for.
+	shortest = time.Millisecond
+	// closings is how often Forget tries to get in between those who fill a key.
+	closings = 5
+)
+
+// hotTier is the hot store, and how it is dealt with: nothing that it does may
+// fail a request.
+type hotTier struct {
+	store     core.Store
+	inspector core.Inspector // the store, or nil when it is none
+	timeout   time.Duration
+	refillFor time.Duration
+	health    health
+}
+
+// fillClaim is the hot tier's part of a claim: the right to fill. It is kept no
+// longer than its lease, because nobody asks what became of it, and may take over
+// what a store that once had no other behind it has left abandoned.
+func fillClaim(c core.Claim) core.Claim {
+	c.Retain, c.TakeOver = c.TTL, true
+	return c
+}
+
+// look returns the finished record of a key, or else the right to fill it, or
+// else neither: somebody else has the right, or the hot tier does not answer.
+func (h *hotTier) look(ctx context.Context, c core.Claim) (finished *core.Record, fill *core.Lease) {
+	limit := h.timeout
+	if deadline, limited := ctx.Deadline(); limited {
+		limit = min(limit, time.Until(deadline)/2) // the rest is the durable tier's
+	}
+	var lease core.Lease
+	var found *core.Record
+	err := h.call(ctx, limit, func(ctx context.Context) (err error) {
+		lease, found, err = h.store.Acquire(ctx, fillClaim(c))
+		if errors.Is(err, core.ErrCorruptRecord) && h.inspector != nil { // case 20
+			_, forgetting := h.inspector.Forget(ctx, c.Key, core.RerunIsSafe) // the durable tier says whether it is
+			err = errors.Join(err, forgetting)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, nil
+	case found == nil:
+		return nil, &lease
+	case found.State == core.InProgress:
+		return nil, nil
+	default:
+		return found, nil
+	}
+}
+
+// correct tells the hot tier, where the claim c has got the right to fill, what the
+// durable tier holds for the key since asked or longer (case 18).
+func (h *hotTier) correct(ctx context.Context, asked time.Time, c core.Claim, fill core.Lease, truth *core.Record) {
+	if truth.State == core.InProgress {
+		h.release(ctx, fill) // for its holder to fill
+		return
+	}
+	fill.Fingerprint, fill.Attempt = truth.Fingerprint, truth.Attempt
+	h.complete(ctx, asked, fill, core.Result{
+		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Retain: h.refill(c.Retain),
+	})
+}
+
+// refill is how long a record may be kept whose end nobody knows. Retain is the
+// asking claim's.
+func (h *hotTier) refill(retain time.Duration) time.Duration {
+	return max(shortest, min(h.refillFor, retain/refillShare))
+}
+
+// complete stores what the durable tier has agreed to since asked.
+func (h *hotTier) complete(ctx context.Context, asked time.Time, l core.Lease, res core.Result) {
+	if time.Since(asked) > fillWithin {
+		return
+	}
+	_ = h.call(ctx, h.timeout, func(ctx context.Context) error {
+		err := h.store.Complete(ctx, l, res)
+		if errors.Is(err, core.ErrLeaseLost) && h.inspector != nil {
+			err = h.replace(ctx, l, res)
+		}
+		return err
+	})
+}
+
+// replace stores a result in the place of another answer, which the durable tier
+// does not have any more. Where there is a claim instead, its holder will see to
+// it, or Forget has closed the key.
+func (h *hotTier) replace(ctx context.Context, l core.Lease, res core.Result) error {
+	found, err := h.inspector.Lookup(ctx, l.Key)
+	if err != nil || found == nil || found.State == core.InProgress || answers(found, l, res) {
+		return err
+	}
+	if _, err := h.inspector.Forget(ctx, l.Key, core.RerunIsSafe); err != nil {
+		return err
+	}
+	res.Retain = min(res.Retain, h.refill(l.Retain))
+	return h.store.Complete(ctx, l, res)
+}
+
+// answers reports whether a record holds the result already.
+func answers(r *core.Record, l core.Lease, res core.Result) bool {
+	same := r.State == res.State && r.Status == res.Status && r.Attempt == l.Attempt && r.Fingerprint == l.Fingerprint
+	if res.State == core.Unreplayable {
+		return same
+	}
+	return same && bytes.Equal(r.Body, res.Body) && slices.Equal(r.Header, res.Header)
+}
+
+func (h *hotTier) release(ctx context.Context, fill core.Lease) {
+	_ = h.call(ctx, h.timeout, func(ctx context.Context) error { return h.store.Release(ctx, fill) })
+}
+
+func (h *hotTier) extend(ctx context.Context, l core.Lease, ttl time.Duration) {
+	l.TTL = ttl
+	fill := core.Lease{Claim: fillClaim(l.Claim), Attempt: 1}
+	_ = h.call(ctx, h.timeout, func(ctx context.Context) error { return h.store.Extend(ctx, fill, ttl) })
+}
+
+// call makes one call within a time of its own. Its error is known to the logger
+// when it returns: callers only have to know that there was one.
+func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !h.health.mayTry() {
+		return errResting
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := call(limited)
+	switch {
+	case err == nil, errors.Is(err, core.ErrLeaseLost):
+		h.health.answered(ctx, nil)
+	case errors.Is(err, core.ErrCorruptRecord), errors.Is(err, core.ErrStoreFull):
+		h.health.answered(ctx, err) // about one key, or new ones: it still replays the others
+	case ctx.Err() != nil:
+		// The caller has no more time, which says nothing about the store.
+	default:
+		h.health.failed(ctx, err)
+	}
+	return err
+}
+
+// close empties a key, and keeps everybody from filling it who has asked the
+// durable tier before: they are done when the claim that stands there has ended.
+// It does not care about the tier's health: its caller wants to know.
+func (h *hotTier) close(ctx context.Context, key string) error {
+	stand := fillWithin + h.timeout
+	closing := core.Claim{Key: key, Token: core.NewToken(), Fingerprint: "closed by Forget", TTL: stand, Retain: stand}
+	for range closings {
+		if _, err := h.inspector.Forget(ctx, key, core.RerunIsSafe); err != nil {
+			return err
+		}
+		_, found, err := h.store.Acquire(ctx, closing)
+		if err != nil || found == nil {
+			return err
+		}
+		// Somebody was in between.
+	}
+	return fmt.Errorf("others were faster %d times", closings)
+}

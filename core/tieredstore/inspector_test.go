@@ -1,0 +1,220 @@
+package tieredstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+func TestLookupAndListAskTheDurableTier(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	finish(t, s, "key", "answer")
+	s.wants(t, 2, 2)
+	if r, err := s.Lookup(t.Context(), "key"); err != nil || string(r.Body) != "answer" {
+		t.Errorf("Lookup returned %+v and %v, want the record", r, err)
+	}
+	if page, next, err := s.List(t.Context(), core.Completed, "", 10); err != nil || len(page) != 1 || page[0].Key != "key" || next != "" {
+		t.Errorf("List returned %+v, %q and %v, want the key", page, next, err)
+	}
+	s.wants(t, 0, 2)
+}
+
+func TestForget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		finish(t, s, "key", "first")
+		if _, err := s.Forget(t.Context(), "key", "please"); err == nil {
+			t.Error("Forget did without the word")
+		}
+		replays(t, s, "key", "first")
+		if held, err := s.Forget(t.Context(), "key", core.RerunIsSafe); !held || err != nil {
+			t.Errorf("Forget returned %t and %v, want true", held, err)
+		}
+		finish(t, s, "key", "second")
+		replays(t, s, "key", "second")
+		pass(t.Context(), time.Minute)
+		replays(t, s, "key", "second") // fills
+		s.durable.taken()
+		replays(t, s, "key", "second")
+		s.hot.taken()
+		s.wants(t, 0, 0)
+		must(t, onlyError(s.Forget(t.Context(), "key", core.RerunIsSafe)))
+		if held, err := s.Forget(t.Context(), "key", core.RerunIsSafe); held || err != nil {
+			t.Errorf("Forget of nothing returned %t and %v, want false", held, err)
+		}
+	})
+}
+
+// A replay that has read the durable tier before a Forget, and fills the hot one
+// after it, does not bring the record back.
+func TestForgetBetweenReadAndFill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		finish(t, s, "key", "first")
+		s.hot.server.flush()
+		s.durable.set(func(ctx context.Context, method string, apply func() error) error {
+			err := apply()
+			if method == "Acquire" {
+				pass(ctx, time.Second)
+			}
+			return err
+		})
+		go replays(t, s, "key", "first")
+		synctest.Wait()
+		must(t, onlyError(s.Forget(t.Context(), "key", core.RerunIsSafe)))
+		pass(t.Context(), 2*time.Second)
+		s.durable.set(nil)
+		win(t, s, claim("key"))
+	})
+}
+
+// A key that is filled again and again cannot be closed: nothing is forgotten.
+func TestForgetIsTooSlow(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	finish(t, s, "key", "answer")
+	s.hot.set(func(ctx context.Context, method string, apply func() error) error {
+		err := apply()
+		if method == "Forget" {
+			must(t, s.hot.server.link().Complete(ctx, core.Lease{Claim: claim("key"), Attempt: 1}, result("answer")))
+		}
+		return err
+	})
+	if _, err := s.Forget(t.Context(), "key", core.RerunIsSafe); err == nil {
+		t.Error("Forget succeeded")
+	}
+	replays(t, s, "key", "answer")
+	replays(t, s.durable, "key", "answer")
+}
+
+// Where one tier fails, the record stands.
+func TestForgetFails(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"hot Forget", "hot Acquire", "durable Forget"} {
+		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
+			s := newTiers()
+			finish(t, s, "key", "answer")
+			switch broken {
+			case "hot Forget":
+				s.hot.set(refuse.in("Forget"))
+			case "hot Acquire":
+				s.hot.set(refuse.in("Acquire"))
+			default:
+				s.durable.set(refuse.in("Forget"))
+			}
+			if _, err := s.Forget(t.Context(), "key", core.RerunIsSafe); !errors.Is(err, errDown) {
+				t.Errorf("Forget returned %v, want the tier's error", err)
+			}
+			s.hot.set(nil)
+			s.durable.set(nil)
+			replays(t, s, "key", "answer")
+		})
+	}
+}
+
+// Case 18: the hot tier has an answer that the durable one does not have any more.
+func TestWrongAnswerIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		finish(t, s, "key", "old")
+		s.durable.server.flush()
+		s.hot.set(refuse) // so that nobody sees the old answer, and the key runs
+		lease := win(t, s, claim("key"))
+		s.hot.set(nil)
+		must(t, s.Complete(t.Context(), lease, result("new")))
+		replays(t, s, "key", "new")
+		pass(t.Context(), 2*time.Minute)
+		s.durable.taken()
+		replays(t, s, "key", "new")
+		if len(s.durable.taken()) == 0 {
+			t.Error("the answer that took another one's place was kept for more than RefillFor")
+		}
+	})
+}
+
+// What is found there may also be right, or none of our business, or unknown.
+func TestOtherAnswersStand(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	lease := finish(t, s, "key", "answer")
+	for _, state := range []core.State{core.Completed, core.Unreplayable} {
+		finished := lease
+		finished.Token, finished.Key = core.NewToken(), state.String()
+		res := result("answer")
+		res.State = state
+		must(t, s.hot.Complete(t.Context(), finished, res)) // another refill of the same answer
+		lease.Key = finished.Key
+		s.hot.taken()
+		must(t, s.Complete(t.Context(), lease, res))
+		if calls := s.hot.taken(); len(calls) != 2 {
+			t.Errorf("the hot tier had the calls %v, want Complete and Lookup", calls)
+		}
+	}
+	running := win(t, s, claim("running"))
+	s.hot.server.flush()
+	other := win(t, s.hot, claim("running"))
+	s.hot.taken()
+	must(t, s.Complete(t.Context(), running, result("answer")))
+	if calls := s.hot.taken(); len(calls) != 2 {
+		t.Errorf("the hot tier had the calls %v, want Complete and Lookup", calls)
+	}
+	must(t, s.hot.Release(t.Context(), other))
+	for _, method := range []string{"Lookup", "Forget"} {
+		lease := win(t, s, claim(method))
+		s.hot.server.flush()
+		must(t, s.hot.Complete(t.Context(), core.Lease{Claim: claim(method), Attempt: 1}, result("wrong")))
+		s.hot.set(refuse.in(method))
+		must(t, s.Complete(t.Context(), lease, result("right")))
+	}
+}
+
+// Case 20: what cannot be read in the hot tier is taken away, and filled in again.
+func TestUnreadableRecordIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	finish(t, s, "key", "answer")
+	s.hot.set(unreadable)
+	s.wants(t, 2, 2)
+	replays(t, s, "key", "answer")
+	if calls := s.hot.taken(); len(calls) != 2 || calls[1] != "Forget" {
+		t.Errorf("the hot tier had the calls %v, want Acquire and Forget", calls)
+	}
+	s.hot.set(nil)
+	replays(t, s, "key", "answer")
+	s.wants(t, 2, 2)
+	replays(t, s, "key", "answer")
+	s.wants(t, 1, 0)
+}
+
+func TestTiersThatAreNoInspectors(t *testing.T) {
+	t.Parallel()
+	hot, durable := newServer().link(), newServer().link()
+	plain := tieredstore.New(hot, bare{durable})
+	_, lookUp := plain.Lookup(t.Context(), "key")
+	_, _, list := plain.List(t.Context(), core.Completed, "", 1)
+	for operation, err := range map[string]error{
+		"Lookup":                              lookUp,
+		"List":                                list,
+		"Forget":                              onlyError(plain.Forget(t.Context(), "key", core.RerunIsSafe)),
+		"Forget with a hot tier that is none": onlyError(tieredstore.New(bare{hot}, durable).Forget(t.Context(), "key", core.RerunIsSafe)),
+	} {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s returned %v, want errors.ErrUnsupported", operation, err)
+		}
+	}
+	if calls := append(hot.taken(), durable.taken()...); len(calls) > 0 {
+		t.Errorf("the tiers had the calls %v, want none", calls)
+	}
+}
+
+func onlyError[T any](_ T, err error) error { return err }

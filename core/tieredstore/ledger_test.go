@@ -1,0 +1,121 @@
+package tieredstore_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// ledger is what callers were told about one key, and finds contradictions.
+type ledger struct {
+	mutex   sync.Mutex
+	holders []*holder
+	// releases are of first attempts, done or perhaps done.
+	releases int
+	// answer is the one that was accepted or replayed first.
+	answer  string
+	replays int
+	wrong   error
+}
+
+// holder is somebody who was given the lease, and runs.
+type holder struct {
+	lease core.Lease
+	until time.Time // the lease does not end before
+	done  bool
+}
+
+func (l *ledger) granted(lease core.Lease, asked time.Time) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	now, firsts := time.Now(), 0
+	for _, other := range l.holders {
+		if !other.done && now.Before(other.until) {
+			l.contradicted("attempt %d runs, and attempt %d has a lease for another %s", lease.Attempt, other.lease.Attempt, other.until.Sub(now))
+		}
+		if other.lease.Attempt == lease.Attempt && lease.Attempt > 1 {
+			l.contradicted("attempt %d was given out twice", lease.Attempt)
+		}
+		if other.lease.Attempt == 1 {
+			firsts++
+		}
+	}
+	if lease.Attempt == 1 && firsts > l.releases {
+		l.contradicted("attempt 1 was given out %d times before, and released %d times", firsts, l.releases)
+	}
+	if l.answer != "" {
+		l.contradicted("attempt %d runs, although the key has the %s", lease.Attempt, l.answer)
+	}
+	l.holders = append(l.holders, &holder{lease: lease, until: asked.Add(lease.TTL)})
+}
+
+func (l *ledger) renewed(lease core.Lease, asked time.Time) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.holder(lease).until = asked.Add(lease.TTL)
+}
+
+// settling is called before the holder settles: the lease may end at any time.
+func (l *ledger) settling(lease core.Lease) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.holder(lease).done = true
+}
+
+func (l *ledger) releasing(lease core.Lease) {
+	l.settling(lease)
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if lease.Attempt == 1 {
+		l.releases++
+	}
+}
+
+func (l *ledger) saw(record *core.Record) {
+	if record.State == core.InProgress {
+		return
+	}
+	l.accepted(string(record.Body))
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.replays++
+}
+
+// accepted takes down an answer that the key has from now on.
+func (l *ledger) accepted(answer string) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.answer != "" && l.answer != answer {
+		l.contradicted("the %s was replaced by the %s", l.answer, answer)
+	}
+	l.answer = answer
+}
+
+func (l *ledger) holder(lease core.Lease) *holder {
+	for _, h := range l.holders {
+		if h.lease.Token == lease.Token {
+			return h
+		}
+	}
+	panic("nobody was given this lease")
+}
+
+func (l *ledger) contradicted(format string, details ...any) {
+	l.wrong = errors.Join(l.wrong, fmt.Errorf(format, details...))
+}
+
+func (l *ledger) verdict(total *tally) error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	total.runs += len(l.holders)
+	total.replays += l.replays
+	for _, h := range l.holders {
+		if h.lease.TookOver {
+			total.takeOvers++
+		}
+	}
+	return l.wrong
+}

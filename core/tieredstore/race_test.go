@@ -1,0 +1,5 @@
+//go:build race
+
+package tieredstore_test
+
+const raceDetector = true

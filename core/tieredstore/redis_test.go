@@ -1,0 +1,237 @@
+package tieredstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+// patience is for a busy machine: a test that counts calls must not see a timeout.
+const patience = 10 * time.Second
+
+func TestConformanceOverRedis(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t))
+	conform(t, rdb, 200*time.Millisecond, func(testing.TB, int32) core.Store { return memstore.New() })
+}
+
+func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
+	t.Parallel()
+	if raceDetector {
+		t.Skip("it takes long, and this package's part is the same over Redis alone")
+	}
+	rdb := connect(t, redistest.Start(t))
+	pool := openPool(t, 20)
+	conform(t, rdb, 300*time.Millisecond, func(t testing.TB, n int32) core.Store {
+		schema := pgstore.Schema(fmt.Sprintf("case_%d", n))
+		if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
+			t.Fatal(err)
+		}
+		return pgstore.New(pool, schema)
+	})
+}
+
+// conform gives each case a prefix of its own, which is as good as an empty Redis.
+// The suite's 10,000 keys must fit into a hundred units.
+func conform(t *testing.T, rdb *redis.Client, unit time.Duration, durable func(t testing.TB, n int32) core.Store) {
+	t.Helper()
+	var cases atomic.Int32
+	storetest.Run(t, storetest.Config{
+		New: func(t testing.TB) core.Store {
+			n := cases.Add(1)
+			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
+			return tieredstore.New(hot, durable(t, n), tieredstore.Logger(silent))
+		},
+		Unit: unit,
+	})
+}
+
+func connect(t *testing.T, server *redistest.Server) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
+	t.Cleanup(func() { rdb.Close() })
+	return rdb
+}
+
+func openPool(t *testing.T, connections int32) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(postgrestest.Shared(t))
+	must(t, err)
+	config.MaxConns = connections
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// overRedis returns a store whose hot tier is a real Redis, and the link to its
+// durable tier.
+func overRedis(t *testing.T, rdb *redis.Client) (*tieredstore.Store, *link) {
+	t.Helper()
+	durable := newServer().link()
+	return tieredstore.New(redisstore.New(rdb), durable, tieredstore.Logger(silent), tieredstore.HotTimeout(patience)), durable
+}
+
+// Case 17: whatever Redis loses, one execution.
+func TestFlushedRedis(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t))
+	store, durable := overRedis(t, rdb)
+	flush := func() { t.Helper(); must(t, rdb.FlushAll(t.Context()).Err()) }
+	lease := win(t, store, claim("key"))
+	flush()
+	runs(t, store, "key")
+	flush()
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+	durable.taken()
+	replays(t, store, "key", "answer")
+	if calls := durable.taken(); len(calls) > 0 {
+		t.Errorf("the replay made the calls %v at the durable tier", calls)
+	}
+	flush()
+	replays(t, store, "key", "answer")
+	if calls := durable.taken(); len(calls) != 1 {
+		t.Errorf("the replay after the flush made the calls %v at the durable tier, want one", calls)
+	}
+	replays(t, store, "key", "answer")
+	if calls := durable.taken(); len(calls) > 0 {
+		t.Errorf("the replay after the refill made the calls %v at the durable tier", calls)
+	}
+}
+
+func TestKilledRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, durable := overRedis(t, connect(t, server))
+	finish(t, store, "finished", "answer")
+	running := win(t, store, claim("running"))
+	server.Kill()
+	replays(t, store, "finished", "answer")
+	runs(t, store, "running")
+	must(t, store.Extend(t.Context(), running, time.Minute))
+	must(t, store.Complete(t.Context(), running, result("answer")))
+	must(t, store.Release(t.Context(), win(t, store, claim("released"))))
+	finish(t, store, "second", "answer")
+	server.Restart() // empty
+	keys := []string{"finished", "running", "second"}
+	for start := time.Now(); time.Since(start) < 20*time.Second; {
+		durable.taken()
+		for _, key := range keys {
+			replays(t, store, key, "answer")
+		}
+		if len(durable.taken()) == 0 {
+			win(t, store, claim("released"))
+			return
+		}
+		pass(t.Context(), 50*time.Millisecond)
+	}
+	t.Error("the hot tier was not refilled in 20 s")
+}
+
+// Case 12: a Redis that takes calls and answers none costs a little time.
+func TestFrozenRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := tieredstore.New(redisstore.New(connect(t, server)), memstore.New(),
+		tieredstore.Logger(silent), tieredstore.HotTimeout(20*time.Millisecond))
+	finish(t, store, "warm", "answer")
+	server.Pause()
+	defer server.Resume()
+	for n := range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		lease, record, err := store.Acquire(ctx, claim(fmt.Sprint(n)))
+		if err != nil || record != nil {
+			t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
+		}
+		must(t, store.Complete(ctx, lease, result("answer")))
+		cancel()
+	}
+}
+
+// Case 20: somebody has written to Redis by hand.
+func TestUnreadableRecordInRedis(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t))
+	store, durable := overRedis(t, rdb)
+	finish(t, store, "finished", "answer")
+	running := win(t, store, claim("running"))
+	for _, key := range []string{"finished", "running"} {
+		must(t, rdb.Set(t.Context(), redisstore.DefaultPrefix+key, "OK", 0).Err())
+	}
+	replays(t, store, "finished", "answer")
+	runs(t, store, "running")
+	must(t, store.Complete(t.Context(), running, result("answer")))
+	replays(t, store, "finished", "answer")
+	durable.taken()
+	for _, key := range []string{"finished", "running"} {
+		replays(t, store, key, "answer")
+	}
+	if calls := durable.taken(); len(calls) > 0 {
+		t.Errorf("the hot tier was not repaired: there were the calls %v at the durable one", calls)
+	}
+}
+
+// A handler's writes, its answer, and a replay for which PostgreSQL is not needed.
+func TestTransactionInPostgreSQL(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t, 4)
+	must(t, pgstore.Migrate(t.Context(), pool))
+	must(t, func() error { _, err := pool.Exec(t.Context(), `CREATE TABLE payments (id text)`); return err }())
+	store := tieredstore.New(redisstore.New(connect(t, redistest.Start(t))), pgstore.New(pool), tieredstore.HotTimeout(patience))
+	pay := func(key string) (core.Transaction, core.Lease) {
+		lease := win(t, store, claim(key))
+		ctx, transaction, err := store.BeginTransaction(t.Context(), lease)
+		must(t, err)
+		tx, err := pgstore.Tx(ctx)
+		must(t, err)
+		_, err = tx.Exec(ctx, `INSERT INTO payments VALUES ($1)`, key)
+		must(t, err)
+		return transaction, lease
+	}
+	transaction, lease := pay("paid")
+	must(t, transaction.Commit(t.Context(), lease, result("paid")))
+	transaction, lease = pay("undone")
+	must(t, transaction.Rollback(t.Context()))
+	must(t, store.Release(t.Context(), lease))
+	var paid string
+	must(t, pool.QueryRow(t.Context(), `SELECT string_agg(id, ' ') FROM payments`).Scan(&paid))
+	if paid != "paid" {
+		t.Errorf("the payments are %q, want %q", paid, "paid")
+	}
+	pool.Close()
+	replays(t, store, "paid", "paid")
+	if _, _, err := store.Acquire(t.Context(), claim("undone")); err == nil {
+		t.Error("Acquire of a key that is not in Redis did without PostgreSQL")
+	}
+}
+
+// Forget, where both tiers are real.
+func TestForgetInRedisAndPostgreSQL(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t, 4)
+	must(t, pgstore.Migrate(t.Context(), pool))
+	store := tieredstore.New(redisstore.New(connect(t, redistest.Start(t))), pgstore.New(pool), tieredstore.HotTimeout(patience))
+	finish(t, store, "key", "first")
+	if there, err := store.Forget(t.Context(), "key", core.RerunIsSafe); !there || err != nil {
+		t.Errorf("Forget returned %t and %v, want true", there, err)
+	}
+	if r, err := store.Lookup(t.Context(), "key"); r != nil || err != nil {
+		t.Errorf("Lookup returned %+v and %v, want nothing", r, err)
+	}
+	finish(t, store, "key", "second")
+	replays(t, store, "key", "second")
+}

@@ -1,0 +1,227 @@
+package tieredstore_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// server stands for a database: a memstore that can lose what it has acknowledged.
+type server struct {
+	mutex   sync.Mutex
+	store   *memstore.Store
+	journal []write
+}
+
+// write is one that was acknowledged: how to do it again when so much time has
+// passed.
+type write struct {
+	at   time.Time
+	redo func(store *memstore.Store, passed time.Duration) error
+}
+
+func newServer() *server { return &server{store: memstore.New()} }
+
+func (s *server) link() *link { return &link{server: s} }
+
+func (s *server) apply(call func(store *memstore.Store) (bool, error), redo func(*memstore.Store, time.Duration) error) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	wrote, err := call(s.store)
+	if err == nil && wrote {
+		s.journal = append(s.journal, write{time.Now(), redo})
+	}
+	return err
+}
+
+// flush forgets everything.
+func (s *server) flush() { s.failOver(int(^uint(0) >> 1)) }
+
+// failOver goes on without the last writes, as a replica does that had not got
+// them yet.
+func (s *server) failOver(lost int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.store, s.journal = memstore.New(), s.journal[:max(0, len(s.journal)-lost)]
+	for _, w := range s.journal {
+		_ = w.redo(s.store, time.Since(w.at)) // what has expired since cannot be done again, and need not
+	}
+}
+
+func (s *server) current() *memstore.Store {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.store
+}
+
+// fault is what becomes of a call: it may apply it or not, and say so or not.
+type fault func(ctx context.Context, method string, apply func() error) error
+
+var (
+	refuse fault = func(context.Context, string, func() error) error { return errDown }
+	hang   fault = func(ctx context.Context, _ string, _ func() error) error { <-ctx.Done(); return ctx.Err() }
+	// loseReply applies the call, and says that it failed.
+	loseReply fault = func(_ context.Context, _ string, apply func() error) error { _ = apply(); return errDown }
+	full      fault = func(context.Context, string, func() error) error { return core.ErrStoreFull }
+	// unreadable is about what is read: in a key without a record, too.
+	unreadable fault = func(_ context.Context, method string, apply func() error) error {
+		if method == "Acquire" {
+			return core.ErrCorruptRecord
+		}
+		return apply()
+	}
+)
+
+// late applies the call when its caller has given up.
+func late(by time.Duration) fault {
+	return func(ctx context.Context, _ string, apply func() error) error {
+		<-ctx.Done()
+		time.AfterFunc(by, func() { _ = apply() })
+		return ctx.Err()
+	}
+}
+
+// in restricts a fault to some methods.
+func (f fault) in(methods ...string) fault {
+	return func(ctx context.Context, method string, apply func() error) error {
+		if slices.Contains(methods, method) {
+			return f(ctx, method, apply)
+		}
+		return apply()
+	}
+}
+
+// link is one process's connection to a server. It is a core.Store and a
+// core.Inspector that counts its calls, and fails as it is told.
+type link struct {
+	server *server
+
+	mutex sync.Mutex
+	fault fault
+	calls []string
+}
+
+func (l *link) set(f fault) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.fault = f
+}
+
+// taken returns the calls since it was asked last.
+func (l *link) taken() []string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	calls := l.calls
+	l.calls = nil
+	return calls
+}
+
+func (l *link) call(ctx context.Context, method string, apply func() error) error {
+	l.mutex.Lock()
+	l.calls = append(l.calls, method)
+	fault := l.fault
+	l.mutex.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if fault == nil {
+		return apply()
+	}
+	return fault(ctx, method, apply)
+}
+
+func (l *link) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	type found struct {
+		lease  core.Lease
+		record *core.Record
+	}
+	done := make(chan found, 1) // a late call's is read by nobody
+	err := l.call(ctx, "Acquire", func() error {
+		var got found
+		err := l.server.apply(func(store *memstore.Store) (wrote bool, err error) {
+			got.lease, got.record, err = store.Acquire(context.Background(), c)
+			return got.record == nil, err
+		}, func(store *memstore.Store, passed time.Duration) error {
+			again := c
+			again.TTL, again.Retain = max(1, c.TTL-passed), c.Retain-passed // both began then
+			if again.Retain <= 0 {
+				return nil
+			}
+			_, _, err := store.Acquire(context.Background(), again)
+			return err
+		})
+		done <- got
+		return err
+	})
+	if err != nil {
+		return core.Lease{}, nil, err
+	}
+	got := <-done
+	return got.lease, got.record, nil
+}
+
+func (l *link) Complete(ctx context.Context, lease core.Lease, res core.Result) error {
+	return l.settle(ctx, "Complete", func(store *memstore.Store, passed time.Duration) error {
+		again := res
+		if again.Retain -= passed; again.Retain <= 0 {
+			return nil
+		}
+		return store.Complete(context.Background(), lease, again)
+	})
+}
+
+func (l *link) Release(ctx context.Context, lease core.Lease) error {
+	return l.settle(ctx, "Release", func(store *memstore.Store, _ time.Duration) error {
+		return store.Release(context.Background(), lease)
+	})
+}
+
+func (l *link) Extend(ctx context.Context, lease core.Lease, ttl time.Duration) error {
+	return l.settle(ctx, "Extend", func(store *memstore.Store, passed time.Duration) error {
+		return store.Extend(context.Background(), lease, max(1, ttl-passed))
+	})
+}
+
+func (l *link) settle(ctx context.Context, method string, do func(*memstore.Store, time.Duration) error) error {
+	return l.call(ctx, method, func() error { return l.write(do) })
+}
+
+func (l *link) write(do func(*memstore.Store, time.Duration) error) error {
+	return l.server.apply(func(store *memstore.Store) (bool, error) { return true, do(store, 0) }, do)
+}
+
+func (l *link) Lookup(ctx context.Context, key string) (found *core.Record, err error) {
+	err = l.call(ctx, "Lookup", func() error {
+		found, err = l.server.current().Lookup(ctx, key)
+		return err
+	})
+	return found, err
+}
+
+func (l *link) List(ctx context.Context, state core.State, cursor string, limit int) (page []core.Entry, next string, err error) {
+	err = l.call(ctx, "List", func() error {
+		page, next, err = l.server.current().List(ctx, state, cursor, limit)
+		return err
+	})
+	return page, next, err
+}
+
+func (l *link) Forget(ctx context.Context, key string, word core.Word) (bool, error) {
+	var forgotten atomic.Bool // a late call's is read by nobody
+	err := l.call(ctx, "Forget", func() error {
+		return l.write(func(store *memstore.Store, _ time.Duration) error {
+			was, err := store.Forget(context.Background(), key, word)
+			forgotten.Store(was)
+			return err
+		})
+	})
+	return forgotten.Load(), err
+}
+
+// bare hides what a store has beside the methods of core.Store.
+type bare struct{ core.Store }

@@ -1,0 +1,243 @@
+package tieredstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+func TestFirstRunIsClaimedAndCompletedInBoth(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	lease := win(t, s, claim("key"))
+	s.wants(t, 1, 1)
+	must(t, s.Extend(t.Context(), lease, time.Minute))
+	s.wants(t, 1, 1)
+	must(t, s.Complete(t.Context(), lease, result("answer")))
+	s.wants(t, 1, 1)
+	replays(t, s.durable, "key", "answer")
+	replays(t, s.hot, "key", "answer")
+}
+
+func TestReplayTouchesNoDatabase(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	finish(t, s, "key", "answer")
+	s.wants(t, 2, 2)
+	for range 3 {
+		replays(t, s, "key", "answer")
+		s.wants(t, 1, 0)
+	}
+	other := claim("key")
+	other.Fingerprint = "sha256:another request"
+	if r := find(t, s, other); r.Fingerprint != "sha256:f" {
+		t.Errorf("the record is of %q, want the fingerprint of the first request", r.Fingerprint)
+	}
+	s.wants(t, 1, 0)
+}
+
+// What the durable tier is told first, the hot tier may be told.
+func TestDurableTierComesFirst(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	var order []string
+	note := func(tier string) fault {
+		return func(_ context.Context, method string, apply func() error) error {
+			order = append(order, tier+" "+method)
+			return apply()
+		}
+	}
+	s.hot.set(note("hot"))
+	s.durable.set(note("durable"))
+	lease := win(t, s, claim("a"))
+	must(t, s.Extend(t.Context(), lease, time.Minute))
+	must(t, s.Complete(t.Context(), lease, result("answer")))
+	must(t, s.Release(t.Context(), win(t, s, claim("b"))))
+	if want := []string{
+		"hot Acquire", "durable Acquire", "durable Extend", "hot Extend", "durable Complete", "hot Complete",
+		"hot Acquire", "durable Acquire", "durable Release", "hot Release",
+	}; !slices.Equal(order, want) {
+		t.Errorf("the calls were %q, want %q", order, want)
+	}
+}
+
+func TestDuplicateOfRunningRequest(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	win(t, s, claim("key"))
+	s.wants(t, 1, 1)
+	runs(t, s, "key")
+	s.wants(t, 1, 1)
+	s.hot.server.flush()
+	runs(t, s, "key") // and gives back the right to fill, which it got
+	s.wants(t, 2, 1)
+	if lease := win(t, s.hot, claim("key")); lease.Attempt != 1 {
+		t.Errorf("the hot tier gave attempt %d, want 1: nobody has the key there", lease.Attempt)
+	}
+}
+
+func TestColdHotTierIsRefilled(t *testing.T) {
+	t.Parallel()
+	for _, state := range []core.State{core.Completed, core.Failed, core.Unreplayable} {
+		t.Run(state.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newTiers()
+			lease := win(t, s, claim("key"))
+			want := result("answer")
+			want.State = state
+			must(t, s.Complete(t.Context(), lease, want))
+			fresh := *find(t, s, claim("key"))
+			s.hot.server.flush()
+			s.wants(t, 3, 2)
+			other := claim("key")
+			other.Fingerprint = "sha256:another request"
+			find(t, s, other)
+			s.wants(t, 2, 1)
+			refilled := find(t, s, claim("key"))
+			s.wants(t, 1, 0)
+			if refilled.State != state || refilled.Fingerprint != "sha256:f" || refilled.Attempt != 1 ||
+				refilled.Status != fresh.Status || !bytes.Equal(refilled.Body, fresh.Body) || !slices.Equal(refilled.Header, fresh.Header) {
+				t.Errorf("after the refill it is %+v, before it was %+v", refilled, fresh)
+			}
+		})
+	}
+}
+
+// Nobody knows how much of its time a refilled record has left. So the durable
+// tier is asked again and again, and the hot tier is not late for long.
+func TestRefillIsKeptForAShortTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers(tieredstore.RefillFor(30 * time.Second))
+		finish(t, s, "key", "answer") // for an hour
+		pass(t.Context(), 30*time.Minute)
+		s.hot.server.flush()
+		s.wants(t, 2, 2)
+		for range 3 {
+			replays(t, s, "key", "answer")
+			s.wants(t, 2, 1)
+			pass(t.Context(), 29*time.Second)
+			replays(t, s, "key", "answer")
+			s.wants(t, 1, 0)
+			pass(t.Context(), time.Second)
+		}
+		pass(t.Context(), 28*time.Minute+29*time.Second) // a second before its end
+		replays(t, s, "key", "answer")
+		pass(t.Context(), 30*time.Second)
+		win(t, s, claim("key"))
+	})
+}
+
+// However long RefillFor is, it is a hundredth of what the claim asks for.
+func TestRefillOfShortRecords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers(tieredstore.RefillFor(time.Hour))
+		finish(t, s, "key", "answer")
+		s.hot.server.flush()
+		c := claim("key")
+		c.Retain = 100 * time.Second
+		find(t, s, c)
+		s.wants(t, 4, 3)
+		pass(t.Context(), 999*time.Millisecond)
+		find(t, s, c)
+		s.wants(t, 1, 0)
+		pass(t.Context(), time.Millisecond)
+		find(t, s, c)
+		s.wants(t, 2, 1)
+	})
+}
+
+// A word of the durable tier that has become old is not spread.
+func TestNothingOldIsFilledIn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		lease := win(t, s, claim("key"))
+		s.durable.set(func(ctx context.Context, _ string, apply func() error) error {
+			err := apply()
+			pass(ctx, 5*time.Second+time.Millisecond)
+			return err
+		})
+		s.wants(t, 1, 1)
+		must(t, s.Complete(t.Context(), lease, result("answer")))
+		s.wants(t, 0, 1)
+		pass(t.Context(), time.Minute)
+		replays(t, s, "key", "answer") // it gets the right to fill, and is too late to use it
+		s.wants(t, 1, 1)
+	})
+}
+
+// The same token finds its own claim, whichever tier has lost the first one's
+// answer (case 11).
+func TestSameTokenAgain(t *testing.T) {
+	t.Parallel()
+	for _, cut := range []string{"hot", "durable"} {
+		t.Run(cut, func(t *testing.T) {
+			t.Parallel()
+			s := newTiers()
+			broken := map[string]*link{"hot": s.hot, "durable": s.durable}[cut]
+			c := claim("key")
+			broken.set(loseReply)
+			lease, _, err := s.Acquire(t.Context(), c)
+			if (cut == "durable") != errors.Is(err, errDown) {
+				t.Fatalf("Acquire returned %+v and %v", lease, err)
+			}
+			broken.set(nil)
+			if lease := win(t, s, c); lease.Attempt != 1 || lease.Claim != c {
+				t.Errorf("the lease is %+v, want attempt 1 of %+v", lease, c)
+			}
+			runs(t, s, "key")
+		})
+	}
+}
+
+func TestAttemptNumbersAreTheDurableTiers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		win(t, s, claim("key"))
+		for attempt := uint64(2); attempt < 5; attempt++ {
+			pass(t.Context(), time.Minute)
+			s.hot.server.flush()
+			lease := win(t, s, claim("key"))
+			if lease.Attempt != attempt || !lease.TookOver {
+				t.Fatalf("the lease is %+v, want attempt %d, taken over", lease, attempt)
+			}
+		}
+		pass(t.Context(), time.Minute)
+		lease := win(t, s, claim("key"))
+		must(t, s.Complete(t.Context(), lease, result("answer")))
+		s.durable.taken()
+		if r := find(t, s, claim("key")); r.Attempt != 5 || len(s.durable.taken()) > 0 {
+			t.Errorf("the hot tier replays attempt %d, want 5", r.Attempt)
+		}
+	})
+}
+
+func TestOptionsRefuseNonsense(t *testing.T) {
+	t.Parallel()
+	store := newServer().link()
+	for want, call := range map[string]func(){
+		"tieredstore: HotTimeout(0s): want more than 0":               func() { tieredstore.HotTimeout(0) },
+		"tieredstore: RefillFor(-1s): want at least 1ms":              func() { tieredstore.RefillFor(-time.Second) },
+		"tieredstore: New: want two stores, one of them is nil":       func() { tieredstore.New(nil, store) },
+		"tieredstore: New: want two stores, one of them is nil" + " ": func() { tieredstore.New(store, nil) },
+	} {
+		func() {
+			defer func() {
+				if said, _ := recover().(string); said == "" || said != want && said+" " != want {
+					t.Errorf("it panicked with %q, want %q", said, want)
+				}
+			}()
+			call()
+		}()
+	}
+}

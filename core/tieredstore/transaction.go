@@ -1,0 +1,48 @@
+package tieredstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// BeginTransaction implements [core.Transactor] with a transaction of the durable
+// tier: the handler finds it as it would without a hot tier, with pgstore.Tx.
+// When the durable tier is no Transactor it returns an error that is
+// [errors.ErrUnsupported].
+func (s *Store) BeginTransaction(ctx context.Context, l core.Lease) (context.Context, core.Transaction, error) {
+	durable, can := s.durable.(core.Transactor)
+	if !can {
+		return nil, nil, unsupported("begin a transaction", "durable", s.durable)
+	}
+	handler, tx, err := durable.BeginTransaction(ctx, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	return handler, &transaction{Transaction: tx, store: s}, nil
+}
+
+// transaction is one of the durable tier, whose Rollback it has.
+type transaction struct {
+	core.Transaction
+	store *Store
+}
+
+// Commit implements [core.Transaction]. What was committed goes to the hot tier
+// too. What may have been committed, because the reply was lost, does not: the
+// next request asks the durable tier.
+func (t *transaction) Commit(ctx context.Context, l core.Lease, res core.Result) error {
+	asked := time.Now()
+	if err := t.Transaction.Commit(ctx, l, res); err != nil {
+		return err
+	}
+	t.store.hot.complete(ctx, asked, l, res)
+	return nil
+}
+
+func unsupported(operation, tier string, store core.Store) error {
+	return fmt.Errorf("tieredstore: %s: %w by the %s tier, a %T", operation, errors.ErrUnsupported, tier, store)
+}

@@ -1,0 +1,99 @@
+package tieredstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+// transactional is a link to a database in which handlers write.
+type transactional struct{ *link }
+
+type transactionKey struct{}
+
+type transaction struct{ *link }
+
+func (l transactional) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+	err := l.call(ctx, "Begin", func() error { return nil })
+	if err != nil {
+		return nil, nil, err
+	}
+	return context.WithValue(ctx, transactionKey{}, true), transaction(l), nil
+}
+
+func (t transaction) Commit(ctx context.Context, l core.Lease, res core.Result) error {
+	return t.Complete(ctx, l, res)
+}
+
+func (t transaction) Rollback(ctx context.Context) error {
+	return t.call(ctx, "Rollback", func() error { return nil })
+}
+
+func newTransactional() tiers {
+	s := tiers{hot: newServer().link(), durable: newServer().link()}
+	s.Store = tieredstore.New(s.hot, transactional{s.durable}, tieredstore.Logger(silent))
+	return s
+}
+
+func TestTransaction(t *testing.T) {
+	t.Parallel()
+	s := newTransactional()
+	lease := win(t, s, claim("key"))
+	ctx, tx, err := s.BeginTransaction(t.Context(), lease)
+	must(t, err)
+	if ctx.Value(transactionKey{}) != true {
+		t.Error("the handler does not find the transaction")
+	}
+	s.wants(t, 1, 2)
+	must(t, tx.Commit(ctx, lease, result("answer")))
+	s.wants(t, 1, 1)
+	replays(t, s, "key", "answer")
+	s.wants(t, 1, 0)
+}
+
+func TestRollback(t *testing.T) {
+	t.Parallel()
+	s := newTransactional()
+	lease := win(t, s, claim("key"))
+	ctx, tx, err := s.BeginTransaction(t.Context(), lease)
+	must(t, err)
+	s.wants(t, 1, 2)
+	must(t, tx.Rollback(ctx))
+	s.wants(t, 0, 1)
+	runs(t, s, "key")
+}
+
+// Whether it was committed nobody knows, or somebody else has the key: the hot
+// tier is told nothing.
+func TestCommitFails(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []fault{refuse, loseReply} {
+		s := newTransactional()
+		lease := win(t, s, claim("key"))
+		ctx, tx, err := s.BeginTransaction(t.Context(), lease)
+		must(t, err)
+		s.hot.taken()
+		s.durable.set(broken)
+		if err := tx.Commit(ctx, lease, result("answer")); !errors.Is(err, errDown) {
+			t.Errorf("Commit returned %v, want the database's error", err)
+		}
+		s.durable.taken()
+		s.wants(t, 0, 0)
+	}
+}
+
+func TestTransactionCannotBegin(t *testing.T) {
+	t.Parallel()
+	s := newTransactional()
+	s.durable.set(refuse.in("Begin"))
+	if _, _, err := s.BeginTransaction(t.Context(), core.Lease{}); !errors.Is(err, errDown) {
+		t.Errorf("BeginTransaction returned %v, want the database's error", err)
+	}
+	plain := newTiers()
+	if _, _, err := plain.BeginTransaction(t.Context(), core.Lease{}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("BeginTransaction returned %v, want errors.ErrUnsupported", err)
+	}
+}
