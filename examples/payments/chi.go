@@ -14,22 +14,29 @@ import (
 
 func chiRouter(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler {
 	idem := idemchi.New(engine)
-	money := idem.Policy(
+	money := []policy.Option{
 		policy.TTLHours(48),
 		policy.LockTTL(lockTTL),
 		policy.ExcludeFields("clientTimestamp", "requestNonce"),
-	)
+	}
 
 	r := chi.NewRouter()
 	r.Use(middleware.Recoverer) // outside the guard: what panicked is settled first
-	r.Get("/ledger", s.ledger.show)
+	r.Get("/ledger", s.showLedger)
+	r.Get("/attempts", s.showAttempts)
+	if s.bank != nil {
+		r.Get("/balances", s.showBalances)
+	}
 	r.Group(func(r chi.Router) {
 		r.Use(authenticate) // before the guard: it asks whose key this is, and replays to nobody else
-		r.With(money).Post("/payments", s.pay)
-		r.With(money).Post("/refunds", s.refund)
+		r.With(idem.Policy(money...)).Post("/payments", s.pay)
+		r.With(idem.Policy(money...)).Post("/refunds", s.refund)
 		r.With(idem.Policy()).Post("/members", s.createMember)
 		r.With(idem.Policy(policy.Required(false))).Patch("/members/{id}", s.changeMember)
 		r.With(idem.Policy(policy.OnStoreError(policy.FailOpen))).Post("/notes", s.createNote)
+		if s.bank != nil {
+			r.With(idem.Policy(append(money, policy.Transactional(true))...)).Post("/transfers", s.transfer)
+		}
 	})
 	return r
 }

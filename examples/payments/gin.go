@@ -22,13 +22,18 @@ func ginRouter(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler
 	gin.SetMode(gin.ReleaseMode) // the debug mode prints to standard output
 	e := gin.New()
 	e.Use(gin.Recovery()) // outside the guard: what panicked is settled first
-	e.GET("/ledger", gin.WrapF(s.ledger.show))
+	e.GET("/ledger", gin.WrapF(s.showLedger))
+	e.GET("/attempts", gin.WrapF(s.showAttempts))
 	g := e.Group("/", ginAuthenticate) // before the guard: it asks whose key this is, and replays to nobody else
 	g.POST("/payments", idem.Handle(gin.WrapF(s.pay), money...))
 	g.POST("/refunds", idem.Handle(gin.WrapF(s.refund), money...))
 	g.POST("/members", idem.Handle(gin.WrapF(s.createMember)))
 	g.PATCH("/members/:id", idem.Handle(ginChangeMember(s), policy.Required(false)))
 	g.POST("/notes", idem.Handle(gin.WrapF(s.createNote), policy.OnStoreError(policy.FailOpen)))
+	if s.bank != nil {
+		e.GET("/balances", gin.WrapF(s.showBalances))
+		g.POST("/transfers", idem.Handle(gin.WrapF(s.transfer), append(money, policy.Transactional(true))...))
+	}
 	return e
 }
 

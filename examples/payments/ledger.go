@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -34,83 +32,89 @@ type entry struct {
 	Time    time.Time `json:"time"`
 }
 
-// ledger is the truth: what really happened, whatever clients were told.
-type ledger struct {
-	mu       sync.Mutex
-	file     *os.File // nil without -ledger
-	entries  map[book][]entry
-	attempts int
-}
-
-func openLedger(path string) (*ledger, error) {
-	l := &ledger{entries: map[book][]entry{charges: {}, refunds: {}, memberships: {}, notes: {}}}
-	if path == "" {
-		return l, nil
-	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the operator names the file
-	l.file = file
-	return l, err
-}
-
-func (l *ledger) Close() error {
-	if l.file == nil {
-		return nil
-	}
-	return l.file.Close()
-}
-
-// countAttempt is called by every guarded handler: what does not raise it was
-// answered by the engine.
-func (l *ledger) countAttempt() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.attempts++
-}
-
-// add is the side effect. It has happened when add returns nil.
-func (l *ledger) add(ctx context.Context, b book, e entry) error {
+// stamp says whose entry it is, and under which key it is made.
+func (e entry) stamp(ctx context.Context) entry {
 	e.User, e.Key, e.Time = userFrom(ctx), core.KeyFrom(ctx), time.Now().UTC().Truncate(time.Millisecond)
 	if lease, guarded := core.LeaseFrom(ctx); guarded {
 		e.Attempt = lease.Attempt
 	}
+	return e
+}
+
+// ledger is the truth: what really happened, whatever clients were told.
+type ledger interface {
+	// add is the side effect. It has happened when add returns nil.
+	add(ctx context.Context, b book, e entry) error
+	// all returns every entry, oldest first.
+	all(ctx context.Context) (map[book][]entry, error)
+}
+
+func emptyBooks() map[book][]entry {
+	return map[book][]entry{charges: {}, refunds: {}, memberships: {}, notes: {}}
+}
+
+// memoryLedger belongs to this process, and ends with it.
+type memoryLedger struct {
+	journal *journal
+	mu      sync.Mutex
+	entries map[book][]entry
+}
+
+func newMemoryLedger(j *journal) *memoryLedger {
+	return &memoryLedger{journal: j, entries: emptyBooks()}
+}
+
+func (l *memoryLedger) add(ctx context.Context, b book, e entry) error {
+	e = e.stamp(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.append(b, e); err != nil {
-		return fmt.Errorf("ledger: %w", err)
+	if err := l.journal.append(b, e); err != nil {
+		return err
 	}
 	l.entries[b] = append(l.entries[b], e)
 	return nil
 }
 
-// append writes one line by one call, so that processes can share the file.
-func (l *ledger) append(b book, e entry) error {
-	if l.file == nil {
-		return nil
-	}
-	line, err := json.Marshal(struct {
-		Kind book `json:"kind"`
-		PID  int  `json:"pid"`
-		entry
-	}{b, os.Getpid(), e})
-	if err != nil {
-		return err
-	}
-	_, err = l.file.Write(append(line, '\n'))
-	return err
-}
-
-// show answers GET /ledger. It asks for no user, which is for an example alone.
-func (l *ledger) show(w http.ResponseWriter, _ *http.Request) {
+func (l *memoryLedger) all(context.Context) (map[book][]entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	copied := emptyBooks()
+	for b, entries := range l.entries {
+		copied[b] = append(copied[b], entries...)
+	}
+	return copied, nil
+}
+
+// showLedger answers GET /ledger: what this process did, or with tables what all
+// processes ever did. It asks for no user, which is for an example alone.
+func (s *shop) showLedger(w http.ResponseWriter, r *http.Request) {
+	entries, err := s.ledger.all(r.Context())
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	shown := struct {
+		Charges   []entry    `json:"charges"`
+		Refunds   []entry    `json:"refunds"`
+		Members   []entry    `json:"members"`
+		Notes     []entry    `json:"notes"`
+		Transfers []transfer `json:"transfers,omitempty"`
+		Attempts  int64      `json:"attempts"` // of this process
+	}{entries[charges], entries[refunds], entries[memberships], entries[notes], nil, s.attempts.Load()}
+	if s.bank != nil {
+		if shown.Transfers, err = s.bank.transfers(r.Context()); err != nil {
+			writeError(w, err)
+			return
+		}
+	}
 	w.Header().Set("Content-Type", "application/json")
 	indented := json.NewEncoder(w)
 	indented.SetIndent("", "  ")
-	indented.Encode(struct {
-		Charges  []entry `json:"charges"`
-		Refunds  []entry `json:"refunds"`
-		Members  []entry `json:"members"`
-		Notes    []entry `json:"notes"`
-		Attempts int     `json:"attempts"`
-	}{l.entries[charges], l.entries[refunds], l.entries[memberships], l.entries[notes], l.attempts})
+	indented.Encode(shown)
+}
+
+// showAttempts answers GET /attempts: how often a handler has begun to run in
+// this process. What does not raise it was answered by the engine.
+func (s *shop) showAttempts(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]int64{"attempts": s.attempts.Load()})
 }

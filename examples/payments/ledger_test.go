@@ -48,17 +48,18 @@ func TestLedgerSaysWhoPaidForWhat(t *testing.T) {
 // Processes that share the file do not cut each other's lines.
 func TestLedgersShareOneFile(t *testing.T) {
 	t.Parallel()
-	const writers, lines = 4, 100
+	const writers, each = 4, 100
 	path := filepath.Join(t.TempDir(), "ledger")
 	var group sync.WaitGroup
 	for range writers {
-		books, err := openLedger(path)
+		lines, err := openJournal(path)
 		if err != nil {
 			t.Fatal(err)
 		}
+		books := newMemoryLedger(lines)
 		group.Go(func() {
-			defer books.Close()
-			for i := range lines {
+			defer lines.Close()
+			for i := range each {
 				if err := books.add(t.Context(), charges, entry{OrderID: fmt.Sprint(i)}); err != nil {
 					t.Error(err)
 				}
@@ -71,8 +72,8 @@ func TestLedgersShareOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	if len(written) != writers*lines {
-		t.Errorf("%d lines, want %d", len(written), writers*lines)
+	if len(written) != writers*each {
+		t.Errorf("%d lines, want %d", len(written), writers*each)
 	}
 	for _, line := range written {
 		var got struct {
@@ -90,12 +91,12 @@ func TestLedgersShareOneFile(t *testing.T) {
 func TestLedgerThatCannotBeWrittenIsNoCharge(t *testing.T) {
 	t.Parallel()
 	for router := range routers {
-		books, err := openLedger(filepath.Join(t.TempDir(), "ledger"))
+		lines, err := openJournal(filepath.Join(t.TempDir(), "ledger"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		url := serveBooks(t, router, books)
-		books.Close()
+		url := serveBooks(t, router, newMemoryLedger(lines))
+		lines.Close()
 		for range 2 {
 			if response, body := send(t, url, pay("k", "tok_ok", 500)); response.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "something broke") {
 				t.Errorf("%s: got %d %q, want 500", router, response.StatusCode, body)

@@ -1,10 +1,13 @@
 // Payments is a shop that charges cards, and charges them once: the example to
 // copy from. It shows a policy for each route on chi and on gin, the engine with
-// a store in memory or in Redis, where authentication and recovery belong, what
-// a handler tells the engine (package failure), and an orderly shutdown.
+// a store in memory, in Redis, in PostgreSQL or in both, where authentication and
+// recovery belong, what a handler tells the engine (package failure), a handler in
+// the store's transaction, and an orderly shutdown.
 //
 //	go run ./examples/payments
 //	go run ./examples/payments -router gin -store redis -redis redis://127.0.0.1:6379/0
+//	go run ./examples/payments -store postgres -postgres postgres://127.0.0.1:5432/shop
+//	go run ./examples/payments -store tiered -redis redis://127.0.0.1:6379/0 -postgres postgres://127.0.0.1:5432/shop
 //
 // Then pay, and pay again with the same key:
 //
@@ -14,14 +17,23 @@
 //	pay key-1 '{"order_id":"order-1","amount":9900,"currency":"EUR","card":"tok_ok"}'   # 422: another payment
 //	pay key-2 '{"order_id":"order-2","amount":4200,"currency":"EUR","card":"tok_slow:10s"}' &
 //	pay key-2 '{"order_id":"order-2","amount":4200,"currency":"EUR","card":"tok_slow:10s"}'   # 409: in progress
-//	curl localhost:8080/ledger   # what really happened: two charges
+//	curl localhost:8080/ledger     # what really happened: two charges
+//	curl localhost:8080/attempts   # how often a handler ran here: twice
 //
 // cards.go lists the other test cards: one is declined, one panics, one crashes
 // after the charge. POST /refunds takes the same body; POST /members and PATCH
 // /members/{id} take {"email"}, POST /notes takes {"text"}.
 //
-// Everything but the records is kept in memory, and whoever says to be alice is
-// alice: those are the parts not to copy.
+// With -store postgres or tiered there is POST /transfers too, which takes
+// {"from","to","amount"}: its handler moves money between two rows, and its answer
+// is stored in the same transaction. alice, bob and carol have accounts, and GET
+// /balances shows them. With the other stores there is no database to move money
+// in: 404. The ledger then is a table too, of all processes together; otherwise it
+// is this process's own.
+//
+// The members are kept in memory, and with -store memory or redis the ledger is
+// too; whoever says to be alice is alice, and may transfer what is bob's: those are
+// the parts not to copy.
 package main
 
 import (
@@ -73,21 +85,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
-	books, err := openLedger(s.ledger)
+	lines, err := openJournal(s.ledger)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, books.Close()) }()
+	defer func() { err = errors.Join(err, lines.Close()) }()
 
-	store, closeStore := stores[s.store](s)
-	defer func() { err = errors.Join(err, closeStore()) }()
+	opened, err := stores[s.store](ctx, s, lines)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.close()) }()
 
-	engine, err := core.New(store, core.ScopeBy(userOf))
+	engine, err := core.New(opened.store, core.ScopeBy(userOf))
 	if err != nil {
 		return err
 	}
 	server := &http.Server{
-		Handler:           routers[s.router](newShop(books), engine, s.lockTTL),
+		Handler:           routers[s.router](newShop(opened), engine, s.lockTTL),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      slowest + time.Minute, // it counts the handler's time too

@@ -22,7 +22,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ args, flag, value, right string }{
 		{"-router echo", "-router", `"echo"`, "chi or gin"},
-		{"-store mysql", "-store", `"mysql"`, "memory or redis"},
+		{"-store mysql", "-store", `"mysql"`, "memory, postgres, redis or tiered"},
 		{"-addr localhost", "-addr", `"localhost"`, "127.0.0.1:8080"},
 		{"-addr localhost:http", "-addr", `"localhost:http"`, "a port from 0 to 65535"},
 		{"-addr :65536", "-addr", `":65536"`, "a port from 0 to 65535"},
@@ -30,7 +30,8 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		{"-lock-ttl 1ms", "-lock-ttl", `"1ms"`, "from 100ms to 1h"},
 		{"-lock-ttl 72h", "-lock-ttl", `"72h"`, "from 100ms to 1h"},
 		{"-redis localhost:6379", "-redis", `"localhost:6379"`, "redis://127.0.0.1:6379/0"},
-		{"-postgres x", "-postgres", "", "-h lists the flags"},
+		{"-postgres localhost:5432", "-postgres", `"localhost:5432"`, "postgres://127.0.0.1:5432/postgres"},
+		{"-mysql x", "-mysql", "", "-h lists the flags"},
 		{"chi", "", `"chi"`, "everything is a flag"},
 	}
 	for _, test := range tests {
@@ -54,7 +55,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 	if code := run(t.Context(), []string{"-h"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Errorf("code %d, stderr %q, want neither", code, &stderr)
 	}
-	for _, name := range []string{"-addr", "-router", "-store", "-redis", "-lock-ttl", "-ledger"} {
+	for _, name := range []string{"-addr", "-router", "-store", "-redis", "-postgres", "-lock-ttl", "-ledger"} {
 		if !strings.Contains(stdout.String(), "  "+name+" ") {
 			t.Errorf("%s is not listed in\n%s", name, &stdout)
 		}
@@ -69,6 +70,8 @@ func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
 	for args, want := range map[string]string{
 		"-addr\n" + taken.Listener.Addr().String(): taken.Listener.Addr().String(),
 		"-ledger\n" + missing:                      missing,
+		"-store\npostgres\n-postgres\npostgres://127.0.0.1:1/shop?sslmode=disable": "postgres: ",
+		"-store\ntiered\n-postgres\npostgres://127.0.0.1:1/shop?sslmode=disable":   "127.0.0.1:1",
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), strings.Split(args, "\n"), &stdout, &stderr)
@@ -160,14 +163,14 @@ func TestSlowestCardIsCharged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		books, _ := openLedger("")
+		books := newMemoryLedger(&journal{})
 		ctx, disconnect := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, disconnect)
 		request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(order("tok_slow:10m")))
 		request.Header.Set("Authorization", "Bearer alice")
 		request.Header.Set(core.KeyHeader, "k")
 		recorder := httptest.NewRecorder()
-		chiRouter(newShop(books), engine, 100*time.Millisecond).ServeHTTP(recorder, request)
+		chiRouter(newShop(backend{ledger: books}), engine, 100*time.Millisecond).ServeHTTP(recorder, request)
 		if recorder.Code != http.StatusCreated || len(books.entries[charges]) != 1 {
 			t.Errorf("got %d and %d charges, want 201 and one charge", recorder.Code, len(books.entries[charges]))
 		}
@@ -177,12 +180,12 @@ func TestSlowestCardIsCharged(t *testing.T) {
 // A handler that is cut short leaves the answer to the engine.
 func TestSlowCardIsCutShort(t *testing.T) {
 	t.Parallel()
-	books, _ := openLedger("")
+	books := newMemoryLedger(&journal{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(order("tok_slow:10m")))
 	recorder := httptest.NewRecorder()
-	newShop(books).pay(recorder, request)
+	newShop(backend{ledger: books}).pay(recorder, request)
 	if recorder.Body.Len() > 0 || len(recorder.Header()) > 0 || len(books.entries[charges]) > 0 {
 		t.Errorf("wrote %v %q, and charged %v, want nothing", recorder.Header(), recorder.Body, books.entries[charges])
 	}

@@ -27,7 +27,7 @@ func newMembers() members {
 }
 
 func (s *shop) createMember(w http.ResponseWriter, r *http.Request) {
-	s.ledger.countAttempt()
+	s.countAttempt()
 	wanted, err := readMember(w, r)
 	if err != nil {
 		writeError(w, err)
@@ -43,7 +43,7 @@ func (s *shop) createMember(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *shop) changeMember(w http.ResponseWriter, r *http.Request) {
-	s.ledger.countAttempt()
+	s.countAttempt()
 	wanted, err := readMember(w, r)
 	if err != nil {
 		writeError(w, err)

@@ -45,7 +45,7 @@ func (s *shop) refund(w http.ResponseWriter, r *http.Request) {
 
 // moveMoney does what must not happen twice, and returns the id of what it did.
 func (s *shop) moveMoney(w http.ResponseWriter, r *http.Request, book book, prefix string) (payment, string, error) {
-	s.ledger.countAttempt()
+	s.countAttempt()
 	ctx := r.Context()
 	p, err := readPayment(w, r)
 	if err != nil {

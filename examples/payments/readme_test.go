@@ -50,10 +50,7 @@ func TestTranscript(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			books, err := openLedger("")
-			if err != nil {
-				t.Fatal(err)
-			}
+			books := backend{ledger: newMemoryLedger(&journal{})}
 			server := httptest.NewServer(router(newShop(books), engine, time.Minute))
 			t.Cleanup(server.Close)
 			for part := range strings.SplitSeq(strings.TrimPrefix(transcript, "$ "), "\n$ ") {
@@ -109,7 +106,7 @@ func curl(t *testing.T, address, command string) string {
 	return strings.Replace(text, "Connection: close\n", "", 1) // which this client asked for
 }
 
-// Every test that the README names exists.
+// Every test that the README names exists, in the package that it names.
 func TestReadmeNamesTestsThatExist(t *testing.T) {
 	t.Parallel()
 	tests := map[string]bool{}
@@ -121,13 +118,14 @@ func TestReadmeNamesTestsThatExist(t *testing.T) {
 		source, err := os.ReadFile(path)
 		for _, match := range declared.FindAllSubmatch(source, -1) {
 			tests[string(match[1])] = true
+			tests[filepath.Base(filepath.Dir(path))+": "+string(match[1])] = true
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, match := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(readme(t), -1) {
+	for _, match := range regexp.MustCompile("`((?:\\w+: )?Test\\w+)`").FindAllStringSubmatch(readme(t), -1) {
 		if !tests[match[1]] {
 			t.Errorf("the README names %s, which does not exist", match[1])
 		}

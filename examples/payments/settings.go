@@ -12,17 +12,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 )
 
 // settings are the command line's.
 type settings struct {
-	addr    string
-	router  string
-	store   string
-	redis   *redis.Options
-	lockTTL time.Duration
-	ledger  string
+	addr     string
+	router   string
+	store    string
+	redis    *redis.Options
+	postgres string
+	lockTTL  time.Duration
+	ledger   string
 }
 
 // parseSettings reads the command line. Its errors name the flag, what it was
@@ -30,16 +32,17 @@ type settings struct {
 func parseSettings(args []string, stdout io.Writer) (settings, error) {
 	s := settings{
 		addr: "127.0.0.1:8080", router: "chi", store: "memory", lockTTL: 30 * time.Second,
-		redis: &redis.Options{Addr: "127.0.0.1:6379"},
+		redis: &redis.Options{Addr: "127.0.0.1:6379"}, postgres: "postgres://127.0.0.1:5432/postgres?sslmode=disable",
 	}
 	flags := flag.NewFlagSet("payments", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints the error, in one line
 	flags.Func("addr", "`host:port` to listen on; port 0 picks a free one (default 127.0.0.1:8080)", s.setAddr)
 	flags.Func("router", "`name`: "+choice(routers)+" (default chi)", oneOf(&s.router, routers))
-	flags.Func("store", "`name`: "+choice(stores)+" (default memory)", oneOf(&s.store, stores))
+	flags.Func("store", "`name`: "+choice(stores)+"; POST /transfers takes postgres or tiered (default memory)", oneOf(&s.store, stores))
 	flags.Func("redis", "`URL` of the Redis (default redis://127.0.0.1:6379/0)", s.setRedis)
+	flags.Func("postgres", "`URL` of the PostgreSQL, whose tables are made at the start (default "+s.postgres+")", s.setPostgres)
 	flags.Func("lock-ttl", "`duration` for which a crash blocks its key (default 30s)", s.setLockTTL)
-	flags.StringVar(&s.ledger, "ledger", "", "`file` to append every side effect to; processes can share it")
+	flags.StringVar(&s.ledger, "ledger", "", "`file` to append every side effect but transfers to; processes can share it")
 
 	err := flags.Parse(args)
 	switch {
@@ -71,6 +74,14 @@ func (s *settings) setRedis(value string) error {
 	return nil
 }
 
+func (s *settings) setPostgres(value string) error {
+	if _, err := pgxpool.ParseConfig(value); err != nil { // it shows no password
+		return fmt.Errorf("give a URL such as %s (%w)", s.postgres, err)
+	}
+	s.postgres = value
+	return nil
+}
+
 // setLockTTL stays within what the routes' policies allow: a policy that cannot
 // be is a panic when its route is declared.
 func (s *settings) setLockTTL(value string) error {
@@ -93,5 +104,7 @@ func oneOf[V any](target *string, choices map[string]V) func(string) error {
 }
 
 func choice[V any](choices map[string]V) string {
-	return strings.Join(slices.Sorted(maps.Keys(choices)), " or ")
+	names := slices.Sorted(maps.Keys(choices))
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 )
 
 // maxBody bounds what a handler reads where no guard has read it before.
@@ -14,13 +15,18 @@ const maxBody = 1 << 20
 // shop has the handlers. They are plain net/http, and know of idempotency what
 // they tell package failure.
 type shop struct {
-	ledger  *ledger
-	members members
+	ledger   ledger
+	bank     *bank // nil without a database
+	members  members
+	attempts atomic.Int64
 }
 
-func newShop(books *ledger) *shop {
-	return &shop{ledger: books, members: newMembers()}
+func newShop(b backend) *shop {
+	return &shop{ledger: b.ledger, bank: b.bank, members: newMembers()}
 }
+
+// countAttempt is called by every handler that can be guarded.
+func (s *shop) countAttempt() { s.attempts.Add(1) }
 
 // refusal is an error with a status to answer it with.
 type refusal struct {
@@ -30,8 +36,9 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.message }
 
-// errCutShort says that the context ended before anything happened.
-var errCutShort = errors.New("cut short before anything happened")
+// errCutShort says that the context ended before the handler knew of anything
+// that happened.
+var errCutShort = errors.New("cut short")
 
 func badRequest(message string) error { return refusal{http.StatusBadRequest, message} }
 

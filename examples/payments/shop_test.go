@@ -55,6 +55,22 @@ func TestScenariosOnBothRouters(t *testing.T) {
 	}
 }
 
+// Without a database there is nothing to transfer money in.
+func TestTransfersNeedADatabase(t *testing.T) {
+	t.Parallel()
+	for router := range routers {
+		url := newServer(t, router)
+		for _, s := range []step{
+			{path: "/transfers", key: "k", body: `{"from":"alice","to":"bob","amount":1}`},
+			{method: http.MethodGet, path: "/balances"},
+		} {
+			if response, body := send(t, url, s); response.StatusCode != http.StatusNotFound {
+				t.Errorf("%s: %s answers %d %q, want 404", router, s.path, response.StatusCode, body)
+			}
+		}
+	}
+}
+
 // play sends the requests one after the other, and returns the answers.
 func play(t *testing.T, router string, s scenario) []string {
 	t.Helper()
@@ -78,20 +94,16 @@ func play(t *testing.T, router string, s scenario) []string {
 
 func newServer(t *testing.T, router string) string {
 	t.Helper()
-	books, err := openLedger("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return serveBooks(t, router, books)
+	return serveBooks(t, router, newMemoryLedger(&journal{}))
 }
 
-func serveBooks(t *testing.T, router string, books *ledger) string {
+func serveBooks(t *testing.T, router string, books ledger) string {
 	t.Helper()
 	engine, err := core.New(memstore.New(), core.ScopeBy(userOf))
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(routers[router](newShop(books), engine, time.Minute))
+	server := httptest.NewServer(routers[router](newShop(backend{ledger: books}), engine, time.Minute))
 	t.Cleanup(server.Close)
 	return server.URL
 }

@@ -1,26 +1,65 @@
 package main
 
 import (
+	"context"
+	"errors"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-// stores are what -store can name. Each opens its store, and returns what to
-// close when the last answer is stored.
-var stores = map[string]func(settings) (core.Store, func() error){
-	"memory": openMemory,
-	"redis":  openRedis,
+// stores are what -store can name. Each opens its store, and what the shop keeps
+// beside it.
+var stores = map[string]func(context.Context, settings, *journal) (backend, error){
+	"memory":   openMemory,
+	"redis":    openRedis,
+	"postgres": openPostgres,
+	"tiered":   openTiered,
 }
 
-func openMemory(settings) (core.Store, func() error) {
-	return memstore.New(), func() error { return nil }
+// backend is where everything is kept.
+type backend struct {
+	store  core.Store
+	ledger ledger
+	bank   *bank // nil unless there is a database
+	// close is for when the last answer is stored.
+	close func() error
 }
 
-func openRedis(s settings) (core.Store, func() error) {
+func openMemory(_ context.Context, _ settings, j *journal) (backend, error) {
+	return backend{store: memstore.New(), ledger: newMemoryLedger(j), close: func() error { return nil }}, nil
+}
+
+func openRedis(_ context.Context, s settings, j *journal) (backend, error) {
+	client := newRedisClient(s)
+	return backend{store: redisstore.New(client), ledger: newMemoryLedger(j), close: client.Close}, nil
+}
+
+func newRedisClient(s settings) *redis.Client {
 	s.redis.ContextTimeoutEnabled = true // a call that nobody waits for any more ends at once
-	client := redis.NewClient(s.redis)
-	return redisstore.New(client), client.Close
+	return redis.NewClient(s.redis)
+}
+
+func openPostgres(ctx context.Context, s settings, j *journal) (backend, error) {
+	db, err := openDatabase(ctx, s)
+	if err != nil {
+		return backend{}, err
+	}
+	return backend{store: db.records, ledger: &tableLedger{j, db.pool}, bank: &bank{db.pool}, close: db.close}, nil
+}
+
+// openTiered keeps everything in PostgreSQL, and answers from Redis.
+func openTiered(ctx context.Context, s settings, j *journal) (backend, error) {
+	b, err := openPostgres(ctx, s, j)
+	if err != nil {
+		return backend{}, err
+	}
+	client, closeDatabase := newRedisClient(s), b.close
+	b.store = tieredstore.New(redisstore.New(client), b.store)
+	b.close = func() error { return errors.Join(client.Close(), closeDatabase()) }
+	return b, nil
 }

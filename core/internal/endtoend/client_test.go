@@ -27,8 +27,16 @@ func payment(card string) request {
 	return request{path: "/payments", user: "alice", key: "key-1", body: body}
 }
 
+// nothing is refused before it does anything: it has no key.
+func nothing() request { return payment("tok_ok").withKey("") }
+
 func note() request {
 	return request{path: "/notes", user: "alice", key: "key-1", body: `{"text":"call back"}`}
+}
+
+// transfer moves 100 from alice to bob.
+func transfer(key string) request {
+	return request{path: "/transfers", user: "alice", key: key, body: `{"from":"alice","to":"bob","amount":100}`}
 }
 
 func (r request) as(user string) request     { r.user = user; return r }
@@ -55,6 +63,7 @@ var (
 	replayed    = want{status: http.StatusCreated, replayed: true}
 	inProgress  = want{status: http.StatusConflict, code: "in_progress", later: true}
 	unavailable = want{status: http.StatusServiceUnavailable, code: "store_unavailable", later: true}
+	unconfirmed = want{status: http.StatusServiceUnavailable, code: "not_confirmed", later: true}
 )
 
 func (a answer) is(w want) bool { return a.err == nil && a.shape() == w }
@@ -82,6 +91,15 @@ func (a answer) expect(t *testing.T, w want) answer {
 		t.Fatalf("got %v, want %+v", a, w)
 	}
 	return a
+}
+
+// expectDone fails the test unless it was done, now or before.
+func (a answer) expectDone(t *testing.T) answer {
+	t.Helper()
+	if a.is(replayed) {
+		return a
+	}
+	return a.expect(t, created)
 }
 
 // expectCopyOf fails the test when a replay differs from the answer it repeats.
@@ -167,7 +185,7 @@ func (i *instance) awaitHandler(send func() answer) <-chan answer {
 // attempts is how often a handler has begun to run in the process.
 func (i *instance) attempts() int {
 	i.t.Helper()
-	outgoing, err := http.NewRequestWithContext(i.t.Context(), http.MethodGet, i.url+"/ledger", http.NoBody)
+	outgoing, err := http.NewRequestWithContext(i.t.Context(), http.MethodGet, i.url+"/attempts", http.NoBody)
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -176,9 +194,9 @@ func (i *instance) attempts() int {
 		i.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	var ledger struct{ Attempts int }
-	if err := json.NewDecoder(response.Body).Decode(&ledger); err != nil {
+	var counted struct{ Attempts int }
+	if err := json.NewDecoder(response.Body).Decode(&counted); err != nil {
 		i.t.Fatal(err)
 	}
-	return ledger.Attempts
+	return counted.Attempts
 }

@@ -9,26 +9,27 @@ import (
 // Cases 3 and 4: the key is blocked for the rest of the lease, not of the TTL.
 func TestKilledInTheHandler(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, 2*time.Second)
-	first, second := f.startTwo()
-	pay := payment("tok_slow:2s")
+	onEachStore(t, 2*time.Second, func(t *testing.T, f *fixture) {
+		first, second := f.startTwo()
+		pay := payment("tok_slow:2s")
 
-	sent := time.Now() // the lease cannot have begun before
-	answers := first.begin(pay)
-	first.Kill()
-	if answer := <-answers; answer.err == nil {
-		t.Fatalf("got %v from a process that was killed", answer)
-	}
-	second.send(pay).expect(t, inProgress)
+		sent := time.Now() // the lease cannot have begun before
+		answers := first.begin(pay)
+		first.Kill()
+		if answer := <-answers; answer.err == nil {
+			t.Fatalf("got %v from a process that was killed", answer)
+		}
+		second.send(pay).expect(t, inProgress)
 
-	tookOver := second.beginAfter(pay)
-	if blocked := time.Since(sent); blocked < f.lockTTL {
-		t.Errorf("the key was taken over after %v, want the lease of %v respected", blocked, f.lockTTL)
-	}
-	original := (<-tookOver).expect(t, created)
-	f.expectEffects(chargeBy(second, pay, 2))
-	second.send(pay).expectCopyOf(t, original)
-	second.expectEvent("lease_expired")
+		tookOver := second.beginAfter(pay)
+		if blocked := time.Since(sent); blocked < f.lockTTL {
+			t.Errorf("the key was taken over after %v, want the lease of %v respected", blocked, f.lockTTL)
+		}
+		original := (<-tookOver).expect(t, created)
+		f.expectEffects(chargeBy(second, pay, 2))
+		second.send(pay).expectCopyOf(t, original)
+		second.expectEvent("lease_expired")
+	})
 }
 
 // Case 4: whether the dead attempt took effect nobody knows. By default the
@@ -53,71 +54,97 @@ func TestKilledBetweenChargeAndRecord(t *testing.T) {
 	second.expectEvent("lease_expired")
 }
 
+// Case 4, where the charge is a row: its constraint is asked in the next attempt.
+func TestKilledBetweenChargeAndRecordInPostgres(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 2*time.Second)
+	first, second := f.startTwo()
+	pay := payment("tok_ok")
+
+	answers, stop, _ := f.beginUntil(first, pay, atItsCharge, atItsRecord)
+	first.Kill()
+	<-answers // none, or the real one: it is shown when it cannot be stored in time
+	stop.turnAway()
+	stop.lift()
+
+	refused := second.retryWhile(pay, inProgress).expect(t, want{status: http.StatusConflict})
+	second.send(pay).expectCopyOf(t, refused)
+	second.expectEvent("lease_expired")
+	f.expectEffects(chargeBy(first, pay, 1))
+	if rows := ask[int](f.database, `SELECT count(*) FROM payments.ledger`); rows != 1 {
+		t.Errorf("there are %d charges, want 1", rows)
+	}
+}
+
 // Cases 5, 6 and 7
 func TestFrozenPastItsLease(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, time.Second)
-	first, second := f.startTwo()
-	pay := payment("tok_slow:4s")
+	onEachStore(t, time.Second, func(t *testing.T, f *fixture) {
+		first, second := f.startTwo()
+		pay := payment("tok_slow:4s")
 
-	stale := first.begin(pay)
-	first.Pause()
-	taken := second.beginAfter(pay)
-	first.Resume() // it learns that the lease is lost before it gets to charge
+		stale := first.begin(pay)
+		first.Pause()
+		taken := second.beginAfter(pay)
+		first.Resume() // it learns that the lease is lost before it gets to charge
 
-	(<-stale).expect(t, inProgress) // the first one's client
-	first.expectEvent("lease_lost")
-	first.send(pay).expect(t, inProgress) // what the first one did changed nothing
-	second.send(pay).expect(t, inProgress)
+		(<-stale).expect(t, inProgress) // the first one's client
+		first.expectEvent("lease_lost")
+		first.send(pay).expect(t, inProgress) // what the first one did changed nothing
+		second.send(pay).expect(t, inProgress)
 
-	original := (<-taken).expect(t, created)
-	first.send(pay).expectCopyOf(t, original)
-	second.send(pay).expectCopyOf(t, original)
-	f.expectEffects(chargeBy(second, pay, 2))
+		original := (<-taken).expect(t, created)
+		first.send(pay).expectCopyOf(t, original)
+		second.send(pay).expectCopyOf(t, original)
+		f.expectEffects(chargeBy(second, pay, 2))
+	})
 }
 
 // Case 9
 func TestTerminatedInTheHandler(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, 30*time.Second)
-	first, second := f.startTwo()
-	pay := payment("tok_slow:500ms")
+	onEachStore(t, 30*time.Second, func(t *testing.T, f *fixture) {
+		first, second := f.startTwo()
+		pay := payment("tok_slow:500ms")
 
-	answers := first.begin(pay)
-	first.Stop()
-	original := (<-answers).expect(t, created)
-	if err := first.Wait(); err != nil {
-		t.Errorf("it ended with %v, want exit code 0", err)
-	}
-	second.send(pay).expectCopyOf(t, original)
-	f.expectEffects(chargeBy(first, pay, 1))
+		answers := first.begin(pay)
+		first.Stop()
+		original := (<-answers).expect(t, created)
+		if err := first.Wait(); err != nil {
+			t.Errorf("it ended with %v, want exit code 0", err)
+		}
+		second.send(pay).expectCopyOf(t, original)
+		f.expectEffects(chargeBy(first, pay, 1))
+	})
 }
 
 func TestPanicBeforeTheChargeFreesTheKey(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, 30*time.Second)
-	first, second := f.startTwo()
-	pay := payment("tok_panic")
+	onEachStore(t, 30*time.Second, func(t *testing.T, f *fixture) {
+		first, second := f.startTwo()
+		pay := payment("tok_panic")
 
-	broken := want{status: http.StatusInternalServerError}
-	first.send(pay).expect(t, broken)
-	second.send(pay).expect(t, broken)
-	if first.attempts() != 1 || second.attempts() != 1 {
-		t.Errorf("the handler ran %d and %d times, want once in each process", first.attempts(), second.attempts())
-	}
-	first.send(payment("tok_ok")).expect(t, created)
-	f.expectEffects(chargeBy(first, pay, 1))
+		broken := want{status: http.StatusInternalServerError}
+		first.send(pay).expect(t, broken)
+		second.send(pay).expect(t, broken)
+		if first.attempts() != 1 || second.attempts() != 1 {
+			t.Errorf("the handler ran %d and %d times, want once in each process", first.attempts(), second.attempts())
+		}
+		first.send(payment("tok_ok")).expect(t, created)
+		f.expectEffects(chargeBy(first, pay, 1))
+	})
 }
 
 func TestPanicAfterTheChargeKeepsTheKey(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, 30*time.Second)
-	first, second := f.startTwo()
-	pay := payment("tok_crash_after_charge")
+	onEachStore(t, 30*time.Second, func(t *testing.T, f *fixture) {
+		first, second := f.startTwo()
+		pay := payment("tok_crash_after_charge")
 
-	first.send(pay).expect(t, want{status: http.StatusInternalServerError})
-	for _, process := range []*instance{first, second} {
-		process.send(pay).expect(t, want{status: http.StatusInternalServerError, code: "handler_failed", replayed: true})
-	}
-	f.expectEffects(chargeBy(first, pay, 1))
+		first.send(pay).expect(t, want{status: http.StatusInternalServerError})
+		for _, process := range []*instance{first, second} {
+			process.send(pay).expect(t, want{status: http.StatusInternalServerError, code: "handler_failed", replayed: true})
+		}
+		f.expectEffects(chargeBy(first, pay, 1))
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/internal/serverproc"
 )
@@ -25,20 +26,68 @@ const (
 	pollInterval = 20 * time.Millisecond
 )
 
-// fixture is a Redis and a ledger file that the processes of a test share.
+// fixture is a store and a ledger file that the processes of a test share.
 type fixture struct {
-	t       *testing.T
-	redis   *redistest.Server
-	ledger  string
-	lockTTL time.Duration
+	t        *testing.T
+	redis    *redistest.Server
+	database *database
+	flags    []string // that name the store
+	ledger   string
+	lockTTL  time.Duration
 }
 
 // newFixture starts a Redis of the test's own.
 func newFixture(t *testing.T, lockTTL time.Duration, redisArguments ...string) *fixture {
 	t.Helper()
-	return &fixture{
-		t: t, redis: redistest.Start(t, redisArguments...), lockTTL: lockTTL,
-		ledger: filepath.Join(t.TempDir(), "ledger"),
+	f := bareFixture(t, lockTTL)
+	f.redis = redistest.Start(t, redisArguments...)
+	f.flags = []string{"-store", "redis", "-redis", f.redis.URL()}
+	return f
+}
+
+// newPostgresFixture makes a database of the test's own, on a server that all
+// tests share.
+func newPostgresFixture(t *testing.T, lockTTL time.Duration) *fixture {
+	t.Helper()
+	return newFixtureAt(t, lockTTL, postgrestest.Shared(t))
+}
+
+// newFixtureAt uses a database that there is.
+func newFixtureAt(t *testing.T, lockTTL time.Duration, dsn string) *fixture {
+	t.Helper()
+	f := bareFixture(t, lockTTL)
+	f.database = openDatabase(t, dsn)
+	f.flags = []string{"-store", "postgres", "-postgres", dsn}
+	return f
+}
+
+// newTieredFixture starts a Redis in front of a database.
+func newTieredFixture(t *testing.T, lockTTL time.Duration, dsn string) *fixture {
+	t.Helper()
+	f := newFixtureAt(t, lockTTL, dsn)
+	f.redis = redistest.Start(t)
+	f.flags = []string{"-store", "tiered", "-redis", f.redis.URL(), "-postgres", dsn}
+	return f
+}
+
+func bareFixture(t *testing.T, lockTTL time.Duration) *fixture {
+	t.Helper()
+	return &fixture{t: t, lockTTL: lockTTL, ledger: filepath.Join(t.TempDir(), "ledger")}
+}
+
+// onEachStore runs a test whose subject is the engine: it must not matter where
+// the records are.
+func onEachStore(t *testing.T, lockTTL time.Duration, test func(*testing.T, *fixture)) {
+	t.Helper()
+	fixtures := map[string]func(*testing.T, time.Duration) *fixture{
+		"redis":    func(t *testing.T, lockTTL time.Duration) *fixture { return newFixture(t, lockTTL) },
+		"postgres": newPostgresFixture,
+	}
+	for name, newFixture := range fixtures {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newFixture(t, lockTTL))
+		})
 	}
 }
 
@@ -51,16 +100,26 @@ type instance struct {
 
 var listening = regexp.MustCompile(`^listening on (http://127\.0\.0\.1:\d+)$`)
 
-// start runs the program and returns when it serves.
-func (f *fixture) start(router string) *instance {
+// start runs the program and returns when it serves. Further flags override the
+// fixture's.
+func (f *fixture) start(router string, flags ...string) *instance {
+	f.t.Helper()
+	i := f.launch(router, flags...)
+	i.awaitListening()
+	return i
+}
+
+// launch is start for who does not wait.
+func (f *fixture) launch(router string, flags ...string) *instance {
 	f.t.Helper()
 	binary, err := buildProgram()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	command := exec.CommandContext(context.Background(), binary,
-		"-addr", "127.0.0.1:0", "-router", router, "-store", "redis", "-redis", f.redis.URL(),
-		"-lock-ttl", f.lockTTL.String(), "-ledger", f.ledger)
+	arguments := slices.Concat([]string{
+		"-addr", "127.0.0.1:0", "-router", router, "-lock-ttl", f.lockTTL.String(), "-ledger", f.ledger,
+	}, f.flags, flags)
+	command := exec.CommandContext(context.Background(), binary, arguments...)
 	i := &instance{Process: serverproc.Start(f.t, "payments on "+router, command), t: f.t}
 	f.t.Cleanup(func() {
 		i.Kill() // the test is over: it need not wait for handlers
@@ -68,14 +127,29 @@ func (f *fixture) start(router string) *instance {
 			f.t.Errorf("data race in payments on %s", router)
 		}
 	})
-	i.url = i.AwaitLine(listening)[1]
 	return i
+}
+
+func (i *instance) awaitListening() {
+	i.t.Helper()
+	i.url = i.AwaitLine(listening)[1]
 }
 
 // startTwo runs one process on each router: to each other they are equals.
 func (f *fixture) startTwo() (first, second *instance) {
 	f.t.Helper()
 	return f.start("chi"), f.start("gin")
+}
+
+// awaitFrozen returns when a process that was told to freeze has done so: it may
+// go on for a moment.
+func (i *instance) awaitFrozen() {
+	i.t.Helper()
+	eventually(i.t, "for the process to freeze", func() bool {
+		ctx, cancel := context.WithTimeout(i.t.Context(), 10*pollInterval)
+		defer cancel()
+		return i.sendUntil(ctx, nothing()).err != nil
+	})
 }
 
 // expectEvent fails the test when the process does not log an event with this
@@ -117,6 +191,18 @@ func (f *fixture) effects() []effect {
 		all = append(all, e)
 	}
 	return all
+}
+
+// expectKeys compares for which keys something happened, in order.
+func (f *fixture) expectKeys(want ...string) {
+	f.t.Helper()
+	var got []string
+	for _, e := range f.effects() {
+		got = append(got, e.Key)
+	}
+	if !slices.Equal(got, want) {
+		f.t.Errorf("the ledger has the keys %q, want %q", got, want)
+	}
 }
 
 // expectEffects compares what happened, in order.

@@ -2,16 +2,21 @@ package endtoend
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
 )
 
 const program = "github.com/oncekey/oncekey/examples/payments"
@@ -26,10 +31,21 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	buildDirectory = directory
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	runMoreInParallel()
+	goleak.VerifyTestMain(postgrestest.Main(m), goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(buildDirectory)
 		os.Exit(code)
 	}))
+}
+
+// runMoreInParallel is for tests that wait most of the time, unless -parallel says
+// otherwise.
+func runMoreInParallel() {
+	flag.Parse()
+	parallel := flag.Lookup("test.parallel")
+	if parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) // it is a number
+	}
 }
 
 // buildProgram builds at the first call, so that nothing is built where every

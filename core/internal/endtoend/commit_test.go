@@ -1,0 +1,121 @@
+package endtoend
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/faultproxy"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+)
+
+// Cases 13 and 19: nobody is told of a transfer that may not be there.
+func TestTransferThatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		stops     []string
+		fail      func(f *fixture, backend int)
+		mayBeDone bool
+	}{
+		"backend ended at its record": {
+			stops: []string{atItsLastWrite, atItsRecord},
+			fail:  func(f *fixture, backend int) { f.database.terminate(backend) },
+		},
+		"backend ended in its commit": {
+			stops: []string{inItsCommit},
+			fail:  func(f *fixture, backend int) { f.database.terminate(backend) },
+		},
+		"commit takes too long": {
+			stops:     []string{inItsCommit},
+			fail:      func(*fixture, int) {},
+			mayBeDone: true, // the client gives up, and the server may not notice
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newPostgresFixture(t, 30*time.Second)
+			first, second := f.startTwo()
+			f.database.letCommitsWait()
+			move := transfer("key-1")
+
+			answers, stop, backend := f.beginUntil(first, move, test.stops...)
+			test.fail(f, backend)
+			(<-answers).expect(t, unconfirmed)
+			first.expectEvent("not_confirmed")
+			stop.lift()
+
+			original := second.retryThrough(move).expectDone(t)
+			if !test.mayBeDone {
+				original.expect(t, created)
+			}
+			first.retryThrough(move).expectCopyOf(t, original)
+			f.expectTransfers(move.key)
+		})
+	}
+}
+
+// The same, but it is there.
+func TestTransferWhoseConfirmationIsLost(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 30*time.Second)
+	address, err := url.Parse(f.database.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := faultproxy.Start(t, address.Host)
+	address.Host = proxy.Addr()
+	first, second := f.start("chi", "-postgres", address.String()), f.start("gin")
+	f.database.letCommitsWait()
+	move := transfer("key-1")
+
+	answers, stop, _ := f.beginUntil(first, move, inItsCommit)
+	proxy.Set(faultproxy.LoseReplies())
+	stop.lift()
+	(<-answers).expect(t, unconfirmed)
+	proxy.Set(faultproxy.None())
+
+	// A replay, unless this test took longer than the process waits for its commit.
+	original := second.retryThrough(move).expectDone(t)
+	first.retryThrough(move).expectCopyOf(t, original)
+	f.expectTransfers(move.key)
+}
+
+// Case 19
+func TestServerKilledInTheCommit(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, postgrestest.Durable()...)
+	f := newFixtureAt(t, 30*time.Second, server.DSN())
+	first, second := f.startTwo()
+	f.database.letCommitsWait()
+	move := transfer("key-1")
+
+	answers, stop, _ := f.beginUntil(first, move, inItsCommit)
+	server.Kill()
+	stop.lift()
+	(<-answers).expect(t, unconfirmed)
+	second.send(move).expect(t, unavailable)
+
+	server.Restart()
+	f.database.pool.Reset()
+	original := second.retryThrough(move).expect(t, created)
+	first.retryThrough(move).expectCopyOf(t, original)
+	f.expectTransfers(move.key)
+}
+
+// Case 19: what fails in the handler is the handler's to answer.
+func TestBackendEndedInTheTransfer(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 30*time.Second)
+	first, second := f.startTwo()
+	move := transfer("key-1")
+
+	answers, stop, backend := f.beginUntil(first, move, betweenItsWrites)
+	f.database.terminate(backend)
+	stop.lift()
+	(<-answers).expect(t, want{status: http.StatusInternalServerError})
+	original := second.retryThrough(move).expect(t, created)
+	first.send(move).expectCopyOf(t, original)
+	f.expectTransfers(move.key)
+}

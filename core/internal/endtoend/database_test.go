@@ -1,0 +1,169 @@
+package endtoend
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// database is what the tests know of the processes' PostgreSQL, behind their
+// backs.
+type database struct {
+	t    *testing.T
+	dsn  string
+	pool *pgxpool.Pool
+}
+
+func openDatabase(t *testing.T, dsn string) *database {
+	t.Helper()
+	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return &database{t, dsn, pool}
+}
+
+func (d *database) execute(statement string, arguments ...any) {
+	d.t.Helper()
+	if _, err := d.pool.Exec(d.t.Context(), statement, arguments...); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// ask returns the only value that a query finds.
+func ask[T any](d *database, query string, arguments ...any) T {
+	d.t.Helper()
+	var value T
+	if err := d.pool.QueryRow(d.t.Context(), query, arguments...).Scan(&value); err != nil {
+		d.t.Fatal(err)
+	}
+	return value
+}
+
+// barrier is a transaction of the test's, whose locks keep a process waiting.
+type barrier struct {
+	database *database
+	tx       pgx.Tx
+	pid      uint32
+}
+
+// stops are where a transfer can be made to wait, in the order in which it gets
+// there.
+const (
+	beforeItsWrites  = `SELECT FROM payments.accounts WHERE name = 'alice' FOR UPDATE`
+	betweenItsWrites = `SELECT FROM payments.accounts WHERE name = 'bob' FOR UPDATE`
+	atItsLastWrite   = `LOCK TABLE payments.transfers IN SHARE MODE`
+	atItsRecord      = `SELECT FROM oncekey.records WHERE state = 'in_progress' FOR UPDATE` // there must be one
+	inItsCommit      = `SELECT pg_advisory_xact_lock(1)`                                    // see letCommitsWait
+
+	// and where a payment can.
+	atItsCharge = `LOCK TABLE payments.ledger IN SHARE MODE`
+)
+
+// letCommitsWait makes the commit of a transfer wait for who is inItsCommit: it
+// has been asked for, and the server has not done it yet.
+func (d *database) letCommitsWait() {
+	d.t.Helper()
+	d.execute(`
+CREATE FUNCTION payments.wait() RETURNS trigger LANGUAGE plpgsql AS
+	$$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON payments.transfers DEFERRABLE INITIALLY DEFERRED
+	FOR EACH ROW EXECUTE FUNCTION payments.wait()`)
+}
+
+func (d *database) raise(statement string) *barrier {
+	d.t.Helper()
+	ctx := context.WithoutCancel(d.t.Context())
+	tx, err := d.pool.Begin(ctx)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	b := &barrier{d, tx, tx.Conn().PgConn().PID()}
+	d.t.Cleanup(b.lift)
+	if _, err := tx.Exec(ctx, statement); err != nil {
+		d.t.Fatal(err)
+	}
+	return b
+}
+
+// lift lets go on who waits.
+func (b *barrier) lift() {
+	_ = b.tx.Rollback(context.WithoutCancel(b.database.t.Context())) // it may be gone, with its server
+}
+
+const waitsForBarrier = ` FROM pg_stat_activity WHERE datname = current_database() AND $1::int = ANY (pg_blocking_pids(pid))`
+
+// await returns when somebody waits, with the number of his backend.
+func (b *barrier) await() int {
+	b.database.t.Helper()
+	pid := 0
+	eventually(b.database.t, "for somebody to get here", func() bool {
+		err := b.database.pool.QueryRow(b.database.t.Context(), `SELECT pid`+waitsForBarrier, b.pid).Scan(&pid)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			b.database.t.Fatal(err)
+		}
+		return err == nil
+	})
+	return pid
+}
+
+// turnAway ends who waits: what a process has sent before it died shall not be
+// done after its death.
+func (b *barrier) turnAway() {
+	b.database.t.Helper()
+	eventually(b.database.t, "for nobody to be here", func() bool {
+		return ask[int](b.database, `SELECT count(pg_terminate_backend(pid))`+waitsForBarrier, b.pid) == 0
+	})
+}
+
+// terminate ends a backend, and waits until it is gone.
+func (d *database) terminate(backend int) {
+	d.t.Helper()
+	d.execute(`SELECT pg_terminate_backend($1)`, backend)
+	eventually(d.t, "for the backend to end", func() bool {
+		return !ask[bool](d, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)`, backend)
+	})
+}
+
+// beginUntil lets a request go on until it waits at the last of the stops.
+func (f *fixture) beginUntil(i *instance, r request, stops ...string) (answers <-chan answer, stop *barrier, backend int) {
+	f.t.Helper()
+	stop = f.database.raise(stops[0])
+	answers = i.begin(r)
+	backend = stop.await()
+	for _, next := range stops[1:] {
+		before := stop
+		stop = f.database.raise(next)
+		before.lift()
+		backend = stop.await()
+	}
+	return answers, stop, backend
+}
+
+// expectTransfers compares the keys for which money was moved, and where it is
+// now: each transfer has moved 100 from alice to bob.
+func (f *fixture) expectTransfers(keys ...string) {
+	f.t.Helper()
+	rows, err := f.database.pool.Query(f.t.Context(), `SELECT key FROM payments.transfers ORDER BY key`)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if !slices.Equal(got, keys) {
+		f.t.Errorf("there are transfers for %q, want %q", got, keys)
+	}
+	moved := int64(100 * len(keys))
+	for name, want := range map[string]int64{"alice": 10_000 - moved, "bob": 10_000 + moved, "carol": 10_000} {
+		if got := ask[int64](f.database, `SELECT balance FROM payments.accounts WHERE name = $1`, name); got != want {
+			f.t.Errorf("%s has %d, want %d", name, got, want)
+		}
+	}
+}

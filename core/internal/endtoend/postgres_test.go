@@ -1,0 +1,81 @@
+package endtoend
+
+import (
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+)
+
+// postgresOutages are how a PostgreSQL goes away, and comes back.
+var postgresOutages = map[string]struct{ begin, end func(*postgrestest.Server) }{
+	"stopped": {(*postgrestest.Server).Stop, (*postgrestest.Server).Restart},
+	"killed":  {(*postgrestest.Server).Kill, (*postgrestest.Server).Restart},
+	"frozen":  {(*postgrestest.Server).Pause, (*postgrestest.Server).Resume},
+}
+
+// Cases 12, 13 and 19: around the claim, and around the answer, of one server.
+func TestPostgresAway(t *testing.T) {
+	t.Parallel()
+	for name, outage := range postgresOutages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := postgrestest.Start(t, postgrestest.Durable()...)
+			// A claim that was asked for may come true when a frozen server wakes up, and
+			// then blocks its key: not for longer than a wait.
+			f := newFixtureAt(t, 10*time.Second, server.DSN())
+			first, second := f.startTwo()
+			earlier := payment("tok_ok").withKey("earlier")
+			kept := first.send(earlier).expect(t, created)
+
+			// Before the handler
+			before := payment("tok_ok").withKey("before")
+			outage.begin(server)
+			for _, process := range []*instance{first, second} {
+				process.send(before).expect(t, unavailable)
+				process.send(earlier).expect(t, unavailable)
+			}
+			outage.end(server)
+			f.database.pool.Reset()
+			early := first.retryThrough(before).expect(t, created)
+			second.retryThrough(before).expectCopyOf(t, early)
+
+			// After the charge, when the answer is to be stored
+			during := payment("tok_ok").withKey("during")
+			answers, stop, _ := f.beginUntil(first, during, atItsCharge, atItsRecord)
+			outage.begin(server)
+			late := (<-answers).expect(t, created) // the real answer: the money is gone
+			if again := first.send(during); !again.is(unavailable) {
+				again.expectCopyOf(t, late) // the process remembers, unless a server that stops took the answer
+			}
+			second.send(during).expect(t, unavailable) // another one cannot know
+			outage.end(server)
+			f.database.pool.Reset()
+			stop.lift()
+			second.retryThrough(during).expectCopyOf(t, late)
+
+			for _, process := range []*instance{first, second} {
+				process.retryThrough(earlier).expectCopyOf(t, kept)
+				process.send(before).expectCopyOf(t, early)
+				process.send(during).expectCopyOf(t, late)
+			}
+			f.expectKeys("earlier", "before", "during")
+		})
+	}
+}
+
+// Every process may be the first one of all.
+func TestProcessesStartTogether(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 30*time.Second)
+	commands := make([]*instance, 4)
+	for i := range commands {
+		commands[i] = f.launch("chi")
+	}
+	for _, i := range commands {
+		i.awaitListening()
+	}
+	commands[0].send(transfer("key-1")).expect(t, created)
+	f.start("gin").send(transfer("key-1")).expect(t, replayed) // the balances are as they were
+	f.expectTransfers("key-1")
+}

@@ -1,0 +1,231 @@
+package endtoend
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+)
+
+const (
+	soakWorkers    = 8
+	soakLease      = time.Second
+	auditedRetries = 2000
+)
+
+// TestSoakCrashes moves money and charges cards, for as long as ONCEKEY_SOAK
+// says, while processes, servers and connections are killed and frozen at random
+// (cases 3, 4, 7, 13, 17, 18, 19). Each client insists until it has a final
+// answer. In the end each key has at most one effect, and each answer its effect.
+func TestSoakCrashes(t *testing.T) {
+	t.Parallel()
+	duration, err := time.ParseDuration(os.Getenv("ONCEKEY_SOAK"))
+	if err != nil {
+		t.Skipf("ONCEKEY_SOAK says how long, such as 10m: %v", err)
+	}
+	for _, store := range []string{"postgres", "tiered"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			s := newSoak(t, store)
+			s.run(duration)
+			s.audit()
+		})
+	}
+}
+
+// soak is two processes that come and go, and what their clients were told.
+type soak struct {
+	*fixture
+	server    *postgrestest.Server
+	processes [2]atomic.Pointer[instance]
+
+	mu   sync.Mutex
+	told map[request]answer // the final answers
+}
+
+func newSoak(t *testing.T, store string) *soak {
+	t.Helper()
+	s := &soak{server: postgrestest.Start(t, postgrestest.Durable()...), told: make(map[request]answer)}
+	if store == "tiered" {
+		s.fixture = newTieredFixture(t, soakLease, s.server.DSN())
+	} else {
+		s.fixture = newFixtureAt(t, soakLease, s.server.DSN())
+	}
+	s.replace(0)
+	s.replace(1)
+	// Enough for all who will pay, however long it takes.
+	s.database.execute(`UPDATE payments.accounts SET balance = 1000000`)
+	return s
+}
+
+func (s *soak) replace(slot int) {
+	s.t.Helper()
+	s.processes[slot].Store(s.start([]string{"chi", "gin"}[slot]))
+}
+
+func (s *soak) run(duration time.Duration) {
+	s.t.Helper()
+	done := make(chan struct{})
+	var workers sync.WaitGroup
+	defer workers.Wait() // everything is well again: they get their answers
+	defer close(done)
+	for worker := range soakWorkers {
+		workers.Go(func() {
+			for round := 0; ; round++ {
+				select {
+				case <-done:
+					return
+				default:
+					s.insist(randomRequest(fmt.Sprintf("%d-%d", worker, round)))
+				}
+			}
+		})
+	}
+	deadline := time.Now().Add(duration)
+	faults := 0
+	for ; time.Now().Before(deadline) && !s.t.Failed(); faults++ {
+		s.harm()
+		<-time.After(rand.N(700 * time.Millisecond))
+	}
+	s.t.Logf("%d faults", faults)
+}
+
+func randomRequest(key string) request {
+	if rand.N(3) == 0 {
+		return payment("tok_ok").withKey(key)
+	}
+	move := transfer(key)
+	names := []string{"alice", "bob", "carol"}
+	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	move.body = fmt.Sprintf(`{"from":%q,"to":%q,"amount":%d}`, names[0], names[1], 1+rand.N(5))
+	return move
+}
+
+// harm does one thing that happens to processes and servers, and undoes what
+// would last.
+func (s *soak) harm() {
+	s.t.Helper()
+	slot := rand.N(len(s.processes))
+	process := s.processes[slot].Load()
+	switch fault := rand.N(20); {
+	case fault < 8:
+		process.Kill()
+		s.replace(slot)
+	case fault < 11:
+		process.Pause()
+		<-time.After(rand.N(2 * soakLease))
+		process.Resume()
+	case fault < 16:
+		_, _ = s.database.pool.Exec(s.t.Context(), `
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 3`) // it may meet itself
+	case fault < 17:
+		s.server.Kill()
+		s.server.Restart()
+		s.database.pool.Reset()
+	case fault < 18:
+		s.server.Pause()
+		<-time.After(rand.N(2 * soakLease))
+		s.server.Resume()
+	case s.redis == nil:
+	case fault < 19:
+		s.redis.Kill()
+		<-time.After(rand.N(soakLease))
+		s.redis.Restart()
+	default:
+		s.flush()
+	}
+}
+
+// insist sends a request to both processes at once, again and again, until each
+// of them has given a final answer: the same one.
+func (s *soak) insist(r request) {
+	var answers [2]answer
+	var group sync.WaitGroup
+	for slot := range answers {
+		group.Go(func() { answers[slot] = s.finalAnswer(slot, r) })
+	}
+	group.Wait()
+	first, second := answers[0], answers[1]
+	switch {
+	case first.is(created) && second.is(created):
+		s.t.Errorf("%+v: both were told that they had done it", r)
+	case first.is(created) && isLost(r, second):
+		first = second // that is what is stored
+	case second.is(created) && isLost(r, first):
+	case first.status != second.status || first.body != second.body:
+		s.t.Errorf("%+v: one got %v, the other one %v", r, first, second)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told[r] = first
+}
+
+// finalAnswer is one after which a client stops.
+func (s *soak) finalAnswer(slot int, r request) answer {
+	var last answer
+	answered := poll(func() bool {
+		last = s.processes[slot].Load().send(r)
+		return last.err == nil && last.status < http.StatusInternalServerError && last.shape().code != "in_progress"
+	})
+	if !answered {
+		s.t.Errorf("%+v: no final answer within %v, the last one is %v", r, patience, last)
+	}
+	return last
+}
+
+// isLost reports whether the payment was made, and its maker died before the
+// answer was stored. His client may have seen it all the same: it is shown when it
+// cannot be stored at once. A transfer never comes to that.
+func isLost(r request, a answer) bool {
+	return r.path == "/payments" && a.status == http.StatusConflict && a.shape().code == ""
+}
+
+// audit compares what the clients were told with what there is, and asks a part of
+// them to retry once more.
+func (s *soak) audit() {
+	s.t.Helper()
+	s.t.Logf("%d keys", len(s.told))
+	effects := make(map[string]int) // by path and key
+	rows, err := s.database.pool.Query(s.t.Context(), `
+SELECT '/transfers' || key FROM payments.transfers UNION ALL SELECT '/payments' || key FROM payments.ledger`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var name string
+	if _, err := pgx.ForEachRow(rows, []any{&name}, func() error { effects[name]++; return nil }); err != nil {
+		s.t.Fatal(err)
+	}
+	retries := 0
+	for r, told := range s.told {
+		if told.status != http.StatusCreated && !isLost(r, told) {
+			s.t.Errorf("%+v: got %v", r, told)
+		}
+		if effects[r.path+r.key] != 1 {
+			s.t.Errorf("%+v: told %v, and there are %d effects", r, told, effects[r.path+r.key])
+		}
+		if retries++; retries < auditedRetries { // the order is random
+			again := s.finalAnswer(retries%2, r) // a busy machine answers 503 at times
+			if again.status != told.status || again.body != told.body || !again.shape().replayed {
+				s.t.Errorf("%+v: told %v, and then %v", r, told, again)
+			}
+		}
+	}
+	if len(effects) != len(s.told) {
+		s.t.Errorf("there are effects of %d keys, and %d were used", len(effects), len(s.told))
+	}
+	if wrong := ask[int](s.database, `
+SELECT count(*) FROM payments.accounts a WHERE balance <> 1000000
+	+ (SELECT coalesce(sum(amount), 0) FROM payments.transfers WHERE "to" = a.name)
+	- (SELECT coalesce(sum(amount), 0) FROM payments.transfers WHERE "from" = a.name)`); wrong > 0 {
+		s.t.Errorf("%d accounts do not have what was moved", wrong)
+	}
+}

@@ -1,0 +1,201 @@
+package endtoend
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Cases 3, 4 and 7: the money and the answer are committed together, so that it
+// does not matter when the process dies.
+func TestKilledInTheTransfer(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		stops     []string
+		committed bool
+	}{
+		"before its writes":  {stops: []string{beforeItsWrites}},
+		"between its writes": {stops: []string{betweenItsWrites}},
+		"at its last write":  {stops: []string{atItsLastWrite}},
+		"at its record":      {stops: []string{atItsLastWrite, atItsRecord}},
+		"in its commit":      {stops: []string{inItsCommit}, committed: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newPostgresFixture(t, time.Second)
+			routers := []string{"chi", "gin"}
+			processes := []*instance{f.start("chi"), f.start("gin")}
+			f.database.letCommitsWait()
+			var keys []string
+			for round, router := range routers {
+				victim, other := processes[round], processes[1-round]
+				move := transfer(fmt.Sprintf("key-%d", round))
+				keys = append(keys, move.key)
+
+				answers, stop, _ := f.beginUntil(victim, move, test.stops...)
+				victim.Kill()
+				last := <-answers
+				stop.lift()
+				processes[round] = f.start(router)
+
+				original := other.retryWhile(move, inProgress).expectDone(t)
+				switch {
+				case last.err == nil: // it was not killed within the time that a commit has
+					last.expect(t, unconfirmed)
+				case test.committed:
+					original.expect(t, replayed)
+				default:
+					original.expect(t, created)
+					other.expectEvent("lease_expired")
+				}
+				for _, process := range processes {
+					process.send(move).expectCopyOf(t, original)
+				}
+				f.expectTransfers(keys...)
+			}
+		})
+	}
+}
+
+// Cases 5, 6 and 7: a frozen process keeps its rows locked until the server ends
+// its idle transaction.
+func TestFrozenInTheTransfer(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, time.Second)
+	first, second := f.startTwo()
+	move := transfer("key-1")
+
+	stale, stop, _ := f.beginUntil(first, move, betweenItsWrites)
+	first.Pause()
+	first.awaitFrozen()
+	stop.lift()
+	original := second.retryWhile(move, inProgress).expect(t, created)
+	first.Resume()
+
+	if answer := <-stale; answer.err != nil || answer.status < http.StatusBadRequest {
+		t.Errorf("the frozen one's client got %v, want an error", answer)
+	}
+	first.expectEvent("lease_lost")
+	for _, process := range []*instance{first, second} {
+		process.send(move).expectCopyOf(t, original)
+	}
+	f.expectTransfers(move.key)
+}
+
+// Case 9: the pool is closed when the last transaction is over.
+func TestTerminatedInTheTransfer(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 30*time.Second)
+	first, second := f.startTwo()
+	move := transfer("key-1")
+
+	answers, stop, _ := f.beginUntil(first, move, betweenItsWrites)
+	var stopping sync.WaitGroup
+	stopping.Go(first.Stop)
+	eventually(t, "for it to take no more requests", func() bool { return first.send(nothing()).err != nil })
+	stop.lift()
+	original := (<-answers).expect(t, created)
+	stopping.Wait()
+	if err := first.Wait(); err != nil {
+		t.Errorf("it ended with %v, want exit code 0", err)
+	}
+	second.send(move).expectCopyOf(t, original)
+	f.expectTransfers(move.key)
+}
+
+// Case 1
+func TestConcurrentTransfersMoveMoneyOnce(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 30*time.Second)
+	first, second := f.startTwo()
+	sendAtOnce(t, transfer("key-1"), first, second)
+	f.expectTransfers("key-1")
+}
+
+// Transfers in both directions wait for the same two rows, and never for each
+// other.
+func TestTransfersInBothDirections(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 30*time.Second)
+	first, second := f.startTwo()
+	var group sync.WaitGroup
+	for i := range 10 {
+		there, back := transfer(fmt.Sprintf("there-%d", i)), transfer(fmt.Sprintf("back-%d", i))
+		back.body = `{"from":"bob","to":"alice","amount":100}`
+		group.Go(func() {
+			if answer := first.retryWhile(there, unavailable, unconfirmed, inProgress); answer.status != http.StatusCreated {
+				t.Errorf("there: got %v", answer)
+			}
+		})
+		group.Go(func() {
+			if answer := second.retryWhile(back, unavailable, unconfirmed, inProgress); answer.status != http.StatusCreated {
+				t.Errorf("back: got %v", answer)
+			}
+		})
+	}
+	group.Wait()
+	if rows := ask[int](f.database, `SELECT count(*) FROM payments.transfers`); rows != 20 {
+		t.Errorf("there are %d transfers, want 20", rows)
+	}
+	f.database.execute(`DELETE FROM payments.transfers`)
+	f.expectTransfers() // everybody has what he had
+}
+
+// A refusal is kept, and nothing else that was written before it.
+func TestRefusedTransferMovesNothing(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 30*time.Second)
+	first, second := f.startTwo()
+	tests := []struct {
+		body, message string
+		status        int
+	}{
+		{`{"from":"alice","to":"bob","amount":10001}`, "insufficient funds", http.StatusPaymentRequired},
+		{`{"from":"carol","to":"bob","amount":10001}`, "insufficient funds", http.StatusPaymentRequired}, // after bob got it
+		{`{"from":"alice","to":"zoe","amount":1}`, "is unknown", http.StatusNotFound},                    // after alice gave it
+		{`{"from":"zoe","to":"alice","amount":1}`, "is unknown", http.StatusNotFound},
+		{`{"from":"alice","to":"alice","amount":1}`, "same account", http.StatusBadRequest},
+		{`{"from":"alice","to":"bob","amount":0}`, "amount must be", http.StatusBadRequest},
+		{`{"from":"alice","to":"bob","amount":9223372036854775807}`, "amount must be", http.StatusBadRequest},
+		{`{"from":"alice","amount":1}`, "must name accounts", http.StatusBadRequest},
+		{`{"from":"\u0000","to":"bob","amount":1}`, "NUL", http.StatusBadRequest},
+		{`{`, "not JSON", http.StatusBadRequest},
+	}
+	for i, test := range tests {
+		move := transfer(fmt.Sprintf("key-%d", i))
+		move.body = test.body
+		original := first.send(move).expect(t, want{status: test.status})
+		if !strings.Contains(original.body, test.message) {
+			t.Errorf("%s: got %s, want %q", test.body, original.body, test.message)
+		}
+		second.send(move).expectCopyOf(t, original)
+	}
+	f.expectTransfers()
+}
+
+// Without a record the tables' constraints are what is left.
+func TestConstraintsAreTheLastLineOfDefence(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 30*time.Second)
+	first, second := f.startTwo()
+	pay, move := payment("tok_ok"), transfer("key-1")
+	first.send(pay).expect(t, created)
+	first.send(move).expect(t, created)
+	f.database.execute(`DELETE FROM oncekey.records`)
+
+	refused := want{status: http.StatusConflict}
+	second.send(pay).expect(t, refused)
+	second.send(move).expect(t, refused)
+	for _, message := range []string{"an attempt at what has happened already", "a transfer that has been done already"} {
+		eventually(t, "for it to be logged: "+message, func() bool { return second.printed(message) })
+	}
+	f.expectEffects(chargeBy(first, pay, 1))
+	f.expectTransfers(move.key)
+	if rows := ask[int](f.database, `SELECT count(*) FROM payments.ledger`); rows != 1 {
+		t.Errorf("there are %d charges, want 1", rows)
+	}
+}
