@@ -59,6 +59,11 @@ func (m mounting) start(t testing.TB, p program) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // what still goes on in the background ends with the test
+		ended, end := context.WithCancel(context.Background())
+		end()
+		_ = engine.Shutdown(ended)
+	})
 	s.engine = engine
 	s.Handler = m.mount(engine, p.route.completed(&s.runs))
 	return s

@@ -40,7 +40,8 @@ type Store interface {
 	// A lease that ran out, or that the store forgot (a restart without
 	// persistence), can still be completed as long as nobody else has claimed
 	// the key; otherwise Complete returns ErrLeaseLost and changes nothing.
-	// Repeating a Complete that succeeded returns nil and changes nothing.
+	// Repeating a Complete that succeeded returns nil and changes nothing; the
+	// caller repeats it with the same result.
 	Complete(ctx context.Context, l Lease, res Result) error
 
 	// Release forgets the key so that the next request may run, or returns
