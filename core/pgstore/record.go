@@ -1,22 +1,19 @@
 package pgstore
 
 import (
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/storedheader"
 )
 
 const (
 	// version of a row, as this package writes it. A reader refuses any other.
 	version = 1
-	// inBase64 marks a header field whose name and value stand in base64.
-	inBase64 = "base64"
 
 	minStatus, maxStatus = 100, 999
 )
@@ -66,31 +63,16 @@ func (r *storedRecord) decode() (*core.Record, error) {
 	return record, err
 }
 
-var operations = [...]string{core.Set: "set", core.Add: "add", core.Delete: "delete"}
-
 // encodeHeader returns nil for no fields.
 func encodeHeader(header core.Header) []byte {
 	if len(header) == 0 {
 		return nil
 	}
-	fields := make([][]string, len(header))
-	for i, field := range header {
-		fields[i] = encodeField(field)
-	}
-	encoded, err := json.Marshal(fields)
+	encoded, err := json.Marshal(storedheader.Encode(header, isPlain))
 	if err != nil {
 		panic("pgstore: " + err.Error()) // strings always encode
 	}
 	return encoded
-}
-
-func encodeField(f core.Field) []string {
-	operation := operations[f.Op]
-	if isPlain(f.Name) && isPlain(f.Value) {
-		return []string{operation, f.Name, f.Value}
-	}
-	encoding := base64.StdEncoding
-	return []string{operation, encoding.EncodeToString([]byte(f.Name)), encoding.EncodeToString([]byte(f.Value)), inBase64}
 }
 
 // isPlain reports whether the text goes through jsonb unharmed, which knows no NUL
@@ -112,38 +94,11 @@ func decodeHeader(encoded []byte) (core.Header, error) {
 	if err := json.Unmarshal(encoded, &fields); err != nil {
 		return nil, corrupt("its header is %s", excerpt(string(encoded)))
 	}
-	header := make(core.Header, len(fields))
-	for i, words := range fields {
-		field, readable := decodeField(words)
-		if !readable {
-			return nil, corrupt("its header field %d is %s", i, excerpt(fmt.Sprint(words)))
-		}
-		header[i] = field
+	header, err := storedheader.Decode(fields)
+	if err != nil {
+		return nil, corrupt("its %v", err)
 	}
 	return header, nil
-}
-
-func decodeField(words []string) (core.Field, bool) {
-	const plain, encoded = 3, 4
-	if len(words) != plain && (len(words) != encoded || words[plain] != inBase64) {
-		return core.Field{}, false
-	}
-	field := core.Field{Name: words[1], Value: words[2]}
-	if len(words) == encoded {
-		name, nameErr := base64.StdEncoding.DecodeString(words[1])
-		value, valueErr := base64.StdEncoding.DecodeString(words[2])
-		if errors.Join(nameErr, valueErr) != nil {
-			return core.Field{}, false
-		}
-		field.Name, field.Value = string(name), string(value)
-	}
-	for operation, name := range operations {
-		if name == words[0] {
-			field.Op = core.FieldOp(operation)
-			return field, true
-		}
-	}
-	return core.Field{}, false
 }
 
 func corrupt(format string, details ...any) error {

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/storedheader"
 )
 
 const (
@@ -18,9 +18,6 @@ const (
 	// released is the state of a record that remembers an attempt number alone,
 	// and whose it was.
 	released = "released"
-	// inBase64 marks a header field whose name and value stand in base64, because
-	// JSON strings cannot hold bytes that are no UTF-8.
-	inBase64 = "base64"
 
 	minStatus, maxStatus = 100, 999
 )
@@ -76,9 +73,7 @@ func encodeResult(l core.Lease, res core.Result, at time.Time) []byte {
 	if res.State == core.Unreplayable {
 		return encode(head, nil)
 	}
-	for _, field := range res.Header {
-		head.Headers = append(head.Headers, encodeField(field))
-	}
+	head.Headers = storedheader.Encode(res.Header, utf8.ValidString)
 	return encode(head, res.Body)
 }
 
@@ -100,17 +95,6 @@ func encode(head line, body []byte) []byte {
 	}
 	buffer.Write(body)
 	return buffer.Bytes()
-}
-
-var operations = [...]string{core.Set: "set", core.Add: "add", core.Delete: "delete"}
-
-func encodeField(f core.Field) []string {
-	operation := operations[f.Op]
-	if utf8.ValidString(f.Name) && utf8.ValidString(f.Value) {
-		return []string{operation, f.Name, f.Value}
-	}
-	encoding := base64.StdEncoding
-	return []string{operation, encoding.EncodeToString([]byte(f.Name)), encoding.EncodeToString([]byte(f.Value)), inBase64}
 }
 
 // decode reads a value. The record's body is a part of it.
@@ -198,47 +182,12 @@ func (s *stored) read(head line, body []byte) error {
 		return corrupt("its status is %d", head.Status)
 	}
 	s.record.Status, s.record.Body = head.Status, body
-	var err error
-	s.record.Header, err = decodeHeader(head.Headers)
-	return err
-}
-
-func decodeHeader(fields [][]string) (core.Header, error) {
-	if len(fields) == 0 {
-		return nil, nil
+	header, err := storedheader.Decode(head.Headers)
+	if err != nil {
+		return corrupt("its %v", err)
 	}
-	header := make(core.Header, len(fields))
-	for i, words := range fields {
-		field, readable := decodeField(words)
-		if !readable {
-			return nil, corrupt("its header field %d is %s", i, excerpt(fmt.Sprint(words)))
-		}
-		header[i] = field
-	}
-	return header, nil
-}
-
-func decodeField(words []string) (core.Field, bool) {
-	const plain, encoded = 3, 4
-	if len(words) != plain && (len(words) != encoded || words[plain] != inBase64) {
-		return core.Field{}, false
-	}
-	field := core.Field{Name: words[1], Value: words[2]}
-	if len(words) == encoded {
-		name, nameErr := base64.StdEncoding.DecodeString(words[1])
-		value, valueErr := base64.StdEncoding.DecodeString(words[2])
-		if nameErr != nil || valueErr != nil {
-			return core.Field{}, false
-		}
-		field.Name, field.Value = string(name), string(value)
-	}
-	for operation, name := range operations {
-		if name == words[0] {
-			field.Op = core.FieldOp(operation)
-			return field, true
-		}
-	}
-	return core.Field{}, false
+	s.record.Header = header
+	return nil
 }
 
 func corrupt(format string, details ...any) error {

@@ -1,0 +1,74 @@
+// Package storedheader is how stores write an answer's header down: as JSON lists
+// of words, readable by eye, whatever bytes are in a value.
+//
+//	["set", "Content-Type", "application/json"]
+//	["add", "WC1SYXc=", "/w==", "base64"]
+package storedheader
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// inBase64 marks a field whose name and value stand in base64.
+const inBase64 = "base64"
+
+var operations = [...]string{core.Set: "set", core.Add: "add", core.Delete: "delete"}
+
+// Encode returns the words of each field. isPlain says what the store can keep as
+// it is: the rest stands in base64.
+func Encode(header core.Header, isPlain func(string) bool) [][]string {
+	fields := make([][]string, len(header))
+	encoding := base64.StdEncoding
+	for i, f := range header {
+		operation := operations[f.Op]
+		if isPlain(f.Name) && isPlain(f.Value) {
+			fields[i] = []string{operation, f.Name, f.Value}
+			continue
+		}
+		fields[i] = []string{operation, encoding.EncodeToString([]byte(f.Name)), encoding.EncodeToString([]byte(f.Value)), inBase64}
+	}
+	return fields
+}
+
+// Decode is the inverse of Encode; no fields are a nil header. Its error names the
+// field that cannot be read, and what is there.
+func Decode(fields [][]string) (core.Header, error) {
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	header := make(core.Header, len(fields))
+	for i, words := range fields {
+		var readable bool
+		if header[i], readable = decodeField(words); !readable {
+			return nil, fmt.Errorf("header field %d is %.100q", i, fmt.Sprint(words))
+		}
+	}
+	return header, nil
+}
+
+func decodeField(words []string) (core.Field, bool) {
+	const plain, encoded = 3, 4
+	if len(words) != plain && (len(words) != encoded || words[plain] != inBase64) {
+		return core.Field{}, false
+	}
+	field := core.Field{Name: words[1], Value: words[2]}
+	if len(words) == encoded {
+		name, nameErr := base64.StdEncoding.DecodeString(words[1])
+		value, valueErr := base64.StdEncoding.DecodeString(words[2])
+		if errors.Join(nameErr, valueErr) != nil {
+			return core.Field{}, false
+		}
+		field.Name, field.Value = string(name), string(value)
+	}
+	for operation, name := range operations {
+		if name == words[0] {
+			field.Op = core.FieldOp(operation)
+			return field, true
+		}
+	}
+	return core.Field{}, false
+}

@@ -1,0 +1,51 @@
+package storedheader_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/storedheader"
+)
+
+func TestHeaderIsReadAsWritten(t *testing.T) {
+	t.Parallel()
+	header := core.Header{
+		{Op: core.Set, Name: "Link", Value: "<a>"},
+		{Op: core.Set, Name: "Link", Value: "<b>"},
+		{Op: core.Add, Name: "Vary", Value: ""},
+		{Op: core.Delete, Name: "Server"},
+		{Op: core.Set, Name: "X-Raw", Value: "\xff\x00"},
+	}
+	words := storedheader.Encode(header, utf8.ValidString)
+	if len(words[0]) != 3 || len(words[4]) != 4 {
+		t.Errorf("written as %q", words)
+	}
+	got, err := storedheader.Decode(words)
+	if err != nil || !reflect.DeepEqual(got, header) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if none, err := storedheader.Decode(nil); none != nil || err != nil {
+		t.Errorf("no fields are %v, %v", none, err)
+	}
+}
+
+// Case 20.
+func TestFieldsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{
+		nil,
+		{"set", "A"},
+		{"put", "A", "b"},
+		{"set", "A", "b", "rot13"},
+		{"set", "A", "b", "base64"},
+		{"set", "QQ==", "Yg==", "base64", "more"},
+	} {
+		_, err := storedheader.Decode([][]string{{"set", "Good", "one"}, words})
+		if err == nil || !strings.HasPrefix(err.Error(), "header field 1 is ") {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+}
