@@ -17,8 +17,8 @@ func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) err
 		if err != nil || completed {
 			return err
 		}
-		finished, _, err := s.holder(ctx, l)
-		if err == nil && !finished {
+		found, err := s.holder(ctx, l)
+		if err == nil && !found.finished {
 			err = core.ErrLeaseLost
 		}
 		return err
@@ -49,8 +49,10 @@ func (s *Store) Release(ctx context.Context, l core.Lease) error {
 		if err != nil || tag.RowsAffected() > 0 {
 			return err
 		}
-		_, held, err := s.holder(ctx, l)
-		if err == nil && held {
+		found, err := s.holder(ctx, l)
+		// A claim of its own that is there now came after the release: it had been
+		// cut off, and was late.
+		if err == nil && found.there && !found.running {
 			err = core.ErrLeaseLost
 		}
 		return err
@@ -78,12 +80,16 @@ func (s *Store) settle(ctx context.Context, operation string, l core.Lease, call
 	return s.failure(operation, l.Key, err)
 }
 
-// holder looks why a settlement has changed nothing: whether there is a record,
-// and whether the lease's own token has finished it.
-func (s *Store) holder(ctx context.Context, l core.Lease) (finished, held bool, err error) {
-	err = s.pool.QueryRow(ctx, s.statements.holder, l.Key, uuid(l.Token)).Scan(&finished)
+// held is what stands in the way of a settlement: whether there is a record,
+// whether the lease's own token has finished it, and whether it is that lease's.
+type held struct{ there, finished, running bool }
+
+// holder looks why a settlement has changed nothing.
+func (s *Store) holder(ctx context.Context, l core.Lease) (found held, err error) {
+	err = s.pool.QueryRow(ctx, s.statements.holder, l.Key, uuid(l.Token), int64(l.Attempt)).Scan(&found.finished, &found.running)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return false, false, nil
+		return held{}, nil
 	}
-	return finished, true, err
+	found.there = true
+	return found, err
 }

@@ -99,9 +99,11 @@ UPDATE {schema}.records AS r SET
 WHERE r.key = $1 AND r.attempt = $3 AND ` + isHeld
 )
 
-// holderStatement says of the record that is there whether token $2 has finished it.
+// holderStatement says of the record that is there whether token $2 has finished
+// it, and whether it is that token's attempt $3 and still in progress.
 const holderStatement = `
-SELECT r.version = 1 AND r.token = $2::uuid AND r.state NOT IN ('in_progress', 'released')
+SELECT r.version = 1 AND r.token = $2::uuid AND r.state NOT IN ('in_progress', 'released'),
+	r.version = 1 AND r.token = $2::uuid AND r.state = 'in_progress' AND r.attempt = $3
 FROM {schema}.records AS r WHERE r.key = $1 AND NOT ` + isExpired
 
 // sweepStatement removes up to $1 rows. It passes by the rows that somebody is
