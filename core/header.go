@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/oncekey/oncekey/policy"
 )
 
 // Header is the part of an answer's header that the handler itself made: what
@@ -84,15 +86,10 @@ func (h Header) apply(target http.Header) {
 	}
 }
 
-// validFieldName follows RFC 9110, section 5.6.2 (token).
+// validFieldName reports whether HTTP allows the name; "Trailer:Name" is
+// net/http's own spelling of a trailer.
 func validFieldName(name string) bool {
-	for i := range len(name) {
-		if !isTokenByte(name[i]) {
-			// "Trailer:Name" is net/http's own spelling of a trailer.
-			return strings.HasPrefix(name, http.TrailerPrefix) && validFieldName(name[len(http.TrailerPrefix):])
-		}
-	}
-	return name != ""
+	return policy.IsToken(strings.TrimPrefix(name, http.TrailerPrefix))
 }
 
 // validFieldValue follows RFC 9110, section 5.5: no control characters but tab.
@@ -103,13 +100,4 @@ func validFieldValue(value string) bool {
 		}
 	}
 	return true
-}
-
-func isTokenByte(c byte) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		return true
-	default:
-		return strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
-	}
 }

@@ -57,7 +57,7 @@ func (p *Policy) Validate() error {
 		check(strings.TrimSpace(field) != "", "ExcludeFields", field, "a member's name or path, such as meta.nonce")
 	}
 	for _, name := range p.KeepHeaders {
-		check(isHeaderName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
+		check(IsToken(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
 		check(!IsHopByHop(name), "KeepHeaders", name, "no hop-by-hop header: it belongs to one connection, not to an answer")
 	}
 	return errors.Join(all...)
@@ -78,12 +78,18 @@ func IsHopByHop(name string) bool {
 }
 
 func isMethod(method string) bool {
-	return isHeaderName(method) && method == strings.ToUpper(method)
+	return IsToken(method) && method == strings.ToUpper(method)
 }
 
-// isHeaderName follows RFC 9110, section 5.6.2 (token).
-func isHeaderName(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
-		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
-	})
+// IsToken reports whether name is one that HTTP allows for a header or a method:
+// RFC 9110, section 5.6.2 (token).
+func IsToken(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0:
+			return false
+		}
+	}
+	return name != ""
 }
