@@ -50,6 +50,7 @@ type Outcome struct {
 //	401, 407, 408, 425, 429                               ClassRetryable
 //	5xx, a panic, no answer because the context ended     ClassDeleteKey
 //	MarkRetryable, or an error wrapped by Retryable       ClassRetryable
+//	an error wrapped by Permanent                         ClassCache
 //	any of these after MarkExecuted                       ClassCache
 //
 // The statuses that may be retried are those that RFC 9110 (401, 407, 408),
@@ -60,7 +61,7 @@ func Classify(o Outcome) Class {
 		return ClassCache
 	case o.Retryable || IsRetryable(o.Err):
 		return ClassRetryable
-	case o.Panicked, o.Status == 0 && o.Err != nil:
+	case o.Panicked, o.Status == 0 && o.Err != nil && !IsPermanent(o.Err):
 		return ClassDeleteKey
 	default:
 		return classifyStatus(o.Status)

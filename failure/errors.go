@@ -6,8 +6,8 @@ import "errors"
 // be used again. It returns nil for a nil err. errors.Is and errors.As see
 // through it.
 //
-// An error reaches the engine where an adapter has errors to read: gin's
-// c.Error(err). Elsewhere use MarkRetryable.
+// An error reaches the engine where there are errors to read: from the function
+// of a core.Do, and by gin's c.Error(err). Elsewhere use MarkRetryable.
 func Retryable(err error) error {
 	if err == nil {
 		return nil
@@ -26,3 +26,26 @@ type retryableError struct{ err error }
 
 func (e *retryableError) Error() string { return e.err.Error() }
 func (e *retryableError) Unwrap() error { return e.err }
+
+// Permanent wraps err to say that the answer is no and stays so: a function that
+// core.Do ran keeps it under its key, as a handler's 422 is kept, and every retry
+// gets it again. It returns nil for a nil err. errors.Is and errors.As see
+// through it.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+// IsPermanent reports whether err, or an error that it wraps, was made by
+// Permanent.
+func IsPermanent(err error) bool {
+	_, ok := errors.AsType[*permanentError](err)
+	return ok
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }

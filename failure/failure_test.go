@@ -173,6 +173,31 @@ func TestRetryableError(t *testing.T) {
 	}
 }
 
+func TestPermanentError(t *testing.T) {
+	t.Parallel()
+	if failure.Permanent(nil) != nil {
+		t.Error("Permanent(nil) is not nil")
+	}
+	err := fmt.Errorf("charge: %w", failure.Permanent(io.ErrUnexpectedEOF))
+	if !failure.IsPermanent(err) || failure.IsPermanent(io.EOF) || failure.IsPermanent(nil) {
+		t.Error("IsPermanent does not see through a wrap, or says yes to an error nobody marked")
+	}
+	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "charge: unexpected EOF" {
+		t.Errorf("the wrapped error is lost: %v", err)
+	}
+}
+
+func ExamplePermanent() {
+	declined := errors.New("card declined")
+	fmt.Println(failure.Classify(failure.Outcome{Err: declined}))
+	fmt.Println(failure.Classify(failure.Outcome{Err: failure.Permanent(declined)}))
+	fmt.Println(failure.Classify(failure.Outcome{Err: failure.Retryable(declined)}))
+	// Output:
+	// delete_key
+	// cache
+	// retryable
+}
+
 func ExampleMarkRetryable() {
 	createMember := func(w http.ResponseWriter, r *http.Request) {
 		// Nothing happened yet: with the key freed, the client may send
