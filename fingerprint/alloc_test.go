@@ -8,23 +8,38 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// The string is the only thing that Of allocates in the usual case. The race
-// detector drops pooled values at random, which is why this test is not for it.
+// What they return is the only thing that Of and Sketch allocate in the usual
+// cases, however large the body. The race detector drops pooled values at random,
+// which is why this test is not for it.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	x := exclude(t, "timestamp", "meta.trace.id", "items.*.nonce")
+	payment := func(size int) fingerprint.Request { return jsonRequest(string(paymentOf(size))) }
+	withCharset := payment(300)
+	withCharset.ContentType = "application/json; charset=utf-8"
 	for name, test := range map[string]struct {
 		request   fingerprint.Request
 		exclusion *fingerprint.Exclusion
 	}{
-		"JSON":               {fingerprint.Request{ContentType: "application/json", Body: paymentOf(300)}, nil},
-		"JSON with charset":  {fingerprint.Request{ContentType: "application/json; charset=utf-8", Body: paymentOf(300)}, nil},
-		"JSON and exclusion": {fingerprint.Request{ContentType: "application/json", Body: paymentOf(300)}, x},
+		"JSON":               {payment(300), nil},
+		"JSON with charset":  {withCharset, nil},
+		"JSON and exclusion": {payment(300), x},
+		"2 KB of JSON":       {payment(2 << 10), x},
+		"64 KB of JSON":      {payment(64 << 10), x},
+		"1 MB of JSON":       {payment(1 << 20), x},
 		"query":              {fingerprint.Request{RawQuery: "b=2&a=%31&timestamp=3"}, x},
-		"form":               {fingerprint.Request{ContentType: "application/x-www-form-urlencoded", Body: []byte("b=2&a=%31")}, x},
+		"form":               {formRequest("b=2&a=%31"), x},
+		"raw":                {fingerprint.Request{ContentType: "text/plain"}, x},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := testing.AllocsPerRun(200, func() { fingerprint.Of(test.request, test.exclusion) }); got > 1 {
-				t.Errorf("%v allocations, want 1", got)
+			if got := testing.AllocsPerRun(100, func() { fingerprint.Of(test.request, test.exclusion) }); got > 1 {
+				t.Errorf("Of: %v allocations, want 1", got)
+			}
+			if got := testing.AllocsPerRun(100, func() { fingerprint.Sketch(test.request, test.exclusion, sketchKey) }); got > 1 {
+				t.Errorf("Sketch: %v allocations, want 1", got)
+			}
+			sketch := fingerprint.Sketch(test.request, test.exclusion, sketchKey)
+			if got := testing.AllocsPerRun(100, func() { fingerprint.Differences(sketch, test.request, test.exclusion, sketchKey) }); got > 0 {
+				t.Errorf("Differences: %v allocations where there are none, want 0", got)
 			}
 		})
 	}

@@ -80,6 +80,15 @@ func TestReversedMembers(t *testing.T) {
 	if ofJSON(reversed(), nil) != ofJSON([]byte("{"+sorted.String()[1:]+"}"), nil) {
 		t.Error("100,000 members in reverse order differ from the same in order")
 	}
+	var mixed, first, second strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&mixed, `,"b":%d,"a":%d`, i, i)
+		fmt.Fprintf(&first, `,"a":%d`, i)
+		fmt.Fprintf(&second, `,"b":%d`, i)
+	}
+	if ofJSON([]byte("{"+mixed.String()[1:]+"}"), nil) != ofJSON([]byte("{"+first.String()[1:]+second.String()+"}"), nil) {
+		t.Error("many duplicates do not keep their order")
+	}
 	inOrder := strings.Repeat(`{"a":1,"b":`, 500) + `"xx"` + strings.Repeat("}", 500)
 	if ofJSON(hill(2), nil) != ofJSON([]byte(inOrder), nil) {
 		t.Error("members out of order at each level differ from the same in order")

@@ -27,7 +27,7 @@ func paymentOf(size int) []byte {
 }
 
 // decodeFilterEncodeHash is what one would write with encoding/json.
-func decodeFilterEncodeHash(doc []byte, excluded string) [sha256.Size]byte {
+func decodeFilterEncodeHash(doc []byte, excluded string) {
 	decoder := json.NewDecoder(bytes.NewReader(doc))
 	decoder.UseNumber()
 	var value any
@@ -38,7 +38,7 @@ func decodeFilterEncodeHash(doc []byte, excluded string) [sha256.Size]byte {
 	if err != nil {
 		panic(err)
 	}
-	return sha256.Sum256(canonical)
+	sha256.Sum256(canonical)
 }
 
 func without(value any, excluded string) any {

@@ -44,6 +44,13 @@
 // fingerprint is the one of the document without it, which is what [Strip]
 // returns.
 //
+// # What changed
+//
+// That two fingerprints differ says nothing of why. [Sketch] makes short keyed
+// hashes of a request's members, to be kept beside the fingerprint, and
+// [Differences] names the members of a later request that they do not fit, in the
+// notation of [Exclude]: an honest retry with a new timestamp names "timestamp".
+//
 // # What it does not do
 //
 // It does not repair: the path must arrive in one spelling, and the method in

@@ -3,109 +3,92 @@ package fingerprint
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"slices"
 )
 
-// draft holds canonical text whose members (of a JSON object, of a form) stand
-// in the order of the input, and knows in which order they belong. Nothing moves
-// until the text goes to the sink, so that every byte is copied once however
-// deep it lies: moving members whenever their object ends would copy the
-// innermost once for each level around it. The zero value is ready for use.
+// draft holds what is hashed: frames, and canonical text whose members (of a JSON
+// object, of a form) stand in the order of the input first. Nothing moves until
+// arrange puts them in theirs, so that every byte is moved once however deep it
+// lies: moving members whenever their object ends would move the innermost once
+// for each level around it. The zero value is ready for use.
 type draft struct {
 	text    []byte
+	spare   []byte   // where arrange works
 	open    []member // of the groups that have not ended, innermost last
-	settled []member // of the groups that have ended and need reordering, in order
-	groups  []group  // by start
+	settled []member // of the groups that are out of order, each in its order
+	groups  []group  // that are out of order, by their end
 }
 
 // member is a part of the text that is sorted among its siblings.
 type member struct {
+	key                 uint64 // the beginning of the name
 	start, nameEnd, end uint32 // offsets into text; the name comes first
-	within              uint32 // index of the first group that can lie in the member
+	groups              uint32 // how many groups had ended where the member did
 }
 
-// group is a run of members separated by commas. One that ended in order, but
-// has to be kept because a group inside of it did not, has no members.
+// group is a run of members separated by commas.
 type group struct {
 	start, end uint32 // offsets into text
 	from, to   uint32 // indexes into settled
-	after      uint32 // index of the first group that can lie behind this one
+	before     uint32 // how many groups had ended where this one began
 }
 
-// opening remembers where a group began.
-type opening struct{ members, group int }
-
-// begin starts a group at the end of the text.
-func (d *draft) begin() opening {
-	o := opening{members: len(d.open), group: len(d.groups)}
-	d.groups = append(d.groups, group{start: uint32(len(d.text))})
-	return o
+// opening is a group that has not ended.
+type opening struct {
+	start, members, groups int
+	unordered              bool
 }
 
-// members returns how many members the group has so far.
-func (d *draft) members(o opening) int { return len(d.open) - o.members }
-
-// member starts a member of the group, behind a comma unless it is the first.
-// The caller appends its name, calls named, appends the rest and calls finish.
-func (d *draft) member(o opening) {
-	if d.members(o) > 0 {
-		d.text = append(d.text, ',')
-	}
-	d.open = append(d.open, member{start: uint32(len(d.text)), within: uint32(len(d.groups))})
+// begin starts a group that begins at that offset into the text.
+func (d *draft) begin(start int) opening {
+	return opening{start: start, members: len(d.open), groups: len(d.groups)}
 }
 
-// named ends the name of the member that was started last, and returns it.
-func (d *draft) named() []byte {
-	m := &d.open[len(d.open)-1]
-	m.nameEnd = uint32(len(d.text))
-	return d.text[m.start:]
-}
-
-// abandon takes back the member that was started last.
-func (d *draft) abandon(o opening) {
+// add adds a member, which has just ended, to the group.
+func (d *draft) add(o *opening, key uint64, start, nameEnd, end int) {
+	d.open = append(d.open, member{})
 	last := len(d.open) - 1
-	d.text = d.text[:d.open[last].start]
-	d.open = d.open[:last]
-	if d.members(o) > 0 {
-		d.text = d.text[:len(d.text)-1]
+	m := &d.open[last]
+	m.key, m.start, m.nameEnd, m.end = key, uint32(start), uint32(nameEnd), uint32(end)
+	m.groups = uint32(len(d.groups))
+	if last > o.members && !o.unordered {
+		o.unordered = d.compare(&d.open[last-1], m) > 0
 	}
 }
 
-// finish ends the member that was started last.
-func (d *draft) finish() {
-	d.open[len(d.open)-1].end = uint32(len(d.text))
-}
+// small is how many bytes a group may have for its members to be moved at once,
+// while they are in the cache. Groups in it are small too, and moved again and
+// again; but so short a text cannot nest many.
+const small = 1 << 10
 
-// end ends the group at the end of the text and finds the order of its members.
-func (d *draft) end(o opening) {
+// end ends the group at that offset into the text, and finds the order of its members.
+func (d *draft) end(o opening, end int) {
 	members := d.open[o.members:]
 	d.open = d.open[:o.members]
-	if d.ordered(members) {
-		if o.group == len(d.groups)-1 {
-			d.groups = d.groups[:o.group]
-		}
+	if !o.unordered {
 		return
 	}
 	d.sort(members)
-	g := &d.groups[o.group]
-	g.end = uint32(len(d.text))
-	g.from = uint32(len(d.settled))
-	if o.members == 0 && len(d.settled) == 0 {
-		d.open, d.settled = d.settled, members // swapped, to spare a flat document the copy
-	} else {
-		d.settled = append(d.settled, members...)
+	if end-o.start <= small {
+		d.move(members, o.start)
+		return
 	}
-	g.to = uint32(len(d.settled))
-	g.after = uint32(len(d.groups))
+	from := len(d.settled)
+	d.settled = append(d.settled, members...)
+	d.groups = append(d.groups, group{
+		start: uint32(o.start), end: uint32(end), from: uint32(from), to: uint32(len(d.settled)), before: uint32(o.groups),
+	})
 }
 
-func (d *draft) ordered(members []member) bool {
-	for i := 1; i < len(members); i++ {
-		if d.compare(&members[i-1], &members[i]) > 0 {
-			return false
-		}
+// move puts the members of a group in order, in which nothing is left to move.
+func (d *draft) move(members []member, start int) {
+	d.spare = d.spare[:0]
+	for i := range members {
+		d.spare = append(d.spare, d.text[members[i].start:members[i].end]...)
+		d.spare = append(d.spare, ',')
 	}
-	return true
+	copy(d.text[start:], d.spare[:len(d.spare)-1])
 }
 
 // sort puts members in order, those of one name as they came.
@@ -131,43 +114,97 @@ func (d *draft) sort(members []member) {
 // compare orders members by the canonical spelling of their names. Equal
 // spellings are equal names, so any other order would do as well.
 func (d *draft) compare(a, b *member) int {
+	switch {
+	case a.key < b.key:
+		return -1
+	case a.key > b.key:
+		return 1
+	}
 	return bytes.Compare(d.text[a.start:a.nameEnd], d.text[b.start:b.nameEnd])
 }
 
-// frameTo gives the text to the sink as one part, its members in order.
-func (d *draft) frameTo(s *sink) {
-	s.frameLength(len(d.text))
-	d.write(s, 0, uint32(len(d.text)), 0)
+// arrange puts the members of all groups, which lie in text[from:], in order.
+func (d *draft) arrange(from int) {
+	if len(d.groups) == 0 {
+		return
+	}
+	to := len(d.text)
+	d.spare = slices.Grow(append(d.spare[:0], d.text[:from]...), to-from)[:to]
+	d.fill(d.spare, uint32(from), uint32(to), uint32(len(d.groups)))
+	d.text, d.spare = d.spare, d.text
+	d.settled, d.groups = d.settled[:0], d.groups[:0]
 }
 
-// write gives text[from:to] to the sink; next is the index of the first group
-// that can lie in it. It recurses as deep as the groups are nested.
-func (d *draft) write(s *sink, from, to, next uint32) {
-	for int(next) < len(d.groups) && d.groups[next].start < to {
-		g := &d.groups[next]
-		if g.from == g.to {
-			next++
-			continue
-		}
-		s.write(d.text[from:g.start])
-		for i, m := range d.settled[g.from:g.to] {
-			if i > 0 {
-				s.write(comma)
+// fill puts text[from:to] at the end of room, from behind, for what ends last is
+// outermost, and returns the room that is left. The first so many groups can lie
+// in it. It recurses as deep as the groups are nested.
+func (d *draft) fill(room []byte, from, to, groups uint32) (left []byte) {
+	for groups > 0 && d.groups[groups-1].start >= from {
+		g := &d.groups[groups-1]
+		room = putLast(room, d.text[g.end:to])
+		for i := g.to; i > g.from; i-- {
+			m := &d.settled[i-1]
+			room = d.fill(room, m.start, m.end, m.groups)
+			if i-1 > g.from {
+				room = putLast(room, comma)
 			}
-			d.write(s, m.start, m.end, m.within)
 		}
-		from, next = g.end, g.after
+		to, groups = g.start, g.before
 	}
-	s.write(d.text[from:to])
+	return putLast(room, d.text[from:to])
 }
 
 var comma = []byte{','}
 
-func (d *draft) reset() {
-	const maxMembers, maxGroups = maxPooled / 16, maxPooled / 20 // the size of each
-	d.text = reusable(d.text)
+// putLast puts text at the end of room, and returns the room that is left.
+func putLast(room, text []byte) (left []byte) {
+	left = room[:len(room)-len(text)]
+	copy(room[len(left):], text)
+	return left
+}
+
+// frame adds one part: its length, so that parts cannot run together, and itself.
+func (d *draft) frame(part []byte) {
+	d.text = binary.BigEndian.AppendUint64(d.text, uint64(len(part)))
+	d.text = append(d.text, part...)
+}
+
+// frameString adds one part, like frame.
+func (d *draft) frameString(part string) {
+	d.text = binary.BigEndian.AppendUint64(d.text, uint64(len(part)))
+	d.text = append(d.text, part...)
+}
+
+// beginFrame begins a part that endFrame ends, and returns where its content begins.
+func (d *draft) beginFrame() (content int) {
+	d.text = append(d.text, make([]byte, frameHeader)...)
+	return len(d.text)
+}
+
+// frameHeader is how many bytes the length of a part takes.
+const frameHeader = 8
+
+// endFrame puts the members of the part's content in order, and its length before it.
+func (d *draft) endFrame(content int) {
+	d.arrange(content)
+	d.frameLength(content, len(d.text)-content)
+}
+
+// frameLength announces that the content that begins there has that length.
+func (d *draft) frameLength(content, length int) {
+	binary.BigEndian.PutUint64(d.text[content-frameHeader:], uint64(length))
+}
+
+// cut takes back all text from that offset on, and the groups, which are in it.
+func (d *draft) cut(from int) {
+	d.text = d.text[:from]
 	d.open, d.settled, d.groups = d.open[:0], d.settled[:0], d.groups[:0]
-	if max(cap(d.open), cap(d.settled)) > maxMembers || cap(d.groups) > maxGroups {
-		d.open, d.settled, d.groups = nil, nil, nil
-	}
+}
+
+func (d *draft) reset() {
+	empty(&d.text)
+	empty(&d.spare)
+	empty(&d.open)
+	empty(&d.settled)
+	empty(&d.groups)
 }

@@ -45,3 +45,14 @@ func ExampleExclude_error() {
 	fmt.Println(err)
 	// Output: fingerprint: cannot exclude "meta..id": a path needs a name on both sides of every dot; write \. for a dot that is part of a name
 }
+
+func ExampleDifferences() {
+	key := [16]byte{ /* 16 bytes that whoever reads the record does not know */ }
+	payment := func(body string) fingerprint.Request {
+		return fingerprint.Request{Method: "POST", Path: "/payments", ContentType: "application/json", Body: []byte(body)}
+	}
+	sketch := fingerprint.Sketch(payment(`{"amount":1999,"meta":{"sentAt":"12:00:00"}}`), nil, key) // kept in the record
+	names, missing := fingerprint.Differences(sketch, payment(`{"amount":1999,"meta":{"sentAt":"12:00:31"}}`), nil, key)
+	fmt.Println(names, missing)
+	// Output: [meta.sentAt] 0
+}

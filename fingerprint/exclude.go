@@ -13,6 +13,7 @@ type Exclusion struct {
 	fields  names       // as a form spells them, decoded
 	members names       // the same, in the canonical spelling of JSON strings
 	paths   [][]segment // of two segments or more
+	steps   []uint64    // by depth: the lengthBits of the names there; all of them for a star
 }
 
 // Exclude compiles fields, each either a name or a path. Letters count the same
@@ -50,12 +51,16 @@ func Exclude(fields ...string) (*Exclusion, error) {
 	for _, path := range x.paths {
 		for i := range path {
 			path[i].name = spelling.Replace(path[i].name)
+			if i == len(x.steps) {
+				x.steps = append(x.steps, 0)
+			}
+			x.steps[i] |= path[i].lengths()
 		}
 	}
 	return x, nil
 }
 
-// spelling turns a name into its canonical spelling, like appendString.
+// spelling turns a name into its canonical spelling, like walker.string.
 var spelling = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
 var (

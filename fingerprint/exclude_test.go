@@ -7,6 +7,8 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
+var long = strings.Repeat("x", 2000)
+
 // excludeTests says what is left of a document. Of and Strip follow it alike.
 var excludeTests = []struct {
 	name     string
@@ -74,6 +76,7 @@ var excludeTests = []struct {
 	{"a path and a name", []string{"a.b", "c"}, `{"a":{"b":1,"c":2},"b":3,"c":4}`, `{"a":{},"b":3}`},
 	{"first of two parents of one name", []string{"t"}, `{"m":{"x":1},"m":{"t":2}}`, `{"m":{"x":1},"m":{}}`},
 	{"deep, with one to exclude", []string{"t"}, strings.Repeat(`{"a":`, 20) + `{"t":1}` + strings.Repeat("}", 20), strings.Repeat(`{"a":`, 20) + `{}` + strings.Repeat("}", 20)},
+	{"a large value out of order", []string{"nonce"}, `{"nonce":{"b":"` + long + `","a":[{"z":"` + long + `","y":1}]},"d":{"b":"` + long + `","a":2},"c":3}`, `{"d":{"b":"` + long + `","a":2},"c":3}`},
 	{"scalar at the root", []string{"a", "b.c"}, ` "a" `, `"a"`},
 	{"white space around", []string{"a"}, " { \"a\" : 1 } \n", `{}`},
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"sync"
+	"unsafe"
 )
 
 // version is the first part of every fingerprint. Stored fingerprints outlive a
@@ -33,55 +34,78 @@ type Request struct {
 func Of(r Request, x *Exclusion) string {
 	b := builders.Get().(*builder)
 	b.matcher.use(x)
-	b.sink.frameString(version)
-	b.sink.frameString(r.Method)
-	b.sink.frameString(r.Path)
+	b.draft.frameString(version)
+	b.draft.frameString(r.Method)
+	b.draft.frameString(r.Path)
 	b.query(r.RawQuery)
-	b.body(r.ContentType, r.Body)
+	raw := b.body(r.ContentType, r.Body)
 
-	var digest [len(prefix) + 64]byte
-	copy(digest[:], prefix)
-	hex.Encode(digest[len(prefix):], b.sink.sum())
+	digest := b.sum(raw)
 	b.release()
-	return string(digest[:])
+	var spelled [len(prefix) + 2*sha256.Size]byte
+	copy(spelled[:], prefix)
+	hex.Encode(spelled[len(prefix):], digest[:])
+	return string(spelled[:])
 }
 
 // builder holds the buffers that making a fingerprint needs.
 type builder struct {
-	sink    sink
 	draft   draft
 	matcher matcher
 	label   []byte // the query, the media type, one at a time
 	decoded []byte // a name, a value or a content of a form, one at a time
+
+	// For sketches:
+	partNames []byte // of the parts in the draft, framed
+	survey    survey
+	sketcher  sketcher
+	comparer  comparer
 }
 
-var builders = sync.Pool{New: func() any { return &builder{sink: sink{hash: sha256.New()}} }}
+var builders = sync.Pool{New: func() any { return new(builder) }}
 
-// release gives b back to the pool without what a large request made it grow.
+// sum returns the hash of what is in the draft, and raw behind it.
+func (b *builder) sum(raw []byte) (digest [sha256.Size]byte) {
+	if len(raw) == 0 {
+		return sha256.Sum256(b.draft.text)
+	}
+	hash := sha256.New()
+	hash.Write(b.draft.text)
+	hash.Write(raw) // rather than a copy
+	hash.Sum(digest[:0])
+	return digest
+}
+
+// release gives b back to the pool without what a huge request made it grow.
 func (b *builder) release() {
-	b.sink.reset()
 	b.draft.reset()
 	b.matcher.reset()
-	b.label = reusable(b.label)
-	b.decoded = reusable(b.decoded)
+	b.survey.reset()
+	empty(&b.label)
+	empty(&b.decoded)
+	empty(&b.partNames)
 	builders.Put(b)
 }
 
-// maxPooled is how many bytes a buffer may have to be pooled.
-const maxPooled = 64 << 10
+// maxPooled is how many bytes a buffer may have to be pooled: enough for bodies
+// of a megabyte. The garbage collector empties the pool of what nobody uses.
+const maxPooled = 4 << 20
 
-// reusable returns buffer emptied, or nil when it is too large to keep.
-func reusable(buffer []byte) []byte {
-	if cap(buffer) > maxPooled {
-		return nil
+// empty empties buffer, and lets go of its memory if that is too large to keep.
+// What stays where it is costs the garbage collector nothing.
+func empty[T any](buffer *[]T) {
+	if uintptr(cap(*buffer))*unsafe.Sizeof(*new(T)) > maxPooled {
+		*buffer = nil
+		return
 	}
-	return buffer[:0]
+	*buffer = (*buffer)[:0]
 }
 
 // kind tells how a body was read, so that no raw body can pass for a canonical one.
 type kind string
 
 const (
+	kindQuery     kind = "query" // in sketches only
 	kindJSON      kind = "json"
 	kindForm      kind = "form"
 	kindMultipart kind = "multipart"
@@ -91,54 +115,77 @@ const (
 // query adds the query to the fingerprint.
 func (b *builder) query(raw string) {
 	if len(raw) > maxCanonical {
-		b.sink.frameString(string(kindRaw))
-		b.sink.frameString(raw)
+		b.draft.frameString(string(kindRaw))
+		b.draft.frameString(raw)
 		return
 	}
 	b.label = append(b.label[:0], raw...)
-	b.draft.reset()
+	b.draft.frameString(string(kindForm))
+	content := b.draft.beginFrame()
 	b.form(b.label)
-	b.sink.frameString(string(kindForm))
-	b.draft.frameTo(&b.sink)
+	b.draft.endFrame(content)
 }
 
-// body adds the media type, the kind of body and the body to the fingerprint.
-func (b *builder) body(contentType string, body []byte) {
+// body adds the media type, the kind of body and the body to the fingerprint. A
+// body that counts byte by byte is announced, and returned: it belongs behind.
+func (b *builder) body(contentType string, body []byte) (raw []byte) {
 	media := parseMediaType(contentType)
-	found := b.canonical(media, body)
-	if found == kindMultipart {
-		// The boundary is made up for each attempt. It may go because the
-		// parts have been told apart; in raw bytes it says where they begin.
-		delete(media.parameters, "boundary")
+	if of := kindOf(media, body); of != kindRaw {
+		before := len(b.draft.text)
+		content := b.heading(media, of)
+		if b.canonical(of, media, body) {
+			b.draft.endFrame(content)
+			return nil
+		}
+		b.draft.cut(before)
 	}
-	b.label = media.append(b.label[:0])
-	b.sink.frame(b.label)
-	b.sink.frameString(string(found))
-	if found == kindRaw {
-		b.sink.frame(body)
-		return
-	}
-	b.draft.frameTo(&b.sink)
+	content := b.heading(media, kindRaw)
+	b.draft.frameLength(content, len(body))
+	return body
 }
 
-// canonical leaves the canonical form of body in the draft, if it has one.
-func (b *builder) canonical(media mediaType, body []byte) kind {
-	b.draft.reset()
+// heading adds the media type and the kind of body, and begins the frame of the body.
+func (b *builder) heading(media mediaType, of kind) (content int) {
+	ignored := ""
+	if of == kindMultipart {
+		// It is made up for each attempt. It may go because the parts have been
+		// told apart; in raw bytes it says where they begin.
+		ignored = boundary
+	}
+	b.label = media.append(b.label[:0], ignored)
+	b.draft.frame(b.label)
+	b.draft.frameString(string(of))
+	return b.draft.beginFrame()
+}
+
+// kindOf returns the kind that body may be of.
+func kindOf(media mediaType, body []byte) kind {
 	switch {
 	case len(body) > maxCanonical:
 		return kindRaw
-	case media.name == "application/json", strings.HasSuffix(media.name, "+json"):
-		if validate(body) != nil {
-			return kindRaw
-		}
-		b.json(body)
+	case media.name == jsonType, strings.HasSuffix(media.name, "+json"):
 		return kindJSON
 	case media.name == "application/x-www-form-urlencoded":
-		b.form(body)
 		return kindForm
-	case media.name == "multipart/form-data" && b.multipart(body, media.parameters["boundary"]):
+	case media.name == "multipart/form-data":
 		return kindMultipart
 	default:
 		return kindRaw
+	}
+}
+
+// canonical appends the canonical form of body to the draft. If it is not of that
+// kind canonical returns false, and leaves anything behind.
+func (b *builder) canonical(of kind, media mediaType, body []byte) bool {
+	switch of {
+	case kindJSON:
+		return b.json(body) == nil
+	case kindForm:
+		b.form(body)
+		return true
+	case kindMultipart:
+		return b.multipart(body, media.parameters[boundary])
+	default:
+		return false
 	}
 }

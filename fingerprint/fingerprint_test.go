@@ -112,6 +112,8 @@ func TestJSON(t *testing.T) {
 		{"1.0 and 1", `1.0`, `1`, false},
 		{"exponents", `1e2`, `100`, false},
 		{"minus zero", `-0`, `0`, false},
+		{"the eighth digit", `[12345671,0]`, `[12345672,0]`, false},
+		{"the ninth digit", `[123456781,0]`, `[123456782,0]`, false},
 		{"past 2^53", `9007199254740993`, `9007199254740992`, false},
 		{"number and string", `1`, `"1"`, false},
 		{"null and string", `null`, `"null"`, false},

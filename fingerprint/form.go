@@ -6,37 +6,44 @@ import (
 	"slices"
 )
 
-// form leaves a query or a form-encoded body in the draft, its pairs sorted by
-// name and the excluded ones left out.
+// form appends a query or a form-encoded body to the draft, as a group of its
+// pairs without the excluded ones.
 func (b *builder) form(source []byte) {
+	if len(source) == 0 { // as most queries are
+		return
+	}
 	// A pair takes four bytes more than its spelling: what kind its two
 	// components are of, and how long they are.
 	pairs := bytes.Count(source, []byte{'&'}) + 1
 	b.draft.text = slices.Grow(b.draft.text, len(source)+4*pairs)
 	b.draft.open = slices.Grow(b.draft.open, pairs)
-	group := b.draft.begin()
+	group := b.draft.begin(len(b.draft.text))
 	for len(source) > 0 {
 		var pair []byte
 		pair, source, _ = bytes.Cut(source, []byte{'&'})
 		if len(pair) > 0 {
-			b.pair(group, pair)
+			b.pair(&group, pair)
 		}
 	}
-	b.draft.end(group)
+	b.draft.end(group, len(b.draft.text))
 }
 
-func (b *builder) pair(group opening, pair []byte) {
+func (b *builder) pair(group *opening, pair []byte) {
 	name, value, _ := bytes.Cut(pair, []byte{'='})
 	decoded, wellFormed := b.decode(name)
 	if wellFormed && b.matcher.field(decoded) {
 		return
 	}
-	b.draft.member(group)
-	b.draft.text = appendComponent(b.draft.text, decoded, wellFormed)
-	b.draft.named()
+	d := &b.draft
+	if len(d.text) > group.start {
+		d.text = append(d.text, ',')
+	}
+	start := len(d.text)
+	d.text = appendComponent(d.text, decoded, wellFormed)
+	nameEnd := len(d.text)
 	decoded, wellFormed = b.decode(value)
-	b.draft.text = appendComponent(b.draft.text, decoded, wellFormed)
-	b.draft.finish()
+	d.text = appendComponent(d.text, decoded, wellFormed)
+	d.add(group, 0, start, nameEnd, len(d.text))
 }
 
 // appendComponent appends a name or value so that one that could not be decoded

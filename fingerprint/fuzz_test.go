@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
@@ -42,12 +44,15 @@ func checkPair(t *testing.T, a, b []byte, chosen []rule) {
 	}
 }
 
-// checkStrip checks that Strip agrees with Of.
+// checkStrip checks that Strip agrees with Of, and on what is JSON with two others.
 func checkStrip(t *testing.T, body []byte, chosen []rule) {
 	t.Helper()
 	stripped, err := fingerprint.Strip(body, fieldsOf(chosen))
 	if (err == nil) != (parse(body) != nil) {
 		t.Errorf("Strip(%q): %v; the oracle disagrees", body, err)
+	}
+	if depth(body) <= 512 && (err == nil) != gjson.ValidBytes(body) {
+		t.Errorf("Strip(%q): %v; gjson disagrees", body, err)
 	}
 	if err == nil && ofJSON(stripped, nil) != ofJSON(body, exclude(t, fieldsOf(chosen)...)) {
 		t.Errorf("Strip leaves something else than Of sees\nbody: %q\nleft: %q\nexcluding %q", body, stripped, fieldsOf(chosen))
@@ -76,7 +81,9 @@ func TestRandomDocuments(t *testing.T) {
 	t.Logf("seed %d", seed)
 	g := newGenerator(seed)
 	for range 2000 {
-		checkDocument(t, g.document(4), g)
+		n := g.document(4)
+		checkDocument(t, n, g)
+		checkStrip(t, g.damaged(g.spell(n)), g.rules())
 		checkPair(t, g.spell(g.document(2)), g.spell(g.document(2)), g.rules())
 	}
 }

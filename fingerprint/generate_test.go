@@ -203,6 +203,24 @@ func (g generator) changed(n *node) *node {
 	return &c
 }
 
+// damaged returns text with one byte dropped or replaced, or its end cut off.
+func (g generator) damaged(text []byte) []byte {
+	if len(text) == 0 {
+		return text
+	}
+	at := g.IntN(len(text))
+	switch g.IntN(3) {
+	case 0:
+		return slices.Concat(text[:at], text[at+1:])
+	case 1:
+		text = slices.Clone(text)
+		text[at] = pick(g, '"', '\\', '{', '}', '[', ']', ',', ':', '0', '-', '.', 'e', 'u', ' ', '\v', byte(g.IntN(256)))
+		return text
+	default:
+		return text[:at]
+	}
+}
+
 func (g generator) rules() (chosen []rule) {
 	for range g.IntN(4) {
 		chosen = append(chosen, pick(g, rules...))

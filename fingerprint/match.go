@@ -23,6 +23,21 @@ type segment struct {
 	index int    // the array index that name spells, or -1
 }
 
+// lengths returns the lengthBits of the names that s leads to.
+func (s *segment) lengths() uint64 {
+	if s.any {
+		return ^uint64(0)
+	}
+	return lengthBit(len(s.name))
+}
+
+// noIndex is the index of a member of an object.
+const noIndex = -2
+
+func (s *segment) matches(name []byte, index int) bool {
+	return s.any || s.index == index || index == noIndex && equalFold(s.name, name)
+}
+
 // matcher decides what is excluded. The walker asks it step by step on its way
 // through a document. It is not safe for concurrent use.
 type matcher struct {
@@ -50,7 +65,7 @@ func (m *matcher) use(x *Exclusion) {
 
 func (m *matcher) reset() {
 	m.exclusion = nil
-	m.folded = reusable(m.folded)
+	empty(&m.folded)
 }
 
 // root returns the scope of a document's root.
@@ -77,7 +92,10 @@ func (m *matcher) member(object scope, name []byte) (inner scope, excluded bool)
 	if object.empty() {
 		return object, false
 	}
-	return m.step(object, func(s *segment) bool { return equalFold(s.name, name) })
+	if m.exclusion.steps[object.depth]&lengthBit(len(name)) == 0 {
+		return m.nowhere(), false
+	}
+	return m.step(object, name, noIndex)
 }
 
 // element is like member, for an element of an array.
@@ -85,15 +103,15 @@ func (m *matcher) element(array scope, index int) (inner scope, excluded bool) {
 	if array.empty() {
 		return array, false
 	}
-	return m.step(array, func(s *segment) bool { return s.index == index })
+	return m.step(array, nil, index)
 }
 
-// step goes from a place to one inside of it.
-func (m *matcher) step(outer scope, matches func(*segment) bool) (inner scope, excluded bool) {
+// step goes from a place to one inside of it, of that name or at that index.
+func (m *matcher) step(outer scope, name []byte, index int) (inner scope, excluded bool) {
 	inner = scope{from: len(m.alive), depth: outer.depth + 1}
 	for i := outer.from; i < outer.to; i++ {
 		path := m.exclusion.paths[m.alive[i]]
-		if s := &path[outer.depth]; !s.any && !matches(s) {
+		if !path[outer.depth].matches(name, index) {
 			continue
 		}
 		if len(path) == inner.depth {
@@ -105,6 +123,9 @@ func (m *matcher) step(outer scope, matches func(*segment) bool) (inner scope, e
 	inner.to = len(m.alive)
 	return inner, false
 }
+
+// nowhere returns a scope from which no path leads further.
+func (m *matcher) nowhere() scope { return scope{from: len(m.alive), to: len(m.alive)} }
 
 // leave ends a scope, the one that member or element returned last.
 func (m *matcher) leave(inner scope) { m.alive = m.alive[:inner.from] }

@@ -15,10 +15,16 @@ type mediaType struct {
 	uncertain  bool // parsing may have dropped a parameter
 }
 
+const jsonType = "application/json"
+
 // parseMediaType parses spelled. It allocates nothing in the usual cases: no
 // parameters, or the usual charset alone.
 func parseMediaType(spelled string) mediaType {
 	m := mediaType{spelled: spelled}
+	if spelled == jsonType {
+		m.name = jsonType
+		return m
+	}
 	name, parameters, _ := strings.Cut(spelled, ";")
 	parameters = strings.TrimSpace(parameters)
 	if parameters == "" || strings.EqualFold(parameters, "charset=utf-8") {
@@ -51,16 +57,26 @@ func isMediaType(name string) bool {
 
 func isToken(word string) bool {
 	for i := range len(word) {
-		if word[i] <= ' ' || word[i] > '~' || strings.IndexByte(`()<>@,;:\"/[]?=`, word[i]) >= 0 {
+		if !tokenCharacters[word[i]] {
 			return false
 		}
 	}
 	return word != ""
 }
 
-// append appends the canonical form of m. One that is malformed or uncertain
-// counts as spelled.
-func (m mediaType) append(dst []byte) []byte {
+var tokenCharacters = func() (is [256]bool) {
+	for char := '!'; char <= '~'; char++ {
+		is[char] = !strings.ContainsRune(`()<>@,;:\"/[]?=`, char)
+	}
+	return is
+}()
+
+// boundary is the parameter that tells the parts of a form apart.
+const boundary = "boundary"
+
+// append appends the canonical form of m, without the ignored parameter. One that
+// is malformed or uncertain counts as spelled.
+func (m mediaType) append(dst []byte, ignored string) []byte {
 	if m.name == "" || m.uncertain {
 		dst = append(dst, 'r')
 		return appendFrame(dst, m.spelled)
@@ -71,8 +87,10 @@ func (m mediaType) append(dst []byte) []byte {
 		return dst // without the garbage that sorting nothing makes
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.parameters)) {
-		dst = appendFrame(dst, name)
-		dst = appendFrame(dst, m.parameters[name])
+		if name != ignored {
+			dst = appendFrame(dst, name)
+			dst = appendFrame(dst, m.parameters[name])
+		}
 	}
 	return dst
 }

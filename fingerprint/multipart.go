@@ -11,12 +11,13 @@ import (
 // maxParts is how many parts a form may have, as for http.Request.ParseMultipartForm.
 const maxParts = 1000
 
-// multipart leaves a form of that kind in the draft, part by part and without
-// the excluded ones. If source is no such form it reports false.
+// multipart appends a form of that kind to the draft, part by part and without
+// the excluded ones. If source is no such form it returns false.
 func (b *builder) multipart(source []byte, boundary string) bool {
 	if boundary == "" {
 		return false
 	}
+	b.partNames = b.partNames[:0]
 	reader := multipart.NewReader(bytes.NewReader(source), boundary)
 	for count := 0; count <= maxParts; count++ {
 		// Raw, for NextPart undoes the transfer encoding quoted-printable in
@@ -32,13 +33,17 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 	return false
 }
 
+// partFrames is how many frames a part leaves: three headers and the content.
+const partFrames = 4
+
 func (b *builder) part(part *multipart.Part) bool {
 	b.decoded = append(b.decoded[:0], part.FormName()...)
 	if b.matcher.field(b.decoded) {
 		return true
 	}
+	b.partNames = appendFrame(b.partNames, b.decoded)
 	for _, header := range []string{"Content-Disposition", "Content-Type"} {
-		b.label = parseMediaType(part.Header.Get(header)).append(b.label[:0])
+		b.label = parseMediaType(part.Header.Get(header)).append(b.label[:0], "")
 		b.draft.text = appendFrame(b.draft.text, b.label)
 	}
 	b.draft.text = appendFrame(b.draft.text, strings.ToLower(part.Header.Get("Content-Transfer-Encoding")))

@@ -12,17 +12,17 @@ import (
 // was, in memory of its own. The fingerprint of what it returns is the one of
 // json with fields excluded. See [Exclude] for the notation of fields.
 //
-// It returns an error if a field is malformed, or if json is not valid or nested
-// deeper than 512 levels.
+// It returns an error if a field is malformed, or if json is not valid, nested
+// deeper than 512 levels or longer than 256 MiB.
 func Strip(json []byte, fields []string) ([]byte, error) {
 	x, err := Exclude(fields...)
 	if err != nil {
 		return nil, err
 	}
-	if err := validate(json); err != nil {
+	removals, err := findExcluded(json, x)
+	if err != nil {
 		return nil, fmt.Errorf("fingerprint: cannot strip: %w", err)
 	}
-	removals := findExcluded(json, x)
 	if len(removals) == 1 {
 		if stripped, ok := deleteOne(json, removals[0]); ok {
 			return stripped, nil
@@ -32,15 +32,16 @@ func Strip(json []byte, fields []string) ([]byte, error) {
 }
 
 // findExcluded returns what x excludes from json, in order and without overlap.
-func findExcluded(json []byte, x *Exclusion) []removal {
-	var found []removal
+func findExcluded(json []byte, x *Exclusion) ([]removal, error) {
+	if len(json) > maxCanonical {
+		return nil, errTooLong
+	}
 	b := builders.Get().(*builder)
+	defer b.release()
 	b.matcher.use(x)
-	w := walker{source: json, draft: &b.draft, matcher: &b.matcher}
-	w.removed = func(r removal) { found = append(found, r) }
-	w.walk()
-	b.release()
-	return found
+	w := walker{source: json, draft: &b.draft, matcher: &b.matcher, recording: true}
+	err := w.walk()
+	return w.removals, err
 }
 
 // cut returns a copy of json without the removals.

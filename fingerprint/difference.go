@@ -1,0 +1,68 @@
+package fingerprint
+
+import (
+	"math/bits"
+	"slices"
+)
+
+const (
+	maxNames = 16   // that Differences returns
+	maxNamed = 1000 // members that are looked at for a name which is not there yet
+)
+
+// comparer looks members up in a sketch.
+type comparer struct {
+	survey *survey
+	known  [maxMembers]tags
+	count  int
+	seen   uint64 // bit n: known[n] is the place of a member that was found
+	named  int
+	names  []string
+}
+
+func (c *comparer) begin(members []byte, s *survey) {
+	*c = comparer{survey: s}
+	for chunk := range slices.Chunk(members, memberSize) {
+		c.known[c.count] = readTags(chunk)
+		c.count++
+	}
+}
+
+func (c *comparer) end() (names []string, missing int) {
+	names, missing = c.names, c.count-bits.OnesCount64(c.seen)
+	slices.Sort(names)
+	*c = comparer{}
+	return names, missing
+}
+
+// member takes what is known of a member off the list, so that each of several in
+// one place (duplicate members, fields of one name) has its own.
+func (c *comparer) member(t tags) bool {
+	changed := -1
+	for i, known := range c.known[:c.count] {
+		if known.place != t.place || c.seen>>i&1 == 1 {
+			continue
+		}
+		if known.value == t.value {
+			c.seen |= 1 << i
+			return true
+		}
+		changed = i
+	}
+	if changed >= 0 {
+		c.seen |= 1 << changed
+	}
+	c.name()
+	return true
+}
+
+func (c *comparer) name() {
+	if len(c.names) == maxNames || c.named == maxNamed {
+		return
+	}
+	c.named++
+	name := c.survey.name()
+	if !slices.Contains(c.names, name) {
+		c.names = append(c.names, name)
+	}
+}

@@ -1,0 +1,137 @@
+package fingerprint
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// MaxSketch is how many bytes a sketch has at most.
+const MaxSketch = 256
+
+// A sketch is its version, the depth at which its members end, and for each
+// member the tag of its place and the tag of its value.
+const (
+	sketchVersion = 1
+	sketchHeader  = 2
+	tagSize       = 3
+	memberSize    = 2 * tagSize
+	maxMembers    = (MaxSketch - sketchHeader) / memberSize
+)
+
+// depths are the depths at which Sketch tries to end members, in this order:
+// first nowhere, so that each leaf is one.
+var depths = [...]uint8{255, 3, 2, 1}
+
+// Sketch returns short keyed hashes of the members of r that x does not exclude,
+// by which [Differences] tells which of them another request changed. It keeps
+// neither names nor values. The key must be secret from whoever reads the
+// sketch, or a guess at a value could be confirmed.
+//
+// A member is a leaf of a JSON document (a scalar, {} or []), a query parameter,
+// a form field or a part of a multipart form. If these are more than fit, which
+// are 42, what lies 3, 2 or 1 levels deep in the document is one member each
+// with all that is in it: the deepest of these levels at which they fit.
+//
+// The result has at most [MaxSketch] bytes. It is nil if the members do not fit
+// at all, and if there are none: no query, and a body that is empty, a scalar or
+// counts byte by byte. Sketch is safe for concurrent use.
+func Sketch(r Request, x *Exclusion, key [16]byte) []byte {
+	b := builders.Get().(*builder)
+	defer b.release()
+	b.matcher.use(x)
+	b.survey.begin(key, &b.sketcher)
+	b.sketcher.count = 0
+	if !b.surveyQuery(r.RawQuery) {
+		return nil
+	}
+	of := b.readBody(r)
+	fromQuery := b.sketcher.count
+	for _, depth := range depths {
+		b.sketcher.count = fromQuery
+		if b.surveyBody(of, int(depth)) {
+			return b.sketcher.sketch(depth)
+		}
+	}
+	return nil
+}
+
+// Differences names the members of r that are new, or have another value, since
+// sketch was made with the same x and key. missing counts the members that were
+// sketched and are not in r: their names are not kept.
+//
+// A name is in the notation of [Exclude], with a star for every element of an
+// array. If members of one shape differ in nothing but the values of some of
+// them, and those are all named, then excluding the names makes the fingerprints
+// equal. A top-level member is named by its bare name, which excludes every
+// member of that name. There are at most 16 names, sorted, each once and of at most
+// 128 bytes: what has a longer name is named by the path to what it lies in. A step
+// that no notation can name (the empty name, a lone surrogate, one that is too
+// long at the top) is a star as well.
+//
+// No member is named that did not change, but for one in 2^24 whose place looks
+// like another's; as rarely, a change goes unnoticed. A change of order alone
+// (of form fields, parts, duplicate members), or of the media type, is in no
+// member. A sketch that is nil, malformed or of an unknown version gives no
+// names and misses nothing. Values do not appear; names are as the client spelled
+// them and may hold any byte. Differences is safe for concurrent use.
+func Differences(sketch []byte, r Request, x *Exclusion, key [16]byte) (names []string, missing int) {
+	if !isSketch(sketch) {
+		return nil, 0
+	}
+	b := builders.Get().(*builder)
+	defer b.release()
+	b.matcher.use(x)
+	b.comparer.begin(sketch[sketchHeader:], &b.survey)
+	b.survey.begin(key, &b.comparer)
+	b.surveyQuery(r.RawQuery)
+	of := b.readBody(r)
+	b.surveyBody(of, int(sketch[1]))
+	return b.comparer.end()
+}
+
+func isSketch(sketch []byte) bool {
+	members := len(sketch) - sketchHeader
+	return members > 0 && members%memberSize == 0 && len(sketch) <= MaxSketch &&
+		sketch[0] == sketchVersion && slices.Contains(depths[:], sketch[1])
+}
+
+// tags are what is kept of a member: tagSize bytes of each hash.
+type tags struct{ place, value uint32 }
+
+const tagMask = 1<<(8*tagSize) - 1
+
+func (t tags) append(dst []byte) []byte {
+	dst = append(dst, byte(t.place>>16), byte(t.place>>8), byte(t.place))
+	return append(dst, byte(t.value>>16), byte(t.value>>8), byte(t.value))
+}
+
+func readTags(from []byte) tags {
+	both := binary.BigEndian.Uint64(append(make([]byte, 0, 8), 0, 0, from[0], from[1], from[2], from[3], from[4], from[5]))
+	return tags{place: uint32(both >> (8 * tagSize)), value: uint32(both & tagMask)}
+}
+
+// sketcher gathers members as long as there is room for them.
+type sketcher struct {
+	members [maxMembers]tags
+	count   int
+}
+
+func (s *sketcher) member(t tags) bool {
+	if s.count == maxMembers {
+		return false
+	}
+	s.members[s.count] = t
+	s.count++
+	return true
+}
+
+func (s *sketcher) sketch(depth uint8) []byte {
+	if s.count == 0 {
+		return nil
+	}
+	sketch := append(make([]byte, 0, sketchHeader+memberSize*s.count), sketchVersion, depth)
+	for _, t := range s.members[:s.count] {
+		sketch = t.append(sketch)
+	}
+	return sketch
+}
