@@ -14,8 +14,8 @@ type Inspector interface {
 	// have a next one. Limit is from 1 to 1000.
 	//
 	// A record that is there, in that state, from the first page to the last is
-	// listed, perhaps more than once. The entries have neither Header nor Body:
-	// Lookup has them. A record that cannot be read is passed by, and the store
+	// listed, perhaps more than once. The entries have no Header, no Body
+	// and no Sketch: Lookup has them. A record that cannot be read is passed by, and the store
 	// logs it. A cursor that the store can tell is not its own is an error.
 	List(ctx context.Context, state State, cursor string, limit int) (page []Entry, next string, err error)
 	// Forget removes a record, so that the next request with its key runs. The

@@ -19,7 +19,7 @@ import (
 //   - ctx carries the deadline of the call, and the call returns when ctx ends,
 //     whatever the store's client library does.
 //   - A Store is safe for concurrent use, and keeps nothing that it was handed
-//     (Result.Body, Result.Header) after the call has returned.
+//     (Result.Body, Header, Sketch) after the call has returned.
 //
 // Package storetest is the conformance suite: a new store starts by passing it.
 type Store interface {
@@ -113,6 +113,9 @@ type Record struct {
 	Status int
 	Header Header
 	Body   []byte
+	// Sketch is the Result's, as it was given to Complete; an InProgress record
+	// has none.
+	Sketch []byte
 }
 
 // Abandoned reports whether the record's holder went away without settling it.
@@ -128,6 +131,11 @@ type Result struct {
 	// neither for Unreplayable.
 	Header Header
 	Body   []byte
+	// Sketch is opaque to stores: short keyed hashes of the request's members, by
+	// which the engine explains a mismatch (see fingerprint.Sketch). At most 256
+	// bytes; empty when there is none. Kept with every finished record,
+	// Unreplayable ones too; the store copies it.
+	Sketch []byte
 	// Retain is how long the record is kept, from now.
 	Retain time.Duration
 }

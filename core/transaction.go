@@ -9,6 +9,10 @@ import (
 // Transactor is a Store that lives in a database in which handlers write too. It
 // lets them write in one transaction with their answer: both are there, or
 // neither is, whatever dies in between.
+//
+// A store over another one, which has transactions if that one has, also has a
+// method Transacts() bool: where it returns false, Route refuses a transactional
+// policy.
 type Transactor interface {
 	Store
 	// BeginTransaction opens a transaction for the handler that runs under l, and
@@ -28,6 +32,16 @@ type Transaction interface {
 	// Rollback undoes what the handler wrote, and gives the connection back also
 	// when ctx has ended. After Commit it does nothing.
 	Rollback(ctx context.Context) error
+}
+
+// transacts reports whether the store has transactions. One that stands over others
+// is a Transactor whatever those are, and says in Transacts what it is worth.
+func transacts(store Store) bool {
+	if over, says := store.(interface{ Transacts() bool }); says {
+		return over.Transacts()
+	}
+	_, can := store.(Transactor)
+	return can
 }
 
 // beginTransaction gives the run of a transactional route its transaction. The

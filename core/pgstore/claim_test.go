@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -140,6 +141,52 @@ func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	}
 	if looks := tracer.statements.Load(); looks != pgstore.AcquireRounds {
 		t.Errorf("it looked %d times, want %d", looks, pgstore.AcquireRounds)
+	}
+}
+
+// A claim that was cut off arrives after its own release, in the moment before the
+// release looks why it has found nothing.
+func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
+	t.Parallel()
+	own := claim("key")
+	tests := []struct {
+		name   string
+		late   core.Claim
+		before func(t *testing.T, store core.Store, pool *pgxpool.Pool)
+		want   error
+	}{
+		{"its own", own, nil, nil},
+		{"somebody else's", claim("key"), nil, core.ErrLeaseLost},
+		{"its own, which takes over", core.Claim{
+			Key: own.Key, Token: own.Token, Fingerprint: own.Fingerprint, TTL: own.TTL, Retain: own.Retain, TakeOver: true,
+		}, func(t *testing.T, store core.Store, pool *pgxpool.Pool) {
+			win(t, store, claim("key"))
+			abandon(t, pool, "key")
+		}, core.ErrLeaseLost},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dsn, tracer := postgrestest.Shared(t), &queryTracer{}
+			pool := migrated(t, dsn, nil)
+			elsewhere := pgstore.New(pool)
+			if test.before != nil {
+				test.before(t, elsewhere, pool)
+			}
+			tracer.after = func(pgx.TraceQueryEndData) {
+				if tracer.statements.Load() == 1 {
+					win(t, elsewhere, test.late)
+				}
+			}
+			store := pgstore.New(connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer }))
+			if err := store.Release(t.Context(), core.Lease{Claim: own, Attempt: 1}); !errors.Is(err, test.want) {
+				t.Errorf("Release returned %v, want %v", err, test.want)
+			}
+			if statements := tracer.statements.Load(); statements != 2 {
+				t.Errorf("it took %d statements, want the release and a look", statements)
+			}
+			win(t, elsewhere, test.late) // it stands
+		})
 	}
 }
 

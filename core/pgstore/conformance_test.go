@@ -55,9 +55,10 @@ func TestQueryModes(t *testing.T) {
 			third := win(t, store, claim(key))
 			res := result("\x00\xff'\\")
 			res.Header = core.Header{{Name: "A", Value: "'\x00\xff"}, {Op: core.Delete, Name: `B"\`}}
+			res.Sketch = []byte("\xff'\\\x00")
 			must(t, store.Complete(t.Context(), third, res))
 			r := find(t, store, claim(key))
-			if third.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || !slices.Equal(r.Header, res.Header) {
+			if third.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || !slices.Equal(r.Header, res.Header) || !bytes.Equal(r.Sketch, res.Sketch) {
 				t.Errorf("the record is %+v, want attempt 3 and %+v", r, res)
 			}
 			if page, _, err := store.List(t.Context(), core.Completed, "", 1000); err != nil || len(page) == 0 {

@@ -10,8 +10,11 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/internal/storeprobe"
 	"github.com/oncekey/oncekey/core/pgstore"
 )
+
+var win, find, must = storeprobe.Win, storeprobe.Find, storeprobe.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
@@ -72,25 +75,10 @@ func takeOver(key string) core.Claim {
 }
 
 func result(body string) core.Result {
-	return core.Result{State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: core.Header{{Name: "A", Value: "b"}}}
-}
-
-func win(t *testing.T, store core.Store, c core.Claim) core.Lease {
-	t.Helper()
-	lease, record, err := store.Acquire(t.Context(), c)
-	if err != nil || record != nil {
-		t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
+	return core.Result{
+		State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: core.Header{{Name: "A", Value: "b"}},
+		Sketch: []byte("sketch of " + body),
 	}
-	return lease
-}
-
-func find(t *testing.T, store core.Store, c core.Claim) *core.Record {
-	t.Helper()
-	lease, record, err := store.Acquire(t.Context(), c)
-	if err != nil || record == nil {
-		t.Fatalf("Acquire returned lease %+v and error %v, want a record", lease, err)
-	}
-	return record
 }
 
 // finish claims and completes a key, with the key as answer.
@@ -111,13 +99,6 @@ func abandon(t *testing.T, pool *pgxpool.Pool, key string) {
 func expire(t *testing.T, pool *pgxpool.Pool, pattern string) {
 	t.Helper()
 	execute(t, pool, `UPDATE oncekey.records SET expires_at = clock_timestamp() - interval '2 hours' WHERE key LIKE $1`, pattern)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // eventually waits until a server has come so far.

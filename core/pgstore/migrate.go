@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// migrationFiles follow the rules of the README beside them.
+//
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
@@ -59,7 +61,14 @@ func Migrations(options ...Option) []Migration {
 // database; the rest takes the right to create in the schema. A store then needs
 // USAGE on the schema and SELECT, INSERT, UPDATE and DELETE on its table records.
 //
-// Tables that a newer version has migrated are an error, and stay as they are.
+// Tables that a newer version has migrated stay as they are: every version adds
+// only what older ones can do without, so that old and new programs can use them
+// side by side while a service is deployed, and start again in any order. A store
+// whose tables are older than itself returns errors that say to run Migrate: so
+// migrate before the first new program serves.
+//
+// A migration of tables that are in use waits up to three seconds for a lock on
+// them, and is an error then: nothing has changed, and it can be run again.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, options ...Option) error {
 	if err := New(pool, options...).migrate(ctx, Migrations(options...)); err != nil {
 		return fmt.Errorf("pgstore: migrate: %w", err)
@@ -78,11 +87,7 @@ func (s *Store) migrate(ctx context.Context, migrations []Migration) error {
 		if err != nil {
 			return err
 		}
-		if current > len(migrations) {
-			return fmt.Errorf("schema %q is of version %d, and this program knows version %d at most: update the program",
-				s.schema, current, len(migrations))
-		}
-		for _, migration := range migrations[current:] {
+		for _, migration := range migrations[min(current, len(migrations)):] {
 			if _, err := tx.Exec(ctx, migration.SQL); err != nil {
 				return fmt.Errorf("version %d (%s): %w", migration.Version, migration.Name, err)
 			}

@@ -1,14 +1,19 @@
 package pgstore_test
 
 import (
+	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
 )
@@ -84,23 +89,90 @@ func TestSchemaThatIsThereTakesNoRightToCreateOne(t *testing.T) {
 	}
 }
 
-// Case 20, for tables.
-func TestTablesOfNewerVersionAreRefused(t *testing.T) {
+// An old program that starts while newer ones are deployed, or after they were.
+func TestTablesOfNewerVersionAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	_, pool := open(t)
+	store, pool := open(t)
 	execute(t, pool, `INSERT INTO oncekey.migrations (version) VALUES (1000)`)
-	err := pgstore.Migrate(t.Context(), pool)
-	if err == nil || !strings.Contains(err.Error(), "version 1000") || !strings.Contains(err.Error(), "update the program") {
-		t.Errorf("Migrate returned %v, want it to say who is too old", err)
+	execute(t, pool, `ALTER TABLE oncekey.records ADD COLUMN later text`)
+	must(t, pgstore.Migrate(t.Context(), pool))
+	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:1]))
+	if steps := ask[int](t, pool, `SELECT count(*) FROM oncekey.migrations`); steps != len(pgstore.Migrations())+1 {
+		t.Errorf("%d steps are noted, want none more", steps)
 	}
+	finish(t, store, "key")
+	if r := find(t, store, claim("key")); string(r.Body) != "key" {
+		t.Errorf("the record is %+v, want the answer", r)
+	}
+}
+
+// The other way round a program says what is missing, and does nothing.
+func TestTablesOlderThanTheProgramSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, postgrestest.Shared(t), nil)
+	store := pgstore.New(pool)
+	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:1]))
+	lease := core.Lease{Claim: claim("key"), Attempt: 1}
+	failures := tryAll(t, store, lease, 10*time.Second)
+	delete(failures, "Release") // needs nothing new
+	delete(failures, "BeginTransaction")
+	_, failures["Lookup"] = store.Lookup(t.Context(), "key")
+	_, transaction, err := store.BeginTransaction(t.Context(), lease)
+	must(t, err)
+	failures["Commit"] = transaction.Commit(t.Context(), lease, result("answer"))
+	for operation, err := range failures {
+		if err == nil || !strings.Contains(err.Error(), `schema "oncekey"`) || !strings.Contains(err.Error(), "run pgstore.Migrate first") {
+			t.Errorf("%s returned %v, want what to do", operation, err)
+		}
+	}
+	if rows := ask[int](t, pool, `SELECT count(*) FROM oncekey.records`); rows != 0 {
+		t.Errorf("there are %d records, want none", rows)
+	}
+}
+
+// What one deployment has run the next one cannot change.
+func TestPublishedMigrationsStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	published := []string{
+		"93940fccc58d085e8f54c5492c8f5927867c8142d660657df5a85a2740872d41",
+		"5fb3088519d67c54204f3c95f96cd38f729b406c5b7d3b48ff93dde00abbd050",
+	}
+	for i, migration := range pgstore.Migrations() {
+		if i >= len(published) {
+			t.Fatalf("version %d is not noted here", migration.Version)
+		}
+		if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(migration.SQL))); sum != published[i] {
+			t.Errorf("version %d (%s) was changed: add another one instead (its sum is %s)", migration.Version, migration.Name, sum)
+		}
+	}
+}
+
+// A statement that waits for a lock on the table holds up all that come after it.
+func TestMigrationDoesNotWaitForLong(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, postgrestest.Shared(t), nil)
+	must(t, pgstore.New(pool).MigrateTo(t.Context(), pgstore.Migrations()[:1]))
+	backup, err := pool.Begin(t.Context())
+	must(t, err)
+	_, err = backup.Exec(t.Context(), `SELECT FROM oncekey.records`)
+	must(t, err)
+	var refusal *pgconn.PgError
+	limited, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := pgstore.Migrate(limited, pool); !errors.As(err, &refusal) || refusal.Code != "55P03" {
+		t.Errorf("Migrate returned %v, want lock_not_available", err)
+	}
+	must(t, backup.Rollback(t.Context()))
+	must(t, pgstore.Migrate(t.Context(), pool))
+	finish(t, pgstore.New(pool), "key")
 }
 
 func TestFailedMigrationChangesNothing(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, postgrestest.Shared(t), nil)
-	broken := append(pgstore.Migrations(), pgstore.Migration{Version: 2, Name: "broken", SQL: "CREATE TABLE oncekey.more (); SELECT 1/0"})
+	broken := append(pgstore.Migrations(), pgstore.Migration{Version: 1000, Name: "broken", SQL: "CREATE TABLE oncekey.more (); SELECT 1/0"})
 	err := pgstore.New(pool).MigrateTo(t.Context(), broken)
-	if err == nil || !strings.Contains(err.Error(), "version 2 (broken)") {
+	if err == nil || !strings.Contains(err.Error(), "version 1000 (broken)") {
 		t.Errorf("it returned %v, want which step failed", err)
 	}
 	if ask[bool](t, pool, `SELECT to_regnamespace('oncekey') IS NOT NULL`) {

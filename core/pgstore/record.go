@@ -28,11 +28,12 @@ type storedRecord struct {
 	status      *int16
 	header      []byte
 	body        []byte
+	sketch      []byte
 }
 
 // columns are where recordColumns go.
 func (r *storedRecord) columns() []any {
-	return []any{&r.version, &r.state, &r.attempt, &r.fingerprint, &r.leaseLeft, &r.status, &r.header, &r.body}
+	return []any{&r.version, &r.state, &r.attempt, &r.fingerprint, &r.leaseLeft, &r.status, &r.header, &r.body, &r.sketch}
 }
 
 func (r *storedRecord) decode() (*core.Record, error) {
@@ -57,7 +58,7 @@ func (r *storedRecord) decode() (*core.Record, error) {
 	if r.status == nil || *r.status < minStatus || *r.status > maxStatus {
 		return nil, corrupt("its status is %s", describe(r.status))
 	}
-	record.Status, record.Body = int(*r.status), r.body
+	record.Status, record.Body, record.Sketch = int(*r.status), r.body, r.sketch
 	var err error
 	record.Header, err = decodeHeader(r.header)
 	return record, err

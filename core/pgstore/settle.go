@@ -34,7 +34,7 @@ func (s *Store) complete(ctx context.Context, db querier, l core.Lease, res core
 	}
 	tag, err := db.Exec(ctx, s.statements.complete,
 		l.Key, uuid(l.Token), res.State.String(), int64(l.Attempt), l.TookOver, l.Fingerprint, interval(res.Retain),
-		int16(res.Status), nullable(header), body)
+		int16(res.Status), nullable(header), body, res.Sketch)
 	return tag.RowsAffected() > 0, err
 }
 

@@ -21,9 +21,12 @@ const (
 	answerless = `r.version, r.state, r.attempt, r.fingerprint,
 		CASE WHEN isfinite(r.lease_until) THEN (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000000)::bigint END AS lease_left,
 		r.status`
+	// ownSketch passes by a sketch that an older program has left there, which does
+	// not know the column: see the README of the migrations.
+	ownSketch = `CASE WHEN r.sketch_token = r.token THEN r.sketch END AS sketch`
 	// recordColumns and listColumns are where storedRecord.columns go.
-	recordColumns = answerless + `, r.header, r.body`
-	listColumns   = answerless + `, NULL::jsonb, NULL::bytea`
+	recordColumns = answerless + `, r.header, r.body, ` + ownSketch
+	listColumns   = answerless + `, NULL::jsonb, NULL::bytea, NULL::bytea`
 )
 
 // acquireStatement returns one row, or none when another caller was faster: the
@@ -54,24 +57,28 @@ WITH found AS (
 		took_over = NOT ` + isExpired + ` AND r.state = 'in_progress' AND (r.token <> $2 OR r.took_over),
 		version = 1, state = 'in_progress', token = $2, fingerprint = $3,
 		lease_until = clock_timestamp() + $4::interval, expires_at = clock_timestamp() + $5::interval,
-		status = NULL, header = NULL, body = NULL, claimed_at = clock_timestamp(), settled_at = NULL
+		status = NULL, header = NULL, body = NULL, sketch = NULL, sketch_token = NULL,
+		claimed_at = clock_timestamp(), settled_at = NULL
 	WHERE ` + isExpired + ` OR ` + isOpen + `
 	RETURNING r.version, r.state, r.attempt, r.took_over, r.fingerprint
 )
-SELECT true AS won, took_over, version, state, attempt, fingerprint, NULL::bigint, NULL::smallint, NULL::jsonb, NULL::bytea FROM claimed
+SELECT true AS won, took_over, version, state, attempt, fingerprint, NULL::bigint, NULL::smallint, NULL::jsonb, NULL::bytea, NULL::bytea FROM claimed
 UNION ALL
-SELECT false AS won, false AS took_over, version, state, attempt, fingerprint, lease_left, status, header, body FROM found WHERE NOT open`
+SELECT false AS won, false AS took_over, version, state, attempt, fingerprint, lease_left, status, header, body, sketch FROM found WHERE NOT open`
 
 // completeStatement affects one row, or none when the lease is lost or the result
 // is there already.
 const completeStatement = `
 INSERT INTO {schema}.records AS r
-	(key, token, version, state, attempt, took_over, fingerprint, expires_at, status, header, body, claimed_at, settled_at)
-VALUES ($1, $2::uuid, 1, $3, $4, $5, $6, clock_timestamp() + $7::interval, $8, $9::text::jsonb, $10, clock_timestamp(), clock_timestamp())
+	(key, token, version, state, attempt, took_over, fingerprint, expires_at, status, header, body, sketch, sketch_token,
+	claimed_at, settled_at)
+VALUES ($1, $2::uuid, 1, $3, $4, $5, $6, clock_timestamp() + $7::interval, $8, $9::text::jsonb, $10, $11, $2::uuid,
+	clock_timestamp(), clock_timestamp())
 ON CONFLICT (key) DO UPDATE SET
 	token = $2, version = 1, state = EXCLUDED.state, attempt = EXCLUDED.attempt, took_over = EXCLUDED.took_over,
 	fingerprint = EXCLUDED.fingerprint, lease_until = NULL, expires_at = clock_timestamp() + $7::interval,
-	status = EXCLUDED.status, header = EXCLUDED.header, body = EXCLUDED.body, settled_at = clock_timestamp()
+	status = EXCLUDED.status, header = EXCLUDED.header, body = EXCLUDED.body,
+	sketch = EXCLUDED.sketch, sketch_token = EXCLUDED.sketch_token, settled_at = clock_timestamp()
 WHERE ` + isExpired + ` OR ` + isHeld
 
 // extendStatement affects one row, or none when the lease is lost.
@@ -82,7 +89,7 @@ VALUES ($1, $2::uuid, 1, 'in_progress', $3, $4, $5, clock_timestamp() + $6::inte
 ON CONFLICT (key) DO UPDATE SET
 	token = $2, version = 1, state = 'in_progress', attempt = EXCLUDED.attempt, took_over = EXCLUDED.took_over,
 	fingerprint = EXCLUDED.fingerprint, lease_until = clock_timestamp() + $6::interval, expires_at = clock_timestamp() + $7::interval,
-	status = NULL, header = NULL, body = NULL, settled_at = NULL
+	status = NULL, header = NULL, body = NULL, sketch = NULL, sketch_token = NULL, settled_at = NULL
 WHERE ` + isExpired + ` OR ` + isHeld
 
 // releaseFirstStatement and releaseLaterStatement affect one row, or none when the

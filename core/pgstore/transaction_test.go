@@ -85,7 +85,7 @@ func TestCommittedTogether(t *testing.T) {
 	must(t, r.store.Extend(t.Context(), r.lease, time.Minute)) // the lease is renewed meanwhile
 	must(t, r.Commit(t.Context(), r.lease, result("paid")))
 	r.ends(t, true)
-	if record := find(t, r.store, takeOver("key")); string(record.Body) != "paid" || record.Attempt != 1 {
+	if record := find(t, r.store, takeOver("key")); string(record.Body) != "paid" || record.Attempt != 1 || string(record.Sketch) != "sketch of paid" {
 		t.Errorf("the record is %+v, want the answer", record)
 	}
 }

@@ -62,6 +62,14 @@ const (
 	attemptForToken
 	clockOfTheCaller
 	bodyMadeText
+	sketchForgotten
+	sketchRetained
+	sketchCutAtNUL
+	sketchCutShort
+	sketchOfTheOneBefore
+	sketchOfRunning
+	unreplayableUnsketched
+	lookUpWithoutSketch
 	headerValuesMerged
 	fingerprintTrimmed
 	lookUpKeepsTime
@@ -151,6 +159,14 @@ func brokenStores() []brokenStore {
 		{"a take-over does not raise the attempt number", takeOverUncounted, "fencing"},
 		{"the asker's clock counts", clockOfTheCaller, "callers' clocks"},
 		{"bodies are made valid UTF-8", bodyMadeText, "large binary bodies"},
+		{"sketches are forgotten", sketchForgotten, "sketch"},
+		{"a sketch ends at a NUL", sketchCutAtNUL, "sketch"},
+		{"a sketch ends after 255 bytes", sketchCutShort, "sketch"},
+		{"a sketch outlives its record", sketchOfTheOneBefore, "sketch"},
+		{"a running key shows the sketch of the one before", sketchOfRunning, "sketch"},
+		{"an unreplayable result has no sketch", unreplayableUnsketched, "unreplayable"},
+		{"the sketch is retained", sketchRetained, "nothing handed in is kept"},
+		{"a look-up has no sketch", lookUpWithoutSketch, "look up a finished key"},
 		{"header fields are merged", headerValuesMerged, "many values of one header"},
 		{"fingerprints lose their last blanks", fingerprintTrimmed, "any text"},
 		{"a look-up has no time left", lookUpKeepsTime, "look up a running key"},

@@ -42,6 +42,34 @@ var contentCases = []testCase{
 		},
 	},
 	{
+		name: "sketch",
+		rule: "every finished record has the Result's Sketch, of no bytes or of up to 256 whatever they are; a record in progress has " +
+			"none, and the next result of a key that has expired has its own alone",
+		test: func(f *fixture) {
+			for i, sketch := range sketches() {
+				for _, state := range []core.State{core.Completed, core.Failed, core.Unreplayable} {
+					c := of(f.claim(), key(10*i+int(state)))
+					lease := f.win(c, 1, false)
+					f.complete(lease, core.Result{State: state, Status: 201, Sketch: sketch, Retain: f.long()})
+					f.replays(lease, core.Result{State: state, Status: 201, Sketch: sketch})
+				}
+			}
+			lease := f.win(f.claim(), 1, false)
+			res := f.result(lease)
+			res.Retain = f.unit
+			f.complete(lease, res)
+			f.wait(2 * f.unit)
+			next := f.win(f.takeOver(), 1, false)
+			if r := f.find(f.claim()); len(r.Sketch) != 0 {
+				f.Errorf("the record in progress has the sketch %q, want none", r.Sketch)
+			}
+			res = f.result(next)
+			res.Sketch = nil
+			f.complete(next, res)
+			f.replays(next, res)
+		},
+	},
+	{
 		name: "any text",
 		rule: "fingerprints are any valid UTF-8 without NUL, and are compared byte by byte; header names and values are any bytes at all",
 		test: func(f *fixture) {
@@ -151,6 +179,15 @@ func (f *fixture) refuses(l core.Lease) {
 	f.isLost("Extend", f.store.Extend(f.Context(), l, f.long()))
 	f.isLost("Release", f.store.Release(f.Context(), l))
 	f.isLost("Complete", f.store.Complete(f.Context(), l, f.result(l)))
+}
+
+// sketches are of every length at which something may change, and of every byte.
+func sketches() [][]byte {
+	all := make([]byte, 256)
+	for b := range all {
+		all[b] = byte(255 - b)
+	}
+	return [][]byte{nil, {}, {0}, {0xff}, []byte("\n\x00\"}"), all[:255], all}
 }
 
 // texts are valid UTF-8 without NUL that something on the way may change.

@@ -55,6 +55,7 @@ func (f *fixture) result(by core.Lease) core.Result {
 	return core.Result{
 		State: core.Completed, Status: 201, Body: fmt.Appendf(nil, "answer of %s", by.Token), Retain: f.long(),
 		Header: core.Header{{Op: core.Set, Name: "Content-Type", Value: "text/plain"}},
+		Sketch: fmt.Appendf(nil, "sketch of %s", by.Token),
 	}
 }
 
@@ -120,6 +121,9 @@ func (f *fixture) shows(r *core.Record, l core.Lease, want core.Result) {
 	f.Helper()
 	if r.State != want.State || r.Status != want.Status || !bytes.Equal(r.Body, want.Body) || !slices.Equal(r.Header, want.Header) {
 		f.Fatalf("the record is %s\nwant %s %d %v, %s", describe(r), want.State, want.Status, want.Header, shorten(want.Body))
+	}
+	if !bytes.Equal(r.Sketch, want.Sketch) {
+		f.Fatalf("the record's sketch is %q, want %q", r.Sketch, want.Sketch)
 	}
 	if r.Attempt != l.Attempt || r.Fingerprint != l.Fingerprint {
 		f.Fatalf("the record is of attempt %d, %s\nwant %d, %s", r.Attempt, r.Fingerprint, l.Attempt, l.Fingerprint)

@@ -26,8 +26,12 @@ func (m *model) Lookup(ctx context.Context, key string) (*core.Record, error) {
 	if r.State == core.InProgress && m.bug != lookUpKeepsTime {
 		r.LeaseLeft = time.Until(e.leaseEnd)
 	}
-	if m.bug == lookUpWithoutBody {
+	switch m.bug {
+	case lookUpWithoutBody:
 		r.Body = nil
+	case lookUpWithoutSketch:
+		r.Sketch = nil
+	default:
 	}
 	return &r, nil
 }

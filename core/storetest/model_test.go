@@ -1,9 +1,7 @@
 package storetest
 
 import (
-	"bytes"
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +21,7 @@ type entry struct {
 	core.Lease
 	core.Record
 	leaseEnd, expires time.Time
+	sketchBefore      []byte
 }
 
 func newModel(b bug) core.Store { return &model{bug: b, records: map[string]*entry{}} }
@@ -105,38 +104,6 @@ func (m *model) Complete(ctx context.Context, l core.Lease, res core.Result) err
 	return nil
 }
 
-func (m *model) answer(l core.Lease, res core.Result) core.Record {
-	r := core.Record{State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status}
-	if res.State != core.Unreplayable || m.bug == unreplayableKept {
-		r.Body, r.Header = bytes.Clone(res.Body), slices.Clone(res.Header)
-	}
-	switch m.bug {
-	case bodyRetained:
-		r.Body = res.Body
-	case headerRetained:
-		r.Header = res.Header
-	case headerSorted:
-		slices.SortFunc(r.Header, func(a, b core.Field) int { return bytes.Compare([]byte(a.Value), []byte(b.Value)) })
-	case emptyValueDropped:
-		r.Header = slices.DeleteFunc(r.Header, func(f core.Field) bool { return f.Value == "" })
-	case bodyMadeText:
-		r.Body = bytes.ToValidUTF8(r.Body, []byte("?"))
-	case headerValuesMerged:
-		r.Header = slices.CompactFunc(r.Header, func(a, b core.Field) bool { return strings.EqualFold(a.Name, b.Name) })
-	case bodyCutAtNUL:
-		r.Body, _, _ = bytes.Cut(r.Body, []byte{0})
-	default:
-	}
-	return r
-}
-
-func (m *model) retain(l core.Lease, res core.Result) time.Duration {
-	if m.bug == retainOfTheClaim {
-		return l.Retain
-	}
-	return res.Retain
-}
-
 func (m *model) Release(ctx context.Context, l core.Lease) error {
 	if err := m.ended(ctx); err != nil {
 		return err
@@ -203,12 +170,20 @@ func (m *model) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 }
 
 func (m *model) hold(l core.Lease, now time.Time) {
+	before := m.records[l.Key]
 	m.records[m.name(l.Key)] = &entry{
 		Lease: l, leaseEnd: now.Add(l.TTL), expires: now.Add(l.Retain),
 		Record: core.Record{State: core.InProgress, Fingerprint: l.Fingerprint, Attempt: l.Attempt},
 	}
 	if m.bug == forgetsAbandoned {
 		m.records[l.Key].expires = now.Add(l.TTL)
+	}
+	switch {
+	case before == nil:
+	case m.bug == sketchOfRunning:
+		m.records[l.Key].Sketch = before.Sketch
+	case m.bug == sketchOfTheOneBefore:
+		m.records[l.Key].sketchBefore = before.Sketch
 	}
 }
 

@@ -24,13 +24,13 @@ var completeCases = []testCase{
 	},
 	{
 		name: "unreplayable",
-		rule: "of an Unreplayable result only the status is kept",
+		rule: "of an Unreplayable result only the status and the sketch are kept",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			res := f.result(lease)
 			res.State = core.Unreplayable
 			f.complete(lease, res)
-			f.replays(lease, core.Result{State: core.Unreplayable, Status: res.Status})
+			f.replays(lease, core.Result{State: core.Unreplayable, Status: res.Status, Sketch: res.Sketch})
 		},
 	},
 	{
@@ -73,20 +73,21 @@ var completeCases = []testCase{
 			f.complete(lease, first)
 			f.complete(lease, first)
 			second := first
-			second.Status, second.Body = 500, []byte("another answer")
+			second.Status, second.Body, second.Sketch = 500, []byte("another answer"), []byte("another sketch")
 			f.complete(lease, second)
 			f.replays(lease, first)
 		},
 	},
 	{
 		name: "nothing handed in is kept",
-		rule: "Result.Body and Result.Header belong to the caller again when Complete has returned: the store keeps copies",
+		rule: "Result.Body, Header and Sketch belong to the caller again when Complete has returned: the store keeps copies",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			res := f.result(lease)
 			f.complete(lease, res)
 			clear(res.Body)
 			clear(res.Header)
+			clear(res.Sketch)
 			f.replays(lease, f.result(lease))
 		},
 	},
@@ -269,7 +270,7 @@ var extendCases = []testCase{
 // results are answers that a store may get wrong.
 func (f *fixture) results() []core.Result {
 	answer := func(state core.State, status int, body string, header ...core.Field) core.Result {
-		return core.Result{State: state, Status: status, Body: []byte(body), Header: header, Retain: f.long()}
+		return core.Result{State: state, Status: status, Body: []byte(body), Header: header, Sketch: []byte("sketch"), Retain: f.long()}
 	}
 	results := []core.Result{
 		answer(core.Completed, 200, ""),

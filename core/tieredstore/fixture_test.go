@@ -11,8 +11,11 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/internal/storeprobe"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
+
+var win, find, must = storeprobe.Win, storeprobe.Find, storeprobe.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
@@ -49,25 +52,8 @@ func claim(key string) core.Claim {
 func result(body string) core.Result {
 	return core.Result{
 		State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: core.Header{{Name: "A", Value: "b"}},
+		Sketch: []byte("sketch of " + body),
 	}
-}
-
-func win(t *testing.T, store core.Store, c core.Claim) core.Lease {
-	t.Helper()
-	lease, record, err := store.Acquire(t.Context(), c)
-	if err != nil || record != nil {
-		t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
-	}
-	return lease
-}
-
-func find(t *testing.T, store core.Store, c core.Claim) *core.Record {
-	t.Helper()
-	lease, record, err := store.Acquire(t.Context(), c)
-	if err != nil || record == nil {
-		t.Fatalf("Acquire returned lease %+v and error %v, want a record", lease, err)
-	}
-	return record
 }
 
 // finish claims and completes a key.
@@ -81,7 +67,8 @@ func finish(t *testing.T, store core.Store, key, body string) core.Lease {
 // replays expects the answer to be what everybody gets.
 func replays(t *testing.T, store core.Store, key, body string) {
 	t.Helper()
-	if r := find(t, store, claim(key)); r.State != core.Completed || string(r.Body) != body || r.Status != 201 || len(r.Header) != 1 {
+	if r := find(t, store, claim(key)); r.State != core.Completed || string(r.Body) != body || r.Status != 201 || len(r.Header) != 1 ||
+		string(r.Sketch) != "sketch of "+body {
 		t.Errorf("key %q has %+v, want the answer %q", key, r, body)
 	}
 }
@@ -91,13 +78,6 @@ func runs(t *testing.T, store core.Store, key string) {
 	t.Helper()
 	if r := find(t, store, claim(key)); r.State != core.InProgress || r.Abandoned() {
 		t.Errorf("key %q has %+v, want it in progress", key, r)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -80,7 +80,7 @@ func (h *hotTier) correct(ctx context.Context, asked time.Time, c core.Claim, fi
 	}
 	fill.Fingerprint, fill.Attempt = truth.Fingerprint, truth.Attempt
 	h.complete(ctx, asked, fill, core.Result{
-		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Retain: h.refill(c.Retain),
+		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Sketch: truth.Sketch, Retain: h.refill(c.Retain),
 	})
 }
 
@@ -121,7 +121,8 @@ func (h *hotTier) replace(ctx context.Context, l core.Lease, res core.Result) er
 
 // answers reports whether a record holds the result already.
 func answers(r *core.Record, l core.Lease, res core.Result) bool {
-	same := r.State == res.State && r.Status == res.Status && r.Attempt == l.Attempt && r.Fingerprint == l.Fingerprint
+	same := r.State == res.State && r.Status == res.Status && r.Attempt == l.Attempt && r.Fingerprint == l.Fingerprint &&
+		bytes.Equal(r.Sketch, res.Sketch)
 	if res.State == core.Unreplayable {
 		return same
 	}

@@ -142,6 +142,19 @@ func TestWrongAnswerIsReplaced(t *testing.T) {
 	})
 }
 
+// The same answer to a request of other members is another record.
+func TestWrongSketchIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newTiers()
+	lease := win(t, s, claim("key"))
+	s.hot.server.flush()
+	wrong := result("answer")
+	wrong.Sketch = nil
+	must(t, s.hot.Complete(t.Context(), core.Lease{Claim: claim("key"), Attempt: 1}, wrong))
+	must(t, s.Complete(t.Context(), lease, result("answer")))
+	replays(t, s.hot, "key", "answer")
+}
+
 // What is found there may also be right, or none of our business, or unknown.
 func TestOtherAnswersStand(t *testing.T) {
 	t.Parallel()

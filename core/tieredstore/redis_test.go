@@ -127,19 +127,8 @@ func TestKilledRedis(t *testing.T) {
 	must(t, store.Release(t.Context(), win(t, store, claim("released"))))
 	finish(t, store, "second", "answer")
 	server.Restart() // empty
-	keys := []string{"finished", "running", "second"}
-	for start := time.Now(); time.Since(start) < 20*time.Second; {
-		durable.taken()
-		for _, key := range keys {
-			replays(t, store, key, "answer")
-		}
-		if len(durable.taken()) == 0 {
-			win(t, store, claim("released"))
-			return
-		}
-		pass(t.Context(), 50*time.Millisecond)
-	}
-	t.Error("the hot tier was not refilled in 20 s")
+	isRefilled(t, store, durable, []string{"finished", "running", "second"})
+	win(t, store, claim("released"))
 }
 
 // Case 12: a Redis that takes calls and answers none costs a little time.
@@ -160,6 +149,49 @@ func TestFrozenRedis(t *testing.T) {
 		must(t, store.Complete(ctx, lease, result("answer")))
 		cancel()
 	}
+}
+
+// Case 15: a Redis that has no memory left refuses what it is told, and is asked
+// again when there is some.
+func TestFullRedis(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t))
+	store, durable := overRedis(t, rdb)
+	finish(t, store, "finished", "answer")
+	short := claim("running") // Redis cannot take its answer until the claim there has ended
+	short.TTL = 3 * time.Second
+	running := win(t, store, short)
+	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	if err := rdb.Set(t.Context(), "anything", "", 0).Err(); err == nil {
+		t.Fatal("the server takes more, want it full")
+	}
+	replays(t, store, "finished", "answer")
+	runs(t, store, "running")
+	must(t, store.Extend(t.Context(), running, short.TTL))
+	must(t, store.Complete(t.Context(), running, result("answer")))
+	must(t, store.Release(t.Context(), win(t, store, claim("released"))))
+	finish(t, store, "new", "answer")
+	keys := []string{"finished", "running", "new"}
+	for _, key := range keys {
+		replays(t, store, key, "answer")
+	}
+	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	isRefilled(t, store, durable, keys)
+}
+
+// isRefilled waits until the keys are replayed without the durable tier.
+func isRefilled(t *testing.T, store *tieredstore.Store, durable *link, keys []string) {
+	t.Helper()
+	for start := time.Now(); time.Since(start) < 20*time.Second; pass(t.Context(), 50*time.Millisecond) {
+		durable.taken()
+		for _, key := range keys {
+			replays(t, store, key, "answer")
+		}
+		if len(durable.taken()) == 0 {
+			return
+		}
+	}
+	t.Error("the hot tier was not refilled in 20 s")
 }
 
 // Case 20: somebody has written to Redis by hand.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -103,7 +104,8 @@ func TestColdHotTierIsRefilled(t *testing.T) {
 			refilled := find(t, s, claim("key"))
 			s.wants(t, 1, 0)
 			if refilled.State != state || refilled.Fingerprint != "sha256:f" || refilled.Attempt != 1 ||
-				refilled.Status != fresh.Status || !bytes.Equal(refilled.Body, fresh.Body) || !slices.Equal(refilled.Header, fresh.Header) {
+				refilled.Status != fresh.Status || !bytes.Equal(refilled.Body, fresh.Body) || !slices.Equal(refilled.Header, fresh.Header) ||
+				!bytes.Equal(refilled.Sketch, want.Sketch) {
 				t.Errorf("after the refill it is %+v, before it was %+v", refilled, fresh)
 			}
 		})
@@ -197,6 +199,22 @@ func TestSameTokenAgain(t *testing.T) {
 			runs(t, s, "key")
 		})
 	}
+}
+
+// A full durable tier takes no new key, whatever room the hot one has. Those that it
+// has let in are finished and replayed.
+func TestFullDurableTier(t *testing.T) {
+	t.Parallel()
+	s := tieredstore.New(memstore.New(), memstore.New(memstore.MaxRecords(1)), tieredstore.Logger(silent))
+	lease := win(t, s, claim("first"))
+	for range 2 {
+		if lease, record, err := s.Acquire(t.Context(), claim("second")); !errors.Is(err, core.ErrStoreFull) {
+			t.Errorf("Acquire returned %+v, %+v and %v, want ErrStoreFull", lease, record, err)
+		}
+		runs(t, s, "first")
+	}
+	must(t, s.Complete(t.Context(), lease, result("answer")))
+	replays(t, s, "first", "answer")
 }
 
 func TestAttemptNumbersAreTheDurableTiers(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // BeginTransaction implements [core.Transactor] with a transaction of the durable
 // tier: the handler finds it as it would without a hot tier, with pgstore.Tx.
 // When the durable tier is no Transactor it returns an error that is
-// [errors.ErrUnsupported].
+// [errors.ErrUnsupported]; see [Store.Transacts].
 func (s *Store) BeginTransaction(ctx context.Context, l core.Lease) (context.Context, core.Transaction, error) {
 	durable, can := s.durable.(core.Transactor)
 	if !can {
@@ -23,6 +23,13 @@ func (s *Store) BeginTransaction(ctx context.Context, l core.Lease) (context.Con
 		return nil, nil, err
 	}
 	return handler, &transaction{Transaction: tx, store: s}, nil
+}
+
+// Transacts reports whether the durable tier is a [core.Transactor]: whether a route
+// over this store may be declared Transactional.
+func (s *Store) Transacts() bool {
+	_, can := s.durable.(core.Transactor)
+	return can
 }
 
 // transaction is one of the durable tier, whose Rollback it has.

@@ -5,8 +5,13 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // transactional is a link to a database in which handlers write.
@@ -82,6 +87,33 @@ func TestCommitFails(t *testing.T) {
 		}
 		s.durable.taken()
 		s.wants(t, 0, 0)
+	}
+}
+
+func TestTransactsAsItsDurableTierDoes(t *testing.T) {
+	t.Parallel()
+	if !newTransactional().Transacts() {
+		t.Error("over a durable tier with transactions it says that it has none")
+	}
+	if store := tieredstore.New(transactional{newServer().link()}, newServer().link()); store.Transacts() {
+		t.Error("over a hot tier with transactions it says that it has some")
+	}
+}
+
+// What would fail each request is refused when the route is declared.
+func TestTransactionalRouteNeedsADatabase(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{}) // it is never dialled
+	t.Cleanup(func() { rdb.Close() })
+	for name, store := range map[string]core.Store{
+		"memory": memstore.New(), "Redis": redisstore.New(rdb), "two tiers without one": newTiers().Store,
+	} {
+		engine, err := core.New(store, core.SharedScope)
+		must(t, err)
+		_, err = engine.Route(policy.Transactional(true))
+		if fault, is := errors.AsType[*policy.FieldError](err); !is || fault.Field != "Transactional" {
+			t.Errorf("over %s the declaration returned %v, want it refused", name, err)
+		}
 	}
 }
 

@@ -92,6 +92,14 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return b.Store.Complete(ctx, l, res)
 			},
 		}},
+		"forgets sketches": {load{}, &broken{
+			complete: func(b *broken, ctx context.Context, l core.Lease, res core.Result) error {
+				if b.errs() {
+					res.Sketch = nil
+				}
+				return b.Store.Complete(ctx, l, res)
+			},
+		}},
 		"stores answers late": {load{}, &broken{
 			complete: func(b *broken, ctx context.Context, l core.Lease, res core.Result) error {
 				b.late.Go(func() {

@@ -109,7 +109,9 @@ func (c *caller) perform(ctx context.Context, what call) (outcome, error) {
 	case acquire:
 		return c.claim(ctx, l.Claim)
 	case complete:
-		err = c.store.Complete(ctx, l, core.Result{State: core.Completed, Status: 201, Body: []byte(what.body), Retain: lasting})
+		err = c.store.Complete(ctx, l, core.Result{
+			State: core.Completed, Status: 201, Body: []byte(what.body), Sketch: []byte(sketchOf(what.body)), Retain: lasting,
+		})
 	case release:
 		err = c.store.Release(ctx, l)
 	case extend:
@@ -136,7 +138,8 @@ func (c *caller) claim(ctx context.Context, claim core.Claim) (outcome, error) {
 		return outcome{won: true, attempt: lease.Attempt, tookOver: lease.TookOver}, nil
 	default:
 		return outcome{
-			found: record.State, attempt: record.Attempt, fingerprint: record.Fingerprint, abandoned: record.Abandoned(), body: string(record.Body),
+			found: record.State, attempt: record.Attempt, fingerprint: record.Fingerprint, abandoned: record.Abandoned(),
+			body: string(record.Body), sketch: string(record.Sketch),
 		}, nil
 	}
 }

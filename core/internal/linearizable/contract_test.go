@@ -22,8 +22,9 @@ func TestContract(t *testing.T) {
 	won := outcome{won: true, attempt: 1}
 	tookOver := outcome{won: true, attempt: 2, tookOver: true}
 	busy := outcome{found: core.InProgress, attempt: 1, fingerprint: "f"}
-	isA := outcome{found: core.Completed, attempt: 1, fingerprint: "f", body: "A"}
+	isA := outcome{found: core.Completed, attempt: 1, fingerprint: "f", body: "A", sketch: sketchOf("A")}
 	unknown := outcome{unknown: true}
+	releaseB, third := call{method: release, lease: leaseB}, outcome{won: true, attempt: 3}
 
 	tests := []struct {
 		name  string
@@ -50,6 +51,11 @@ func TestContract(t *testing.T) {
 		}, true},
 		{"unknown, and unstored", []porcupine.Operation{
 			at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, isA), at(6, 7, claimB, busy),
+		}, false},
+		{"a forgotten attempt is released", []porcupine.Operation{at(0, 1, releaseB, outcome{}), at(2, 3, claimA, won)}, true},
+		{"a forgotten attempt is released, and remembered", []porcupine.Operation{at(0, 1, releaseB, outcome{}), at(2, 3, claimA, third)}, true},
+		{"a forgotten attempt comes again", []porcupine.Operation{
+			at(0, 1, releaseB, outcome{}), at(2, 3, claimA, outcome{won: true, attempt: 2}),
 		}, false},
 		{"a finished key is not released", []porcupine.Operation{
 			at(0, 1, claimA, won), at(2, 3, completeA, outcome{}), at(4, 5, releaseA, outcome{}),

@@ -43,6 +43,7 @@ type outcome struct {
 	fingerprint string
 	abandoned   bool
 	body        string
+	sketch      string
 }
 
 // phase of a key.
@@ -99,7 +100,7 @@ func acquiring(s keyState, c call) []possibility {
 	case s.phase == released:
 		return []possibility{win(s.attempt+1, false)}
 	case s.phase == finished:
-		record.found, record.body = core.Completed, s.body
+		record.found, record.body, record.sketch = core.Completed, s.body, sketchOf(s.body)
 		return []possibility{{record, s}}
 	case s.token == claim.Token:
 		return []possibility{win(s.attempt, s.tookOver)}
@@ -128,13 +129,16 @@ func completing(s keyState, c call) []possibility {
 }
 
 func releasing(s keyState, c call) []possibility {
+	remembered := done(keyState{phase: released, token: c.lease.Token, attempt: c.lease.Attempt})
 	switch {
 	case !heldBy(s, c.lease), s.phase == finished, s.phase == running && s.attempt != c.lease.Attempt:
 		return lost(s)
-	case s.phase == free, c.lease.Attempt == 1:
+	case c.lease.Attempt == 1:
 		return done(keyState{phase: free})
+	case s.phase == free:
+		return append(remembered, done(s)...) // the store may do either with what it had forgotten
 	default:
-		return done(keyState{phase: released, token: c.lease.Token, attempt: c.lease.Attempt})
+		return remembered
 	}
 }
 
@@ -144,6 +148,9 @@ func extending(s keyState, c call) []possibility {
 	}
 	return done(runBy(c.lease, c.short))
 }
+
+// sketchOf is the sketch that is completed together with a body.
+func sketchOf(body string) string { return "sketch of the " + body }
 
 // heldBy reports whether nobody but the lease's holder has claimed the key.
 func heldBy(s keyState, l core.Lease) bool { return s.phase == free || s.token == l.Token }
@@ -198,7 +205,7 @@ func (o outcome) String() string {
 	case o.won:
 		return fmt.Sprintf("lease, attempt %d (took over %t)", o.attempt, o.tookOver)
 	case o.found != 0:
-		return fmt.Sprintf("%s attempt %d of %s (abandoned %t) %q", o.found, o.attempt, o.fingerprint, o.abandoned, o.body)
+		return fmt.Sprintf("%s attempt %d of %s (abandoned %t) %q with %q", o.found, o.attempt, o.fingerprint, o.abandoned, o.body, o.sketch)
 	default:
 		return "done"
 	}

@@ -38,7 +38,7 @@ var places = []string{
 }
 
 // programs are the paths of what it takes to run a server.
-type programs struct{ initdb, postgres, createdb string }
+type programs struct{ initdb, postgres, createdb, backup string }
 
 // findPrograms looks once: every test of a package starts servers, and the answer does not change while they run.
 var findPrograms = sync.OnceValues(func() (programs, error) {
@@ -62,8 +62,9 @@ func locate(folder string, places []string) (programs, error) {
 		folders = append(installed(places), onPath()...)
 	}
 	for _, folder := range folders {
-		found := programs{filepath.Join(folder, "initdb"), filepath.Join(folder, "postgres"), filepath.Join(folder, "createdb")}
-		if executable(found.initdb) && executable(found.postgres) && executable(found.createdb) {
+		in := func(name string) string { return filepath.Join(folder, name) }
+		found := programs{initdb: in("initdb"), postgres: in("postgres"), createdb: in("createdb"), backup: in("pg_basebackup")}
+		if executable(found.initdb) && executable(found.postgres) && executable(found.createdb) && executable(found.backup) {
 			return found, checkProgram(found.postgres)
 		}
 	}

@@ -57,7 +57,7 @@ func TestHighestVersionComesFirst(t *testing.T) {
 func TestProgramThatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	for _, name := range []string{"initdb", "postgres", "createdb"} {
+	for _, name := range []string{"initdb", "postgres", "createdb", "pg_basebackup"} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/false\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}

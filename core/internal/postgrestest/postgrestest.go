@@ -44,8 +44,9 @@ const (
 	toolDeadline = 60 * time.Second
 )
 
-// readyLine is printed by the server that we have started, and by no other one that may have taken its port.
-var readyLine = regexp.MustCompile(`database system is ready to accept connections`)
+// readyLine is printed by the server that we have started, and by no other one that may have taken its port. A standby
+// accepts those that only read, which version 13 spells in two words.
+var readyLine = regexp.MustCompile(`database system is ready to accept (read.only )?connections`)
 
 var errNotReady = errors.New("it has not said that it accepts connections")
 
@@ -70,19 +71,43 @@ type Server struct {
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, programs: requirePrograms(t), settings: settings}
-	s.createData()
+	s.createFolder()
+	if err := s.run(s.programs.initdb, "--pgdata", s.data(), "--username", "postgres", "--auth", "trust",
+		"--encoding", "UTF8", "--locale", "C", "--no-sync", "--wal-segsize", "1"); err != nil {
+		t.Fatalf("postgrestest: %v", err)
+	}
+	s.start()
+	return s
+}
+
+// Standby runs a server that follows this one, with all that this one has by now, and takes it away when the test ends. It
+// only reads until somebody sends it SELECT pg_promote(). This one waits for it where its synchronous_standby_names says so.
+func (s *Server) Standby(settings ...string) *Server {
+	s.t.Helper()
+	standby := &Server{t: s.t, programs: s.programs, settings: settings}
+	standby.createFolder()
+	if err := standby.run(s.programs.backup, "--pgdata", standby.data(), "--dbname", s.DSN(), "--write-recovery-conf",
+		"--checkpoint", "fast", "--no-sync"); err != nil {
+		s.t.Fatalf("postgrestest: %v", err)
+	}
+	standby.start()
+	return standby
+}
+
+// start launches the server on a port that is free.
+func (s *Server) start() {
+	s.t.Helper()
 	for range startAttempts {
-		s.port = serverproc.FreePort(t)
+		s.port = serverproc.FreePort(s.t)
 		err := s.launch()
 		if err == nil {
-			return s
+			return
 		}
 		if !s.portTaken() {
-			t.Fatalf("postgrestest: %v", err)
+			s.t.Fatalf("postgrestest: %v", err)
 		}
 	}
-	t.Fatalf("postgrestest: found no port to listen on in %d attempts", startAttempts)
-	return nil
+	s.t.Fatalf("postgrestest: found no port to listen on in %d attempts", startAttempts)
 }
 
 // Durable are the settings of a server that waits for its disk before it acknowledges, as one in production does. To add
@@ -146,8 +171,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// createData makes the data folder. It is not under t.TempDir, which nobody but the test's own user can enter.
-func (s *Server) createData() {
+// createFolder makes room for the data. It is not under t.TempDir, which nobody but the test's own user can enter.
+func (s *Server) createFolder() {
 	s.t.Helper()
 	account, err := serverAccount()
 	if err != nil {
@@ -160,10 +185,6 @@ func (s *Server) createData() {
 	}
 	s.t.Cleanup(func() { s.must("remove the data of", os.RemoveAll(s.folder)) })
 	if err := s.account.own(s.folder); err != nil {
-		s.t.Fatalf("postgrestest: %v", err)
-	}
-	if err := s.run(s.programs.initdb, "--pgdata", s.data(), "--username", "postgres", "--auth", "trust",
-		"--encoding", "UTF8", "--locale", "C", "--no-sync", "--wal-segsize", "1"); err != nil {
 		s.t.Fatalf("postgrestest: %v", err)
 	}
 }

@@ -184,3 +184,15 @@ func expect(t *testing.T, dsn, query, want string) {
 		t.Errorf("%s gives %q and error %v, want %q", query, got, err, want)
 	}
 }
+
+func TestStandbyFollowsAndTakesOver(t *testing.T) {
+	t.Parallel()
+	server := Start(t)
+	run(t, server.DSN(), "CREATE TABLE owner AS SELECT 'money' AS name")
+	standby := server.Standby()
+	expect(t, standby.DSN(), "SELECT pg_is_in_recovery()::text || ' ' || (SELECT name FROM owner)", "true money")
+	standby.Restart()
+	server.Kill()
+	expect(t, standby.DSN(), "SELECT pg_promote()::text", "true")
+	run(t, standby.DSN(), "INSERT INTO owner VALUES ('more')")
+}

@@ -1,0 +1,36 @@
+// Package storeprobe has the steps that the tests of every store take again and again.
+package storeprobe
+
+import (
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// Win claims a key, and expects to get the lease.
+func Win(t testing.TB, store core.Store, c core.Claim) core.Lease {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if err != nil || record != nil {
+		t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
+	}
+	return lease
+}
+
+// Find claims a key, and expects to get its record.
+func Find(t testing.TB, store core.Store, c core.Claim) *core.Record {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if err != nil || record == nil {
+		t.Fatalf("Acquire returned lease %+v and error %v, want a record", lease, err)
+	}
+	return record
+}
+
+// Must expects no error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

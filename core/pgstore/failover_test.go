@@ -1,0 +1,118 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/pgstore"
+)
+
+// promoted makes the standby the server to write to, once its primary is gone.
+func promoted(t *testing.T, standby *postgrestest.Server) *pgstore.Store {
+	t.Helper()
+	pool := connect(t, standby.DSN(), nil)
+	if !ask[bool](t, pool, `SELECT pg_promote()`) {
+		t.Fatal("the standby was not promoted")
+	}
+	return pgstore.New(pool)
+}
+
+// waitForStandby lets the primary acknowledge nothing that no standby has.
+func waitForStandby(t *testing.T, primary *pgxpool.Pool) {
+	t.Helper()
+	execute(t, primary, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
+	execute(t, primary, `SELECT pg_reload_conf()`)
+	eventually(t, func() bool {
+		return ask[int](t, primary, `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
+	})
+}
+
+// With a synchronous standby a fail-over keeps what was acknowledged, and what the
+// standby does not have is not acknowledged.
+func TestSynchronousStandbyLosesNothing(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	primary := migrated(t, server.DSN(), nil)
+	standby := server.Standby()
+	waitForStandby(t, primary)
+	store := pgstore.New(primary)
+	finish(t, store, "finished")
+	running := win(t, store, claim("running"))
+	standby.Stop()
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if lease, record, err := store.Acquire(short, claim("alone")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without the standby Acquire returned %+v, %+v and %v, want context.DeadlineExceeded", lease, record, err)
+	}
+	server.Kill()
+	standby.Restart()
+
+	successor := promoted(t, standby)
+
+	if r := find(t, successor, claim("finished")); string(r.Body) != "finished" {
+		t.Errorf("the record is %+v, want the answer", r)
+	}
+	if r := find(t, successor, takeOver("running")); r.State != core.InProgress || r.Abandoned() {
+		t.Errorf("the record is %+v, want it in progress", r)
+	}
+	must(t, successor.Complete(t.Context(), running, result("late")))
+	if lease := win(t, successor, claim("alone")); lease.Attempt != 1 {
+		t.Errorf("it got attempt %d of the key that nobody has won, want 1", lease.Attempt)
+	}
+}
+
+// A limit: an acknowledged claim that the standby did not have yet is gone after a
+// fail-over, and the key runs again.
+func TestAsynchronousStandbyCanLoseAClaim(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	store := pgstore.New(migrated(t, server.DSN(), nil))
+	standby := server.Standby()
+	standby.Stop()
+	stale := win(t, store, claim("key"))
+	server.Kill()
+	standby.Restart()
+
+	successor := promoted(t, standby)
+
+	next := win(t, successor, claim("key"))
+	if next.Attempt != stale.Attempt {
+		t.Errorf("it got attempt %d, want %d once more", next.Attempt, stale.Attempt)
+	}
+	if err := successor.Complete(t.Context(), stale, result("stale")); !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("Complete of the lost claim returned %v, want ErrLeaseLost", err)
+	}
+}
+
+// A limit: with synchronous_commit off a server's crash alone is enough.
+func TestAsynchronousCommitCanLoseAClaim(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, "synchronous_commit=off", "wal_writer_delay=10s")
+	pool := migrated(t, server.DSN(), nil)
+	store := pgstore.New(pool)
+	execute(t, pool, `CHECKPOINT`)
+	// The writer of the log comes by every ten seconds, and may come between the two.
+	for range 3 {
+		win(t, store, claim("key"))
+		server.Kill()
+		server.Restart()
+		lost := false
+		eventually(t, func() bool { // the pool's connections are dead
+			record, err := store.Lookup(t.Context(), "key")
+			lost = record == nil
+			return err == nil
+		})
+		if lost {
+			return
+		}
+		eventually(t, func() bool { _, err := store.Forget(t.Context(), "key", core.RerunIsSafe); return err == nil })
+		execute(t, pool, `CHECKPOINT`)
+	}
+	t.Error("three claims in a row have survived: want one lost, as this setting allows")
+}

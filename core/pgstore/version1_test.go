@@ -1,0 +1,185 @@
+package pgstore_test
+
+import (
+	"embed"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/pgstore"
+)
+
+// version1Statements are what programs of version 1 send, word for word.
+//
+//go:embed testdata/version1/*.sql
+var version1Statements embed.FS
+
+// oldProgram knows nothing that came after version 1.
+type oldProgram struct{ pool *pgxpool.Pool }
+
+func (o oldProgram) statement(t *testing.T, name string) string {
+	t.Helper()
+	text, err := version1Statements.ReadFile("testdata/version1/" + name + ".sql")
+	must(t, err)
+	return string(text)
+}
+
+// changes expects a statement to affect one row.
+func (o oldProgram) changes(t *testing.T, name string, arguments ...any) {
+	t.Helper()
+	if rows := execute(t, o.pool, o.statement(t, name), arguments...); rows != 1 {
+		t.Errorf("%s of version 1 affected %d rows, want 1", name, rows)
+	}
+}
+
+// oldRecord is what version 1 knows of a record.
+type oldRecord struct {
+	won, tookOver bool
+	version       int16
+	state         string
+	attempt       int64
+	fingerprint   string
+	leaseLeft     *int64
+	status        *int16
+	header, body  []byte
+}
+
+func (r *oldRecord) columns() []any {
+	return []any{&r.version, &r.state, &r.attempt, &r.fingerprint, &r.leaseLeft, &r.status, &r.header, &r.body}
+}
+
+func (o oldProgram) acquire(t *testing.T, c core.Claim) (r oldRecord) {
+	t.Helper()
+	row := o.pool.QueryRow(t.Context(), o.statement(t, "acquire"), c.Key, [16]byte(c.Token), c.Fingerprint, c.TTL, c.Retain, c.TakeOver)
+	must(t, row.Scan(append([]any{&r.won, &r.tookOver}, r.columns()...)...))
+	return r
+}
+
+// wins expects to get this attempt.
+func (o oldProgram) wins(t *testing.T, c core.Claim, attempt int64) {
+	t.Helper()
+	if r := o.acquire(t, c); !r.won || r.attempt != attempt || r.tookOver != c.TakeOver {
+		t.Errorf("version 1 got %+v, want attempt %d", r, attempt)
+	}
+}
+
+func (o oldProgram) complete(t *testing.T, c core.Claim, attempt int64, body string) {
+	t.Helper()
+	o.changes(t, "complete", c.Key, [16]byte(c.Token), "completed", attempt, attempt > 1, c.Fingerprint, time.Hour,
+		int16(201), `[["set","A","b"]]`, []byte(body))
+}
+
+// An old program that serves on, or starts again, while a new one has migrated the
+// tables already.
+func TestProgramOfVersion1OnNewestTables(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	old := oldProgram{pool}
+
+	c := claim("key")
+	old.wins(t, c, 1)
+	if r := old.acquire(t, claim("key")); r.won || r.state != "in_progress" || r.leaseLeft == nil {
+		t.Errorf("version 1 found %+v, want it in progress", r)
+	}
+	old.changes(t, "extend", c.Key, [16]byte(c.Token), 1, false, c.Fingerprint, time.Minute, time.Hour)
+	old.complete(t, c, 1, "old answer")
+	if r := find(t, store, claim("key")); string(r.Body) != "old answer" || len(r.Header) != 1 || r.Sketch != nil {
+		t.Errorf("the new program found %+v, want the old one's answer", r)
+	}
+	finish(t, store, "new")
+	if r := old.acquire(t, claim("new")); r.won || r.version != 1 || r.state != "completed" || string(r.body) != "new" || *r.status != 201 {
+		t.Errorf("version 1 found %+v, want the new program's answer", r)
+	}
+
+	old.wins(t, claim("abandoned"), 1)
+	abandon(t, pool, "abandoned")
+	next := takeOver("abandoned")
+	old.wins(t, next, 2)
+	old.changes(t, "releaseLater", next.Key, [16]byte(next.Token), 2, time.Hour)
+	if lease := win(t, store, claim("abandoned")); lease.Attempt != 3 {
+		t.Errorf("the new program got attempt %d of a key that the old one has released, want 3", lease.Attempt)
+	}
+	first := claim("released")
+	old.wins(t, first, 1)
+	old.changes(t, "releaseFirst", first.Key, [16]byte(first.Token), 1)
+	win(t, store, first)
+	var finished, running bool
+	must(t, pool.QueryRow(t.Context(), old.statement(t, "holder"), first.Key, [16]byte(first.Token), 1).Scan(&finished, &running))
+	if finished || !running {
+		t.Errorf("version 1 takes the new program's claim for finished %t, running %t", finished, running)
+	}
+}
+
+func TestOperatorOfVersion1OnNewestTables(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	old := oldProgram{pool}
+	for _, key := range []string{"a", "b", "expired"} {
+		finish(t, store, key)
+	}
+	expire(t, pool, "expired")
+
+	var found, listed oldRecord
+	must(t, pool.QueryRow(t.Context(), old.statement(t, "lookUp"), "a").Scan(found.columns()...))
+	if found.state != "completed" || string(found.body) != "a" {
+		t.Errorf("version 1 looks %+v up, want the answer", found)
+	}
+	var key, last string
+	var looked int
+	must(t, pool.QueryRow(t.Context(), old.statement(t, "window"), "", 10).Scan(&last, &looked))
+	must(t, pool.QueryRow(t.Context(), old.statement(t, "list"), "a", last, "completed", 10).Scan(append([]any{&key}, listed.columns()...)...))
+	if looked != 3 || key != "b" || listed.state != "completed" {
+		t.Errorf("version 1 lists %q of %d, %+v, want b of 3", key, looked, listed)
+	}
+	old.changes(t, "sweep", 10)
+	old.changes(t, "forget", "a")
+	win(t, store, claim("a"))
+}
+
+// Whose request a sketch is of matters more than that there is one.
+func TestOldProgramLeavesNoForeignSketch(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	old := oldProgram{pool}
+	finish(t, store, "key")
+	if r := find(t, store, claim("key")); string(r.Sketch) != "sketch of key" {
+		t.Errorf("the record is %+v, want its sketch", r)
+	}
+	expire(t, pool, "key")
+	c := claim("key")
+	old.wins(t, c, 1)
+	old.complete(t, c, 1, "second")
+	if r := find(t, store, claim("key")); string(r.Body) != "second" || r.Sketch != nil {
+		t.Errorf("the record is %+v, want the second answer without the first one's sketch", r)
+	}
+	expire(t, pool, "key")
+	finish(t, store, "key")
+	if r := find(t, store, claim("key")); string(r.Sketch) != "sketch of key" {
+		t.Errorf("the record is %+v, want its sketch again", r)
+	}
+}
+
+// What version 1 has written is there after the migration.
+func TestMigrationKeepsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, postgrestest.Shared(t), nil)
+	store, old := pgstore.New(pool), oldProgram{pool}
+	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:1]))
+	running, finished := claim("running"), claim("finished")
+	old.wins(t, running, 1)
+	old.wins(t, finished, 1)
+	old.complete(t, finished, 1, "answer")
+
+	must(t, pgstore.Migrate(t.Context(), pool))
+
+	if r := find(t, store, claim("finished")); string(r.Body) != "answer" || r.Sketch != nil {
+		t.Errorf("the record is %+v, want the answer", r)
+	}
+	must(t, store.Complete(t.Context(), core.Lease{Claim: running, Attempt: 1}, result("late")))
+	if r := find(t, store, claim("running")); string(r.Body) != "late" {
+		t.Errorf("the record is %+v, want the late answer", r)
+	}
+}

@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+func (m *model) answer(l core.Lease, res core.Result) core.Record {
+	r := core.Record{State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status, Sketch: m.sketch(l, res)}
+	if res.State != core.Unreplayable || m.bug == unreplayableKept {
+		r.Body, r.Header = bytes.Clone(res.Body), slices.Clone(res.Header)
+	}
+	switch m.bug {
+	case bodyRetained:
+		r.Body = res.Body
+	case headerRetained:
+		r.Header = res.Header
+	case headerSorted:
+		slices.SortFunc(r.Header, func(a, b core.Field) int { return bytes.Compare([]byte(a.Value), []byte(b.Value)) })
+	case emptyValueDropped:
+		r.Header = slices.DeleteFunc(r.Header, func(f core.Field) bool { return f.Value == "" })
+	case bodyMadeText:
+		r.Body = bytes.ToValidUTF8(r.Body, []byte("?"))
+	case headerValuesMerged:
+		r.Header = slices.CompactFunc(r.Header, func(a, b core.Field) bool { return strings.EqualFold(a.Name, b.Name) })
+	case bodyCutAtNUL:
+		r.Body, _, _ = bytes.Cut(r.Body, []byte{0})
+	default:
+	}
+	return r
+}
+
+func (m *model) sketch(l core.Lease, res core.Result) []byte {
+	switch m.bug {
+	case sketchForgotten:
+		return nil
+	case sketchRetained:
+		return res.Sketch
+	case sketchCutAtNUL:
+		sketch, _, _ := bytes.Cut(res.Sketch, []byte{0})
+		return sketch
+	case sketchCutShort:
+		return res.Sketch[:min(len(res.Sketch), 255)]
+	case sketchOfTheOneBefore:
+		if e := m.records[l.Key]; e != nil && len(res.Sketch) == 0 {
+			return e.sketchBefore
+		}
+	case unreplayableUnsketched:
+		if res.State == core.Unreplayable {
+			return nil
+		}
+	default:
+	}
+	return bytes.Clone(res.Sketch)
+}
+
+func (m *model) retain(l core.Lease, res core.Result) time.Duration {
+	if m.bug == retainOfTheClaim {
+		return l.Retain
+	}
+	return res.Retain
+}
