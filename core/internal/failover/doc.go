@@ -8,4 +8,5 @@
 // The tests cite the cases of the design's list by number. Two of them show a
 // limit rather than a promise, and how to live with it: see
 // TestAsynchronousFailoverCanLoseAClaim and TestTieredStoreLosesNothingInAFailover.
+// Between the two is TestClaimThatAllReplicasHaveSurvivesAFailover.
 package failover

@@ -23,7 +23,8 @@ import (
 // For the README: with redisstore alone, a key runs twice if its master dies
 // within the replication's delay (normally about a millisecond, more while a
 // replica is away) after the claim, and the client retries. Where that must not
-// happen, use pgstore, or tieredstore as in the test below.
+// happen, use pgstore, or tieredstore as in the test below. To make it improbable,
+// use redisstore.WaitReplicas.
 func TestAsynchronousFailoverCanLoseAClaim(t *testing.T) {
 	t.Parallel()
 	for name, deploy := range deployments {

@@ -1,0 +1,86 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// On a cluster WAIT, which has no key, goes to the master of the key: there alone
+// it is known whether the replica of just this master has it.
+func TestClusterAsksTheReplicasOfTheKeysMaster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 1)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	t.Cleanup(func() { client.Close() })
+	store := redisstore.New(client, redisstore.WaitReplicas(1, late))
+	shards := cluster.Shards()
+	away := shards[0]
+	away.Replicas[0].Pause()
+	impatient := redisstore.New(client, redisstore.WaitReplicas(1, soon))
+	refused := 0
+	for n := range 30 {
+		key := fmt.Sprint("key-", n)
+		if away.Holds("oncekey:" + key) {
+			tooFew(t, impatient, claim(key))
+			refused++
+			continue
+		}
+		lease := win(t, store, claim(key))
+		must(t, store.Complete(t.Context(), lease, result(key)))
+		find(t, store, claim(key))
+	}
+	if refused == 0 || refused == 30 {
+		t.Errorf("%d of 30 keys belong to the master whose replica is away", refused)
+	}
+	away.Replicas[0].Resume()
+	for n := range 30 {
+		key := fmt.Sprint("key-", n)
+		if away.Holds("oncekey:" + key) {
+			must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
+		}
+	}
+}
+
+// The client may not know yet where a slot is: it is told to look, and later calls
+// find it.
+func TestClusterLooksForASlotThatHasMoved(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 1)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	t.Cleanup(func() { client.Close() })
+	store := redisstore.New(client, redisstore.WaitReplicas(1, late))
+	key := "key"
+	lease := win(t, store, claim(key))
+	shard := cluster.ShardOf("oncekey:" + key)
+	_, err := shard.Replicas[0].Do(t.Context(), "CLUSTER", "FAILOVER")
+	must(t, err)
+	eventually(t, func() bool {
+		after := cluster.ShardOf("oncekey:" + key)
+		return after.Master != shard.Master && len(after.Replicas) == 1
+	})
+	eventually(t, func() bool { return store.Complete(t.Context(), lease, result("answer")) == nil })
+	if record := find(t, store, claim(key)); string(record.Body) != "answer" {
+		t.Errorf("the record is %+v, want the answer", record)
+	}
+}
+
+func TestClusterThatIsAwayConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRedirects: -1})
+	t.Cleanup(func() { client.Close() })
+	store := redisstore.New(client, redisstore.WaitReplicas(1, late))
+	ctx, cancel := context.WithTimeout(t.Context(), late)
+	defer cancel()
+	lease := core.Lease{Claim: claim("key"), Attempt: 1}
+	if err := store.Complete(ctx, lease, result("answer")); err == nil || errors.Is(err, redisstore.ErrTooFewReplicas) {
+		t.Errorf("Complete returned %v, want the client's error", err)
+	}
+}

@@ -1,0 +1,179 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// repeater is a hook that has the first pipeline with a WAIT sent twice, as go-redis
+// does when the connection breaks before the replies.
+type repeater struct {
+	tripCounter
+	between func()
+	once    bool // it is sent once, after between
+	waits   int
+}
+
+func (r *repeater) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if commands[len(commands)-1].Name() != "wait" {
+			return next(ctx, commands)
+		}
+		r.waits++
+		if r.waits == 1 && !r.once {
+			_ = next(ctx, commands)
+		}
+		if r.waits == 1 {
+			call(r.between)
+		}
+		return next(ctx, commands)
+	}
+}
+
+func repeating(t *testing.T) (*replicated, *redisstore.Store, *repeater) {
+	t.Helper()
+	r, twice := startReplicated(t), &repeater{}
+	hooked := redis.NewClient(r.rdb.Options())
+	t.Cleanup(func() { hooked.Close() })
+	hooked.AddHook(twice)
+	return r, redisstore.New(hooked, redisstore.WaitReplicas(1, late)), twice
+}
+
+// WAIT knows of writes alone. A pipeline that finds its own claim has written
+// nothing: the replicas are asked once more, about a write.
+func TestRepeatedClaimIsWrittenOnceMore(t *testing.T) {
+	t.Parallel()
+	r, store, twice := repeating(t)
+	if lease := win(t, store, claim("key")); lease.Attempt != 1 || lease.TookOver {
+		t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
+	}
+	if twice.waits != 2 {
+		t.Errorf("the replicas were asked %d times after the first, want once", twice.waits-1)
+	}
+	r.expectReplica(t, "key", `"attempt":1,`)
+}
+
+// A repeated Complete changes nothing, and is a write all the same.
+func TestRepeatedCompletionIsWrittenOnceMore(t *testing.T) {
+	t.Parallel()
+	r, store, twice := repeating(t)
+	lease := win(t, r.plain, claim("key"))
+	var first, value string
+	twice.between = func() {
+		first, value = changes(t, r.rdb), r.rdb.Get(t.Context(), "oncekey:key").Val()
+	}
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+	if second := changes(t, r.rdb); second == first {
+		t.Errorf("the server knows of %s writes after the first call and after the second", second)
+	}
+	if now := r.rdb.Get(t.Context(), "oncekey:key").Val(); now != value {
+		t.Errorf("the second call made %q of %q", now, value)
+	}
+	before := changes(t, r.rdb)
+	must(t, r.plain.Complete(t.Context(), lease, result("answer")))
+	if after := changes(t, r.rdb); after != before {
+		t.Error("a store that asks no replicas has written what was there")
+	}
+}
+
+// changes is how much the server has written so far.
+func changes(t *testing.T, rdb *redis.Client) string {
+	t.Helper()
+	about, err := rdb.Info(t.Context(), "persistence").Result()
+	must(t, err)
+	_, after, _ := strings.Cut(about, "rdb_changes_since_last_save:")
+	count, _, _ := strings.Cut(after, "\r\n")
+	return count
+}
+
+// What is given back is the claim that the replicas did not have, and no later one
+// of the same caller.
+func TestLateGiveBackLeavesALaterClaimAlone(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	c := claim("key")
+	m := &meddler{script: func() { win(t, r.plain, c) }}
+	hooked := redis.NewClient(r.rdb.Options())
+	t.Cleanup(func() { hooked.Close() })
+	hooked.AddHook(m)
+	r.replica.Pause()
+	tooFew(t, redisstore.New(hooked, redisstore.WaitReplicas(1, soon)), c)
+	if record := find(t, r.plain, claim("key")); record.State != core.InProgress || record.Abandoned() {
+		t.Errorf("the record is %+v, want it in progress", record)
+	}
+}
+
+// A caller that is gone when the replicas answer has no use for the claim.
+func TestClaimWhoseCallerHasGoneIsGivenBack(t *testing.T) {
+	t.Parallel()
+	r, store, hook := repeating(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hook.once, hook.between = true, cancel
+	if _, _, err := store.Acquire(ctx, claim("key")); !errors.Is(err, context.Canceled) {
+		t.Errorf("Acquire returned %v, want context.Canceled", err)
+	}
+	eventually(t, func() bool { return r.rdb.Exists(t.Context(), "oncekey:key").Val() == 0 })
+}
+
+// Case 2: the claim is gone before the replicas are asked, and is made again.
+func TestClaimThatIsGoneBeforeTheReplicasAreAsked(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	m := &meddler{after: func() { must(t, r.rdb.Del(t.Context(), "oncekey:key").Err()) }}
+	hooked := redis.NewClient(r.rdb.Options())
+	t.Cleanup(func() { hooked.Close() })
+	hooked.AddHook(m)
+	store := redisstore.New(hooked, redisstore.WaitReplicas(1, late))
+	if record := find(t, store, claim("key")); record.State != core.InProgress || record.Abandoned() {
+		t.Errorf("the record is %+v, want it in progress: the claim never stood", record)
+	}
+	times := 0
+	m.after = func() {
+		if times++; times == 1 {
+			must(t, r.rdb.Del(t.Context(), "oncekey:key").Err())
+		}
+	}
+	lease := win(t, store, claim("key"))
+	if r.expectReplica(t, "key", lease.Token.String()); times != 2 {
+		t.Errorf("it was claimed %d times, want 2", times)
+	}
+}
+
+// Of the clients that New takes, WaitReplicas needs one that shows which server
+// a write goes to.
+func TestWaitReplicasRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	ring := redis.NewRing(&redis.RingOptions{})
+	t.Cleanup(func() { ring.Close() })
+	pipeliner, err := rdb.AutoPipeline()
+	must(t, err)
+	tests := []struct {
+		name, mentions string
+		make           func()
+	}{
+		{"no replicas", "WaitReplicas(0, 1s)", func() { redisstore.WaitReplicas(0, late/20) }},
+		{"no time", "WaitReplicas(1, 999µs)", func() { redisstore.WaitReplicas(1, 999_000) }},
+		{"pipelined", "*redis.AutoPipeliner", func() { redisstore.New(pipeliner, redisstore.WaitReplicas(1, soon)) }},
+		{"ring", "*redis.Ring", func() { redisstore.New(ring, redisstore.WaitReplicas(1, soon)) }},
+	}
+	for _, test := range tests {
+		func() {
+			defer func() {
+				if got, _ := recover().(string); !strings.Contains(got, test.mentions) {
+					t.Errorf("%s: the panic says %q, want %q in it", test.name, got, test.mentions)
+				}
+			}()
+			test.make()
+		}()
+	}
+}

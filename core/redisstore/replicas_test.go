@@ -1,0 +1,281 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/faultproxy"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+const (
+	// soon is as long as tests wait for replicas that will not answer, and late as
+	// long as for those that will.
+	soon, late = 100 * time.Millisecond, 20 * time.Second
+)
+
+// replicated is a master with a replica that can be cut off.
+type replicated struct {
+	rdb     *redis.Client
+	replica *redistest.Server
+	link    *faultproxy.Proxy
+	// plain is a store that asks no replicas.
+	plain *redisstore.Store
+}
+
+func startReplicated(t *testing.T) *replicated {
+	t.Helper()
+	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	r := &replicated{rdb: connect(t, master, nil), link: faultproxy.Start(t, master.Addr())}
+	host, port, err := net.SplitHostPort(r.link.Addr())
+	must(t, err)
+	r.replica = redistest.Start(t, "--replicaof", host, port)
+	r.plain = redisstore.New(r.rdb)
+	r.awaitReplica(t)
+	return r
+}
+
+// awaitReplica returns when the replica follows.
+func (r *replicated) awaitReplica(t *testing.T) {
+	t.Helper()
+	eventually(t, func() bool { return r.rdb.Wait(t.Context(), 1, soon).Val() == 1 })
+}
+
+func (r *replicated) asking(timeout time.Duration) *redisstore.Store {
+	return redisstore.New(r.rdb, redisstore.WaitReplicas(1, timeout))
+}
+
+// expectReplica compares what the replica has for a key at this moment.
+func (r *replicated) expectReplica(t *testing.T, key, want string) {
+	t.Helper()
+	value, err := r.replica.Do(t.Context(), "GET", "oncekey:"+key)
+	if text, _ := value.(string); err != nil || !strings.Contains(text, want) {
+		t.Errorf("the replica has %q (%v), want %q in it", text, err, want)
+	}
+}
+
+func (r *replicated) expectFree(t *testing.T) {
+	t.Helper()
+	if r.rdb.Exists(t.Context(), "oncekey:key").Val() != 0 {
+		t.Error("the key is not free")
+	}
+}
+
+// tooFew expects Acquire to refuse a claim for its replicas.
+func tooFew(t *testing.T, store core.Store, c core.Claim) {
+	t.Helper()
+	lease, record, err := store.Acquire(t.Context(), c)
+	if !errors.Is(err, redisstore.ErrTooFewReplicas) || !strings.Contains(err.Error(), "want 1, got 0") {
+		t.Fatalf("Acquire returned lease %+v, record %+v and error %v, want ErrTooFewReplicas", lease, record, err)
+	}
+}
+
+// What a call has returned for is on the replica, however slow that is.
+func TestReplicasHaveWhatIsStored(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	store := r.asking(late)
+	r.link.Set(faultproxy.Latency(50 * time.Millisecond))
+
+	lease := win(t, store, claim("key"))
+	r.expectReplica(t, "key", lease.Token.String())
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+	r.expectReplica(t, "key", "answer")
+
+	abandoned(t, r.plain, "other")
+	next := claim("other")
+	next.TakeOver = true
+	lease = win(t, store, next)
+	r.expectReplica(t, "other", lease.Token.String())
+}
+
+// Case 17: what the replicas do not have is no claim.
+func TestClaimThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name       string
+		ends, heal func(r *replicated)
+	}{
+		{"dead", func(r *replicated) { r.replica.Kill() }, func(r *replicated) { r.replica.Restart() }},
+		{"frozen", func(r *replicated) { r.replica.Pause() }, func(r *replicated) { r.replica.Resume() }},
+		{"cut off", func(r *replicated) { r.link.Set(faultproxy.Blackhole()) }, func(r *replicated) { r.link.Set(faultproxy.None()) }},
+		{"behind", func(r *replicated) { r.link.Set(faultproxy.Latency(10 * soon)) }, func(r *replicated) { r.link.Set(faultproxy.None()) }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := startReplicated(t)
+			store := r.asking(soon)
+			test.ends(r)
+			tooFew(t, store, claim("key"))
+			r.expectFree(t)
+			test.heal(r)
+			r.awaitReplica(t)
+			if lease := win(t, r.asking(late), claim("key")); lease.Attempt != 1 || lease.TookOver {
+				t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
+			}
+		})
+	}
+}
+
+func TestMoreReplicasThanThereAre(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	store := redisstore.New(r.rdb, redisstore.WaitReplicas(2, soon))
+	eventually(t, func() bool { // the one that there is may need longer than that
+		_, _, err := store.Acquire(t.Context(), claim("key"))
+		if !errors.Is(err, redisstore.ErrTooFewReplicas) {
+			t.Errorf("Acquire returned %v, want ErrTooFewReplicas", err)
+		}
+		return err == nil || strings.Contains(err.Error(), "want 2, got 1")
+	})
+	r.expectFree(t)
+}
+
+// Nobody knows what became of the attempt before, so it must not be forgotten
+// that there was one.
+func TestTakeOverThatTooFewReplicasHave(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	abandoned(t, r.plain, "key")
+	next := claim("key")
+	next.TakeOver = true
+	r.replica.Pause()
+	tooFew(t, r.asking(soon), next)
+	eventually(t, func() bool { return find(t, r.plain, claim("key")).Abandoned() })
+	tooFew(t, r.asking(soon), next) // as the engine does
+	r.replica.Resume()
+	if lease := win(t, r.asking(late), next); lease.Attempt != 2 || !lease.TookOver {
+		t.Errorf("the same caller got attempt %d with TookOver %t, want 2 with true", lease.Attempt, lease.TookOver)
+	}
+
+	r.replica.Pause()
+	abandoned(t, r.plain, "other")
+	tooFew(t, r.asking(soon), func() core.Claim { c := claim("other"); c.TakeOver = true; return c }())
+	r.replica.Resume()
+	third := claim("other")
+	third.TakeOver = true
+	var lease core.Lease
+	eventually(t, func() bool {
+		got, record, err := r.asking(late).Acquire(t.Context(), third)
+		lease = got
+		return err == nil && record == nil
+	})
+	if lease.Attempt != 3 || !lease.TookOver {
+		t.Errorf("another caller got attempt %d with TookOver %t, want 3 with true", lease.Attempt, lease.TookOver)
+	}
+}
+
+func TestReleasedKeyThatTooFewReplicasHave(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	abandoned(t, r.plain, "key")
+	next := claim("key")
+	next.TakeOver = true
+	must(t, r.plain.Release(t.Context(), win(t, r.plain, next)))
+	r.replica.Pause()
+	tooFew(t, r.asking(soon), claim("key"))
+	r.replica.Resume()
+	if lease := win(t, r.asking(late), claim("key")); lease.Attempt != 4 || lease.TookOver {
+		t.Errorf("it got attempt %d with TookOver %t, want 4 with false", lease.Attempt, lease.TookOver)
+	}
+}
+
+// An answer stays where it is, and is no success before the replicas have it: who
+// repeats the call is told the same until then.
+func TestAnswerThatTooFewReplicasHave(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	lease := win(t, r.asking(late), claim("key"))
+	r.link.Set(faultproxy.Blackhole())
+	for range 2 {
+		err := r.asking(soon).Complete(t.Context(), lease, result("answer"))
+		if !errors.Is(err, redisstore.ErrTooFewReplicas) || errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("Complete returned %v, want ErrTooFewReplicas", err)
+		}
+		if record := find(t, r.plain, claim("key")); string(record.Body) != "answer" {
+			t.Errorf("the record is %+v, want the answer", record)
+		}
+	}
+	r.link.Set(faultproxy.None())
+	eventually(t, func() bool { return r.asking(soon).Complete(t.Context(), lease, result("answer")) == nil })
+	r.expectReplica(t, "key", "answer")
+}
+
+func TestLeaseThatSomebodyElseHasIsLost(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	lease := abandoned(t, r.plain, "key")
+	next := claim("key")
+	next.TakeOver = true
+	win(t, r.plain, next)
+	r.replica.Pause()
+	if err := r.asking(soon).Complete(t.Context(), lease, result("answer")); !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("Complete returned %v, want core.ErrLeaseLost", err)
+	}
+}
+
+// Nobody but who has won waits.
+func TestReplicaThatIsAwayHoldsUpNoReplay(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	store := r.asking(late)
+	finished, running, released := win(t, store, claim("finished")), win(t, store, claim("running")), win(t, store, claim("released"))
+	must(t, store.Complete(t.Context(), finished, result("answer")))
+	r.replica.Pause()
+	start := time.Now()
+	if record := find(t, store, claim("finished")); string(record.Body) != "answer" {
+		t.Errorf("the record is %+v, want the answer", record)
+	}
+	find(t, store, claim("running"))
+	must(t, store.Extend(t.Context(), running, time.Minute))
+	must(t, store.Release(t.Context(), released))
+	if took := time.Since(start); took > late/2 {
+		t.Errorf("that took %s", took)
+	}
+}
+
+// However long it may wait, there is time left to give the claim back.
+func TestWaitLeavesTimeToGiveBack(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	r.replica.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, _, err := r.asking(late).Acquire(ctx, claim("key"))
+	if !errors.Is(err, redisstore.ErrTooFewReplicas) || ctx.Err() != nil {
+		t.Errorf("Acquire returned %v, want ErrTooFewReplicas in time", err)
+	}
+	r.expectFree(t)
+}
+
+// A server that does not let its users WAIT confirms nothing.
+func TestServerThatRefusesToWait(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	must(t, r.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-wait").Err())
+	_, _, err := r.asking(late).Acquire(t.Context(), claim("key"))
+	if !errors.Is(err, redisstore.ErrTooFewReplicas) || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("Acquire returned %v, want the server's refusal", err)
+	}
+	r.expectFree(t)
+}
+
+func TestClaimThatCannotBeGivenBack(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	r.rdb.AddHook(&meddler{script: func() { must(t, r.rdb.ConfigSet(t.Context(), "min-replicas-to-write", "5").Err()) }})
+	r.replica.Pause()
+	_, _, err := r.asking(soon).Acquire(t.Context(), claim("key"))
+	if !errors.Is(err, redisstore.ErrTooFewReplicas) || !strings.Contains(err.Error(), "NOREPLICAS") {
+		t.Errorf("Acquire returned %v, want both reasons", err)
+	}
+}
