@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -54,8 +55,11 @@ type admission struct {
 	subject
 	started      time.Time
 	storageKey   string
+	hashed       fingerprint.Request // what the fingerprint was taken of
+	sketch       []byte              // of the request that this one differs from
 	token        Token
 	call         callContext
+	small        [512]byte // where small request bodies go
 	claimed      time.Time // when the store was asked: no lease of its began before
 	storeLatency time.Duration
 }
@@ -64,8 +68,8 @@ func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 	for round := 0; ; round++ {
 		decision, rival := e.decide(ctx, a)
 		concurrent := decision.Problem != nil && decision.Problem.Code == CodeInProgress
-		if !concurrent || !a.waitTurn(ctx, rival, round) {
-			e.reportDecision(ctx, a, decision)
+		if !concurrent || a.route.observes || !a.waitTurn(ctx, rival, round) {
+			e.reportDecision(ctx, a, decision, rival)
 			return decision
 		}
 	}
@@ -99,8 +103,11 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 func decideByRecord(a *admission, record *Record) Decision {
 	switch {
 	case record.Fingerprint != a.request.Fingerprint:
+		a.sketch = record.Sketch
 		return Decision{Problem: problem(CodeKeyReused, "")}
 	case record.State == Completed || record.State == Failed:
+		return Decision{Record: record}
+	case record.State == Unreplayable && a.route.observes: // which keeps no answers
 		return Decision{Record: record}
 	case record.State == Unreplayable:
 		return Decision{Problem: problem(CodeNotReplayable, "")}
@@ -124,7 +131,7 @@ func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision 
 	run.startRenewal()
 	if lease.TookOver {
 		e.report(ctx, a, Event{Result: ResultLeaseExpired, Attempt: lease.Attempt - 1})
-		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil {
+		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil && !a.route.observes {
 			if decision := e.recoverAbandoned(run, find); decision.Run == nil {
 				return decision
 			}
@@ -162,7 +169,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		return Decision{Run: run}
 	}
 	known = true
-	result := Answer{Status: answer.Status, Header: headerChanges(nil, answer.Header), Body: answer.Body}
+	result := Answer{Status: answer.Status, Header: headerChanges(nil, nil, answer.Header), Body: answer.Body}
 	outcome := failure.Outcome{Status: answer.Status, Executed: true}
 	if err := e.Finish(run, outcome, result); err != nil {
 		return Decision{Problem: problem(CodeInProgress, "")}
@@ -270,7 +277,7 @@ func (e *Engine) giveBack(a *admission, lease Lease) {
 }
 
 // reportDecision reports a decision, once a request.
-func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision) {
+func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, rival *Run) {
 	event := Event{StoreLatency: a.storeLatency}
 	switch {
 	case d.Run != nil:
@@ -282,6 +289,12 @@ func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision) {
 	default:
 		event.Code = d.Problem.Code
 		event.Result = resultOfCode(d.Problem.Code)
+	}
+	if event.Result == ResultKeyReused {
+		event.Differs, event.Missing = a.differences(rival)
+		if e.explain {
+			d.Problem.Differs = event.Differs
+		}
 	}
 	e.report(ctx, a, event)
 }
@@ -298,7 +311,7 @@ func resultOfCode(code string) EventResult {
 }
 
 func (e *Engine) report(ctx context.Context, a *admission, event Event) {
-	event.subject, event.Route = &a.subject, a.request.Pattern
+	event.subject, event.Route, event.Observed = &a.subject, a.request.Pattern, a.route.observes
 	event.Duration = time.Since(a.started)
 	e.observer.Observe(ctx, event)
 }

@@ -44,6 +44,11 @@ type capture struct {
 	// recovered says that the handler panicked and somebody inside recovered it.
 	recovered bool
 	err       error // why the answer must not go out
+
+	// Where small answers go.
+	smallBody    [512]byte
+	smallChanges [8]Field
+	smallValues  [8]string
 }
 
 type captureMode uint8
@@ -55,12 +60,12 @@ const (
 	done
 )
 
-func newCapture(w http.ResponseWriter, r *http.Request, run *Run) *capture {
-	header := w.Header().Clone()
-	if header == nil {
-		header = make(http.Header)
+func (c *capture) begin(w http.ResponseWriter, r *http.Request, run *Run) {
+	c.w, c.r, c.run = w, r, run
+	if c.header = w.Header().Clone(); c.header == nil {
+		c.header = make(http.Header)
 	}
-	return &capture{w: w, r: r, run: run, header: header}
+	c.body = c.smallBody[:0]
 }
 
 // Header returns the handler's own copy of the header: what it changes is
@@ -122,7 +127,7 @@ func calledByPanic() bool {
 func (c *capture) informational(status int) {
 	header := c.w.Header()
 	outer := maps.Clone(header)
-	headerChanges(header, c.header).apply(header)
+	headerChanges(nil, header, c.header).apply(header, nil)
 	c.w.WriteHeader(status)
 	clear(header)
 	maps.Copy(header, outer)
@@ -142,7 +147,7 @@ func (c *capture) freeze() {
 			c.length = length
 		}
 	}
-	c.changes = headerChanges(c.w.Header(), c.header)
+	c.changes = headerChanges(c.smallChanges[:0], c.w.Header(), c.header)
 	c.changes = slices.DeleteFunc(c.changes, func(f Field) bool {
 		return c.isMarker(f.Name) || c.isTrailer(f.Name) // trailers come at the end
 	})
@@ -240,7 +245,7 @@ func (c *capture) stream() error {
 	if err := c.recordUnreplayable(c.status); err != nil {
 		return err
 	}
-	c.changes.apply(c.w.Header())
+	c.changes.apply(c.w.Header(), c.smallValues[:])
 	writeAnswer(c.w, c.status, c.body)
 	c.mode, c.body = streaming, nil
 	return nil
@@ -356,7 +361,7 @@ func (c *capture) finish(panicked bool) {
 		c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
 	}
 	if c.mode == streaming && c.err == nil && !panicked {
-		c.trailers().apply(c.w.Header())
+		c.trailers().apply(c.w.Header(), nil)
 	}
 }
 
@@ -379,7 +384,7 @@ func (c *capture) finishBuffered(panicked bool) {
 	case err != nil:
 		c.run.engine.writeProblem(c.w, c.r, *unstoredProblem(err))
 	default:
-		answer.Header.apply(c.w.Header())
+		answer.Header.apply(c.w.Header(), c.smallValues[:])
 		writeAnswer(c.w, answer.Status, answer.Body)
 	}
 }
@@ -390,7 +395,7 @@ func (c *capture) replaceByProblem(p *Problem) {
 	c.run.engine.writeProblem(&own, c.r, *p)
 	clear(c.header)
 	c.trailer = nil
-	c.status, c.body, c.changes = own.status, own.body, headerChanges(nil, own.header)
+	c.status, c.body, c.changes = own.status, own.body, headerChanges(nil, nil, own.header)
 }
 
 // problemRecorder takes what a ProblemWriter writes.

@@ -22,6 +22,9 @@ type Engine struct {
 	replayHeader string
 	instance     string
 	settleBudget time.Duration
+	observeOnly  bool
+	explain      bool
+	defaults     *Route // what a Call without a policy gets
 	live         *liveRuns
 	givingBack   chan struct{} // bounds what giveBack does at a time
 }
@@ -110,6 +113,26 @@ func WithMaxUnsettled(n int) Option {
 	}
 }
 
+// WithObserveOnly makes every route of the engine only watch, as policy.Observe
+// does for one.
+func WithObserveOnly() Option {
+	return func(e *Engine) error {
+		e.observeOnly = true
+		return nil
+	}
+}
+
+// WithDiffers tells the client, too, which members of its request differ from
+// those of the key's first: the 422's member differs names them. It tells nobody
+// anything but whether what they sent is what was sent before. Default: only the
+// event says it.
+func WithDiffers() Option {
+	return func(e *Engine) error {
+		e.explain = true
+		return nil
+	}
+}
+
 // New returns an engine that keeps its records in store. The scope is not
 // optional: whose keys these are is a choice that nobody should forget.
 func New(store Store, scope Scope, opts ...Option) (*Engine, error) {
@@ -130,6 +153,7 @@ func New(store Store, scope Scope, opts ...Option) (*Engine, error) {
 			return nil, err
 		}
 	}
+	e.defaults = e.MustRoute() // the defaults are never wrong
 	return e, nil
 }
 
@@ -152,6 +176,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 type Route struct {
 	policy    policy.Policy
 	exclusion *fingerprint.Exclusion
+	observes  bool // by the policy, or because the engine does
 	nested    onceFlag
 }
 
@@ -161,17 +186,24 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, can := e.store.(Transactor); declared.Transactional && !can {
+	if declared.Transactional && !transacts(e.store) {
 		return nil, &policy.FieldError{
 			Field: "Transactional", Value: true,
 			Want: fmt.Sprintf("false, because %T has no transactions", e.store),
+		}
+	}
+	observes := declared.Observe || e.observeOnly
+	if declared.Transactional && observes {
+		return nil, &policy.FieldError{
+			Field: "Transactional", Value: true,
+			Want: "false where the route or the engine only observes, because the handler then runs in no transaction",
 		}
 	}
 	exclusion, err := fingerprint.Exclude(declared.ExcludeFields...)
 	if err != nil {
 		return nil, fmt.Errorf("policy: ExcludeFields: %w", err)
 	}
-	return &Route{policy: declared, exclusion: exclusion}, nil
+	return &Route{policy: declared, exclusion: exclusion, observes: observes}, nil
 }
 
 // MustRoute is Route for declarations: it panics when the policy is wrong,

@@ -31,6 +31,24 @@ var (
 	// Finished and running ones stay as they are.
 	ErrStoreFull = errors.New("oncekey: the store is full")
 
+	// ErrInProgress is what Do returns while another call of the key runs.
+	ErrInProgress = errors.New("oncekey: a call with this key is in progress")
+
+	// ErrKeyReused is what Do returns for a key that was used with another input.
+	ErrKeyReused = errors.New("oncekey: this key was used with another input")
+
+	// ErrNotReplayable is what Do returns when the function ran, and its result
+	// was not kept.
+	ErrNotReplayable = errors.New("oncekey: the call has finished, but its result was not kept")
+
+	// ErrOutcomeUnknown is what Do returns when an earlier attempt was cut off and
+	// the policy does not let another one run.
+	ErrOutcomeUnknown = errors.New("oncekey: an earlier attempt was cut off, and its outcome is not known")
+
+	// ErrUnavailable is what Do returns when the store is away or the engine shuts
+	// down; nothing ran.
+	ErrUnavailable = errors.New("oncekey: the store is unavailable, or the engine shuts down")
+
 	// ErrShutdown is what Engine.Shutdown returns, wrapped with its context's
 	// error, when work was still unfinished as that context ended.
 	ErrShutdown = errors.New("oncekey: shut down before all work was finished")

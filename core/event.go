@@ -59,6 +59,16 @@ type Event struct {
 	StoreLatency time.Duration
 	// Reason is what the handler gave to failure.MarkRetryable.
 	Reason string
+	// Differs names the members of a request that was answered with key_reused
+	// which differ from those of the key's first: what to exclude from the
+	// fingerprint if they change in every attempt, spelled as policy.ExcludeFields
+	// takes them. They are the client's words. At most 16. Missing is how many
+	// members the first request had that this one has not.
+	Differs []string
+	Missing int
+	// Observed says that the route only observes: Result is what would have been,
+	// and the handler ran as if there were no guard.
+	Observed bool
 	// Err is the store's error, or why the run was cut short.
 	Err error
 
@@ -80,8 +90,8 @@ func (e *Event) Endpoint() string {
 	if e.subject == nil {
 		return ""
 	}
-	if strings.Contains(e.Route, " ") { // net/http's patterns name the method
-		return e.Route
+	if e.subject.request.Method != MethodCall && !strings.HasPrefix(e.Route, "/") && strings.Contains(e.Route, " ") {
+		return e.Route // net/http's patterns name the method
 	}
 	name := e.Route
 	if name == "" {
@@ -166,6 +176,12 @@ func (o logObserver) Observe(ctx context.Context, event Event) {
 	}
 	if event.Reason != "" {
 		attrs = append(attrs, slog.String("reason", printable(event.Reason)))
+	}
+	if len(event.Differs) > 0 || event.Missing > 0 {
+		attrs = append(attrs, slog.Any("differs", event.Differs), slog.Int("missing", event.Missing))
+	}
+	if event.Observed {
+		attrs = append(attrs, slog.Bool("observed", true))
 	}
 	if event.Err != nil {
 		attrs = append(attrs, slog.String("error", printable(event.Err.Error())))

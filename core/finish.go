@@ -59,14 +59,16 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	switch run.subject.route.policy.Classify(outcome) {
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, answer)
+		run.storing.Sketch = run.sketch()
 		stored = &run.storing
-		done.Result = resultOfState(stored.State)
+		done.Result = run.resultStored(stored.State)
 	case failure.ClassRetryable:
 		_, _, done.Reason = run.marks.Read()
 		done.Result = ResultRetryable
 	default:
 		done.Result = ResultDeleteKey
 	}
+	run.forgetRequest()
 	if stored == nil {
 		run.rollback()
 	}
@@ -223,13 +225,15 @@ func isStored(p *policy.Policy, name string) bool {
 	return !policy.IsHopByHop(name)
 }
 
-func resultOfState(s State) EventResult {
-	switch s {
-	case Completed:
-		return ResultCompleted
-	case Failed:
+// resultStored names what the run's answer was stored as; or would have been,
+// where the run is only observed.
+func (r *Run) resultStored(as State) EventResult {
+	switch {
+	case as == Unreplayable && !r.wouldKeep:
+		return ResultUnreplayable
+	case as == Failed, as == Unreplayable && r.storing.Status >= http.StatusBadRequest:
 		return ResultFailed
 	default:
-		return ResultUnreplayable
+		return ResultCompleted
 	}
 }

@@ -38,13 +38,9 @@ const (
 )
 
 // headerChanges returns what turns outer into handled, sorted by name so that
-// a stored answer is the same bytes each time.
-func headerChanges(outer, handled http.Header) Header {
-	count := 0
-	for _, values := range handled {
-		count += len(values)
-	}
-	changes := make(Header, 0, count)
+// a stored answer is the same bytes each time. They go into changes, if there is
+// room.
+func headerChanges(changes Header, outer, handled http.Header) Header {
 	for name, values := range handled {
 		before, op := outer[name], Set
 		if len(before) > 0 && len(values) >= len(before) && slices.Equal(before, values[:len(before)]) {
@@ -67,8 +63,12 @@ func headerChanges(outer, handled http.Header) Header {
 }
 
 // apply repeats the changes on target. Names and values that HTTP does not
-// allow are dropped: a store is not trusted to have kept them whole.
-func (h Header) apply(target http.Header) {
+// allow are dropped: a store is not trusted to have kept them whole. The values go
+// into room, as far as there is some, and target keeps it.
+func (h Header) apply(target http.Header, room []string) {
+	if len(room) < len(h) {
+		room = make([]string, len(h))
+	}
 	previous := ""
 	for _, field := range h {
 		if !validFieldName(field.Name) || !validFieldValue(field.Value) {
@@ -80,7 +80,8 @@ func (h Header) apply(target http.Header) {
 		case field.Op == Add || field.Name == previous:
 			target[field.Name] = append(target[field.Name], field.Value)
 		default:
-			target[field.Name] = []string{field.Value}
+			target[field.Name], room = room[:1:1], room[1:]
+			target[field.Name][0] = field.Value
 		}
 		previous = field.Name
 	}

@@ -55,7 +55,7 @@ func TestHeaderChanges(t *testing.T) {
 		"Link":         {"<a>", "<b>"},
 		"Date":         nil,
 	}
-	changes := headerChanges(outer, handled)
+	changes := headerChanges(nil, outer, handled)
 	want := Header{
 		{Set, "Content-Type", "application/json"},
 		{Delete, "Date", ""},
@@ -69,7 +69,7 @@ func TestHeaderChanges(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", changes, want)
 	}
 	next := http.Header{"Vary": {"Origin"}, "X-Frame": {"DENY"}, "X-Request-Id": {"2"}}
-	changes.apply(next)
+	changes.apply(next, nil)
 	if got := next; !reflect.DeepEqual(got, http.Header{
 		"Vary": {"Origin", "Accept", "Cookie"}, "X-Request-Id": {"2"}, "Content-Type": {"application/json"},
 		"Link": {"<a>", "<b>"}, "X-Frame": nil, "Date": nil,
@@ -91,7 +91,7 @@ func TestInvalidStoredHeadersAreDropped(t *testing.T) {
 		{Set, "Nul", "\x00"},
 		{Set, http.TrailerPrefix + "Sum", "1"},
 		{Set, http.TrailerPrefix, "1"},
-	}.apply(target)
+	}.apply(target, nil)
 	if want := (http.Header{"Good": {"value\twith tab"}, http.TrailerPrefix + "Sum": {"1"}}); !reflect.DeepEqual(target, want) {
 		t.Errorf("got %v", target)
 	}

@@ -40,6 +40,9 @@ type Problem struct {
 	Code string `json:"code"`
 	// Error is one sentence for clients that look for this member.
 	Error string `json:"error"`
+	// Differs names the members of the request that are not those of the key's
+	// first, when the engine tells clients so (WithDiffers).
+	Differs []string `json:"differs,omitempty"`
 	// RetryAfter is sent as the Retry-After header, in whole seconds rounded up;
 	// zero sends none.
 	RetryAfter time.Duration `json:"-"`

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/fingerprint"
 )
 
 // Run is the right to run the handler of one key, once. It is made by
@@ -21,12 +22,12 @@ type Run struct {
 	marks   failure.Marks
 	context runContext
 	handler context.Context // context, or one that carries the transaction as well
-	cancel  context.CancelCauseFunc
 	// tx and endTransaction are nil unless the policy is transactional.
 	tx             Transaction
 	endTransaction context.CancelFunc
-	// stopDeadline is nil when middleware set no deadline.
-	stopDeadline context.CancelFunc
+	// wouldKeep says, of a run that is only observed, that a guard would have kept
+	// its answer.
+	wouldKeep bool
 
 	// atStore is held by the renewal or the settlement that is under way, so that
 	// no renewal reaches the store after the settlement.
@@ -35,56 +36,24 @@ type Run struct {
 	call    callContext // guarded by atStore: of the settlement
 
 	mu        sync.Mutex
-	pattern   string // the route's, as soon as it is known
+	hashed    fingerprint.Request // what the fingerprint was taken of, until it is settled
+	pattern   string              // the route's, as soon as it is known
 	timer     *time.Timer
 	heldUntil time.Time // when the lease ends at the earliest, by this process's monotonic clock
 	result    *Result   // what the run was settled with, once it is known
 	storing   Result    // what it is being settled with
 }
 
-// runContext is the handler's context. It carries the run and its marks.
-type runContext struct {
-	context.Context
-	run *Run
-}
-
-type runKey struct{}
-
-func (c *runContext) Value(key any) any {
-	if key == (runKey{}) {
-		return c.run
-	}
-	if marks := c.run.marks.Value(key); marks != nil {
-		return marks
-	}
-	return c.Context.Value(key)
-}
-
 func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
-	run := &Run{engine: e, subject: a.subject, started: a.started, lease: lease, pattern: a.request.Pattern, heldUntil: a.claimed.Add(lease.TTL)}
-	ctx, run.cancel = context.WithCancelCause(run.detach(ctx))
-	run.context = runContext{ctx, run}
+	run := &Run{engine: e, subject: a.subject, started: a.started, lease: lease, hashed: a.hashed, pattern: a.request.Pattern, heldUntil: a.claimed.Add(lease.TTL)}
+	run.context.begin(ctx, run)
 	run.handler = &run.context
 	return run
 }
 
-// detach returns what the handler keeps of the request's context: the values,
-// and a deadline that middleware set. The client's disconnect must not stop a
-// handler half-way.
-func (r *Run) detach(ctx context.Context) context.Context {
-	detached := context.WithoutCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		detached, r.stopDeadline = context.WithDeadline(detached, deadline)
-	}
-	return detached
-}
-
 // endContext ends the handler's context.
 func (r *Run) endContext() {
-	r.cancel(nil)
-	if r.stopDeadline != nil {
-		r.stopDeadline()
-	}
+	r.context.end(nil)
 	if r.endTransaction != nil {
 		r.endTransaction()
 	}
@@ -107,7 +76,7 @@ func (r *Run) record() *Record {
 	record := &Record{State: InProgress, Fingerprint: r.lease.Fingerprint, Attempt: r.lease.Attempt, LeaseLeft: r.lease.TTL}
 	if r.result != nil {
 		record.State, record.Status = r.result.State, r.result.Status
-		record.Header, record.Body = r.result.Header, r.result.Body
+		record.Header, record.Body, record.Sketch = r.result.Header, r.result.Body, r.result.Sketch
 	}
 	return record
 }
@@ -118,6 +87,13 @@ func (r *Run) marked(o failure.Outcome) failure.Outcome {
 	o.Retryable = o.Retryable || retryable
 	o.Executed = o.Executed || executed
 	return o
+}
+
+// isKept reports whether the run was settled with an answer.
+func (r *Run) isKept() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.result != nil
 }
 
 // settledWith makes the answer known to duplicates in this process.
@@ -144,7 +120,7 @@ func (r *Run) untilNext(d time.Duration) time.Duration {
 func (r *Run) renew() {
 	if time.Since(r.started) >= r.subject.route.policy.MaxRun {
 		r.report(Event{Result: ResultRunTooLong, Err: ErrRunTooLong})
-		r.cancel(ErrRunTooLong)
+		r.context.end(ErrRunTooLong)
 		return
 	}
 	next, err := r.extend()
@@ -173,7 +149,7 @@ func (r *Run) renew() {
 // lose tells the handler that it does not hold the lease any more.
 func (r *Run) lose(why error) {
 	r.report(Event{Result: ResultLeaseLost, Err: why})
-	r.cancel(ErrLeaseLost)
+	r.context.end(ErrLeaseLost)
 }
 
 // extend renews the lease once and returns when to renew it again: in the end,
@@ -246,7 +222,7 @@ func (r *Run) routePattern(found string) string {
 }
 
 func (r *Run) report(event Event) {
-	event.subject, event.Route = &r.subject, r.routePattern("")
+	event.subject, event.Route, event.Observed = &r.subject, r.routePattern(""), r.subject.route.observes
 	event.Attempt = r.lease.Attempt
 	event.Duration = time.Since(r.started)
 	r.engine.observer.Observe(&r.context, event)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
@@ -34,6 +36,10 @@ func (e *Engine) Handler(next http.Handler, opts ...policy.Option) http.Handler 
 func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
 	if !route.policy.Guards(r.Method) {
 		next.ServeHTTP(w, r)
+		return
+	}
+	if route.observes {
+		e.observe(w, r, route, next)
 		return
 	}
 	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
@@ -70,14 +76,18 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 	case decision.Problem != nil:
 		e.writeProblem(w, r, *decision.Problem)
 	default:
-		next.ServeHTTP(w, withBody(r, r.Context(), body))
+		next.ServeHTTP(w, withBody(r, r.Context(), body, new(restoredBody)))
 	}
 }
 
 // refuse answers a request that never reaches the store.
 func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *Problem) {
-	e.report(r.Context(), a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
+	e.reportRefusal(r.Context(), a, refusal)
 	e.writeProblem(w, r, *refusal)
+}
+
+func (e *Engine) reportRefusal(ctx context.Context, a *admission, refusal *Problem) {
+	e.report(ctx, a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
 }
 
 // identify finds out whose key the request carries, and to what it belongs.
@@ -105,40 +115,69 @@ func (e *Engine) identify(r *http.Request, a *admission) *Problem {
 // readRequest reads the body and takes the request's fingerprint. The store is
 // asked after that.
 func (a *admission) readRequest(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
-	body, refusal := readBody(w, r, a.route.policy.MaxRequestBytes)
+	body, refusal := readBody(w, r, a.small[:0], a.route.policy.MaxRequestBytes)
 	if refusal != nil {
 		return nil, refusal
 	}
-	a.request.Fingerprint = fingerprint.Of(fingerprint.Request{
-		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
-		ContentType: r.Header.Get("Content-Type"), Body: body,
-	}, a.route.exclusion)
-	a.token = NewToken()
+	a.takeFingerprint(r, body)
 	return body, nil
 }
 
-// readBody reads the whole body, which is at most limit bytes.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Problem) {
+func (a *admission) takeFingerprint(r *http.Request, body []byte) {
+	a.hashed = fingerprint.Request{
+		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
+		ContentType: r.Header.Get("Content-Type"), Body: body,
+	}
+	a.request.Fingerprint = fingerprint.Of(a.hashed, a.route.exclusion)
+	a.token = NewToken()
+}
+
+// readBody reads the whole body, which is at most limit bytes, into small if it
+// is large enough.
+func readBody(w http.ResponseWriter, r *http.Request, small []byte, limit int64) ([]byte, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
 	if r.ContentLength > limit {
 		return nil, problem(CodeBodyTooLarge, "")
 	}
-	// A length that is only claimed does not reserve more than this.
-	const firstRead = 64 << 10
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, bytes.MinRead), firstRead)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	source := r.Body
+	if r.ContentLength < 0 { // the server is to close the connection when there is more
+		source = http.MaxBytesReader(w, source, limit)
+	}
+	body, err := readAll(source, small, r.ContentLength, limit)
 	switch {
-	case isTooLarge(err):
+	case isTooLarge(err), int64(len(body)) > limit: // a length that was not true
 		return nil, problem(CodeBodyTooLarge, "")
 	case err != nil:
 		return nil, problem(CodeBodyUnreadable, "")
-	case body.Len() == 0 && r.ContentLength > 0:
+	case len(body) == 0 && r.ContentLength > 0:
 		return nil, problem(CodeBodyUnreadable, "Request body was read before it reached the idempotency guard")
 	}
-	return body.Bytes(), nil
+	return body, nil
+}
+
+// readAll reads to the end, or beyond the limit. The length is what the client
+// claims, or negative: it does not reserve more than a first read.
+func readAll(r io.Reader, buffer []byte, length, limit int64) ([]byte, error) {
+	const firstRead = 64 << 10
+	if need := int(min(length, firstRead)) + 1; need > cap(buffer) { // one more, to see the end
+		buffer = make([]byte, 0, need)
+	}
+	for int64(len(buffer)) <= limit {
+		if len(buffer) == cap(buffer) {
+			buffer = slices.Grow(buffer, max(bytes.MinRead, len(buffer)))
+		}
+		n, err := r.Read(buffer[len(buffer):cap(buffer)])
+		buffer = buffer[:len(buffer)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return buffer, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	return buffer, nil
 }
 
 func isTooLarge(err error) bool {
@@ -147,10 +186,9 @@ func isTooLarge(err error) bool {
 }
 
 // withBody returns the request with an equal body and another context.
-func withBody(r *http.Request, ctx context.Context, body []byte) *http.Request { //nolint:revive // the request is what this is about
+func withBody(r *http.Request, ctx context.Context, body []byte, restored *restoredBody) *http.Request { //nolint:revive // the request is what this is about
 	r = r.WithContext(ctx)
 	if body != nil {
-		restored := new(restoredBody)
 		restored.Reset(body)
 		r.Body = restored
 	}
@@ -171,8 +209,13 @@ func isNested(ctx context.Context, storageKey string) bool {
 
 // execute runs the handler under the lease.
 func (e *Engine) execute(w http.ResponseWriter, r *http.Request, run *Run, body []byte, next http.Handler) {
-	guarded := withBody(r, run.Context(), body)
-	captured := newCapture(w, guarded, run)
+	var execution struct { // in one piece
+		captured capture
+		body     restoredBody
+	}
+	guarded := withBody(r, run.Context(), body, &execution.body)
+	captured := &execution.captured
+	captured.begin(w, guarded, run)
 	panicked := true
 	// No recover: the panic goes on by itself, with the stack it came from.
 	defer func() { captured.finish(panicked) }()
@@ -182,7 +225,7 @@ func (e *Engine) execute(w http.ResponseWriter, r *http.Request, run *Run, body 
 
 // replay writes a stored answer.
 func (e *Engine) replay(w http.ResponseWriter, record *Record) {
-	record.Header.apply(w.Header())
+	record.Header.apply(w.Header(), nil)
 	w.Header()[e.replayHeader] = []string{"true"}
 	writeAnswer(w, record.Status, record.Body)
 }

@@ -77,6 +77,9 @@ func OnAbandoned(mode AbandonedMode) Option { return func(p *Policy) { p.OnAband
 // Transactional sets Policy.Transactional.
 func Transactional(on bool) Option { return func(p *Policy) { p.Transactional = on } }
 
+// Observe sets Policy.Observe.
+func Observe(on bool) Option { return func(p *Policy) { p.Observe = on } }
+
 // MaxRun sets Policy.MaxRun.
 func MaxRun(d time.Duration) Option { return func(p *Policy) { p.MaxRun = d } }
 

@@ -28,6 +28,7 @@ var settings = []setting{
 	{"Wait", "a duration such as 2s", with(time.ParseDuration, Wait)},
 	{"OnAbandoned", "Reexecute or Refuse", with(parseAbandonedMode, OnAbandoned)},
 	{"Transactional", "true or false", with(strconv.ParseBool, Transactional)},
+	{"Observe", "true or false", with(strconv.ParseBool, Observe)},
 	{"MaxRun", "a duration such as 15m", with(time.ParseDuration, MaxRun)},
 	{"MaxRequestBytes", "a whole number of bytes", with(parseBytes, MaxRequestBytes)},
 	{"MaxResponseBytes", "a whole number of bytes", with(parseBytes, MaxResponseBytes)},

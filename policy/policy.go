@@ -52,6 +52,10 @@ type Policy struct {
 	// core.Transactor: what the handler writes there and its answer are committed
 	// together, or not at all. Default false.
 	Transactional bool
+	// Observe only watches: every request runs its handler as if there were no
+	// guard, and events say what the policy would have done. For rolling a policy
+	// out. Default false.
+	Observe bool
 	// MaxRun is how long a handler may run: after that its context is cancelled
 	// and its lease is renewed no more. Default 15 minutes.
 	MaxRun time.Duration

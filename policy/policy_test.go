@@ -53,6 +53,9 @@ func TestEveryOptionSetsItsField(t *testing.T) {
 	if p, err := policy.Parse("Transactional=true"); err != nil || !p.Transactional {
 		t.Errorf("Transactional is %v, %v", p.Transactional, err)
 	}
+	if p, err := policy.Parse("Observe=true"); err != nil || !p.Observe {
+		t.Errorf("Observe is %v, %v", p.Observe, err)
+	}
 	want := policy.Policy{
 		TTL: 48 * time.Hour, LockTTL: time.Minute, Required: false,
 		ExcludeFields: []string{"clientTimestamp", "meta.nonce"}, Methods: []string{"PUT"},

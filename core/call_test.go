@@ -1,0 +1,438 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/policy"
+)
+
+type order struct {
+	ID     string `json:"id"`
+	Amount int    `json:"amount"`
+	SentAt string `json:"sent_at,omitempty"`
+}
+
+type receipt struct {
+	Number int64 `json:"number"`
+}
+
+// till is a function that takes money, the engine that guards it, and how often
+// it ran.
+type till struct {
+	*core.Engine
+	events *events
+	runs   atomic.Int64
+}
+
+func newTill(t *testing.T, store core.Store) *till {
+	t.Helper()
+	s := &till{events: &events{}}
+	engine, err := core.New(store, core.SharedScope, core.WithObserver(s.events))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Engine = engine
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = engine.Shutdown(ctx)
+	})
+	return s
+}
+
+func chargeCall(key string, input any) core.Call {
+	return core.Call{Scope: "orders", Name: "charge", Key: key, Input: input}
+}
+
+func (s *till) charge(ctx context.Context, call core.Call) (receipt, core.Info, error) {
+	return core.Do(ctx, s.Engine, call, func(context.Context) (receipt, error) {
+		return receipt{s.runs.Add(1)}, nil
+	})
+}
+
+func TestDoRunsOnceAndReplays(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	for try := range 3 {
+		got, info, err := s.charge(t.Context(), chargeCall("k1", order{ID: "o-1", Amount: 100}))
+		if err != nil || got.Number != 1 || info.Replayed != (try > 0) || info.Attempt != 1 {
+			t.Errorf("call %d returned %+v, %+v, %v", try+1, got, info, err)
+		}
+	}
+	for _, other := range []core.Call{
+		chargeCall("k2", nil),
+		{Scope: "returns", Name: "charge", Key: "k1"},
+		{Scope: "orders", Name: "refund", Key: "k1"},
+	} {
+		if _, info, err := s.charge(t.Context(), other); err != nil || info.Replayed {
+			t.Errorf("%+v returned %+v, %v, want a run of its own", other, info, err)
+		}
+	}
+	if n := s.runs.Load(); n != 4 {
+		t.Errorf("it ran %d times, want 4", n)
+	}
+}
+
+// A call's name is no pattern with a method, whatever it looks like.
+func TestEndpointOfCalls(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	if _, _, err := s.charge(t.Context(), core.Call{Scope: "orders", Name: "charge card", Key: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	if event := s.events.all[0]; event.Endpoint() != "CALL charge card" || event.Route != "charge card" {
+		t.Errorf("the endpoint is %q, the route %q", event.Endpoint(), event.Route)
+	}
+}
+
+func TestDoRefusesAnotherInput(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	call := chargeCall("k1", order{ID: "o-1", Amount: 100, SentAt: "10:00"})
+	call.Policy = s.MustRoute(policy.ExcludeFields("sent_at"))
+	_, _, first := s.charge(t.Context(), call)
+	call.Input = order{ID: "o-1", Amount: 100, SentAt: "10:01"}
+	_, retry, second := s.charge(t.Context(), call)
+	call.Input = order{ID: "o-1", Amount: 999}
+	_, _, third := s.charge(t.Context(), call)
+	if first != nil || second != nil || !retry.Replayed || !errors.Is(third, core.ErrKeyReused) {
+		t.Errorf("got %v, %v %+v, %v", first, second, retry, third)
+	}
+	refused, ok := errors.AsType[*core.RefusedError](third)
+	if !ok || refused.Problem.Code != core.CodeKeyReused || !strings.Contains(third.Error(), "key_reused") {
+		t.Errorf("the error is %v, want a RefusedError that names key_reused", third)
+	}
+}
+
+// Errors are classified by package failure.
+func TestDoAndErrors(t *testing.T) {
+	t.Parallel()
+	broke := errors.New("card declined")
+	tests := []struct {
+		name   string
+		err    error
+		mark   bool
+		kept   bool
+		result core.EventResult
+	}{
+		{"an error frees the key", broke, false, false, core.ResultDeleteKey},
+		{"a retryable one, too", failure.Retryable(broke), false, false, core.ResultRetryable},
+		{"a permanent one is kept", failure.Permanent(broke), false, true, core.ResultFailed},
+		{"any is kept after the point of no return", broke, true, true, core.ResultFailed},
+		{"even a retryable one", failure.Retryable(broke), true, true, core.ResultFailed},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newTill(t, memstore.New())
+			for try := range 2 {
+				got, info, err := core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (receipt, error) {
+					if test.mark {
+						failure.MarkExecuted(ctx)
+					}
+					return receipt{s.runs.Add(1)}, test.err
+				})
+				if got != (receipt{}) || err == nil || err.Error() != "card declined" || failure.IsPermanent(err) != test.kept {
+					t.Errorf("call %d returned %+v, %v", try+1, got, err)
+				}
+				if replayed := try > 0 && test.kept; info.Replayed != replayed || errors.Is(err, broke) == replayed {
+					t.Errorf("call %d: %+v, %v", try+1, info, err)
+				}
+			}
+			want := int64(2)
+			if test.kept {
+				want = 1
+			}
+			if s.runs.Load() != want || s.events.count(test.result) != int(want) {
+				t.Errorf("it ran %d times, want %d: %v", s.runs.Load(), want, s.events.results())
+			}
+		})
+	}
+}
+
+func TestDoPanics(t *testing.T) {
+	t.Parallel()
+	for _, executed := range []bool{false, true} {
+		s := newTill(t, memstore.New())
+		func() {
+			defer func() {
+				if recover() != "broken" {
+					t.Error("the panic did not go on")
+				}
+			}()
+			_, _, _ = core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (int, error) {
+				if executed {
+					failure.MarkExecuted(ctx)
+				}
+				panic("broken")
+			})
+		}()
+		_, info, err := s.charge(t.Context(), chargeCall("k", nil))
+		if executed != info.Replayed || executed != failure.IsPermanent(err) {
+			t.Errorf("executed %t: the next call returned %+v, %v", executed, info, err)
+		}
+	}
+}
+
+func TestDoConcurrently(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	call := chargeCall("k", nil)
+	call.Policy = s.MustRoute(policy.Wait(time.Minute))
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if got, _, err := s.charge(t.Context(), call); err != nil || got.Number != 1 {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := s.runs.Load(); n != 1 {
+		t.Errorf("it ran %d times, want 1", n)
+	}
+}
+
+// Case 1: who gives up does not stop the function half-way.
+func TestDoOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _, err := core.Do(ctx, s.Engine, chargeCall("k", nil), func(ctx context.Context) (receipt, error) {
+		cancel()
+		if ctx.Err() != nil {
+			t.Error("the function's context ended with its caller's")
+		}
+		if _, _, err := s.charge(t.Context(), chargeCall("k", nil)); !errors.Is(err, core.ErrInProgress) {
+			t.Errorf("a concurrent call returned %v, want ErrInProgress", err)
+		}
+		if core.KeyFrom(ctx) != "k" || core.DeriveKey(ctx, "provider") == "" {
+			t.Error("the function's context has no key")
+		}
+		return receipt{s.runs.Add(1)}, nil
+	})
+	if _, info, again := s.charge(t.Context(), chargeCall("k", nil)); err != nil || again != nil || !info.Replayed {
+		t.Errorf("got %v, then %+v, %v", err, info, again)
+	}
+}
+
+func TestDoWithoutStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.acquire)(failUnapplied)
+		s := newTill(t, store)
+		if _, _, err := s.charge(t.Context(), chargeCall("k", nil)); !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("it returned %v, want ErrUnavailable", err)
+		}
+		s.wantRuns(t, 0)
+		open := chargeCall("k", nil)
+		open.Policy = s.MustRoute(policy.OnStoreError(policy.FailOpen))
+		if _, info, err := s.charge(t.Context(), open); err != nil || info.Attempt != 0 {
+			t.Errorf("it returned %+v, %v, want an unprotected run", info, err)
+		}
+		s.wantRuns(t, 1)
+	})
+}
+
+func (s *till) wantRuns(t *testing.T, n int64) {
+	t.Helper()
+	if got := s.runs.Load(); got != n {
+		t.Errorf("it ran %d times, want %d", got, n)
+	}
+}
+
+// The store's answer to the settlement is lost: the result stands.
+func TestDoWhenTheStoreBlips(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		s := newTill(t, store)
+		store.set(&store.complete)(failUnapplied)
+		if got, _, err := s.charge(t.Context(), chargeCall("k", nil)); err != nil || got.Number != 1 {
+			t.Errorf("it returned %+v, %v", got, err)
+		}
+		store.set(&store.complete)(nil)
+		advance(time.Second)
+		other := newTill(t, store)
+		if got, info, err := other.charge(t.Context(), chargeCall("k", nil)); err != nil || got.Number != 1 || !info.Replayed {
+			t.Errorf("another process got %+v, %+v, %v, want the first result", got, info, err)
+		}
+	})
+}
+
+// Somebody else holds the key by now: the result must not be used.
+func TestDoWhoseLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	store := newFaultyStore()
+	store.set(&store.complete)(func(func() error) error { return core.ErrLeaseLost })
+	s := newTill(t, store)
+	got, _, err := s.charge(t.Context(), chargeCall("k", nil))
+	if !errors.Is(err, core.ErrLeaseLost) || got != (receipt{}) {
+		t.Errorf("it returned %+v, %v, want nothing and ErrLeaseLost", got, err)
+	}
+}
+
+func TestDoNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	tests := []struct {
+		call  core.Call
+		names string
+	}{
+		{core.Call{Name: "charge", Key: "k"}, "Call.Scope is empty"},
+		{core.Call{Scope: "s", Key: "k"}, "Call.Name is empty"},
+		{core.Call{Scope: "s", Name: "charge"}, `Call.Key of "charge" is empty`},
+		{core.Call{Scope: "s", Name: "charge", Key: strings.Repeat("k", 256)}, "256 bytes"},
+		{core.Call{Scope: "s", Name: "charge", Key: "k", Input: func() {}}, `Call.Input of "charge"`},
+	}
+	for _, test := range tests {
+		if _, _, err := s.charge(t.Context(), test.call); err == nil || !strings.Contains(err.Error(), test.names) {
+			t.Errorf("it returned %v, want an error with %s", err, test.names)
+		}
+	}
+	if s.wantRuns(t, 0); s.events.count(core.ResultRefused) != len(tests) {
+		t.Errorf("the events are %v", s.events.results())
+	}
+}
+
+func TestDoWithoutKeyWhereNoneIsRequired(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	call := chargeCall("", nil)
+	call.Policy = s.MustRoute(policy.Required(false))
+	for range 2 {
+		if _, info, err := s.charge(t.Context(), call); err != nil || info != (core.Info{}) {
+			t.Errorf("it returned %+v, %v", info, err)
+		}
+	}
+	s.wantRuns(t, 2)
+}
+
+// The inner call of the same key is part of the outer one.
+func TestDoWithinItself(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	got, _, err := core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (receipt, error) {
+		inner, _, err := s.charge(ctx, chargeCall("k", nil))
+		return inner, err
+	})
+	if err != nil || got.Number != 1 {
+		t.Errorf("it returned %+v, %v", got, err)
+	}
+}
+
+// A function that ran must not run again because its result cannot be kept.
+func TestDoWithResultsThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	small := s.MustRoute(policy.MaxResponseBytes(8))
+	for name, value := range map[string]any{"too large": strings.Repeat("a", 100), "not JSON": func() {}} {
+		call := chargeCall(name, nil)
+		call.Policy = small
+		function := func(context.Context) (any, error) { s.runs.Add(1); return value, nil }
+		got, _, err := core.Do(t.Context(), s.Engine, call, function)
+		if err != nil || got == nil {
+			t.Errorf("%s: it returned %v, %v, want the result", name, got, err)
+		}
+		if _, _, err := core.Do(t.Context(), s.Engine, call, function); !errors.Is(err, core.ErrNotReplayable) {
+			t.Errorf("%s: the next call returned %v, want ErrNotReplayable", name, err)
+		}
+	}
+	s.wantRuns(t, 2)
+}
+
+// hostileCodec breaks when it encodes a result.
+type hostileCodec struct{ textCodec }
+
+func (hostileCodec) Marshal(any) ([]byte, error) { panic("codec") }
+
+func TestDoWhoseCodecPanics(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	call := chargeCall("k", nil)
+	call.Codec = hostileCodec{}
+	func() {
+		defer func() { _ = recover() }()
+		_, _, _ = s.charge(t.Context(), call)
+	}()
+	if _, _, err := s.charge(t.Context(), call); !failure.IsPermanent(err) {
+		t.Errorf("the next call returned %v, want the error that was kept", err)
+	}
+	s.wantRuns(t, 1)
+}
+
+// textCodec is a codec that is not JSON.
+type textCodec struct{}
+
+func (textCodec) Marshal(v any) ([]byte, error) { return []byte(fmt.Sprint(v)), nil }
+
+func (textCodec) Unmarshal(data []byte, v any) error {
+	text, ok := v.(*string)
+	if !ok {
+		return fmt.Errorf("%T is no *string", v)
+	}
+	*text = string(data)
+	return nil
+}
+
+func (textCodec) MediaType() string { return "text/plain" }
+
+func TestDoWithAnotherCodec(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	call := chargeCall("k", "input")
+	call.Codec = textCodec{}
+	for range 2 {
+		if got, _, err := core.Do(t.Context(), s.Engine, call, func(context.Context) (string, error) { return "\x00done", nil }); err != nil || got != "\x00done" {
+			t.Errorf("it returned %q, %v", got, err)
+		}
+	}
+	call.Input = "other"
+	if _, _, err := s.charge(t.Context(), call); !errors.Is(err, core.ErrKeyReused) {
+		t.Errorf("another input returned %v, want ErrKeyReused", err)
+	}
+	call.Input = "input"
+	if _, _, err := s.charge(t.Context(), call); err == nil || !strings.Contains(err.Error(), "cannot be decoded") {
+		t.Errorf("another type returned %v, want an error that says so", err)
+	}
+}
+
+func TestDoRecovers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		call := chargeCall("k", nil)
+		if _, _, err := store.Acquire(t.Context(), core.Claim{
+			Key: core.StorageKey("orders", core.MethodCall, "charge", "k"), Token: core.NewToken(), Fingerprint: emptyCall,
+			TTL: time.Second, Retain: time.Hour,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		advance(2 * time.Second) // its process died
+		s := newTill(t, store)
+		call.Policy = s.MustRoute(policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			return &policy.Answer{Status: http.StatusOK, Body: []byte(`{"number":7}`)}, nil
+		})))
+		if got, info, err := s.charge(t.Context(), call); err != nil || got.Number != 7 || !info.Replayed || info.Attempt != 2 {
+			t.Errorf("it returned %+v, %+v, %v, want what was recovered", got, info, err)
+		}
+		s.wantRuns(t, 0)
+	})
+}
+
+// emptyCall is the fingerprint of a charge without input.
+var emptyCall = fingerprint.Of(fingerprint.Request{Method: core.MethodCall, Path: "charge"}, nil)

@@ -1,0 +1,139 @@
+package core_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// mismatch returns the last event of a 422.
+func (e *events) mismatch() core.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, event := range slices.Backward(e.all) {
+		if event.Result == core.ResultKeyReused {
+			return event
+		}
+	}
+	return core.Event{}
+}
+
+// The event of a 422 names what changed, and the answer does not unless it is
+// told to.
+func TestMismatchIsExplained(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name          string
+		first, second string
+		differs       []string
+		missing       int
+	}{
+		{"a new timestamp", `{"amount":1,"sentAt":"10:00"}`, `{"amount":1,"sentAt":"10:01"}`, []string{"sentAt"}, 0},
+		{"deep inside", `{"meta":{"trace":{"id":1}},"a":[1,2]}`, `{"meta":{"trace":{"id":2}},"a":[1,2]}`, []string{"meta.trace.id"}, 0},
+		{"a new member", `{"amount":1}`, `{"amount":1,"note":"x"}`, []string{"note"}, 0},
+		{"a member less", `{"amount":1,"note":"x"}`, `{"amount":1}`, nil, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			store := memstore.New()
+			newService(t, store, created).post(t.Context(), "k", test.first)
+			s := newService(t, store, created) // another process
+			w := s.post(t.Context(), "k", test.second)
+			wantCode(t, w, http.StatusUnprocessableEntity, core.CodeKeyReused)
+			if strings.Contains(w.Body.String(), "differs") {
+				t.Errorf("the answer says too much: %s", w.Body)
+			}
+			event := s.events.mismatch()
+			if !slices.Equal(event.Differs, test.differs) || event.Missing != test.missing {
+				t.Errorf("the event names %q and misses %d, want %q and %d", event.Differs, event.Missing, test.differs, test.missing)
+			}
+		})
+	}
+}
+
+// What is reported can be pasted into ExcludeFields, and the retry is a replay.
+func TestReportedNamesCanBeExcluded(t *testing.T) {
+	t.Parallel()
+	first, retry := `{"amount":1,"meta":{"sent.at":"10:00","n":[1,2]}}`, `{"amount":1,"meta":{"sent.at":"10:01","n":[1,3]}}`
+	s := newService(t, memstore.New(), created)
+	s.post(t.Context(), "k", first)
+	s.post(t.Context(), "k", retry)
+	differs := s.events.mismatch().Differs
+	excluding := newService(t, memstore.New(), created, policy.ExcludeFields(differs...))
+	excluding.post(t.Context(), "k", first)
+	if w := excluding.post(t.Context(), "k", retry); w.Header().Get("X-Idempotent-Replay") != "true" {
+		t.Errorf("excluding %q, the retry got %d", differs, w.Code)
+	}
+}
+
+// A request that is in flight in this process is known, too.
+func TestMismatchWithARequestInFlight(t *testing.T) {
+	t.Parallel()
+	var s *service
+	s = newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		if s.runs.Load() == 1 {
+			wantCode(t, s.post(t.Context(), "k", `{"amount":2}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		}
+		created(w, r)
+	})
+	wantFirst(t, s.post(t.Context(), "k", `{"amount":1}`))
+	if got := s.events.mismatch().Differs; !slices.Equal(got, []string{"amount"}) {
+		t.Errorf("the event names %q, want amount", got)
+	}
+}
+
+func TestClientIsToldWhatDiffers(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithDiffers(), core.WithObserver(&events{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := engine.Handler(http.HandlerFunc(created))
+	w := httptest.NewRecorder()
+	for _, body := range []string{`{"amount":1,"at":"a"}`, `{"amount":1,"at":"b"}`} {
+		w = httptest.NewRecorder()
+		handler.ServeHTTP(w, newPost(t.Context(), "k", body))
+	}
+	var problem struct{ Differs []string }
+	if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || !slices.Equal(problem.Differs, []string{"at"}) {
+		t.Errorf("the answer is %s (%v), want differs to name at", w.Body, err)
+	}
+}
+
+func TestMismatchOfCalls(t *testing.T) {
+	t.Parallel()
+	s := newTill(t, memstore.New())
+	for _, amount := range []int{1, 2} {
+		_, _, _ = s.charge(t.Context(), chargeCall("k", order{ID: "o", Amount: amount}))
+	}
+	if got := s.events.mismatch().Differs; !slices.Equal(got, []string{"amount"}) {
+		t.Errorf("the event names %q, want amount", got)
+	}
+}
+
+// No value of a request is in what the store keeps of it, nor anything that
+// somebody who reads the store could compare with a guess.
+func TestSketchSaysNothingWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	sketch := func(key string) string {
+		store := memstore.New()
+		newService(t, store, created).post(t.Context(), key, `{"pin":"1234"}`)
+		record, err := store.Lookup(context.Background(), core.StorageKey("alice", http.MethodPost, "/payments", key))
+		if err != nil || len(record.Sketch) == 0 {
+			t.Fatalf("got %+v, %v, want a sketch", record, err)
+		}
+		return string(record.Sketch)
+	}
+	if one, other := sketch("k1"), sketch("k2"); one == other || strings.Contains(one, "pin") || strings.Contains(one, "1234") {
+		t.Errorf("the sketches are %q and %q", one, other)
+	}
+}

@@ -1,0 +1,189 @@
+package core
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/felixge/httpsnoop"
+
+	"github.com/oncekey/oncekey/failure"
+)
+
+// observe serves a request of a route that only watches. The handler runs, with
+// the writer, the context and the body that it would have had, and events say
+// what a guard would have done: so the keys are claimed and settled at the store,
+// which keeps no answers. What fails in that is reported and changes nothing
+// either; a store that is away costs the policy's StoreTimeout.
+func (e *Engine) observe(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
+	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
+	refusal := e.identify(r, a)
+	switch {
+	case refusal != nil:
+		e.reportRefusal(r.Context(), a, refusal)
+		next.ServeHTTP(w, r)
+	case a.request.Key == "":
+		e.report(r.Context(), a, Event{Result: ResultNoKey})
+		next.ServeHTTP(w, r)
+	case isObserved(r.Context(), a.storageKey): // by a policy outside of this one
+		next.ServeHTTP(w, r)
+	default:
+		e.observeGuarded(w, r, a, next)
+	}
+}
+
+func (e *Engine) observeGuarded(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
+	watched := &observedContext{Context: r.Context(), storageKey: a.storageKey}
+	body, refusal := peekBody(r, a.route.policy.MaxRequestBytes)
+	r = r.WithContext(watched)
+	if refusal != nil {
+		e.reportRefusal(watched, a, refusal)
+		next.ServeHTTP(w, r)
+		return
+	}
+	a.takeFingerprint(r, body)
+	decision := e.begin(watched, a)
+	if decision.Run == nil {
+		next.ServeHTTP(w, r)
+		return
+	}
+	watched.marks = &decision.Run.marks
+	e.watch(w, r, decision.Run, next)
+}
+
+// watch runs the handler that a guard would have run, and settles what it did.
+func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) {
+	var seen answerSeen
+	outcome := failure.Outcome{Panicked: true}
+	defer func() {
+		run.routePattern(r.Pattern)
+		outcome.Status = seen.status()
+		run.wouldKeep = !seen.unkept && seen.size() <= run.subject.route.policy.MaxResponseBytes
+		_ = e.Finish(run, outcome, Answer{Status: outcome.Status, Unreplayable: true}) // what fails is reported
+	}()
+	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
+	outcome.Panicked = false
+}
+
+// answerSeen is what is seen of an answer without touching it.
+type answerSeen struct {
+	metrics httpsnoop.Metrics
+	router  routerWriter // or nil
+	unkept  bool         // flushed or hijacked
+}
+
+// routerWriter is a router's own writer, such as gin's: it says itself what was
+// written, and its router would not know it behind another.
+type routerWriter interface {
+	http.ResponseWriter
+	Status() int
+	Size() int
+}
+
+func (s *answerSeen) watch(w http.ResponseWriter, serve func(http.ResponseWriter)) {
+	if s.router, _ = w.(routerWriter); s.router != nil {
+		serve(w)
+		return
+	}
+	w = httpsnoop.Wrap(w, httpsnoop.Hooks{ // it has the methods of the old w, and no others
+		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
+			return func() {
+				s.unkept = true
+				flush()
+			}
+		},
+		FlushError: func(flush httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
+			return func() error {
+				s.unkept = true
+				return flush()
+			}
+		},
+		Hijack: func(hijack httpsnoop.HijackFunc) httpsnoop.HijackFunc {
+			return func() (net.Conn, *bufio.ReadWriter, error) {
+				s.unkept = true
+				return hijack()
+			}
+		},
+	})
+	s.metrics.CaptureMetrics(w, serve)
+}
+
+func (s *answerSeen) status() int {
+	if s.router != nil {
+		return s.router.Status()
+	}
+	return s.metrics.Code
+}
+
+func (s *answerSeen) size() int64 {
+	if s.router != nil {
+		return int64(s.router.Size())
+	}
+	return s.metrics.Written
+}
+
+// peekBody reads the body, up to limit, and leaves the request as it was.
+func peekBody(r *http.Request, limit int64) ([]byte, *Problem) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil
+	}
+	if r.ContentLength > limit {
+		return nil, problem(CodeBodyTooLarge, "")
+	}
+	var read bytes.Buffer
+	_, err := io.Copy(&read, io.LimitReader(r.Body, limit+1))
+	rest := io.Reader(r.Body)
+	if err != nil {
+		rest = failingReader{err}
+	}
+	body := read.Bytes()
+	r.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(body), rest), Closer: r.Body}
+	switch {
+	case err != nil:
+		return nil, problem(CodeBodyUnreadable, "")
+	case int64(len(body)) > limit:
+		return nil, problem(CodeBodyTooLarge, "")
+	}
+	return body, nil
+}
+
+// peekedBody is a body whose beginning was read already.
+type peekedBody struct {
+	io.Reader
+	io.Closer
+}
+
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+// observedContext is the handler's where a policy only watches: the request's
+// own, and the marks, where the run of a guarded handler would have begun.
+type observedContext struct {
+	context.Context
+	storageKey string
+	marks      *failure.Marks // nil when a guard would not have run the handler
+}
+
+type observedKey struct{}
+
+func (c *observedContext) Value(key any) any {
+	if key == (observedKey{}) {
+		return c.storageKey
+	}
+	if c.marks != nil {
+		if marks := c.marks.Value(key); marks != nil {
+			return marks
+		}
+	}
+	return c.Context.Value(key)
+}
+
+func isObserved(ctx context.Context, storageKey string) bool {
+	watched, _ := ctx.Value(observedKey{}).(string)
+	return watched == storageKey
+}

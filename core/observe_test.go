@@ -1,0 +1,228 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// observed returns the results of the events, and fails unless all are marked.
+func (s *service) observed(t *testing.T) []core.EventResult {
+	t.Helper()
+	s.events.mu.Lock()
+	defer s.events.mu.Unlock()
+	for _, event := range s.events.all {
+		if !event.Observed {
+			t.Errorf("the event %s is not marked as observed", event.Result)
+		}
+	}
+	results := make([]core.EventResult, len(s.events.all))
+	for i, event := range s.events.all {
+		results[i] = event.Result
+	}
+	return results
+}
+
+// Every request runs its handler; events say what a guard would have done.
+func TestObserveChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), created, policy.Observe(true))
+	keyless := newPost(t.Context(), "", payment)
+	keyless.Header.Del(core.KeyHeader)
+	foreign := newPost(t.Context(), "k2", payment)
+	foreign.Header.Del("Authorization")
+	for _, r := range []*http.Request{
+		newPost(t.Context(), "k", payment), newPost(t.Context(), "k", payment), newPost(t.Context(), "k", `{}`), keyless, foreign,
+	} {
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		wantFirst(t, w)
+	}
+	s.wantRuns(t, 5)
+	want := []core.EventResult{
+		core.ResultExecute, core.ResultCompleted, core.ResultReplay, core.ResultKeyReused, core.ResultRefused, core.ResultRefused,
+	}
+	if got := s.observed(t); !slices.Equal(got, want) {
+		t.Errorf("the events are %v, want %v", got, want)
+	}
+}
+
+func TestObserveReportsWhatWouldBecomeOfTheKey(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		handle http.HandlerFunc
+		want   core.EventResult
+	}{
+		{"kept", created, core.ResultCompleted},
+		{"nothing written", func(http.ResponseWriter, *http.Request) {}, core.ResultCompleted},
+		{"a lasting no", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }, core.ResultFailed},
+		{"broke down", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, core.ResultDeleteKey},
+		{"marked", func(w http.ResponseWriter, r *http.Request) {
+			failure.MarkRetryable(r.Context())
+			w.WriteHeader(http.StatusConflict)
+		}, core.ResultRetryable},
+		{"flushed", func(w http.ResponseWriter, r *http.Request) {
+			created(w, r)
+			_ = http.NewResponseController(w).Flush()
+		}, core.ResultUnreplayable},
+		{"flushed, the old way", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, core.ResultUnreplayable},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("a", 101)) }, core.ResultUnreplayable},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, memstore.New(), test.handle, policy.Observe(true), policy.MaxResponseBytes(100))
+			s.post(t.Context(), "k", payment)
+			if got := s.observed(t); got[len(got)-1] != test.want {
+				t.Errorf("the events are %v, want %s at the end", got, test.want)
+			}
+		})
+	}
+}
+
+func TestObserveAndPanics(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), func(http.ResponseWriter, *http.Request) { panic("broken") }, policy.Observe(true))
+	func() {
+		defer func() {
+			if recover() != "broken" {
+				t.Error("the panic did not go on")
+			}
+		}()
+		s.post(t.Context(), "k", payment)
+	}()
+	s.wantEvent(t, core.ResultDeleteKey, 1)
+}
+
+// The handler's context is the request's own: a client that hangs up ends it, as
+// without a guard.
+func TestObserveDoesNotDetach(t *testing.T) {
+	t.Parallel()
+	ctx, hangUp := context.WithCancel(t.Context())
+	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		hangUp()
+		if r.Context().Err() == nil {
+			t.Error("the handler's context outlived the client")
+		}
+		if core.KeyFrom(r.Context()) != "" {
+			t.Error("an observed handler found a key")
+		}
+		created(w, r)
+	}, policy.Observe(true))
+	wantFirst(t, s.post(ctx, "k", payment))
+}
+
+// The body is what the client sent, whatever a guard would have said to it.
+func TestObserveLeavesTheBody(t *testing.T) {
+	t.Parallel()
+	cut := errors.New("cut")
+	tests := []struct {
+		name string
+		body io.Reader
+		want string
+		err  error
+	}{
+		{"small", strings.NewReader("abc"), "abc", nil},
+		{"at the limit", strings.NewReader("abcdefgh"), "abcdefgh", nil},
+		{"too large", strings.NewReader("abcdefghi"), "abcdefghi", nil},
+		{"too large, of unknown length", iotest.OneByteReader(strings.NewReader("abcdefghijklm")), "abcdefghijklm", nil},
+		{"cut off", io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(cut)), "abc", cut},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if string(body) != test.want || !errors.Is(err, test.err) {
+					t.Errorf("the handler read %q, %v, want %q, %v", body, err, test.want, test.err)
+				}
+				created(w, r)
+			}, policy.Observe(true), policy.MaxRequestBytes(8))
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", test.body)
+			r.Header.Set("Authorization", "Bearer alice")
+			r.Header.Set(core.KeyHeader, "k")
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, r)
+			wantFirst(t, w)
+			if refused := s.events.count(core.ResultRefused) == 1; refused != (len(test.want) > 8 || test.err != nil) {
+				t.Errorf("the events are %v", s.events.results())
+			}
+		})
+	}
+}
+
+// Observing needs no store: without one, requests are late by the StoreTimeout.
+func TestObserveWithoutStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		s := newService(t, store, created, policy.Observe(true))
+		store.set(&store.acquire)(failUnapplied)
+		wantFirst(t, s.post(t.Context(), "k1", payment))
+		store.set(&store.acquire)(nil)
+		store.set(&store.complete)(failUnapplied)
+		wantFirst(t, s.post(t.Context(), "k2", payment))
+		s.wantEvent(t, core.ResultUnavailable, 1)
+		s.wantEvent(t, core.ResultDeferred, 1)
+		store.set(&store.complete)(nil)
+		advance(time.Second)
+	})
+}
+
+// A key that was only observed has no answer: a guard that takes over refuses
+// it, and does not run it again, nor answer with nothing.
+func TestObserveThenGuard(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	newService(t, store, created, policy.Observe(true)).post(t.Context(), "k", payment)
+	guard := newService(t, store, created)
+	wantCode(t, guard.post(t.Context(), "k", payment), http.StatusConflict, core.CodeNotReplayable)
+	guard.wantRuns(t, 0)
+}
+
+func TestObserveOnlyIsForEveryRoute(t *testing.T) {
+	t.Parallel()
+	seen := &events{}
+	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithObserver(seen), core.WithObserveOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := engine.Handler(engine.Handler(http.HandlerFunc(created))) // the outer one counts
+	for range 2 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
+		wantFirst(t, w)
+	}
+	if got := seen.results(); !slices.Equal(got, []core.EventResult{core.ResultExecute, core.ResultCompleted, core.ResultReplay}) {
+		t.Errorf("the events are %v", got)
+	}
+	for range 2 {
+		_, info, err := core.Do(t.Context(), engine, chargeCall("k", nil), func(ctx context.Context) (int, error) {
+			_, _, err := core.Do(ctx, engine, chargeCall("k", nil), func(context.Context) (int, error) { return 1, nil })
+			return 1, err
+		})
+		if err != nil || info != (core.Info{}) {
+			t.Errorf("a call returned %+v, %v", info, err)
+		}
+	}
+	if got := seen.results()[3:]; !slices.Equal(got, []core.EventResult{core.ResultExecute, core.ResultCompleted, core.ResultReplay}) {
+		t.Errorf("the events of calls are %v", got)
+	}
+	if _, err := engine.Route(policy.Transactional(true)); err == nil {
+		t.Error("a transactional route was accepted")
+	}
+}

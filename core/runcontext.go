@@ -1,0 +1,106 @@
+package core
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// runContext is the handler's context: the values of the request's, and a
+// deadline that middleware set; an end of its own, because the client's
+// disconnect must not stop a handler half-way; and the run with its marks.
+//
+// It is what context.WithCancelCause over context.WithoutCancel is, but makes
+// what can be waited for only when somebody asks: most handlers never do.
+type runContext struct {
+	run    *Run
+	values context.Context
+
+	mu      sync.Mutex
+	waiting context.Context // nil until somebody asks for Done, or there is a deadline
+	cancel  context.CancelCauseFunc
+	stop    context.CancelFunc // of the deadline
+	ended   bool
+}
+
+type runKey struct{}
+
+// begin makes c the context of a run of the request whose context is parent.
+func (c *runContext) begin(parent context.Context, run *Run) {
+	c.run, c.values = run, context.WithoutCancel(parent)
+	if deadline, ok := parent.Deadline(); ok {
+		var limited context.Context
+		limited, c.stop = context.WithDeadline(c.values, deadline)
+		c.waiting, c.cancel = context.WithCancelCause(limited)
+	}
+}
+
+// end ends the context; a nil cause is context.Canceled.
+func (c *runContext) end(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cause != nil {
+		c.wait()
+	}
+	if c.ended = true; c.waiting != nil {
+		c.cancel(cause)
+	}
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// wait makes the context that can be waited for.
+func (c *runContext) wait() context.Context {
+	if c.waiting == nil {
+		c.waiting, c.cancel = context.WithCancelCause(c.values)
+		if c.ended {
+			c.cancel(nil)
+		}
+	}
+	return c.waiting
+}
+
+func (c *runContext) Deadline() (time.Time, bool) {
+	if c.stop == nil {
+		return time.Time{}, false
+	}
+	return c.wait().Deadline() // made by begin
+}
+
+func (c *runContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wait().Done()
+}
+
+func (c *runContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.waiting != nil:
+		return c.waiting.Err()
+	case c.ended:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// Value asks the context that waits, so that package context finds that one and
+// needs no goroutine to follow this.
+func (c *runContext) Value(key any) any {
+	if key == (runKey{}) {
+		return c.run
+	}
+	if marks := c.run.marks.Value(key); marks != nil {
+		return marks
+	}
+	c.mu.Lock()
+	found := c.values
+	if c.waiting != nil {
+		found = c.waiting
+	}
+	c.mu.Unlock()
+	return found.Value(key)
+}
