@@ -32,16 +32,19 @@ func imports(t *testing.T, packages ...string) []string {
 func TestImports(t *testing.T) {
 	t.Parallel()
 	const gin, chi, redis, pgx, otel = "github.com/gin-gonic/", "github.com/go-chi/", "github.com/redis/", "github.com/jackc/", "go.opentelemetry.io/"
+	const yaml, openapi = "github.com/goccy/", "github.com/getkin/"
 	for _, row := range []struct {
 		pkg       string
 		forbidden []string
 	}{
-		{"./policy", []string{gin, chi, redis, pgx, otel, module + "/core", module + "/adapters", module + "/fingerprint"}},
+		{"./policy", []string{yaml, gin, chi, redis, pgx, otel, module + "/core", module + "/adapters", module + "/fingerprint"}},
 		{"./failure", []string{gin, chi, redis, pgx, otel, module + "/core", module + "/adapters", module + "/fingerprint", module + "/policy"}},
 		{"./fingerprint", []string{gin, chi, redis, pgx, otel, module + "/core", module + "/adapters", module + "/failure", module + "/policy"}},
-		{"./core", []string{gin, chi, redis, pgx, otel, module + "/adapters", module + "/core/", "testing"}},
-		{"./adapters/chi", []string{gin, redis, pgx, otel, module + "/core/", module + "/adapters/gin", "testing"}},
-		{"./adapters/gin", []string{chi, redis, pgx, otel, module + "/core/", module + "/adapters/chi", "testing"}},
+		{"./core", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/adapters", module + "/core/", "testing"}},
+		{"./adapters/chi", []string{yaml, openapi, gin, redis, pgx, otel, module + "/core/", module + "/adapters/gin", "testing"}},
+		{"./adapters/gin", []string{openapi, chi, redis, pgx, otel, module + "/core/", module + "/adapters/chi", "testing"}},
+		{"./adapters/otel", []string{yaml, openapi, gin, chi, redis, pgx, module + "/core/", "testing"}},
+		{"./adapters/httpclient", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "testing"}},
 	} {
 		t.Run(row.pkg, func(t *testing.T) {
 			t.Parallel()
@@ -57,10 +60,11 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// An adapter translates. One that grows has begun to decide.
+// An adapter translates: a guard, a writer, Mount, Table and Audit in the router's
+// words. One that grows has begun to decide.
 func TestAdaptersStaySmall(t *testing.T) {
 	t.Parallel()
-	const most = 150
+	const most = 260
 	for _, adapter := range []string{"chi", "gin"} {
 		files, err := filepath.Glob(filepath.Join(adapter, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -12,6 +12,10 @@
 //
 //	p, err := policy.Parse("TTLHours=48 LockTTL=60s ExcludeFields=clientTimestamp,requestNonce")
 //
+// Routes may also be declared by a struct's tags (Annotations), or guarded where
+// others have declared them, by a Table; package tablefile reads one from YAML or
+// JSON. Both are lists of a Declaration a route.
+//
 // Adapters and core.Engine take the options themselves, so most programs never
 // call New. The package holds declarations alone; what they cause is done by
 // package core.

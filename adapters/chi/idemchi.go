@@ -4,6 +4,9 @@
 //	r.With(idem.Policy(policy.TTLHours(48))).Post("/payments", pay)   // one route
 //	r.Post("/refunds", idem.Handle(refund, policy.TTLHours(48)))      // the same, as decoration
 //	r.Group(func(r chi.Router) { r.Use(idem.Policy()); ... })         // one policy for many
+//	err := idemchi.Mount(r, idem, API{Pay: pay, ...})                 // routes declared by a struct's tags
+//	r.Use(idem.Table(table))                                          // routes guarded by a table of policies
+//	report := idemchi.Audit(r, idem, table)                           // what is not guarded?
 //
 // Mount what authenticates, and what recovers panics, outside the guard. Where
 // a group's policy and a route's both guard a request, the outer one counts,
@@ -16,6 +19,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -29,13 +33,48 @@ func New(engine *core.Engine) *Guard { return &Guard{engine} }
 // Policy returns a middleware for With, Use, Group or Route. It panics when the
 // policy is wrong, as chi does when a pattern is.
 func (g *Guard) Policy(opts ...policy.Option) func(http.Handler) http.Handler {
-	route := g.engine.MustRoute(opts...)
-	return func(next http.Handler) http.Handler {
-		next = named(next)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			g.engine.Serve(w, r, route, next)
-		})
+	return g.guarding(g.engine.MustRoute(opts...), declared.CoverOf(g.engine, opts)).around
+}
+
+// Handle returns handler, guarded. It panics when the policy is wrong.
+func (g *Guard) Handle(handler http.HandlerFunc, opts ...policy.Option) http.HandlerFunc {
+	guarding := g.guarding(g.engine.MustRoute(opts...), declared.CoverOf(g.engine, opts))
+	return (&guarded{guarding, named(handler)}).ServeHTTP
+}
+
+func (g *Guard) guarding(route *core.Route, cover declared.Cover) *guarding {
+	return &guarding{
+		cover:   cover,
+		routeOf: func(*http.Request) *core.Route { return route },
 	}
+}
+
+// guarding is the middleware of a policy, or of a table. Policy, Handle and Table
+// return method values of it, which Audit knows again.
+type guarding struct {
+	cover   declared.Cover
+	routeOf func(*http.Request) *core.Route // nil: the request is not guarded
+}
+
+func (m *guarding) around(next http.Handler) http.Handler { return &guarded{m, named(next)} }
+
+// guarded is a handler that is guarded.
+type guarded struct {
+	*guarding
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if question, asked := w.(*question); asked {
+		question.answer = h.guarding
+		return
+	}
+	if route := h.routeOf(r); route != nil {
+		h.cover.Engine.Serve(w, r, route, h.next)
+		return
+	}
+	h.next.ServeHTTP(w, r)
 }
 
 // named writes the route's pattern where the engine looks for it: with a policy
@@ -49,9 +88,4 @@ func named(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
-}
-
-// Handle returns handler, guarded. It panics when the policy is wrong.
-func (g *Guard) Handle(handler http.HandlerFunc, opts ...policy.Option) http.HandlerFunc {
-	return g.Policy(opts...)(handler).ServeHTTP
 }

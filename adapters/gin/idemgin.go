@@ -4,6 +4,9 @@
 //	router.POST("/payments", idem.Handle(pay, policy.TTLHours(48)))   // one route
 //	router.POST("/refunds", idem.Policy(policy.TTLHours(48)), refund) // the same, as middleware
 //	group := router.Group("/v1", idem.Policy())                       // one policy for many
+//	err := idemgin.Mount(router, idem, API{Pay: pay, ...})            // routes declared by a struct's tags
+//	router.Use(idem.Table(table))                                     // routes guarded by a table of policies
+//	report := idemgin.Audit(router, idem, table)                      // what is not guarded?
 //
 // Mount what authenticates, and gin.Recovery, outside the guard, and what makes
 // an answer of c.Errors inside: the guarded answer is final. A handler that
@@ -19,6 +22,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
@@ -39,30 +43,53 @@ func (g *Guard) Policy(opts ...policy.Option) gin.HandlerFunc {
 // Handle returns handler, guarded. It panics when the policy is wrong.
 func (g *Guard) Handle(handler gin.HandlerFunc, opts ...policy.Option) gin.HandlerFunc {
 	route := g.engine.MustRoute(opts...)
-	return func(c *gin.Context) {
-		c.Request.Pattern = c.FullPath() // net/http's place for it, which gin leaves empty
-		ran := false
-		g.engine.Serve(final{c.Writer}, c.Request, route, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ran = true
-			if _, unguarded := w.(final); unguarded {
-				pass(c, r, handler)
-				return
-			}
-			run(c, w, r, handler)
-		}))
-		if !ran {
-			c.Abort()
+	routeOf := func(*gin.Context) *core.Route { return route }
+	return (&guarded{declared.CoverOf(g.engine, opts), routeOf, handler}).serve
+}
+
+// guarded is a handler that is guarded, by a policy or by a table. Policy, Handle
+// and Table return method values of it, which Audit knows again.
+type guarded struct {
+	cover   declared.Cover
+	routeOf func(*gin.Context) *core.Route // nil: the request is not guarded
+	handler gin.HandlerFunc
+}
+
+func (h *guarded) serve(c *gin.Context) {
+	if c.Request == nil { // Audit asks
+		c.Set(coverKey, h.cover)
+		return
+	}
+	route := h.routeOf(c)
+	if route == nil {
+		h.handler(c)
+		return
+	}
+	c.Request.Pattern = c.FullPath() // net/http's place for it, which gin leaves empty
+	ran := false
+	h.cover.Engine.Serve(final{c.Writer}, c.Request, route, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ran = true
+		if _, unguarded := w.(final); unguarded {
+			pass(c, r, h.handler)
+			return
 		}
+		run(c, w, r, h.handler)
+	}))
+	if !ran {
+		c.Abort()
 	}
 }
 
-// pass runs the handler without a guard.
+// pass runs the handler without a guard, or under one that only observes.
 func pass(c *gin.Context, r *http.Request, handler gin.HandlerFunc) {
 	if before := c.Request; r != before {
 		defer func() { c.Request = before }()
 		c.Request = r
+		c.Set(failure.ContextKey, r.Context())
 	}
+	errorsBefore := len(c.Errors)
 	handler(c)
+	markRetryable(c.Errors[errorsBefore:], r)
 }
 
 // run lets the handler see the guard's writer, request and context by way of
@@ -81,15 +108,19 @@ func run(c *gin.Context, w http.ResponseWriter, r *http.Request, handler gin.Han
 // report tells the engine what the handler has told gin: errors, and a status
 // without a body.
 func report(errs []*gin.Error, w *writer, r *http.Request) {
-	for _, err := range errs {
-		if failure.IsRetryable(err.Err) {
-			failure.MarkRetryable(r.Context(), err.Error())
-		}
-	}
+	markRetryable(errs, r)
 	if len(errs) > 0 && !w.statusSet && !w.Written() {
 		w.WriteHeader(http.StatusInternalServerError) // an error and no answer is no 200
 	}
 	if w.statusSet { // gin writes it after the last handler
 		w.WriteHeaderNow()
+	}
+}
+
+func markRetryable(errs []*gin.Error, r *http.Request) {
+	for _, err := range errs {
+		if failure.IsRetryable(err.Err) {
+			failure.MarkRetryable(r.Context(), err.Error())
+		}
 	}
 }

@@ -1,0 +1,188 @@
+package adapters_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// audits declare the same program on each router, and audit it: every way to
+// guard a route, every way to miss one.
+var audits = map[string]func(*testing.T, *core.Engine, ...*policy.Table) policy.Report{
+	"chi": func(t *testing.T, e *core.Engine, tables ...*policy.Table) policy.Report {
+		t.Helper()
+		r, guard, stranger := chi.NewRouter(), idemchi.New(e), idemchi.New(engineFor(t))
+		r.Use(chimiddleware.NoCache, guard.Table(tables[0]))
+		r.With(guard.Policy()).Post("/policy", created)
+		r.Post("/handle", guard.Handle(created, policy.TTLHours(48)))
+		r.Route("/group", func(r chi.Router) {
+			r.Use(guard.Policy())
+			r.Post("/", created)
+			r.Route("/deep", func(r chi.Router) { r.Patch("/{id}", created) })
+		})
+		r.Group(func(r chi.Router) {
+			r.Use(guard.Policy(policy.Methods("PATCH")))
+			r.Patch("/methods", created)
+			r.Post("/methods", created) // the policy leaves it out
+		})
+		type API struct {
+			Mounted http.HandlerFunc `route:"POST /mounted" idempotency:""`
+			Bare    http.HandlerFunc `route:"POST /bare"`
+		}
+		if err := idemchi.Mount(r, guard, API{created, created}); err != nil {
+			t.Fatal(err)
+		}
+		r.Post("/tabled/{id}", created)
+		r.Post("/plain", created)
+		r.Get("/plain", created)
+		r.Put("/plain", created)
+		r.Post("/wrapped", func(w http.ResponseWriter, r *http.Request) { guard.Handle(created)(w, r) })
+		r.With(stranger.Policy()).Post("/stranger", created)
+		elsewhere := chi.NewRouter()
+		elsewhere.Post("/unreached", created)
+		r.Handle("/opaque/*", http.StripPrefix("/opaque", elsewhere))
+		return idemchi.Audit(r, idemchi.New(e), tables...)
+	},
+	"gin": func(t *testing.T, e *core.Engine, tables ...*policy.Table) policy.Report {
+		t.Helper()
+		r, guard, stranger, h := gin.New(), idemgin.New(e), idemgin.New(engineFor(t)), gin.WrapF(created)
+		r.Use(gin.Recovery(), guard.Table(tables[0]))
+		r.POST("/policy", guard.Policy(), h)
+		r.POST("/handle", guard.Handle(h, policy.TTLHours(48)))
+		group := r.Group("/group", guard.Policy())
+		group.POST("", h)
+		group.Group("/deep").PATCH("/:id", h)
+		methods := r.Group("/", guard.Policy(policy.Methods("PATCH")))
+		methods.PATCH("/methods", h)
+		methods.POST("/methods", h) // the policy leaves it out
+		type API struct {
+			Mounted gin.HandlerFunc `route:"POST /mounted" idempotency:""`
+			Bare    gin.HandlerFunc `route:"POST /bare"`
+		}
+		if err := idemgin.Mount(r, guard, API{h, h}); err != nil {
+			t.Fatal(err)
+		}
+		r.POST("/tabled/:id", h)
+		r.POST("/plain", h)
+		r.GET("/plain", h)
+		r.PUT("/plain", h)
+		r.POST("/wrapped", func(c *gin.Context) { guard.Handle(h)(c) })
+		r.POST("/stranger", stranger.Policy(), h)
+		r.POST("/opaque/*rest", gin.WrapH(http.NotFoundHandler()))
+		return idemgin.Audit(r, idemgin.New(e), tables...)
+	},
+}
+
+func tableOf(t *testing.T, rows ...policy.TableRow) *policy.Table {
+	t.Helper()
+	table, err := policy.NewTable(rows...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// What nothing guards is a warning; a row that guards nothing is an error.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	rest := map[string]string{"chi": "/opaque/*", "gin": "/opaque/*rest"}
+	param := map[string]string{"chi": "/tabled/{id}", "gin": "/tabled/:id"}
+	for name, audit := range audits {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mounted := tableOf(t,
+				policy.Row("POST "+param[name]),
+				policy.Row("POST /tabled/{other}"),
+				policy.Row("PATCH "+param[name]),
+				policy.Row("POST /opaque/unreached"),
+			)
+			unmounted := tableOf(t, policy.Row("POST /plain"), policy.Row("PUT /plain"))
+			report := audit(t, engineFor(t), mounted, unmounted)
+
+			want := []string{"POST /bare", "POST /methods", "POST " + rest[name], "POST /plain", "POST /stranger", "POST /wrapped"}
+			if name == "chi" { // it routes every method there
+				want = slices.Insert(want, 2, "PATCH "+rest[name])
+			}
+			for i, route := range want {
+				want[i] = route + " is not guarded: no idempotency policy covers it, so a retry runs its handler again"
+			}
+			if !slices.Equal(report.Warnings, want) {
+				t.Errorf("warnings are\n%s\nwant\n%s", strings.Join(report.Warnings, "\n"), strings.Join(want, "\n"))
+			}
+
+			const lost, unguarded = " matches no route: spell it as the router has it, prefixes included", " is not guarded by its table: mount the guard's Table where the route is declared"
+			want = []string{
+				"policy: row 2: POST /tabled/{other}" + lost,
+				"policy: row 3: PATCH " + param[name] + lost,
+				"policy: row 4: POST /opaque/unreached" + lost,
+				"policy: row 1: POST /plain" + unguarded,
+				"policy: row 2: PUT /plain" + unguarded,
+			}
+			if got := strings.Split(fmt.Sprint(report.Err()), "\n"); !slices.Equal(got, want) {
+				t.Errorf("errors are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// A table that is mounted too late, or by the guard of another engine, guards nothing.
+func TestAuditOfATableThatIsNotInForce(t *testing.T) {
+	t.Parallel()
+	table := tableOf(t, policy.Row("POST /payments"))
+	e, other := engineFor(t), engineFor(t)
+
+	late := gin.New()
+	late.POST("/payments", gin.WrapF(created))
+	late.Use(idemgin.New(e).Table(table))
+	foreignGin := gin.New()
+	foreignGin.Use(idemgin.New(other).Table(table))
+	foreignGin.POST("/payments", gin.WrapF(created))
+	foreignChi := chi.NewRouter()
+	foreignChi.Use(idemchi.New(other).Table(table))
+	foreignChi.Post("/payments", created)
+
+	for name, report := range map[string]policy.Report{
+		"gin, mounted after the route":  idemgin.Audit(late, idemgin.New(e), table),
+		"gin, guard of another engine":  idemgin.Audit(foreignGin, idemgin.New(e), table),
+		"chi, guard of another engine":  idemchi.Audit(foreignChi, idemchi.New(e), table),
+		"chi, a row beside the mounted": idemchi.Audit(foreignChi, idemchi.New(other), tableOf(t, policy.Row("POST /payments"))),
+	} {
+		if len(report.Errors) != 1 || !strings.Contains(fmt.Sprint(report.Err()), "POST /payments is not guarded by its table") {
+			t.Errorf("%s: %v", name, report.Err())
+		}
+	}
+	if report := idemchi.Audit(foreignChi, idemchi.New(other), table); report.Err() != nil || len(report.Warnings) > 0 {
+		t.Errorf("its own engine's guard says %+v", report)
+	}
+}
+
+// Audit calls no function but the guards' own.
+func TestAuditCallsNobody(t *testing.T) {
+	t.Parallel()
+	e := engineFor(t)
+	built := 0
+	r := chi.NewRouter()
+	r.With(func(next http.Handler) http.Handler { built++; return next }).Post("/payments", func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
+	before := built
+	idemchi.Audit(r, idemchi.New(e))
+	if built != before {
+		t.Error("Audit built a stranger's middleware")
+	}
+	router := gin.New()
+	router.Use(func(*gin.Context) { t.Error("the middleware ran") })
+	router.POST("/payments", func(*gin.Context) { t.Error("the handler ran") })
+	if report := idemgin.Audit(router, idemgin.New(e)); len(report.Warnings) != 1 {
+		t.Errorf("got %+v", report)
+	}
+}

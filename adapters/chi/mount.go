@@ -1,0 +1,52 @@
+package idemchi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/oncekey/oncekey/adapters/internal/declared"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Mount declares the routes of an annotated struct on r, guarded by the policies
+// of their tags. The fields are of type http.HandlerFunc; policy.Annotations says
+// what the tags are, and policy.Also adds what a tag cannot say.
+//
+// When anything is wrong it mounts nothing, and returns everything that is wrong
+// at once (errors.Join), each with its field and tag: what Annotations reports, a
+// policy that the engine refuses, a pattern that chi refuses, and a route that r
+// has already, which chi itself would replace in silence.
+func Mount(r chi.Router, idem *Guard, api any, also ...policy.Addition) error {
+	fields, err := declared.Fields[http.HandlerFunc](idem.engine, api, also)
+	all := []error{err}
+	taken := make(map[declared.Key]string) // by whom
+	for _, route := range r.Routes() {
+		for method := range route.Handlers {
+			taken[declared.Key{Method: method, Pattern: declared.Shape(route.Pattern)}] = "the router"
+		}
+	}
+	trial := chi.NewRouter()
+	for i := range fields {
+		field := &fields[i]
+		key := declared.Key{Method: field.Method, Pattern: declared.Shape(field.Pattern)}
+		if owner := taken[key]; owner != "" {
+			all = append(all, fmt.Errorf("policy: %s: %s is a route of %s already", field.Source, field.Declaration.Route(), owner))
+		}
+		taken[key] = field.Source
+		all = append(all, declared.Try(&field.Declaration, func() { trial.Method(field.Method, field.Pattern, field.Handler) }))
+	}
+	if err := errors.Join(all...); err != nil {
+		return err
+	}
+	for _, field := range fields {
+		handler := field.Handler
+		if field.Guarded {
+			handler = idem.Handle(handler, policy.From(field.Policy))
+		}
+		r.Method(field.Method, field.Pattern, handler)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package idemgin
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/oncekey/oncekey/adapters/gin/internal/routes"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func newGuard(t *testing.T) *Guard {
+	t.Helper()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(engine)
+}
+
+// Where gin's tree has another shape, Audit says so, and takes no row for lost
+// that it cannot see.
+func TestAuditOfAnUnknownGin(t *testing.T) {
+	t.Parallel()
+	guard := newGuard(t)
+	table, err := policy.NewTable(policy.Row("POST /b"), policy.Row("POST /lost"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chains := []routes.Chain{
+		{Method: "POST", Pattern: "/a", Handlers: gin.HandlersChain{guard.Handle(func(*gin.Context) {})}},
+		{Method: "POST", Pattern: "/b", Handlers: gin.HandlersChain{func(*gin.Context) {}}},
+	}
+	report := audit(chains, false, guard, []*policy.Table{table})
+	if len(report.Warnings) != 2 || !strings.HasPrefix(report.Warnings[0], "POST /b is not guarded") || !strings.HasPrefix(report.Warnings[1], "this version of gin is unknown") {
+		t.Errorf("warnings are %q", report.Warnings)
+	}
+	if len(report.Errors) != 1 || !strings.Contains(fmt.Sprint(report.Err()), "POST /lost matches no route") {
+		t.Errorf("errors are %v", report.Err())
+	}
+}
+
+// In debug mode gin prints every route: each of them once.
+//
+//nolint:paralleltest // gin's mode and its writer are the process's
+func TestMountPrintsRoutesOnce(t *testing.T) {
+	mode, writer := gin.Mode(), gin.DefaultWriter
+	t.Cleanup(func() {
+		gin.SetMode(mode)
+		gin.DefaultWriter = writer
+	})
+	var printed bytes.Buffer
+	gin.DefaultWriter = &printed
+	gin.SetMode(gin.DebugMode)
+	r := gin.New()
+	r.GET("/before", func(*gin.Context) {})
+	type API struct {
+		Pay gin.HandlerFunc `route:"POST /payments" idempotency:""`
+	}
+	if err := Mount(r, newGuard(t), API{func(*gin.Context) {}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"/before", "/payments"} {
+		if times := strings.Count(printed.String(), pattern); times != 1 {
+			t.Errorf("%s is printed %d times:\n%s", pattern, times, &printed)
+		}
+	}
+	if gin.Mode() != gin.DebugMode {
+		t.Errorf("gin is left in %s mode", gin.Mode())
+	}
+}

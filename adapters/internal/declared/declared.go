@@ -1,0 +1,105 @@
+// Package declared is what the adapters have in common about routes that are
+// declared elsewhere than where they are guarded: in an annotated struct, or in a
+// policy table. It compiles them for an engine and compares them with the routes
+// that a router has.
+package declared
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Key names a route, in the router's own syntax.
+type Key struct{ Method, Pattern string }
+
+func (k Key) String() string { return k.Method + " " + k.Pattern }
+
+// Field is one field of an annotated struct. Route is nil when it is not guarded.
+type Field[H any] struct {
+	policy.Annotated[H]
+	Route *core.Route
+}
+
+// Fields compiles an annotated struct. It returns what is right beside all that
+// is wrong.
+func Fields[H any](engine *core.Engine, api any, also []policy.Addition) ([]Field[H], error) {
+	annotated, err := policy.Annotations[H](api, also...)
+	all := []error{err}
+	fields := make([]Field[H], 0, len(annotated))
+	for _, a := range annotated {
+		route, err := compile(engine, &a.Declaration)
+		all = append(all, err)
+		fields = append(fields, Field[H]{a, route})
+	}
+	return fields, errors.Join(all...)
+}
+
+// Rows compiles a table. It panics with all that is wrong, as routers do when a
+// pattern is.
+func Rows(engine *core.Engine, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
+	var all []error
+	rows := make(map[Key]*core.Route)
+	for _, d := range table.Declarations() {
+		route, err := compile(engine, &d)
+		key := Key{d.Method, canonical(d.Pattern)}
+		if rows[key] != nil {
+			err = fmt.Errorf("policy: %s: %s is the route of another row", d.Source, d.Route())
+		}
+		rows[key] = route
+		all = append(all, err)
+	}
+	if err := errors.Join(all...); err != nil {
+		panic(err)
+	}
+	return rows
+}
+
+// compile returns a nil route for a declaration that guards nothing.
+func compile(engine *core.Engine, d *policy.Declaration) (*core.Route, error) {
+	if !d.Guarded {
+		return nil, nil //nolint:nilnil // no route is what was declared
+	}
+	route, err := engine.Route(policy.From(d.Policy))
+	if err != nil {
+		return nil, fmt.Errorf("policy: %s: %s: %w", d.Source, d.Route(), err)
+	}
+	return route, nil
+}
+
+// Try calls a router's own function, and makes an error of its panic.
+func Try(d *policy.Declaration, declare func()) (err error) {
+	defer func() {
+		if said := recover(); said != nil {
+			err = fmt.Errorf("policy: %s: the router refuses %s: %v", d.Source, d.Route(), said)
+		}
+	}()
+	declare()
+	return nil
+}
+
+// Shape is a chi pattern without the names of its parameters: what makes two
+// patterns the same route.
+func Shape(pattern string) string {
+	var shape strings.Builder
+	depth, naming := 0, false
+	for _, c := range pattern {
+		switch c {
+		case '{':
+			naming = naming || depth == 0
+			depth++
+		case '}':
+			depth--
+			naming = false
+		case ':':
+			naming = false
+		}
+		if !naming || c == '{' && depth == 1 {
+			shape.WriteRune(c)
+		}
+	}
+	return shape.String()
+}

@@ -1,0 +1,89 @@
+package adapters_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// A route that only observes answers as the bare one does, and says in events
+// what a guard would have done.
+func TestObserveChangesNothing(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		watched := program{route: route{policy: []policy.Option{policy.Observe(true)}}}
+		s, bare := m.start(t, watched), m.bare(watched.route)
+		for range 3 {
+			got, want := httptest.NewRecorder(), httptest.NewRecorder()
+			s.ServeHTTP(got, payment("k"))
+			bare.ServeHTTP(want, payment("k"))
+			if got.Code != want.Code || got.Body.String() != want.Body.String() || !reflect.DeepEqual(got.Header(), want.Header()) {
+				t.Errorf("it answered %d %v %s, the bare one %d %v %s", got.Code, got.Header(), got.Body, want.Code, want.Header(), want.Body)
+			}
+		}
+		if runs := s.runs.Load(); runs != 3 {
+			t.Errorf("it ran %d times, want 3", runs)
+		}
+		wantResults(t, s, core.ResultExecute, core.ResultCompleted, core.ResultReplay, core.ResultReplay)
+	})
+}
+
+func wantResults(t *testing.T, s *service, want ...core.EventResult) {
+	t.Helper()
+	var got []core.EventResult
+	for _, event := range s.events.all {
+		got = append(got, event.result)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the events are %q, want %q", got, want)
+	}
+}
+
+// What a handler says to the guard counts for what is reported: by the context,
+// and on gin by the router's own means.
+func TestMarksCountWhereARouteObserves(t *testing.T) {
+	t.Parallel()
+	taken := errors.New("email is taken")
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		for name, native := range map[string]gin.HandlerFunc{
+			"context": func(c *gin.Context) { failure.MarkRetryable(c); c.Status(http.StatusConflict) },
+			"error":   func(c *gin.Context) { _ = c.Error(failure.Retryable(taken)); c.Status(http.StatusConflict) },
+		} {
+			s := m.start(t, program{route: route{
+				policy: []policy.Option{policy.Observe(true)},
+				native: native,
+				handler: func(w http.ResponseWriter, r *http.Request) {
+					failure.MarkRetryable(r.Context())
+					w.WriteHeader(http.StatusConflict)
+				},
+			}})
+			if w := s.do(payment("k")); w.Code != http.StatusConflict {
+				t.Errorf("%s: it answered %d", name, w.Code)
+			}
+			wantResults(t, s, core.ResultExecute, core.ResultRetryable)
+		}
+	})
+}
+
+// Gin's error without an answer is a 200 where nothing is guarded, and stays one.
+func TestObserveLeavesGinsErrorsAlone(t *testing.T) {
+	t.Parallel()
+	onRouters(t, "gin", func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{
+			policy: []policy.Option{policy.Observe(true)},
+			native: func(c *gin.Context) { _ = c.Error(errors.New("broken")) },
+		}})
+		if w := s.do(payment("k")); w.Code != http.StatusOK {
+			t.Errorf("it answered %d, want gin's 200", w.Code)
+		}
+	})
+}

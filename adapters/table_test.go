@@ -1,0 +1,189 @@
+package adapters_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// start runs the program, and returns its router too.
+func (p *tabled) start(t *testing.T) (s *service, report policy.Report) {
+	t.Helper()
+	table, err := policy.NewTable(p.rows...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		s.runs.Add(1)
+		created(w, r)
+	}
+	s = everywhere(t, func(e *core.Engine) http.Handler {
+		if p.chi != nil {
+			router, guard := chi.NewRouter(), idemchi.New(e)
+			p.chi(router, guard.Table(table), handler)
+			report = idemchi.Audit(router, guard, table)
+			return router
+		}
+		router, guard := gin.New(), idemgin.New(e)
+		p.gin(router, guard.Table(table), gin.WrapF(handler))
+		report = idemgin.Audit(router, guard, table)
+		return router
+	})
+	return s, report
+}
+
+// A row guards its route, wherever the table is mounted, and nothing else.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	for name, program := range tabledPrograms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, report := program.start(t)
+			for _, route := range program.guarded {
+				method, path, _ := strings.Cut(route, " ")
+				t.Log(route)
+				s.runsAgain(post(path, "k", amount, with(method)))
+				s.replays(post(path, "k", amount, with(method)))
+			}
+			for _, route := range program.passed {
+				method, path, _ := strings.Cut(route, " ")
+				t.Log(route)
+				s.runsAgain(post(path, "k", amount, with(method)))
+				s.runsAgain(post(path, "k", amount, with(method)))
+			}
+			if err := report.Err(); err != nil {
+				t.Errorf("Audit does not find what is guarded: %v", err)
+			}
+			if answer := s.do(post("/nowhere/at/all", "k", amount)); answer.Code != http.StatusNotFound {
+				t.Errorf("got %d where there is no route, want 404", answer.Code)
+			}
+		})
+	}
+}
+
+// A row's own policy is kept, and events know the route that it names.
+func TestTableKeepsThePolicyOfItsRow(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]string{"chi": "POST /v1/members/{id}", "gin": "POST /v1/members/:id"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program := tabled{rows: []policy.TableRow{policy.Row(row, policy.Required(false), policy.ExcludeFields("sentAt"))}}
+			if name == "chi" {
+				program.chi = func(r *chi.Mux, table func(http.Handler) http.Handler, handler http.HandlerFunc) {
+					r.Use(table)
+					r.Route("/v1", func(r chi.Router) { r.Post("/members/{id}", handler) })
+				}
+			} else {
+				program.gin = func(r *gin.Engine, table, handler gin.HandlerFunc) {
+					r.Use(table)
+					r.Group("/v1").POST("/members/:id", handler)
+				}
+			}
+			s, _ := program.start(t)
+			s.runsAgain(post("/v1/members/7", "k", `{"a":1,"sentAt":1}`))
+			s.replays(post("/v1/members/7", "k", `{"a":1,"sentAt":2}`))
+			s.refuses(post("/v1/members/7", "k", `{"a":2}`), 422, core.CodeKeyReused)
+			s.runsAgain(post("/v1/members/7", "", amount, withoutKey))
+			_, pattern, _ := strings.Cut(row, " ")
+			for _, result := range []core.EventResult{core.ResultExecute, core.ResultReplay, core.ResultNoKey} {
+				if all := s.events.of(result); len(all) != 1 || all[0].route != pattern {
+					t.Errorf("%s events are %+v, want one for %s", result, all, pattern)
+				}
+			}
+		})
+	}
+}
+
+// One table on two routers, and requests from everywhere at once.
+func TestTableOfTwoRouters(t *testing.T) {
+	t.Parallel()
+	table, err := policy.NewTable(policy.Row("POST /a/payments"), policy.Row("POST /b/payments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *service
+	s = everywhere(t, func(e *core.Engine) http.Handler {
+		shared := chi.NewRouter() // below both
+		shared.Use(idemchi.New(e).Table(table))
+		shared.Post("/payments", func(w http.ResponseWriter, r *http.Request) {
+			s.runs.Add(1)
+			created(w, r)
+		})
+		a, b := chi.NewRouter(), chi.NewRouter()
+		a.Mount("/a", shared)
+		b.Mount("/b", shared)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/a") {
+				a.ServeHTTP(w, r)
+			} else {
+				b.ServeHTTP(w, r)
+			}
+		})
+	})
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { s.do(post("/a/payments", "k", amount)) })
+		all.Go(func() { s.do(post("/b/payments", "k", amount)) })
+	}
+	all.Wait()
+	s.ran(2)
+}
+
+// What the engine refuses in a table is said when the table is mounted, all of it.
+func TestTableThatTheEngineRefuses(t *testing.T) {
+	t.Parallel()
+	table, err := policy.NewTable(
+		policy.Row("POST /payments", policy.Transactional(true)),
+		policy.Row("POST /refunds", policy.ExcludeFields("a..b")),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slashes, err := policy.NewTable(policy.Row("POST /payments"), policy.Row("POST /payments/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := engineFor(t)
+	for name, mount := range map[string]func(*policy.Table){
+		"chi": func(table *policy.Table) { idemchi.New(engine).Table(table) },
+		"gin": func(table *policy.Table) { idemgin.New(engine).Table(table) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := panicOf(func() { mount(table) })
+			for _, want := range []string{"policy: row 1: POST /payments: policy: Transactional is true", "policy: row 2: POST /refunds: policy: ExcludeFields"} {
+				if !strings.Contains(said, want) {
+					t.Errorf("panicked with %q, want %q", said, want)
+				}
+			}
+			said = panicOf(func() { mount(slashes) })
+			if want := "row 2: POST /payments/ is the route of another row"; strings.Contains(said, want) != (name == "chi") {
+				t.Errorf("panicked with %q: a slash at the end makes two routes on gin, and one on chi", said)
+			}
+		})
+	}
+}
+
+// A table that no chi router serves would guard nothing, in silence.
+func TestTableOutsideOfChi(t *testing.T) {
+	t.Parallel()
+	table, err := policy.NewTable(policy.Row("POST /payments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := everywhere(t, func(e *core.Engine) http.Handler {
+		return idemchi.New(e).Table(table)(http.HandlerFunc(created))
+	})
+	if _, panicked := s.try(payment("k")); panicked == nil {
+		t.Error("nothing is guarded, and nothing is said")
+	}
+}

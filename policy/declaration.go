@@ -1,0 +1,100 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Declaration is one route as it was declared: by a field of an annotated
+// struct, or by a row of a Table.
+type Declaration struct {
+	// Source says where it was declared, for messages: a field's name, or a
+	// file and line.
+	Source string
+	// Method and Pattern name the route, in the router's own syntax.
+	Method, Pattern string
+	// Guarded reports whether a policy was declared; without one, Policy is the
+	// zero Policy and the route passes unguarded.
+	Guarded bool
+	// Policy is what was declared. Its Methods are the route's own method, unless
+	// the declaration names others beside it.
+	Policy Policy
+}
+
+// Route returns the declaration's method and pattern: "POST /payments".
+func (d *Declaration) Route() string { return d.Method + " " + d.Pattern }
+
+// safeMethods change nothing, so that a repetition harms nobody: RFC 9110,
+// section 9.2.1, and RFC 10008 for QUERY.
+var safeMethods = []string{"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"}
+
+// setRoute reads "POST /payments".
+func (d *Declaration) setRoute(text string) error {
+	method, pattern, _ := strings.Cut(strings.TrimSpace(text), " ")
+	pattern = strings.TrimLeft(pattern, " ")
+	switch {
+	case !isMethod(method):
+		return fmt.Errorf("%q is no route: begin with a method in capital letters, as in %q", text, "POST /payments")
+	case !strings.HasPrefix(pattern, "/"):
+		return fmt.Errorf("%q is no route: the pattern must begin with a slash, as in %q", text, method+" /payments")
+	}
+	d.Method, d.Pattern = method, pattern
+	return nil
+}
+
+// guard gives the route its policy. A route without a method (setRoute refused
+// it) has its options checked all the same.
+func (d *Declaration) guard(opts ...Option) error {
+	if slices.Contains(safeMethods, d.Method) {
+		return fmt.Errorf("a policy on %s, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE", d.Method)
+	}
+	if d.Method != "" {
+		opts = slices.Concat([]Option{Methods(d.Method)}, opts)
+	}
+	declared, err := New(opts...)
+	if err == nil && d.Method != "" && !declared.Guards(d.Method) {
+		err = &FieldError{
+			Field: "Methods", Value: strings.Join(declared.Methods, ","),
+			Want: "left out, or name the route's own method, " + d.Method,
+		}
+	}
+	if err != nil {
+		return err
+	}
+	d.Guarded, d.Policy = true, declared
+	return nil
+}
+
+// uniqueRoutes returns an error for each route that is declared again.
+func uniqueRoutes(declarations []Declaration) error {
+	var all []error
+	first := make(map[string]string)
+	for i := range declarations {
+		d := &declarations[i]
+		if source, taken := first[d.Route()]; taken {
+			all = append(all, fmt.Errorf("%s: %s is declared by %s already", d.Source, d.Route(), source))
+			continue
+		}
+		first[d.Route()] = d.Source
+	}
+	return errors.Join(all...)
+}
+
+// within puts the place before each of the errors that errors.Join has joined,
+// so that every line of the whole says where it belongs.
+func within(place string, err error) error {
+	joined, several := err.(interface{ Unwrap() []error })
+	if !several {
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	all := slices.Clone(joined.Unwrap())
+	for i, err := range all {
+		all[i] = within(place, err)
+	}
+	return errors.Join(all...)
+}

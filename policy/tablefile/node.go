@@ -1,0 +1,112 @@
+package tablefile
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// entry is one key of a mapping with its value, and the key's line.
+type entry struct {
+	key   string
+	value ast.Node
+	line  int
+}
+
+// entries returns what a mapping holds. Nothing, and null, is an empty mapping.
+func (r *reader) entries(node ast.Node, of string) []entry {
+	switch node := node.(type) {
+	case nil, *ast.NullNode, *ast.CommentGroupNode:
+		return nil
+	case *ast.MappingNode:
+		return r.pairs(node, of)
+	case *ast.MappingValueNode: // a mapping of one
+		return r.pairs(node, of)
+	default:
+		r.fault(lineOf(node), fmt.Errorf("%s: %s is no mapping: write \"name: value\" pairs", of, asWritten(node)))
+		return nil
+	}
+}
+
+func (r *reader) pairs(node ast.MapNode, of string) []entry {
+	var all []entry
+	seen := make(map[string]int)
+	for pairs := node.MapRange(); pairs.Next(); {
+		key, line := pairs.Key(), lineOf(pairs.Key())
+		name, isText := key.(*ast.StringNode)
+		if !isText {
+			r.fault(line, fmt.Errorf("%s: %s is no name: put it in quotes", of, asWritten(key)))
+			continue
+		}
+		if before := seen[name.Value]; before > 0 {
+			r.fault(line, fmt.Errorf("%s: %s is there already, in line %d", of, name.Value, before))
+			continue
+		}
+		seen[name.Value] = line
+		all = append(all, entry{name.Value, pairs.Value(), line})
+	}
+	return all
+}
+
+// valueOf returns a value as policy.Named takes it. What is of no such type it
+// returns as it is written, for Named to refuse.
+func valueOf(node ast.Node) (any, error) {
+	switch node := node.(type) {
+	case nil, *ast.NullNode:
+		return "", nil
+	case *ast.BoolNode:
+		return node.Value, nil
+	case *ast.IntegerNode:
+		switch value := node.Value.(type) {
+		case int64:
+			return value, nil
+		case uint64:
+			return int64(min(value, math.MaxInt64)), nil // too many of whatever it is
+		}
+	case *ast.StringNode:
+		return node.Value, nil
+	case *ast.LiteralNode:
+		return node.Value.Value, nil
+	case *ast.SequenceNode:
+		return namesOf(node)
+	}
+	return asWritten(node), nil
+}
+
+func namesOf(list *ast.SequenceNode) ([]string, error) {
+	names := make([]string, 0, len(list.Values))
+	for _, node := range list.Values {
+		name, isText := node.(*ast.StringNode)
+		if !isText {
+			return nil, fmt.Errorf("%s in a list of names is no text: put it in quotes", asWritten(node))
+		}
+		names = append(names, name.Value)
+	}
+	return names, nil
+}
+
+// written is a node as it stands in the file.
+type written string
+
+// asWritten keeps the first line: a message has one line.
+func asWritten(node ast.Node) written {
+	first, _, _ := strings.Cut(strings.TrimSpace(node.String()), "\n")
+	return written(first)
+}
+
+func lineOf(node ast.Node) int {
+	if token := node.GetToken(); token != nil {
+		return token.Position.Line
+	}
+	return 1
+}
+
+// startOf returns the line of a document's "---".
+func startOf(document *ast.DocumentNode) int {
+	if document.Start != nil {
+		return document.Start.Position.Line
+	}
+	return 1
+}

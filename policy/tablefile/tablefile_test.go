@@ -1,0 +1,249 @@
+package tablefile_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/policy"
+	"github.com/oncekey/oncekey/policy/tablefile"
+)
+
+const good = `# how long our answers are kept
+defaults: {TTLHours: 48}
+routes:
+  POST /payments: {LockTTL: 60s, ExcludeFields: [clientTimestamp, requestNonce]}
+  PATCH /members/{id:[0-9]+}:
+    Required: false   # the old app sends no keys
+    TTL: 90m
+  POST /files/*rest:
+  "PUT /:a/:b": {Methods: [PUT, POST], OnStoreError: FailOpen, OnAbandoned: Refuse, MaxRequestBytes: 1024}
+`
+
+// What the file says is what the same options say in code.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	table, err := tablefile.Parse("idempotency.yaml", []byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ttl := policy.TTLHours(48)
+	want, err := policy.NewTable(
+		policy.TableRow{Source: "idempotency.yaml:4", Route: "POST /payments", Options: []policy.Option{ttl, policy.LockTTL(time.Minute), policy.ExcludeFields("clientTimestamp", "requestNonce")}},
+		policy.TableRow{Source: "idempotency.yaml:5", Route: "PATCH /members/{id:[0-9]+}", Options: []policy.Option{policy.TTL(90 * time.Minute), policy.Required(false)}},
+		policy.TableRow{Source: "idempotency.yaml:8", Route: "POST /files/*rest", Options: []policy.Option{ttl}},
+		policy.TableRow{Source: "idempotency.yaml:9", Route: "PUT /:a/:b", Options: []policy.Option{
+			ttl, policy.Methods("PUT", "POST"), policy.OnStoreError(policy.FailOpen), policy.OnAbandoned(policy.Refuse), policy.MaxRequestBytes(1024),
+		}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(table, want) {
+		t.Errorf("got  %+v\nwant %+v", table.Declarations(), want.Declarations())
+	}
+}
+
+// JSON is YAML, indented by tabs too.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"one line": `{"defaults":{"TTLHours":48},"routes":{"POST /payments":{"LockTTL":"60s","ExcludeFields":["a"],"Required":false}}}`,
+		"spaces":   "{\n  \"defaults\": {\"TTLHours\": 48},\n  \"routes\": {\n    \"POST /payments\": {\n      \"LockTTL\": \"60s\",\n      \"ExcludeFields\": [\"a\"],\n      \"Required\": false\n    }\n  }\n}\n",
+		"tabs":     "{\n\t\"defaults\": {\"TTLHours\": 48},\n\t\"routes\": {\n\t\t\"POST /payments\": {\n\t\t\t\"LockTTL\": \"60s\",\n\t\t\t\"ExcludeFields\": [\"a\"],\n\t\t\t\"Required\": false\n\t\t}\n\t}\n}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table, err := tablefile.Parse("idempotency.json", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := table.Declarations()[0]
+			if p := row.Policy; row.Route() != "POST /payments" || p.TTL != 48*time.Hour || p.LockTTL != time.Minute || p.Required || !slices.Equal(p.ExcludeFields, []string{"a"}) {
+				t.Errorf("got %+v", row)
+			}
+		})
+	}
+}
+
+// Every option can be written in a file.
+func TestEveryOptionHasAName(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{
+		"TTLHours": "48", "TTL": "48h", "LockTTL": "60s", "Required": "false", "ExcludeFields": "[a]", "Methods": "[POST]",
+		"OnStoreError": "FailOpen", "Wait": "2s", "OnAbandoned": "Refuse", "Transactional": "true", "Observe": "true", "MaxRun": "1h",
+		"MaxRequestBytes": "10", "MaxResponseBytes": "10", "StoreTimeout": "1s", "KeepHeaders": "[Set-Cookie]",
+	}
+	_, err := policy.Parse("Nothing=1")
+	_, names, _ := strings.Cut(fmt.Sprint(err), "the names are ")
+	for name := range strings.SplitSeq(names, ", ") {
+		table, err := tablefile.Parse("t.yaml", fmt.Appendf(nil, "routes:\n  POST /a: {%s: %s}\n", name, values[name]))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if plain, _ := policy.New(policy.Methods("POST")); name != "Methods" && reflect.DeepEqual(table.Declarations()[0].Policy, plain) {
+			t.Errorf("%s: %s changes nothing", name, values[name])
+		}
+	}
+}
+
+func TestFilesThatAreWrong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":                 {"", `t.yaml:1: there are no routes: write "routes:" and the routes below it`},
+		"a comment":             {"# nothing yet\n", `t.yaml:1: there are no routes`},
+		"no routes":             {"defaults: {TTLHours: 1}\nroutes:\n", `t.yaml:1: there are no routes`},
+		"no YAML":               {"routes:\n  POST /a: {TTLHours: 1\n", `t.yaml:2: no YAML: `},
+		"a list":                {"- POST /a\n", `t.yaml:1: the file: - POST /a is no mapping: write "name: value" pairs`},
+		"routes as a list":      {"routes:\n  - POST /a\n", `t.yaml:2: routes: - POST /a is no mapping`},
+		"options as text":       {"routes:\n  POST /a: TTLHours=48\n", `t.yaml:2: POST /a: TTLHours=48 is no mapping`},
+		"two documents":         {"routes: {POST /a: {}}\n---\nroutes: {POST /b: {}}\n", `t.yaml:2: a second document: one table is one document`},
+		"unknown section":       {"route:\n  POST /a:\nroutes:\n  POST /a:\n", `t.yaml:1: unknown name "route": the names are defaults, routes`},
+		"section twice":         {"routes:\n  POST /a:\nroutes:\n  POST /b:\n", `t.yaml:3: the file: routes is there already, in line 1`},
+		"route twice":           {"routes:\n  POST /a:\n  POST /b:\n  POST /a:\n", `t.yaml:4: routes: POST /a is there already, in line 2`},
+		"route twice, spaced":   {"routes:\n  POST /a:\n  POST  /a:\n", `t.yaml:3: POST /a is declared by t.yaml:2 already`},
+		"option twice":          {"routes:\n  POST /a:\n    TTLHours: 1\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTLHours is there already, in line 3`},
+		"TTL and TTLHours":      {"routes:\n  POST /a:\n    TTL: 1h\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTL and TTLHours are both given: one is enough`},
+		"a number as a name":    {"routes:\n  17: {}\n", `t.yaml:2: routes: 17 is no name: put it in quotes`},
+		"a merge":               {"x: &x {TTLHours: 1}\nroutes:\n  POST /a:\n    <<: *x\n", `t.yaml:4: POST /a: << is no name`},
+		"an alias":              {"routes:\n  POST /a: &x {TTLHours: 1}\n  POST /b: *x\n", `t.yaml:3: POST /b: *x is no mapping`},
+		"unknown option":        {"routes:\n  POST /a:\n    LockTTL: 1s\n    TtlHours: 1\n", `t.yaml:4: POST /a: policy: unknown name "TtlHours": did you mean TTLHours?`},
+		"unknown default":       {"defaults: {Colour: red}\nroutes:\n  POST /a:\n", `t.yaml:1: defaults: policy: unknown name "Colour": the names are`},
+		"text for a number":     {"routes:\n  POST /a: {TTLHours: \"48\"}\n", `t.yaml:2: POST /a: policy: TTLHours is "48": it must be a whole number of hours`},
+		"a fraction":            {"routes:\n  POST /a: {TTLHours: 1.5}\n", `TTLHours is 1.5: it must be a whole number of hours`},
+		"a number too large":    {"routes:\n  POST /a: {TTLHours: 18446744073709551615}\n", `t.yaml:2: POST /a: policy: TTL is `},
+		"yes for true":          {"routes:\n  POST /a: {Required: yes}\n", `Required is "yes": it must be true or false`},
+		"a number for seconds":  {"routes:\n  POST /a: {LockTTL: 60}\n", `LockTTL is 60: it must be a duration such as 60s`},
+		"text for a list":       {"routes:\n  POST /a: {ExcludeFields: nonce}\n", `ExcludeFields is "nonce": it must be a list of names`},
+		"a number in a list":    {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      - 17\n", `t.yaml:3: POST /a: 17 in a list of names is no text: put it in quotes`},
+		"a mapping for text":    {"routes:\n  POST /a: {Wait: {a: 1}}\n", `Wait is {a: 1}: it must be a duration such as 2s`},
+		"nothing for a number":  {"routes:\n  POST /a:\n    TTLHours:\n", `t.yaml:3: POST /a: policy: TTLHours is "": it must be a whole number of hours`},
+		"no pattern":            {"routes:\n  POST:\n", `t.yaml:2: "POST" is no route: the pattern must begin with a slash`},
+		"a safe method":         {"routes:\n  GET /a:\n", `t.yaml:2: a policy on GET, which is safe to repeat as it is`},
+		"an option's own line":  {"routes:\n  POST /a:\n    TTLHours: 1\n    LockTTL: 2h\n", `t.yaml:4: POST /a: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`},
+		"TTL's line":            {"routes:\n  POST /a:\n    Wait: 1s\n    TTLHours: -1\n    LockTTL: 1s\n", `t.yaml:4: POST /a: policy: TTL is -1h0m0s`},
+		"against the defaults":  {"defaults: {TTLHours: 1}\nroutes:\n  POST /a:\n    LockTTL: 2h\n", `t.yaml:4: POST /a: policy: LockTTL is 2h0m0s`},
+		"a literal as a number": {"routes:\n  POST /a:\n    TTLHours: |\n      48\n", `TTLHours is "48\n": it must be`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table, err := tablefile.Parse("t.yaml", []byte(c.text))
+			if err == nil || table != nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("got  %v\nwant %s", err, c.want)
+			}
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if strings.Count(line, "t.yaml:") == 0 {
+					t.Errorf("a line without a place: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func TestEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := tablefile.Parse("t.yaml", []byte(`defaults: {TtlHours: 48}
+routes:
+  POST payments: {Colour: red, LockTTL: 60}
+  GET /payments:
+  POST /refunds: {TTLHours: 1, LockTTL: 2h, Wait: -1s}
+  POST /fine:
+tables: {}
+`))
+	want := []string{
+		`t.yaml:7: unknown name "tables": the names are defaults, routes`,
+		`t.yaml:1: defaults: policy: unknown name "TtlHours": did you mean TTLHours?`,
+		`t.yaml:3: POST payments: policy: unknown name "Colour": the names are TTLHours, TTL, LockTTL, `,
+		`t.yaml:3: POST payments: policy: LockTTL is 60: it must be a duration such as 60s`,
+		`t.yaml:3: "POST payments" is no route: the pattern must begin with a slash, as in "POST /payments"`,
+		`t.yaml:4: a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE`,
+		`t.yaml:5: POST /refunds: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`,
+		`t.yaml:5: POST /refunds: policy: Wait is -1s: it must be zero or more`,
+	}
+	got := strings.Split(fmt.Sprint(err), "\n")
+	if !slices.EqualFunc(got, want, strings.HasPrefix) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if field, found := errors.AsType[*policy.FieldError](err); !found || field.Field != "LockTTL" {
+		t.Error("no FieldError is found")
+	}
+}
+
+// Wrong defaults are one mistake, however many routes have them.
+func TestWrongDefaultsAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	_, err := tablefile.Parse("t.yaml", []byte("defaults:\n  MaxRun: 0s\nroutes:\n  POST /a:\n  POST /b: {Wait: 1s}\n"))
+	if want := "t.yaml:2: defaults: policy: MaxRun is 0s: it must be more than zero"; fmt.Sprint(err) != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "idempotency.yaml")
+	if _, err := tablefile.Read(path); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(fmt.Sprint(err), path) {
+		t.Errorf("got %v", err)
+	}
+	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table, err := tablefile.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := table.Declarations()[0].Source; got != path+":4" {
+		t.Errorf("the first row is from %s", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte(`{"routes":{"POST /a":{"LockTTL":"60s"}}}`))
+	f.Add([]byte("routes:\n  POST /a: &x {TTLHours: 1}\n  POST /b: *x\n  ? [a]\n  : b\n"))
+	f.Add([]byte("routes:\n  POST /a:\n---"))
+	f.Add([]byte("!!map {routes: !x y}\n--- |\n a\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		table, err := tablefile.Parse("t.yaml", data)
+		if (err == nil) == (table == nil) {
+			t.Fatalf("got %v and %v", table, err)
+		}
+		if err != nil {
+			return
+		}
+		for _, row := range table.Declarations() {
+			if !row.Guarded || !row.Policy.Guards(row.Method) || row.Policy.Validate() != nil {
+				t.Errorf("let through: %+v", row)
+			}
+		}
+	})
+}
+
+func ExampleParse() {
+	table, err := tablefile.Parse("idempotency.yaml", []byte(`
+defaults: {TTLHours: 48}
+routes:
+  POST /payments: {LockTTL: 60s, ExcludeFields: [clientTimestamp, requestNonce]}
+  PATCH /members/{id}: {Required: false}
+`))
+	for _, row := range table.Declarations() {
+		fmt.Println(row.Source, row.Route(), row.Policy.TTL, row.Policy.LockTTL, row.Policy.Required)
+	}
+	fmt.Println(err)
+
+	_, err = tablefile.Parse("idempotency.yaml", []byte("routes:\n  POST /payments:\n    TTLHours: 1\n    LockTTL: 2h\n  GET /payments: {}\n"))
+	fmt.Println(err)
+	// Output:
+	// idempotency.yaml:4 POST /payments 48h0m0s 1m0s true
+	// idempotency.yaml:5 PATCH /members/{id} 48h0m0s 30s false
+	// <nil>
+	// idempotency.yaml:4: POST /payments: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s
+	// idempotency.yaml:5: a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE
+}
