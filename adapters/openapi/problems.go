@@ -1,0 +1,65 @@
+package openapi
+
+import (
+	"net/http"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// answer is what the engine answers in place of the handler, by status.
+type answer struct {
+	status      int
+	description string
+	retryAfter  bool
+	codes       []code
+}
+
+// code is one of core's, and the policies that can cause it: nil is every one.
+type code struct {
+	name string
+	when func(*policy.Policy) bool
+}
+
+var answers = []answer{
+	{http.StatusBadRequest, "The Idempotency-Key is missing or malformed, or the body could not be read.", false, []code{
+		{core.CodeKeyMissing, func(p *policy.Policy) bool { return p.Required }},
+		{core.CodeKeyInvalid, nil},
+		{core.CodeBodyUnreadable, nil},
+	}},
+	{http.StatusUnauthorized, "The Idempotency-Key belongs to nobody: authenticate first.", false, []code{
+		{core.CodePrincipalMissing, nil},
+	}},
+	{http.StatusConflict, "A request with this Idempotency-Key is in flight, or its response cannot be replayed.", true, []code{
+		{core.CodeInProgress, nil},
+		{core.CodeNotReplayable, nil},
+		{core.CodeOutcomeUnknown, func(p *policy.Policy) bool {
+			return p.OnAbandoned.Refuses() || p.OnAbandoned.RecoverFunc() != nil
+		}},
+	}},
+	{http.StatusRequestEntityTooLarge, "The request body is too large.", false, []code{
+		{core.CodeBodyTooLarge, nil},
+	}},
+	{http.StatusUnprocessableEntity, "This Idempotency-Key was used with another payload.", false, []code{
+		{core.CodeKeyReused, nil},
+	}},
+	{http.StatusInternalServerError, "The operation took effect, but its response was lost.", false, []code{
+		{core.CodeHandlerFailed, nil},
+	}},
+	{http.StatusServiceUnavailable, "The operation was not started, or not finished: retry with the same Idempotency-Key.", true, []code{
+		{core.CodeStoreUnavailable, nil}, // a record that cannot be read is refused fail-open too
+		{core.CodeShuttingDown, nil},
+		{core.CodeHandlerCancelled, nil},
+		{core.CodeNotConfirmed, func(p *policy.Policy) bool { return p.Transactional }},
+	}},
+}
+
+// codesOf returns the codes that a policy can cause.
+func (a *answer) codesOf(p *policy.Policy) (names []any) {
+	for _, c := range a.codes {
+		if c.when == nil || c.when(p) {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}

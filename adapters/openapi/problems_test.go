@@ -1,0 +1,256 @@
+package openapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// coreCodes are the codes that core declares, read from its source: a new one
+// must be described here too.
+func coreCodes(t *testing.T) (all []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../core/problem.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		if value, isValue := node.(*ast.ValueSpec); isValue && strings.HasPrefix(value.Names[0].Name, "Code") {
+			code, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, code)
+		}
+		return true
+	})
+	slices.Sort(all)
+	if len(all) < 14 {
+		t.Fatalf("core has only the codes %v", all)
+	}
+	return all
+}
+
+func TestEveryCodeIsDescribed(t *testing.T) {
+	t.Parallel()
+	var described []string
+	for _, some := range codes(t, operation(t, document(t, policy.Row("POST /a", everything)), "POST", "/a")) {
+		described = append(described, some...)
+	}
+	slices.Sort(described)
+	if want := coreCodes(t); !slices.Equal(described, want) {
+		t.Errorf("described are %v\nwant          %v", described, want)
+	}
+}
+
+// What the engine really answers, code by code, is what the document says.
+func TestRealProblemsAreAsDescribed(t *testing.T) {
+	t.Parallel()
+	if got, want := slices.Sorted(maps.Keys(provocations)), coreCodes(t); !slices.Equal(got, want) {
+		t.Fatalf("provoked are %v\nwant         %v", got, want)
+	}
+	doc := document(t, policy.Row("POST /payments", everything))
+	described := operation(t, doc, "POST", "/payments")
+	for code, provoke := range provocations {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			var answer *httptest.ResponseRecorder
+			synctest.Test(t, func(t *testing.T) { answer = provoke(t) })
+			var body map[string]any
+			if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil {
+				t.Fatalf("%v in %s", err, answer.Body)
+			}
+			if body["code"] != code {
+				t.Fatalf("provoked %s", answer.Body)
+			}
+			response := described.Responses.Status(answer.Code)
+			if response == nil {
+				t.Fatalf("status %d is not described", answer.Code)
+			}
+			media := response.Value.Content.Get(answer.Header().Get("Content-Type"))
+			if media == nil {
+				t.Fatalf("%s is not described", answer.Header().Get("Content-Type"))
+			}
+			visit := func(body map[string]any) error {
+				return media.Schema.Value.VisitJSON(body, openapi3.EnableJSONSchema2020(), openapi3.EnableFormatValidation())
+			}
+			if err := visit(body); err != nil {
+				t.Errorf("%s: %v", answer.Body, err)
+			}
+			for _, wrong := range []map[string]any{{"code": "teapot"}, {"status": 418}, {"title": nil}, {"error": 7}} {
+				changed := maps.Clone(body)
+				maps.Copy(changed, wrong)
+				if visit(changed) == nil {
+					t.Errorf("the schema lets %v through", wrong)
+				}
+			}
+			if retry := answer.Header().Get("Retry-After"); retry != "" {
+				header := response.Value.Headers["Retry-After"]
+				if header == nil {
+					t.Fatal("Retry-After is not described")
+				}
+				seconds, err := strconv.ParseFloat(retry, 64)
+				if err != nil || header.Value.Schema.Value.VisitJSON(seconds) != nil {
+					t.Errorf("Retry-After is %q, and the document says otherwise", retry)
+				}
+			}
+		})
+	}
+}
+
+// program is one guarded handler.
+type program struct {
+	http.Handler
+	engine *core.Engine
+}
+
+func start(t *testing.T, store core.Store, scope core.Scope, handler http.HandlerFunc, opts ...policy.Option) program {
+	t.Helper()
+	engine, err := core.New(store, scope, core.WithDiffers(), core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ended, end := context.WithCancel(context.Background())
+		end()
+		_ = engine.Shutdown(ended)
+	})
+	return program{engine.Handler(handler, opts...), engine}
+}
+
+func (p program) post(key, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set(core.KeyHeader, key)
+	}
+	return p.send(r)
+}
+
+func (p program) send(r *http.Request) *httptest.ResponseRecorder {
+	answer := httptest.NewRecorder()
+	p.ServeHTTP(answer, r)
+	return answer
+}
+
+// provocations make the engine answer with each of its codes.
+var provocations = map[string]func(t *testing.T) *httptest.ResponseRecorder{
+	core.CodePrincipalMissing: func(t *testing.T) *httptest.ResponseRecorder {
+		nobody := func(*http.Request) (string, error) { return "", errors.New("who?") }
+		return start(t, memstore.New(), nobody, created).post("k", "{}")
+	},
+	core.CodeKeyMissing: func(t *testing.T) *httptest.ResponseRecorder {
+		return start(t, memstore.New(), core.SharedScope, created).post("", "{}")
+	},
+	core.CodeKeyInvalid: func(t *testing.T) *httptest.ResponseRecorder {
+		return start(t, memstore.New(), core.SharedScope, created).post("a,b", "{}")
+	},
+	core.CodeBodyTooLarge: func(t *testing.T) *httptest.ResponseRecorder {
+		return start(t, memstore.New(), core.SharedScope, created, policy.MaxRequestBytes(1)).post("k", "{}")
+	},
+	core.CodeBodyUnreadable: func(t *testing.T) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, "/payments", io.NopCloser(iotest.ErrReader(errors.New("cut off"))))
+		r.Header.Set(core.KeyHeader, "k")
+		return start(t, memstore.New(), core.SharedScope, created).send(r)
+	},
+	core.CodeInProgress: func(t *testing.T) *httptest.ResponseRecorder {
+		var p program
+		var duplicate *httptest.ResponseRecorder
+		p = start(t, memstore.New(), core.SharedScope, func(http.ResponseWriter, *http.Request) { duplicate = p.post("k", "{}") })
+		p.post("k", "{}")
+		return duplicate
+	},
+	core.CodeKeyReused: func(t *testing.T) *httptest.ResponseRecorder {
+		p := start(t, memstore.New(), core.SharedScope, created)
+		p.post("k", `{"amount":1}`)
+		return p.post("k", `{"amount":2}`)
+	},
+	core.CodeNotReplayable: func(t *testing.T) *httptest.ResponseRecorder {
+		p := start(t, memstore.New(), core.SharedScope, func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() })
+		p.post("k", "{}")
+		return p.post("k", "{}")
+	},
+	core.CodeOutcomeUnknown: func(t *testing.T) *httptest.ResponseRecorder {
+		store := &brokenStore{Store: memstore.New()}
+		p := start(t, store, core.SharedScope, created, policy.OnAbandoned(policy.Refuse))
+		p.post("k", "{}")
+		store.abandons = true
+		return p.post("k", "{}")
+	},
+	core.CodeStoreUnavailable: func(t *testing.T) *httptest.ResponseRecorder {
+		return start(t, &brokenStore{Store: memstore.New(), away: true}, core.SharedScope, created).post("k", "{}")
+	},
+	core.CodeShuttingDown: func(t *testing.T) *httptest.ResponseRecorder {
+		p := start(t, memstore.New(), core.SharedScope, created)
+		if err := p.engine.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return p.post("k", "{}")
+	},
+	core.CodeHandlerCancelled: func(t *testing.T) *httptest.ResponseRecorder {
+		waits := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		return start(t, memstore.New(), core.SharedScope, waits, policy.MaxRun(time.Second)).post("k", "{}")
+	},
+	core.CodeHandlerFailed: func(t *testing.T) *httptest.ResponseRecorder {
+		waits := func(_ http.ResponseWriter, r *http.Request) {
+			failure.MarkExecuted(r.Context())
+			<-r.Context().Done()
+		}
+		return start(t, memstore.New(), core.SharedScope, waits, policy.MaxRun(time.Second)).post("k", "{}")
+	},
+	core.CodeNotConfirmed: func(t *testing.T) *httptest.ResponseRecorder {
+		return start(t, &transactor{memstore.New()}, core.SharedScope, created, policy.Transactional(true)).post("k", "{}")
+	},
+}
+
+// brokenStore is a store that is away, or whose holders all went away.
+type brokenStore struct {
+	core.Store
+	away, abandons bool
+}
+
+func (s *brokenStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	if s.away {
+		return core.Lease{}, nil, errors.New("connection refused")
+	}
+	lease, record, err := s.Store.Acquire(ctx, c)
+	if s.abandons && record != nil {
+		record.State, record.LeaseLeft = core.InProgress, 0
+	}
+	return lease, record, err
+}
+
+// transactor is a store whose commits fail.
+type transactor struct{ core.Store }
+
+func (s *transactor) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+	return ctx, s, nil
+}
+
+func (*transactor) Commit(context.Context, core.Lease, core.Result) error {
+	return errors.New("connection reset")
+}
+
+func (*transactor) Rollback(context.Context) error { return nil }
