@@ -1,0 +1,183 @@
+package httpclient_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/oncekey/oncekey/adapters/httpclient"
+)
+
+// Every status but these ends the call: the answer to it stands.
+func TestWhichAnswersAreRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repeated := map[int]bool{429: true, 500: true, 502: true, 503: true, 504: true}
+		for code := 200; code < 600; code++ {
+			shop := serverThat(step{status: code, body: "first"}, step{status: http.StatusCreated, body: "second"})
+			got := send(transportTo(t, shop), newRequest(t, "", "{}"))
+			if repeated[code] {
+				got.expect(t, http.StatusCreated, "second")
+				shop.expectAttempts(t, 2)
+			} else {
+				got.expect(t, code, "first")
+				shop.expectAttempts(t, 1)
+			}
+			shop.expectBodiesClosed(t)
+		}
+	})
+}
+
+// Of the conflicts, one ends by itself.
+func TestWhichConflictsAreRepeated(t *testing.T) {
+	t.Parallel()
+	inProgress := problem(http.StatusConflict, "in_progress")
+	with := func(change func(*step)) step {
+		changed := step{status: inProgress.status, body: inProgress.body, header: map[string]string{"Content-Type": "application/problem+json"}}
+		change(&changed)
+		return changed
+	}
+	for name, row := range map[string]struct {
+		first    step
+		repeated bool
+	}{
+		"in progress":            {inProgress, true},
+		"with a charset":         {with(func(s *step) { s.header["Content-Type"] = "Application/Problem+JSON; charset=utf-8" }), true},
+		"another code":           {problem(http.StatusConflict, "not_replayable"), false},
+		"outcome unknown":        {problem(http.StatusConflict, "outcome_unknown"), false},
+		"no content type":        {with(func(s *step) { s.header = nil }), false},
+		"another content type":   {with(func(s *step) { s.header["Content-Type"] = "application/json" }), false},
+		"not JSON":               {with(func(s *step) { s.body = "in_progress" }), false},
+		"a code of another type": {with(func(s *step) { s.body = `{"code":["in_progress"]}` }), false},
+		"empty":                  {with(func(s *step) { s.body = "" }), false},
+		"too long to be looked at": {
+			with(func(s *step) { s.body = `{"code":"in_progress","detail":"` + strings.Repeat("x", 64<<10) + `"}` }), false,
+		},
+		"the code of a 422": {problem(http.StatusUnprocessableEntity, "in_progress"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				shop := serverThat(row.first, status(http.StatusCreated))
+				got := send(transportTo(t, shop), newRequest(t, "", "{}"))
+				if row.repeated {
+					got.expect(t, http.StatusCreated, "")
+					shop.expectAttempts(t, 2)
+				} else {
+					got.expect(t, row.first.status, row.first.body) // it was looked at, and is whole
+					shop.expectAttempts(t, 1)
+				}
+				shop.expectBodiesClosed(t)
+			})
+		})
+	}
+}
+
+// When the attempts end, the last answer is the caller's, whole.
+func TestLastAnswerIsHandedOver(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("overloaded ", 20_000) // longer than what is read ahead
+	for name, last := range map[string]step{
+		"short":       {status: http.StatusServiceUnavailable, body: "overloaded", header: map[string]string{"X-Node": "7"}},
+		"long":        {status: http.StatusInternalServerError, body: long, header: map[string]string{"X-Node": "7"}},
+		"in progress": {status: http.StatusConflict, body: `{"code":"in_progress"}`, header: map[string]string{"X-Node": "7", "Content-Type": "application/problem+json"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				shop := serverThat(failing(), last)
+				got := send(transportTo(t, shop, httpclient.MaxAttempts(4)), newRequest(t, "", "{}"))
+				got.expect(t, last.status, last.body)
+				if got.header.Get("X-Node") != "7" {
+					t.Errorf("the answer's header is %v", got.header)
+				}
+				shop.expectAttempts(t, 4)
+				shop.expectBodiesClosed(t)
+			})
+		})
+	}
+}
+
+// A network error is repeated; the last one is wrapped, with how often and how long.
+func TestNetworkErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shop := serverThat(failing(), failing(), status(http.StatusCreated))
+		send(transportTo(t, shop), newRequest(t, "", "{}")).expect(t, http.StatusCreated, "")
+		shop.expectAttempts(t, 3)
+
+		shop = serverThat(status(http.StatusBadGateway), failing())
+		got := send(transportTo(t, shop, httpclient.MaxAttempts(3)), newRequest(t, "", "{}"))
+		got.expectGivenUp(t, 3, errReset)
+		given := got.givenUp(t)
+		attempts := shop.expectAttempts(t, 3)
+		if took := attempts[2].at.Sub(attempts[0].at); given.Elapsed != took {
+			t.Errorf("the error says %v, it took %v", given.Elapsed, took)
+		}
+		if text := given.Error(); !strings.HasPrefix(text, "httpclient: no answer after 3 attempts in ") || !strings.HasSuffix(text, "s: "+errReset.Error()) {
+			t.Errorf("the error says %q", text)
+		}
+		if given.Timeout() {
+			t.Error("a reset connection is no timeout")
+		}
+	})
+}
+
+// One attempt is one attempt.
+func TestSingleAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shop := serverThat(failing())
+		got := send(transportTo(t, shop, httpclient.MaxAttempts(1)), newRequest(t, "", "{}"))
+		got.expectGivenUp(t, 1, errReset)
+		if want := fmt.Sprintf("httpclient: no answer after 1 attempt in 0s: %v", errReset); got.err.Error() != want {
+			t.Errorf("the error says %q, want %q", got.err, want)
+		}
+		shop.expectAttempts(t, 1)
+	})
+}
+
+// A RoundTripper that forgets the body is forgiven, as http.Client forgives it.
+func TestAnswerWithoutABody(t *testing.T) {
+	t.Parallel()
+	next := roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusNoContent}, nil
+	})
+	send(transportTo(t, next), newRequest(t, "", "{}")).expect(t, http.StatusNoContent, "")
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// OnRetry is told of every failure that is repeated, and of no other.
+func TestOnRetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shop := serverThat(failing(), status(http.StatusTooManyRequests), status(http.StatusCreated))
+		var told []httpclient.Retry
+		transport := transportTo(t, shop, httpclient.OnRetry(func(r httpclient.Retry) { told = append(told, r) }))
+		request := newRequest(t, "", "{}")
+		send(transport, request).expect(t, http.StatusCreated, "")
+
+		attempts := shop.expectAttempts(t, 3)
+		if len(told) != 2 {
+			t.Fatalf("told of %d, want 2", len(told))
+		}
+		for i, want := range []httpclient.Retry{{Err: errReset}, {Status: http.StatusTooManyRequests}} {
+			want.Request, want.Key, want.Attempts = request, attempts[0].key, i+1
+			want.Wait = attempts[i+1].at.Sub(attempts[i].at)
+			if told[i] != want {
+				t.Errorf("told %+v, want %+v", told[i], want)
+			}
+		}
+
+		request.Header.Set("Idempotency-Key", "mine")
+		send(transportTo(t, serverThat(failing(), status(200)), httpclient.OnRetry(func(r httpclient.Retry) { told = append(told, r) })), request)
+		if last := told[len(told)-1]; last.Key != "mine" {
+			t.Errorf("told of the key %q, want the caller's", last.Key)
+		}
+	})
+}

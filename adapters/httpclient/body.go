@@ -1,0 +1,75 @@
+package httpclient
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+)
+
+// source gives every attempt a body of its own.
+type source struct {
+	first      io.ReadCloser // the caller's own; nil once it was given away
+	again      func() (io.ReadCloser, error)
+	repeatable bool
+	err        error // the caller's body cannot be read
+}
+
+// newSource reads a body into memory when it could not be sent again otherwise.
+func newSource(request *http.Request, most int64) *source {
+	switch {
+	case isEmpty(request.Body):
+		return &source{again: func() (io.ReadCloser, error) { return request.Body, nil }, repeatable: true}
+	case request.GetBody != nil:
+		return &source{first: request.Body, again: request.GetBody, repeatable: true}
+	case most == 0 || request.ContentLength > most:
+		return &source{first: request.Body}
+	default:
+		return buffered(request.Context(), request.Body, most)
+	}
+}
+
+func isEmpty(body io.ReadCloser) bool { return body == nil || body == http.NoBody }
+
+func buffered(ctx context.Context, body io.ReadCloser, most int64) *source {
+	// A pipe nobody writes to is not waited for longer than the caller waits.
+	stop := context.AfterFunc(ctx, func() { body.Close() })
+	head, err := io.ReadAll(io.LimitReader(body, most+1))
+	if !stop() && err != nil {
+		err = context.Cause(ctx)
+	}
+	switch {
+	case err != nil:
+		body.Close()
+		return &source{err: &bodyError{err}}
+	case int64(len(head)) > most:
+		return &source{first: joined{io.MultiReader(bytes.NewReader(head), body), body}}
+	}
+	body.Close()
+	return &source{
+		again:      func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(head)), nil },
+		repeatable: true,
+	}
+}
+
+// open returns the body of the next attempt, which closes it.
+func (s *source) open() (io.ReadCloser, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	if first := s.first; first != nil {
+		s.first = nil
+		return first, nil
+	}
+	body, err := s.again()
+	if err != nil {
+		return nil, &bodyError{err}
+	}
+	return body, nil
+}
+
+// joined reads from one and closes another.
+type joined struct {
+	io.Reader
+	io.Closer
+}

@@ -1,0 +1,80 @@
+package httpclient
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// call is one call of RoundTrip. It belongs to that goroutine.
+type call struct {
+	*Transport
+	request  *http.Request // the caller's: never changed
+	key      string        // to be set; empty leaves the header as it is
+	body     *source
+	begun    time.Time
+	deadline time.Time // the earlier one of MaxTime's and the context's
+	backoff  *backoff.ExponentialBackOff
+	sent     int
+}
+
+func (t *Transport) newCall(request *http.Request, key string) *call {
+	now := time.Now()
+	c := &call{
+		Transport: t, request: request, key: key,
+		begun: now, deadline: now.Add(t.maxTime),
+		backoff: &backoff.ExponentialBackOff{InitialInterval: t.backoff, Multiplier: 2, MaxInterval: t.maxBackoff},
+	}
+	if deadline, has := request.Context().Deadline(); has && deadline.Before(c.deadline) {
+		c.deadline = deadline
+	}
+	c.body = newSource(request, t.maxBufferedBody)
+	return c
+}
+
+func (c *call) do() (*http.Response, error) {
+	for {
+		response, err := c.attempt()
+		wait, again := c.again(response, err)
+		if !again {
+			if err != nil {
+				return nil, c.givenUp(err)
+			}
+			return response, nil
+		}
+		retry := Retry{Request: c.request, Key: c.sentKey(), Attempts: c.sent, Err: err, Wait: wait}
+		if response != nil {
+			retry.Status = response.StatusCode
+			response.Body.Close()
+		}
+		c.onRetry(retry)
+		if err := c.sleep(wait); err != nil {
+			return nil, c.givenUp(fmt.Errorf("%w while waiting to repeat it after %s", err, retry.cause()))
+		}
+	}
+}
+
+func (r Retry) cause() string {
+	if r.Err != nil {
+		return r.Err.Error()
+	}
+	return fmt.Sprintf("status %d", r.Status)
+}
+
+func (c *call) givenUp(err error) error {
+	return &AttemptsError{Attempts: c.sent, Elapsed: time.Since(c.begun), Err: err}
+}
+
+func (c *call) sleep(wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-c.request.Context().Done():
+		return context.Cause(c.request.Context())
+	}
+}

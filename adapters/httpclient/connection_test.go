@@ -1,0 +1,256 @@
+package httpclient_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/adapters/httpclient"
+)
+
+// quickly is for tests over real connections: the waits are tested elsewhere.
+func quickly() httpclient.Option { return httpclient.Backoff(time.Millisecond, 5*time.Millisecond) }
+
+// realServer counts the connections that its clients open.
+type realServer struct {
+	*httptest.Server
+	connections atomic.Int32
+}
+
+func startServer(t *testing.T, handle http.HandlerFunc, start func(*httptest.Server)) *realServer {
+	t.Helper()
+	s := &realServer{Server: httptest.NewUnstartedServer(handle)}
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.connections.Add(1)
+		}
+	}
+	s.Config.ErrorLog = quiet
+	start(s.Server)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func flush(w http.ResponseWriter) {
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		panic(err)
+	}
+}
+
+// drain reads the body, whose client may leave.
+func drain(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
+
+// post sends one call through transport, and returns what the caller gets.
+func post(t *testing.T, transport http.RoundTripper, url, body string) answer {
+	t.Helper()
+	client := &http.Client{Transport: transport}
+	t.Cleanup(client.CloseIdleConnections)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(text), err}
+}
+
+// An answer that is not the caller's is read to its end, so that the next attempt
+// finds the connection free.
+func TestConnectionIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startHTTP2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var received atomic.Int32
+			server := startServer(t, func(w http.ResponseWriter, _ *http.Request) {
+				if received.Add(1) < 5 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					fmt.Fprint(w, strings.Repeat("busy ", 5_000)) // in chunks
+					return
+				}
+				fmt.Fprint(w, "done")
+			}, start)
+			post(t, transportTo(t, server.Client().Transport, quickly()), server.URL, "{}").expect(t, http.StatusOK, "done")
+			if received.Load() != 5 || server.connections.Load() != 1 {
+				t.Errorf("%d requests over %d connections, want 5 over 1", received.Load(), server.connections.Load())
+			}
+		})
+	}
+}
+
+func startHTTP2(s *httptest.Server) {
+	s.EnableHTTP2 = true
+	s.StartTLS()
+}
+
+// A connection that breaks in the middle of an answer has lost it: the caller gets
+// the whole of the next one.
+func TestAnswerThatIsCutIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	const receipt = "a receipt of thirty-one letters"
+	var keys sync.Map
+	var received atomic.Int32
+	server := startServer(t, func(w http.ResponseWriter, r *http.Request) {
+		keys.Store(r.Header.Get("Idempotency-Key"), true)
+		w.Header().Set("Content-Length", fmt.Sprint(len(receipt)))
+		w.WriteHeader(http.StatusCreated)
+		if received.Add(1) == 1 {
+			io.WriteString(w, receipt[:10])
+			flush(w)
+			panic(http.ErrAbortHandler)
+		}
+		io.WriteString(w, receipt)
+	}, (*httptest.Server).Start)
+	post(t, transportTo(t, server.Client().Transport, quickly()), server.URL, "{}").expect(t, http.StatusCreated, receipt)
+	count := 0
+	keys.Range(func(any, any) bool { count++; return true })
+	if received.Load() != 2 || count != 1 {
+		t.Errorf("%d requests with %d keys, want 2 with 1", received.Load(), count)
+	}
+}
+
+// An answer that streams is the caller's from its first byte on, and as long as
+// the caller reads.
+func TestStreamedAnswer(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{})
+	server := startServer(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "first ")
+		flush(w)
+		select {
+		case <-read:
+			fmt.Fprint(w, "second")
+		case <-r.Context().Done():
+			t.Error("the first part did not reach the caller")
+		}
+	}, (*httptest.Server).Start)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := transportTo(t, server.Client().Transport).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	first := make([]byte, len("first "))
+	if _, err := io.ReadFull(response.Body, first); err != nil {
+		t.Fatal(err)
+	}
+	close(read)
+	if rest, err := io.ReadAll(response.Body); err != nil || string(rest) != "second" {
+		t.Errorf("the rest is %q %v", rest, err)
+	}
+}
+
+// The time for an attempt ends with the attempt: reading has its own. Closing the
+// answer ends what is left of it.
+func TestAttemptLivesAsLongAsItsAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		next := roundTripper(func(request *http.Request) (*http.Response, error) {
+			return &http.Response{
+				StatusCode: http.StatusOK, ContentLength: -1, Request: request, Body: io.NopCloser(strings.NewReader("streamed")),
+			}, nil
+		})
+		response, err := transportTo(t, next).RoundTrip(newRequest(t, "", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		attempt := response.Request.Context()
+		<-time.After(time.Hour)
+		if attempt.Err() != nil {
+			t.Errorf("the answer was cut while the caller read it: %v", context.Cause(attempt))
+		}
+		response.Body.Close()
+		if attempt.Err() == nil {
+			t.Error("the attempt outlives its answer")
+		}
+
+		response, err = transportTo(t, serverThat(step{status: http.StatusInternalServerError, body: "short"}), httpclient.MaxAttempts(1)).RoundTrip(newRequest(t, "", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.Request.Context().Err() == nil {
+			t.Error("an answer that was read to its end keeps its attempt")
+		}
+		if response.Request.Header.Get("Idempotency-Key") == "" {
+			t.Error("the answer does not tell the key")
+		}
+	})
+}
+
+// HTTP/2 streams that hang are cut off and repeated like connections.
+func TestAttemptTimeoutOverRealConnections(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startHTTP2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var received atomic.Int32
+			server := startServer(t, func(_ http.ResponseWriter, r *http.Request) {
+				received.Add(1)
+				drain(r) // or HTTP/1.1 does not see the client go
+				<-r.Context().Done()
+			}, start)
+			transport := transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(2), httpclient.AttemptTimeout(time.Second))
+			got := post(t, transport, server.URL, "{}")
+			got.expectGivenUp(t, 2, context.DeadlineExceeded)
+			if given := got.givenUp(t); !given.Timeout() || !strings.Contains(given.Error(), "no answer within 1s") {
+				t.Errorf("got %v", given)
+			}
+			if received.Load() != 2 {
+				t.Errorf("the server received %d requests, want 2", received.Load())
+			}
+		})
+	}
+}
+
+// A server that is not who it should be is not asked again.
+func TestUntrustedServer(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, func(http.ResponseWriter, *http.Request) {
+		t.Error("it was trusted")
+	}, (*httptest.Server).StartTLS)
+	got := post(t, transportTo(t, &http.Transport{}), server.URL, "{}")
+	untrusted, is := errors.AsType[*tls.CertificateVerificationError](got.err)
+	if !is {
+		t.Fatalf("got %v, want a certificate that cannot be verified", got.err)
+	}
+	got.expectGivenUp(t, 1, untrusted)
+}
+
+// The http.Client's own call reaches the transport that has the connections.
+func TestCloseIdleConnections(t *testing.T) {
+	t.Parallel()
+	closed := 0
+	client := &http.Client{Transport: transportTo(t, &closable{closed: &closed})}
+	client.CloseIdleConnections()
+	if closed != 1 {
+		t.Errorf("forwarded %d times, want once", closed)
+	}
+	transportTo(t, serverThat(status(200))).CloseIdleConnections() // which has none to close
+}
+
+type closable struct {
+	http.RoundTripper
+	closed *int
+}
+
+func (c *closable) CloseIdleConnections() { *c.closed++ }

@@ -1,0 +1,126 @@
+package httpclient_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// orders is a guarded service whose handler calls the shop; it answers 500, so
+// that the same request runs it again.
+func orders(t *testing.T, handle func(context.Context)) func(key string) {
+	t.Helper()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	handler := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handle(r.Context())
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	return func(key string) {
+		request := httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("{}"))
+		request.Header.Set("Idempotency-Key", key)
+		handler.ServeHTTP(httptest.NewRecorder(), request)
+	}
+}
+
+// Who repeats the outer request makes the same calls again, under the same keys.
+func TestOuterKeyBecomesADerivedOne(t *testing.T) {
+	t.Parallel()
+	shop := serverThat(status(http.StatusCreated))
+	transport := transportTo(t, shop)
+	const post, charges = http.MethodPost, "http://shop.test/charges"
+	calls := []func(context.Context) *http.Request{
+		func(ctx context.Context) *http.Request { return call(ctx, post, charges, "") },
+		func(ctx context.Context) *http.Request {
+			return call(httpclient.WithCall(ctx, "line-2"), post, charges, "")
+		},
+		func(ctx context.Context) *http.Request { // the later name counts
+			return call(httpclient.WithCall(httpclient.WithCall(ctx, "line-2"), "line-3"), post, charges, "")
+		},
+		func(ctx context.Context) *http.Request { return call(ctx, http.MethodPatch, charges, "") },
+		func(ctx context.Context) *http.Request { return call(ctx, post, "http://shop.test/refunds", "") },
+		func(ctx context.Context) *http.Request { return call(ctx, post, "http://bank.test/charges", "") },
+		func(ctx context.Context) *http.Request { return call(ctx, post, charges, "other.test") },
+		func(ctx context.Context) *http.Request { return call(ctx, post, "http://shop.test/a%2Fb", "") },
+		func(ctx context.Context) *http.Request { return call(ctx, post, "http://shop.test/a/b", "") },
+	}
+	order := orders(t, func(ctx context.Context) {
+		for _, newCall := range calls {
+			send(transport, newCall(ctx))
+		}
+	})
+	order("key-1")
+	order("key-1")
+	order("key-2")
+
+	attempts := shop.attempts()
+	if len(attempts) != 3*len(calls) {
+		t.Fatalf("%d calls, want %d", len(attempts), 3*len(calls))
+	}
+	seen := map[string]bool{}
+	for i := range calls {
+		first, again, other := attempts[i].key, attempts[i+len(calls)].key, attempts[i+2*len(calls)].key
+		if len(first) != 64 || first != again {
+			t.Errorf("call %d has the key %q, and %q when it is made again", i+1, first, again)
+		}
+		seen[first], seen[other] = true, true
+	}
+	if len(seen) != 2*len(calls) {
+		t.Errorf("%d different calls have %d keys", 2*len(calls), len(seen))
+	}
+}
+
+// These are the same call: a query may carry a signature, host names have no case,
+// and no path is the root.
+func TestWhatIsTheSameCall(t *testing.T) {
+	t.Parallel()
+	shop := serverThat(status(http.StatusCreated))
+	transport := transportTo(t, shop)
+	order := orders(t, func(ctx context.Context) {
+		for _, url := range []string{"http://shop.test", "http://shop.test/", "http://SHOP.test/?signature=1", "https://shop.test/#a"} {
+			send(transport, call(ctx, http.MethodPost, url, ""))
+		}
+	})
+	order("key-1")
+	shop.expectAttempts(t, 4)
+}
+
+// The caller's own key is kept there too, and what gets no key elsewhere gets none.
+func TestCallersKeyWithinAGuardedHandler(t *testing.T) {
+	t.Parallel()
+	shop := serverThat(status(http.StatusCreated))
+	transport := transportTo(t, shop)
+	orders(t, func(ctx context.Context) {
+		own := call(ctx, http.MethodPost, "http://shop.test/charges", "")
+		own.Header.Set("Idempotency-Key", "mine")
+		send(transport, own)
+		send(transport, call(ctx, http.MethodGet, "http://shop.test/charges", ""))
+	})("key-1")
+	if got := shop.attempts(); len(got) != 2 || got[0].key != "mine" || got[1].key != "" {
+		t.Errorf("the shop got %+v", got)
+	}
+}
+
+func call(ctx context.Context, method, url, host string) *http.Request {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader("{}"))
+	if err != nil {
+		panic(err)
+	}
+	if host != "" {
+		request.Host = host
+	}
+	return request
+}

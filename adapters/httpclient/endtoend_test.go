@@ -1,0 +1,198 @@
+package httpclient_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/adapters/httpclient"
+)
+
+// A hundred orders through a network that loses, delays and duplicates 30% of the
+// requests and of the answers: every order is charged, and charged once.
+func TestEveryOrderIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	binary := buildPayments(t)
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			const orders, customers = 100, 8
+			shop := startPayments(t, binary)
+			network := newNetwork(t, shop, seed)
+			wire := &http.Transport{}
+			t.Cleanup(wire.CloseIdleConnections)
+			client := &http.Client{Transport: transportTo(t, wire,
+				httpclient.MaxAttempts(60), httpclient.Backoff(2*time.Millisecond, 10*time.Millisecond), httpclient.AttemptTimeout(5*time.Second))}
+
+			next := make(chan int)
+			var paying sync.WaitGroup
+			for range customers {
+				paying.Go(func() {
+					for order := range next {
+						pay(t, client, network.URL, order)
+					}
+				})
+			}
+			for order := range orders {
+				next <- order
+			}
+			close(next)
+			paying.Wait()
+
+			network.expectBad(t)
+			expectOneChargeEach(t, shop, orders)
+			t.Logf("%d orders took %d attempts", orders, network.total())
+		})
+	}
+}
+
+func orderID(order int) string { return fmt.Sprintf("order-%d", order) }
+
+// pay pays for one order: one call, whatever the network does to it.
+func pay(t *testing.T, client *http.Client, url string, order int) {
+	t.Helper()
+	id := orderID(order)
+	card := "tok_ok"
+	if order%4 == 0 {
+		card = "tok_slow:20ms" // so that a duplicate meets the first while it runs
+	}
+	body := fmt.Sprintf(`{"order_id":%q,"amount":4200,"currency":"EUR","card":%q}`, id, card)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/payments", strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer alice")
+	request.Header.Set("X-Order", id)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer response.Body.Close()
+	var receipt struct {
+		OrderID string `json:"order_id"`
+		Status  string `json:"status"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&receipt); err != nil {
+		t.Errorf("the receipt of %s: %v", id, err)
+	}
+	if response.StatusCode != http.StatusCreated || receipt.OrderID != id || receipt.Status != "captured" {
+		t.Errorf("%s was answered with %d %+v", id, response.StatusCode, receipt)
+	}
+}
+
+// expectOneChargeEach asks the shop itself, past the network.
+func expectOneChargeEach(t *testing.T, shop string, orders int) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, shop+"/ledger", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := plain.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var ledger struct {
+		Charges []struct {
+			OrderID string `json:"order_id"`
+		} `json:"charges"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&ledger); err != nil {
+		t.Fatal(err)
+	}
+	charges := map[string]int{}
+	for _, charge := range ledger.Charges {
+		charges[charge.OrderID]++
+	}
+	for order := range orders {
+		if n := charges[orderID(order)]; n != 1 {
+			t.Errorf("%s was charged %d times", orderID(order), n)
+		}
+	}
+	if len(ledger.Charges) != orders {
+		t.Errorf("%d charges for %d orders", len(ledger.Charges), orders)
+	}
+}
+
+// buildPayments builds the payments example.
+func buildPayments(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go tool: ", err)
+	}
+	watch(t, "../../examples/payments/*.go", "../chi/*.go", "../../policy/*.go", "../../core/*.go", "../../core/memstore/*.go")
+	binary := filepath.Join(t.TempDir(), "payments")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/oncekey/oncekey/examples/payments")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	return binary
+}
+
+// watch opens what the program is made of: files that a test has opened make its
+// cached result stale when they change.
+func watch(t *testing.T, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("no files like %s: %v", pattern, err)
+		}
+		for _, name := range names {
+			file, err := os.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file.Close()
+		}
+	}
+}
+
+// startPayments runs the program until the test ends, and returns its URL.
+func startPayments(t *testing.T, binary string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	program := exec.CommandContext(ctx, binary, "-addr", "127.0.0.1:0", "-store", "memory")
+	program.Cancel = func() error { return program.Process.Signal(syscall.SIGTERM) }
+	program.WaitDelay = 10 * time.Second
+	output, err := program.StdoutPipe()
+	if err == nil {
+		err = program.Start()
+	}
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(output)
+	line, _ := lines.ReadString('\n') // it prints one, or ends
+	t.Cleanup(func() {
+		cancel()
+		if _, err := io.Copy(io.Discard, lines); err != nil {
+			t.Error(err)
+		}
+		if err := program.Wait(); err != nil && !errors.Is(err, context.Canceled) { // it was told to end
+			t.Error(err)
+		}
+	})
+	url, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if !found {
+		t.Fatalf("the program said %q", line)
+	}
+	return url
+}

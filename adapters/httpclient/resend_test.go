@@ -1,0 +1,172 @@
+package httpclient_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/oncekey/oncekey/adapters/httpclient"
+)
+
+// breaking is a server that answers the first request of every connection, and
+// breaks the connection in place of an answer to the second: it has done what it
+// was asked, and the client does not know.
+type breaking struct {
+	*httptest.Server
+	received atomic.Int32
+	status   atomic.Int32
+	healthy  atomic.Int32 // so many requests are answered in any case
+	warmUp   *sync.WaitGroup
+}
+
+type connectionUses struct{}
+
+// newBreaking starts a server to which transport keeps so many connections.
+func newBreaking(t *testing.T, transport *http.Transport, connections int) *breaking {
+	t.Helper()
+	b := &breaking{warmUp: new(sync.WaitGroup)}
+	b.status.Store(http.StatusCreated)
+	b.Server = httptest.NewUnstartedServer(b)
+	b.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, connectionUses{}, new(atomic.Int32))
+	}
+	b.Start()
+	t.Cleanup(b.Close)
+	t.Cleanup(transport.CloseIdleConnections)
+
+	b.warmUp.Add(connections)
+	var answered sync.WaitGroup
+	for range connections {
+		answered.Go(func() { // all at once, so that each has a connection
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL+"/warm-up", http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got := send(transport, request); got.err != nil {
+				t.Error(got.err)
+			}
+		})
+	}
+	answered.Wait()
+	return b
+}
+
+func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	uses := r.Context().Value(connectionUses{}).(*atomic.Int32).Add(1)
+	if r.URL.Path == "/warm-up" {
+		b.warmUp.Done()
+		b.warmUp.Wait()
+		return
+	}
+	drain(r)
+	if b.received.Add(1) > b.healthy.Load() && uses > 1 {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(int(b.status.Load()))
+}
+
+func (b *breaking) request(t *testing.T, body string) *http.Request {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.URL, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request
+}
+
+func keeping(connections int) *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: connections}
+}
+
+// Why this package takes GetBody away: net/http sends a request that has an
+// Idempotency-Key again, by itself, for every kept connection that breaks.
+func TestNetHTTPResendsByItself(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{"with a body": "{}", "without a body": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plain := keeping(3)
+			shop := newBreaking(t, plain, 3)
+			request := shop.request(t, body)
+			request.Header.Set("Idempotency-Key", "key-1")
+			send(plain, request).expect(t, http.StatusCreated, "")
+			if got := shop.received.Load(); got != 4 {
+				t.Errorf("the server received %d requests, want 4: three kept connections and a new one", got)
+			}
+		})
+	}
+}
+
+// Here nothing is sent that is not counted.
+func TestResendsAreAttempts(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{1, 2, 3} {
+		plain := keeping(3)
+		shop := newBreaking(t, plain, 3)
+		got := send(transportTo(t, plain, httpclient.MaxAttempts(most), quickly()), shop.request(t, "{}"))
+		got.expectGivenUp(t, most, got.err)
+		if received := int(shop.received.Load()); received != most {
+			t.Errorf("with at most %d attempts, the server received %d requests", most, received)
+		}
+	}
+
+	plain := keeping(3)
+	shop := newBreaking(t, plain, 3)
+	send(transportTo(t, plain, quickly()), shop.request(t, "{}")).expect(t, http.StatusCreated, "")
+	if received := shop.received.Load(); received != 4 {
+		t.Errorf("the server received %d requests, want 4", received)
+	}
+}
+
+// Without a body net/http goes on resending; that is counted, and ended.
+func TestResendsWithoutABodyAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{1, 2, 4} {
+		for range 5 { // whether the last one goes out is net/http's choice
+			plain := keeping(8)
+			shop := newBreaking(t, plain, 8)
+			got := send(transportTo(t, plain, httpclient.MaxAttempts(most), quickly()), shop.request(t, ""))
+			received := int(shop.received.Load())
+			if received < most || received > most+1 {
+				t.Errorf("with at most %d attempts, the server received %d requests, want one more at most", most, received)
+			}
+			// The last one may be cut off before the server reads it.
+			if given := got.givenUp(t); given.Attempts < received || given.Attempts > most+1 ||
+				!strings.Contains(given.Error(), "net/http has used up the attempts by itself") {
+				t.Errorf("got %v after %d requests", got.err, received)
+			}
+		}
+	}
+}
+
+// What net/http sends in a call counts, and the call goes on with what is left.
+func TestResendsUseUpAttempts(t *testing.T) {
+	t.Parallel()
+	plain := keeping(2)
+	shop := newBreaking(t, plain, 2)
+	shop.status.Store(http.StatusServiceUnavailable)
+	var told []int
+	transport := transportTo(t, plain, httpclient.MaxAttempts(4), quickly(), httpclient.OnRetry(func(r httpclient.Retry) { told = append(told, r.Attempts) }))
+	send(transport, shop.request(t, ""))
+	if len(told) != 1 || told[0] != 3 {
+		t.Errorf("told of %v attempts, want one wait after 3: two kept connections broke, the new one answered 503", told)
+	}
+	if received := shop.received.Load(); received < 4 || received > 5 {
+		t.Errorf("the server received %d requests, want 4 and one more at most", received)
+	}
+
+	plain = keeping(8)
+	shop = newBreaking(t, plain, 8)
+	shop.status.Store(http.StatusServiceUnavailable)
+	shop.healthy.Store(2)
+	send(transportTo(t, plain, httpclient.MaxAttempts(4), quickly()), shop.request(t, ""))
+	if received := shop.received.Load(); received < 4 || received > 5 {
+		t.Errorf("after 2 answers, the server received %d requests in all, want 4 and one more at most", received)
+	}
+}
