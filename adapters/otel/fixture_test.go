@@ -1,0 +1,255 @@
+package idemotel_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	idemotel "github.com/oncekey/oncekey/adapters/otel"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// telemetry is what the tests read of what was measured.
+type telemetry struct {
+	testing.TB
+	reader   *sdkmetric.ManualReader
+	spans    *tracetest.SpanRecorder
+	tracing  *sdktrace.TracerProvider
+	observer *idemotel.Observer
+}
+
+func newTelemetry(t testing.TB, opts ...idemotel.Option) *telemetry {
+	t.Helper()
+	seen := &telemetry{TB: t, reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(seen.reader))
+	seen.tracing = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(seen.spans))
+	opts = append([]idemotel.Option{idemotel.WithMeterProvider(meters), idemotel.WithTracerProvider(seen.tracing)}, opts...)
+	observer, err := idemotel.New(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.observer = observer
+	return seen
+}
+
+// collect returns the metrics by name.
+func (m *telemetry) collect() map[string]metricdata.Metrics {
+	m.Helper()
+	var all metricdata.ResourceMetrics
+	if err := m.reader.Collect(context.Background(), &all); err != nil {
+		m.Fatal(err)
+	}
+	byName := make(map[string]metricdata.Metrics)
+	for _, scope := range all.ScopeMetrics {
+		for _, metric := range scope.Metrics {
+			byName[metric.Name] = metric
+		}
+	}
+	return byName
+}
+
+// points returns the values of a metric by its attributes: sums as they are, and
+// of histograms the counts.
+func points(metric metricdata.Metrics) map[attribute.Set]int64 {
+	all := make(map[attribute.Set]int64)
+	switch data := metric.Data.(type) {
+	case metricdata.Sum[int64]:
+		for _, point := range data.DataPoints {
+			all[point.Attributes] = point.Value
+		}
+	case metricdata.Histogram[float64]:
+		for _, point := range data.DataPoints {
+			all[point.Attributes] = int64(point.Count)
+		}
+	}
+	return all
+}
+
+// want compares the values of a metric, by result; those that are zero are left out.
+func (m *telemetry) want(name string, want map[core.EventResult]int64) {
+	m.Helper()
+	got := make(map[core.EventResult]int64)
+	for attributes, value := range points(m.collect()[name]) {
+		result, _ := attributes.Value("idempotency.result")
+		got[core.EventResult(result.AsString())] += value
+	}
+	maps.DeleteFunc(got, func(_ core.EventResult, n int64) bool { return n == 0 })
+	if !maps.Equal(got, want) {
+		m.Errorf("%s is %v, want %v", name, got, want)
+	}
+}
+
+// total is the sum of a metric over all its attributes.
+func (m *telemetry) total(name string) (sum int64) {
+	m.Helper()
+	for _, value := range points(m.collect()[name]) {
+		sum += value
+	}
+	return sum
+}
+
+// values returns what an attribute was on any metric.
+func (m *telemetry) values(name attribute.Key) []string {
+	m.Helper()
+	all := make(map[string]bool)
+	for _, metric := range m.collect() {
+		for attributes := range points(metric) {
+			if value, ok := attributes.Value(name); ok {
+				all[value.String()] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// ended returns the spans of this package that have ended, oldest first.
+func (m *telemetry) ended() []sdktrace.ReadOnlySpan {
+	return slices.DeleteFunc(m.spans.Ended(), func(span sdktrace.ReadOnlySpan) bool {
+		return span.InstrumentationScope().Name != "github.com/oncekey/oncekey/adapters/otel"
+	})
+}
+
+// details returns a span's attributes by name.
+func details(attributes []attribute.KeyValue) map[string]string {
+	all := make(map[string]string)
+	for _, one := range attributes {
+		all[string(one.Key)] = one.Value.String()
+	}
+	return all
+}
+
+// service is an engine that is measured, with guarded routes.
+type service struct {
+	*telemetry
+	engine *core.Engine
+	mux    *http.ServeMux
+}
+
+func newService(t testing.TB, store core.Store, opts ...core.Option) *service {
+	t.Helper()
+	s := &service{telemetry: newTelemetry(t), mux: http.NewServeMux()}
+	engine, err := core.New(store, core.ScopeBy(bearer), append(opts, core.WithObserver(s.observer))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // what still goes on in the background ends with the test
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = engine.Shutdown(ctx)
+	})
+	s.engine = engine
+	return s
+}
+
+// newPayments is a service with POST /payments.
+func newPayments(t testing.TB, store core.Store, handle http.HandlerFunc, opts ...policy.Option) *service {
+	t.Helper()
+	s := newService(t, store)
+	s.guard("POST /payments", handle, opts...)
+	return s
+}
+
+func (s *service) guard(pattern string, handle http.HandlerFunc, opts ...policy.Option) {
+	s.mux.Handle(pattern, s.engine.Handler(handle, opts...))
+}
+
+// post sends a payment under a key.
+func (s *service) post(ctx context.Context, path, key, body string) {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer secret-scope")
+	r.Header.Set(core.KeyHeader, key)
+	s.mux.ServeHTTP(httptest.NewRecorder(), r)
+}
+
+func bearer(r *http.Request) (string, error) {
+	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), nil
+}
+
+func created(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
+
+// advance lets d pass in a synctest bubble, where it takes no time.
+func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
+
+var errStoreDown = errors.New("connection refused")
+
+// brokenStore is a store whose calls fail while a test says so.
+type brokenStore struct {
+	core.Store
+	mu                                 sync.Mutex
+	acquire, complete, release, extend error
+}
+
+func newBrokenStore() *brokenStore { return &brokenStore{Store: memstore.New()} }
+
+// fails sets what some methods return; nil heals them.
+func (s *brokenStore) fails(err error, methods ...*error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, method := range methods {
+		*method = err
+	}
+}
+
+func (s *brokenStore) failure(method *error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *method
+}
+
+func (s *brokenStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	if err := s.failure(&s.acquire); err != nil {
+		return core.Lease{}, nil, err
+	}
+	return s.Store.Acquire(ctx, c)
+}
+
+// Complete takes a millisecond, as a settlement at a server would at least.
+func (s *brokenStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+	advance(time.Millisecond)
+	if err := s.failure(&s.complete); err != nil {
+		return err
+	}
+	return s.Store.Complete(ctx, l, r)
+}
+
+func (s *brokenStore) Release(ctx context.Context, l core.Lease) error {
+	advance(time.Millisecond)
+	if err := s.failure(&s.release); err != nil {
+		return err
+	}
+	return s.Store.Release(ctx, l)
+}
+
+func (s *brokenStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+	if err := s.failure(&s.extend); err != nil {
+		return err
+	}
+	return s.Store.Extend(ctx, l, ttl)
+}
+
+// transactions makes a store of one whose commits fail.
+type transactions struct{ *brokenStore }
+
+func (s transactions) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+	return ctx, failingCommit{}, nil
+}
+
+type failingCommit struct{}
+
+func (failingCommit) Commit(context.Context, core.Lease, core.Result) error { return errStoreDown }
+func (failingCommit) Rollback(context.Context) error                        { return nil }

@@ -1,0 +1,141 @@
+package idemotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Case 34: what a client controls never labels a metric: not its key, not its
+// path, not its scope, not a method of its own.
+func TestWhatClientsSendLabelsNothing(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	guarded := s.engine.Handler(http.HandlerFunc(created), policy.Methods("POST", "SECRET-METHOD"))
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		r.Pattern = "" // as behind a router that the engine does not know
+		if r.Header.Get(core.KeyHeader) == "secret-key-2" {
+			r.Method = "SECRET-METHOD"
+		}
+		guarded.ServeHTTP(w, r)
+	})
+	s.post(t.Context(), "/secret-path/17", "secret-key-1", "1")
+	s.post(t.Context(), "/secret-path/18", "secret-key-2", "1")
+	s.post(t.Context(), "/secret-path/19", "secret-key-3", "1")
+
+	if got := s.values("http.route"); !slices.Equal(got, []string{"unmatched"}) {
+		t.Errorf("routes are %q, want unmatched alone", got)
+	}
+	if got := s.values("http.request.method"); !slices.Equal(got, []string{"POST", "_OTHER"}) {
+		t.Errorf("methods are %q", got)
+	}
+	for name, metric := range s.collect() {
+		for attributes := range points(metric) {
+			if text := strings.ToLower(attributes.Encoded(attribute.DefaultEncoder())); strings.Contains(text, "secret") {
+				t.Errorf("%s has %s", name, text)
+			}
+		}
+	}
+}
+
+// Both labels are spelled as the HTTP server's own metrics spell them, whichever
+// router names the route.
+func TestMethodAndRoute(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string][2]string{
+		"POST /payments/{id}":      {"POST", "/payments/{id}"},
+		"POST \t/payments/{id}":    {"POST", "/payments/{id}"},
+		"/payments/{id}":           {"POST", "/payments/{id}"},
+		"POST example.com/{id...}": {"POST", "example.com/{id...}"},
+	} {
+		s := newService(t, memstore.New())
+		s.mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Pattern = pattern
+			s.engine.Handler(http.HandlerFunc(created)).ServeHTTP(w, r)
+		}))
+		s.post(t.Context(), "/payments/17", "k", "1")
+		if got := s.values("http.request.method"); !slices.Equal(got, want[:1]) {
+			t.Errorf("%q: the method is %q, want %q", pattern, got, want[0])
+		}
+		if got := s.values("http.route"); !slices.Equal(got, want[1:]) {
+			t.Errorf("%q: the route is %q, want %q", pattern, got, want[1])
+		}
+	}
+}
+
+// Calls of core.Do are measured like requests.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	charge := func(context.Context) (int, error) { return 1, nil }
+	for range 2 {
+		if _, _, err := core.Do(t.Context(), s.engine, core.Call{Scope: "queue", Name: "charge", Key: "k"}, charge); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.want("idempotency.requests", map[core.EventResult]int64{core.ResultExecute: 1, core.ResultReplay: 1})
+	if method, route := s.values("http.request.method"), s.values("http.route"); method[0] != "CALL" || route[0] != "charge" {
+		t.Errorf("method %q, route %q, want CALL and charge", method, route)
+	}
+}
+
+// What would have been is told apart from what was.
+func TestObservedRoutes(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.guard("POST /watched", created, policy.Observe(true))
+	s.post(t.Context(), "/watched", "k", "1")
+	if got := s.values("idempotency.observed"); !slices.Equal(got, []string{"true"}) {
+		t.Errorf("observed is %q, want true alone", got)
+	}
+	s.guard("POST /guarded", created)
+	s.post(t.Context(), "/guarded", "k", "1")
+	if got := s.values("idempotency.observed"); !slices.Equal(got, []string{"false", "true"}) {
+		t.Errorf("observed is %q, want both", got)
+	}
+	for _, span := range s.ended() {
+		if want := strconv.FormatBool(strings.Contains(span.Name(), "watched")); details(span.Attributes())["idempotency.observed"] != want {
+			t.Errorf("span %s: observed is not %s", span.Name(), want)
+		}
+	}
+}
+
+func TestErrorTypes(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("get: %w", core.ErrCorruptRecord), "corrupt_record"},
+		{fmt.Errorf("set: %w", core.ErrStoreFull), "store_full"},
+		{fmt.Errorf("get: %w", context.DeadlineExceeded), "timeout"},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{IsTimeout: true}}, "timeout"},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{}}, "_OTHER"},
+		{context.Canceled, "canceled"},
+		{errors.New("secret-host refused"), "_OTHER"},
+		{nil, "_OTHER"},
+	} {
+		seen := newTelemetry(t)
+		seen.observer.Observe(t.Context(), core.Event{Result: core.ResultStoreError, Err: row.err})
+		if got := seen.values("error.type"); !slices.Equal(got, []string{row.want}) {
+			t.Errorf("%v: error.type is %q, want %q", row.err, got, row.want)
+		}
+	}
+	seen := newTelemetry(t)
+	seen.observer.Observe(t.Context(), core.Event{Result: core.ResultRefused, Err: errors.New("no key")})
+	if got := seen.values("error.type"); len(got) > 0 {
+		t.Errorf("a client's mistake has the error.type %q", got)
+	}
+}

@@ -1,0 +1,200 @@
+package idemotel_test
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	idemotel "github.com/oncekey/oncekey/adapters/otel"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+)
+
+// results are the EventResult constants of package core, as they stand in its source.
+func results(t *testing.T) (all []core.EventResult) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../core/event.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if named, _ := spec.Type.(*ast.Ident); named == nil || named.Name != "EventResult" {
+			return true
+		}
+		for _, value := range spec.Values {
+			text, err := strconv.Unquote(value.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, core.EventResult(text))
+		}
+		return true
+	})
+	if len(all) < 20 {
+		t.Fatalf("found %d constants", len(all))
+	}
+	return all
+}
+
+// A result that is new in package core is measured on purpose, or this fails.
+func TestEveryResultIsMeasured(t *testing.T) {
+	t.Parallel()
+	for _, result := range results(t) {
+		if !idemotel.Knows(result) {
+			t.Errorf("%q has no line in effects: say what it does to metrics and spans", result)
+			continue
+		}
+		seen := newTelemetry(t)
+		seen.observer.Observe(t.Context(), core.Event{Result: result})
+		counted := int64(0)
+		for _, name := range []string{"requests", "settlements", "lease.expired", "store.errors"} {
+			counted += seen.total("idempotency." + name)
+		}
+		if counted == 0 {
+			t.Errorf("%q is counted nowhere", result)
+		}
+	}
+}
+
+// A version of package core that is newer than this one loses no events.
+func TestUnknownResultIsCounted(t *testing.T) {
+	t.Parallel()
+	seen := newTelemetry(t)
+	seen.observer.Observe(t.Context(), core.Event{Result: "new"})
+	seen.want("idempotency.settlements", map[core.EventResult]int64{"new": 1})
+}
+
+func TestDecisionsAndSettlementsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newPayments(t, memstore.New(), created)
+	s.post(t.Context(), "/payments", "k", "1")
+	s.post(t.Context(), "/payments", "k", "1")
+	s.post(t.Context(), "/payments", "k", "1")
+	s.post(t.Context(), "/payments", "k", "2")
+	s.post(t.Context(), "/payments", strings.Repeat("k", 256), "1")
+
+	decisions := map[core.EventResult]int64{
+		core.ResultExecute: 1, core.ResultReplay: 2, core.ResultKeyReused: 1, core.ResultRefused: 1,
+	}
+	s.want("idempotency.requests", decisions)
+	s.want("idempotency.decision.duration", decisions)
+	s.want("idempotency.conflicts", map[core.EventResult]int64{core.ResultKeyReused: 1})
+	s.want("idempotency.settlements", map[core.EventResult]int64{core.ResultCompleted: 1})
+	s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultCompleted: 1})
+	s.want("idempotency.store.errors", map[core.EventResult]int64{})
+	s.want("idempotency.lease.expired", map[core.EventResult]int64{})
+}
+
+// A conflict is whatever is answered with 409 or 422.
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	seen := newTelemetry(t)
+	for _, result := range results(t) {
+		seen.observer.Observe(t.Context(), core.Event{Result: result})
+	}
+	seen.want("idempotency.conflicts", map[core.EventResult]int64{
+		core.ResultInProgress: 1, core.ResultKeyReused: 1, core.ResultNotReplayable: 1, core.ResultOutcomeUnknown: 1,
+	})
+}
+
+// A run ends once, whatever happened to it.
+func TestKeysThatAreFreed(t *testing.T) {
+	t.Parallel()
+	s := newPayments(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(core.KeyHeader) == "taken" {
+			failure.MarkRetryable(r.Context(), "e-mail is taken")
+		}
+		w.WriteHeader(http.StatusBadGateway)
+	})
+	s.post(t.Context(), "/payments", "taken", "1")
+	s.post(t.Context(), "/payments", "broken", "1")
+	freed := map[core.EventResult]int64{core.ResultRetryable: 1, core.ResultDeleteKey: 1}
+	s.want("idempotency.settlements", freed)
+	s.want("idempotency.run.duration", freed)
+}
+
+// Nothing is lost with a client that hangs up: counting is not its work.
+func TestEventsOfClientsThatAreGone(t *testing.T) {
+	t.Parallel()
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	s := newPayments(t, memstore.New(), created)
+	s.post(gone, "/payments", "k", "1")
+	s.want("idempotency.requests", map[core.EventResult]int64{core.ResultExecute: 1})
+	s.want("idempotency.settlements", map[core.EventResult]int64{core.ResultCompleted: 1})
+	if len(s.ended()) != 1 {
+		t.Errorf("%d spans, want one", len(s.ended()))
+	}
+}
+
+// More routes than are kept ready are counted all the same, each for itself: in
+// spans, that is. Of metrics, the SDK bounds the series.
+func TestMoreRoutesThanAreKept(t *testing.T) {
+	t.Parallel()
+	const routes = idemotel.MaxSeries + 10
+	seen := newTelemetry(t)
+	for range 2 {
+		for i := range routes {
+			seen.observer.Observe(t.Context(), core.Event{Result: core.ResultReplay, Route: fmt.Sprintf("POST /%d", i)})
+		}
+	}
+	if n := seen.total("idempotency.requests"); n != 2*routes {
+		t.Errorf("%d requests are counted, want %d", n, 2*routes)
+	}
+	if n := seen.observer.Kept(); n != idemotel.MaxSeries {
+		t.Errorf("%d series are kept, want %d", n, idemotel.MaxSeries)
+	}
+	names := make(map[string]bool)
+	for _, span := range seen.ended() {
+		names[span.Name()] = true
+	}
+	if len(names) != routes {
+		t.Errorf("%d routes have spans, want %d", len(names), routes)
+	}
+}
+
+func TestConcurrentEvents(t *testing.T) {
+	t.Parallel()
+	seen := newTelemetry(t)
+	all := results(t)
+	var group sync.WaitGroup
+	const times = 50
+	for range times {
+		group.Go(func() {
+			for i, result := range all {
+				seen.observer.Observe(context.Background(), core.Event{Result: result, Route: fmt.Sprintf("POST /%d", i%3), Duration: time.Second})
+			}
+		})
+	}
+	group.Wait()
+	seen.want("idempotency.conflicts", map[core.EventResult]int64{
+		core.ResultInProgress: times, core.ResultKeyReused: times, core.ResultNotReplayable: times, core.ResultOutcomeUnknown: times,
+	})
+	if n := seen.total("idempotency.lease.expired"); n != times {
+		t.Errorf("%d leases expired, want %d", n, times)
+	}
+}
+
+// The store's time is recorded where the store was asked.
+func TestStoreDuration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newPayments(t, newBrokenStore(), created)
+		s.post(t.Context(), "/payments", "k", "1")
+		s.want("idempotency.store.duration", map[core.EventResult]int64{core.ResultCompleted: 1})
+	})
+}

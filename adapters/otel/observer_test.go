@@ -1,0 +1,153 @@
+package idemotel_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	idemotel "github.com/oncekey/oncekey/adapters/otel"
+	"github.com/oncekey/oncekey/core"
+)
+
+func TestNewRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]idemotel.Option{
+		"WithMeterProvider":  idemotel.WithMeterProvider(nil),
+		"WithTracerProvider": idemotel.WithTracerProvider(nil),
+		"WithNext":           idemotel.WithNext(nil),
+	} {
+		observer, err := idemotel.New(option)
+		if observer != nil || err == nil || !strings.Contains(err.Error(), name+" is given nil") {
+			t.Errorf("%s(nil): got %v, %v, want an error that names it", name, observer, err)
+		}
+	}
+}
+
+// brokenMeters is a provider whose meter makes no instruments.
+type brokenMeters struct{ metricnoop.MeterProvider }
+
+func (brokenMeters) Meter(string, ...metric.MeterOption) metric.Meter { return brokenMeter{} }
+
+type brokenMeter struct{ metricnoop.Meter }
+
+var errNoInstrument = errors.New("no such instrument")
+
+func (brokenMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return nil, errNoInstrument
+}
+
+func TestNewSaysWhatTheMeterSays(t *testing.T) {
+	t.Parallel()
+	observer, err := idemotel.New(idemotel.WithMeterProvider(brokenMeters{}))
+	if observer != nil || !errors.Is(err, errNoInstrument) {
+		t.Errorf("got %v, %v, want the meter's error", observer, err)
+	}
+}
+
+// instrument is how a metric is described.
+type instrument struct{ kind, unit string }
+
+// Names and units are an interface too: dashboards are made of them.
+func TestInstruments(t *testing.T) {
+	t.Parallel()
+	seen := newTelemetry(t)
+	for _, result := range results(t) {
+		seen.observer.Observe(t.Context(), core.Event{Result: result, Duration: time.Second, StoreLatency: time.Second})
+	}
+	all := seen.collect()
+	for name, want := range map[string]instrument{
+		"idempotency.requests":          {"counter", "{request}"},
+		"idempotency.conflicts":         {"counter", "{request}"},
+		"idempotency.settlements":       {"counter", "{settlement}"},
+		"idempotency.lease.expired":     {"counter", "{lease}"},
+		"idempotency.store.errors":      {"counter", "{error}"},
+		"idempotency.decision.duration": {"histogram", "s"},
+		"idempotency.run.duration":      {"histogram", "s"},
+		"idempotency.store.duration":    {"histogram", "s"},
+	} {
+		got := instrument{unit: all[name].Unit}
+		switch data := all[name].Data.(type) {
+		case metricdata.Sum[int64]:
+			got.kind = map[bool]string{true: "counter", false: "up-down counter"}[data.IsMonotonic]
+		case metricdata.Histogram[float64]:
+			got.kind = "histogram"
+			if bounds := data.DataPoints[0].Bounds; !slices.IsSorted(bounds) || bounds[len(bounds)-1] < 10 {
+				t.Errorf("%s has the boundaries %v, want seconds", name, bounds)
+			}
+		}
+		if got != want || all[name].Description == "" {
+			t.Errorf("%s is %+v, %q, want %+v and a description", name, got, all[name].Description, want)
+		}
+		delete(all, name)
+	}
+	for name := range all {
+		t.Errorf("%s is not in the list", name)
+	}
+}
+
+// remembered is an Observer that keeps what it is told.
+type remembered struct {
+	context context.Context
+	event   core.Event
+}
+
+func (r *remembered) Observe(ctx context.Context, event core.Event) { r.context, r.event = ctx, event }
+
+// The log, or whoever else wants the events, gets them as they came.
+func TestNextObserverGetsTheEvent(t *testing.T) {
+	t.Parallel()
+	var next remembered
+	seen := newTelemetry(t, idemotel.WithNext(&next))
+	seen.observer.Observe(t.Context(), core.Event{Result: core.ResultReplay, Attempt: 7})
+	if next.context != t.Context() || next.event.Result != core.ResultReplay || next.event.Attempt != 7 {
+		t.Errorf("got %+v", next.event)
+	}
+}
+
+// early is made before the program sets its providers, as a package's variables
+// are.
+var early, errEarly = idemotel.New()
+
+// globals sets the global providers, which otel lets stand in for the earlier ones
+// once.
+var globals = sync.OnceValue(func() *telemetry {
+	seen := &telemetry{reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(seen.reader)))
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(seen.spans)))
+	return seen
+})
+
+// Without options the global providers count, set before New or after.
+func TestGlobalProviders(t *testing.T) { //nolint:paralleltest // it sets the global providers
+	if errEarly != nil {
+		t.Fatal(errEarly)
+	}
+	early.Observe(t.Context(), core.Event{Result: core.ResultRefused}) // nobody listens, at first
+	seen := globals()
+	seen.TB = t
+	late, err := idemotel.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, spans := seen.total("idempotency.requests"), len(seen.ended())
+	early.Observe(t.Context(), core.Event{Result: core.ResultReplay})
+	late.Observe(t.Context(), core.Event{Result: core.ResultReplay})
+	if n := seen.total("idempotency.requests") - requests; n != 2 {
+		t.Errorf("%d requests are counted, want 2", n)
+	}
+	if n := len(seen.ended()) - spans; n != 2 {
+		t.Errorf("%d spans, want 2", n)
+	}
+}

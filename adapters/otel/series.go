@@ -1,0 +1,181 @@
+package idemotel
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// labels are what events of one kind have in common. All their values come from
+// fixed sets but the route's, which is as written in the program.
+type labels struct {
+	result    core.EventResult
+	observed  bool
+	method    string
+	route     string // as the event has it: with the method or without, or empty
+	errorType string // "" unless the event counts in store.errors
+}
+
+// labelsOf allocates nothing where the route's pattern names the method.
+func labelsOf(event *core.Event, effects effect) labels {
+	l := labels{result: event.Result, observed: event.Observed, route: event.Route, method: methodOf(event)}
+	if effects.has(isStoreError) {
+		l.errorType = errorType(event.Err)
+	}
+	return l
+}
+
+func (l *labels) attributes() []attribute.KeyValue {
+	attributes := append(l.place(), attribute.String("idempotency.result", text(string(l.result))))
+	if l.errorType != "" {
+		attributes = append(attributes, attribute.String("error.type", l.errorType))
+	}
+	return attributes
+}
+
+// place is where it happens, whatever it is.
+func (l *labels) place() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.Bool("idempotency.observed", l.observed),
+		attribute.String("http.request.method", l.method),
+		attribute.String("http.route", routeName(l.route)),
+	}
+}
+
+// series is what is precomputed for labels.
+type series struct {
+	counted   []metric.AddOption
+	recorded  []metric.RecordOption
+	pending   []metric.AddOption // by place alone, so that what ends is taken from where it began
+	started   []trace.SpanStartOption
+	spanName  string
+	eventName string
+}
+
+func newSeries(l labels) *series {
+	attributes := l.attributes()
+	all := metric.WithAttributeSet(attribute.NewSet(attributes...))
+	place := metric.WithAttributeSet(attribute.NewSet(l.place()...))
+	s := &series{
+		counted:   []metric.AddOption{all},
+		recorded:  []metric.RecordOption{all},
+		pending:   []metric.AddOption{place},
+		started:   []trace.SpanStartOption{trace.WithAttributes(attributes...), trace.WithSpanKind(trace.SpanKindInternal)},
+		spanName:  "idempotency",
+		eventName: "idempotency." + text(string(l.result)),
+	}
+	if l.method != otherMethod { // semantic conventions keep _OTHER out of span names
+		s.spanName += " " + l.method
+	}
+	if l.route != "" {
+		s.spanName += " " + routeName(l.route)
+	}
+	return s
+}
+
+// maxSeries bounds what is precomputed: a route has about ten.
+const maxSeries = 4096
+
+// seriesCache keeps what was precomputed.
+type seriesCache struct {
+	mu    sync.RWMutex
+	known map[labels]*series
+}
+
+// of returns the series of labels. One that the cache has no room for is made
+// anew each time: slower, and counted all the same.
+func (c *seriesCache) of(l labels) *series {
+	c.mu.RLock()
+	s := c.known[l]
+	c.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	s = newSeries(l)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first := c.known[l]; first != nil {
+		return first
+	}
+	if len(c.known) < maxSeries {
+		c.known[l] = s
+	}
+	return s
+}
+
+// The values that stand for what is not known, or has too many names. The first
+// is of this package; the other of the semantic conventions.
+const (
+	unmatched   = "unmatched"
+	otherMethod = "_OTHER"
+	otherError  = "_OTHER"
+)
+
+// methodOf returns the request's method. Of the endpoint it reads only the first
+// word: the rest may be a path, which has no place in a metric.
+func methodOf(event *core.Event) string {
+	if method, _ := splitPattern(event.Route); method != "" {
+		return knownMethod(method)
+	}
+	method, _, _ := strings.Cut(event.Endpoint(), " ")
+	return knownMethod(method)
+}
+
+// splitPattern takes net/http's "POST /payments" apart. Other routers' patterns,
+// and the names of calls (core.Do), have no method.
+func splitPattern(pattern string) (method, route string) {
+	end := strings.IndexFunc(pattern, func(r rune) bool { return r < 'A' || r > 'Z' })
+	if end <= 0 || pattern[end] != ' ' && pattern[end] != '\t' {
+		return "", pattern
+	}
+	return pattern[:end], strings.TrimLeft(pattern[end:], " \t")
+}
+
+func routeName(pattern string) string {
+	_, route := splitPattern(pattern)
+	if route == "" {
+		return unmatched
+	}
+	return text(route)
+}
+
+// knownMethod returns a method of RFC 9110 or RFC 5789, and that of core.Do, as it is.
+func knownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodConnect, http.MethodOptions, http.MethodTrace, core.MethodCall:
+		return method
+	default:
+		return otherMethod
+	}
+}
+
+// errorType sorts a store's error by what an operator would do about it.
+func errorType(err error) string {
+	timeout, isNetwork := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, core.ErrCorruptRecord):
+		return "corrupt_record"
+	case errors.Is(err, core.ErrStoreFull):
+		return "store_full"
+	case errors.Is(err, context.DeadlineExceeded), isNetwork && timeout.Timeout():
+		return "timeout"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	default:
+		return otherError
+	}
+}
+
+// text makes a valid attribute of a string: an exporter may refuse a whole batch
+// for one that is not UTF-8.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,0 +1,79 @@
+package idemotel
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+func (o *Observer) trace(ctx context.Context, event *core.Event, effects effect, s *series) {
+	switch {
+	case effects.has(endsSpan):
+		o.record(ctx, event, effects, s)
+	case effects.has(marksSpan):
+		mark(ctx, event, s)
+	}
+}
+
+// record makes the request's span, now that it is over. A sampler sees the
+// attributes that metrics have; what has to be computed, only a span that is kept.
+func (o *Observer) record(ctx context.Context, event *core.Event, effects effect, s *series) {
+	ended := time.Now()
+	options := append(make([]trace.SpanStartOption, 0, len(s.started)+1), s.started...)
+	options = append(options, trace.WithTimestamp(ended.Add(-event.Duration)))
+	_, span := o.tracer.Start(ctx, s.spanName, options...)
+	if span.IsRecording() {
+		span.SetAttributes(details(event)...)
+		if effects.has(isFailure) {
+			span.SetStatus(codes.Error, failure(event))
+		}
+	}
+	span.End(trace.WithTimestamp(ended))
+}
+
+// mark adds an event to the request's span, if that is not over.
+func mark(ctx context.Context, event *core.Event, s *series) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	attributes := details(event)
+	if event.Err != nil {
+		attributes = append(attributes, attribute.String("error.message", text(event.Err.Error())))
+	}
+	span.AddEvent(s.eventName, trace.WithAttributes(attributes...))
+}
+
+// details are what is said of one request alone.
+func details(event *core.Event) []attribute.KeyValue {
+	all := make([]attribute.KeyValue, 0, 6)
+	if hash := event.KeyHash(); hash != "" {
+		all = append(all, attribute.String("idempotency.key.hash", hash))
+	}
+	if event.Attempt > 0 {
+		all = append(all, attribute.Int64("idempotency.attempt", int64(event.Attempt)))
+	}
+	if event.StoreLatency > 0 {
+		all = append(all, attribute.Float64("idempotency.store.duration", event.StoreLatency.Seconds()))
+	}
+	if event.Code != "" {
+		all = append(all, attribute.String("idempotency.code", event.Code))
+	}
+	if event.Reason != "" {
+		all = append(all, attribute.String("idempotency.reason", text(event.Reason)))
+	}
+	return all
+}
+
+// failure describes a status.
+func failure(event *core.Event) string {
+	if event.Err != nil {
+		return text(event.Err.Error())
+	}
+	return text(string(event.Result))
+}

@@ -1,0 +1,231 @@
+package idemotel_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// within sends a request as the server's instrumentation would: in a span of its own.
+func (s *service) within(t *testing.T, path, key string) trace.SpanContext {
+	t.Helper()
+	ctx, server := s.tracing.Tracer("server").Start(t.Context(), "POST")
+	defer server.End()
+	s.post(ctx, path, key, "1")
+	return server.SpanContext()
+}
+
+// byName returns the only span that ended with a name.
+func byName(t *testing.T, all []sdktrace.ReadOnlySpan, name string) sdktrace.ReadOnlySpan {
+	t.Helper()
+	found := slices.DeleteFunc(slices.Clone(all), func(span sdktrace.ReadOnlySpan) bool { return span.Name() != name })
+	if len(found) != 1 {
+		t.Fatalf("%d spans have ended as %q, want one", len(found), name)
+	}
+	return found[0]
+}
+
+// A run is one span, from the request's admission to its settlement, in the
+// request's trace; the handler's own spans stay where they were.
+func TestSpanOfARun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, newBrokenStore())
+		s.guard("POST /payments/{id}", func(w http.ResponseWriter, r *http.Request) {
+			_, child := s.tracing.Tracer("handler").Start(r.Context(), "charge")
+			advance(2 * time.Second)
+			child.End()
+			w.WriteHeader(http.StatusCreated)
+		})
+		began := time.Now()
+		server := s.within(t, "/payments/17", "secret-key")
+
+		span := byName(t, s.spans.Ended(), "idempotency POST /payments/{id}")
+		if span.Parent().SpanID() != server.SpanID() || span.SpanContext().TraceID() != server.TraceID() {
+			t.Errorf("the parent is %v, want the server's span %v", span.Parent(), server)
+		}
+		if took := 2*time.Second + time.Millisecond; !span.StartTime().Equal(began) || span.EndTime().Sub(span.StartTime()) != took {
+			t.Errorf("from %v to %v, want %v from %v on", span.StartTime(), span.EndTime(), took, began)
+		}
+		if span.Status().Code != codes.Unset || span.SpanKind() != trace.SpanKindInternal {
+			t.Errorf("status %v, kind %v, want neither error nor server", span.Status(), span.SpanKind())
+		}
+		attributes := details(span.Attributes())
+		for name, want := range map[string]string{
+			"idempotency.result": "completed", "idempotency.observed": "false", "idempotency.attempt": "1",
+			"idempotency.store.duration": "0.001", "http.request.method": "POST", "http.route": "/payments/{id}",
+		} {
+			if attributes[name] != want {
+				t.Errorf("%s is %q, want %q", name, attributes[name], want)
+			}
+		}
+		if child := byName(t, s.spans.Ended(), "charge"); child.Parent().SpanID() != server.SpanID() {
+			t.Errorf("the handler's span has the parent %v, want the server's", child.Parent())
+		}
+	})
+}
+
+// A run and its replays are found by the key's hash. The key, the scope and the
+// path are in no span.
+func TestSpansHaveTheHashOfTheKeyAlone(t *testing.T) {
+	t.Parallel()
+	s := newPayments(t, memstore.New(), created)
+	for range 3 {
+		s.within(t, "/payments", "secret-key")
+	}
+	s.within(t, "/payments", "secret-key-2")
+	hashes, replays := make(map[string]int), 0
+	for _, span := range s.ended() {
+		attributes := details(span.Attributes())
+		hashes[attributes["idempotency.key.hash"]]++
+		if attributes["idempotency.result"] == string(core.ResultReplay) {
+			replays++
+		}
+	}
+	if len(hashes) != 2 || len(s.ended()) != 4 || replays != 2 {
+		t.Errorf("%d spans with the hashes %v, %d replays, want 4, one hash a key, 2", len(s.ended()), hashes, replays)
+	}
+	for hash, n := range hashes {
+		if len(hash) != 16 || n == 2 {
+			t.Errorf("%d spans have the hash %q", n, hash)
+		}
+	}
+	for _, span := range s.spans.Ended() {
+		texts := []string{span.Name(), span.Status().Description}
+		for _, one := range span.Attributes() {
+			texts = append(texts, one.Value.String())
+		}
+		for _, event := range span.Events() {
+			for _, one := range event.Attributes {
+				texts = append(texts, one.Value.String())
+			}
+		}
+		if all := strings.Join(texts, " "); strings.Contains(all, "secret") {
+			t.Errorf("a span says %s", all)
+		}
+	}
+}
+
+// What happens on the way is seen on the request's own span.
+func TestEventsOnTheRequestsSpan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newBrokenStore()
+		s := newPayments(t, store, created)
+		store.fails(errors.New("refused \xff"), &store.complete)
+		s.within(t, "/payments", "k")
+
+		server := byName(t, s.spans.Ended(), "POST")
+		if server.Status().Code != codes.Unset || len(server.Attributes()) > 0 {
+			t.Errorf("the server's span was touched: %v %v", server.Status(), server.Attributes())
+		}
+		var names []string
+		for _, event := range server.Events() {
+			names = append(names, event.Name)
+		}
+		if want := []string{"idempotency.execute", "idempotency.settle_deferred"}; !slices.Equal(names, want) {
+			t.Fatalf("the events are %q, want %q", names, want)
+		}
+		deferred := details(server.Events()[1].Attributes)
+		if deferred["error.message"] != "refused \uFFFD" || deferred["idempotency.attempt"] != "1" {
+			t.Errorf("the event has %v, want the error and the attempt", deferred)
+		}
+
+		// The response is out; the run's span ends with the run.
+		store.fails(nil, &store.complete)
+		advance(time.Second)
+		run := byName(t, s.spans.Ended(), "idempotency POST /payments")
+		if run.Parent().SpanID() != server.SpanContext().SpanID() || !run.EndTime().After(server.EndTime()) {
+			t.Errorf("the run's span ends at %v under %v, want after %v under the server's", run.EndTime(), run.Parent(), server.EndTime())
+		}
+	})
+}
+
+// Without a span around it, a request still has its own.
+func TestSpanWithoutAParent(t *testing.T) {
+	t.Parallel()
+	s := newPayments(t, memstore.New(), created)
+	s.post(t.Context(), "/payments", "k", "1")
+	if all := s.ended(); len(all) != 1 || all[0].Parent().IsValid() || len(all[0].Events()) > 0 {
+		t.Errorf("got %v, want one span, a root", all)
+	}
+}
+
+// The status is for who operates the service: what clients do is no error of it.
+func TestStatusOfSpans(t *testing.T) {
+	t.Parallel()
+	failed := []core.EventResult{
+		core.ResultUnprotected, core.ResultUnavailable, core.ResultOutcomeUnknown, core.ResultDeleteKey, core.ResultAnswerLost,
+		core.ResultLeaseLost,
+	}
+	for _, result := range results(t) {
+		for _, err := range []error{nil, errors.New("broken \xff")} {
+			seen := newTelemetry(t)
+			seen.observer.Observe(t.Context(), core.Event{
+				Result: result, Err: err, StoreLatency: time.Millisecond, Code: "code", Reason: "reason \xff",
+			})
+			for _, span := range seen.ended() {
+				want := sdktrace.Status{}
+				switch {
+				case !slices.Contains(failed, result):
+				case err != nil:
+					want = sdktrace.Status{Code: codes.Error, Description: "broken \uFFFD"}
+				default:
+					want = sdktrace.Status{Code: codes.Error, Description: string(result)}
+				}
+				if span.Status() != want {
+					t.Errorf("%s: the status is %+v, want %+v", result, span.Status(), want)
+				}
+				attributes := details(span.Attributes())
+				if attributes["idempotency.code"] != "code" || attributes["idempotency.reason"] != "reason \uFFFD" {
+					t.Errorf("%s: the attributes are %v", result, attributes)
+				}
+			}
+			if slices.Contains(failed, result) && len(seen.ended()) != 1 {
+				t.Errorf("%s has %d spans, want one", result, len(seen.ended()))
+			}
+		}
+	}
+}
+
+// A request that is not sampled costs no attributes, and makes no span.
+func TestUnsampledRequests(t *testing.T) {
+	t.Parallel()
+	s := newPayments(t, memstore.New(), created)
+	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})
+	s.post(trace.ContextWithRemoteSpanContext(context.Background(), parent), "/payments", "k", "1")
+	if len(s.ended()) != 0 {
+		t.Errorf("%d spans, want none", len(s.ended()))
+	}
+}
+
+// A method or a route that is not known is left out of the name.
+func TestNamesOfSpans(t *testing.T) {
+	t.Parallel()
+	for route, want := range map[string]string{
+		"":            "idempotency",
+		"/p":          "idempotency /p",
+		"POST /p":     "idempotency POST /p",
+		"POST /\xff":  "idempotency POST /\uFFFD",
+		"PURGE /p":    "idempotency /p",
+		"charge card": "idempotency charge card",
+	} {
+		seen := newTelemetry(t)
+		seen.observer.Observe(t.Context(), core.Event{Result: core.ResultReplay, Route: route})
+		if got := seen.ended()[0].Name(); got != want {
+			t.Errorf("%q: the span is %q, want %q", route, got, want)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+var errStoreDown = errors.New("connection refused")
+
+// faultyStore is a store whose calls fail while a test says so, and whose
+// transactions are never committed.
+type faultyStore struct {
+	core.Store
+	mu                                 sync.Mutex
+	acquire, complete, release, extend error
+}
+
+// while makes calls fail as long as do runs.
+func (s *faultyStore) while(err error, call *error, do func()) {
+	s.set(call, err)
+	defer s.set(call, nil)
+	do()
+}
+
+func (s *faultyStore) set(call *error, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*call = err
+}
+
+func (s *faultyStore) fault(call *error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *call
+}
+
+func (s *faultyStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	advance(time.Millisecond) // the way to a server and back
+	if err := s.fault(&s.acquire); err != nil {
+		return core.Lease{}, nil, err
+	}
+	return s.Store.Acquire(ctx, c)
+}
+
+func (s *faultyStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+	advance(time.Millisecond)
+	if err := s.fault(&s.complete); err != nil {
+		return err
+	}
+	return s.Store.Complete(ctx, l, r)
+}
+
+func (s *faultyStore) Release(ctx context.Context, l core.Lease) error {
+	if err := s.fault(&s.release); err != nil {
+		return err
+	}
+	return s.Store.Release(ctx, l)
+}
+
+func (s *faultyStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+	if err := s.fault(&s.extend); err != nil {
+		return err
+	}
+	return s.Store.Extend(ctx, l, ttl)
+}
+
+func (s *faultyStore) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+	return ctx, uncommitted{}, nil
+}
+
+type uncommitted struct{}
+
+func (uncommitted) Commit(context.Context, core.Lease, core.Result) error { return errStoreDown }
+func (uncommitted) Rollback(context.Context) error                        { return nil }
+
+// advance lets d pass in a synctest bubble, where it takes no time.
+func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
+
+func (s *service) post(target, key, body string) {
+	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(body))
+	if key != "" {
+		r.Header.Set(core.KeyHeader, key)
+	}
+	s.mux.ServeHTTP(httptest.NewRecorder(), r)
+}
+
+// startService is the program's service on a store, in a bubble.
+func startService(t *testing.T, store core.Store) *service {
+	t.Helper()
+	s, err := newService(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	return s
+}
+
+// kill ends what goes on in the background at once.
+func (s *service) kill() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.engine.Shutdown(ctx)
+}
+
+// everythingHappens runs the program's service until it has had every kind of
+// event, and returns what it exports then.
+func everythingHappens(t *testing.T) (all exported) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{Store: memstore.New()}
+		s := startService(t, store)
+		s.dailyLife()
+		s.declarations()
+		s.brokenStore(store)
+		s.longRuns(store)
+		s.abandoned(t, store)
+		all = scrape(t, s)
+	})
+	return all
+}
+
+func (s *service) dailyLife() {
+	s.post("/payments", "k", "1")
+	s.post("/payments", "k", "1")
+	s.post("/payments", "k", "2")
+	s.post("/payments", "", "1")
+	for _, card := range []string{"declined", "taken", "broken"} {
+		s.post("/payments?card="+card, card, "1")
+	}
+	var group sync.WaitGroup
+	group.Go(func() { s.post("/payments?card=slow", "slow", "1") })
+	advance(time.Second)
+	s.post("/payments?card=slow", "slow", "1")
+	group.Wait()
+	s.post("/refunds", "k", "1")
+	s.post("/refunds", "k", "1")
+}
+
+// declarations are routes that the program does not have.
+func (s *service) declarations() {
+	stream := func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }
+	s.guard("POST /streams", stream)
+	s.post("/streams", "k", "1")
+	s.post("/streams", "k", "1")
+	s.guard("POST /optional", s.pay, policy.Required(false))
+	s.post("/optional", "", "1")
+	s.guard("POST /nested", s.engine.Handler(http.HandlerFunc(s.pay)).ServeHTTP)
+	s.post("/nested", "k", "1")
+	s.guard("POST /transfers", s.pay, policy.Transactional(true))
+	s.post("/transfers", "k", "1")
+	advance(time.Second)
+}
+
+func (s *service) brokenStore(store *faultyStore) {
+	s.guard("POST /open", s.pay, policy.OnStoreError(policy.FailOpen))
+	store.while(errStoreDown, &store.acquire, func() {
+		s.post("/payments", "unavailable", "1")
+		s.post("/open", "unprotected", "1")
+	})
+	store.while(core.ErrCorruptRecord, &store.acquire, func() { s.post("/payments", "corrupt", "1") })
+	store.while(errStoreDown, &store.complete, func() {
+		s.post("/payments", "lost", "1")
+		advance(2 * time.Hour) // more than the settle budget
+		s.post("/payments", "deferred", "1")
+	})
+	advance(time.Minute)
+}
+
+func (s *service) longRuns(store *faultyStore) {
+	s.guard("POST /endless", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	s.post("/endless", "too-long", "1")
+	store.while(core.ErrLeaseLost, &store.extend, func() { s.post("/endless", "lost", "1") })
+}
+
+// abandoned has a process die in its handler.
+func (s *service) abandoned(t *testing.T, store *faultyStore) {
+	t.Helper()
+	away := &faultyStore{Store: store, complete: errStoreDown, release: errStoreDown, extend: errStoreDown}
+	dead := startService(t, away)
+	dead.guard("POST /recovered", s.pay)
+	dead.post("/recovered", "k", "1")
+	dead.kill()
+	advance(time.Minute)
+	bank := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+		return nil, errors.New("the bank is closed")
+	}
+	s.guard("POST /recovered", s.pay, policy.OnAbandoned(policy.Recover(bank)))
+	s.post("/recovered", "k", "1")
+}
+
+// The scenario leaves no kind of event out: what dashboard and alerts are checked
+// against is all that can come.
+func TestEverythingHappens(t *testing.T) {
+	t.Parallel()
+	var happened []string
+	for _, labels := range everythingHappens(t) {
+		happened = append(happened, labels["idempotency_result"]...)
+	}
+	source, err := os.ReadFile("../../core/event.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := regexp.MustCompile(`(?m)^\tResult\w+\s+EventResult = "(\w+)"`).FindAllSubmatch(source, -1)
+	if len(results) < 20 {
+		t.Fatalf("found %d results in core/event.go", len(results))
+	}
+	for _, result := range results {
+		if !slices.Contains(happened, string(result[1])) {
+			t.Errorf("no event %s came of the scenario", result[1])
+		}
+	}
+}

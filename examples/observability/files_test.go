@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	file, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// What is shown and alerted on is what the program exports.
+func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
+	t.Parallel()
+	all := everythingHappens(t)
+	for _, one := range all.checkDashboard(readFile(t, "dashboard.json")) {
+		t.Error("dashboard.json:", one)
+	}
+	for _, one := range all.checkAlerts(readFile(t, "alerts.yaml")) {
+		t.Error("alerts.yaml:", one)
+	}
+}
+
+// The check above finds what it is there to find.
+func TestMistakesInTheFilesAreFound(t *testing.T) {
+	t.Parallel()
+	all := everythingHappens(t)
+	for _, row := range []struct{ file, old, mistaken, complaint string }{
+		{"alerts.yaml", "idempotency_conflicts_total", "idempotency_conflict_total", "idempotency_conflict_total is not exported"},
+		{"alerts.yaml", "error_type=", "error=", "has no label error"},
+		{"alerts.yaml", "by (job, error_type)", "by (job, error)", "has no label error"},
+		{"alerts.yaml", `"answer_lost"`, `"answers_lost"`, "has no idempotency_result that is answers_lost"},
+		{"alerts.yaml", "        for: 5m\n", "", "it has no for"},
+		{"alerts.yaml", "for: 5m", "for: soon", "invalid duration"},
+		{"alerts.yaml", "severity: warning", "severity: bad", "the severity is"},
+		{"alerts.yaml", "          summary:", "          summery:", "it has no summary"},
+		{"alerts.yaml", "$labels.instance", "$labels.host", "no label host"},
+		{"alerts.yaml", "annotations:", "annotation:", "annotation"},
+		{"alerts.yaml", "- alert:", "- record:", "record"},
+		{"dashboard.json", "idempotency_settlement_pending", "idempotency_settlements_total", "no panel shows idempotency_settlement_pending"},
+		{"dashboard.json", "by (le", "by (idempotency_result", "summed over its buckets"},
+		{"dashboard.json", "label_values(idempotency_requests_total, http_route)", "label_values(idempotency_requests_total, route)", "has no values"},
+		{"dashboard.json", "$route", "$path", "$path is not declared"},
+		{"dashboard.json", "{{http_route}}", "{{http_target}}", "http_target is not grouped by"},
+		{"dashboard.json", "rate(", "rates(", "no function"},
+	} {
+		file := string(readFile(t, row.file))
+		if !strings.Contains(file, row.old) {
+			t.Errorf("%s has no %s", row.file, row.old)
+		}
+		mistaken := []byte(strings.ReplaceAll(file, row.old, row.mistaken))
+		wrong := all.checkAlerts(mistaken)
+		if row.file == "dashboard.json" {
+			wrong = all.checkDashboard(mistaken)
+		}
+		if complaints := strings.Join(wrong, "\n"); !strings.Contains(complaints, row.complaint) {
+			t.Errorf("%s with %s: the complaints are %q, want %q", row.file, row.mistaken, complaints, row.complaint)
+		}
+	}
+}
+
+// Prometheus finds the program and its rules.
+func TestPrometheusScrapesTheProgram(t *testing.T) {
+	t.Parallel()
+	var config struct {
+		Global        map[string]string
+		RuleFiles     []string `yaml:"rule_files"`
+		ScrapeConfigs []struct {
+			JobName       string `yaml:"job_name"`
+			StaticConfigs []struct {
+				Targets []string
+			} `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	if err := yaml.UnmarshalWithOptions(readFile(t, "prometheus.yaml"), &config, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(config.RuleFiles, []string{"alerts.yaml"}) {
+		t.Errorf("the rules are %q, want alerts.yaml", config.RuleFiles)
+	}
+	var targets []string
+	for _, scraped := range config.ScrapeConfigs {
+		for _, static := range scraped.StaticConfigs {
+			targets = append(targets, static.Targets...)
+		}
+	}
+	if !slices.Equal(targets, []string{defaultAddr}) {
+		t.Errorf("the targets are %q, want %s", targets, defaultAddr)
+	}
+}

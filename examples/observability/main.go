@@ -1,0 +1,107 @@
+// Observability is a service whose idempotency can be watched: its engine's events
+// become metrics for Prometheus, and beside the program lie a Grafana dashboard
+// (dashboard.json), alert rules (alerts.yaml) and a configuration that scrapes it
+// (prometheus.yaml). README.md tells how to use them.
+//
+//	go run ./examples/observability
+//	curl -i localhost:8080/payments -H 'Idempotency-Key: key-1' -d 'amount=42'
+//	curl -i localhost:8080/payments -H 'Idempotency-Key: key-1' -d 'amount=42'   # a replay
+//	curl -s localhost:8080/metrics | grep ^idempotency
+//
+// Metrics are served beside the payments here. In production, give them an address
+// of their own, which the world does not see.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// defaultAddr is what prometheus.yaml scrapes.
+const defaultAddr = "127.0.0.1:8080"
+
+// An orchestrator commonly grants 30 seconds between SIGTERM and SIGKILL.
+const (
+	handlersDeadline = 20 * time.Second // for the handlers that run
+	answersDeadline  = 5 * time.Second  // for the answers that the store has not taken yet
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main with its surroundings handed in. It ends in order when ctx does,
+// and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("observability", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	addr := flags.String("addr", defaultAddr, "the `address` to listen on; port 0 takes a free one")
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() > 0:
+		fmt.Fprintf(stderr, "observability: %q is no flag: everything is a flag (-h lists them)\n", flags.Arg(0))
+		return 2
+	}
+	if err := serve(ctx, *addr, stdout); err != nil {
+		fmt.Fprintf(stderr, "observability: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func serve(ctx context.Context, addr string, stdout io.Writer) error {
+	s, err := newService(memstore.New())
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           s.mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+	}
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
+
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return errors.Join(
+			within(handlersDeadline, server.Shutdown),
+			within(answersDeadline, s.shutDown),
+		)
+	}
+}
+
+func within(deadline time.Duration, shutDown func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	return shutDown(ctx)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	idemotel "github.com/oncekey/oncekey/adapters/otel"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// service takes payments and shows its metrics.
+type service struct {
+	engine   *core.Engine
+	meters   *sdkmetric.MeterProvider
+	mux      *http.ServeMux
+	payments atomic.Int64
+}
+
+// newService wires the parts: the engine's events go to the observer, its
+// instruments to the meter provider, and that is read by Prometheus' handler. The
+// log goes on beside it. A program that traces would give the observer its
+// TracerProvider, or set the global one.
+func newService(store core.Store) (*service, error) {
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
+	if err != nil {
+		return nil, err
+	}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
+	observer, err := idemotel.New(idemotel.WithMeterProvider(meters), idemotel.WithNext(core.LogObserver(nil)))
+	if err != nil {
+		return nil, err
+	}
+	engine, err := core.New(store, core.SharedScope, core.WithObserver(observer))
+	if err != nil {
+		return nil, err
+	}
+	s := &service{engine: engine, meters: meters, mux: http.NewServeMux()}
+	s.guard("POST /payments", s.pay, policy.TTLHours(48))
+	s.guard("POST /refunds", s.pay, policy.Observe(true)) // not guarded yet: only watched
+	s.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	return s, nil
+}
+
+func (s *service) guard(pattern string, handle http.HandlerFunc, opts ...policy.Option) {
+	s.mux.Handle(pattern, s.engine.Handler(handle, opts...))
+}
+
+// shutDown waits for what the store has not taken yet. The metrics end last: they
+// tell how that went.
+func (s *service) shutDown(ctx context.Context) error {
+	return errors.Join(s.engine.Shutdown(ctx), s.meters.Shutdown(ctx))
+}
+
+// pay takes a payment. ?card=declined, slow, taken and broken show what else may
+// become of one.
+func (s *service) pay(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Query().Get("card") {
+	case "declined":
+		http.Error(w, "declined", http.StatusPaymentRequired)
+		return
+	case "taken":
+		failure.MarkRetryable(r.Context(), "another payment is under way")
+		http.Error(w, "try again", http.StatusConflict)
+		return
+	case "broken":
+		http.Error(w, "the bank does not answer", http.StatusBadGateway)
+		return
+	case "slow":
+		select {
+		case <-time.After(2 * time.Second):
+		case <-r.Context().Done(): // the engine answers
+			return
+		}
+	}
+	failure.MarkExecuted(r.Context())
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, "payment %d\n", s.payments.Add(1))
+}
