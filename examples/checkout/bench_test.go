@@ -1,0 +1,133 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// bench is a shop in a bubble, and the shopper in front of it.
+type bench struct {
+	*testing.T
+	shop     *shop
+	requests int
+	told     []notice
+}
+
+func inShop(t *testing.T, test func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := newShop("shop-1", demoPace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		test(&bench{T: t, shop: s})
+	})
+}
+
+// pay sends the one order of these tests. The answer is nil when the connection broke.
+func (b *bench) pay(key string, f fault) *httptest.ResponseRecorder {
+	b.Helper()
+	b.requests++
+	return b.send(b.requests, key, f)
+}
+
+func (b *bench) send(number int, key string, f fault) *httptest.ResponseRecorder {
+	b.Helper()
+	return answerTo(b.shop, b.request(number, key, f))
+}
+
+func (b *bench) request(number int, key string, f fault) *http.Request {
+	request := httptest.NewRequest(http.MethodPost, "/shops/shop-1/payments", strings.NewReader(`{"order":"1001","amount":3200}`))
+	request.SetPathValue("shop", b.shop.id)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(requestHeader, strconv.Itoa(number))
+	request.Header.Set(faultHeader, string(f))
+	if key != "" {
+		request.Header.Set("Idempotency-Key", key)
+	}
+	return request
+}
+
+func answerTo(s *shop, request *http.Request) (answer *httptest.ResponseRecorder) {
+	recorder := httptest.NewRecorder()
+	defer func() {
+		switch why := recover(); why {
+		case nil:
+			answer = recorder
+		case http.ErrAbortHandler: // what makes net/http close the connection
+		default:
+			panic(why)
+		}
+	}()
+	s.balance(recorder, request)
+	return nil
+}
+
+func (b *bench) wantCharges(want int) {
+	b.Helper()
+	if total, charges := b.shop.bank.statement(); total != want || len(charges) != want {
+		b.Errorf("%d charges (%+v), want %d", total, charges, want)
+	}
+}
+
+func (b *bench) want(answer *httptest.ResponseRecorder, status int, part string) {
+	b.Helper()
+	if answer == nil {
+		b.Fatalf("no answer, want %d", status)
+	}
+	if answer.Code != status || !strings.Contains(answer.Body.String(), part) {
+		b.Errorf("%d %s, want %d with %q", answer.Code, answer.Body, status, part)
+	}
+}
+
+func (b *bench) wantReplay(answer *httptest.ResponseRecorder) {
+	b.Helper()
+	b.want(answer, http.StatusCreated, `"number":1,`)
+	if answer.Header().Get("X-Idempotent-Replay") != "true" {
+		b.Errorf("the answer's header is %v, want a replay", answer.Header())
+	}
+}
+
+func (b *bench) wantNoAnswer(answer *httptest.ResponseRecorder) {
+	b.Helper()
+	if answer != nil {
+		b.Fatalf("%d %s, want a broken connection", answer.Code, answer.Body)
+	}
+}
+
+func (b *bench) runs(place int) bool {
+	b.shop.mu.Lock()
+	defer b.shop.mu.Unlock()
+	return b.shop.pods[place] != nil && !b.shop.pods[place].isDead()
+}
+
+// notices returns all that the page was told so far.
+func (b *bench) notices() []notice {
+	for {
+		select {
+		case n := <-b.shop.notices:
+			b.told = append(b.told, n)
+		default:
+			return b.told
+		}
+	}
+}
+
+func (b *bench) wantTold(want ...string) {
+	b.Helper()
+	var whats []string
+	for _, n := range b.notices() {
+		if slices.Contains(want, n.What) {
+			whats = append(whats, n.What)
+		}
+	}
+	if !slices.Equal(whats, want) {
+		b.Errorf("the page was told %v, want %v of %+v", whats, want, b.told)
+	}
+}

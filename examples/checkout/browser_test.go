@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+const (
+	screenshotFile = "screenshot.png"
+	maxScreenshot  = 200 << 10
+)
+
+func (p *page) clickTwice() {
+	p.Helper()
+	for range 2 {
+		p.do(chromedp.Click(`#pay`))
+	}
+}
+
+func (p *page) pressScenario(name string) {
+	p.Helper()
+	p.do(chromedp.Click(fmt.Sprintf(`[data-scenario=%s]`, name)))
+}
+
+// The page, in one tab of one browser and so one step after the other: each has a
+// shop of its own.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	p := openBrowser(t, startProgram(t, quickPace))
+	steps := []struct {
+		name string
+		test func(*page)
+	}{
+		{"clicked twice with a key", func(p *page) {
+			p.load(true)
+			p.clickTwice()
+			p.settled(2)
+			p.wantCharges(1, "Charged once")
+			p.wantLife("first-time", "charged", "completed", "replay")
+		}},
+		{"clicked twice without a key", func(p *page) {
+			p.load(false)
+			p.clickTwice()
+			p.settled(2)
+			p.wantCharges(2, "Charged twice")
+			p.wantLife("no-key", "charged", "charged")
+		}},
+		{"double click", func(p *page) {
+			p.load(true)
+			p.pressScenario("double-click")
+			p.settled(2)
+			p.wantCharges(1, "Charged once")
+			p.wantLife("first-time", "charged", "completed", "replay")
+		}},
+		{"answer lost", func(p *page) {
+			p.load(true)
+			p.pressScenario("drop-answer")
+			p.settled(2)
+			p.wantCharges(1, "Charged once")
+			p.wantLife("first-time", "completed", "no-answer", "retried", "replay")
+		}},
+		{"pod killed before the charge", func(p *page) {
+			p.load(true)
+			p.pressScenario("kill-before-charge")
+			p.settled(2)
+			p.wantCharges(1, "Charged once")
+			p.wantLife("first-time", "killed", "no-answer", "retried", "expired", "taken-over", "charged", "completed")
+			if row := ask[string](p, `document.querySelector("#ledger li").textContent`); !strings.Contains(row, "attempt 2") {
+				p.Errorf("the ledger says %q, want attempt 2", row)
+			}
+		}},
+		{"pod killed after the charge", func(p *page) {
+			p.load(true)
+			p.pressScenario("kill-after-charge")
+			p.settled(2)
+			p.wantCharges(1, "Charged once")
+			p.wantLife("charged", "killed", "taken-over", "recognised", "completed")
+		}},
+		{"pod killed after the charge, without a key", func(p *page) {
+			p.load(false)
+			p.pressScenario("kill-after-charge")
+			p.settled(2)
+			p.wantCharges(2, "Charged twice")
+		}},
+		{"keyboard alone", keyboardAlone},
+		{"start over", func(p *page) {
+			p.load(true)
+			p.do(chromedp.Click(`#pay`))
+			p.settled(1)
+			before := ask[string](p, `document.body.dataset.shop`)
+			p.do(chromedp.Click(`#reset`))
+			p.await(fmt.Sprintf(`document.body.dataset.shop !== %q`, before))
+			p.wantCharges(0, "Nothing is charged yet")
+		}},
+		{"nothing is wider than the window", func(p *page) {
+			for _, width := range []int64{320, 390, 768, 1280} {
+				p.do(chromedp.EmulateViewport(width, 844))
+				p.load(true)
+				p.do(chromedp.Click(`#pay`))
+				p.settled(1)
+				if wide := ask[int64](p, `document.documentElement.scrollWidth`); wide > width {
+					p.Errorf("the page is %d pixels wide in a window of %d", wide, width)
+				}
+			}
+		}},
+	}
+	for _, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			step.test(&page{T: t, program: p.program, tab: p.tab})
+		})
+	}
+	p.wantNothingWrong()
+}
+
+// keyboardAlone pays without a mouse, and reaches everything that can be pressed.
+func keyboardAlone(p *page) {
+	p.load(true)
+	focused := func() string {
+		return ask[string](p, `(document.activeElement.id || document.activeElement.dataset.scenario || "")`)
+	}
+	var order []string
+	for range 8 {
+		p.do(chromedp.KeyEvent("\t"))
+		order = append(order, focused())
+		if outline := ask[string](p, `getComputedStyle(document.activeElement.closest("label") ?? document.activeElement).outlineStyle`); outline != "solid" {
+			p.Errorf("%s has the focus, and an outline of style %s", focused(), outline)
+		}
+	}
+	want := "with-key pay double-click drop-answer kill-before-charge kill-after-charge new-order reset"
+	if got := strings.Join(order, " "); got != want {
+		p.Errorf("the tab key goes to %s, want %s", got, want)
+	}
+
+	p.load(true)
+	p.do(chromedp.KeyEvent("\t\t"))
+	p.do(chromedp.KeyEvent("\r"))
+	p.settled(1)
+	p.wantCharges(1, "Charged once")
+	p.do(chromedp.KeyEvent("\r")) // the focus is where it was
+	p.settled(2)
+	p.wantCharges(1, "Charged once")
+
+	p.load(true)
+	p.do(chromedp.KeyEvent("\t"), chromedp.KeyEvent(" "))
+	p.await(`document.getElementById("key").textContent === "no key is sent"`)
+}
+
+// The README shows the page as it is: UPDATE_SCREENSHOT=1 takes the picture anew.
+func TestScreenshot(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("UPDATE_SCREENSHOT") != "" {
+		takeScreenshot(t)
+	}
+	picture, err := os.ReadFile(screenshotFile)
+	if err != nil {
+		t.Fatalf("%v: UPDATE_SCREENSHOT=1 takes it", err)
+	}
+	if kind := http.DetectContentType(picture); kind != "image/png" || len(picture) > maxScreenshot {
+		t.Errorf("%s is %s of %d bytes, want image/png of at most %d", screenshotFile, kind, len(picture), maxScreenshot)
+	}
+}
+
+func takeScreenshot(t *testing.T) {
+	t.Helper()
+	p := openBrowser(t, startProgram(t, demoPace))
+	p.do(chromedp.EmulateViewport(1280, 750))
+	p.load(true)
+	ask[bool](p, `(document.querySelector("[data-scenario=kill-before-charge]").click(), true)`) // leaves no focus and no hover
+	p.settled(2)
+	p.wantCharges(1, "Charged once")
+	p.do(chromedp.Blur(`[data-scenario=kill-before-charge]`))
+	ctx, cancel := context.WithTimeout(p.tab, stepDeadline)
+	defer cancel()
+	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(screenshotFile, picture, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,29 @@
+package main
+
+// notice is one thing that happened, as the page is told. Most are events of an
+// engine: What is then the event's result. The others are what the balancer, the
+// bank and the pods' links to the store saw:
+//
+//	opened       the shop is open
+//	arrived      a request reached a pod
+//	answered     its answer went to the browser
+//	unanswered   it did not: dropped, or its pod was killed
+//	lease        the store has given or renewed a lease, which runs until Until
+//	charged      the bank charged a card
+//	recognised   the bank knew the charge already, by its derived key
+//	killed       a pod was killed
+//	started      another took its place
+//	not_started  it could not
+type notice struct {
+	What    string  `json:"what"`
+	At      int64   `json:"at"`                // milliseconds since the shop opened
+	Until   int64   `json:"until,omitempty"`   // likewise
+	Request int     `json:"request,omitempty"` // the page's own number
+	Pod     string  `json:"pod,omitempty"`
+	Attempt uint64  `json:"attempt,omitempty"`
+	Status  int     `json:"status,omitempty"`
+	Charge  *charge `json:"charge,omitempty"`
+	Shop    string  `json:"shop,omitempty"`
+	Lease   int64   `json:"lease,omitempty"` // milliseconds
+	Error   string  `json:"error,omitempty"`
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Case 1: of two clicks one charges, and the other gets its answer.
+func TestClickedTwice(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		first := make(chan *httptest.ResponseRecorder)
+		go func() { first <- b.send(1, "k", noFault) }()
+		synctest.Wait()
+		second := b.send(2, "k", noFault)
+		b.want(second, http.StatusConflict, `"code":"in_progress"`)
+		b.want(<-first, http.StatusCreated, `"number":1,`)
+		b.wantReplay(b.send(3, "k", noFault))
+		b.wantCharges(1)
+		b.wantTold("execute", "in_progress", "charged", "completed", "replay")
+	})
+}
+
+func TestWithoutAKeyEveryRequestCharges(t *testing.T) {
+	t.Parallel()
+	for _, f := range []fault{noFault, dropAnswer, killAfterCharge} {
+		t.Run("fault "+string(f), func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(b *bench) {
+				b.pay("", f)
+				b.want(b.pay("", noFault), http.StatusCreated, `"number":2,`)
+				b.wantCharges(2)
+			})
+		})
+	}
+}
+
+// Case 8: the answer that nobody heard is there for the retry.
+func TestLostAnswerIsReplayed(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		b.wantNoAnswer(b.pay("k", dropAnswer))
+		b.wantReplay(b.pay("k", noFault))
+		b.wantCharges(1)
+		b.wantTold("charged", "completed", "unanswered", "replay")
+	})
+}
+
+// Case 3: the other pod runs the key when the lease has run out, and not before.
+func TestPodKilledBeforeTheCharge(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		start := time.Now()
+		b.wantNoAnswer(b.pay("k", killBeforeCharge))
+		b.wantCharges(0)
+		time.Sleep(time.Until(start.Add(demoPace.lockTTL - time.Millisecond))) //nolint:forbidigo // moves the bubble's clock
+		b.want(b.pay("k", noFault), http.StatusConflict, `"code":"in_progress"`)
+		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // moves the bubble's clock
+		b.want(b.pay("k", noFault), http.StatusCreated, `"pod":"B","attempt":2`)
+		b.wantCharges(1)
+		b.wantTold("killed", "unanswered", "in_progress", "lease_expired", "charged", "completed")
+	})
+}
+
+// Case 4: nobody knows that the card was charged, but the bank, which gets the
+// same derived key from the second attempt.
+func TestPodKilledAfterTheCharge(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		b.wantNoAnswer(b.pay("k", killAfterCharge))
+		b.wantCharges(1)
+		time.Sleep(demoPace.lockTTL) //nolint:forbidigo // moves the bubble's clock
+		b.want(b.pay("k", noFault), http.StatusCreated, `"number":1,`)
+		b.wantCharges(1)
+		b.wantTold("charged", "killed", "lease_expired", "recognised", "completed")
+	})
+}
+
+// A killed pod settles nothing and says nothing, and another one takes its place.
+func TestKilledPodIsGone(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		b.wantNoAnswer(b.pay("k", killBeforeCharge))    // at pod A
+		time.Sleep(demoPace.restart - time.Millisecond) //nolint:forbidigo // moves the bubble's clock
+		killed := slices.IndexFunc(b.notices(), func(n notice) bool { return n.What == "killed" })
+		for _, n := range b.told[killed+1:] {
+			if n.Pod == "A" && n.What != "unanswered" {
+				b.Errorf("pod A is dead and there is %+v", n)
+			}
+		}
+		if b.runs(0) {
+			b.Error("pod A is back too early")
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // moves the bubble's clock
+		synctest.Wait()
+		b.wantTold("killed", "started")
+		if !b.runs(0) {
+			b.Error("no other pod took the place of pod A")
+		}
+	})
+}
+
+func TestWhoIsServedByAKilledPodGetsNoAnswer(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		answers := make(chan *httptest.ResponseRecorder, 1)
+		b.shop.turn = 1
+		b.shop.pods[1] = nil // so that both come to pod A
+		go func() { b.send(1, "k1", killBeforeCharge) }()
+		synctest.Wait()
+		time.Sleep(time.Millisecond) //nolint:forbidigo // moves the bubble's clock
+		go func() { answers <- b.send(2, "k2", noFault) }()
+		b.wantNoAnswer(<-answers)
+		b.wantCharges(0)
+	})
+}
+
+// An answer that is ready when its pod is killed does not get out.
+func TestDeadPodAnswersNothing(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		p := b.shop.pods[0]
+		p.kill()
+		b.shop.pods[0] = p // killed a moment after it was picked
+		b.wantNoAnswer(b.pay("k", noFault))
+		b.wantCharges(0)
+	})
+}
+
+func TestClosedShopStartsNoPod(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		b.pay("k", killBeforeCharge)
+		b.shop.close()
+		time.Sleep(demoPace.restart) //nolint:forbidigo // moves the bubble's clock
+		synctest.Wait()
+		if b.runs(0) {
+			b.Error("the shop is closed, and a pod was started")
+		}
+	})
+}
+
+// Case 9: whoever is being served when the tab goes away is served to the end.
+func TestVisitKeepsTheShopOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMall(t.Context(), demoPace)
+		s, err := m.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.enter(s.id) != s {
+			t.Fatal("the shop cannot be entered")
+		}
+		closed := make(chan struct{})
+		go func() {
+			m.close(s)
+			close(closed)
+		}()
+		synctest.Wait()
+		b := &bench{T: t, shop: s}
+		b.want(b.pay("k", noFault), http.StatusCreated, "")
+		if m.enter(s.id) != nil {
+			t.Error("a shop that closes can still be entered")
+		}
+		s.visits.Done()
+		<-closed
+		b.want(b.pay("k2", noFault), http.StatusServiceUnavailable, "shutting_down")
+	})
+}
+
+// Case 8, and its opposite: a client that hangs up is charged all the same when it
+// has sent a key, and finds its answer; without a key the handler stops.
+func TestClientThatHangsUp(t *testing.T) {
+	t.Parallel()
+	for key, charges := range map[string]int{"k": 1, "": 0} {
+		t.Run("key "+key, func(t *testing.T) {
+			t.Parallel()
+			inShop(t, func(b *bench) {
+				ctx, hangUp := context.WithCancel(b.Context())
+				time.AfterFunc(demoPace.bank/4, hangUp)
+				answerTo(b.shop, b.request(1, key, noFault).WithContext(ctx))
+				b.wantCharges(charges)
+			})
+		})
+	}
+}
+
+func TestNoPodIsLeft(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		b.pay("k1", killBeforeCharge)
+		b.pay("k2", killBeforeCharge)
+		answer := b.pay("k1", noFault)
+		b.want(answer, http.StatusServiceUnavailable, "no pod is running")
+		if answer.Header().Get("Retry-After") != "1" {
+			b.Errorf("the header is %v, want Retry-After: 1", answer.Header())
+		}
+		time.Sleep(demoPace.restart) //nolint:forbidigo // moves the bubble's clock
+		synctest.Wait()
+		b.want(b.pay("k1", noFault), http.StatusCreated, `"attempt":2`)
+	})
+}
+
+// A browser may send a request again by itself when its connection breaks: the
+// fault was meant for that request, and kills no second pod.
+func TestFaultStrikesOnce(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		b.wantNoAnswer(b.send(1, "k", killBeforeCharge))
+		b.wantNoAnswer(b.send(1, "k", killBeforeCharge))
+		b.wantTold("arrived", "killed", "unanswered")
+	})
+}
+
+func TestWrongRequestsAreRefused(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		for name, change := range map[string]func(*http.Request){
+			faultHeader:   func(r *http.Request) { r.Header.Set(faultHeader, "earthquake") },
+			requestHeader: func(r *http.Request) { r.Header.Set(requestHeader, "first") },
+			`"order"`:     func(r *http.Request) { r.Body = http.NoBody },
+		} {
+			request := httptest.NewRequest(http.MethodPost, "/shops/shop-1/payments", strings.NewReader(`{"order":"1","amount":1}`))
+			change(request)
+			answer := answerTo(b.shop, request)
+			text := strings.ReplaceAll(answer.Body.String(), `\"`, `"`)
+			if answer.Code != http.StatusBadRequest || !strings.Contains(text, name) {
+				b.Errorf("%d %s, want 400 that names %s", answer.Code, text, name)
+			}
+		}
+		b.wantCharges(0)
+	})
+}
+
+// What one shop keeps is bounded, and the bank's count goes on.
+func TestBankForgetsTheOldest(t *testing.T) {
+	t.Parallel()
+	var b bank
+	for range maxCharges + 3 {
+		b.charge("", charge{Order: "1"})
+	}
+	total, newest := b.statement()
+	if total != maxCharges+3 || len(newest) != maxCharges || newest[0].Number != 4 {
+		t.Errorf("%d charges of which %d are kept from %d on, want the last %d of %d", total, len(newest), newest[0].Number, maxCharges, maxCharges+3)
+	}
+}
+
+// A page that does not read cannot make the program wait or grow.
+func TestPageThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		for range maxNotices {
+			b.shop.tell(notice{What: "charged"})
+		}
+		select {
+		case <-b.shop.overflown:
+			b.Fatal("overflown while there is room")
+		default:
+		}
+		b.shop.tell(notice{What: "charged"})
+		b.shop.tell(notice{What: "charged"})
+		<-b.shop.overflown
+		if len(b.shop.notices) != maxNotices {
+			b.Errorf("%d notices wait, want %d", len(b.shop.notices), maxNotices)
+		}
+	})
+}
+
+func TestCutLinkReachesNoStore(t *testing.T) {
+	t.Parallel()
+	inShop(t, func(b *bench) {
+		p := b.shop.pods[0]
+		p.kill()
+		l := &link{pod: p, store: nil} // which would panic
+		for name, call := range linkCalls(b.Context(), l) {
+			if err := call(); !errors.Is(err, errCut) {
+				b.Errorf("%s: %v, want %v", name, err, errCut)
+			}
+		}
+	})
+}
+
+func linkCalls(ctx context.Context, l *link) map[string]func() error {
+	return map[string]func() error{
+		"Acquire":  func() error { _, _, err := l.Acquire(ctx, core.Claim{}); return err },
+		"Complete": func() error { return l.Complete(ctx, core.Lease{}, core.Result{}) },
+		"Release":  func() error { return l.Release(ctx, core.Lease{}) },
+		"Extend":   func() error { return l.Extend(ctx, core.Lease{}, time.Second) },
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"embed"
+	"net/http"
+)
+
+//go:embed web
+var web embed.FS
+
+// routes serves the page and the shops. A page of another site cannot pay here.
+func routes(m *mall) http.Handler {
+	mux := http.NewServeMux()
+	for path, file := range map[string]string{
+		"/{$}":       "web/index.html",
+		"/style.css": "web/style.css",
+		"/app.js":    "web/app.js",
+		"/draw.js":   "web/draw.js",
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			// The page loads nothing from anywhere else, and the browser sees to it.
+			w.Header().Set("Content-Security-Policy",
+				"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "+
+					"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			w.Header().Set("Cache-Control", "no-cache")
+			http.ServeFileFS(w, r, web, file)
+		})
+	}
+	mux.HandleFunc("GET /events", m.stream)
+	mux.HandleFunc("GET /shops/{shop}/ledger", m.withShop((*shop).showLedger))
+	mux.HandleFunc("POST /shops/{shop}/payments", m.withShop((*shop).balance))
+	return http.NewCrossOriginProtection().Handler(mux)
+}

@@ -1,0 +1,74 @@
+// Chi is the shortest program that guards a payment on chi.
+//
+//	go run ./examples/chi
+//	curl -i -u alice:secret 127.0.0.1:8080/payments -H 'Idempotency-Key: k1' -d amount=42
+//
+// The same line once more gets the first one's answer, and X-Idempotent-Replay.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func main() {
+	engine, err := core.New(memstore.New(), core.ScopeBy(user))
+	if err != nil {
+		panic(err)
+	}
+	idem := idemchi.New(engine)
+	r := chi.NewRouter()
+	r.Use(middleware.Recoverer, middleware.BasicAuth("payments", map[string]string{"alice": "secret"})) // both outside the guard
+	r.With(idem.Policy(policy.TTLHours(48), policy.LockTTL(time.Minute))).Post("/payments", pay)
+	server := &http.Server{Handler: r, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute}
+	server.Addr = cmp.Or(os.Getenv("ADDR"), "127.0.0.1:8080")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ended := make(chan error, 1)
+	go func() { ended <- server.ListenAndServe() }()
+	slog.Info("taking payments", "at", server.Addr)
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		stop() // a second signal ends the program at once
+		patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		err = errors.Join(server.Shutdown(patience), engine.Shutdown(patience)) // handlers first, then what the store lacks
+		cancel()
+	}
+	if err != nil {
+		slog.Error("the program failed", "error", err)
+		os.Exit(1)
+	}
+}
+
+// user is whose key it is. Authentication has checked the password before.
+func user(r *http.Request) (string, error) {
+	name, _, _ := r.BasicAuth()
+	return name, nil // no name is a 401
+}
+
+var payments atomic.Int64
+
+func pay(w http.ResponseWriter, r *http.Request) {
+	number := payments.Add(1)         // the side effect
+	failure.MarkExecuted(r.Context()) // from here on the answer is kept, whatever happens
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, "payment %d\n", number)
+}

@@ -1,0 +1,301 @@
+package examples_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	"github.com/oncekey/oncekey/adapters/httpclient"
+	"github.com/oncekey/oncekey/adapters/openapi"
+	idemotel "github.com/oncekey/oncekey/adapters/otel"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/policy"
+	"github.com/oncekey/oncekey/policy/tablefile"
+)
+
+// The functions of this file hold the README's snippets, line by line as they
+// stand there, and run them.
+
+func userID(*http.Request) (string, error) { return "alice", nil }
+
+func authenticate(next http.Handler) http.Handler { return next }
+
+func pay(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
+
+func update(http.ResponseWriter, *http.Request) {}
+
+func list(http.ResponseWriter, *http.Request) {}
+
+func refund(http.ResponseWriter, *http.Request) {}
+
+// payTwice sends a request and its retry, and wants one run and a replay.
+func payTwice(t *testing.T, handler http.Handler, path string) {
+	t.Helper()
+	for try, want := range []string{"", "true"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(`{"amount":1}`))
+		r.Header.Set(core.KeyHeader, "k")
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); w.Code/100 != 2 || w.Header().Get("X-Idempotent-Replay") != want {
+			t.Errorf("try %d of %s got %d %v", try+1, path, w.Code, w.Header())
+		}
+	}
+}
+
+func TestStart(t *testing.T) {
+	t.Parallel()
+	var router http.Handler
+	start := func() error {
+		engine, err := core.New(memstore.New(), core.ScopeBy(userID)) // whose key is it? nobody can forget to say
+		if err != nil {
+			return err
+		}
+		idem := idemchi.New(engine)
+
+		r := chi.NewRouter()
+		r.Use(middleware.Recoverer, authenticate) // both outside the guard
+		r.With(idem.Policy(
+			policy.TTLHours(48),
+			policy.LockTTL(time.Minute),
+			policy.ExcludeFields("clientTimestamp", "requestNonce"),
+		)).Post("/payments", pay)
+		router = r
+		return nil
+	}
+	if err := start(); err != nil {
+		t.Fatal(err)
+	}
+	payTwice(t, router, "/payments")
+}
+
+type API struct {
+	Pay    http.HandlerFunc `route:"POST /payments" idempotency:"TTLHours=48 LockTTL=60s ExcludeFields=clientTimestamp,requestNonce"`
+	Update http.HandlerFunc `route:"PATCH /members/{id}" idempotency:"Required=false"`
+	List   http.HandlerFunc `route:"GET /members"`
+}
+
+// The table file is the README's, too.
+func TestDeclaredInOnePlace(t *testing.T) {
+	readme := readReadme(t)
+	t.Chdir(t.TempDir())
+	_, rest, _ := strings.Cut(readme, "```yaml\n")
+	file, _, found := strings.Cut(rest, "```")
+	if !found || os.WriteFile("idempotency.yaml", []byte(file), 0o600) != nil {
+		t.Fatal("the README has no table, or it cannot be written")
+	}
+	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, idem := chi.NewRouter(), idemchi.New(engine)
+	declare := func() error {
+		table, err := tablefile.Read("idempotency.yaml") // or policy.NewTable(policy.Row("POST /refunds", policy.TTLHours(48)))
+		if err != nil {
+			return err
+		}
+		r.Use(authenticate, idem.Table(table))
+		err = idemchi.Mount(r, idem, API{Pay: pay, Update: update, List: list})
+		if err != nil {
+			return err
+		}
+		r.Post("/refunds", refund)
+
+		report := idemchi.Audit(r, idem, table) // when all routes are declared
+		for _, warning := range report.Warnings {
+			slog.Warn(warning) // a POST or PATCH that nothing guards
+		}
+		return report.Err() // a row that matches no route
+	}
+	if err := declare(); err != nil {
+		t.Fatal(err)
+	}
+	payTwice(t, r, "/payments")
+	payTwice(t, r, "/refunds")
+}
+
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	document := &openapi3.T{OpenAPI: "3.1.0", Info: &openapi3.Info{Title: "payments", Version: "1"}}
+	describe := func() error {
+		declared, err := policy.Declarations(API{})
+		if err != nil {
+			return err
+		}
+		err = openapi.Merge(document, declared)
+		return err
+	}
+	if err := describe(); err != nil {
+		t.Fatal(err)
+	}
+	if item := document.Paths.Value("/payments"); item == nil || item.Post.Responses.Value("422") == nil {
+		t.Errorf("the document does not say what POST /payments may answer: %+v", document.Paths)
+	}
+}
+
+// Receipt is what a charge returns.
+type Receipt struct{ Charged int }
+
+type order struct{ Amount int }
+
+type providerStub struct{ calls int }
+
+func (p *providerStub) Charge(_ context.Context, key string, o order) (Receipt, error) {
+	if p.calls++; key == "" {
+		return Receipt{}, http.ErrNoLocation
+	}
+	return Receipt{o.Amount}, nil
+}
+
+func TestCallAFunction(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, provider := t.Context(), &providerStub{}
+	message := struct {
+		ID    string
+		Order order
+	}{"m-1", order{100}}
+	charge := func() (Receipt, core.Info, error) {
+		call := core.Call{Scope: "orders", Name: "charge", Key: message.ID, Input: message.Order}
+		receipt, info, err := core.Do(ctx, engine, call, func(ctx context.Context) (Receipt, error) {
+			return provider.Charge(ctx, core.DeriveKey(ctx, "charge"), message.Order)
+		})
+		return receipt, info, err
+	}
+	for try := range 2 {
+		if receipt, info, err := charge(); err != nil || receipt.Charged != 100 || info.Replayed != (try == 1) {
+			t.Errorf("try %d got %+v, %+v, %v", try+1, receipt, info, err)
+		}
+	}
+	if provider.calls != 1 {
+		t.Errorf("the provider was called %d times, want once", provider.calls)
+	}
+}
+
+func TestCallOthers(t *testing.T) {
+	t.Parallel()
+	keys := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- r.Header.Get(core.KeyHeader) }))
+	defer server.Close()
+	ctx, url := t.Context(), server.URL
+	send := func() error {
+		transport, err := httpclient.New(http.DefaultTransport, httpclient.MaxAttempts(8), httpclient.MaxTime(2*time.Minute))
+		if err != nil {
+			return err
+		}
+		client := &http.Client{Transport: transport}
+		ctx = httpclient.WithCall(ctx, "line-2") // tells two calls to one URL apart, within one outer request
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"amount":1999}`))
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request) // the answer, or an *httpclient.AttemptsError
+		if err == nil {
+			err = response.Body.Close()
+		}
+		client.CloseIdleConnections()
+		return err
+	}
+	if err := send(); err != nil || <-keys == "" {
+		t.Errorf("it returned %v, or came without a key", err)
+	}
+}
+
+// What runs in PostgreSQL is shown by the tests of pgstore; here it is declared.
+func TestInOneTransaction(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	engine, err := core.New(pgstore.New(pool), core.ScopeBy(userID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, idem := chi.NewRouter(), idemchi.New(engine)
+	r.With(idem.Policy(pgstore.Transactional())).Post("/transfers", func(w http.ResponseWriter, r *http.Request) {
+		tx, err := pgstore.Tx(r.Context()) // a pgx.Tx of the store's pool; the engine commits it, with the answer
+		if err == nil {
+			_, err = tx.Exec(r.Context(), "INSERT INTO transfers (id, amount) VALUES ($1, $2)", core.KeyFrom(r.Context()), 100)
+		}
+		if err != nil {
+			http.Error(w, "try again", http.StatusServiceUnavailable) // rolls back, and frees the key
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	if routes := r.Routes(); len(routes) != 1 || routes[0].Pattern != "/transfers" {
+		t.Errorf("the routes are %+v", routes)
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	var guard *core.Engine
+	measure := func() error {
+		observer, err := idemotel.New(idemotel.WithNext(core.LogObserver(nil))) // the global providers; the log goes on
+		if err != nil {
+			return err
+		}
+		engine, err := core.New(store, core.ScopeBy(userID), core.WithObserver(observer))
+		guard = engine
+		return err
+	}
+	if err := measure(); err != nil {
+		t.Fatal(err)
+	}
+	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
+}
+
+func readReadme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Every Go snippet of the README is in this file, line by line.
+func TestReadmeSnippetsAreCompiled(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("snippets_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := unindented(string(source))
+	count := 0
+	for _, part := range strings.Split(readReadme(t), "```go\n")[1:] {
+		snippet, _, _ := strings.Cut(part, "```")
+		if count++; !strings.Contains(compiled, unindented(snippet)) {
+			t.Errorf("this snippet is not in snippets_test.go:\n%s", snippet)
+		}
+	}
+	if count < 8 {
+		t.Errorf("the README has %d snippets, want at least 8", count)
+	}
+}
+
+func unindented(code string) string {
+	var plain strings.Builder
+	for line := range strings.Lines(code) {
+		plain.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return plain.String()
+}
