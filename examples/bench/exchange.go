@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/examples/bench/internal/load"
+)
+
+const size = 300
+
+var (
+	payload = padded(`{"order_id":"o-1042","amount":4200,"currency":"EUR","customer":{"id":"c-77","country":"DE"},"items":[{"sku":"a","n":1},{"sku":"b","n":2}],"note":"`, size)
+	answer  = padded(`{"payment_id":"pay_e6b11b98","order_id":"o-1042","status":"captured","note":"`, size)
+)
+
+// padded closes a JSON document whose last value is an open string.
+func padded(open string, size int) []byte {
+	return []byte(open + strings.Repeat("n", size-len(open)-2) + `"}`)
+}
+
+// sequence numbers keys, so that no two in a run are the same.
+var sequence atomic.Uint64
+
+// putKey writes the key of that number: load.KeySize bytes.
+func putKey(number uint64, into []byte) {
+	const head = "00000000-0000-4000-"
+	copy(into, head)
+	rest := into[len(head):]
+	for i := range rest {
+		rest[i] = '0'
+	}
+	var digits [20]byte
+	written := strconv.AppendUint(digits[:0], number, 10)
+	copy(rest[len(rest)-len(written):], written)
+}
+
+func newKey() string {
+	var key [load.KeySize]byte
+	putKey(sequence.Add(1), key[:])
+	return string(key[:])
+}
+
+func newKeys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = newKey()
+	}
+	return keys
+}
+
+// silent is an observer that does nothing: what logging costs is not the
+// question here.
+type silent struct{}
+
+func (silent) Observe(context.Context, core.Event) {}
+
+func newEngine(store core.Store) (*core.Engine, error) {
+	bearer := func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }
+	return core.New(store, core.ScopeBy(bearer), core.WithObserver(silent{}))
+}
+
+// newMemory is a memstore without bounds that a benchmark reaches.
+func newMemory() *memstore.Store {
+	return memstore.New(memstore.MaxRecords(1<<30), memstore.MaxBytes(1<<40))
+}
+
+// pay is the bare handler.
+func pay(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write(answer)
+}
+
+// router is one of the ways to serve a handler, bare and guarded.
+type router struct {
+	name    string
+	bare    func(http.HandlerFunc) http.Handler
+	guarded func(*core.Engine, http.HandlerFunc) http.Handler
+}
+
+var routers = []router{
+	{
+		"net/http",
+		func(handler http.HandlerFunc) http.Handler { return handler },
+		func(engine *core.Engine, handler http.HandlerFunc) http.Handler { return engine.Handler(handler) },
+	},
+	{
+		"chi",
+		func(handler http.HandlerFunc) http.Handler {
+			mux := chi.NewRouter()
+			mux.Post("/payments", handler)
+			return mux
+		},
+		func(engine *core.Engine, handler http.HandlerFunc) http.Handler {
+			mux := chi.NewRouter()
+			mux.With(idemchi.New(engine).Policy()).Post("/payments", handler)
+			return mux
+		},
+	},
+	{
+		"gin",
+		func(handler http.HandlerFunc) http.Handler {
+			mux := newGin()
+			mux.POST("/payments", gin.WrapF(handler))
+			return mux
+		},
+		func(engine *core.Engine, handler http.HandlerFunc) http.Handler {
+			mux := newGin()
+			mux.POST("/payments", idemgin.New(engine).Handle(gin.WrapF(handler)))
+			return mux
+		},
+	},
+}
+
+func newGin() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	return gin.New()
+}
+
+// exchange sends one request after another to a handler, and allocates nothing
+// itself.
+type exchange struct {
+	handler http.Handler
+	request *http.Request
+	header  http.Header
+	status  int
+	body    bytes.Reader
+	read    io.ReadCloser
+}
+
+func newExchange(ctx context.Context, handler http.Handler) (*exchange, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "/payments", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = http.Header{
+		core.KeyHeader: {""}, "Content-Type": {"application/json"}, "Authorization": {"Bearer alice"},
+	}
+	request.ContentLength = int64(len(payload))
+	e := &exchange{handler: handler, request: request, header: make(http.Header)}
+	e.read = io.NopCloser(&e.body)
+	return e, nil
+}
+
+var _ http.ResponseWriter = (*exchange)(nil)
+
+// Header, WriteHeader and Write make it the writer that the answer goes to.
+func (e *exchange) Header() http.Header         { return e.header }
+func (e *exchange) WriteHeader(status int)      { e.status = status }
+func (e *exchange) Write(p []byte) (int, error) { return len(p), nil }
+
+// send sends the payload under a key, and checks the status.
+func (e *exchange) send(key string, status int) error {
+	clear(e.header)
+	e.status = http.StatusOK
+	e.body.Reset(payload)
+	e.request.Body = e.read
+	e.request.Header[core.KeyHeader][0] = key
+	e.handler.ServeHTTP(e, e.request)
+	if e.status != status {
+		return fmt.Errorf("answered with status %d, want %d", e.status, status)
+	}
+	return nil
+}
+
+// replayed reports whether the last answer said that it was a replay.
+func (e *exchange) replayed() bool { return e.header.Get("X-Idempotent-Replay") == "true" }

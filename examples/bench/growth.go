@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+	"github.com/oncekey/oncekey/examples/bench/internal/report"
+)
+
+const (
+	smallStore = 10_000
+	// sampled is how many keys are asked for in turn, chosen at random: enough
+	// that they are in no processor's cache.
+	sampled = 1 << 16
+)
+
+// growthKey is the storage key of a large store's record, as SQL can make it too.
+func growthKey(i int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "growth %d", i))
+	return hex.EncodeToString(sum[:])
+}
+
+func growthClaim(i int) core.Claim {
+	claim := newClaim("")
+	claim.Key = growthKey(i)
+	return claim
+}
+
+func sampleClaims(records int) []core.Claim {
+	random := rand.New(rand.NewPCG(1, uint64(records))) //nolint:gosec // a sample, not a secret
+	sample := make([]core.Claim, sampled)
+	for i := range sample {
+		sample[i] = growthClaim(random.IntN(records))
+	}
+	return sample
+}
+
+// growth measures replays of random keys as stores grow.
+func growth(ctx context.Context, s *suite) (report.Section, error) {
+	sizes := []int{smallStore, s.records}
+	if s.large {
+		sizes = append(sizes, 10*s.records)
+	}
+	section := report.Section{
+		Title: "Growth",
+		Text: []string{
+			"Replays of keys at random, one at a time, from stores of the same kind and of different size. The target is for 10^7 " +
+				"records, which take -large; without it, it is held against the largest store there is.",
+		},
+	}
+	table := report.Table{Head: []string{"store", "records", "replay", "x smallest"}}
+	for _, grow := range []func(context.Context, *suite, []int) (string, []core.Store, func(), error){growMemory, growRedis, growPostgres, growTiers} {
+		name, stores, end, err := grow(ctx, s, sizes)
+		if err == nil && len(stores) > 0 {
+			err = s.compareGrowth(ctx, &section, &table, name, stores, sizes)
+		}
+		end()
+		if err != nil {
+			return section, err
+		}
+	}
+	section.Tables = append(section.Tables, table)
+	if s.postgres == nil {
+		return section, nil
+	}
+	err := s.measurePostgresSweep(ctx, &section)
+	return section, err
+}
+
+func (s *suite) compareGrowth(ctx context.Context, section *report.Section, table *report.Table, name string, stores []core.Store, sizes []int) error {
+	var arms []harness.Arm
+	for i, store := range stores {
+		sample := sampleClaims(sizes[i])
+		next := 0 // goes on from slice to slice
+		arms = append(arms, storeWork{ctx, store, 1}.replayArm(fmt.Sprint(sizes[i]), func(int) core.Claim {
+			next++
+			return sample[next%len(sample)]
+		}))
+	}
+	plan := s.plan(0)
+	plan.Collect = false // it would take longer than a slice
+	c, err := harness.Compare(ctx, plan, arms)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for i, arm := range arms {
+		ratio := "A/A control " + report.Interval(c.Control())
+		if i > 0 {
+			ratio = report.Interval(c.Ratio(arm.Name, arms[0].Name))
+		}
+		table.Rows = append(table.Rows, []string{name, arm.Name, report.Duration(c.Median(arm.Name).Time), ratio})
+	}
+	largest := arms[len(arms)-1].Name
+	section.Targets = append(section.Targets,
+		report.AtMost(fmt.Sprintf("%s: replay at %s : at %d", name, largest, smallStore), 2, c.Ratio(largest, arms[0].Name)))
+	return nil
+}
+
+func growMemory(ctx context.Context, _ *suite, sizes []int) (name string, stores []core.Store, end func(), err error) {
+	for _, records := range sizes {
+		store, err := filledMemory(ctx, records)
+		if err != nil {
+			return "", nil, func() {}, err
+		}
+		stores = append(stores, store)
+	}
+	return "memstore", stores, func() {}, nil
+}
+
+// redisDatabase is where the store of a size is: 0 and 1 are the other parts'.
+const redisDatabase = 2
+
+func growRedis(ctx context.Context, s *suite, sizes []int) (name string, stores []core.Store, end func(), err error) {
+	var clients []*redis.Client
+	end = func() {
+		for _, client := range clients {
+			client.Close()
+		}
+	}
+	if s.redis == nil {
+		return "", nil, end, nil
+	}
+	for i, records := range sizes {
+		client := s.redisClient(redisDatabase + i)
+		clients = append(clients, client)
+		if err := fillRedis(ctx, client, records); err != nil {
+			return "", nil, end, err
+		}
+		stores = append(stores, redisstore.New(client))
+	}
+	return "redisstore", stores, end, nil
+}
+
+// fillRedis stores one record, and copies it under the other keys.
+func fillRedis(ctx context.Context, client *redis.Client, records int) error {
+	if held, err := client.DBSize(ctx).Result(); err != nil || held >= int64(records) {
+		return err // it was filled for another part of the growth
+	}
+	work := storeWork{ctx, redisstore.New(client), 1}
+	if err := work.finish([]core.Claim{growthClaim(0)}, newResult()); err != nil {
+		return err
+	}
+	value, err := client.Get(ctx, redisstore.DefaultPrefix+growthKey(0)).Result()
+	if err != nil {
+		return err
+	}
+	const batch = 1000
+	for from := 0; from < records; from += batch {
+		if _, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i := from; i < min(from+batch, records); i++ {
+				pipe.Set(ctx, redisstore.DefaultPrefix+growthKey(i), value, 24*time.Hour)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func growPostgres(ctx context.Context, s *suite, sizes []int) (name string, stores []core.Store, end func(), err error) {
+	if s.postgres == nil {
+		return "", nil, func() {}, nil
+	}
+	pool, err := s.pool(ctx, 4, "on", nil)
+	if err != nil {
+		return "", nil, func() {}, err
+	}
+	for _, records := range sizes {
+		store, err := fillPostgres(ctx, pool, fmt.Sprintf("growth_%d", records), records, "r.expires_at")
+		if err != nil {
+			return "", nil, pool.Close, err
+		}
+		stores = append(stores, store)
+	}
+	return "pgstore", stores, pool.Close, nil
+}
+
+// fillPostgres stores one record, and copies it under the other keys, with that
+// expression for the time when it expires. A table that is full stays as it is.
+func fillPostgres(ctx context.Context, pool *pgxpool.Pool, schema string, records int, expires string) (*pgstore.Store, error) {
+	store := pgstore.New(pool, pgstore.Schema(schema))
+	if err := pgstore.Migrate(ctx, pool, pgstore.Schema(schema)); err != nil {
+		return nil, err
+	}
+	table, held := schema+".records", 0
+	if err := pool.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&held); err != nil || held > 0 {
+		return store, err
+	}
+	if err := (storeWork{ctx, store, 1}).finish([]core.Claim{growthClaim(0)}, newResult()); err != nil {
+		return nil, err
+	}
+	columns, values, err := copied(ctx, pool, schema, expires)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pool.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (%[2]s) SELECT %[3]s FROM %[1]s AS r, generate_series(1, %[4]d) AS i`,
+		table, strings.Join(columns, ", "), strings.Join(values, ", "), records-1)); err != nil {
+		return nil, err
+	}
+	_, err = pool.Exec(ctx, `VACUUM ANALYZE `+table)
+	return store, err
+}
+
+// copied are the columns of a table of records that are written, and what to
+// write of the row r for the key of number i.
+func copied(ctx context.Context, pool *pgxpool.Pool, schema, expires string) (columns, values []string, err error) {
+	rows, err := pool.Query(ctx, `SELECT column_name FROM information_schema.columns
+		WHERE table_schema = $1 AND table_name = 'records' AND is_generated = 'NEVER' ORDER BY ordinal_position`, schema)
+	if err != nil {
+		return nil, nil, err
+	}
+	columns, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, column := range columns {
+		switch column {
+		case "key":
+			values = append(values, `encode(sha256(('growth ' || i)::bytea), 'hex')`)
+		case "expires_at":
+			values = append(values, expires)
+		default:
+			values = append(values, "r."+column)
+		}
+	}
+	return columns, values, err
+}
+
+// growTiers has a store of each size in both tiers: replays come from Redis.
+func growTiers(ctx context.Context, s *suite, sizes []int) (name string, stores []core.Store, end func(), err error) {
+	_, hot, endHot, err := growRedis(ctx, s, sizes)
+	if err != nil || len(hot) == 0 {
+		return "", nil, endHot, err
+	}
+	_, durable, endDurable, err := growPostgres(ctx, s, sizes)
+	end = func() { endHot(); endDurable() }
+	if err != nil || len(durable) == 0 {
+		return "", nil, end, err
+	}
+	for i := range hot {
+		stores = append(stores, tieredstore.New(hot[i], durable[i], tieredstore.HotTimeout(time.Second)))
+	}
+	return "tieredstore", stores, end, nil
+}
+
+// measurePostgresSweep sweeps once: it cannot be repeated without filling the
+// table again.
+func (s *suite) measurePostgresSweep(ctx context.Context, section *report.Section) error {
+	pool, err := s.pool(ctx, 4, "on", nil)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	table := report.Table{
+		Caption: "pgstore's Sweep of expired records: a single measurement each", Head: []string{"batch", "removed", "records/s"},
+	}
+	for _, batch := range []int{100, 1000, 10_000} {
+		store, err := fillPostgres(ctx, pool, fmt.Sprintf("sweep_%d", batch), s.records/5, "now() - interval '3 hours'")
+		if err != nil {
+			return err
+		}
+		start := time.Now()
+		removed, err := store.Sweep(ctx, batch)
+		if err != nil {
+			return err
+		}
+		table.Rows = append(table.Rows, []string{
+			fmt.Sprint(batch), fmt.Sprint(removed), report.Number(float64(int(float64(removed) / time.Since(start).Seconds()))),
+		})
+	}
+	section.Tables = append(section.Tables, table)
+	return nil
+}

@@ -1,0 +1,153 @@
+// Package harness compares pieces of work on a machine that others use too.
+//
+//	comparison, err := harness.Compare(ctx, plan, []harness.Arm{bare, guarded})
+//	fmt.Println(comparison.Ratio("guarded", "bare")) // the median of paired ratios, and its interval
+//
+// Each arm runs for a short slice, all arms in random order, and so for many
+// rounds. What disturbs the machine for longer than a round disturbs all arms of
+// it, and drops out of their ratio; what is shorter hits one ratio of many, and
+// drops out of the median. The first arm runs twice in every round: the ratio of
+// the two is the control, which would be 1 without noise.
+//
+// It judges nothing, and is not safe for concurrent use: a comparison has the
+// process to itself.
+package harness
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Arm is one of the things that are compared.
+type Arm struct {
+	// Name is unique within a comparison.
+	Name string
+	// Run does the work n times. An error ends the comparison.
+	Run func(n int) error
+	// Prepare gets ready for Run(n), outside of what is measured. It may be nil.
+	Prepare func(n int) error
+	// Most bounds n. Zero: there is no bound.
+	Most int
+}
+
+// Plan says how to compare.
+type Plan struct {
+	// Rounds is how often each arm runs, at least 1.
+	Rounds int
+	// Slice is about how long it runs each time. An arm whose work takes longer
+	// than that does it once.
+	Slice time.Duration
+	// Processors is GOMAXPROCS for the comparison; zero leaves it as it is.
+	Processors int
+	// Collect runs the garbage collector before each slice, so that no arm pays
+	// for what another one left behind.
+	Collect bool
+	// Seed of the random order.
+	Seed uint64
+}
+
+// control is the name of the first arm's second self.
+const control = "\x00control"
+
+// Compare runs the arms as planned. It returns an arm's first error, with the
+// arm's name, or the context's.
+func Compare(ctx context.Context, plan Plan, arms []Arm) (*Comparison, error) {
+	if len(arms) == 0 || plan.Rounds < 1 {
+		return nil, fmt.Errorf("harness: %d arms, %d rounds: want at least 1 of each", len(arms), plan.Rounds)
+	}
+	if plan.Processors > 0 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(plan.Processors))
+	}
+	twin := arms[0]
+	twin.Name = control
+	arms = append(slices.Clone(arms), twin)
+	runs := make([]int, len(arms))
+	for i, arm := range arms {
+		var err error
+		if runs[i], err = plan.calibrate(ctx, arm); err != nil {
+			return nil, err
+		}
+	}
+	runs[len(runs)-1] = runs[0]
+	return plan.measure(ctx, arms, runs)
+}
+
+func (p Plan) measure(ctx context.Context, arms []Arm, runs []int) (*Comparison, error) {
+	c := &Comparison{samples: make(map[string][]Cost, len(arms)), base: arms[0].Name}
+	random := rand.New(rand.NewPCG(p.Seed, 1)) //nolint:gosec // an order, not a secret
+	for range p.Rounds {
+		for _, i := range random.Perm(len(arms)) {
+			cost, err := p.slice(ctx, arms[i], runs[i])
+			if err != nil {
+				return nil, err
+			}
+			c.samples[arms[i].Name] = append(c.samples[arms[i].Name], cost)
+		}
+	}
+	return c, nil
+}
+
+// calibrate finds how often an arm does its work in a slice, and warms it up.
+func (p Plan) calibrate(ctx context.Context, arm Arm) (int, error) {
+	for n := 1; ; {
+		cost, err := p.slice(ctx, arm, n)
+		if err != nil {
+			return 0, err
+		}
+		elapsed := time.Duration(cost.Time * float64(n))
+		if elapsed >= p.Slice/4 || n == arm.Most {
+			return arm.bound(int(float64(n) * float64(p.Slice) / float64(max(elapsed, 1)))), nil
+		}
+		n = arm.bound(4 * n)
+	}
+}
+
+func (a Arm) bound(n int) int {
+	if a.Most > 0 {
+		n = min(n, a.Most)
+	}
+	return max(n, 1)
+}
+
+// slice measures the arm doing its work n times.
+func (p Plan) slice(ctx context.Context, arm Arm, n int) (Cost, error) {
+	if err := ctx.Err(); err != nil {
+		return Cost{}, err
+	}
+	if arm.Prepare != nil {
+		if err := arm.Prepare(n); err != nil {
+			return Cost{}, fmt.Errorf("%s: prepare: %w", arm.Name, err)
+		}
+	}
+	if p.Collect {
+		runtime.GC()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, start := processorTime(), time.Now()
+	err := arm.Run(n)
+	elapsed, cpu := time.Since(start), processorTime()-cpu
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		return Cost{}, fmt.Errorf("%s: %w", arm.Name, err)
+	}
+	times := float64(n)
+	return Cost{
+		Time: float64(elapsed) / times, CPU: float64(cpu) / times,
+		Bytes: float64(after.TotalAlloc-before.TotalAlloc) / times, Allocs: float64(after.Mallocs-before.Mallocs) / times,
+	}, nil
+}
+
+// processorTime is what the process has used so far, in user and system mode.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

@@ -1,0 +1,197 @@
+package harness_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+)
+
+func near(got, want, tolerance float64) bool { return math.Abs(got-want) <= tolerance }
+
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	figures := []float64{5, 1, 4, 2, 3}
+	for q, want := range map[float64]float64{0: 1, 0.25: 2, 0.5: 3, 0.6: 3.4, 1: 5} {
+		if got := harness.Quantile(figures, q); !near(got, want, 1e-9) {
+			t.Errorf("Quantile(%v, %v) = %v, want %v", figures, q, got, want)
+		}
+	}
+	if got := harness.Median([]float64{1, 2, 10, 20}); got != 6 {
+		t.Errorf("the median of an even number is %v, want the mean of the middle two, 6", got)
+	}
+	if !slices.Equal(figures, []float64{5, 1, 4, 2, 3}) {
+		t.Errorf("the figures were put in order for the caller too: %v", figures)
+	}
+	if got := harness.Median(nil); !math.IsNaN(got) {
+		t.Errorf("the median of nothing is %v, want NaN", got)
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	t.Parallel()
+	same := harness.EstimateOf([]float64{2, 2, 2})
+	if same != (harness.Estimate{Median: 2, Low: 2, High: 2}) {
+		t.Errorf("figures that agree have the estimate %+v", same)
+	}
+	var figures []float64
+	for i := range 101 {
+		figures = append(figures, float64(i)) // the median is 50, its standard error about 5
+	}
+	got := harness.EstimateOf(figures)
+	if got.Median != 50 || got.Low < 35 || got.Low > 45 || got.High < 55 || got.High > 65 {
+		t.Errorf("0 to 100 have the estimate %+v, want 50 between about 40 and 60", got)
+	}
+	if again := harness.EstimateOf(figures); again != got {
+		t.Errorf("the same figures have the estimates %+v and %+v", got, again)
+	}
+}
+
+// An interval of 95 % misses the truth in about one of twenty experiments.
+func TestIntervalHoldsTheMedian(t *testing.T) {
+	t.Parallel()
+	const experiments = 100
+	missed := 0
+	state := uint64(1)
+	for range experiments {
+		figures := make([]float64, 50)
+		for i := range figures {
+			state = state*6364136223846793005 + 1442695040888963407
+			figures[i] = float64(state>>11) / (1 << 53) // uniform: the median is 0.5
+		}
+		if got := harness.EstimateOf(figures); got.Low > 0.5 || got.High < 0.5 {
+			missed++
+		}
+	}
+	if missed == 0 || missed > experiments/8 {
+		t.Errorf("%d of %d intervals miss the median, want about %d", missed, experiments, experiments/20)
+	}
+}
+
+func TestPairedFigures(t *testing.T) {
+	t.Parallel()
+	// The machine becomes ten times slower in the middle: the ratios do not.
+	comparison := harness.ComparisonOf(map[string][]float64{
+		"bare": {10, 10, 100}, "ours": {15, 15, 150},
+		"peer bare": {4, 4, 40}, "peer": {14, 14, 140},
+		harness.Control: {12, 12, 120},
+	}, "bare")
+	if got := comparison.Ratio("ours", "bare"); got != (harness.Estimate{Median: 1.5, Low: 1.5, High: 1.5}) {
+		t.Errorf("the ratio is %+v, want 1.5 without doubt", got)
+	}
+	if got := comparison.Overhead("ours", "bare", "peer", "peer bare").Median; got != 0.5 {
+		t.Errorf("the ratio of 5 more to 10 more is %v, want 0.5", got)
+	}
+	if got := comparison.Control().Median; got != 1.2 {
+		t.Errorf("the control is %v, want 1.2", got)
+	}
+	if got := comparison.Median("ours").Time; got != 15 {
+		t.Errorf("the median time is %v, want 15", got)
+	}
+}
+
+func TestCompare(t *testing.T) { //nolint:paralleltest // it sets GOMAXPROCS
+	var sink atomic.Uint64
+	work := func(turns int) func(int) error {
+		return func(n int) error {
+			sum := uint64(0)
+			for range n * turns {
+				sum = sum*31 + 7
+			}
+			sink.Add(sum)
+			return nil
+		}
+	}
+	var watched []float64 // nanoseconds for each piece of work, calibration included
+	prepared, ran, processors := 0, 0, runtime.GOMAXPROCS(0)
+	comparison, err := harness.Compare(t.Context(), harness.Plan{Rounds: 9, Slice: time.Millisecond, Processors: 1, Collect: true}, []harness.Arm{
+		{Name: "once", Run: work(1000)},
+		{Name: "four times", Run: work(4000)},
+		{Name: "watched", Run: func(n int) error {
+			start := time.Now()
+			err := work(1000)(n)
+			watched = append(watched, float64(time.Since(start))/float64(n))
+			return err
+		}},
+		{
+			Name: "prepared", Most: 3,
+			Prepare: func(n int) error { prepared = n; return nil },
+			Run: func(n int) error {
+				ran++
+				if n != prepared || n > 3 || runtime.GOMAXPROCS(0) != 1 {
+					return errors.New("not as planned")
+				}
+				return nil
+			},
+		},
+		{Name: "allocates", Run: func(n int) error {
+			for range n {
+				kept = make([]byte, 1000)
+			}
+			return nil
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := comparison.Ratio("four times", "once").Median; got < 2 || got > 8 {
+		t.Errorf("four times the work takes %v times as long", got)
+	}
+	if got, own := comparison.Median("watched").Time, harness.Median(watched[len(watched)-9:]); got < own || got > 1.5*own {
+		t.Errorf("a piece of work that takes %v ns is measured as %v ns", own, got)
+	}
+	if cost := comparison.Median("allocates"); !near(cost.Allocs, 1, 0.1) || cost.Bytes < 1000 || cost.Bytes > 1200 {
+		t.Errorf("one allocation of 1000 bytes is measured as %v of %v", cost.Allocs, cost.Bytes)
+	}
+	if ran < 9 || runtime.GOMAXPROCS(0) != processors {
+		t.Errorf("%d runs on %d processors afterwards, want at least 9 on %d", ran, runtime.GOMAXPROCS(0), processors)
+	}
+}
+
+var kept []byte // so that the compiler does not put it on the stack
+
+func TestCompareStops(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
+	plan := harness.Plan{Rounds: 1, Slice: time.Microsecond}
+	broken := errors.New("broken")
+	nothing := func(int) error { return nil }
+	fails := func(int) error { return broken }
+	for name, arm := range map[string]harness.Arm{
+		"run": {Name: "the arm", Most: 1, Run: fails}, "prepare": {Name: "the arm", Most: 1, Run: nothing, Prepare: fails},
+	} {
+		if _, err := harness.Compare(t.Context(), plan, []harness.Arm{arm}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "the arm") {
+			t.Errorf("%s: the error is %v, want the arm's with its name", name, err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := harness.Compare(ended, plan, []harness.Arm{{Name: "a", Most: 1, Run: nothing}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of its context it returned %v", err)
+	}
+	if _, err := harness.Compare(t.Context(), plan, nil); err == nil {
+		t.Error("it compared nothing, without an error")
+	}
+}
+
+func TestParallel(t *testing.T) {
+	t.Parallel()
+	var sum atomic.Int64
+	if err := harness.Parallel(7, 100, func(_, i int) error { sum.Add(int64(i)); return nil }); err != nil || sum.Load() != 4950 {
+		t.Errorf("0 to 99 add up to %d, with error %v", sum.Load(), err)
+	}
+	broken := errors.New("broken")
+	if err := harness.Parallel(3, 100, func(worker, _ int) error {
+		if worker == 1 {
+			return broken
+		}
+		return nil
+	}); !errors.Is(err, broken) {
+		t.Errorf("a worker's error came back as %v", err)
+	}
+}

@@ -1,0 +1,55 @@
+package harness
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// resamples of a bootstrap: enough for the interval's second digit.
+const resamples = 2000
+
+// Estimate is a median with its 95 % bootstrap interval.
+type Estimate struct{ Median, Low, High float64 }
+
+// EstimateOf returns the median of the figures, at least one, with its interval.
+// It draws as many figures as there are, with replacement, many times over; the
+// middle 95 % of the medians are the interval (the percentile bootstrap). The
+// same figures always have the same interval.
+func EstimateOf(figures []float64) Estimate {
+	random := rand.New(rand.NewPCG(1, uint64(len(figures)))) //nolint:gosec // a sample, not a secret
+	medians, drawn := make([]float64, resamples), make([]float64, len(figures))
+	for i := range medians {
+		for j := range drawn {
+			drawn[j] = figures[random.IntN(len(figures))]
+		}
+		slices.Sort(drawn)
+		medians[i] = quantile(drawn, 0.5)
+	}
+	slices.Sort(medians)
+	return Estimate{Median: Median(figures), Low: quantile(medians, 0.025), High: quantile(medians, 0.975)}
+}
+
+// Median is the middle of the figures, and of an even number the mean of the two
+// in the middle. It is NaN for none.
+func Median(figures []float64) float64 { return Quantile(figures, 0.5) }
+
+// Quantile is the figure that the share q of the figures do not exceed, drawn
+// straight between neighbours. It is NaN for no figures.
+func Quantile(figures []float64, q float64) float64 {
+	if len(figures) == 0 {
+		return math.NaN()
+	}
+	return quantile(slices.Sorted(slices.Values(figures)), q)
+}
+
+// quantile is Quantile of figures in order.
+func quantile(sorted []float64, q float64) float64 {
+	position := q * float64(len(sorted)-1)
+	below := int(position)
+	if below == len(sorted)-1 {
+		return sorted[below]
+	}
+	share := position - float64(below)
+	return sorted[below]*(1-share) + sorted[below+1]*share
+}

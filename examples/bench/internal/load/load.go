@@ -1,0 +1,142 @@
+// Package load is a client that loads an HTTP server over connections that it
+// keeps, and costs as little as one can: it writes requests that are ready made
+// but for their key, and reads of an answer what it must to find its end.
+//
+//	client, err := load.Dial(ctx, address, 16, body)
+//	latencies, err := client.Send(1000, http.StatusCreated, keyOf)
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+)
+
+// KeySize is the size of every key: that of a UUID.
+const KeySize = 36
+
+// patience bounds one call of Send.
+const patience = 60 * time.Second
+
+// Client has connections to one server. Its methods are not safe for concurrent
+// use; the connections are used concurrently.
+type Client struct{ connections []*connection }
+
+type connection struct {
+	conn    net.Conn
+	reader  *bufio.Reader
+	request []byte
+	key     []byte // its place in the request
+}
+
+// Dial opens so many connections, for requests with this JSON body.
+func Dial(ctx context.Context, address string, connections int, body []byte) (*Client, error) {
+	c := &Client{}
+	for range connections {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		c.connections = append(c.connections, newConnection(conn, address, body))
+	}
+	return c, nil
+}
+
+func newConnection(conn net.Conn, address string, body []byte) *connection {
+	head := fmt.Sprintf("POST /payments HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer alice\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\nIdempotency-Key: ", address, len(body))
+	request := make([]byte, len(head)+KeySize, len(head)+KeySize+4+len(body))
+	copy(request, head)
+	request = append(request, "\r\n\r\n"...)
+	request = append(request, body...)
+	return &connection{
+		conn: conn, reader: bufio.NewReaderSize(conn, 8<<10), request: request, key: request[len(head) : len(head)+KeySize],
+	}
+}
+
+// Close ends the connections.
+func (c *Client) Close() {
+	for _, connection := range c.connections {
+		connection.conn.Close()
+	}
+}
+
+// Send sends n requests over all connections at once, each after the answer to
+// the one before it, and returns how long each took. key(i) is put in place of
+// request i's key, and has KeySize bytes. An answer with another status is an
+// error.
+func (c *Client) Send(n, status int, key func(i int, into []byte)) ([]time.Duration, error) {
+	deadline := time.Now().Add(patience)
+	for _, connection := range c.connections {
+		if err := connection.conn.SetDeadline(deadline); err != nil {
+			return nil, err
+		}
+	}
+	latencies := make([]time.Duration, n)
+	err := harness.Parallel(len(c.connections), n, func(worker, i int) error {
+		connection, start := c.connections[worker], time.Now()
+		key(i, connection.key)
+		got, err := connection.exchange()
+		if err == nil && got != status {
+			err = fmt.Errorf("load: answered with status %d, want %d", got, status)
+		}
+		latencies[i] = time.Since(start)
+		return err
+	})
+	return latencies, err
+}
+
+var (
+	lengthHeader = []byte("content-length:")
+	errNoStatus  = errors.New("load: the answer has no status line")
+)
+
+// exchange sends the request as it is, and returns the status of the answer.
+func (c *connection) exchange() (status int, err error) {
+	if _, err := c.conn.Write(c.request); err != nil {
+		return 0, err
+	}
+	line, err := c.reader.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	if len(line) < len("HTTP/1.1 200") {
+		return 0, errNoStatus
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, errNoStatus
+	}
+	length, err := c.skipHeader()
+	if err != nil {
+		return 0, err
+	}
+	_, err = c.reader.Discard(length)
+	return status, err
+}
+
+// skipHeader reads the header, and returns the length of the body.
+func (c *connection) skipHeader() (length int, err error) {
+	for {
+		line, err := c.reader.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 {
+			return length, nil
+		}
+		if len(line) > len(lengthHeader) && bytes.EqualFold(line[:len(lengthHeader)], lengthHeader) {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len(lengthHeader):]))); err != nil {
+				return 0, err
+			}
+		}
+	}
+}

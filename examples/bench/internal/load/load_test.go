@@ -1,0 +1,76 @@
+package load_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/examples/bench/internal/load"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSend(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	seen := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || string(body) != `{"a":1}` || r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
+		mu.Lock()
+		seen[r.Header.Get("Idempotency-Key")]++
+		mu.Unlock()
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, strings.Repeat("b", 300))
+	}))
+	t.Cleanup(server.Close)
+	client, err := load.Dial(t.Context(), server.Listener.Addr().String(), 3, []byte(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+
+	key := func(i int, into []byte) { copy(into, strings.Repeat(string(rune('a'+i)), load.KeySize)) }
+	latencies, err := client.Send(10, http.StatusCreated, key)
+	if err != nil || len(latencies) != 10 {
+		t.Fatalf("%d latencies and error %v, want 10 and none", len(latencies), err)
+	}
+	if len(seen) != 10 || seen[strings.Repeat("j", load.KeySize)] != 1 {
+		t.Errorf("the server has seen the keys %v, want 10, once each", seen)
+	}
+	for _, latency := range latencies {
+		if latency <= 0 {
+			t.Errorf("an answer took %v", latency)
+		}
+	}
+	if _, err := client.Send(1, http.StatusOK, key); err == nil || !strings.Contains(err.Error(), "201") {
+		t.Errorf("another status than the expected one is the error %v", err)
+	}
+}
+
+func TestSendToNobody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	address := server.Listener.Addr().String()
+	client, err := load.Dial(t.Context(), address, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	server.CloseClientConnections()
+	server.Close()
+	if _, err := client.Send(1, http.StatusOK, func(int, []byte) {}); err == nil {
+		t.Error("a server that is gone has answered")
+	}
+	if _, err := load.Dial(t.Context(), address, 1, nil); err == nil {
+		t.Error("a server that is gone was dialled")
+	}
+}

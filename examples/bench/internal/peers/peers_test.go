@@ -1,0 +1,121 @@
+package peers_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/oncekey/oncekey/examples/bench/internal/peers"
+)
+
+const (
+	key      = "00000000-0000-4000-8000-000000000001"
+	otherKey = "00000000-0000-4000-8000-000000000002"
+)
+
+func post(t *testing.T, handler http.Handler, key, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(body))
+	request.Header.Set("Idempotency-Key", key)
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, request)
+	return w
+}
+
+// What is measured has to do what it is measured for.
+func TestTutorial(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	var handler http.Handler
+	handler = peers.Tutorial(peers.NewMap(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		runs++
+		if r.Header.Get("X-Nested") == "" {
+			nested := r.Clone(r.Context())
+			nested.Header.Set("X-Nested", "1")
+			nested.Body = io.NopCloser(strings.NewReader(`{"a":1,"n":5}`))
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, nested)
+			if w.Code != http.StatusConflict {
+				t.Errorf("while the handler runs, a retry is answered with %d, want 409", w.Code)
+			}
+		}
+		w.Header().Set("Location", "/payments/1")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.Copy(w, r.Body)
+	}), true, "n")
+
+	first := post(t, handler, key, `{"a":1,"n":5}`)
+	replay := post(t, handler, key, `{"n":6, "a":1}`)
+	if runs != 1 || replay.Code != http.StatusCreated || replay.Body.String() != first.Body.String() ||
+		replay.Header().Get("Location") != "/payments/1" || replay.Header().Get("X-Idempotent-Replay") != "true" {
+		t.Errorf("after %d runs the retry is answered with %d %q %v", runs, replay.Code, replay.Body, replay.Header())
+	}
+	if other := post(t, handler, key, `{"a":2,"n":5}`); other.Code != http.StatusUnprocessableEntity || runs != 1 {
+		t.Errorf("another payload is answered with %d, after %d runs", other.Code, runs)
+	}
+	if post(t, handler, otherKey, `{"a":1,"n":5}`); runs != 2 {
+		t.Errorf("another key makes %d runs, want 2", runs)
+	}
+	for key, body := range map[string]string{"": `{}`, "malformed": `{`} {
+		if w := post(t, handler, key, body); w.Code != http.StatusBadRequest || runs != 2 {
+			t.Errorf("the key %q and the body %s are answered with %d", key, body, w.Code)
+		}
+	}
+}
+
+func TestJSONFingerprint(t *testing.T) {
+	t.Parallel()
+	sum := func(document string) string {
+		hash, err := peers.JSONFingerprint([]byte(document), []string{"n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hash
+	}
+	if sum(`{"a":[{"b":1,"n":2}],"n":3}`) != sum(`{"a": [{"n":4,"b":1}]}`) {
+		t.Error("what is excluded, and the order of members, has counted")
+	}
+	if sum(`{"a":1}`) == sum(`{"a":2}`) {
+		t.Error("two values are the same")
+	}
+}
+
+func TestFiber(t *testing.T) {
+	t.Parallel()
+	for name, app := range map[string]func(*peers.Storage, []byte) fasthttp.RequestHandler{"v2": peers.Fiber2, "v3": peers.Fiber3} {
+		storage := peers.NewStorage()
+		answer := []byte(`{"id":1}`)
+		handler := app(storage, answer)
+		send := func() string {
+			var c fasthttp.RequestCtx
+			c.Init(&fasthttp.Request{}, nil, nil)
+			c.Request.Header.SetMethod(http.MethodPost)
+			c.Request.SetRequestURI("/payments")
+			c.Request.Header.Set("Idempotency-Key", key)
+			handler(&c)
+			if c.Response.StatusCode() != http.StatusCreated {
+				t.Errorf("%s answers with %d", name, c.Response.StatusCode())
+			}
+			return string(c.Response.Body())
+		}
+		send()
+		kept, err := storage.Get(key)
+		if err != nil || len(kept) == 0 {
+			t.Fatalf("%s has kept %q, with error %v", name, kept, err)
+		}
+		copy(answer, `{"id":2}`) // a handler that ran again would answer this
+		if got := send(); got != `{"id":1}` {
+			t.Errorf("%s answers a retry with %s", name, got)
+		}
+		if err := storage.Reset(); err != nil {
+			t.Fatal(err)
+		}
+		if got := send(); got != `{"id":2}` {
+			t.Errorf("%s with an empty storage answers with %s", name, got)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+// Package peers has what oncekey is measured against: the middleware that
+// tutorials teach, written here as they write it, and gofiber's own.
+package peers
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// sentinel stands for a key whose handler runs.
+const sentinel = "processing"
+
+const (
+	lockTTL  = 30 * time.Second
+	storeTTL = 24 * time.Hour
+)
+
+// Backend is where the tutorial keeps its keys.
+type Backend interface {
+	SetNX(ctx context.Context, key, value string, ttl time.Duration) (bool, error)
+	Get(ctx context.Context, key string) ([]byte, error)
+	Set(ctx context.Context, key string, value []byte, ttl time.Duration) error
+}
+
+// Map is a Backend in memory: a map under a lock, which forgets nothing.
+type Map struct {
+	mu      sync.Mutex
+	entries map[string]entry
+}
+
+type entry struct {
+	value   []byte
+	expires time.Time
+}
+
+// NewMap returns an empty one.
+func NewMap() *Map { return &Map{entries: make(map[string]entry)} }
+
+// SetNX implements Backend.
+func (m *Map) SetNX(_ context.Context, key, value string, ttl time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if found, ok := m.entries[key]; ok && now.Before(found.expires) {
+		return false, nil
+	}
+	m.entries[key] = entry{[]byte(value), now.Add(ttl)}
+	return true, nil
+}
+
+// Get implements Backend.
+func (m *Map) Get(_ context.Context, key string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.entries[key].value, nil
+}
+
+// Set implements Backend.
+func (m *Map) Set(_ context.Context, key string, value []byte, ttl time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries[key] = entry{value, time.Now().Add(ttl)}
+	return nil
+}
+
+// Redis is a Backend in Redis.
+type Redis struct{ Client *redis.Client }
+
+// SetNX implements Backend.
+func (r Redis) SetNX(ctx context.Context, key, value string, ttl time.Duration) (bool, error) {
+	err := r.Client.SetArgs(ctx, key, value, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Get implements Backend.
+func (r Redis) Get(ctx context.Context, key string) ([]byte, error) {
+	return r.Client.Get(ctx, key).Bytes()
+}
+
+// Set implements Backend.
+func (r Redis) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	return r.Client.Set(ctx, key, value, ttl).Err()
+}
+
+// stored is an answer as the tutorial keeps it.
+type stored struct {
+	Fingerprint string      `json:"fingerprint,omitempty"`
+	Status      int         `json:"status"`
+	Header      http.Header `json:"header"`
+	Body        []byte      `json:"body"`
+}
+
+// recorder takes the handler's answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
+
+// Tutorial is the middleware that everybody writes: SET NX of a sentinel, a
+// recorder, and the answer in JSON. With a fingerprint it also compares payloads,
+// decoded and encoded again by encoding/json without the excluded fields.
+//
+// It is a measure, not a recommendation: a handler that outlives the sentinel, or
+// whose answer cannot be stored, runs twice.
+func Tutorial(backend Backend, next http.Handler, fingerprint bool, excluded ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get("Idempotency-Key")
+		if key == "" {
+			http.Error(w, "Idempotency-Key is required", http.StatusBadRequest)
+			return
+		}
+		key = "idempotency:" + key
+		sum := ""
+		if fingerprint {
+			body, err := io.ReadAll(r.Body)
+			if err == nil {
+				sum, err = JSONFingerprint(body, excluded)
+			}
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		won, err := backend.SetNX(r.Context(), key, sentinel, lockTTL)
+		switch {
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		case won:
+			runTutorial(backend, w, r, next, key, sum)
+		default:
+			replayTutorial(backend, w, r, key, sum)
+		}
+	})
+}
+
+func runTutorial(backend Backend, w http.ResponseWriter, r *http.Request, next http.Handler, key, sum string) {
+	answer := &recorder{header: make(http.Header), status: http.StatusOK}
+	next.ServeHTTP(answer, r)
+	data, err := json.Marshal(stored{sum, answer.status, answer.header, answer.body.Bytes()})
+	if err == nil {
+		err = backend.Set(r.Context(), key, data, storeTTL)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	maps.Copy(w.Header(), answer.header)
+	w.WriteHeader(answer.status)
+	_, _ = w.Write(answer.body.Bytes())
+}
+
+func replayTutorial(backend Backend, w http.ResponseWriter, r *http.Request, key, sum string) {
+	data, err := backend.Get(r.Context(), key)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	if string(data) == sentinel {
+		http.Error(w, "in progress", http.StatusConflict)
+		return
+	}
+	var answer stored
+	if err := json.Unmarshal(data, &answer); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if answer.Fingerprint != sum {
+		http.Error(w, "another payload", http.StatusUnprocessableEntity)
+		return
+	}
+	maps.Copy(w.Header(), answer.Header)
+	w.Header().Set("X-Idempotent-Replay", "true")
+	w.WriteHeader(answer.Status)
+	_, _ = w.Write(answer.Body)
+}
+
+// JSONFingerprint decodes a document, drops the excluded members at any depth,
+// encodes it again and hashes that.
+func JSONFingerprint(document []byte, excluded []string) (string, error) {
+	var value any
+	if err := json.Unmarshal(document, &value); err != nil {
+		return "", err
+	}
+	if len(excluded) > 0 {
+		value = without(value, excluded)
+	}
+	canonical, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+func without(value any, excluded []string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range excluded {
+			delete(value, name)
+		}
+		for name, member := range value {
+			value[name] = without(member, excluded)
+		}
+	case []any:
+		for i, element := range value {
+			value[i] = without(element, excluded)
+		}
+	}
+	return value
+}

@@ -1,0 +1,139 @@
+// Package report writes measurements as Markdown.
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+)
+
+// Section is one part of the suite.
+type Section struct {
+	Title string
+	Text  []string // paragraphs
+	// Tables come after the text, Targets after them.
+	Tables  []Table
+	Targets []Target
+	Notes   []string // a list at the end
+}
+
+// Table has as many columns in each row as in its head.
+type Table struct {
+	Caption string
+	Head    []string
+	Rows    [][]string
+}
+
+// Target is what was aimed at, beside what was measured.
+type Target struct {
+	What, Want, Measured string
+	Reached              bool
+}
+
+// AtLeast is a target for a ratio that is better when it is larger. The median
+// decides.
+func AtLeast(what string, bound float64, measured harness.Estimate) Target {
+	return Target{what, ">= " + Number(bound), Interval(measured), measured.Median >= bound}
+}
+
+// AtMost is a target for a ratio that is better when it is smaller. The median
+// decides.
+func AtMost(what string, bound float64, measured harness.Estimate) Target {
+	return Target{what, "<= " + Number(bound), Interval(measured), measured.Median <= bound}
+}
+
+// CountAtMost is a target for what has no noise.
+func CountAtMost(what string, bound, measured float64) Target {
+	return Target{what, "<= " + Number(bound), Number(measured), measured <= bound}
+}
+
+// Exactly is a target for what has no noise.
+func Exactly(what string, want, measured int) Target {
+	return Target{what, fmt.Sprint(want), fmt.Sprint(measured), measured == want}
+}
+
+// Interval is a median with its interval: "1.23 [1.20, 1.26]".
+func Interval(e harness.Estimate) string {
+	return fmt.Sprintf("%s [%s, %s]", Number(e.Median), Number(e.Low), Number(e.High))
+}
+
+// Number has three digits that count, or as many as stand before the point.
+func Number(x float64) string {
+	switch size := max(x, -x); {
+	case x == float64(int64(x)):
+		return fmt.Sprintf("%.0f", x)
+	case size >= 100:
+		return fmt.Sprintf("%.0f", x)
+	case size >= 10:
+		return fmt.Sprintf("%.1f", x)
+	case size >= 0.1:
+		return fmt.Sprintf("%.2f", x)
+	case size >= 0.01:
+		return fmt.Sprintf("%.3f", x)
+	default:
+		return fmt.Sprintf("%.4f", x)
+	}
+}
+
+// Duration is a number of nanoseconds in a unit that suits it.
+func Duration(nanoseconds float64) string {
+	switch {
+	case nanoseconds < 10e3:
+		return Number(nanoseconds) + " ns"
+	case nanoseconds < 10e6:
+		return Number(nanoseconds/1e3) + " µs"
+	default:
+		return Number(nanoseconds/1e6) + " ms"
+	}
+}
+
+// WriteTo writes the section in Markdown.
+func (s Section) WriteTo(w io.Writer) (int64, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n", s.Title)
+	for _, paragraph := range s.Text {
+		fmt.Fprintf(&b, "%s\n\n", paragraph)
+	}
+	for _, table := range s.Tables {
+		table.write(&b)
+	}
+	if len(s.Targets) > 0 {
+		targets := Table{Caption: "Targets", Head: []string{"what", "target", "measured", ""}}
+		for _, target := range s.Targets {
+			targets.Rows = append(targets.Rows, []string{target.What, target.Want, target.Measured, target.verdict()})
+		}
+		targets.write(&b)
+	}
+	for _, note := range s.Notes {
+		fmt.Fprintf(&b, "- %s\n", note)
+	}
+	if len(s.Notes) > 0 {
+		b.WriteString("\n")
+	}
+	n, err := io.WriteString(w, b.String())
+	return int64(n), err
+}
+
+func (t Target) verdict() string {
+	if t.Reached {
+		return "reached"
+	}
+	return "**not reached**"
+}
+
+// write aligns the first column to the left, and figures to the right.
+func (t Table) write(b *strings.Builder) {
+	if t.Caption != "" {
+		fmt.Fprintf(b, "**%s**\n\n", t.Caption)
+	}
+	fmt.Fprintf(b, "| %s |\n|---|%s\n", strings.Join(t.Head, " | "), strings.Repeat("--:|", len(t.Head)-1))
+	for _, row := range t.Rows {
+		for i, cell := range row {
+			row[i] = strings.ReplaceAll(cell, "|", "\\|")
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,68 @@
+package report_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+	"github.com/oncekey/oncekey/examples/bench/internal/report"
+)
+
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for x, want := range map[float64]string{
+		0: "0", 4: "4", 1234.5: "1234", 12.34: "12.3", 1.234: "1.23", 0.5: "0.50", 0.0123: "0.012", 0.00123: "0.0012", -0.567: "-0.57",
+	} {
+		if got := report.Number(x); got != want {
+			t.Errorf("Number(%v) = %q, want %q", x, got, want)
+		}
+	}
+	for ns, want := range map[float64]string{250: "250 ns", 12300: "12.3 µs", 45e6: "45 ms", 2.5e9: "2500 ms"} {
+		if got := report.Duration(ns); got != want {
+			t.Errorf("Duration(%v) = %q, want %q", ns, got, want)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	measured := harness.Estimate{Median: 0.9, Low: 0.8, High: 1}
+	for _, test := range []struct {
+		target  report.Target
+		reached bool
+	}{
+		{report.AtLeast("", 0.9, measured), true},
+		{report.AtLeast("", 0.91, measured), false},
+		{report.AtMost("", 0.9, measured), true},
+		{report.AtMost("", 0.89, measured), false},
+		{report.CountAtMost("", 4, 4), true},
+		{report.CountAtMost("", 4, 5), false},
+		{report.Exactly("", 2, 2), true},
+		{report.Exactly("", 2, 1), false},
+	} {
+		if test.target.Reached != test.reached {
+			t.Errorf("%s with %s is reached: %t", test.target.Want, test.target.Measured, test.target.Reached)
+		}
+	}
+}
+
+func TestSection(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	section := report.Section{
+		Title: "Title", Text: []string{"Text."}, Notes: []string{"A note."},
+		Tables: []report.Table{{Caption: "Caption", Head: []string{"arm", "ns"}, Rows: [][]string{{"a|b", "1"}}}},
+		Targets: []report.Target{
+			report.AtMost("one", 2, harness.Estimate{Median: 1.5, Low: 1.25, High: 1.75}), report.Exactly("two", 1, 2),
+		},
+	}
+	if _, err := section.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = "## Title\n\nText.\n\n**Caption**\n\n| arm | ns |\n|---|--:|\n| a\\|b | 1 |\n\n" +
+		"**Targets**\n\n| what | target | measured |  |\n|---|--:|--:|--:|\n" +
+		"| one | <= 2 | 1.50 [1.25, 1.75] | reached |\n| two | 1 | 2 | **not reached** |\n\n- A note.\n\n"
+	if b.String() != want {
+		t.Errorf("wrote\n%s\nwant\n%s", b.String(), want)
+	}
+}

@@ -1,0 +1,138 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Postgres is a server of this program's own.
+type Postgres struct {
+	*process
+	// DSN leads to an empty database of its superuser.
+	DSN string
+	// Version is what it says of itself.
+	Version string
+}
+
+// settings are the server's own defaults but for memory, and for what a loaded
+// table needs to be loaded in a reasonable time. It waits for the disk.
+var settings = []string{
+	"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "shared_buffers=256MB",
+	"max_wal_size=8GB", "fsync=on", "full_page_writes=on", "synchronous_commit=on", "autovacuum=off",
+	"dynamic_shared_memory_type=mmap",
+}
+
+// StartPostgres runs the newest PostgreSQL that is installed, or the one in the
+// folder that ONCEKEY_POSTGRES_BIN names. Without one the error wraps ErrMissing.
+func StartPostgres(ctx context.Context) (*Postgres, error) {
+	programs, err := postgresFolder()
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	credential, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "oncekey-bench-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	if credential != nil {
+		if err := os.Chown(folder, int(credential.Uid), int(credential.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	data := filepath.Join(folder, "data")
+	run := func(program string, arguments ...string) *exec.Cmd {
+		//nolint:gosec // the programs that the user has installed or named
+		command := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(programs, program), arguments...)
+		command.Dir = folder
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+		return command
+	}
+	if output, err := run("initdb", "--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8",
+		"--locale", "C").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, output)
+	}
+	arguments := []string{"-D", data, "-p", strconv.Itoa(port)}
+	for _, setting := range settings {
+		arguments = append(arguments, "-c", setting)
+	}
+	server := &Postgres{DSN: fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)}
+	server.process, err = start(ctx, run("postgres", arguments...), folder, syscall.SIGINT, server.ask)
+	if err != nil {
+		return nil, err
+	}
+	return server, nil
+}
+
+// ask asks the server for its version.
+func (s *Postgres) ask(ctx context.Context) error {
+	connection, err := pgx.Connect(ctx, s.DSN)
+	if err != nil {
+		return err
+	}
+	defer connection.Close(ctx)
+	return connection.QueryRow(ctx, "SHOW server_version").Scan(&s.Version)
+}
+
+var digits = regexp.MustCompile(`\d+`)
+
+// postgresFolder is where initdb and postgres are.
+func postgresFolder() (string, error) {
+	folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // Debian; fails for a malformed pattern only
+	slices.SortFunc(folders, func(a, b string) int { return version(b) - version(a) })
+	if named := os.Getenv("ONCEKEY_POSTGRES_BIN"); named != "" {
+		folders = []string{named}
+	} else if found, err := exec.LookPath("postgres"); err == nil {
+		folders = append(folders, filepath.Dir(found))
+	}
+	for _, folder := range folders {
+		if _, err := exec.LookPath(filepath.Join(folder, "initdb")); err != nil {
+			continue
+		}
+		if _, err := exec.LookPath(filepath.Join(folder, "postgres")); err == nil {
+			return folder, nil
+		}
+	}
+	return "", fmt.Errorf("PostgreSQL: %w", ErrMissing)
+}
+
+func version(folder string) int {
+	number, _ := strconv.Atoi(digits.FindString(folder)) // zero for a folder without one
+	return number
+}
+
+// unprivileged is whom to run PostgreSQL as, which refuses to run as root. Nil is
+// the user who runs this program.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil //nolint:nilnil // nobody else is needed
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		account, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, uidErr := strconv.ParseUint(account.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(account.Gid, 10, 32)
+		if uidErr == nil && gidErr == nil {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		}
+	}
+	return nil, fmt.Errorf("a user whom PostgreSQL can run as, postgres or nobody: %w", ErrMissing)
+}

@@ -1,0 +1,59 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a server of this program's own.
+type Redis struct {
+	*process
+	// Addr is its host and port.
+	Addr string
+	// Version is what it says of itself.
+	Version string
+}
+
+// StartRedis runs the redis-server of the PATH, or the one that
+// ONCEKEY_REDIS_SERVER names. Without one the error wraps ErrMissing.
+func StartRedis(ctx context.Context) (*Redis, error) {
+	name := os.Getenv("ONCEKEY_REDIS_SERVER")
+	if name == "" {
+		name = "redis-server"
+	}
+	binary, err := exec.LookPath(name)
+	if err != nil {
+		return nil, fmt.Errorf("redis-server: %w", ErrMissing)
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "oncekey-bench-redis-")
+	if err != nil {
+		return nil, err
+	}
+	//nolint:gosec // the program that the user has installed or named
+	command := exec.CommandContext(context.WithoutCancel(ctx), binary, "--port", strconv.Itoa(port), "--bind", "127.0.0.1",
+		"--dir", folder, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction")
+	server := &Redis{Addr: fmt.Sprintf("127.0.0.1:%d", port)}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
+	defer client.Close()
+	server.process, err = start(ctx, command, folder, syscall.SIGTERM, func(ctx context.Context) error {
+		info := client.InfoMap(ctx, "server")
+		if info.Err() == nil {
+			server.Version = info.Item("Server", "redis_version")
+		}
+		return info.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return server, nil
+}

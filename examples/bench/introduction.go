@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+const method = `Written by ` + "`make bench`" + ` (examples/bench). Compare ratios within this page. Times belong to one machine on one day.
+
+How it is measured: the arms of a comparison run in one process, each for a slice of %v, in random order, for %d rounds. A
+ratio is the median of the ratios of each round, and the brackets behind it are its 95 %% bootstrap interval. The A/A control
+is an arm's ratio to itself, run as two arms: it is 1 but for noise, and a difference that is smaller than the control's own
+interval means nothing. In-process and memory arms have GOMAXPROCS(1), and the collector runs before each slice. Bytes,
+allocations, round trips and WAL have no noise to speak of. A target is reached when the median reaches it. Nothing here is a
+test: no time makes it fail.
+
+What is measured: a POST with %d bytes of JSON, answered with as many. *first* is a first-time request, *replay* a retry of a
+finished one, *conflict* one whose key is in progress (409). oncekey's fingerprint is on, its events go to an observer that does
+nothing. *tutorial* is the middleware that tutorials teach: SET NX of a sentinel, a recorder, and the answer as JSON; *tutorial
+with fingerprint* also decodes and encodes each payload with encoding/json, and hashes it. *fiber* is gofiber's
+middleware/idempotency, which has no fingerprint, and waits instead of answering 409; it is called on its fasthttp handler, with
+a map for a storage.
+`
+
+const missing = "not installed: what needs it is left out"
+
+// peerModules are those whose versions matter to the result.
+var peerModules = []string{
+	"github.com/gofiber/fiber/v2", "github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp", "github.com/go-chi/chi/v5",
+	"github.com/gin-gonic/gin", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/gowebpki/jcs",
+	"github.com/go-json-experiment/json",
+}
+
+func (s *suite) introduce(b *strings.Builder, wanted []part, flags *flag.FlagSet) {
+	fmt.Fprintf(b, "# Benchmarks\n\n"+method+"\n", s.slice, s.rounds, len(payload))
+	fmt.Fprintf(b, "| | |\n|---|---|\n")
+	row := func(name, value string) { fmt.Fprintf(b, "| %s | %s |\n", name, value) }
+	row("date", time.Now().UTC().Format(time.DateOnly))
+	row("command", "`"+command(flags)+"`")
+	row("machine", fmt.Sprintf("%d processors, %s, %s/%s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH))
+	row("Go", runtime.Version())
+	redisVersion, postgresVersion := missing, missing
+	if s.redis != nil {
+		redisVersion = s.redis.Version + ", without persistence"
+	}
+	if s.postgres != nil {
+		postgresVersion = s.postgres.Version + ", fsync on"
+	}
+	row("Redis", redisVersion)
+	row("PostgreSQL", postgresVersion)
+	row("modules", modules())
+	if len(wanted) < len(parts) {
+		fmt.Fprintf(b, "\nOnly some of the parts were run.\n")
+	}
+	b.WriteString("\n")
+}
+
+// command is how to repeat the run, but for the file that it writes.
+func command(flags *flag.FlagSet) string {
+	words := []string{"go -C examples/bench run ."}
+	flags.Visit(func(f *flag.Flag) {
+		if f.Name != "o" {
+			words = append(words, "-"+f.Name+"="+f.Value.String())
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// processor is the model's name where the system tells it.
+func processor() string {
+	file, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "unknown model"
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if name, value, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown model"
+}
+
+// modules are the versions that this program was built with.
+func modules() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	var versions []string
+	for _, module := range info.Deps {
+		if slices.Contains(peerModules, module.Path) {
+			versions = append(versions, strings.TrimPrefix(module.Path, "github.com/")+" "+module.Version)
+		}
+	}
+	return strings.Join(versions, ", ")
+}

@@ -1,0 +1,174 @@
+// Command bench measures oncekey against what it is compared with, and writes the
+// result as Markdown. It judges nothing: it never fails because of a time.
+//
+//	go run . -o ../../BENCHMARKS.md        # everything
+//	go run . -quick -parts fingerprint     # a look at one part
+//	go run . -profile ../../build          # CPU profiles of a first-time request and of a replay
+//
+// It starts the Redis and the PostgreSQL that it needs itself, and passes by what
+// needs one that is not installed. Compare the ratios of one run, not the times of
+// two: the package internal/harness says how they are measured.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+	"github.com/oncekey/oncekey/examples/bench/internal/report"
+	"github.com/oncekey/oncekey/examples/bench/internal/servers"
+)
+
+// part is one section of the result.
+type part struct {
+	name string
+	run  func(context.Context, *suite) (report.Section, error)
+}
+
+var parts = []part{
+	{"inprocess", inProcess},
+	{"loopback", loopback},
+	{"redis", redisFloor},
+	{"postgres", postgresFloor},
+	{"fingerprint", fingerprints},
+	{"memory", memory},
+	{"growth", growth},
+}
+
+// suite is how everything is measured, and with which servers.
+type suite struct {
+	rounds  int
+	slice   time.Duration
+	records int // in a large store
+	quick   bool
+	large   bool
+
+	redis    *servers.Redis    // nil: not installed
+	postgres *servers.Postgres // nil: not installed
+}
+
+func (s *suite) plan(processors int) harness.Plan {
+	return harness.Plan{Rounds: s.rounds, Slice: s.slice, Processors: processors, Collect: true, Seed: 1}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		stop()
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1) //nolint:gocritic // stop has been called
+	}
+}
+
+func run(ctx context.Context, arguments []string) error {
+	s := &suite{}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&s.rounds, "rounds", 50, "how often each arm runs")
+	flags.DurationVar(&s.slice, "slice", 60*time.Millisecond, "how long it runs each time")
+	flags.BoolVar(&s.quick, "quick", false, "5 rounds, and a tenth of the records")
+	flags.BoolVar(&s.large, "large", false, "also stores with ten times as many records: needs 16 GB of memory and an hour")
+	flags.IntVar(&s.records, "records", 1_000_000, "how many records a large store has")
+	chosen := flags.String("parts", "all", "which parts to run, separated by commas: "+strings.Join(names(), ", "))
+	output := flags.String("o", "", "the file to write; without it, standard output")
+	profile := flags.String("profile", "", "write CPU profiles into this folder, and do nothing else")
+	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	if s.quick {
+		s.rounds, s.records = 5, s.records/10
+	}
+	if s.rounds < 1 || s.records < 1000 || s.slice <= 0 {
+		return errors.New("want at least 1 round, 10000 records (with -quick, too) and a slice above zero")
+	}
+	if *profile != "" {
+		return writeProfiles(ctx, *profile)
+	}
+	wanted, err := choose(*chosen)
+	if err != nil {
+		return err
+	}
+	stop, err := s.startServers(ctx)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	text, err := s.measure(ctx, wanted, flags)
+	if err != nil {
+		return err
+	}
+	if *output == "" {
+		_, err = os.Stdout.WriteString(text)
+		return err
+	}
+	return os.WriteFile(*output, []byte(text), 0o644) //nolint:gosec // documentation is for everybody to read
+}
+
+func names() []string {
+	var all []string
+	for _, part := range parts {
+		all = append(all, part.name)
+	}
+	return all
+}
+
+func choose(list string) ([]part, error) {
+	if list == "all" {
+		return parts, nil
+	}
+	wanted := strings.Split(list, ",")
+	for _, name := range wanted {
+		if !slices.Contains(names(), name) {
+			return nil, fmt.Errorf("-parts: %q is none of %s", name, strings.Join(names(), ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !slices.Contains(wanted, p.name) }), nil
+}
+
+// startServers starts what is installed, and returns what stops it again.
+func (s *suite) startServers(ctx context.Context) (stop func(), err error) {
+	stop = func() {
+		if s.redis != nil {
+			s.redis.Stop()
+		}
+		if s.postgres != nil {
+			s.postgres.Stop()
+		}
+	}
+	if s.redis, err = servers.StartRedis(ctx); err != nil && !errors.Is(err, servers.ErrMissing) {
+		return stop, err
+	}
+	if s.postgres, err = servers.StartPostgres(ctx); err != nil && !errors.Is(err, servers.ErrMissing) {
+		return stop, err
+	}
+	return stop, nil
+}
+
+// measure runs the parts, and returns the whole document.
+func (s *suite) measure(ctx context.Context, wanted []part, flags *flag.FlagSet) (string, error) {
+	var b strings.Builder
+	began := time.Now()
+	s.introduce(&b, wanted, flags)
+	for _, part := range wanted {
+		start := time.Now()
+		section, err := part.run(ctx, s)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", part.name, err)
+		}
+		if _, err := section.WriteTo(&b); err != nil {
+			return "", err
+		}
+		slog.Info("measured", "part", part.name, "took", time.Since(start).Round(time.Second).String())
+	}
+	fmt.Fprintf(&b, "The run took %s.\n", time.Since(began).Round(time.Second))
+	return b.String(), nil
+}

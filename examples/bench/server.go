@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// server serves whatever handler it holds at the moment, or a fiber application.
+type server struct {
+	address string
+	handler atomic.Pointer[http.Handler]
+	close   func() error
+	ended   chan struct{}
+}
+
+// serve starts a server on a free loopback port; stop ends it. With an app it is
+// fasthttp's.
+func serve(ctx context.Context, app fasthttp.RequestHandler) (*server, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{address: listener.Addr().String(), ended: make(chan struct{})}
+	var accept func(net.Listener) error
+	if app != nil {
+		fast := &fasthttp.Server{Handler: app, NoDefaultServerHeader: true}
+		accept, s.close = fast.Serve, fast.Shutdown
+	} else {
+		standard := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			(*s.handler.Load()).ServeHTTP(w, r)
+		})}
+		accept, s.close = standard.Serve, standard.Close
+	}
+	go func() {
+		defer close(s.ended)
+		_ = accept(listener) // until stop
+	}()
+	return s, nil
+}
+
+// stop ends the server, once its clients have gone.
+func (s *server) stop() {
+	_ = s.close()
+	<-s.ended
+}
