@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 SOAK     ?= 10m
 
 # What the check needs beside Go, as tools/install-servers.sh names it. The race detector needs the C compiler.
-PROGRAMS := redis postgresql gcc
+PROGRAMS := redis postgresql chromium gcc
 
 # The packages whose statements the coverage gate counts, and those among them that it does not: test support, which is
 # run by being used.
@@ -22,7 +22,7 @@ CHECKS := servers tidy-check fmt-check vet lint race cover
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check $(CHECKS) test fmt tidy fuzz soak bench clean
+.PHONY: help check $(CHECKS) test fmt tidy fuzz soak bench microbench profile clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,10 +42,12 @@ servers: ## Install the servers and programs that tests need, where they are mis
 test: ## Run the tests, quickly: no race detector, tests without their server are skipped
 	go test ./...
 	go -C tools test ./...
+	go -C examples/bench test ./...
 
 race: ## Run all tests with the race detector; a test without its server fails
 	ONCEKEY_REQUIRE_SERVERS=1 go test -race -timeout 5m ./...
 	go -C tools test -race ./...
+	go -C examples/bench test -race ./...
 
 cover: ## Measure coverage and fail where a package has less than 90%
 	@mkdir -p build
@@ -57,10 +59,12 @@ cover: ## Measure coverage and fail where a package has less than 90%
 vet: ## Run go vet
 	go vet ./...
 	go -C tools vet ./...
+	go -C examples/bench vet ./...
 
 lint: $(LINTERS) ## Run the linters of .golangci.yml
 	$(GOLANGCI_LINT) run ./...
 	cd tools && ../$(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+	cd examples/bench && ../../$(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
 
 fmt: $(LINTERS) ## Format the code
 	$(GOFUMPT) -l -w .
@@ -70,13 +74,15 @@ fmt-check: $(LINTERS) ## Fail when code is not formatted
 	@difference=$$($(GOFUMPT) -d .) && test -z "$$difference" || \
 		{ printf '%s\n\nNot formatted: make fmt puts it right.\n' "$$difference"; exit 1; }
 
-tidy: ## Tidy both modules
+tidy: ## Tidy all modules
 	go mod tidy
 	go -C tools mod tidy
+	go -C examples/bench mod tidy
 
 tidy-check: ## Fail when a module is not tidy
 	go mod tidy -diff
 	go -C tools mod tidy -diff
+	go -C examples/bench mod tidy -diff
 
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]*:[0-9]+:func | |' | \
@@ -88,8 +94,14 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 soak: ## Run the soak tests for SOAK (10m) each
 	ONCEKEY_REQUIRE_SERVERS=1 ONCEKEY_SOAK=$(SOAK) go test -count 1 -p 1 -v -run '^TestSoak' -timeout 12h ./...
 
-bench: ## Run the benchmarks; it judges nothing
+bench: ## Measure against peers and floors, and rewrite BENCHMARKS.md; it judges nothing
+	go -C examples/bench run . -o '$(CURDIR)/BENCHMARKS.md'
+
+microbench: ## Run the benchmarks beside the code
 	go test -run '^$$' -bench . -benchmem -count 1 ./...
+
+profile: ## Write CPU profiles of a first-time request and a replay to build/
+	go -C examples/bench run . -profile '$(CURDIR)/build'
 
 clean: ## Remove what the other targets made
 	rm -rf bin build

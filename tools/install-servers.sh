@@ -10,6 +10,7 @@ is_there() {
 	case $1 in
 	redis) command -v redis-server ;;
 	postgresql) command -v postgres || ls /usr/lib/postgresql/*/bin/postgres /usr/libexec/postgresql*/postgres ;;
+	chromium) command -v chromium || command -v chromium-browser || command -v google-chrome ;;
 	gcc) echo '#include <stdlib.h>' | "$(go env CC)" -E - ;; # a compiler without its headers is of no use
 	make) command -v make ;;
 	*) false ;;
