@@ -214,15 +214,15 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, err
 		Key: a.storageKey, Token: a.token, Fingerprint: a.request.Fingerprint,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, TakeOver: !p.OnAbandoned.Refuses(),
 	}
-	ctx = a.call.within(ctx, p.StoreTimeout)
+	a.claimed = time.Now()
+	ctx = a.call.until(ctx, a.claimed.Add(p.StoreTimeout))
 	defer a.call.release()
-	asked := time.Now()
-	defer func() { a.storeLatency += time.Since(asked) }()
 	const tries = 3
 	for try := 0; ; try++ {
-		a.claimed = time.Now()
 		lease, record, err := e.store.Acquire(ctx, claim)
-		if err == nil && record == nil && time.Since(a.claimed) >= claim.TTL {
+		took := time.Since(a.claimed)
+		a.storeLatency += took
+		if err == nil && record == nil && took >= claim.TTL {
 			err = errClaimTooSlow
 		}
 		if err == nil || errors.Is(err, ErrCorruptRecord) || errors.Is(err, ErrStoreFull) {
@@ -233,6 +233,7 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, err
 			e.giveBack(a, Lease{Claim: claim, Attempt: 1})
 			return Lease{}, nil, err
 		}
+		a.claimed = time.Now()
 	}
 }
 

@@ -19,10 +19,10 @@ type callContext struct {
 	cancel  context.CancelFunc
 }
 
-// within makes c the context of a call that ends after timeout, whatever
-// becomes of parent. Call release when the call has returned.
-func (c *callContext) within(parent context.Context, timeout time.Duration) context.Context {
-	c.values, c.deadline = parent, time.Now().Add(timeout)
+// until makes c the context of a call that ends at the deadline, whatever becomes
+// of parent. Call release when the call has returned.
+func (c *callContext) until(parent context.Context, deadline time.Time) context.Context {
+	c.values, c.deadline = parent, deadline
 	return c
 }
 

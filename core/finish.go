@@ -79,7 +79,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 // store fails, it goes on in the background.
 func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 	asked := time.Now()
-	err := e.callToSettle(run, stored)
+	err := e.callToSettle(run, stored, asked)
 	done.StoreLatency = time.Since(asked)
 	switch {
 	case err == nil:
@@ -105,9 +105,9 @@ func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 // callToSettle asks the store with a deadline. When that failed and the lease may
 // have ended meanwhile, because this process was frozen or stalled, somebody else
 // may have answered: it asks once more before the answer is shown.
-func (e *Engine) callToSettle(run *Run, stored *Result) error {
+func (e *Engine) callToSettle(run *Run, stored *Result, now time.Time) error {
 	timeout := run.subject.route.policy.StoreTimeout
-	err := e.askStore(run.call.within(&run.context, timeout), run, stored)
+	err := e.askStore(run.call.until(&run.context, now.Add(timeout)), run, stored)
 	run.call.release()
 	if err == nil || errors.Is(err, ErrLeaseLost) || run.tx != nil || run.holdsLease() {
 		return err
