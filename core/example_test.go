@@ -118,6 +118,25 @@ func ExampleDeriveKey() {
 	// 200  replay: false
 }
 
+// A resource that remembers the highest attempt it saw for a key turns away the
+// holder of a lost lease.
+func ExampleLeaseFrom() {
+	seen := map[string]uint64{}
+	write := func(ctx context.Context) {
+		lease, guarded := core.LeaseFrom(ctx)
+		stale := guarded && lease.Attempt < seen[lease.Key]
+		if !stale {
+			seen[lease.Key] = lease.Attempt
+		}
+		fmt.Println("attempt", lease.Attempt, "stale:", stale)
+	}
+	handler := newEngine().Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { write(r.Context()) }))
+	send(handler, "k1", `{}`)
+	// Output:
+	// attempt 1 stale: false
+	// 200  replay: false
+}
+
 // A concurrent duplicate may wait for the answer instead of being turned away.
 func ExampleEngine_Handler_wait() {
 	running, goOn := make(chan struct{}), make(chan struct{})

@@ -187,6 +187,18 @@ func TestPermanentError(t *testing.T) {
 	}
 }
 
+// After the point of no return the answer is kept, whatever it is.
+func ExampleMarkExecuted() {
+	marks := new(failure.Marks)
+	ctx := failure.NewContext(context.Background(), marks) // what the guard does
+	fmt.Println(failure.MarkExecuted(ctx))
+	_, executed, _ := marks.Read()
+	fmt.Println(failure.Classify(failure.Outcome{Panicked: true, Executed: executed}))
+	// Output:
+	// true
+	// cache
+}
+
 func ExamplePermanent() {
 	declined := errors.New("card declined")
 	fmt.Println(failure.Classify(failure.Outcome{Err: declined}))
