@@ -6,7 +6,9 @@
 //
 // Routers have adapters of their own: adapters/chi and adapters/gin. Stores are
 // the sibling folders: core/memstore is embedded, core/redisstore is shared by
-// the processes of a service.
+// the processes of a service, core/pgstore lives in a database, in which handlers
+// may write in one transaction with their answer, and core/tieredstore is one over
+// another.
 //
 // # A request's way
 //
@@ -16,6 +18,10 @@
 // client's disconnect does not cancel, while the lease is renewed. Its answer is
 // held back until the store has it: record first, respond after. The others get
 // the stored answer, 409 while there is none, or 422 when their payload differs.
+//
+// What is no HTTP handler runs under the same rules by Do. A route, or a whole
+// engine, may also only observe (policy.Observe, WithObserveOnly): it reports what
+// it would do, and changes nothing.
 //
 // # What it promises
 //

@@ -1,6 +1,8 @@
 package memstore_test
 
 import (
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,16 +58,53 @@ func BenchmarkInProgress(b *testing.B) {
 	}
 }
 
+// BenchmarkGrown replays keys at random, each from memory that is in no cache.
+func BenchmarkGrown(b *testing.B) {
+	for _, records := range []int{10_000, 1_000_000} {
+		b.Run(strconv.Itoa(records), func(b *testing.B) {
+			store := filled(b, records)
+			claims := make([]core.Claim, 1<<16)
+			for i := range claims {
+				claims[i] = claim(rand.IntN(records))
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, record, err := store.Acquire(b.Context(), claims[i%len(claims)]); err != nil || record == nil {
+					b.Fatal("no replay")
+				}
+			}
+		})
+	}
+}
+
+// filled has so many finished records with bodies of 300 bytes.
+func filled(tb testing.TB, records int) *memstore.Store {
+	tb.Helper()
+	store := memstore.New(memstore.MaxRecords(1<<30), memstore.MaxBytes(1<<40))
+	res := result(strings.Repeat("x", 300))
+	res.Header = core.Header{{Name: "Content-Type", Value: "application/json"}}
+	for n := range records {
+		c := claim(n)
+		c.Fingerprint = "sha256:" + strings.Repeat("0f", 32)
+		must(tb, store.Complete(tb.Context(), win(tb, store, c), res))
+	}
+	return store
+}
+
 // The request path allocates what it must and nothing else.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts everybody's
 	store := memstore.New()
-	must(t, store.Complete(t.Context(), win(t, store, claim(1)), result("answer")))
+	res := result("answer")
+	res.Header = core.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Location", Value: "/payments/1"}}
+	finished := claim(1)
+	finished.Fingerprint = "sha256:" + strings.Repeat("0f", 32)
+	must(t, store.Complete(t.Context(), win(t, store, finished), res))
 	win(t, store, claim(2))
 	for name, test := range map[string]struct {
 		claim core.Claim
 		limit float64
 	}{
-		"replay":      {claim(1), 0},
+		"replay":      {finished, 2}, // the record with its fields, and their text
 		"in progress": {claim(2), 1},
 	} {
 		ctx := t.Context()

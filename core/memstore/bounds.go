@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -12,9 +13,10 @@ const (
 	defaultMaxRecords = 1 << 20
 	defaultMaxBytes   = 256 << 20
 
-	// recordOverhead is what a record takes beside its own bytes: the struct,
-	// its answer, its places in the map and in the heap.
-	recordOverhead = 384
+	// recordOverhead is what a running record takes beside its own bytes: the
+	// struct, its places in the map and in the heap. A finished one takes less, and
+	// leaves the rest for the ends and the holes of chunks.
+	recordOverhead = 256
 	// fieldOverhead is what a header field takes beside its own bytes.
 	fieldOverhead = 40
 
@@ -37,16 +39,60 @@ func MaxRecords(n int) Option {
 	return func(s *Store) { s.maxRecords = int64(n) }
 }
 
-// MaxBytes bounds the memory that the store takes: keys, fingerprints, headers
-// and bodies, and 384 bytes of overhead for each record. The default is 256 MiB.
+// MaxBytes bounds the memory that the store takes: keys, fingerprints, sketches,
+// headers and bodies, and 256 bytes of overhead for each record. The default is 256 MiB.
 // It limits which new keys are let in. The answer of a key that was let in is
-// stored in any case, so the sum may go past the bound by those answers. It
-// panics when n is not positive.
+// stored in any case, so the sum may go past the bound by those answers. What
+// dropped records leave behind is not in the sum: it is at most a third of what the
+// others take, and a few kilobytes for each of 64 parts of the store, before it is
+// put together and given back. It panics when n is not positive.
 func MaxBytes(n int64) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("memstore: MaxBytes(%d): want at least 1", n))
 	}
 	return func(s *Store) { s.maxBytes = n }
+}
+
+// Cache makes a full store forget the finished record that would expire first,
+// rather than refuse a new key. It is for a store that is the hot tier of a
+// tieredstore, in front of one that forgets nothing: alone, it would let handlers
+// run again.
+func Cache() Option { return func(s *Store) { s.cache = true } }
+
+// makeRoom makes a cache forget finished records until that much more is within
+// the bounds, and reports whether it forgot any.
+func (s *Store) makeRoom(records, bytes int64) (made bool) {
+	for s.cache && (s.records.Load()+records > s.maxRecords || s.bytes.Load()+bytes > s.maxBytes) {
+		if !s.forgetEarliest() {
+			break
+		}
+		made = true
+	}
+	return made
+}
+
+// forgetEarliest forgets the finished record that would expire first, and reports
+// whether there was one. It is a look at each shard: at no time are two locked.
+func (s *Store) forgetEarliest() bool {
+	var first *shard
+	earliest := time.Duration(math.MaxInt64)
+	for i := range s.shards {
+		shard := &s.shards[i]
+		shard.mutex.Lock()
+		if top := shard.finished.deadlines; len(top) > 0 && top[0].expires < earliest {
+			first, earliest = shard, top[0].expires
+		}
+		shard.mutex.Unlock()
+	}
+	if first == nil {
+		return false
+	}
+	first.mutex.Lock()
+	defer first.mutex.Unlock()
+	if top := first.finished.deadlines; len(top) > 0 {
+		s.removeFinished(first, top[0].place)
+	}
+	return true
 }
 
 // reserve counts one more record of that many bytes, or returns an error and
@@ -74,25 +120,21 @@ func addWithin(sum *atomic.Int64, delta, limit int64) bool {
 	}
 }
 
-// cost is what MaxBytes counts for a record.
-func cost(key, fingerprint string, answer *core.Record) int64 {
-	sum := recordOverhead + len(key) + len(fingerprint)
-	if answer != nil {
-		sum += len(answer.Body)
-		for _, field := range answer.Header {
-			sum += fieldOverhead + len(field.Name) + len(field.Value)
-		}
-	}
-	return int64(sum)
+// cost is what MaxBytes counts for a record that is not finished; see entry.cost.
+func cost(key, fingerprint string) int64 {
+	return int64(recordOverhead + len(key) + len(fingerprint))
 }
 
 // evict drops up to limit expired records of a locked shard.
 func (s *Store) evict(shard *shard, now time.Duration, limit int) (evicted bool) {
 	for range limit {
-		if len(shard.expiry) == 0 || shard.expiry[0].expires > now {
+		if len(shard.expiry) > 0 && shard.expiry[0].expires <= now {
+			s.remove(shard, shard.expiry[0])
+		} else if place, expired := shard.finished.expired(now); expired {
+			s.removeFinished(shard, place)
+		} else {
 			break
 		}
-		s.remove(shard, shard.expiry[0])
 		evicted = true
 	}
 	return evicted

@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/storeprobe"
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
+var win, must = storeprobe.Win, storeprobe.Must
+
 // overhead is what MaxBytes documents.
-const overhead = 384
+const overhead = 256
 
 func claim(n int) core.Claim {
 	return core.Claim{
@@ -25,22 +28,6 @@ func claim(n int) core.Claim {
 
 func result(body string) core.Result {
 	return core.Result{State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
-}
-
-func win(t testing.TB, store core.Store, c core.Claim) core.Lease {
-	t.Helper()
-	lease, record, err := store.Acquire(t.Context(), c)
-	if err != nil || record != nil {
-		t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
-	}
-	return lease
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Case 21: a full store refuses new keys; live and finished records stay.
@@ -98,6 +85,45 @@ func TestFullStoreTakesAnswers(t *testing.T) {
 		t.Errorf("it holds %d records, want 3", store.Len())
 	}
 	if _, _, err := store.Acquire(t.Context(), claim(4)); !errors.Is(err, core.ErrStoreFull) {
+		t.Errorf("Acquire returned %v, want ErrStoreFull", err)
+	}
+}
+
+// A cache takes every key, and stays within its bounds.
+func TestCacheForgetsRatherThanRefuse(t *testing.T) {
+	t.Parallel()
+	const records, most = 100, 40_000
+	store := memstore.New(memstore.Cache(), memstore.MaxRecords(records), memstore.MaxBytes(most))
+	running := win(t, store, claim(-1))
+	for n := range 1000 {
+		lease := win(t, store, claim(n))
+		must(t, store.Complete(t.Context(), lease, result(strings.Repeat("b", n%500))))
+		if held := store.Len(); held > records {
+			t.Fatalf("it holds %d records, want at most %d", held, records)
+		}
+	}
+	if held := store.Len(); held < 20 {
+		t.Errorf("it holds %d records, want about as many as it may", held)
+	}
+	if _, record, err := store.Acquire(t.Context(), claim(999)); err != nil || record == nil || record.State != core.Completed {
+		t.Errorf("the last key has %+v, %v, want its answer", record, err)
+	}
+	if _, record, err := store.Acquire(t.Context(), claim(0)); err != nil || record != nil {
+		t.Errorf("the first key has %+v, %v, want it forgotten", record, err)
+	}
+	must(t, store.Extend(t.Context(), running, time.Minute)) // what runs is not forgotten
+	if _, record, err := store.Acquire(t.Context(), claim(-1)); err != nil || record == nil || record.State != core.InProgress {
+		t.Errorf("the running key has %+v, %v, want it in progress", record, err)
+	}
+}
+
+// What runs fills a cache as it fills any store.
+func TestCacheFullOfRunningKeys(t *testing.T) {
+	t.Parallel()
+	store := memstore.New(memstore.Cache(), memstore.MaxRecords(2))
+	win(t, store, claim(1))
+	win(t, store, claim(2))
+	if _, _, err := store.Acquire(t.Context(), claim(3)); !errors.Is(err, core.ErrStoreFull) {
 		t.Errorf("Acquire returned %v, want ErrStoreFull", err)
 	}
 }
@@ -178,6 +204,24 @@ func TestBoundsAreExact(t *testing.T) {
 	}
 }
 
+// A record's room is counted with all that it holds.
+func TestBytesOfAnAnswerAreCounted(t *testing.T) {
+	t.Parallel()
+	res := result("body")
+	res.Sketch, res.Header = make([]byte, 256), core.Header{{Name: "Name", Value: "value"}}
+	const perField = 40
+	c := claim(1)
+	size := int64(overhead + len(c.Key) + len(c.Fingerprint))
+	answered := size + int64(len(res.Body)+len(res.Sketch)+perField+len("Name")+len("value"))
+	for room, want := range map[int64]error{answered + size: nil, answered + size - 1: core.ErrStoreFull} {
+		store := memstore.New(memstore.MaxBytes(room))
+		must(t, store.Complete(t.Context(), win(t, store, c), res))
+		if _, _, err := store.Acquire(t.Context(), claim(2)); !errors.Is(err, want) {
+			t.Errorf("with room for %d bytes Acquire returned %v, want %v", room, err, want)
+		}
+	}
+}
+
 // Bytes that were counted are given back, whichever way a record goes.
 func TestBytesAreGivenBack(t *testing.T) {
 	t.Parallel()
@@ -188,7 +232,7 @@ func TestBytesAreGivenBack(t *testing.T) {
 			c.TTL, c.Retain = time.Second, time.Second
 			lease := win(t, store, c)
 			res := result(strings.Repeat("x", 10_000))
-			res.Retain, res.Header = time.Second, core.Header{{Name: "A", Value: "b"}}
+			res.Retain, res.Header, res.Sketch = time.Second, core.Header{{Name: "A", Value: "b"}}, make([]byte, 256)
 			switch n % 3 {
 			case 0:
 				must(t, store.Complete(t.Context(), lease, res))

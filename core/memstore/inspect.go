@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -29,16 +28,17 @@ func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("memstore: look up: %w", err)
 	}
-	shard := s.shardOf(key)
+	id, _ := s.identify(key)
+	shard := s.shardOf(id)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r := s.lookUp(shard, key, now)
+	r, finished := s.lookUp(shard, id, now)
 	switch {
+	case finished != nil:
+		return finished.record(""), nil
 	case r == nil || r.released:
 		return nil, nil //nolint:nilnil // there is none
-	case r.answer != nil:
-		return r.answer, nil
 	default:
 		return r.inProgress(now), nil
 	}
@@ -67,7 +67,7 @@ func (s *Store) List(ctx context.Context, state core.State, cursor string, limit
 		if err := ctx.Err(); err != nil {
 			return nil, "", fmt.Errorf("memstore: list: %w", err)
 		}
-		passed := func(key string) bool { return cursor != "" && i == resume && key <= last }
+		passed := func(id identity) bool { return cursor != "" && i == resume && id.compare(last) <= 0 }
 		page = append(page, s.shards[i].list(state, passed, limit-len(page), s.now)...)
 	}
 	if len(page) == limit {
@@ -76,51 +76,52 @@ func (s *Store) List(ctx context.Context, state core.State, cursor string, limit
 	return page, next, nil
 }
 
-// list returns the first records in the state, in the order of their keys, that
-// have not been passed.
-func (shard *shard) list(state core.State, passed func(key string) bool, limit int, clock func() time.Duration) []core.Entry {
+// listed is a record that a page may have: one that runs, or an entry.
+type listed struct {
+	id       identity
+	running  *record
+	finished entry
+}
+
+// list returns the first records in the state, in the order of their identities,
+// that have not been passed.
+func (shard *shard) list(state core.State, passed func(id identity) bool, limit int, clock func() time.Duration) []core.Entry {
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := clock()
-	// The map comes in random order, so that few of the keys are ever inserted.
-	first := make([]*record, 0, min(limit, len(shard.records))+1)
-	for key, r := range shard.records {
-		if r.state() != state || r.expires <= now || passed(key) {
-			continue
-		}
-		place, _ := slices.BinarySearchFunc(first, key, func(other *record, key string) int { return strings.Compare(other.key, key) })
-		if place < limit {
-			first = slices.Insert(first, place, r)
+	// They come in random order, so that few of them are ever inserted.
+	var first []listed
+	insert := func(one listed) {
+		place, _ := slices.BinarySearchFunc(first, one.id, func(other listed, id identity) int { return other.id.compare(id) })
+		if place < limit && !passed(one.id) {
+			first = slices.Insert(first, place, one)
 			first = first[:min(len(first), limit)]
 		}
 	}
+	if state == core.InProgress {
+		for id, r := range shard.records {
+			if !r.released && r.expires > now {
+				insert(listed{id: id, running: r})
+			}
+		}
+	}
+	for _, d := range shard.finished.deadlines {
+		if e := shard.finished.at(d.place); d.expires > now && e.state() == state {
+			insert(listed{id: e.identity(), finished: e})
+		}
+	}
 	entries := make([]core.Entry, len(first))
-	for i, r := range first {
-		entries[i] = core.Entry{Key: r.key, Record: r.summary(now)}
+	for i, one := range first {
+		entries[i] = one.entry(now)
 	}
 	return entries
 }
 
-// state is zero for a released record, which counts as none.
-func (r *record) state() core.State {
-	switch {
-	case r.released:
-		return 0
-	case r.answer != nil:
-		return r.answer.State
-	default:
-		return core.InProgress
+func (l *listed) entry(now time.Duration) core.Entry {
+	if l.running != nil {
+		return core.Entry{Key: l.running.key, Record: l.running.inProgress(now)}
 	}
-}
-
-// summary is the record without what its handler answered, but for the status.
-func (r *record) summary(now time.Duration) *core.Record {
-	if r.answer == nil {
-		return r.inProgress(now)
-	}
-	return &core.Record{
-		State: r.answer.State, Fingerprint: r.answer.Fingerprint, Attempt: r.answer.Attempt, Status: r.answer.Status,
-	}
+	return core.Entry{Key: l.finished.key(), Record: l.finished.summary()}
 }
 
 // Forget implements [core.Inspector]. A released key counts as none, and its
@@ -132,15 +133,22 @@ func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, e
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("memstore: forget: %w", err)
 	}
-	shard := s.shardOf(key)
+	id, _ := s.identify(key)
+	shard := s.shardOf(id)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
-	r := s.lookUp(shard, key, s.now())
-	if r == nil {
+	r, finished := s.lookUp(shard, id, s.now())
+	switch {
+	case finished != nil:
+		place, _ := shard.finished.find(id)
+		s.removeFinished(shard, place)
+		return true, nil
+	case r != nil:
+		s.remove(shard, r)
+		return !r.released, nil
+	default:
 		return false, nil
 	}
-	s.remove(shard, r)
-	return !r.released, nil
 }
 
 // cursorAfter is the cursor of the page that begins after the key. The hash
@@ -151,16 +159,18 @@ func (s *Store) cursorAfter(key string) string {
 }
 
 // resume returns the last key of the page before, and the shard it was in.
-func (s *Store) resume(cursor string) (last string, shard int, err error) {
+func (s *Store) resume(cursor string) (last identity, shard int, err error) {
 	if cursor == "" {
-		return "", 0, nil
+		return last, 0, nil
 	}
+	key := ""
 	if len(cursor) >= hashDigits {
-		last = cursor[hashDigits:]
+		key = cursor[hashDigits:]
 	}
-	if s.cursorAfter(last) != cursor {
+	if s.cursorAfter(key) != cursor {
 		const enough = 100
-		return "", 0, fmt.Errorf("memstore: list: the cursor %.*q is none of this store's: begin with an empty one", enough, cursor)
+		return last, 0, fmt.Errorf("memstore: list: the cursor %.*q is none of this store's: begin with an empty one", enough, cursor)
 	}
+	last, _ = s.identify(key)
 	return last, s.shardIndex(last), nil
 }

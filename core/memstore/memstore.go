@@ -9,6 +9,13 @@
 // full it refuses new keys with [core.ErrStoreFull] rather than forget running
 // or finished ones, because a forgotten key is a payment made twice.
 //
+// Finished records are kept as bytes in a few large pieces of memory: a record of
+// an answer of 300 bytes takes about 500 in a store of many, and the garbage collector
+// need not look at any of them, however many there are.
+//
+// With [Cache] it is a local cache of finished records, as the hot tier of a
+// tieredstore.
+//
 // For operators it is a [core.Inspector].
 //
 // What it does not do: it shares nothing with other processes, and it forgets
@@ -17,11 +24,11 @@
 package memstore
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"hash/maphash"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +44,7 @@ const shardCount = 64
 type Store struct {
 	maxRecords int64
 	maxBytes   int64
+	cache      bool
 	records    atomic.Int64
 	bytes      atomic.Int64
 
@@ -44,6 +52,7 @@ type Store struct {
 	// monotonic: nobody who sets the machine's clock expires a record.
 	start  time.Time
 	seed   maphash.Seed
+	secret [sha256.Size]byte // see identify
 	shards [shardCount]shard
 }
 
@@ -57,11 +66,13 @@ func New(options ...Option) *Store {
 		start:      time.Now(),
 		seed:       maphash.MakeSeed(),
 	}
+	rand.Read(s.secret[:]) // it never fails: it crashes the program instead
 	for _, option := range options {
 		option(s)
 	}
 	for i := range s.shards {
-		s.shards[i].records = make(map[string]*record)
+		s.shards[i].records = make(map[identity]*record)
+		s.shards[i].finished = newArchive(s.tag)
 	}
 	return s
 }
@@ -77,36 +88,43 @@ func (s *Store) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 	if err := ctx.Err(); err != nil {
 		return core.Lease{}, nil, fmt.Errorf("memstore: acquire: %w", err)
 	}
+	id, _ := s.identify(c.Key)
 	for {
-		lease, found, err := s.acquire(c)
+		lease, found, finished, err := s.acquire(id, c)
+		if finished != nil {
+			return core.Lease{}, finished.record(c.Fingerprint), nil
+		}
 		// Full: what has expired in the other shards makes room. Each turn drops
 		// something, so there is a last one.
-		if err == nil || !s.evictEverywhere() {
+		if err == nil || !s.evictEverywhere() && !s.makeRoom(1, cost(c.Key, c.Fingerprint)) {
 			return lease, found, err
 		}
 	}
 }
 
-func (s *Store) acquire(c core.Claim) (core.Lease, *core.Record, error) {
-	shard := s.shardOf(c.Key)
+// acquire returns a lease, the record of a key that is not finished, the entry of
+// one that is, or an error.
+func (s *Store) acquire(id identity, c core.Claim) (core.Lease, *core.Record, entry, error) {
+	shard := s.shardOf(id)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
 	s.evict(shard, now, evictionsPerAcquire)
-	r := s.lookUp(shard, c.Key, now)
+	r, finished := s.lookUp(shard, id, now)
 	switch {
+	case finished != nil:
+		return core.Lease{}, nil, finished, nil
 	case r == nil:
-		return s.admit(shard, c, now)
-	case r.answer != nil:
-		return core.Lease{}, r.answer, nil
+		lease, err := s.admit(shard, id, c, now)
+		return lease, nil, nil, err
 	case r.released:
-		return s.claim(shard, r, lease(c, r.attempt+1, false), now), nil, nil
+		return s.claim(shard, r, lease(c, r.attempt+1, false), now), nil, nil, nil
 	case r.token == c.Token:
-		return s.claim(shard, r, lease(c, r.attempt, r.tookOver), now), nil, nil
+		return s.claim(shard, r, lease(c, r.attempt, r.tookOver), now), nil, nil, nil
 	case r.leaseEnd <= now && c.TakeOver && r.fingerprint == c.Fingerprint:
-		return s.claim(shard, r, lease(c, r.attempt+1, true), now), nil, nil
+		return s.claim(shard, r, lease(c, r.attempt+1, true), now), nil, nil, nil
 	default:
-		return core.Lease{}, r.inProgress(now), nil
+		return core.Lease{}, r.inProgress(now), nil, nil
 	}
 }
 
@@ -116,24 +134,30 @@ func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) err
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: complete: %w", err)
 	}
-	answer := newAnswer(l, res) // copied before the lock is taken
-	shard := s.shardOf(l.Key)
+	id, complete := s.identify(l.Key)
+	d := newDraft(id, complete, l, res)
+	var encoded []byte
+	if limit := d.limit(); limit > largeEntry {
+		encoded = d.appendTo(make([]byte, 0, limit))
+	}
+	err := s.complete(&d, encoded, l, res)
+	s.makeRoom(0, 0)
+	return err
+}
+
+func (s *Store) complete(d *draft, encoded []byte, l core.Lease, res core.Result) error {
+	shard := s.shardOf(d.id)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r := s.lookUp(shard, l.Key, now)
-	if !r.openTo(l.Token) {
-		if r.token == l.Token {
-			return nil // a repetition
-		}
+	r, finished := s.lookUp(shard, d.id, now)
+	switch {
+	case finished != nil && finished.token() == l.Token:
+		return nil // a repetition
+	case finished != nil, r != nil && r.token != l.Token:
 		return core.ErrLeaseLost
 	}
-	if r == nil {
-		r = s.insert(shard, l.Key, now+res.Retain)
-	}
-	r.hold(l)
-	r.answer = answer
-	s.keep(shard, r, now+res.Retain)
+	s.finish(shard, r, d, encoded, now+res.Retain)
 	return nil
 }
 
@@ -142,13 +166,16 @@ func (s *Store) Release(ctx context.Context, l core.Lease) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: release: %w", err)
 	}
-	shard := s.shardOf(l.Key)
+	id, _ := s.identify(l.Key)
+	shard := s.shardOf(id)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r := s.lookUp(shard, l.Key, now)
+	r, err := s.openTo(shard, id, l.Token, now)
 	switch {
-	case !r.openTo(l.Token), r != nil && !r.released && r.attempt != l.Attempt:
+	case err != nil:
+		return err
+	case r != nil && !r.released && r.attempt != l.Attempt:
 		return core.ErrLeaseLost
 	case r == nil:
 		return nil
@@ -168,16 +195,17 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: extend: %w", err)
 	}
-	shard := s.shardOf(l.Key)
+	id, _ := s.identify(l.Key)
+	shard := s.shardOf(id)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r := s.lookUp(shard, l.Key, now)
-	if !r.openTo(l.Token) {
-		return core.ErrLeaseLost
+	r, err := s.openTo(shard, id, l.Token, now)
+	if err != nil {
+		return err
 	}
 	if r == nil {
-		r = s.insert(shard, l.Key, now+l.Retain)
+		r = s.insert(shard, id, l.Key, now+l.Retain)
 	}
 	l.TTL = ttl
 	s.claim(shard, r, l, now)
@@ -185,14 +213,14 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 }
 
 // admit claims a key that the store does not hold, if there is room for it.
-func (s *Store) admit(shard *shard, c core.Claim, now time.Duration) (core.Lease, *core.Record, error) {
-	size := cost(c.Key, c.Fingerprint, nil)
+func (s *Store) admit(shard *shard, id identity, c core.Claim, now time.Duration) (core.Lease, error) {
+	size := cost(c.Key, c.Fingerprint)
 	if err := s.reserve(size); err != nil {
-		return core.Lease{}, nil, err
+		return core.Lease{}, err
 	}
-	r := &record{key: c.Key, cost: size, expires: now + c.Retain}
+	r := &record{id: id, key: c.Key, cost: size, expires: now + c.Retain}
 	shard.add(r)
-	return s.claim(shard, r, lease(c, 1, false), now), nil, nil
+	return s.claim(shard, r, lease(c, 1, false), now), nil
 }
 
 // claim makes the record the lease's, from now.
@@ -207,18 +235,15 @@ func lease(c core.Claim, attempt uint64, tookOver bool) core.Lease {
 	return core.Lease{Claim: c, Attempt: attempt, TookOver: tookOver}
 }
 
-func newAnswer(l core.Lease, res core.Result) *core.Record {
-	answer := &core.Record{State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status}
-	if res.State != core.Unreplayable {
-		answer.Header, answer.Body = slices.Clone(res.Header), bytes.Clone(res.Body)
-	}
-	return answer
-}
-
 func (s *Store) now() time.Duration { return time.Since(s.start) }
 
-func (s *Store) shardOf(key string) *shard { return &s.shards[s.shardIndex(key)] }
+func (s *Store) shardOf(id identity) *shard { return &s.shards[s.shardIndex(id)] }
 
-func (s *Store) shardIndex(key string) int {
-	return int(maphash.String(s.seed, key) % shardCount)
+func (s *Store) shardIndex(id identity) int {
+	return int(maphash.Bytes(s.seed, id[:]) % shardCount)
+}
+
+// tag is made of the part of the hash that does not choose the shard.
+func (s *Store) tag(id identity) uint32 {
+	return uint32(maphash.Bytes(s.seed, id[:]) >> 32)
 }

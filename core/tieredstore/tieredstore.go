@@ -69,8 +69,10 @@ func Logger(logger *slog.Logger) Option { return func(s *Store) { s.hot.health.l
 
 // New returns a store that answers from hot and believes durable. It panics when
 // one of them is nil. Both stay the caller's. Any two stores will do; the hot one
-// pays off when it is faster, and when all instances share it. A memstore as hot
-// tier takes answers beyond its bounds.
+// pays off when it is faster, and when all instances share it; or as a local cache
+// of finished records, one for each instance: a memstore made with memstore.Cache,
+// which stays within its bounds. A record that is forgotten at the durable tier by
+// another instance (Forget) is replayed from it until it expires there.
 func New(hot, durable core.Store, options ...Option) *Store {
 	if hot == nil || durable == nil {
 		panic("tieredstore: New: want two stores, one of them is nil")

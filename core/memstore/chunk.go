@@ -1,0 +1,99 @@
+package memstore
+
+const (
+	// A chunk is a quarter of what its archive holds, so that a small store stays
+	// small, within these.
+	minChunk = 1 << 10
+	maxChunk = 32 << 10
+	// An entry of more than this part of a chunk gets one for itself: so no more
+	// than that of a chunk's end stays unused.
+	chunkParts = 8
+	// largeEntry is one that gets a chunk for itself in any archive.
+	largeEntry = maxChunk / chunkParts
+	// maxHoles is the part of an archive that may be holes: a quarter, so that
+	// about two records at most are moved for each one that is dropped.
+	maxHoles = 4
+	// toleratedHoles are not worth a move.
+	toleratedHoles = 4 << 10
+)
+
+// chunk is a piece of an archive's memory. Its capacity never changes.
+type chunk struct {
+	bytes []byte
+	holes int // bytes of removed entries
+}
+
+// reserve returns the place of an entry that is appended next, with room for that
+// many bytes.
+func (a *archive) reserve(limit int) place {
+	if a.filling == noChunk || cap(a.chunks[a.filling].bytes)-len(a.chunks[a.filling].bytes) < limit {
+		size := min(max(a.held/4, minChunk), maxChunk)
+		if limit > size/chunkParts {
+			return place{chunk: a.newChunk(make([]byte, 0, limit))}
+		}
+		a.filling = a.newChunk(make([]byte, 0, size))
+	}
+	return place{a.filling, uint32(len(a.chunks[a.filling].bytes))}
+}
+
+func (a *archive) newChunk(bytes []byte) (number uint32) {
+	if last := len(a.vacant) - 1; last >= 0 {
+		number, a.vacant = a.vacant[last], a.vacant[:last]
+		a.chunks[number].bytes = bytes
+		return number
+	}
+	a.chunks = append(a.chunks, chunk{bytes: bytes})
+	return uint32(len(a.chunks) - 1)
+}
+
+// free lets go of a chunk that has no record left.
+func (a *archive) free(number uint32) {
+	c := &a.chunks[number]
+	a.held -= len(c.bytes)
+	a.holes -= c.holes
+	*c = chunk{}
+	a.vacant = append(a.vacant, number)
+	if a.filling == number {
+		a.filling = noChunk
+	}
+}
+
+// compact empties the chunk with the largest holes. It takes as long as it takes to
+// move that chunk's records, a few hundred at most.
+func (a *archive) compact() {
+	number := 0
+	for i := range a.chunks {
+		if a.chunks[i].holes > a.chunks[number].holes {
+			number = i
+		}
+	}
+	a.empty(uint32(number))
+}
+
+// empty moves what is left in a chunk to others.
+func (a *archive) empty(number uint32) {
+	if a.filling == number {
+		a.filling = noChunk
+	}
+	from, rest := place{chunk: number}, a.chunks[number].bytes
+	for len(rest) > 0 {
+		e := entry(rest)
+		e = e[:e.parts().size]
+		if e.position() != gone {
+			a.move(from, e)
+		}
+		from.offset += uint32(len(e))
+		rest = rest[len(e):]
+	}
+	a.free(number)
+}
+
+// move copies an entry to another chunk, where it is found from now on.
+func (a *archive) move(from place, e entry) {
+	to := a.reserve(len(e))
+	c := &a.chunks[to.chunk]
+	c.bytes = append(c.bytes, e...)
+	a.held += len(e)
+	a.deadlines[e.position()].place = to
+	a.relink(e.identity(), from, to)
+}

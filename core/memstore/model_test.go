@@ -1,0 +1,143 @@
+package memstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// kept is what the store must hold for a key.
+type kept struct {
+	record  *core.Record
+	expires time.Time
+}
+
+// history makes finished records, large and small, of short and of long life, and
+// forgets some, and remembers what must be there.
+type history struct {
+	random *rand.Rand
+	store  *memstore.Store
+	keys   int
+	kept   map[string]kept
+}
+
+// claimAny has a key of 64 hex digits or an odd one, and a fingerprint of the usual
+// form or an odd one.
+func (h *history) claimAny() core.Claim {
+	c := claim(h.random.IntN(h.keys))
+	if h.random.IntN(4) == 0 {
+		c.Key = "odd " + c.Key
+	}
+	if h.random.IntN(2) == 0 {
+		c.Fingerprint = "sha256:" + claim(h.random.IntN(1000)).Key
+	}
+	return c
+}
+
+func (h *history) resultAny() core.Result {
+	size := h.random.IntN(600)
+	switch h.random.IntN(20) {
+	case 0:
+		size = h.random.IntN(40_000) // larger than a chunk, at times
+	case 1:
+		size = 0
+	}
+	res := core.Result{
+		State: core.Completed, Status: 100 + h.random.IntN(900), Retain: time.Duration(1+h.random.IntN(3)*h.random.IntN(100)) * time.Minute,
+	}
+	if size > 0 {
+		res.Body = bytes.Repeat([]byte{byte(size)}, size)
+	}
+	for n := range h.random.IntN(4) {
+		res.Header = append(res.Header, core.Field{Op: core.FieldOp(h.random.IntN(3)), Name: fmt.Sprint("Name-", n), Value: fmt.Sprint(size)})
+	}
+	if size%2 == 1 {
+		res.Sketch = bytes.Repeat([]byte("s"), 1+size%256)
+	}
+	return res
+}
+
+// step asks for a key, and settles it when it is new.
+func (h *history) step(t *testing.T) {
+	t.Helper()
+	c := h.claimAny()
+	want, there := h.kept[c.Key]
+	there = there && time.Now().Before(want.expires)
+	if there && h.random.IntN(3) == 0 {
+		forgotten, err := h.store.Forget(t.Context(), c.Key, core.RerunIsSafe)
+		if err != nil || !forgotten {
+			t.Fatalf("Forget returned %t and %v, want true", forgotten, err)
+		}
+		delete(h.kept, c.Key)
+		return
+	}
+	lease, record, err := h.store.Acquire(t.Context(), c)
+	must(t, err)
+	if there {
+		if !reflect.DeepEqual(record, want.record) {
+			t.Fatalf("Acquire returned %+v, want %+v", record, want.record)
+		}
+		return
+	}
+	if record != nil {
+		t.Fatalf("Acquire returned %+v for a key that is not there", record)
+	}
+	res := h.resultAny()
+	must(t, h.store.Complete(t.Context(), lease, res))
+	h.kept[c.Key] = kept{&core.Record{
+		State: res.State, Fingerprint: c.Fingerprint, Attempt: 1, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
+	}, time.Now().Add(res.Retain)}
+}
+
+// check compares all that is there, by its key and in the list.
+func (h *history) check(t *testing.T) {
+	t.Helper()
+	listed := listAll(t, h.store, core.Completed, 1000)
+	for key, want := range h.kept {
+		if !time.Now().Before(want.expires) {
+			want.record = nil
+			delete(h.kept, key)
+		}
+		record, err := h.store.Lookup(t.Context(), key)
+		if err != nil || !reflect.DeepEqual(record, want.record) {
+			t.Fatalf("Lookup returned %+v and %v, want %+v", record, err, want.record)
+		}
+		if times := listed[key]; (times == 1) != (want.record != nil) {
+			t.Fatalf("%s is listed %d times, and the record is %+v", key, times, want.record)
+		}
+	}
+	if len(listed) != len(h.kept) || h.store.Len() != len(h.kept) {
+		t.Fatalf("it lists %d records and counts %d, want %d", len(listed), h.store.Len(), len(h.kept))
+	}
+}
+
+// However records come, move, expire and are forgotten, each one that should be
+// there is there, whole, and none else.
+func TestRecordsSurviveOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const rounds, steps = 15, 1000
+		h := &history{
+			random: rand.New(rand.NewPCG(1, 2)), // the same each time
+			store:  memstore.New(memstore.MaxBytes(1 << 40)), keys: 5_000, kept: map[string]kept{},
+		}
+		for range rounds {
+			for range steps {
+				h.step(t)
+				<-time.After(10 * time.Millisecond)
+			}
+			<-time.After(time.Minute)
+			h.check(t)
+		}
+		<-time.After(24 * time.Hour)
+		h.check(t)
+		must(t, h.store.Complete(t.Context(), win(t, h.store, claim(0)), result("answer")))
+	})
+}

@@ -1,0 +1,92 @@
+package memstore_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// Nothing is asked that could be away, or frozen: in a bubble time passes only when
+// everybody waits, and here nobody ever does, however little time there is.
+func TestCallsWaitForNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, start := memstore.New(memstore.MaxRecords(100)), time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+		defer cancel()
+		for n := range 100 { // the room that there is
+			first, _, err := store.Acquire(ctx, claim(n))
+			must(t, err)
+			must(t, store.Extend(ctx, first, time.Minute))
+			must(t, store.Release(ctx, first))
+			lease, _, err := store.Acquire(ctx, claim(n))
+			must(t, err)
+			must(t, store.Complete(ctx, lease, result("answer")))
+			if _, record, err := store.Acquire(ctx, claim(n)); err != nil || record == nil {
+				t.Fatalf("the replay is %+v and %v", record, err)
+			}
+			_, err = store.Lookup(ctx, claim(n).Key)
+			must(t, err)
+			_, _, err = store.List(ctx, core.Completed, "", 10)
+			must(t, err)
+		}
+		if _, _, err := store.Acquire(ctx, claim(100)); err == nil || ctx.Err() != nil {
+			t.Errorf("a full store's Acquire returned %v with the context's %v, want ErrStoreFull at once", err, ctx.Err())
+		}
+		if passed := time.Since(start); passed != 0 {
+			t.Errorf("the calls took %s, want no time", passed)
+		}
+	})
+}
+
+// Another process, and this one when it starts again, has a store of its own: it
+// knows nothing of what this one was told.
+func TestRecordsAreTheProcesssOwn(t *testing.T) {
+	t.Parallel()
+	before, after := memstore.New(), memstore.New()
+	running := win(t, before, claim(1))
+	must(t, before.Complete(t.Context(), win(t, before, claim(2)), result("answer")))
+	for n := 1; n <= 2; n++ {
+		if lease := win(t, after, claim(n)); lease.Attempt != 1 || lease.TookOver {
+			t.Errorf("key %d is attempt %d with TookOver %t elsewhere, want a new key", n, lease.Attempt, lease.TookOver)
+		}
+	}
+	must(t, before.Complete(t.Context(), running, result("answer"))) // whoever claims it elsewhere is not in the way
+}
+
+// Records are bytes that this process alone has written: what never stood a chance
+// on a wire comes back as it was.
+func TestNothingBecomesUnreadable(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 1)) // the same each time
+	garbage := func() []byte {
+		text := make([]byte, 1+random.IntN(40))
+		for i := range text {
+			text[i] = byte(random.Uint32())
+		}
+		return text
+	}
+	store := memstore.New()
+	for n := range 1000 {
+		c := claim(n)
+		c.Key, c.Fingerprint = string(garbage())+c.Key, string(garbage())
+		res := result(string(garbage()))
+		res.Status, res.Sketch = int(random.Int32())-1<<30, garbage()
+		for range random.IntN(5) {
+			res.Header = append(res.Header, core.Field{Op: core.FieldOp(random.Uint32()), Name: string(garbage()), Value: string(garbage())})
+		}
+		must(t, store.Complete(t.Context(), win(t, store, c), res))
+		want := &core.Record{
+			State: core.Completed, Fingerprint: c.Fingerprint, Attempt: 1, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
+		}
+		if _, record, err := store.Acquire(t.Context(), c); err != nil || !reflect.DeepEqual(record, want) {
+			t.Fatalf("Acquire returned %+v and %v, want %+v", record, err, want)
+		}
+	}
+}

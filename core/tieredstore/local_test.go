@@ -1,0 +1,54 @@
+package tieredstore_test
+
+import (
+	"testing"
+
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+// A memory store as the hot tier is a local cache of finished records, in front
+// of what all processes share.
+func TestLocalCache(t *testing.T) {
+	t.Parallel()
+	shared := newServer()
+	mine, others := shared.link(), shared.link()
+	here := tieredstore.New(memstore.New(memstore.Cache()), mine, tieredstore.Logger(silent))
+	there := tieredstore.New(memstore.New(memstore.Cache()), others, tieredstore.Logger(silent))
+
+	lease := win(t, here, claim("key"))
+	runs(t, there, "key")
+	must(t, here.Complete(t.Context(), lease, result("answer")))
+	mine.taken()
+	for range 3 {
+		replays(t, here, "key", "answer")
+	}
+	if calls := mine.taken(); len(calls) > 0 {
+		t.Errorf("replays of what ran here asked the shared store: %v", calls)
+	}
+
+	replays(t, there, "key", "answer")
+	others.taken()
+	replays(t, there, "key", "answer")
+	if calls := others.taken(); len(calls) > 0 {
+		t.Errorf("the second replay of what ran elsewhere asked the shared store: %v", calls)
+	}
+}
+
+// A full cache forgets. What it has forgotten is the shared store's to answer.
+func TestFullLocalCache(t *testing.T) {
+	t.Parallel()
+	shared := newServer().link()
+	store := tieredstore.New(memstore.New(memstore.Cache(), memstore.MaxRecords(1)), shared, tieredstore.Logger(silent))
+	finish(t, store, "first", "a")
+	finish(t, store, "second", "b")
+	shared.taken()
+	replays(t, store, "second", "b")
+	if calls := shared.taken(); len(calls) > 0 {
+		t.Errorf("the cached answer was asked for at the shared store: %v", calls)
+	}
+	replays(t, store, "first", "a")
+	if calls := shared.taken(); len(calls) != 1 {
+		t.Errorf("the forgotten answer took the calls %v, want one", calls)
+	}
+}
