@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -50,18 +51,19 @@ func (s *Store) acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 		}
 		next, latest, open := seen.openTo(c)
 		switch {
-		case !open && seen.certain(last):
-			return core.Lease{}, &seen.record, nil
-		case round == acquireRounds:
-			return core.Lease{}, seen.busy(), nil
-		case !open: // it expired meanwhile, or that it is abandoned needs another look
-			last, seen = seen, nil
-		default:
+		case open:
 			instead, err := s.replace(ctx, seen, next, latest)
 			if err != nil || instead == seen {
 				return next, nil, err
 			}
 			last, seen = seen, instead // somebody was faster
+		case seen.certain(last):
+			return core.Lease{}, &seen.record, nil
+		default: // it expired meanwhile, or that it is abandoned needs another look
+			last, seen = seen, nil
+		}
+		if round == acquireRounds {
+			return core.Lease{}, cmp.Or(seen, last).busy(), nil
 		}
 	}
 }
@@ -86,7 +88,9 @@ func (s *sighting) certain(last *sighting) bool {
 }
 
 // claimOrLook claims a key that does not exist, and returns nil, or what is there
-// instead. It is one round trip.
+// instead. It is one round trip. With [WaitReplicas] it returns the claim that it
+// has made, as an earlier call's would be found: that is renewed, by a write that
+// the replicas are asked about.
 //
 // The end of a lease is not in the record, which knows no clock but the server's:
 // a claim is written to live for its Retain, so what is left of its lease is what
@@ -101,25 +105,72 @@ func (s *sighting) certain(last *sighting) bool {
 //     the same value, which was then there at the time of the first PTTL; a
 //     take-over has replaceScript compare both at once.
 //   - The key expired: the PTTL is noKey, and the next round will claim it.
+//
+// An AutoPipeliner merges commands with other callers', but not pipelines: see
+// lookMerged.
 func (s *Store) claimOrLook(ctx context.Context, c core.Claim, value []byte) (*sighting, error) {
 	return bounded(ctx, s, func() (*sighting, error) {
 		key, retain := s.prefix+c.Key, time.Duration(milliseconds(c.Retain))*time.Millisecond
-		pipeline := s.client.Pipeline()
-		// A retry by go-redis, after a connection broke, finds its own claim.
-		found := pipeline.SetArgs(ctx, key, value, redis.SetArgs{Mode: "NX", TTL: retain, Get: true})
-		left := pipeline.PTTL(ctx, key)
-		_, failed := pipeline.Exec(ctx)
+		found, left := s.set(ctx, key, value, retain)
 		there, err := found.Bytes()
 		switch {
+		case errors.Is(err, redis.Nil) && s.replicas.wanted > 0:
+			return look(value, retain)
 		case errors.Is(err, redis.Nil):
 			return nil, nil //nolint:nilnil // nothing was there: the key is ours
 		case err != nil:
 			return nil, err
-		case failed != nil:
-			return nil, failed
+		case left == nil:
+			return s.lookMerged(ctx, key, there)
 		}
 		return look(there, left.Val())
 	})
+}
+
+// set sets a key that does not exist, or finds what is there, and what that has left
+// to live, unless the client merges. A retry by go-redis, after a connection broke,
+// finds its own claim.
+func (s *Store) set(ctx context.Context, key string, value []byte, retain time.Duration) (found *redis.StatusCmd, left *redis.DurationCmd) {
+	unlessThere := redis.SetArgs{Mode: "NX", TTL: retain, Get: true}
+	if s.merges {
+		return s.client.SetArgs(ctx, key, value, unlessThere), nil
+	}
+	pipeline := s.client.Pipeline()
+	found = pipeline.SetArgs(ctx, key, value, unlessThere)
+	left = pipeline.PTTL(ctx, key)
+	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil {
+		found.SetErr(failed)
+	}
+	return found, left
+}
+
+// lookMerged looks once more when a claim is there: only that needs to know its time
+// to live, and so long after SET there may be another value. Hence the script, and a
+// second round trip.
+func (s *Store) lookMerged(ctx context.Context, key string, there []byte) (*sighting, error) {
+	seen, err := look(there, noKey)
+	if err != nil || !seen.gone {
+		return seen, err
+	}
+	answer, err := lookScript.Run(ctx, s.client, []string{key}).Slice()
+	if errors.Is(err, redis.Nil) {
+		return seen, nil // it is gone
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lookExactly(answer)
+}
+
+// lookExactly reads what a script has found, a value and its time to live.
+func lookExactly(found []any) (*sighting, error) {
+	value, _ := found[0].(string)
+	left, _ := found[1].(int64)
+	seen, err := look([]byte(value), lifeLeft(left))
+	if err == nil {
+		seen.exact = true
+	}
+	return seen, err
 }
 
 func look(value []byte, left time.Duration) (*sighting, error) {
@@ -158,7 +209,8 @@ func (s *sighting) openTo(c core.Claim) (next core.Lease, latest int64, open boo
 	case s.record.State != core.InProgress:
 		return next, 0, false
 	case s.token == c.Token:
-		// An earlier call's success was hidden from its caller: renew it.
+		// An earlier call's success was hidden from its caller, or the replicas are
+		// still to be asked: renew it.
 		next.Attempt, next.TookOver = s.record.Attempt, s.tookOver
 		return next, whenever, true
 	case s.record.Abandoned() && c.TakeOver && s.record.Fingerprint == c.Fingerprint:
@@ -174,22 +226,21 @@ func (s *sighting) openTo(c core.Claim) (next core.Lease, latest int64, open boo
 func (s *Store) replace(ctx context.Context, seen *sighting, next core.Lease, latest int64) (*sighting, error) {
 	value := encodeClaim(next, time.Now())
 	return bounded(ctx, s, func() (*sighting, error) {
-		answer, err := replaceScript.Run(ctx, s.client, []string{s.prefix + next.Key},
-			seen.value, value, milliseconds(next.Retain), latest).Result()
+		command, unconfirmed := s.write(ctx, replaceScript, next.Key, seen.value, value, milliseconds(next.Retain), latest)
+		answer, err := command.Result()
 		if errors.Is(err, redis.Nil) {
 			return nil, nil //nolint:nilnil // the key is gone
 		}
 		there, other := answer.([]any)
-		if err != nil || !other {
+		switch {
+		case err != nil:
 			return seen, err
+		case !other && unconfirmed != nil:
+			return seen, s.giveBack(ctx, next, value, unconfirmed)
+		case !other:
+			return seen, nil
 		}
-		found, _ := there[0].(string)
-		left, _ := there[1].(int64)
-		instead, err := look([]byte(found), lifeLeft(left))
-		if err == nil {
-			instead.exact = true
-		}
-		return instead, err
+		return lookExactly(there)
 	})
 }
 

@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	// near is how late a cancellation may be noticed, where nobody watches for it.
+	near = time.Second
 	// reloadEvery is how often the state of a cluster is asked for at most.
 	reloadEvery = time.Second
 	// evictionDeadline ends the question about the server's settings.
@@ -20,10 +22,12 @@ const (
 )
 
 // bounded makes a call that ends with its context (case 12). go-redis watches the
-// context on its way to a connection, and not while it waits for an answer unless
-// ContextTimeoutEnabled is set, and an AutoPipeliner never does. So the call runs
-// in a goroutine, which the client's own timeouts end, and whose late result
-// nobody reads. The call must not use memory of the caller's caller.
+// context on its way to a connection. While it waits for an answer it watches the
+// deadline alone, and only if ContextTimeoutEnabled is set; an AutoPipeliner does
+// neither. So the call runs in a goroutine, which the client's own timeouts end,
+// and whose late result nobody reads. The call must not use memory of the
+// caller's caller. The goroutine is left out where the client keeps a deadline
+// that is near.
 func bounded[T any](ctx context.Context, s *Store, call func() (T, error)) (T, error) {
 	type outcome struct {
 		result T
@@ -33,7 +37,7 @@ func bounded[T any](ctx context.Context, s *Store, call func() (T, error)) (T, e
 	if err := ctx.Err(); err != nil {
 		return got.result, err
 	}
-	if ctx.Done() == nil {
+	if s.punctual && isNear(ctx) || ctx.Done() == nil {
 		got.result, got.err = call()
 	} else {
 		done := make(chan outcome, 1)
@@ -52,6 +56,18 @@ func bounded[T any](ctx context.Context, s *Store, call func() (T, error)) (T, e
 		return got.result, withContextError(ctx, got.err)
 	}
 	return got.result, nil
+}
+
+// isPunctual reports whether the client's calls end with their deadline.
+func isPunctual(client redis.UniversalClient) bool {
+	server, is := client.(*redis.Client)
+	return is && server.Options().ContextTimeoutEnabled
+}
+
+// isNear reports whether the context ends soon, even if nobody cancels it.
+func isNear(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return limited && time.Until(deadline) <= near
 }
 
 // withContextError adds the context's error when the client returned its own
@@ -96,7 +112,12 @@ func (t topology) heal(ctx context.Context, err error) {
 	}
 }
 
+// looksDead reports whether a server may have died. That includes one that is a
+// replica by now: where a command goes to one server, nobody else follows MOVED.
 func looksDead(err error) bool {
+	if _, elsewhere := redis.IsMovedError(err); elsewhere {
+		return true
+	}
 	if failed, is := errors.AsType[*net.OpError](err); is && failed.Op == "dial" {
 		return true
 	}

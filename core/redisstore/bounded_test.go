@@ -100,6 +100,7 @@ func TestWhatLooksDead(t *testing.T) {
 		{"cancelled", context.Canceled, false},
 		{"cut", io.EOF, false},
 		{"refused by Redis", redis.ErrCrossSlot, false},
+		{"a replica by now", errors.New("MOVED 3999 127.0.0.1:6381"), true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -32,13 +32,20 @@ func TestConformanceOnAutoPipeline(t *testing.T) {
 	conform(t, pipeliner)
 }
 
+// What WaitReplicas adds is no exception to the contract.
+func TestConformanceWithReplicas(t *testing.T) {
+	t.Parallel()
+	conform(t, startReplicated(t).rdb, redisstore.WaitReplicas(1, late))
+}
+
 // conform gives each case a prefix of its own, which is as good as an empty server.
-func conform(t *testing.T, client redis.UniversalClient) {
+func conform(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) {
 	t.Helper()
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
 		New: func(testing.TB) core.Store {
-			return redisstore.New(client, redisstore.Prefix(fmt.Sprintf("case%d:", cases.Add(1))))
+			prefix := redisstore.Prefix(fmt.Sprintf("case%d:", cases.Add(1)))
+			return redisstore.New(client, append([]redisstore.Option{prefix}, options...)...)
 		},
 		Unit: 100 * time.Millisecond,
 	})

@@ -22,26 +22,6 @@ const (
 	minStatus, maxStatus = 100, 999
 )
 
-// line is the first line of a value. Token and State come first: the scripts
-// compare their bytes.
-type line struct {
-	Token       string `json:"token"`
-	State       string `json:"state"`
-	Version     int    `json:"v"`
-	Attempt     uint64 `json:"attempt"`
-	TookOver    bool   `json:"took_over,omitempty"`
-	Fingerprint string `json:"fingerprint,omitempty"`
-	LeaseMS     int64  `json:"lease_ms,omitempty"`
-	RetainMS    int64  `json:"retain_ms,omitempty"`
-	// At is when the line was written by the writer's clock. It is for human
-	// eyes: no program compares it.
-	At     string `json:"at"`
-	Status int    `json:"status,omitempty"`
-	// Headers are fields of three words, operation, name and value, or of four.
-	Headers [][]string `json:"headers,omitempty"`
-	Size    int        `json:"size"`
-}
-
 // stored is what a value says. A released one has a record without a state.
 type stored struct {
 	record        core.Record
@@ -69,7 +49,7 @@ func encodeReleased(l core.Lease, at time.Time) []byte {
 
 func encodeResult(l core.Lease, res core.Result, at time.Time) []byte {
 	head := lineOf(l, res.State.String(), at)
-	head.Fingerprint, head.Status = l.Fingerprint, res.Status
+	head.Fingerprint, head.Status, head.Sketch = l.Fingerprint, res.Status, res.Sketch
 	if res.State == core.Unreplayable {
 		return encode(head, nil)
 	}
@@ -87,14 +67,7 @@ func lineOf(l core.Lease, state string, at time.Time) line {
 func encode(head line, body []byte) []byte {
 	head.Size = len(body)
 	const usualHead = 512
-	buffer := bytes.NewBuffer(make([]byte, 0, usualHead+len(body)))
-	encoder := json.NewEncoder(buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(head); err != nil { // and a newline
-		panic("redisstore: " + err.Error()) // strings and numbers always encode
-	}
-	buffer.Write(body)
-	return buffer.Bytes()
+	return append(head.appendTo(make([]byte, 0, usualHead+len(body))), body...)
 }
 
 // decode reads a value. The record's body is a part of it.
@@ -128,13 +101,17 @@ func decodeBeginning(beginning []byte) (stored, bool, error) {
 	if err != nil {
 		return stored{}, true, err
 	}
+	head.Sketch = nil // it may have been cut off with the headers
 	s, err := interpret(head, nil)
 	return s, true, err
 }
 
 func parseLine(first []byte) (head line, err error) {
-	if err := json.Unmarshal(first, &head); err != nil {
-		return line{}, corrupt("its first line is not ours: %s: %s", err, excerpt(string(first)))
+	if !head.read(string(first)) {
+		head = line{}
+		if err := json.Unmarshal(first, &head); err != nil {
+			return line{}, corrupt("its first line is not ours: %s: %s", err, excerpt(string(first)))
+		}
 	}
 	if head.Version != version {
 		return line{}, corrupt("its format is version %d, this is version %d", head.Version, version)
@@ -181,7 +158,7 @@ func (s *stored) read(head line, body []byte) error {
 	if head.Status < minStatus || head.Status > maxStatus {
 		return corrupt("its status is %d", head.Status)
 	}
-	s.record.Status, s.record.Body = head.Status, body
+	s.record.Status, s.record.Body, s.record.Sketch = head.Status, body, head.Sketch
 	header, err := storedheader.Decode(head.Headers)
 	if err != nil {
 		return corrupt("its %v", err)

@@ -34,6 +34,7 @@ func TestFormat(t *testing.T) {
 		{Op: core.Delete, Name: "Server"},
 		{Op: core.Set, Name: "X-Raw", Value: "\xff"},
 	}}
+	sketched := core.Result{State: core.Unreplayable, Status: 200, Sketch: []byte("\x00\xff")}
 	const token = `{"token":"abcd0000000000000000000000000000","state":`
 	tests := []struct {
 		name  string
@@ -46,6 +47,8 @@ func TestFormat(t *testing.T) {
 		{"completed", encodeResult(l, res, someTime), token + `"completed","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			`"at":"2026-01-02T15:04:05Z","status":201,"headers":[["set","Content-Type","application/json"],["add","Vary","a<b>&"],` +
 			`["delete","Server",""],["set","WC1SYXc=","/w==","base64"]],"size":3}` + "\n{}\n"},
+		{"unreplayable", encodeResult(l, sketched, someTime), token + `"unreplayable","v":1,"attempt":2,"fingerprint":"sha256:f",` +
+			`"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -75,7 +78,7 @@ func TestScriptsKnowThePlaces(t *testing.T) {
 // Case 20.
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
-	whole := string(encodeResult(someLease(), core.Result{State: core.Completed, Status: 201, Body: []byte("body"), Header: core.Header{{Name: "A", Value: "b"}}}, someTime))
+	whole := string(encodeResult(someLease(), core.Result{State: core.Completed, Status: 201, Body: []byte("body"), Sketch: []byte("s"), Header: core.Header{{Name: "A", Value: "b"}}}, someTime))
 	running := string(encodeClaim(someLease(), someTime))
 	change := func(value, old, changed string) string {
 		if !strings.Contains(value, old) {
@@ -108,6 +111,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"field of no words", change(whole, `["set","A","b"]`, `[]`), "header field 0"},
 		{"unknown encoding", change(whole, `["set","A","b"]`, `["set","A","b","hex"]`), "header field 0"},
 		{"no base64", change(whole, `["set","A","b"]`, `["set","A","b","base64"]`), "header field 0"},
+		{"sketch that is no base64", change(whole, `"sketch":"cw=="`, `"sketch":"c"`), "not ours"},
+		{"sketch of another type", change(whole, `"sketch":"cw=="`, `"sketch":{}`), "not ours"},
 		{"no lease", change(running, `"lease_ms":30000`, `"lease_ms":0`), "lease is 0 ms"},
 		{"lease longer than the record", change(running, `"retain_ms":86400000`, `"retain_ms":29999`), "kept for 29999 ms"},
 		{"kept for too long", change(running, `"retain_ms":86400000`, `"retain_ms":9223372036854775807`), "kept for 9223372036854775807 ms"},
@@ -130,7 +135,7 @@ func FuzzResult(f *testing.F) {
 		l := core.Lease{Claim: core.Claim{Fingerprint: strings.ToValidUTF8(fingerprint, "")}, Attempt: max(attempt, 1)}
 		copy(l.Token[:], token)
 		res := core.Result{
-			State: core.Failed, Status: minStatus + int(uint(status)%900), Body: body,
+			State: core.Failed, Status: minStatus + int(uint(status)%900), Body: body, Sketch: []byte("\x00" + value),
 			Header: core.Header{{Op: core.FieldOp(operation % 3), Name: name, Value: value}, {Name: value, Value: name}},
 		}
 		got, err := decode(encodeResult(l, res, someTime))
@@ -139,6 +144,7 @@ func FuzzResult(f *testing.F) {
 		}
 		want := core.Record{
 			State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: got.record.Body,
+			Sketch: res.Sketch,
 		}
 		if got.token != l.Token || !bytes.Equal(got.record.Body, body) || !reflect.DeepEqual(got.record, want) {
 			t.Errorf("it is %+v\nwant %+v", got.record, want)

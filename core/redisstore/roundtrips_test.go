@@ -16,10 +16,24 @@ import (
 
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
+	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
+		expectRoundTrips(t, connect(t, redistest.Start(t), nil), 1)
+	})
+	// Who has won a key asks the replicas in a round trip more. Nothing else does.
+	t.Run("with replicas", func(t *testing.T) {
+		t.Parallel()
+		expectRoundTrips(t, startReplicated(t).rdb, 2, redisstore.WaitReplicas(1, late))
+	})
+}
+
+func expectRoundTrips(t *testing.T, rdb *redis.Client, claiming int32, options ...redisstore.Option) {
+	t.Helper()
 	trips := countTrips(rdb)
-	store := redisstore.New(rdb)
+	store := redisstore.New(rdb, options...)
 	warm := win(t, store, claim("warm"))
+	must(t, store.Release(t.Context(), warm)) // loads the script
+	warm = win(t, store, claim("warm"))
 	must(t, store.Complete(t.Context(), warm, result("loads the scripts")))
 	trips.Store(0)
 	expect := func(what string, want int32) {
@@ -30,7 +44,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 
 	lease := win(t, store, claim("key"))
-	expect("claiming a new key", 1)
+	expect("claiming a new key", claiming)
 	find(t, store, claim("key"))
 	expect("finding a key in progress", 1)
 	must(t, store.Extend(t.Context(), lease, time.Minute))
@@ -48,9 +62,20 @@ func TestRoundTrips(t *testing.T) {
 
 func TestTakingOverTakesTwoRoundTrips(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
+	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
+		takesOverInTwoRoundTrips(t, connect(t, redistest.Start(t), nil))
+	})
+	t.Run("with replicas", func(t *testing.T) {
+		t.Parallel()
+		takesOverInTwoRoundTrips(t, startReplicated(t).rdb, redisstore.WaitReplicas(1, late))
+	})
+}
+
+func takesOverInTwoRoundTrips(t *testing.T, rdb *redis.Client, options ...redisstore.Option) {
+	t.Helper()
 	trips := countTrips(rdb)
-	store := redisstore.New(rdb)
+	store := redisstore.New(rdb, options...)
 	for _, key := range []string{"warm", "key"} {
 		abandoned(t, store, key)
 		trips.Store(0)

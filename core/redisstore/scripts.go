@@ -23,14 +23,17 @@ const (
 // settleScript replaces a claim by ARGV[2], to be kept for ARGV[3] milliseconds,
 // or deletes it when that is empty. ARGV[1] is the holder's prefix. The key must
 // be the holder's and unfinished, or be gone: what nobody holds nobody has
-// claimed in the meantime. A running claim must also begin with ARGV[4], which
-// is the prefix with the attempt, where the attempt counts.
+// claimed in the meantime. A running claim must also begin with ARGV[4]: with the
+// prefix and the attempt, where the attempt counts; with all of the claim, where
+// it must be that very one. ARGV[5] is how many replicas are asked about: what the
+// holder has finished earlier is then written once more, as it is, because WAIT
+// knows of writes alone.
 var settleScript = redis.NewScript(`
-local head = redis.call('GETRANGE', KEYS[1], 0, 64)
-local state = string.sub(head, 44)
+local head = redis.call('GETRANGE', KEYS[1], 0, math.max(64, #ARGV[4] - 1))
+local state = string.sub(head, 44, 65)
 local mine = string.sub(head, 1, 43) == ARGV[1]
 local running = state == ',"state":"in_progress"'
-if running and mine and redis.call('GETRANGE', KEYS[1], 0, #ARGV[4] - 1) ~= ARGV[4] then
+if running and mine and string.sub(head, 1, #ARGV[4]) ~= ARGV[4] then
 	return 0
 end
 running = running or string.sub(state, 1, 19) == ',"state":"released"'
@@ -41,6 +44,9 @@ if head == '' or mine and running then
 		redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 	end
 	return 1
+end
+if mine and ARGV[5] ~= '0' then
+	redis.call('APPEND', KEYS[1], '')
 end
 return mine and 2 or 0
 `)
@@ -56,6 +62,12 @@ if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) == ARGV[1] and left <= tonumber(
 end
 local value = redis.call('GET', KEYS[1])
 return value and {value, left}
+`)
+
+// lookScript returns a value and its time to live, or nothing.
+var lookScript = redis.NewScript(`
+local value = redis.call('GET', KEYS[1])
+return value and {value, redis.call('PTTL', KEYS[1])}
 `)
 
 // beginningScript returns the first ARGV[1] bytes of a value and its time to live,

@@ -1,0 +1,84 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// long is how long the client itself would wait, and muchLess what a call may take.
+const long, muchLess = time.Minute, 15 * time.Second
+
+func patient(options *redis.Options) { options.ReadTimeout, options.PoolSize = long, 8 }
+
+func punctual(options *redis.Options) {
+	patient(options)
+	options.ContextTimeoutEnabled = true
+}
+
+// Case 12: calls of a client that keeps deadlines end with them, although they do
+// without a goroutine: on a connection that is there, on a new one, and while they
+// wait for one.
+func TestFrozenServerOfAPunctualClient(t *testing.T) {
+	t.Parallel()
+	for name, warm := range map[string]bool{"warm": true, "cold": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			store := redisstore.New(connect(t, server, punctual))
+			if warm {
+				win(t, store, claim("warm"))
+			}
+			server.Pause()
+			defer server.Resume()
+			var calls sync.WaitGroup
+			start := time.Now()
+			for range 20 {
+				calls.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+					defer cancel()
+					if _, _, err := store.Acquire(ctx, claim("key")); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("Acquire returned %v, want context.DeadlineExceeded", err)
+					}
+				})
+			}
+			calls.Wait()
+			if took := time.Since(start); took > muchLess {
+				t.Errorf("calls of 200 ms took %s", took)
+			}
+		})
+	}
+}
+
+// Case 12: no client watches for a cancellation. A call whose deadline is far ends
+// with it all the same; one whose deadline is near, at the deadline.
+func TestCancellationDuringACall(t *testing.T) {
+	t.Parallel()
+	for name, deadline := range map[string]time.Duration{"far": 2 * long, "near": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			store := redisstore.New(connect(t, server, punctual))
+			win(t, store, claim("warm"))
+			server.Pause()
+			defer server.Resume()
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			start := time.Now()
+			time.AfterFunc(50*time.Millisecond, cancel)
+			if _, _, err := store.Acquire(ctx, claim("key")); !errors.Is(err, context.Canceled) {
+				t.Errorf("Acquire returned %v, want context.Canceled", err)
+			}
+			if took := time.Since(start); took > muchLess {
+				t.Errorf("a call that was cancelled after 50 ms took %s", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// merging returns a store for the others, and one on an AutoPipeliner whose commands
+// the hook sees.
+func merging(t *testing.T, hook redis.Hook) (others, store *redisstore.Store, rdb *redis.Client) {
+	t.Helper()
+	server := redistest.Start(t)
+	rdb, hooked := connect(t, server, nil), connect(t, server, nil)
+	hooked.AddHook(hook)
+	pipeliner, err := hooked.AutoPipeline()
+	must(t, err)
+	return redisstore.New(rdb), redisstore.New(pipeliner), rdb
+}
+
+// An AutoPipeliner does not merge pipelines. So what is merged is one command, and
+// only who finds a claim pays for a second.
+func TestRoundTripsOnAutoPipeline(t *testing.T) {
+	t.Parallel()
+	counter := &tripCounter{}
+	_, store, _ := merging(t, counter)
+	must(t, store.Complete(t.Context(), win(t, store, claim("warm")), result("loads a script")))
+	win(t, store, claim("held"))
+	find(t, store, claim("held")) // loads the other
+	expect := func(what string, want int32) {
+		t.Helper()
+		if got := counter.trips.Swap(0); got != want {
+			t.Errorf("%s took %d round trips, want %d", what, got, want)
+		}
+	}
+	counter.trips.Store(0)
+	lease := win(t, store, claim("key"))
+	expect("claiming a new key", 1)
+	find(t, store, claim("key"))
+	expect("finding a key in progress", 2)
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+	expect("completing", 1)
+	find(t, store, claim("key"))
+	expect("replaying", 1)
+
+	abandoned(t, store, "abandoned")
+	counter.trips.Store(0)
+	if r := find(t, store, claim("abandoned")); !r.Abandoned() {
+		t.Errorf("the record is %+v, want it abandoned", r)
+	}
+	expect("finding an abandoned key", 2)
+}
+
+// Case 2: what the second look finds counts, whatever the first has found.
+func TestWhatHappensBetweenTheLooks(t *testing.T) {
+	t.Parallel()
+	t.Run("the claim goes", func(t *testing.T) {
+		t.Parallel()
+		m := &meddler{}
+		others, store, rdb := merging(t, m)
+		win(t, others, claim("key"))
+		m.script = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()); m.script = nil }
+		if lease := win(t, store, claim("key")); lease.Attempt != 1 || lease.TookOver {
+			t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
+		}
+	})
+	t.Run("it is completed", func(t *testing.T) {
+		t.Parallel()
+		m := &meddler{}
+		others, store, _ := merging(t, m)
+		holder := win(t, others, claim("key"))
+		m.script = func() { must(t, others.Complete(t.Context(), holder, result("answer"))); m.script = nil }
+		if r := find(t, store, claim("key")); string(r.Body) != "answer" {
+			t.Errorf("the record is %+v, want the answer", r)
+		}
+	})
+	t.Run("it is taken over", func(t *testing.T) {
+		t.Parallel()
+		m := &meddler{}
+		others, store, _ := merging(t, m)
+		abandoned(t, others, "key")
+		next := claim("key")
+		next.TakeOver = true
+		m.script = func() {
+			m.script = nil
+			win(t, others, next)
+		}
+		late := claim("key")
+		late.TakeOver = true
+		if r := find(t, store, late); r.Attempt != 2 || r.Abandoned() {
+			t.Errorf("the record is %+v, want attempt 2 in progress", r)
+		}
+	})
+	t.Run("it becomes something else", func(t *testing.T) {
+		t.Parallel()
+		m := &meddler{}
+		others, store, rdb := merging(t, m)
+		win(t, others, claim("key"))
+		m.script = func() {
+			must(t, rdb.Del(t.Context(), "oncekey:key").Err())
+			must(t, rdb.LPush(t.Context(), "oncekey:key", "element").Err())
+			must(t, rdb.Expire(t.Context(), "oncekey:key", time.Minute).Err())
+			m.script = nil
+		}
+		if _, _, err := store.Acquire(t.Context(), claim("key")); !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			t.Errorf("Acquire returned %v, want WRONGTYPE", err)
+		}
+	})
+}
