@@ -114,7 +114,7 @@ func TestDeclaredInOnePlace(t *testing.T) {
 
 		report := idemchi.Audit(r, idem, table) // when all routes are declared
 		for _, warning := range report.Warnings {
-			slog.Warn(warning) // a POST or PATCH that nothing guards
+			slog.Warn("unguarded", "route", warning) // a POST or PATCH
 		}
 		return report.Err() // a row that matches no route
 	}
@@ -191,15 +191,15 @@ func TestCallOthers(t *testing.T) {
 	keys := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- r.Header.Get(core.KeyHeader) }))
 	defer server.Close()
-	ctx, url := t.Context(), server.URL
-	send := func() error {
+	outer, url := t.Context(), server.URL
+	send := func(ctx context.Context) error {
 		transport, err := httpclient.New(http.DefaultTransport, httpclient.MaxAttempts(8), httpclient.MaxTime(2*time.Minute))
 		if err != nil {
 			return err
 		}
 		client := &http.Client{Transport: transport}
-		ctx = httpclient.WithCall(ctx, "line-2") // tells two calls to one URL apart, within one outer request
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"amount":1999}`))
+		named := httpclient.WithCall(ctx, "line-2") // tells two calls to one URL apart, within one outer request
+		request, err := http.NewRequestWithContext(named, http.MethodPost, url, strings.NewReader(`{"amount":1999}`))
 		if err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func TestCallOthers(t *testing.T) {
 		client.CloseIdleConnections()
 		return err
 	}
-	if err := send(); err != nil || <-keys == "" {
+	if err := send(outer); err != nil || <-keys == "" {
 		t.Errorf("it returned %v, or came without a key", err)
 	}
 }
