@@ -22,7 +22,7 @@ import (
 const sentinel = "processing"
 
 const (
-	lockTTL  = 30 * time.Second
+	lockTTL  = time.Hour // nobody renews it, so it has to outlive a measurement
 	storeTTL = 24 * time.Hour
 )
 
