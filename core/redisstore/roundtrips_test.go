@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/internal/storeprobe"
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
@@ -135,30 +136,7 @@ func result(body string) core.Result {
 	return core.Result{State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
 }
 
-func win(t *testing.T, store core.Store, c core.Claim) core.Lease {
-	t.Helper()
-	lease, record, err := store.Acquire(t.Context(), c)
-	if err != nil || record != nil {
-		t.Fatalf("Acquire returned record %+v and error %v, want a lease", record, err)
-	}
-	return lease
-}
-
-func find(t *testing.T, store core.Store, c core.Claim) *core.Record {
-	t.Helper()
-	lease, record, err := store.Acquire(t.Context(), c)
-	if err != nil || record == nil {
-		t.Fatalf("Acquire returned lease %+v and error %v, want a record", lease, err)
-	}
-	return record
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var win, find, must = storeprobe.Win, storeprobe.Find, storeprobe.Must
 
 // eventually waits until a server has come so far.
 func eventually(t *testing.T, condition func() bool) {
