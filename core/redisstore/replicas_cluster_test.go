@@ -25,27 +25,26 @@ func TestClusterAsksTheReplicasOfTheKeysMaster(t *testing.T) {
 	away := shards[0]
 	away.Replicas[0].Pause()
 	impatient := redisstore.New(client, redisstore.WaitReplicas(1, soon))
-	refused := 0
+	refused := make([]core.Claim, 0, 30)
 	for n := range 30 {
 		key := fmt.Sprint("key-", n)
 		if away.Holds("oncekey:" + key) {
-			tooFew(t, impatient, claim(key))
-			refused++
+			refused = append(refused, claim(key))
+			tooFew(t, impatient, refused[len(refused)-1])
 			continue
 		}
 		lease := win(t, store, claim(key))
 		must(t, store.Complete(t.Context(), lease, result(key)))
 		find(t, store, claim(key))
 	}
-	if refused == 0 || refused == 30 {
-		t.Errorf("%d of 30 keys belong to the master whose replica is away", refused)
+	if len(refused) == 0 || len(refused) == 30 {
+		t.Errorf("%d of 30 keys belong to the master whose replica is away", len(refused))
 	}
 	away.Replicas[0].Resume()
-	for n := range 30 {
-		key := fmt.Sprint("key-", n)
-		if away.Holds("oncekey:" + key) {
-			must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
-		}
+	// The same caller's: where a busy machine had no time to give a claim back, it
+	// stands until its lease ends.
+	for _, again := range refused {
+		must(t, store.Complete(t.Context(), win(t, store, again), result(again.Key)))
 	}
 }
 
