@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
@@ -166,16 +167,9 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 	return a, nil
 }
 
-// The statuses under which the results of functions are stored.
-const (
-	statusReturned = 200
-	statusRefused  = 422
-	statusBroken   = 500
-)
-
 // call runs the function under its lease.
 func (e *Engine) call(run *Run, s steps) (Info, error) {
-	outcome, answer := failure.Outcome{Panicked: true}, Answer{Status: statusBroken, Body: []byte("the function panicked")}
+	outcome, answer := failure.Outcome{Panicked: true}, Answer{Status: http.StatusInternalServerError, Body: []byte("the function panicked")}
 	defer func() {
 		if outcome.Panicked { // it goes on, with the stack it came from
 			_ = e.Finish(run, outcome, answer)
@@ -202,15 +196,16 @@ func (e *Engine) call(run *Run, s steps) (Info, error) {
 // finished, and not kept.
 func encodedAnswer(s steps) (Answer, failure.Outcome) {
 	body, err := s.encode()
-	answer := Answer{Status: statusReturned, Body: body, Unreplayable: err != nil}
-	return answer, failure.Outcome{Status: statusReturned, Err: err}
+	answer := Answer{Status: http.StatusOK, Body: body, Unreplayable: err != nil}
+	return answer, failure.Outcome{Status: http.StatusOK, Err: err}
 }
 
+// statusOf is the status under which an error is stored.
 func statusOf(err error) int {
 	if failure.IsPermanent(err) {
-		return statusRefused
+		return http.StatusUnprocessableEntity
 	}
-	return statusBroken
+	return http.StatusInternalServerError
 }
 
 // recall returns what an earlier call of the function returned.
@@ -242,7 +237,7 @@ func (e *Engine) observeCall(ctx context.Context, a *admission, s steps) error {
 	err := s.run(watched)
 	outcome = failure.Outcome{Err: err}
 	if err == nil {
-		outcome.Status = statusReturned
+		outcome.Status = http.StatusOK
 	}
 	return err
 }

@@ -180,6 +180,9 @@ type Route struct {
 	nested    onceFlag
 }
 
+// Guards reports whether the route's policy guards requests of this method.
+func (r *Route) Guards(method string) bool { return r.policy.Guards(method) }
+
 // Route compiles a policy for this engine. The error names every field at fault.
 func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	declared, err := policy.New(opts...)

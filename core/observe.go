@@ -7,42 +7,27 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/felixge/httpsnoop"
 
 	"github.com/oncekey/oncekey/failure"
 )
 
-// observe serves a request of a route that only watches. The handler runs, with
+// observe serves a request that is known by a key, on a route that only watches. The handler runs, with
 // the writer, the context and the body that it would have had, and events say
 // what a guard would have done: so the keys are claimed and settled at the store,
 // which keeps no answers. What fails in that is reported and changes nothing
 // either; a store that is away costs the policy's StoreTimeout.
-func (e *Engine) observe(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
-	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
-	refusal := e.identify(r, a)
-	switch {
-	case refusal != nil:
-		e.reportRefusal(r.Context(), a, refusal)
+func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
+	if isObserved(r.Context(), a.storageKey) { // by a policy outside of this one
 		next.ServeHTTP(w, r)
-	case a.request.Key == "":
-		e.report(r.Context(), a, Event{Result: ResultNoKey})
-		next.ServeHTTP(w, r)
-	case isObserved(r.Context(), a.storageKey): // by a policy outside of this one
-		next.ServeHTTP(w, r)
-	default:
-		e.observeGuarded(w, r, a, next)
+		return
 	}
-}
-
-func (e *Engine) observeGuarded(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	watched := &observedContext{Context: r.Context(), storageKey: a.storageKey}
-	body, refusal := peekBody(r, a.route.policy.MaxRequestBytes)
+	body, refusal := peekBody(r, a.small[:0], a.route.policy.MaxRequestBytes)
 	r = r.WithContext(watched)
 	if refusal != nil {
-		e.reportRefusal(watched, a, refusal)
-		next.ServeHTTP(w, r)
+		e.refuse(w, r, a, refusal, next)
 		return
 	}
 	a.takeFingerprint(r, body)
@@ -126,21 +111,19 @@ func (s *answerSeen) size() int64 {
 	return s.metrics.Written
 }
 
-// peekBody reads the body, up to limit, and leaves the request as it was.
-func peekBody(r *http.Request, limit int64) ([]byte, *Problem) {
+// peekBody reads the body as readBody does, and leaves the request as it was.
+func peekBody(r *http.Request, small []byte, limit int64) ([]byte, *Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
 	if r.ContentLength > limit {
 		return nil, problem(CodeBodyTooLarge, "")
 	}
-	var read bytes.Buffer
-	_, err := io.Copy(&read, io.LimitReader(r.Body, limit+1))
+	body, err := readAll(r.Body, small, r.ContentLength, limit)
 	rest := io.Reader(r.Body)
 	if err != nil {
 		rest = failingReader{err}
 	}
-	body := read.Bytes()
 	r.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(body), rest), Closer: r.Body}
 	switch {
 	case err != nil:

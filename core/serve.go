@@ -34,22 +34,20 @@ func (e *Engine) Handler(next http.Handler, opts ...policy.Option) http.Handler 
 // that is flushed, hijacked or larger than MaxResponseBytes goes straight
 // through and cannot be replayed. A panic of next is settled and goes on.
 func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
-	if !route.policy.Guards(r.Method) {
+	if !route.Guards(r.Method) {
 		next.ServeHTTP(w, r)
-		return
-	}
-	if route.observes {
-		e.observe(w, r, route, next)
 		return
 	}
 	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
 	refusal := e.identify(r, a)
 	switch {
 	case refusal != nil:
-		e.refuse(w, r, a, refusal)
+		e.refuse(w, r, a, refusal, next)
 	case a.request.Key == "":
 		e.report(r.Context(), a, Event{Result: ResultNoKey})
 		next.ServeHTTP(w, r)
+	case route.observes:
+		e.observe(w, r, a, next)
 	case isNested(r.Context(), a.storageKey):
 		if route.nested.first() {
 			e.report(r.Context(), a, Event{Result: ResultNested})
@@ -64,7 +62,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	body, refusal := a.readRequest(w, r)
 	if refusal != nil {
-		e.refuse(w, r, a, refusal)
+		e.refuse(w, r, a, refusal, next)
 		return
 	}
 	decision := e.begin(r.Context(), a)
@@ -80,14 +78,15 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 	}
 }
 
-// refuse answers a request that never reaches the store.
-func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *Problem) {
-	e.reportRefusal(r.Context(), a, refusal)
+// refuse answers a request that never reaches the store; where the route only
+// observes, next does.
+func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *Problem, next http.Handler) {
+	e.report(r.Context(), a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
+	if a.route.observes {
+		next.ServeHTTP(w, r)
+		return
+	}
 	e.writeProblem(w, r, *refusal)
-}
-
-func (e *Engine) reportRefusal(ctx context.Context, a *admission, refusal *Problem) {
-	e.report(ctx, a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
 }
 
 // identify finds out whose key the request carries, and to what it belongs.
@@ -157,7 +156,7 @@ func readBody(w http.ResponseWriter, r *http.Request, small []byte, limit int64)
 	return body, nil
 }
 
-// readAll reads to the end, or beyond the limit. The length is what the client
+// readAll reads to the end, or beyond the limit, or to an error. The length is what the client
 // claims, or negative: it does not reserve more than a first read.
 func readAll(r io.Reader, buffer []byte, length, limit int64) ([]byte, error) {
 	const firstRead = 64 << 10
@@ -174,7 +173,7 @@ func readAll(r io.Reader, buffer []byte, length, limit int64) ([]byte, error) {
 		case errors.Is(err, io.EOF):
 			return buffer, nil
 		case err != nil:
-			return nil, err
+			return buffer, err
 		}
 	}
 	return buffer, nil
