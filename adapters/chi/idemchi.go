@@ -33,18 +33,21 @@ func New(engine *core.Engine) *Guard { return &Guard{engine} }
 // Policy returns a middleware for With, Use, Group or Route. It panics when the
 // policy is wrong, as chi does when a pattern is.
 func (g *Guard) Policy(opts ...policy.Option) func(http.Handler) http.Handler {
-	return g.guarding(g.engine.MustRoute(opts...), declared.CoverOf(g.engine, opts)).around
+	return g.guarding(g.engine.MustRoute(opts...)).around
 }
 
 // Handle returns handler, guarded. It panics when the policy is wrong.
 func (g *Guard) Handle(handler http.HandlerFunc, opts ...policy.Option) http.HandlerFunc {
-	guarding := g.guarding(g.engine.MustRoute(opts...), declared.CoverOf(g.engine, opts))
-	return (&guarded{guarding, named(handler)}).ServeHTTP
+	return g.handle(handler, g.engine.MustRoute(opts...))
 }
 
-func (g *Guard) guarding(route *core.Route, cover declared.Cover) *guarding {
+func (g *Guard) handle(handler http.HandlerFunc, route *core.Route) http.HandlerFunc {
+	return (&guarded{g.guarding(route), named(handler)}).ServeHTTP
+}
+
+func (g *Guard) guarding(route *core.Route) *guarding {
 	return &guarding{
-		cover:   cover,
+		cover:   declared.Cover{Engine: g.engine, Route: route},
 		routeOf: func(*http.Request) *core.Route { return route },
 	}
 }

@@ -43,8 +43,8 @@ func Mount(r chi.Router, idem *Guard, api any, also ...policy.Addition) error {
 	}
 	for _, field := range fields {
 		handler := field.Handler
-		if field.Guarded {
-			handler = idem.Handle(handler, policy.From(field.Policy))
+		if field.Route != nil {
+			handler = idem.handle(handler, field.Route)
 		}
 		r.Method(field.Method, field.Pattern, handler)
 	}

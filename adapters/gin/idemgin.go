@@ -42,9 +42,12 @@ func (g *Guard) Policy(opts ...policy.Option) gin.HandlerFunc {
 
 // Handle returns handler, guarded. It panics when the policy is wrong.
 func (g *Guard) Handle(handler gin.HandlerFunc, opts ...policy.Option) gin.HandlerFunc {
-	route := g.engine.MustRoute(opts...)
+	return g.handle(handler, g.engine.MustRoute(opts...))
+}
+
+func (g *Guard) handle(handler gin.HandlerFunc, route *core.Route) gin.HandlerFunc {
 	routeOf := func(*gin.Context) *core.Route { return route }
-	return (&guarded{declared.CoverOf(g.engine, opts), routeOf, handler}).serve
+	return (&guarded{declared.Cover{Engine: g.engine, Route: route}, routeOf, handler}).serve
 }
 
 // guarded is a handler that is guarded, by a policy or by a table. Policy, Handle

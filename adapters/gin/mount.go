@@ -30,8 +30,8 @@ func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
 	var all []error
 	for _, field := range fields {
 		handler := field.Handler
-		if field.Guarded {
-			handler = idem.Handle(handler, policy.From(field.Policy))
+		if field.Route != nil {
+			handler = idem.handle(handler, field.Route)
 		}
 		all = append(all, declared.Try(&field.Declaration, func() { r.Handle(field.Method, field.Pattern, handler) }))
 	}

@@ -11,21 +11,15 @@ import (
 
 // Cover is what guards routes: a policy, or a table.
 type Cover struct {
-	Engine  *core.Engine
-	Methods []string            // of a policy
-	Table   *policy.Table       // or of a table,
-	Rows    map[Key]*core.Route // compiled
+	Engine *core.Engine
+	Route  *core.Route         // of a policy
+	Table  *policy.Table       // or of a table,
+	Rows   map[Key]*core.Route // compiled
 }
 
 // covers reports whether requests of this route are guarded.
 func (c *Cover) covers(route Key) bool {
-	return slices.Contains(c.Methods, route.Method) || c.Rows[route] != nil
-}
-
-// CoverOf returns what a policy covers. The policy is one that compiled.
-func CoverOf(engine *core.Engine, opts []policy.Option) Cover {
-	compiled, _ := policy.New(opts...)
-	return Cover{Engine: engine, Methods: compiled.Methods}
+	return c.Route != nil && c.Route.Guards(route.Method) || c.Rows[route] != nil
 }
 
 // Mounted is a route that a router has, with the covers on the way to it.
