@@ -6,58 +6,31 @@ import "strconv"
 // an int64, a string for durations and modes, a []string for names. The error is
 // a *FieldError that says what would be right, or lists the names there are.
 func Named(name string, value any) (Option, error) {
+	s, err := settingOf(name)
+	if err != nil {
+		return nil, err
+	}
 	switch value := value.(type) {
 	case []string:
-		if option := listOption(name); option != nil {
-			return option(value...), nil
+		if s.kind == list {
+			return s.list(value...), nil
 		}
 	case bool:
-		if isSwitch(name) {
-			return parseSetting(name, strconv.FormatBool(value))
+		if s.kind == toggle {
+			return s.parse(strconv.FormatBool(value))
 		}
 	case int64:
-		if isNumber(name) {
-			return parseSetting(name, strconv.FormatInt(value, 10))
+		if s.kind == number {
+			return s.parse(strconv.FormatInt(value, 10))
 		}
 	case string:
-		if !isSwitch(name) && !isNumber(name) && listOption(name) == nil {
-			return parseSetting(name, value)
+		if s.kind == text {
+			return s.parse(value)
 		}
 	}
-	return nil, wrongType(name, value)
-}
-
-func wrongType(name string, value any) error {
-	for _, s := range settings {
-		switch {
-		case s.name != name:
-		case listOption(name) != nil:
-			return &FieldError{Field: name, Value: value, Want: "a list of names"}
-		default:
-			return &FieldError{Field: name, Value: value, Want: s.want}
-		}
+	want := s.want
+	if s.kind == list {
+		want = "a list of names"
 	}
-	_, err := parseSetting(name, "") // it lists the names there are
-	return err
-}
-
-func isSwitch(name string) bool {
-	return name == "Required" || name == "Transactional" || name == "Observe"
-}
-
-func isNumber(name string) bool {
-	return name == "TTLHours" || name == "MaxRequestBytes" || name == "MaxResponseBytes"
-}
-
-func listOption(name string) func(...string) Option {
-	switch name {
-	case "ExcludeFields":
-		return ExcludeFields
-	case "Methods":
-		return Methods
-	case "KeepHeaders":
-		return KeepHeaders
-	default:
-		return nil
-	}
+	return nil, &FieldError{Field: name, Value: value, Want: want}
 }

@@ -11,29 +11,41 @@ import (
 // setting reads one annotation value into an option.
 type setting struct {
 	name string
+	kind kind
 	want string // what a right value looks like
 	read func(value string) (Option, error)
+	list func(names ...string) Option // of the kind list alone
 }
+
+// kind is how a file that knows types writes a setting.
+type kind uint8
+
+const (
+	text kind = iota
+	number
+	toggle
+	list
+)
 
 // settings are all that an annotation can say. Classifier and Recover take
 // functions and cannot be written as text.
 var settings = []setting{
-	{"TTLHours", "a whole number of hours", with(strconv.Atoi, TTLHours)},
-	{"TTL", "a duration such as 90m", with(time.ParseDuration, TTL)},
-	{"LockTTL", "a duration such as 60s", with(time.ParseDuration, LockTTL)},
-	{"Required", "true or false", with(strconv.ParseBool, Required)},
-	{"ExcludeFields", "names parted by commas", with(parseList, func(names []string) Option { return ExcludeFields(names...) })},
-	{"Methods", "methods parted by commas", with(parseList, func(names []string) Option { return Methods(names...) })},
-	{"OnStoreError", "FailClosed or FailOpen", with(parseStoreErrorMode, OnStoreError)},
-	{"Wait", "a duration such as 2s", with(time.ParseDuration, Wait)},
-	{"OnAbandoned", "Reexecute or Refuse", with(parseAbandonedMode, OnAbandoned)},
-	{"Transactional", "true or false", with(strconv.ParseBool, Transactional)},
-	{"Observe", "true or false", with(strconv.ParseBool, Observe)},
-	{"MaxRun", "a duration such as 15m", with(time.ParseDuration, MaxRun)},
-	{"MaxRequestBytes", "a whole number of bytes", with(parseBytes, MaxRequestBytes)},
-	{"MaxResponseBytes", "a whole number of bytes", with(parseBytes, MaxResponseBytes)},
-	{"StoreTimeout", "a duration such as 500ms", with(time.ParseDuration, StoreTimeout)},
-	{"KeepHeaders", "header names parted by commas", with(parseList, func(names []string) Option { return KeepHeaders(names...) })},
+	{"TTLHours", number, "a whole number of hours", with(strconv.Atoi, TTLHours), nil},
+	{"TTL", text, "a duration such as 90m", with(time.ParseDuration, TTL), nil},
+	{"LockTTL", text, "a duration such as 60s", with(time.ParseDuration, LockTTL), nil},
+	{"Required", toggle, "true or false", with(strconv.ParseBool, Required), nil},
+	{"ExcludeFields", list, "names parted by commas", parted(ExcludeFields), ExcludeFields},
+	{"Methods", list, "methods parted by commas", parted(Methods), Methods},
+	{"OnStoreError", text, "FailClosed or FailOpen", with(parseStoreErrorMode, OnStoreError), nil},
+	{"Wait", text, "a duration such as 2s", with(time.ParseDuration, Wait), nil},
+	{"OnAbandoned", text, "Reexecute or Refuse", with(parseAbandonedMode, OnAbandoned), nil},
+	{"Transactional", toggle, "true or false", with(strconv.ParseBool, Transactional), nil},
+	{"Observe", toggle, "true or false", with(strconv.ParseBool, Observe), nil},
+	{"MaxRun", text, "a duration such as 15m", with(time.ParseDuration, MaxRun), nil},
+	{"MaxRequestBytes", number, "a whole number of bytes", with(parseBytes, MaxRequestBytes), nil},
+	{"MaxResponseBytes", number, "a whole number of bytes", with(parseBytes, MaxResponseBytes), nil},
+	{"StoreTimeout", text, "a duration such as 500ms", with(time.ParseDuration, StoreTimeout), nil},
+	{"KeepHeaders", list, "header names parted by commas", parted(KeepHeaders), KeepHeaders},
 }
 
 // Parse reads the text of an annotation: Name=Value pairs parted by white space,
@@ -77,23 +89,38 @@ func Parse(text string) (Policy, error) {
 }
 
 func parseSetting(name, value string) (Option, error) {
-	for _, s := range settings {
-		if s.name != name {
-			continue
-		}
-		opt, err := s.read(value)
-		if err != nil {
-			return nil, &FieldError{Field: name, Value: value, Want: s.want}
-		}
-		return opt, nil
+	s, err := settingOf(name)
+	if err != nil {
+		return nil, err
 	}
+	return s.parse(value)
+}
+
+// settingOf returns the setting of this name, or an error that says which there
+// are.
+func settingOf(name string) (*setting, error) {
 	known := make([]string, len(settings))
-	for i, s := range settings {
-		if known[i] = s.name; strings.EqualFold(s.name, name) {
-			return nil, fmt.Errorf("policy: unknown name %q: did you mean %s?", name, s.name)
+	for i := range settings {
+		s := &settings[i]
+		if s.name == name {
+			return s, nil
+		}
+		known[i] = s.name
+	}
+	for _, right := range known {
+		if strings.EqualFold(right, name) {
+			return nil, fmt.Errorf("policy: unknown name %q: did you mean %s?", name, right)
 		}
 	}
 	return nil, fmt.Errorf("policy: unknown name %q: the names are %s", name, strings.Join(known, ", "))
+}
+
+func (s *setting) parse(value string) (Option, error) {
+	opt, err := s.read(value)
+	if err != nil {
+		return nil, &FieldError{Field: s.name, Value: value, Want: s.want}
+	}
+	return opt, nil
 }
 
 // with joins a parser and the option that takes what it returns.
@@ -107,7 +134,10 @@ func with[T any](parse func(string) (T, error), option func(T) Option) func(stri
 	}
 }
 
-func parseList(value string) ([]string, error) { return strings.Split(value, ","), nil }
+// parted makes a reader of an option that takes a list.
+func parted(option func(...string) Option) func(string) (Option, error) {
+	return func(value string) (Option, error) { return option(strings.Split(value, ",")...), nil }
+}
 
 func parseBytes(value string) (int64, error) { return strconv.ParseInt(value, 10, 64) }
 
