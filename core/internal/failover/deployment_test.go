@@ -110,6 +110,16 @@ func (d *deployment) replaceVictim() *redistest.Server {
 	return d.awaitSuccessor()
 }
 
+// awaitReplicas returns when the victim's successor has as many replicas as the
+// victim had.
+func (d *deployment) awaitReplicas(successor *redistest.Server) {
+	d.t.Helper()
+	eventually(d.t, "for the replicas of the new master", func() bool {
+		about, _ := d.ask(successor, "INFO", "replication").(string)
+		return strings.Count(about, "state=online") == len(d.replicas)
+	})
+}
+
 // expectKnown compares whether a server has something for an idempotency key.
 func (d *deployment) expectKnown(server *redistest.Server, key string, want bool) {
 	d.t.Helper()
