@@ -14,7 +14,7 @@ import (
 
 // grace is how much longer than the replicas may take a call may take, and how long
 // it may take to give a claim back.
-const grace = time.Second
+const grace = 5 * time.Second
 
 // ErrTooFewReplicas is wrapped by the errors of Acquire and Complete when fewer
 // replicas than [WaitReplicas] asks for have acknowledged what was written.

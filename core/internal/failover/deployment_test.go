@@ -123,9 +123,15 @@ func (d *deployment) awaitReplicas(successor *redistest.Server) {
 // expectKnown compares whether a server has something for an idempotency key.
 func (d *deployment) expectKnown(server *redistest.Server, key string, want bool) {
 	d.t.Helper()
-	if known := d.ask(server, "EXISTS", nameOf(key)) == int64(1); known != want {
+	if known := d.knows(server, key); known != want {
 		d.t.Fatalf("%s is known to %s: %t, want %t", key, server.Addr(), known, want)
 	}
+}
+
+// knows reports whether a server has something for an idempotency key.
+func (d *deployment) knows(server *redistest.Server, key string) bool {
+	d.t.Helper()
+	return d.ask(server, "EXISTS", nameOf(key)) == int64(1)
 }
 
 func (d *deployment) ask(server *redistest.Server, words ...string) any {

@@ -31,7 +31,7 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 			answers := first.begin(t, effects, running)
 			d.loseReplication()
 			first.expect(t, refused, unavailable)
-			d.expectKnown(d.victim, refused, false)
+			eventually(t, "for the claim to be given back", func() bool { return !d.knows(d.victim, refused) })
 			effects.expectRuns(t, refused)
 			second.expect(t, finished, replayed)
 			second.expect(t, running, inProgress)
