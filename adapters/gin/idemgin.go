@@ -69,43 +69,43 @@ func (h *guarded) serve(c *gin.Context) {
 		return
 	}
 	c.Request.Pattern = c.FullPath() // net/http's place for it, which gin leaves empty
-	ran := false
-	h.cover.Engine.Serve(final{c.Writer}, c.Request, route, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ran = true
-		if _, unguarded := w.(final); unguarded {
-			pass(c, r, h.handler)
-			return
-		}
-		run(c, w, r, h.handler)
-	}))
-	if !ran {
+	s := serving{c: c, handler: h.handler, outer: final{c.Writer}}
+	h.cover.Engine.Serve(&s.outer, c.Request, route, &s)
+	if !s.ran {
 		c.Abort()
 	}
 }
 
-// pass runs the handler without a guard, or under one that only observes.
-func pass(c *gin.Context, r *http.Request, handler gin.HandlerFunc) {
+// serving is one request on its way through the guard to its handler.
+type serving struct {
+	c       *gin.Context
+	handler gin.HandlerFunc
+	outer   final  // what the guard answers to
+	inner   writer // what a guarded handler answers to
+	ran     bool
+}
+
+// ServeHTTP is what the guard runs. The handler sees the guard's writer, if there is
+// one, its request and its context by way of gin's own, for as long as it runs.
+func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.ran = true
+	c := s.c
 	if before := c.Request; r != before {
 		defer func() { c.Request = before }()
 		c.Request = r
 		c.Set(failure.ContextKey, r.Context())
 	}
 	errorsBefore := len(c.Errors)
-	handler(c)
-	markRetryable(c.Errors[errorsBefore:], r)
-}
-
-// run lets the handler see the guard's writer, request and context by way of
-// gin's own, for as long as it runs.
-func run(c *gin.Context, w http.ResponseWriter, r *http.Request, handler gin.HandlerFunc) {
-	outerWriter, outerRequest := c.Writer, c.Request
-	defer func() { c.Writer, c.Request = outerWriter, outerRequest }()
-	inner := &writer{ResponseWriter: outerWriter, captured: w, status: http.StatusOK, size: noWritten}
-	c.Writer, c.Request = inner, r
-	c.Set(failure.ContextKey, r.Context())
-	errorsBefore := len(c.Errors)
-	handler(c)
-	report(c.Errors[errorsBefore:], inner, r)
+	if w == http.ResponseWriter(&s.outer) { // not guarded, or by a policy that only observes
+		s.handler(c)
+		markRetryable(c.Errors[errorsBefore:], r)
+		return
+	}
+	defer func(before gin.ResponseWriter) { c.Writer = before }(c.Writer)
+	s.inner = writer{ResponseWriter: c.Writer, captured: w, status: http.StatusOK, size: noWritten}
+	c.Writer = &s.inner
+	s.handler(c)
+	report(c.Errors[errorsBefore:], &s.inner, r)
 }
 
 // report tells the engine what the handler has told gin: errors, and a status
