@@ -11,7 +11,9 @@ func (r *Run) sketch() []byte {
 	r.mu.Lock()
 	hashed := r.hashed
 	r.mu.Unlock()
-	return fingerprint.Sketch(hashed, r.subject.route.exclusion, r.subject.request.sketchKey())
+	reading := fingerprint.Read(hashed, r.subject.route.exclusion)
+	defer reading.Close()
+	return reading.AppendSketch(nil, r.subject.request.sketchKey())
 }
 
 // forgetRequest lets go of the request's body, which an answer that waits for the

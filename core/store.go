@@ -132,7 +132,7 @@ type Result struct {
 	Header Header
 	Body   []byte
 	// Sketch is opaque to stores: short keyed hashes of the request's members, by
-	// which the engine explains a mismatch (see fingerprint.Sketch). At most 256
+	// which the engine explains a mismatch (see fingerprint.Reading.AppendSketch). At most 256
 	// bytes; empty when there is none. Kept with every finished record,
 	// Unreplayable ones too; the store copies it.
 	Sketch []byte

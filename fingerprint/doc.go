@@ -13,6 +13,9 @@
 //	}, exclusion)
 //	if sum != record.Fingerprint { ... } // 422: the key was used for something else
 //
+// [Read] is for whoever takes the fingerprint of each request: it allocates
+// nothing, and what it read can be sketched as well.
+//
 // # What counts
 //
 // A fingerprint is SHA-256 over these parts, each preceded by its length, so
@@ -46,8 +49,8 @@
 //
 // # What changed
 //
-// That two fingerprints differ says nothing of why. [Sketch] makes short keyed
-// hashes of a request's members, to be kept beside the fingerprint, and
+// That two fingerprints differ says nothing of why. [Reading.AppendSketch] makes
+// short keyed hashes of a request's members, to be kept beside the fingerprint, and
 // [Differences] names the members of a later request that they do not fit, in the
 // notation of [Exclude]: an honest retry with a new timestamp names "timestamp".
 //

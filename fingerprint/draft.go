@@ -20,11 +20,13 @@ type draft struct {
 	groups  []group  // that are out of order, by their end
 }
 
-// member is a part of the text that is sorted among its siblings.
+// member is a part of the text that is sorted among its siblings. It has no more
+// fields than the compiler keeps in registers.
 type member struct {
-	key                 uint64 // the beginning of the name
-	start, nameEnd, end uint32 // offsets into text; the name comes first
-	groups              uint32 // how many groups had ended where the member did
+	key    uint64 // the beginning of the name
+	name   span   // in text; the member begins with it
+	end    uint32 // offset into text
+	groups uint32 // how many groups had ended where the member did
 }
 
 // group is a run of members separated by commas.
@@ -37,6 +39,7 @@ type group struct {
 // opening is a group that has not ended.
 type opening struct {
 	start, members, groups int
+	last                   uint64 // key of the member that came last
 	unordered              bool
 }
 
@@ -47,14 +50,12 @@ func (d *draft) begin(start int) opening {
 
 // add adds a member, which has just ended, to the group.
 func (d *draft) add(o *opening, key uint64, start, nameEnd, end int) {
-	d.open = append(d.open, member{})
-	last := len(d.open) - 1
-	m := &d.open[last]
-	m.key, m.start, m.nameEnd, m.end = key, uint32(start), uint32(nameEnd), uint32(end)
-	m.groups = uint32(len(d.groups))
-	if last > o.members && !o.unordered {
-		o.unordered = d.compare(&d.open[last-1], m) > 0
+	d.open = append(d.open, member{key, span{uint32(start), uint32(nameEnd)}, uint32(end), uint32(len(d.groups))})
+	if key <= o.last {
+		last := len(d.open) - 1
+		o.unordered = o.unordered || last > o.members && d.before(&d.open[last], &d.open[last-1])
 	}
+	o.last = key
 }
 
 // small is how many bytes a group may have for its members to be moved at once,
@@ -63,7 +64,7 @@ func (d *draft) add(o *opening, key uint64, start, nameEnd, end int) {
 const small = 1 << 10
 
 // end ends the group at that offset into the text, and finds the order of its members.
-func (d *draft) end(o opening, end int) {
+func (d *draft) end(o *opening, end int) {
 	members := d.open[o.members:]
 	d.open = d.open[:o.members]
 	if !o.unordered {
@@ -71,7 +72,7 @@ func (d *draft) end(o opening, end int) {
 	}
 	d.sort(members)
 	if end-o.start <= small {
-		d.move(members, o.start)
+		d.move(members, o.start, end)
 		return
 	}
 	from := len(d.settled)
@@ -81,14 +82,26 @@ func (d *draft) end(o opening, end int) {
 	})
 }
 
-// move puts the members of a group in order, in which nothing is left to move.
-func (d *draft) move(members []member, start int) {
-	d.spare = d.spare[:0]
+// slack is for how many bytes there is room behind the text, for what is short is
+// copied in pieces of that size, and read in words.
+const slack = 16
+
+// move puts the members of a small group in order, in which nothing is left to move.
+func (d *draft) move(members []member, start, end int) {
+	text := d.text[start : end+slack : cap(d.text)]
+	d.spare = append(d.spare[:0], text...)
+	room := d.spare
+	out := 0
 	for i := range members {
-		d.spare = append(d.spare, d.text[members[i].start:members[i].end]...)
-		d.spare = append(d.spare, ',')
+		from, left := int(members[i].name.from)-start, int(members[i].end-members[i].name.from)
+		end := out + left
+		for ; out < end; out, from = out+slack, from+slack {
+			*(*[slack]byte)(text[out : out+slack : out+slack]) = *(*[slack]byte)(room[from : from+slack : from+slack])
+		}
+		out = end
+		text[out] = ','
+		out++
 	}
-	copy(d.text[start:], d.spare[:len(d.spare)-1])
 }
 
 // sort puts members in order, those of one name as they came.
@@ -98,29 +111,28 @@ func (d *draft) sort(members []member) {
 		// slices.SortFunc is O(n log n), as slices.SortStableFunc is not; the
 		// positions break ties, which makes the outcome stable.
 		slices.SortFunc(members, func(a, b member) int {
-			return cmp.Or(d.compare(&a, &b), cmp.Compare(a.start, b.start))
+			return cmp.Or(cmp.Compare(a.key, b.key), d.compareNames(&a, &b), cmp.Compare(a.name.from, b.name.from))
 		})
 		return
 	}
 	for i := 1; i < len(members); i++ {
 		inserted, at := members[i], i
-		for ; at > 0 && d.compare(&inserted, &members[at-1]) < 0; at-- {
+		for ; at > 0 && d.before(&inserted, &members[at-1]); at-- {
 			members[at] = members[at-1]
 		}
 		members[at] = inserted
 	}
 }
 
-// compare orders members by the canonical spelling of their names. Equal
+// before reports whether a member belongs before another.
+func (d *draft) before(a, b *member) bool {
+	return a.key < b.key || a.key == b.key && d.compareNames(a, b) < 0
+}
+
+// compareNames orders members by the canonical spelling of their names. Equal
 // spellings are equal names, so any other order would do as well.
-func (d *draft) compare(a, b *member) int {
-	switch {
-	case a.key < b.key:
-		return -1
-	case a.key > b.key:
-		return 1
-	}
-	return bytes.Compare(d.text[a.start:a.nameEnd], d.text[b.start:b.nameEnd])
+func (d *draft) compareNames(a, b *member) int {
+	return bytes.Compare(d.text[a.name.from:a.name.to], d.text[b.name.from:b.name.to])
 }
 
 // arrange puts the members of all groups, which lie in text[from:], in order.
@@ -129,7 +141,7 @@ func (d *draft) arrange(from int) {
 		return
 	}
 	to := len(d.text)
-	d.spare = slices.Grow(append(d.spare[:0], d.text[:from]...), to-from)[:to]
+	d.spare = slices.Grow(append(d.spare[:0], d.text[:from]...), to-from+slack)[:to]
 	d.fill(d.spare, uint32(from), uint32(to), uint32(len(d.groups)))
 	d.text, d.spare = d.spare, d.text
 	d.settled, d.groups = d.settled[:0], d.groups[:0]
@@ -144,7 +156,7 @@ func (d *draft) fill(room []byte, from, to, groups uint32) (left []byte) {
 		room = putLast(room, d.text[g.end:to])
 		for i := g.to; i > g.from; i-- {
 			m := &d.settled[i-1]
-			room = d.fill(room, m.start, m.end, m.groups)
+			room = d.fill(room, m.name.from, m.end, m.groups)
 			if i-1 > g.from {
 				room = putLast(room, comma)
 			}
@@ -184,10 +196,12 @@ func (d *draft) beginFrame() (content int) {
 // frameHeader is how many bytes the length of a part takes.
 const frameHeader = 8
 
-// endFrame puts the members of the part's content in order, and its length before it.
-func (d *draft) endFrame(content int) {
+// endFrame puts the members of the part's content in order, and its length before
+// it, and returns where it is.
+func (d *draft) endFrame(content int) span {
 	d.arrange(content)
 	d.frameLength(content, len(d.text)-content)
+	return span{uint32(content), uint32(len(d.text))}
 }
 
 // frameLength announces that the content that begins there has that length.

@@ -51,7 +51,9 @@ func ExampleDifferences() {
 	payment := func(body string) fingerprint.Request {
 		return fingerprint.Request{Method: "POST", Path: "/payments", ContentType: "application/json", Body: []byte(body)}
 	}
-	sketch := fingerprint.Sketch(payment(`{"amount":1999,"meta":{"sentAt":"12:00:00"}}`), nil, key) // kept in the record
+	first := fingerprint.Read(payment(`{"amount":1999,"meta":{"sentAt":"12:00:00"}}`), nil)
+	sketch := first.AppendSketch(nil, key) // kept in the record
+	first.Close()
 	names, missing := fingerprint.Differences(sketch, payment(`{"amount":1999,"meta":{"sentAt":"12:00:31"}}`), nil, key)
 	fmt.Println(names, missing)
 	// Output: [meta.sentAt] 0

@@ -111,7 +111,7 @@ func parseSegment(path string) (s segment, rest string, more bool, err error) {
 				return s, "", false, errEscape
 			}
 		}
-		name.WriteByte(lower(path[at]))
+		name.WriteByte(path[at])
 	}
 	switch {
 	case at == 0:

@@ -1,6 +1,8 @@
 package fingerprint_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,5 +137,29 @@ func TestExcludeErrors(t *testing.T) {
 				t.Errorf("Strip: %v; want %v", stripErr, err)
 			}
 		})
+	}
+}
+
+// However many names there are, and whatever they have in common, each excludes
+// itself in any case, and nothing else.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	var fields []string
+	for i := range 500 {
+		fields = append(fields, fmt.Sprintf("Name%d", i), fmt.Sprintf("AVeryLongName%d", i), fmt.Sprintf("%cName%d", 'a'+i%26, i))
+	}
+	x := exclude(t, fields...)
+	empty := ofJSON([]byte("{}"), x)
+	for _, field := range fields {
+		for _, name := range []string{field, strings.ToUpper(field), strings.ToLower(field)} {
+			if ofJSON([]byte(`{"`+name+`":1}`), x) != empty {
+				t.Errorf("%q is not excluded", name)
+			}
+		}
+		for _, name := range []string{field + "x", "x" + field, field[1:], field[:len(field)/2] + "_" + field[len(field)/2+1:], ""} {
+			if !slices.Contains(fields, name) && ofJSON([]byte(`{"`+name+`":1}`), x) == empty {
+				t.Errorf("%q is excluded", name)
+			}
+		}
 	}
 }

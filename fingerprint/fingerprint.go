@@ -2,17 +2,13 @@ package fingerprint
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"strings"
-	"sync"
 	"unsafe"
 )
 
 // version is the first part of every fingerprint. Stored fingerprints outlive a
 // deployment, so any change of the rules that moves one must change it.
 const version = "oncekey/fingerprint/1"
-
-const prefix = "sha256:"
 
 // maxCanonical bounds what is put in canonical form, so that offsets into it fit
 // in 32 bits; anything longer counts byte by byte.
@@ -28,26 +24,6 @@ type Request struct {
 	Body        []byte // read, never kept or changed
 }
 
-// Of returns the fingerprint of r without what x excludes: "sha256:" and 64
-// lower-case hexadecimal digits. A nil x excludes nothing. It is safe for
-// concurrent use.
-func Of(r Request, x *Exclusion) string {
-	b := builders.Get().(*builder)
-	b.matcher.use(x)
-	b.draft.frameString(version)
-	b.draft.frameString(r.Method)
-	b.draft.frameString(r.Path)
-	b.query(r.RawQuery)
-	raw := b.body(r.ContentType, r.Body)
-
-	digest := b.sum(raw)
-	b.release()
-	var spelled [len(prefix) + 2*sha256.Size]byte
-	copy(spelled[:], prefix)
-	hex.Encode(spelled[len(prefix):], digest[:])
-	return string(spelled[:])
-}
-
 // builder holds the buffers that making a fingerprint needs.
 type builder struct {
 	draft   draft
@@ -56,27 +32,38 @@ type builder struct {
 	decoded []byte // a name, a value or a content of a form, one at a time
 
 	// For sketches:
+	of        kind   // what the body was read as
+	queryText span   // in the draft
+	bodyText  span   // in the draft; of a raw body nothing
 	partNames []byte // of the parts in the draft, framed
 	survey    survey
 	sketcher  sketcher
 	comparer  comparer
 }
 
-var builders = sync.Pool{New: func() any { return new(builder) }}
+// read fills the draft. What it returns belongs behind.
+func (b *builder) read(r *Request, x *Exclusion) (raw []byte) {
+	b.matcher.use(x)
+	b.draft.text = append(b.draft.text, beginning...)
+	b.draft.frameString(r.Method)
+	b.draft.frameString(r.Path)
+	b.query(r.RawQuery)
+	return b.body(r.ContentType, r.Body)
+}
 
-// sum returns the hash of what is in the draft, and raw behind it.
-func (b *builder) sum(raw []byte) (digest [sha256.Size]byte) {
+// sum hashes what is in the draft, and raw behind it.
+func (b *builder) sum(raw []byte, digest *[sha256.Size]byte) {
 	if len(raw) == 0 {
-		return sha256.Sum256(b.draft.text)
+		*digest = sha256.Sum256(b.draft.text)
+		return
 	}
 	hash := sha256.New()
 	hash.Write(b.draft.text)
 	hash.Write(raw) // rather than a copy
 	hash.Sum(digest[:0])
-	return digest
 }
 
-// release gives b back to the pool without what a huge request made it grow.
+// release empties b, and lets go of what a huge request made it grow.
 func (b *builder) release() {
 	b.draft.reset()
 	b.matcher.reset()
@@ -84,7 +71,6 @@ func (b *builder) release() {
 	empty(&b.label)
 	empty(&b.decoded)
 	empty(&b.partNames)
-	builders.Put(b)
 }
 
 // maxPooled is how many bytes a buffer may have to be pooled: enough for bodies
@@ -112,40 +98,67 @@ const (
 	kindRaw       kind = "raw"
 )
 
+// Parts that most requests have in common, framed.
+var (
+	beginning   = framed(version)
+	noQuery     = framed(string(kindForm), "")
+	jsonHeading = framed(string((&mediaType{name: jsonType}).append(nil, "")), string(kindJSON))
+)
+
+func framed(parts ...string) string {
+	var d draft
+	for _, part := range parts {
+		d.frameString(part)
+	}
+	return string(d.text)
+}
+
 // query adds the query to the fingerprint.
 func (b *builder) query(raw string) {
+	if raw == "" {
+		b.draft.text = append(b.draft.text, noQuery...)
+		b.queryText = span{}
+		return
+	}
 	if len(raw) > maxCanonical {
 		b.draft.frameString(string(kindRaw))
 		b.draft.frameString(raw)
+		b.queryText = span{}
 		return
 	}
 	b.label = append(b.label[:0], raw...)
 	b.draft.frameString(string(kindForm))
 	content := b.draft.beginFrame()
 	b.form(b.label)
-	b.draft.endFrame(content)
+	b.queryText = b.draft.endFrame(content)
 }
 
 // body adds the media type, the kind of body and the body to the fingerprint. A
 // body that counts byte by byte is announced, and returned: it belongs behind.
 func (b *builder) body(contentType string, body []byte) (raw []byte) {
-	media := parseMediaType(contentType)
-	if of := kindOf(media, body); of != kindRaw {
+	var media mediaType
+	media.parse(contentType)
+	if of := kindOf(&media, body); of != kindRaw {
 		before := len(b.draft.text)
-		content := b.heading(media, of)
-		if b.canonical(of, media, body) {
-			b.draft.endFrame(content)
+		content := b.heading(&media, of)
+		if b.canonical(of, &media, body) {
+			b.of, b.bodyText = of, b.draft.endFrame(content)
 			return nil
 		}
 		b.draft.cut(before)
 	}
-	content := b.heading(media, kindRaw)
+	content := b.heading(&media, kindRaw)
 	b.draft.frameLength(content, len(body))
+	b.of, b.bodyText = kindRaw, span{}
 	return body
 }
 
 // heading adds the media type and the kind of body, and begins the frame of the body.
-func (b *builder) heading(media mediaType, of kind) (content int) {
+func (b *builder) heading(media *mediaType, of kind) (content int) {
+	if of == kindJSON && media.isPlainJSON() {
+		b.draft.text = append(b.draft.text, jsonHeading...)
+		return b.draft.beginFrame()
+	}
 	ignored := ""
 	if of == kindMultipart {
 		// It is made up for each attempt. It may go because the parts have been
@@ -159,7 +172,7 @@ func (b *builder) heading(media mediaType, of kind) (content int) {
 }
 
 // kindOf returns the kind that body may be of.
-func kindOf(media mediaType, body []byte) kind {
+func kindOf(media *mediaType, body []byte) kind {
 	switch {
 	case len(body) > maxCanonical:
 		return kindRaw
@@ -176,7 +189,7 @@ func kindOf(media mediaType, body []byte) kind {
 
 // canonical appends the canonical form of body to the draft. If it is not of that
 // kind canonical returns false, and leaves anything behind.
-func (b *builder) canonical(of kind, media mediaType, body []byte) bool {
+func (b *builder) canonical(of kind, media *mediaType, body []byte) bool {
 	switch of {
 	case kindJSON:
 		return b.json(body) == nil

@@ -9,9 +9,6 @@ import (
 // form appends a query or a form-encoded body to the draft, as a group of its
 // pairs without the excluded ones.
 func (b *builder) form(source []byte) {
-	if len(source) == 0 { // as most queries are
-		return
-	}
 	// A pair takes four bytes more than its spelling: what kind its two
 	// components are of, and how long they are.
 	pairs := bytes.Count(source, []byte{'&'}) + 1
@@ -25,13 +22,14 @@ func (b *builder) form(source []byte) {
 			b.pair(&group, pair)
 		}
 	}
-	b.draft.end(group, len(b.draft.text))
+	b.draft.text = slices.Grow(b.draft.text, slack)
+	b.draft.end(&group, len(b.draft.text))
 }
 
 func (b *builder) pair(group *opening, pair []byte) {
 	name, value, _ := bytes.Cut(pair, []byte{'='})
 	decoded, wellFormed := b.decode(name)
-	if wellFormed && b.matcher.field(decoded) {
+	if wellFormed && b.matcher.exclusion.fields.has(decoded) {
 		return
 	}
 	d := &b.draft

@@ -1,9 +1,9 @@
 package fingerprint
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
@@ -23,7 +23,8 @@ var (
 // The canonical form is JSON again, and says the same: no white space, members
 // sorted by name, strings in the spelling of walker.string, all else as in source.
 func (b *builder) json(source []byte) error {
-	w := walker{source: source, draft: &b.draft, matcher: &b.matcher}
+	var w walker
+	w.source, w.draft, w.matcher = source, &b.draft, &b.matcher
 	return w.walk()
 }
 
@@ -31,11 +32,12 @@ func (b *builder) json(source []byte) error {
 // the canonical form to a draft. It recurses, as deep as maxDepth.
 //
 // Its methods take the offset in source where what they are for begins, and
-// return where that ended, or malformed.
+// return where that ended, or malformed. Most also take the offset in text where
+// they are to write, and return where that ended: in fields of the walker both
+// would be slower.
 type walker struct {
 	source    []byte
 	text      []byte // the draft's, with room for what is to come
-	out       int    // offset in text of what comes next
 	depth     int
 	draft     *draft
 	matcher   *matcher
@@ -54,14 +56,12 @@ type removal struct {
 
 func (w *walker) walk() error {
 	d := w.draft
-	w.out = len(d.text)
-	// The canonical form is never longer than the document; strings are copied in
-	// whole words.
-	d.text = slices.Grow(d.text, len(w.source)+wordSize)
-	d.text = d.text[:cap(d.text)]
-	w.text = d.text
-	end := w.value(0, w.matcher.root())
-	d.text = d.text[:w.out]
+	out := len(d.text)
+	// The canonical form is never longer than the document.
+	d.text = slices.Grow(d.text, len(w.source)+slack)
+	w.text = d.text[:cap(d.text)]
+	end, out := w.value(0, out, w.matcher.root())
+	d.text = d.text[:out]
 	switch {
 	case w.depth > maxDepth:
 		return errTooDeep
@@ -91,151 +91,154 @@ func (w *walker) skipSpace(at int) int {
 	return at
 }
 
-func (w *walker) put(char byte) {
-	w.text[w.out] = char
-	w.out++
-}
-
-func (w *walker) value(at int, place scope) (end int) {
+func (w *walker) value(at, out int, place scope) (end, written int) {
 	at, first := w.next(at)
 	switch first {
 	case '"':
-		end, w.out = w.string(at, w.out)
-		return end
+		return w.string(at, out)
 	case '{':
-		return w.object(at, place)
+		return w.object(at, out, place)
 	case '[':
-		return w.array(at, place)
+		return w.array(at, out, place)
 	case 't':
-		return w.literal(at, "true")
+		return w.literal(at, out, "true")
 	case 'f':
-		return w.literal(at, "false")
+		return w.literal(at, out, "false")
 	case 'n':
-		return w.literal(at, "null")
+		return w.literal(at, out, "null")
 	default:
-		return w.number(at)
+		return w.number(at, out)
 	}
 }
 
-func (w *walker) object(at int, place scope) (end int) {
+func (w *walker) object(at, out int, place scope) (end, written int) {
 	if w.depth++; w.depth > maxDepth {
-		return malformed
+		return malformed, out
 	}
-	w.put('{')
-	group := w.draft.begin(w.out)
+	w.text[out] = '{'
+	out++
+	group := w.draft.begin(out)
 	previous := at
 	at, char := w.next(at + 1)
 	for char == '"' {
-		if previous = w.member(at, previous, place, &group); previous == malformed {
-			return malformed
+		if previous, out = w.member(at, out, previous, place, &group); previous == malformed {
+			return malformed, out
 		}
 		if at, char = w.next(previous); char != ',' {
 			break
 		}
 		if at, char = w.next(at + 1); char != '"' {
-			return malformed
+			return malformed, out
 		}
 	}
 	if char != '}' {
-		return malformed
+		return malformed, out
 	}
-	w.draft.end(group, w.out)
-	w.put('}')
+	w.draft.end(&group, out)
+	w.text[out] = '}'
 	w.depth--
-	return at + 1
+	return at + 1, out + 1
 }
 
 // member goes through a member of an object; the one before ended at previous.
-func (w *walker) member(at, previous int, place scope, group *opening) (end int) {
-	before := w.out
-	start, kept := before, before > group.start
+func (w *walker) member(at, out, previous int, place scope, group *opening) (end, written int) {
+	start, kept := out, out > group.start
 	if kept {
 		w.text[start] = ','
 		start++
 	}
 	nameEnd, named := w.string(at, start)
 	if nameEnd == malformed {
-		return malformed
+		return malformed, out
 	}
 	colon, char := w.next(nameEnd)
 	if char != ':' {
-		return malformed
+		return malformed, out
 	}
-	inner, excluded := w.matcher.member(place, w.text[start+1:named-1])
-	if excluded {
-		w.out = before
-		return w.remove(at, colon+1, previous, kept)
+	inner := place
+	if name := w.text[start+1 : named-1]; place != nowhere || w.matcher.exclusion.members.mayHave(name) {
+		var excluded bool
+		if inner, excluded = w.matcher.member(place, name); excluded {
+			return w.remove(at, colon+1, previous, kept, out), out
+		}
 	}
 	w.text[named] = ':'
-	w.out = named + 1
-	if end = w.value(colon+1, inner); end == malformed {
-		return malformed
+	if value := colon + 1; value < len(w.source) && w.source[value] == '"' {
+		end, written = w.string(value, named+1)
+	} else {
+		end, written = w.value(value, named+1, inner)
 	}
-	w.matcher.leave(inner)
-	w.draft.add(group, w.key(start+1, named), start, named, w.out)
-	return end
+	if end == malformed {
+		return malformed, out
+	}
+	if inner != nowhere {
+		w.matcher.leave(inner)
+	}
+	w.draft.add(group, w.key(start+1, named), start, named, written)
+	return end, written
 }
 
 // key returns a number that orders names as their first bytes do. The name, with
 // the quotation mark behind it, is text[start:end].
 func (w *walker) key(start, end int) uint64 {
-	key := binary.BigEndian.Uint64(w.text[start:])
+	key := bits.ReverseBytes64(wordAt(w.text, start))
 	if length := end - start; length < wordSize {
 		key &^= ^uint64(0) >> (8 * length)
 	}
 	return key
 }
 
-func (w *walker) array(at int, place scope) (end int) {
+func (w *walker) array(at, out int, place scope) (end, written int) {
 	if w.depth++; w.depth > maxDepth {
-		return malformed
+		return malformed, out
 	}
-	w.put('[')
-	start, previous := w.out, at
+	w.text[out] = '['
+	out++
+	start, previous := out, at
 	at, char := w.next(at + 1)
 	for index := 0; char != ']'; index++ {
-		if previous = w.element(at, previous, place, index, w.out > start); previous == malformed {
-			return malformed
+		if previous, out = w.element(at, out, previous, place, index, out > start); previous == malformed {
+			return malformed, out
 		}
 		if at, char = w.next(previous); char == ']' {
 			break
 		}
 		if char != ',' {
-			return malformed
+			return malformed, out
 		}
 		if at, char = w.next(at + 1); char == ']' {
-			return malformed
+			return malformed, out
 		}
 	}
-	w.put(']')
+	w.text[out] = ']'
 	w.depth--
-	return at + 1
+	return at + 1, out + 1
 }
 
 // element goes through an element of an array; the one before ended at previous,
 // and kept tells whether any before was kept.
-func (w *walker) element(at, previous int, place scope, index int, kept bool) (end int) {
+func (w *walker) element(at, out, previous int, place scope, index int, kept bool) (end, written int) {
 	inner, excluded := w.matcher.element(place, index)
 	if excluded {
-		return w.remove(at, at, previous, kept)
+		return w.remove(at, at, previous, kept, out), out
 	}
 	if kept {
-		w.put(',')
+		w.text[out] = ','
+		out++
 	}
-	end = w.value(at, inner)
+	end, written = w.value(at, out, inner)
 	w.matcher.leave(inner)
-	return end
+	return end, written
 }
 
 // remove goes through the value of an excluded member or element, which begins at
 // start, and takes back what it left. The sibling before ended at previous;
 // afterKept tells whether any of the siblings before is kept.
-func (w *walker) remove(start, value, previous int, afterKept bool) (end int) {
-	out, groups, removals := w.out, len(w.draft.groups), len(w.removals)
-	if end = w.value(value, w.matcher.nowhere()); end == malformed {
+func (w *walker) remove(start, value, previous int, afterKept bool, out int) (end int) {
+	groups, removals := len(w.draft.groups), len(w.removals)
+	if end, _ = w.value(value, out, nowhere); end == malformed {
 		return malformed
 	}
-	w.out = out
 	w.draft.groups = w.draft.groups[:groups]
 	if !w.recording {
 		return end

@@ -1,24 +1,46 @@
 package fingerprint
 
-// names is a set of names in lower case. The zero value is empty.
+// names is a set of names in any case. The zero value is empty. It is asked of
+// every member of a document, and says no quickly.
 type names struct {
-	set     map[string]struct{}
-	lengths uint64 // bit n: there is a name of n bytes; bit 63: of 63 or more
+	taken   uint64 // bit n: there is a name in bucket n
+	buckets [64][]string
 }
 
 func (n *names) add(name string) {
-	if n.set == nil {
-		n.set = make(map[string]struct{})
+	bucket := bucketOf(len(name), name[0])
+	n.taken |= 1 << bucket
+	n.buckets[bucket] = append(n.buckets[bucket], name)
+}
+
+// bucketOf returns where names of that length are that begin so, in either case.
+func bucketOf(length int, first byte) uint {
+	return (11*uint(length) + uint(first|0x20)) % 64
+}
+
+// mayHave reports whether there is a name in the bucket.
+func (n *names) mayHave(name []byte) bool {
+	return len(name) > 0 && n.taken>>bucketOf(len(name), name[0])&1 == 1
+}
+
+// has reports whether name is in the set, in any case.
+func (n *names) has(name []byte) bool {
+	if !n.mayHave(name) {
+		return false
 	}
-	n.set[name] = struct{}{}
-	n.lengths |= lengthBit(len(name))
+	for _, other := range n.buckets[bucketOf(len(name), name[0])] {
+		if equalFold(other, name) {
+			return true
+		}
+	}
+	return false
 }
 
 func lengthBit(length int) uint64 { return 1 << min(length, 63) }
 
 // segment is one step of a path.
 type segment struct {
-	name  string // in lower case; canonical spelling
+	name  string // in any case; canonical spelling
 	any   bool   // a star: name and index do not matter
 	index int    // the array index that name spells, or -1
 }
@@ -42,17 +64,19 @@ func (s *segment) matches(name []byte, index int) bool {
 // through a document. It is not safe for concurrent use.
 type matcher struct {
 	exclusion *Exclusion
-	alive     []int  // indexes of paths; a stack of scopes
-	folded    []byte // a name in lower case
+	alive     []int   // indexes of paths; a stack, as places are
+	places    []place // by scope
 }
 
-// scope is a place in a document, as the paths see it: the paths
-// alive[from:to] match every step that led there, depth steps in number.
-type scope struct{ from, to, depth int }
+// scope is a place in a document, as the paths see it.
+type scope int
 
-// empty reports whether no path leads further from here. Then nothing is on the
-// stack above from, and the scope serves for all that is inside of the place too.
-func (s scope) empty() bool { return s.from == s.to }
+// nowhere is where no path leads further from, nor from anywhere inside of it.
+const nowhere scope = 0
+
+// place says which paths match every step that led there, depth in number:
+// matcher.alive[from:to].
+type place struct{ from, to, depth int }
 
 var nothing Exclusion
 
@@ -63,92 +87,84 @@ func (m *matcher) use(x *Exclusion) {
 	m.exclusion = x
 }
 
-func (m *matcher) reset() {
-	m.exclusion = nil
-	empty(&m.folded)
-}
+func (m *matcher) reset() { m.exclusion = nil }
 
 // root returns the scope of a document's root.
 func (m *matcher) root() scope {
-	m.alive = m.alive[:0]
+	if len(m.exclusion.paths) == 0 {
+		return nowhere
+	}
+	m.alive, m.places = m.alive[:0], append(m.places[:0], place{})
 	for i := range m.exclusion.paths {
 		m.alive = append(m.alive, i)
 	}
-	return scope{to: len(m.alive)}
+	return m.enter(place{to: len(m.alive)})
 }
 
-// field reports whether the form field of this decoded name is excluded.
-func (m *matcher) field(name []byte) bool {
-	return m.has(&m.exclusion.fields, name)
+func (m *matcher) enter(p place) scope {
+	m.places = append(m.places, p)
+	return scope(len(m.places) - 1)
 }
 
 // member reports whether a member of an object is excluded, and otherwise
 // returns the scope of its value, which leave must end. The name is in its
 // canonical spelling, without quotation marks.
 func (m *matcher) member(object scope, name []byte) (inner scope, excluded bool) {
-	if m.has(&m.exclusion.members, name) {
-		return scope{}, true
+	if m.exclusion.members.has(name) {
+		return nowhere, true
 	}
-	if object.empty() {
-		return object, false
-	}
-	if m.exclusion.steps[object.depth]&lengthBit(len(name)) == 0 {
-		return m.nowhere(), false
+	if object == nowhere || m.exclusion.steps[m.places[object].depth]&lengthBit(len(name)) == 0 {
+		return nowhere, false
 	}
 	return m.step(object, name, noIndex)
 }
 
 // element is like member, for an element of an array.
 func (m *matcher) element(array scope, index int) (inner scope, excluded bool) {
-	if array.empty() {
-		return array, false
+	if array == nowhere {
+		return nowhere, false
 	}
 	return m.step(array, nil, index)
 }
 
 // step goes from a place to one inside of it, of that name or at that index.
-func (m *matcher) step(outer scope, name []byte, index int) (inner scope, excluded bool) {
-	inner = scope{from: len(m.alive), depth: outer.depth + 1}
+func (m *matcher) step(from scope, name []byte, index int) (inner scope, excluded bool) {
+	outer := m.places[from]
+	here := place{from: len(m.alive), depth: outer.depth + 1}
 	for i := outer.from; i < outer.to; i++ {
 		path := m.exclusion.paths[m.alive[i]]
 		if !path[outer.depth].matches(name, index) {
 			continue
 		}
-		if len(path) == inner.depth {
-			m.leave(inner)
-			return scope{}, true
+		if len(path) == here.depth {
+			m.alive = m.alive[:here.from]
+			return nowhere, true
 		}
 		m.alive = append(m.alive, m.alive[i])
 	}
-	inner.to = len(m.alive)
-	return inner, false
+	if here.to = len(m.alive); here.to == here.from {
+		return nowhere, false
+	}
+	return m.enter(here), false
 }
-
-// nowhere returns a scope from which no path leads further.
-func (m *matcher) nowhere() scope { return scope{from: len(m.alive), to: len(m.alive)} }
 
 // leave ends a scope, the one that member or element returned last.
-func (m *matcher) leave(inner scope) { m.alive = m.alive[:inner.from] }
-
-func (m *matcher) has(n *names, name []byte) bool {
-	if n.lengths&lengthBit(len(name)) == 0 {
-		return false
+func (m *matcher) leave(inner scope) {
+	if inner != nowhere {
+		m.alive, m.places = m.alive[:m.places[inner].from], m.places[:inner]
 	}
-	m.folded = m.folded[:0]
-	for _, char := range name {
-		m.folded = append(m.folded, lower(char))
-	}
-	_, found := n.set[string(m.folded)]
-	return found
 }
 
-// equalFold reports whether folded, which is in lower case, is name in any case.
-func equalFold(folded string, name []byte) bool {
-	if len(folded) != len(name) {
+// equalFold reports whether one name is the other in any case.
+func equalFold(one string, other []byte) bool {
+	if len(one) != len(other) {
 		return false
 	}
-	for i, char := range name {
-		if lower(char) != folded[i] {
+	if one == string(other) { // as it mostly is
+		return true
+	}
+	for i, char := range other {
+		if lower(char) != lower(one[i]) {
 			return false
 		}
 	}

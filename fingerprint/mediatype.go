@@ -17,13 +17,13 @@ type mediaType struct {
 
 const jsonType = "application/json"
 
-// parseMediaType parses spelled. It allocates nothing in the usual cases: no
-// parameters, or the usual charset alone.
-func parseMediaType(spelled string) mediaType {
-	m := mediaType{spelled: spelled}
+// parse parses spelled into m, which must be zero. It allocates nothing in the
+// usual cases: no parameters, or the usual charset alone.
+func (m *mediaType) parse(spelled string) {
+	m.spelled = spelled
 	if spelled == jsonType {
 		m.name = jsonType
-		return m
+		return
 	}
 	name, parameters, _ := strings.Cut(spelled, ";")
 	parameters = strings.TrimSpace(parameters)
@@ -32,11 +32,11 @@ func parseMediaType(spelled string) mediaType {
 		if isMediaType(name) {
 			m.name = strings.ToLower(name)
 		}
-		return m
+		return
 	}
 	name, values, err := mime.ParseMediaType(spelled)
 	if err != nil || !isMediaType(name) {
-		return m
+		return
 	}
 	m.name, m.parameters = name, values
 	if strings.EqualFold(values["charset"], "utf-8") {
@@ -45,7 +45,11 @@ func parseMediaType(spelled string) mediaType {
 	// A parameter in the notation of RFC 2231 whose escapes are malformed is
 	// dropped, and so is one given both ways.
 	m.uncertain = strings.Contains(spelled, "*")
-	return m
+}
+
+// isPlainJSON reports whether m is application/json, of no parameters that count.
+func (m *mediaType) isPlainJSON() bool {
+	return m.name == jsonType && len(m.parameters) == 0 && !m.uncertain
 }
 
 // isMediaType reports whether name is a type and subtype, or a single word as in
@@ -76,7 +80,7 @@ const boundary = "boundary"
 
 // append appends the canonical form of m, without the ignored parameter. One that
 // is malformed or uncertain counts as spelled.
-func (m mediaType) append(dst []byte, ignored string) []byte {
+func (m *mediaType) append(dst []byte, ignored string) []byte {
 	if m.name == "" || m.uncertain {
 		dst = append(dst, 'r')
 		return appendFrame(dst, m.spelled)

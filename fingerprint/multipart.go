@@ -17,7 +17,7 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 	if boundary == "" {
 		return false
 	}
-	b.partNames = b.partNames[:0]
+	b.partNames = append(b.partNames[:0], make([]byte, wordSize)...) // see sipHash.absorb
 	reader := multipart.NewReader(bytes.NewReader(source), boundary)
 	for count := 0; count <= maxParts; count++ {
 		// Raw, for NextPart undoes the transfer encoding quoted-printable in
@@ -38,12 +38,14 @@ const partFrames = 4
 
 func (b *builder) part(part *multipart.Part) bool {
 	b.decoded = append(b.decoded[:0], part.FormName()...)
-	if b.matcher.field(b.decoded) {
+	if b.matcher.exclusion.fields.has(b.decoded) {
 		return true
 	}
 	b.partNames = appendFrame(b.partNames, b.decoded)
 	for _, header := range []string{"Content-Disposition", "Content-Type"} {
-		b.label = parseMediaType(part.Header.Get(header)).append(b.label[:0], "")
+		var value mediaType
+		value.parse(part.Header.Get(header))
+		b.label = value.append(b.label[:0], "")
 		b.draft.text = appendFrame(b.draft.text, b.label)
 	}
 	b.draft.text = appendFrame(b.draft.text, strings.ToLower(part.Header.Get("Content-Transfer-Encoding")))

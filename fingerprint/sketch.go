@@ -11,49 +11,16 @@ const MaxSketch = 256
 // A sketch is its version, the depth at which its members end, and for each
 // member the tag of its place and the tag of its value.
 const (
-	sketchVersion = 1
+	sketchVersion = 2
 	sketchHeader  = 2
 	tagSize       = 3
 	memberSize    = 2 * tagSize
 	maxMembers    = (MaxSketch - sketchHeader) / memberSize
 )
 
-// depths are the depths at which Sketch tries to end members, in this order:
+// depths are the depths at which AppendSketch tries to end members, in this order:
 // first nowhere, so that each leaf is one.
 var depths = [...]uint8{255, 3, 2, 1}
-
-// Sketch returns short keyed hashes of the members of r that x does not exclude,
-// by which [Differences] tells which of them another request changed. It keeps
-// neither names nor values. The key must be secret from whoever reads the
-// sketch, or a guess at a value could be confirmed.
-//
-// A member is a leaf of a JSON document (a scalar, {} or []), a query parameter,
-// a form field or a part of a multipart form. If these are more than fit, which
-// are 42, what lies 3, 2 or 1 levels deep in the document is one member each
-// with all that is in it: the deepest of these levels at which they fit.
-//
-// The result has at most [MaxSketch] bytes. It is nil if the members do not fit
-// at all, and if there are none: no query, and a body that is empty, a scalar or
-// counts byte by byte. Sketch is safe for concurrent use.
-func Sketch(r Request, x *Exclusion, key [16]byte) []byte {
-	b := builders.Get().(*builder)
-	defer b.release()
-	b.matcher.use(x)
-	b.survey.begin(key, &b.sketcher)
-	b.sketcher.count = 0
-	if !b.surveyQuery(r.RawQuery) {
-		return nil
-	}
-	of := b.readBody(r)
-	fromQuery := b.sketcher.count
-	for _, depth := range depths {
-		b.sketcher.count = fromQuery
-		if b.surveyBody(of, int(depth)) {
-			return b.sketcher.sketch(depth)
-		}
-	}
-	return nil
-}
 
 // Differences names the members of r that are new, or have another value, since
 // sketch was made with the same x and key. missing counts the members that were
@@ -70,22 +37,20 @@ func Sketch(r Request, x *Exclusion, key [16]byte) []byte {
 //
 // No member is named that did not change, but for one in 2^24 whose place looks
 // like another's; as rarely, a change goes unnoticed. A change of order alone
-// (of form fields, parts, duplicate members), or of the media type, is in no
-// member. A sketch that is nil, malformed or of an unknown version gives no
+// (of form fields, parts, duplicate members that are leaves), or of the media
+// type, is in no member. A sketch that is nil, malformed or of an unknown version gives no
 // names and misses nothing. Values do not appear; names are as the client spelled
 // them and may hold any byte. Differences is safe for concurrent use.
 func Differences(sketch []byte, r Request, x *Exclusion, key [16]byte) (names []string, missing int) {
 	if !isSketch(sketch) {
 		return nil, 0
 	}
-	b := builders.Get().(*builder)
-	defer b.release()
-	b.matcher.use(x)
+	b, _ := read(&r, x)
+	defer b.Close()
 	b.comparer.begin(sketch[sketchHeader:], &b.survey)
 	b.survey.begin(key, &b.comparer)
-	b.surveyQuery(r.RawQuery)
-	of := b.readBody(r)
-	b.surveyBody(of, int(sketch[1]))
+	b.surveyQuery()
+	b.surveyBody(int(sketch[1]))
 	return b.comparer.end()
 }
 
@@ -101,8 +66,7 @@ type tags struct{ place, value uint32 }
 const tagMask = 1<<(8*tagSize) - 1
 
 func (t tags) append(dst []byte) []byte {
-	dst = append(dst, byte(t.place>>16), byte(t.place>>8), byte(t.place))
-	return append(dst, byte(t.value>>16), byte(t.value>>8), byte(t.value))
+	return append(dst, byte(t.place>>16), byte(t.place>>8), byte(t.place), byte(t.value>>16), byte(t.value>>8), byte(t.value))
 }
 
 func readTags(from []byte) tags {
@@ -125,13 +89,15 @@ func (s *sketcher) member(t tags) bool {
 	return true
 }
 
-func (s *sketcher) sketch(depth uint8) []byte {
+// append appends the sketch to dst, nothing without members.
+func (s *sketcher) append(dst []byte, depth uint8) []byte {
 	if s.count == 0 {
-		return nil
+		return dst
 	}
-	sketch := append(make([]byte, 0, sketchHeader+memberSize*s.count), sketchVersion, depth)
+	dst = slices.Grow(dst, sketchHeader+memberSize*s.count)
+	dst = append(dst, sketchVersion, depth)
 	for _, t := range s.members[:s.count] {
-		sketch = t.append(sketch)
+		dst = t.append(dst)
 	}
-	return sketch
+	return dst
 }

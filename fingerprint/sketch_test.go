@@ -25,7 +25,7 @@ func multipartRequest(body string) fingerprint.Request {
 
 // differences sketches the first request and compares the retry with it.
 func differences(first, retry fingerprint.Request, x *fingerprint.Exclusion) (names []string, missing int) {
-	return fingerprint.Differences(fingerprint.Sketch(first, x, sketchKey), retry, x, sketchKey)
+	return fingerprint.Differences(sketchOf(first, x, sketchKey), retry, x, sketchKey)
 }
 
 type differenceTest struct {
@@ -70,6 +70,7 @@ func TestDifferencesInJSON(t *testing.T) {
 		between("case of a name", `{"a":1}`, `{"A":1}`, 1, "A"),
 		between("moved", `{"a":{"b":1},"c":{}}`, `{"a":{},"c":{"b":1}}`, 2, "a", "c.b"),
 		between("an array is no object", `{"a":[1]}`, `{"a":{"0":1}}`, 1, "a.0"),
+		between("an array is no object of a member without a name", `{"a":[1]}`, `{"a":{"":1}}`, 1, "a.*"),
 		between("an empty array is no object", `{"a":[]}`, `{"a":{}}`, 0, "a"),
 		between("a name is no value", `{"a":"b"}`, `{"a":{"b":1}}`, 1, "a.b"),
 		between("spelling of a number", `{"a":1.0}`, `{"a":1}`, 0, "a"),

@@ -36,8 +36,8 @@ func findExcluded(json []byte, x *Exclusion) ([]removal, error) {
 	if len(json) > maxCanonical {
 		return nil, errTooLong
 	}
-	b := builders.Get().(*builder)
-	defer b.release()
+	b := readings.Get().(*Reading)
+	defer b.Close()
 	b.matcher.use(x)
 	w := walker{source: json, draft: &b.draft, matcher: &b.matcher, recording: true}
 	err := w.walk()

@@ -3,6 +3,7 @@ package fingerprint_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,23 @@ func TestStripErrors(t *testing.T) {
 		stripped, err := fingerprint.Strip([]byte(document), []string{"a"})
 		if err == nil || stripped != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Strip(%.20q) = %q, %v; want an error that says %q", document, stripped, err, want)
+		}
+	}
+}
+
+// Wherever in a string it is, and in a word of it, a character that may not be
+// there makes the document no JSON.
+func TestCharactersInStrings(t *testing.T) {
+	t.Parallel()
+	for char := range 256 {
+		for at := range 20 {
+			text := bytes.Repeat([]byte("x"), 24)
+			text[at] = byte(char)
+			body := slices.Concat([]byte(`["`), text, []byte(`"]`))
+			stripped, err := fingerprint.Strip(body, nil)
+			if valid := json.Valid(body); (err == nil) != valid || valid && !bytes.Equal(stripped, body) {
+				t.Errorf("%q: %v", body, err)
+			}
 		}
 	}
 }

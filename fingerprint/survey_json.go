@@ -1,113 +1,104 @@
 package fingerprint
 
+import "math/bits"
+
 // json tells of the members of the document that builder.json left. They end
 // depth levels deep.
-func (s *survey) json(text []byte, depth int) (more bool) {
-	root := s.start(text, depth, kindJSON)
-	return s.isLeaf() || s.value(place{key: root})
+func (s *survey) json(text []byte, in span, depth int) (more bool) {
+	root := s.start(text, text, kindJSON)
+	s.depth = depth
+	at := int(in.from)
+	return s.isLeaf(at) || s.value(at, root) != stopped
 }
 
-// isLeaf reports whether the value that comes next has no other in it.
-func (s *survey) isLeaf() bool {
-	first := s.text[s.at]
-	return first != '{' && first != '[' || s.text[s.at+1] == first+2 // in ASCII
+// isLeaf reports whether the value has no other in it.
+func (s *survey) isLeaf(at int) bool {
+	first := s.text[at]
+	return first != '{' && first != '[' || s.text[at+1] == first+2 // in ASCII
 }
 
-// skipLeaf goes behind a leaf.
-func (s *survey) skipLeaf() {
-	switch s.text[s.at] {
-	case '{', '[':
-		s.at += 2
-	case '"':
-		s.skipString()
+func (s *survey) value(at int, place sipHash) (end int) {
+	switch first := s.text[at]; {
+	case first == '"':
+		value, quotation := place.then(textMark).absorbString(s.text, at+1)
+		return s.member(place, value, quotation+1)
+	case s.isLeaf(at):
+		return s.rawMember(place, at, s.skipLeaf(at))
+	case len(s.trail) == s.depth:
+		return s.rawMember(place, at, s.skip(at))
+	case first == '{':
+		return s.object(at, place.then(nameMark))
 	default:
-		for s.at < len(s.text) && s.text[s.at] != ',' && s.text[s.at] != '}' && s.text[s.at] != ']' {
-			s.at++
-		}
+		return s.array(at, place.then(indexMark))
 	}
 }
 
-// skipString goes behind a string. Control characters are no end of it.
-func (s *survey) skipString() {
-	for s.at++; s.text[s.at] != '"'; s.at++ {
-		if s.text[s.at] == '\\' {
-			s.at++
-		}
-	}
-	s.at++
-}
-
-// value goes behind the value at that place.
-func (s *survey) value(p place) (more bool) {
-	if s.isLeaf() {
-		start := s.at
-		s.skipLeaf()
-		s.leaf(p, s.text[start:s.at])
-		return s.member(p) // for those in a member do not come here
-	}
-	if s.text[s.at] == '{' {
-		more = s.object(p)
-	} else {
-		more = s.array(p)
-	}
-	return more && (len(s.trail) != s.depth || s.member(p))
-}
-
-func (s *survey) object(p place) (more bool) {
-	inMember := len(s.trail) >= s.depth
-	for s.text[s.at] != '}' {
-		s.at++ // the bracket or comma
-		start := s.at
-		s.skipString()
-		nameEnd := s.at
-		s.at++ // the colon
-		if inMember && s.isLeaf() {
-			s.skipLeaf()
-			s.leaf(p, s.text[start:s.at]) // with its name, for hashing each would be slow
-			continue
-		}
-		s.trail = append(s.trail, span{uint32(start + 1), uint32(nameEnd - 1)})
-		if !s.value(s.step(p.key, s.text[start:nameEnd])) {
-			return false
+func (s *survey) object(at int, place sipHash) (end int) {
+	for s.text[at] != '}' {
+		name := at + 2 // behind the bracket or comma, and the quotation mark
+		inner, quotation := place.absorbString(s.text, name)
+		s.trail = append(s.trail, span{uint32(name), uint32(quotation)})
+		if at = s.value(quotation+2, inner); at == stopped { // behind the colon
+			return stopped
 		}
 		s.trail = s.trail[:len(s.trail)-1]
 	}
-	s.at++
-	return true
+	return at + 1
 }
 
-func (s *survey) array(p place) (more bool) {
-	inMember := len(s.trail) >= s.depth
-	for index := 0; s.text[s.at] != ']'; index++ {
-		s.at++ // the bracket or comma
-		inner := s.element(p.key, index)
-		if inMember && s.isLeaf() {
-			s.leaves(inner)
-			continue
-		}
+func (s *survey) array(at int, place sipHash) (end int) {
+	for index := uint64(0); s.text[at] != ']'; index++ {
 		s.trail = append(s.trail, span{})
-		if !s.value(inner) {
-			return false
+		if at = s.value(at+1, place.absorbWord(index)); at == stopped { // behind the bracket or comma
+			return stopped
 		}
 		s.trail = s.trail[:len(s.trail)-1]
 	}
-	s.at++
-	return true
+	return at + 1
 }
 
-// leaves takes the elements from here to the next that is no leaf for one value,
-// for hashing each would be slow.
-func (s *survey) leaves(first place) {
-	start := s.at
-	s.skipLeaf()
-	for s.text[s.at] == ',' {
-		end := s.at
-		s.at++
-		if !s.isLeaf() {
-			s.at = end
-			break
+// skip goes behind a value that is no leaf.
+func (s *survey) skip(at int) (end int) {
+	for open := 0; ; {
+		switch s.text[at] {
+		case '"':
+			at = stringEnd(s.text, at+1)
+		case '{', '[':
+			open++
+		case '}', ']':
+			if open--; open == 0 {
+				return at + 1
+			}
 		}
-		s.skipLeaf()
+		at++
 	}
-	s.leaf(first, s.text[start:s.at])
+}
+
+// skipLeaf goes behind a leaf that is no string.
+func (s *survey) skipLeaf(at int) (end int) {
+	if s.text[at] == '{' || s.text[at] == '[' {
+		return at + 2
+	}
+	for at < len(s.text) && s.text[at] != ',' && s.text[at] != '}' && s.text[at] != ']' {
+		at++
+	}
+	return at
+}
+
+// stringEnd returns where the quotation mark is that ends the string in canonical
+// spelling that text[at] is in. Control characters are no end of it.
+func stringEnd(text []byte, at int) (quotation int) {
+	for {
+		word := wordAt(text, at)
+		found := delimiters(word) &^ word & highBits
+		if found == 0 {
+			at += wordSize
+			continue
+		}
+		at += bits.TrailingZeros64(found) / 8
+		if text[at] == '"' {
+			return at
+		}
+		at += 2 // an escape
+	}
 }

@@ -17,75 +17,80 @@ import (
 //   - A lone surrogate is \u and four lower-case digits. No other backslash
 //     stands before a u.
 //
-// Two strings of the same value, and no others, are spelled alike. Unlike its
-// siblings it takes what is written of text, and returns it, which is quicker.
+// Two strings of the same value, and no others, are spelled alike.
 func (w *walker) string(at, out int) (end, written int) {
 	source, text := w.source, w.text
 	text[out] = '"'
 	at++
 	out++
 	for at+wordSize <= len(source) {
-		word := binary.LittleEndian.Uint64(source[at:])
-		binary.LittleEndian.PutUint64(text[out:], word) // too much, but there is room
+		word := wordAt(source, at)
+		putWord(text, out, word) // too much, but there is room
 		found := special(word)
 		if found == 0 {
 			at += wordSize
 			out += wordSize
 			continue
 		}
-		plain := bits.TrailingZeros64(found) &^ 7 // bits
-		at += plain / 8
-		out += plain / 8
-		if byte(word>>plain) == '"' {
-			return at + 1, out + 1
+		plain := bits.TrailingZeros64(found) / 8
+		at += plain
+		out += plain
+		if source[at] != '"' {
+			break
 		}
-		w.out = out
-		if at = w.escape(at); at == malformed {
-			return malformed, w.out
-		}
-		out = w.out
+		return at + 1, out + 1
 	}
-	w.out = out
-	end = w.lastString(at)
-	return end, w.out
+	return w.restOfString(at, out)
 }
 
-// lastString is string from the middle of one that reaches into the last word of
-// the document.
-func (w *walker) lastString(at int) (end int) {
+// restOfString is string from the middle of one on, where an escape is or the
+// last word of the document begins.
+func (w *walker) restOfString(at, out int) (end, written int) {
 	for at < len(w.source) {
 		switch char := w.source[at]; {
 		case char == '"':
-			w.put('"')
-			return at + 1
+			w.text[out] = '"'
+			return at + 1, out + 1
 		case char == '\\' || char < ' ':
-			if at = w.escape(at); at == malformed {
-				return malformed
+			if at, out = w.escape(at, out); at == malformed {
+				return malformed, out
 			}
 		default:
-			w.put(char)
-			at++
+			plain := w.plainWord(at, out)
+			at += plain
+			out += plain
 		}
 	}
-	return malformed
+	return malformed, out
+}
+
+// plainWord copies what may stand in a string as it is from the word at
+// source[at], the first byte of which may, and returns how many bytes that is.
+func (w *walker) plainWord(at, out int) (length int) {
+	if at+wordSize > len(w.source) {
+		w.text[out] = w.source[at]
+		return 1
+	}
+	word := wordAt(w.source, at)
+	putWord(w.text, out, word)                     // too much, but there is room
+	return bits.TrailingZeros64(special(word)) / 8 // of 0 there are 64
 }
 
 // escape copies what the escape at source[at] stands for. A control character
 // that is there instead is malformed.
-func (w *walker) escape(at int) (end int) {
+func (w *walker) escape(at, out int) (end, written int) {
 	if w.source[at] != '\\' || at+1 == len(w.source) {
-		return malformed
+		return malformed, out
 	}
 	escaped := w.source[at+1]
 	if escaped == 'u' {
-		return w.codePoint(at)
+		return w.codePoint(at, out)
 	}
 	char := escapes[escaped]
 	if char == 0 {
-		return malformed
+		return malformed, out
 	}
-	w.putEscaped(rune(char))
-	return at + 2
+	return at + 2, w.putEscaped(rune(char), out)
 }
 
 var escapes = [256]byte{
@@ -94,22 +99,22 @@ var escapes = [256]byte{
 }
 
 // putEscaped copies the character that an escape stands for.
-func (w *walker) putEscaped(char rune) {
+func (w *walker) putEscaped(char rune, out int) (written int) {
 	if char == '"' || char == '\\' {
-		w.put('\\')
+		w.text[out] = '\\'
+		out++
 	}
-	w.out = len(utf8.AppendRune(w.text[:w.out], char))
+	return len(utf8.AppendRune(w.text[:out], char))
 }
 
 // codePoint is escape, for \u and four digits, or a pair of those.
-func (w *walker) codePoint(at int) (end int) {
+func (w *walker) codePoint(at, out int) (end, written int) {
 	char, end := hexadecimal(w.source, at+2), at+6
 	if char < 0 {
-		return malformed
+		return malformed, out
 	}
 	if !utf16.IsSurrogate(char) {
-		w.putEscaped(char)
-		return end
+		return end, w.putEscaped(char, out)
 	}
 	low := rune(-1)
 	if end+2 <= len(w.source) && w.source[end] == '\\' && w.source[end+1] == 'u' {
@@ -118,11 +123,9 @@ func (w *walker) codePoint(at int) (end int) {
 	pair := utf16.DecodeRune(char, low)
 	if pair == utf8.RuneError { // which no pair stands for
 		const digits = "0123456789abcdef"
-		w.out += copy(w.text[w.out:], []byte{'\\', 'u', digits[char>>12], digits[char>>8&15], digits[char>>4&15], digits[char&15]})
-		return end
+		return end, out + copy(w.text[out:], []byte{'\\', 'u', digits[char>>12], digits[char>>8&15], digits[char>>4&15], digits[char&15]})
 	}
-	w.putEscaped(pair)
-	return end + 6
+	return end + 6, w.putEscaped(pair, out)
 }
 
 // hexadecimal returns the value of the four digits at source[at], or -1.
@@ -153,28 +156,26 @@ func isHexadecimal(char byte) bool {
 }
 
 // literal copies true, false or null.
-func (w *walker) literal(at int, spelled string) (end int) {
+func (w *walker) literal(at, out int, spelled string) (end, written int) {
 	end = at + len(spelled)
 	if end > len(w.source) || string(w.source[at:end]) != spelled {
-		return malformed
+		return malformed, out
 	}
-	w.out += copy(w.text[w.out:], spelled)
-	return end
+	return end, out + copy(w.text[out:], spelled)
 }
 
 // number copies a number as it is spelled.
-func (w *walker) number(at int) (end int) {
+func (w *walker) number(at, out int) (end, written int) {
 	end = numberEnd(w.source, at)
 	switch {
 	case end == malformed:
-		return malformed
+		return malformed, out
 	case end-at <= wordSize && at+wordSize <= len(w.source): // too much, but there is room
-		binary.LittleEndian.PutUint64(w.text[w.out:], binary.LittleEndian.Uint64(w.source[at:]))
+		putWord(w.text, out, wordAt(w.source, at))
 	default:
-		copy(w.text[w.out:], w.source[at:end])
+		copy(w.text[out:], w.source[at:end])
 	}
-	w.out += end - at
-	return end
+	return end, out + end - at
 }
 
 // numberEnd returns where the number at source[at] ends.
@@ -182,30 +183,31 @@ func numberEnd(source []byte, at int) (end int) {
 	if at < len(source) && source[at] == '-' {
 		at++
 	}
-	end = digitsEnd(source, at)
-	if end == malformed || end > at+1 && source[at] == '0' {
+	end = skipDigits(source, at)
+	if end == at || end > at+1 && source[at] == '0' {
 		return malformed
 	}
 	if end < len(source) && source[end] == '.' {
-		if end = digitsEnd(source, end+1); end == malformed {
+		fraction := end + 1
+		if end = skipDigits(source, fraction); end == fraction {
 			return malformed
 		}
 	}
 	if end < len(source) && lower(source[end]) == 'e' {
-		return digitsEnd(source, signEnd(source, end+1))
+		exponent := signEnd(source, end+1)
+		if end = skipDigits(source, exponent); end == exponent {
+			return malformed
+		}
 	}
 	return end
 }
 
-// digitsEnd returns where the digits end that begin at source[at], one at least.
-func digitsEnd(source []byte, at int) (end int) {
-	for end = at; end < len(source) && '0' <= source[end] && source[end] <= '9'; {
-		end++
+// skipDigits goes behind the digits that begin at source[at], if there are any.
+func skipDigits(source []byte, at int) (end int) {
+	for at < len(source) && source[at]-'0' <= 9 {
+		at++
 	}
-	if end == at {
-		return malformed
-	}
-	return end
+	return at
 }
 
 // signEnd goes behind a sign, if there is one.
@@ -223,10 +225,26 @@ const (
 	highBits  = everyByte * 0x80
 )
 
+// wordAt returns the word at text[at]. That the capacity of its slice is constant
+// spares the processor half of the work.
+func wordAt(text []byte, at int) uint64 {
+	return binary.LittleEndian.Uint64(text[at : at+wordSize : at+wordSize])
+}
+
+// putWord puts word at text[at].
+func putWord(text []byte, at int, word uint64) {
+	binary.LittleEndian.PutUint64(text[at:at+wordSize:at+wordSize], word)
+}
+
 // special marks bytes of word that a string cannot hold as they are: quotation
 // marks, backslashes and control characters. The lowest bit that is set is the
 // high bit of the first of them; above that there may be others.
 func special(word uint64) uint64 {
-	quotation, backslash := word^everyByte*'"', word^everyByte*'\\'
-	return ((quotation-everyByte)&^quotation | (backslash-everyByte)&^backslash | (word-everyByte*' ')&^word) & highBits
+	return (delimiters(word) | (word - everyByte*' ')) &^ word & highBits
+}
+
+// delimiters has the high bit of each byte of word that is a quotation mark or a
+// backslash; of others that are not ASCII too.
+func delimiters(word uint64) uint64 {
+	return ((word ^ everyByte*'"') - everyByte) | ((word ^ everyByte*'\\') - everyByte)
 }

@@ -1,0 +1,66 @@
+package fingerprint
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Moving members writes a little behind the text. There is room for it whatever a
+// new builder's buffers came out as.
+func TestRoomBehindForms(t *testing.T) {
+	t.Parallel()
+	for length := range 300 {
+		name, value := strings.Repeat("n", length), strings.Repeat("v", length)
+		form := fmt.Sprintf("c%[1]s=%[2]s&b%[1]s=%[2]s&a=", name, value)
+		var b builder
+		b.matcher.use(nil)
+		b.form([]byte(form))
+		if text := string(b.draft.text); length < 100 && !strings.HasPrefix(text, "d\x01ad\x00,") {
+			t.Errorf("%q became %q", form, text)
+		}
+	}
+}
+
+// So it is with JSON, of which a survey reads whole words.
+func TestRoomBehindJSON(t *testing.T) {
+	t.Parallel()
+	for length := range 600 {
+		text := strings.Repeat("x", length)
+		for _, body := range []string{`{"b":"` + text + `","a":1}`, `{"b":"` + strings.Repeat("x", small) + `","a":"` + text + `"}`, `{"a":"` + text + `"}`, `{"` + text + `":1}`} {
+			var fresh Reading
+			fresh.read(&Request{ContentType: jsonType, Body: []byte(body)}, nil)
+			if sketch := fresh.AppendSketch(nil, [16]byte{}); len(sketch) == 0 {
+				t.Errorf("no sketch of %s", body)
+			}
+		}
+	}
+}
+
+// Elements that a path goes through do not pile up.
+func TestPlacesAreLeft(t *testing.T) {
+	t.Parallel()
+	x, err := Exclude("items.*.meta.*.nonce")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fresh Reading
+	fresh.read(&Request{ContentType: jsonType, Body: []byte(`{"items":[` + strings.Repeat(`{"meta":[{"a":1},{"nonce":1}]},`, 100) + `1]}`)}, x)
+	if m := &fresh.matcher; len(m.places) != 2 || len(m.alive) != 1 { // nowhere and the root
+		t.Errorf("%d places and %d paths are left, want those of the root", len(m.places), len(m.alive))
+	}
+}
+
+func TestHexadecimal(t *testing.T) {
+	t.Parallel()
+	for _, number := range []uint32{0, 1, 0x9a, 0x01234567, 0x89abcdef, 0xfedcba98, 0xffffffff} {
+		spelled := hexadecimalOf(number)
+		var got strings.Builder
+		for shift := 56; shift >= 0; shift -= 8 {
+			got.WriteByte(byte(spelled >> shift))
+		}
+		if want := fmt.Sprintf("%08x", number); got.String() != want {
+			t.Errorf("got %s, want %s", got.String(), want)
+		}
+	}
+}

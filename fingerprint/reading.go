@@ -1,0 +1,105 @@
+package fingerprint
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"sync"
+)
+
+// Size is how many bytes a fingerprint has.
+const Size = len(prefix) + 2*sha256.Size
+
+const prefix = "sha256:"
+
+// Reading is a request that has been read, so that more than one thing can be
+// told of it: its fingerprint, and a sketch of its members. It borrows buffers
+// from a pool until it is closed, and is not safe for concurrent use.
+type Reading struct {
+	builder
+	digest [sha256.Size]byte
+}
+
+var readings = sync.Pool{New: func() any { return new(Reading) }}
+
+// Read reads a request once, without what x excludes. A nil x excludes nothing.
+// Whoever calls it must call Close. The request's Body must not change until then.
+func Read(r Request, x *Exclusion) *Reading {
+	reading, raw := read(&r, x)
+	reading.sum(raw, &reading.digest)
+	return reading
+}
+
+// read is Read but for the digest. It returns a body that counts byte by byte.
+func read(r *Request, x *Exclusion) (reading *Reading, raw []byte) {
+	reading = readings.Get().(*Reading)
+	return reading, reading.builder.read(r, x)
+}
+
+// AppendFingerprint appends what [Of] returns to dst: [Size] bytes. It allocates
+// nothing if dst has room for them.
+func (r *Reading) AppendFingerprint(dst []byte) []byte {
+	dst = append(dst, prefix...)
+	for at := 0; at < len(r.digest); at += 4 {
+		dst = binary.BigEndian.AppendUint64(dst, hexadecimalOf(binary.BigEndian.Uint32(r.digest[at:])))
+	}
+	return dst
+}
+
+// hexadecimalOf returns the eight lower-case digits of number. It makes them all at
+// once, since encoding/hex takes as long as a block of SHA-256 for them.
+func hexadecimalOf(number uint32) (spelled uint64) {
+	digits := uint64(number)
+	digits = (digits | digits<<16) & 0x0000ffff0000ffff
+	digits = (digits | digits<<8) & 0x00ff00ff00ff00ff
+	digits = (digits | digits<<4) & 0x0f0f0f0f0f0f0f0f
+	letters := (digits + 6*everyByte) >> 4 & everyByte // 1 for each digit above 9
+	return digits + '0'*everyByte + letters*('a'-'9'-1)
+}
+
+// AppendSketch appends a sketch of the request to dst, of [MaxSketch] bytes at
+// most, or nothing if there is none. It allocates nothing if dst has room for it.
+//
+// A sketch consists of short keyed hashes of the members that are not excluded,
+// by which [Differences] tells which of them another request changed. It keeps
+// neither names nor values. The key must be secret from whoever reads the
+// sketch, or a guess at a value could be confirmed.
+//
+// A member is a leaf of a JSON document (a scalar, {} or []), a query parameter,
+// a form field or a part of a multipart form. If these are more than fit, which
+// are 42, what lies 3, 2 or 1 levels deep in the document is one member each
+// with all that is in it: the deepest of these levels at which they fit.
+//
+// There is no sketch if the members do not fit at all, and if there are none: no
+// query, and a body that is empty, a scalar or counts byte by byte.
+func (r *Reading) AppendSketch(dst []byte, key [16]byte) []byte {
+	r.survey.begin(key, &r.sketcher)
+	r.sketcher.count = 0
+	if !r.surveyQuery() {
+		return dst
+	}
+	fromQuery := r.sketcher.count
+	for _, depth := range depths {
+		r.sketcher.count = fromQuery
+		if r.surveyBody(int(depth)) {
+			return r.sketcher.append(dst, depth)
+		}
+	}
+	return dst
+}
+
+// Close gives the buffers back to the pool, but for those that a huge request
+// made grow. The Reading must not be used afterwards.
+func (r *Reading) Close() {
+	r.release()
+	readings.Put(r)
+}
+
+// Of returns the fingerprint of r without what x excludes: "sha256:" and 64
+// lower-case hexadecimal digits. A nil x excludes nothing. It is safe for
+// concurrent use.
+func Of(r Request, x *Exclusion) string {
+	reading := Read(r, x)
+	defer reading.Close()
+	var room [Size]byte
+	return string(reading.AppendFingerprint(room[:0]))
+}
