@@ -2,13 +2,12 @@ package core
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
-	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -42,29 +41,15 @@ type Decision struct {
 // Package core's own Serve calls Begin and Finish; call them yourself to guard
 // something that is not a net/http handler.
 func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
-	return e.begin(ctx, &admission{
-		subject:    subject{route: route, request: request, instance: e.instance},
-		started:    time.Now(),
-		storageKey: StorageKey(request.Scope, request.Method, request.Path, request.Key),
-		token:      NewToken(),
-	})
-}
-
-// admission is one request on its way to a decision.
-type admission struct {
-	subject
-	started      time.Time
-	storageKey   string
-	hashed       fingerprint.Request // what the fingerprint was taken of
-	sketch       []byte              // of the request that this one differs from
-	token        Token
-	call         callContext
-	small        [512]byte // where small request bodies go
-	claimed      time.Time // when the store was asked: no lease of its began before
-	storeLatency time.Duration
+	a := &admission{subject: subject{route: route, request: request, instance: e.instance}, started: time.Now()}
+	a.digest = storageDigest(request.Scope, request.Method, request.Path, request.Key)
+	a.storageKey = hex.EncodeToString(a.digest[:])
+	return e.begin(ctx, a)
 }
 
 func (e *Engine) begin(ctx context.Context, a *admission) Decision {
+	defer a.forget()
+	a.token = NewToken()
 	for round := 0; ; round++ {
 		decision, rival := e.decide(ctx, a)
 		concurrent := decision.Problem != nil && decision.Problem.Code == CodeInProgress
@@ -78,6 +63,7 @@ func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 // decide makes one decision by what this process and the store know now. For a
 // concurrent request in this process it returns the rival too.
 func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
+	a.decided = 0
 	rival, refusal := e.live.find(a.storageKey)
 	if rival != nil {
 		return decideByRecord(a, rival.record()), rival
@@ -128,7 +114,10 @@ func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision 
 		e.giveBack(a, lease)
 		return Decision{Problem: problem(refusal, "")}
 	}
-	run.startRenewal()
+	e.renewals.add(run, run.nextWake(a.claimed.Add(lease.TTL/3)))
+	if lease.TookOver || a.route.policy.Transactional {
+		a.decided = 0 // there is more to do
+	}
 	if lease.TookOver {
 		e.report(ctx, a, Event{Result: ResultLeaseExpired, Attempt: lease.Attempt - 1})
 		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil && !a.route.observes {
@@ -201,85 +190,9 @@ func (a *admission) waitTurn(ctx context.Context, rival *Run, round int) bool {
 	return true
 }
 
-// errClaimTooSlow says that a lease may have ended before the store's reply came.
-// Its holder asks once more, and the lease runs anew.
-var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim than the policy's LockTTL")
-
-// acquire claims the key within the policy's StoreTimeout. The request's own
-// cancellation does not reach the store: a claim that is cut off in flight
-// would block the key.
-func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, error) {
-	p := &a.route.policy
-	claim := Claim{
-		Key: a.storageKey, Token: a.token, Fingerprint: a.request.Fingerprint,
-		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, TakeOver: !p.OnAbandoned.Refuses(),
-	}
-	a.claimed = time.Now()
-	ctx = a.call.until(ctx, a.claimed.Add(p.StoreTimeout))
-	defer a.call.release()
-	const tries = 3
-	for try := 0; ; try++ {
-		lease, record, err := e.store.Acquire(ctx, claim)
-		took := time.Since(a.claimed)
-		a.storeLatency += took
-		if err == nil && record == nil && took >= claim.TTL {
-			err = errClaimTooSlow
-		}
-		if err == nil || errors.Is(err, ErrCorruptRecord) || errors.Is(err, ErrStoreFull) {
-			return lease, record, err
-		}
-		// The same token finds its own claim if the failed call did apply.
-		if try == tries-1 || !sleep(ctx, backoff(try, 10*time.Millisecond, 100*time.Millisecond)) {
-			e.giveBack(a, Lease{Claim: claim, Attempt: 1})
-			return Lease{}, nil, err
-		}
-		a.claimed = time.Now()
-	}
-}
-
-// storeFailed decides without the store. A record that cannot be read is no
-// outage: a handler may have run for it, so FailOpen does not apply.
-func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
-	e.report(ctx, a, Event{Result: ResultStoreError, Err: err})
-	if a.route.policy.OnStoreError == policy.FailOpen && !errors.Is(err, ErrCorruptRecord) {
-		return Decision{}
-	}
-	return Decision{Problem: problem(CodeStoreUnavailable, "")}
-}
-
-// giveBack releases, in the background, a claim that nothing ran under, so that
-// it does not block its key until the lease runs out. It does so twice, because a
-// claim that was cut off may reach the store after its release. It is a courtesy:
-// while many of them wait for a broken store, more are not begun, and Shutdown
-// waits for one try and no more.
-func (e *Engine) giveBack(a *admission, lease Lease) {
-	select {
-	case e.givingBack <- struct{}{}:
-	default:
-		return
-	}
-	e.inBackground(func(ctx context.Context) {
-		defer func() { <-e.givingBack }()
-		again, cancel := context.WithTimeout(e.live.serving, lease.TTL)
-		defer cancel()
-		timeout := a.route.policy.StoreTimeout
-		for try, released := 0, 0; released < 2; try++ {
-			err := callStore(ctx, timeout, func(ctx context.Context) error { return e.store.Release(ctx, lease) })
-			wait := settleBackoff(try)
-			if err == nil {
-				released++
-				wait = timeout
-			}
-			if errors.Is(err, ErrLeaseLost) || !sleep(again, wait) {
-				return
-			}
-		}
-	})
-}
-
 // reportDecision reports a decision, once a request.
 func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, rival *Run) {
-	event := Event{StoreLatency: a.storeLatency}
+	event := Event{StoreLatency: a.storeLatency, Duration: a.decided}
 	switch {
 	case d.Run != nil:
 		event.Result, event.Attempt = ResultExecute, d.Run.lease.Attempt
@@ -313,45 +226,8 @@ func resultOfCode(code string) EventResult {
 
 func (e *Engine) report(ctx context.Context, a *admission, event Event) {
 	event.subject, event.Route, event.Observed = &a.subject, a.request.Pattern, a.route.observes
-	event.Duration = time.Since(a.started)
+	if event.Duration == 0 {
+		event.Duration = time.Since(a.started)
+	}
 	e.observer.Observe(ctx, event)
-}
-
-// callStore gives one call at the store a deadline.
-func callStore(ctx context.Context, timeout time.Duration, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return call(ctx)
-}
-
-// inBackground runs work that outlives its request. Shutdown waits for it, and
-// ends its context when it waits no longer.
-func (e *Engine) inBackground(work func(ctx context.Context)) {
-	e.live.begin()
-	go func() {
-		defer e.live.end()
-		work(e.live.background)
-	}()
-}
-
-// backoff grows from first to at most limit by doubling, with full jitter
-// between half of it and all of it.
-func backoff(try int, first, limit time.Duration) time.Duration {
-	d := limit
-	if try < 16 {
-		d = min(limit, first<<try)
-	}
-	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter is no secret
-}
-
-// sleep waits, and reports false when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -89,15 +89,15 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // others would alloc
 
 	replay := newExchange(t, guarded(t))
 	replayed := testing.AllocsPerRun(runs, func() { replay.send("k") })
-	if replayed-base > 8 {
-		t.Errorf("a replay adds %v allocations to the %v of the bare handler, want at most 8", replayed-base, base)
+	if replayed-base > 4 {
+		t.Errorf("a replay adds %v allocations to the %v of the bare handler, want at most 4", replayed-base, base)
 	}
 
 	first := newExchange(t, guarded(t))
 	next := keys(2 * runs)
 	ran := testing.AllocsPerRun(runs, func() { first.send(next()) })
-	if ran-base > 20 {
-		t.Errorf("a first-time request adds %v allocations to the %v of the bare handler, want at most 20", ran-base, base)
+	if ran-base > 6 {
+		t.Errorf("a first-time request adds %v allocations to the %v of the bare handler, want at most 6", ran-base, base)
 	}
 	t.Logf("bare %v, replay +%v, first-time +%v", base, replayed-base, ran-base)
 }

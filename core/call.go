@@ -113,7 +113,7 @@ func (e *Engine) do(ctx context.Context, call *Call, s steps) (Info, error) {
 	case a.request.Key == "":
 		e.report(ctx, a, Event{Result: ResultNoKey})
 		return Info{}, s.run(ctx)
-	case isNested(ctx, a.storageKey), isObserved(ctx, a.storageKey):
+	case a.isNested(ctx), a.isObserved(ctx):
 		return Info{}, s.run(ctx)
 	}
 	if a.route.observes {
@@ -139,7 +139,7 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 			route: call.Policy, instance: e.instance,
 			request: Request{Scope: call.Scope, Method: MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key},
 		},
-		started: time.Now(), token: NewToken(),
+		started: time.Now(),
 	}
 	if a.route == nil {
 		a.route = e.defaults
@@ -154,16 +154,16 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 	case len(call.Key) > maxKeyLength:
 		return a, fmt.Errorf("oncekey: Call.Key of %q has %d bytes: give at most %d", call.Name, len(call.Key), maxKeyLength)
 	}
-	a.hashed = fingerprint.Request{Method: MethodCall, Path: call.Name}
+	input := fingerprint.Request{Method: MethodCall, Path: call.Name}
 	if call.Input != nil {
-		input, err := call.Codec.Marshal(call.Input)
+		encoded, err := call.Codec.Marshal(call.Input)
 		if err != nil {
 			return a, fmt.Errorf("oncekey: Call.Input of %q cannot be encoded: %w", call.Name, err)
 		}
-		a.hashed.ContentType, a.hashed.Body = call.Codec.MediaType(), input
+		input.ContentType, input.Body = call.Codec.MediaType(), encoded
 	}
-	a.request.Fingerprint = fingerprint.Of(a.hashed, a.route.exclusion)
-	a.storageKey = StorageKey(call.Scope, MethodCall, call.Name, call.Key)
+	a.digest = storageDigest(call.Scope, MethodCall, call.Name, call.Key)
+	a.read(input)
 	return a, nil
 }
 
@@ -223,7 +223,7 @@ func recall(record *Record, s steps) (Info, error) {
 // observeCall runs the function as if there were no guard, and reports what one
 // would have done.
 func (e *Engine) observeCall(ctx context.Context, a *admission, s steps) error {
-	watched := &observedContext{Context: ctx, storageKey: a.storageKey}
+	watched := &observedContext{Context: ctx, digest: &a.digest}
 	run := e.begin(watched, a).Run
 	if run == nil {
 		return s.run(watched)

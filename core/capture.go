@@ -1,12 +1,10 @@
 package core
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"runtime"
 	"slices"
@@ -33,7 +31,8 @@ type capture struct {
 	run *Run
 
 	mu      sync.Mutex
-	header  http.Header // the handler's view: outer middleware's, and its own changes
+	header  http.Header // what outer middleware has set, and the handler's changes
+	outer   Header      // what outer middleware had set when the handler began
 	changes Header      // what the handler changed, frozen when the header was written
 	trailer []string    // names that the handler announced as trailers
 	status  int         // zero until the header was written
@@ -47,8 +46,8 @@ type capture struct {
 
 	// Where small answers go.
 	smallBody    [512]byte
-	smallChanges [8]Field
-	smallValues  [8]string
+	smallOuter   [2]Field
+	smallChanges [4]Field
 }
 
 type captureMode uint8
@@ -62,15 +61,22 @@ const (
 
 func (c *capture) begin(w http.ResponseWriter, r *http.Request, run *Run) {
 	c.w, c.r, c.run = w, r, run
-	if c.header = w.Header().Clone(); c.header == nil {
-		c.header = make(http.Header)
-	}
+	c.header = w.Header()
+	c.outer = headerChanges(c.smallOuter[:0], nil, c.header)
 	c.body = c.smallBody[:0]
 }
 
-// Header returns the handler's own copy of the header: what it changes is
-// known, and reaches the client with the answer.
-func (c *capture) Header() http.Header { return c.header }
+// Header returns the header that outer middleware has begun. What the handler
+// changes is known, and taken back where its answer is not the one to send. After
+// the handler has returned it is another one, which nobody sends.
+func (c *capture) Header() http.Header {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mode == done {
+		return make(http.Header)
+	}
+	return c.header
+}
 
 // Unwrap lets http.ResponseController reach the deadlines of the connection.
 func (c *capture) Unwrap() http.ResponseWriter { return c.w }
@@ -91,7 +97,7 @@ func (c *capture) writeHeader(status int) {
 	case status < 100 || status > 999:
 		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // net/http's own words
 	case status < http.StatusOK && status != http.StatusSwitchingProtocols:
-		c.informational(status)
+		c.w.WriteHeader(status) // at once, with the header as it is now
 	default:
 		c.status = status
 		c.freeze()
@@ -123,16 +129,6 @@ func calledByPanic() bool {
 	}
 }
 
-// informational sends a 1xx with the handler's header as it is now.
-func (c *capture) informational(status int) {
-	header := c.w.Header()
-	outer := maps.Clone(header)
-	headerChanges(nil, header, c.header).apply(header, nil)
-	c.w.WriteHeader(status)
-	clear(header)
-	maps.Copy(header, outer)
-}
-
 // freeze takes down what the handler has changed: changes that come later are
 // not sent, but for trailers.
 func (c *capture) freeze() {
@@ -142,21 +138,37 @@ func (c *capture) freeze() {
 		}
 	}
 	c.length = -1
-	if declared := c.header.Get("Content-Length"); declared != "" {
-		if length, err := strconv.ParseInt(declared, 10, 64); err == nil {
+	if declared := c.header["Content-Length"]; len(declared) > 0 {
+		if length, err := strconv.ParseInt(declared[0], 10, 64); err == nil {
 			c.length = length
 		}
 	}
-	c.changes = headerChanges(c.smallChanges[:0], c.w.Header(), c.header)
+	c.changes = headerChanges(c.smallChanges[:0], c.outer, c.header)
 	c.changes = slices.DeleteFunc(c.changes, func(f Field) bool {
-		return c.isMarker(f.Name) || c.isTrailer(f.Name) // trailers come at the end
+		return c.isMarker(f.Name) || c.isTrailer(f.Name) || !f.isValid() // trailers come at the end
 	})
+}
+
+// settleHeader makes the header what outer middleware had set, and these changes of
+// it: what the handler changed later, or must not change, is taken back.
+func (c *capture) settleHeader(changes Header) {
+	var room [4]Field
+	if slices.Equal(headerChanges(room[:0], c.outer, c.header), changes) {
+		return
+	}
+	clear(c.header)
+	for _, f := range c.outer { // as it was, whatever that is
+		if c.header[f.Name] = nil; f.Op != Delete {
+			c.header[f.Name] = c.outer.of(f.Name).values()
+		}
+	}
+	changes.apply(c.header, nil)
 }
 
 // isMarker reports whether the name is the replay marker's, however it is
 // spelled: a handler cannot forge it.
 func (c *capture) isMarker(name string) bool {
-	return http.CanonicalHeaderKey(strings.TrimPrefix(name, http.TrailerPrefix)) == c.run.engine.replayHeader
+	return strings.EqualFold(strings.TrimPrefix(name, http.TrailerPrefix), c.run.engine.replayHeader)
 }
 
 func (c *capture) isTrailer(name string) bool {
@@ -239,111 +251,6 @@ func bodyAllowed(status int) bool {
 	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// stream records that the answer cannot be replayed, and then sends what there
-// is of it. The rest goes straight through.
-func (c *capture) stream() error {
-	if err := c.recordUnreplayable(c.status); err != nil {
-		return err
-	}
-	c.changes.apply(c.w.Header(), c.smallValues[:])
-	writeAnswer(c.w, c.status, c.body)
-	c.mode, c.body = streaming, nil
-	return nil
-}
-
-// recordUnreplayable settles an answer that is about to go out, if it is one to
-// keep. If it frees the key, it does so at the end: the handler still runs.
-func (c *capture) recordUnreplayable(status int) error {
-	outcome := c.run.marked(failure.Outcome{Status: status})
-	if c.run.subject.route.policy.Classify(outcome) != failure.ClassCache {
-		return nil
-	}
-	c.settled = true
-	c.err = c.run.engine.settle(c.run, outcome, Answer{Status: status, Unreplayable: true})
-	if c.err != nil {
-		c.run.engine.writeProblem(c.w, c.r, *unstoredProblem(c.err))
-	}
-	return c.err
-}
-
-// FlushError sends what there is; the answer streams from here on.
-func (c *capture) FlushError() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.prepareFlush(); err != nil {
-		return err
-	}
-	return http.NewResponseController(c.w).Flush()
-}
-
-func (c *capture) prepareFlush() error {
-	switch {
-	case c.err != nil:
-		return c.err
-	case c.mode == hijacked:
-		return http.ErrHijacked
-	case c.mode == done:
-		return errHandlerDone
-	case c.mode == streaming:
-		return nil
-	case !supports[http.Flusher](c.w):
-		return http.ErrNotSupported
-	}
-	if c.status == 0 {
-		c.writeHeader(http.StatusOK)
-	}
-	return c.stream()
-}
-
-// Flush is FlushError for those who use http.Flusher.
-func (c *capture) Flush() { _ = c.FlushError() }
-
-// Hijack hands the connection over; nothing can be replayed.
-func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.err != nil:
-		return nil, nil, c.err
-	case c.mode == done:
-		return nil, nil, errHandlerDone
-	case !supports[http.Hijacker](c.w):
-		return nil, nil, http.ErrNotSupported
-	}
-	if err := c.beforeHijack(); err != nil {
-		return nil, nil, err
-	}
-	c.mode = hijacked
-	return http.NewResponseController(c.w).Hijack()
-}
-
-// beforeHijack records that nothing can be replayed. A status that was written
-// goes out first, as with net/http.
-func (c *capture) beforeHijack() error {
-	switch {
-	case c.mode != buffering:
-		return nil
-	case c.status != 0:
-		return c.stream()
-	default:
-		return c.recordUnreplayable(http.StatusSwitchingProtocols)
-	}
-}
-
-// supports reports whether the connection itself does what T does: a wrapper
-// that has T's methods may have nobody to pass them on to. It is asked before
-// the key is spent on it.
-func supports[T any](w http.ResponseWriter) bool {
-	for {
-		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			_, ok = w.(T)
-			return ok
-		}
-		w = wrapper.Unwrap()
-	}
-}
-
 // finish settles what the handler has left, and answers. It is called in a
 // defer, so it also sees the end of a handler that panicked.
 func (c *capture) finish(panicked bool) {
@@ -360,8 +267,8 @@ func (c *capture) finish(panicked bool) {
 		outcome := failure.Outcome{Status: max(c.status, http.StatusOK), Panicked: panicked}
 		c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
 	}
-	if c.mode == streaming && c.err == nil && !panicked {
-		c.trailers().apply(c.w.Header(), nil)
+	if c.mode == streaming {
+		maps.DeleteFunc(c.header, func(name string, _ []string) bool { return c.isMarker(name) })
 	}
 }
 
@@ -381,10 +288,12 @@ func (c *capture) finishBuffered(panicked bool) {
 	err := c.run.engine.Finish(c.run, outcome, answer)
 	switch {
 	case panicked: // whoever recovers it answers
+		c.settleHeader(nil)
 	case err != nil:
+		c.settleHeader(nil)
 		c.run.engine.writeProblem(c.w, c.r, *unstoredProblem(err))
 	default:
-		answer.Header.apply(c.w.Header(), c.smallValues[:])
+		c.settleHeader(answer.Header)
 		writeAnswer(c.w, answer.Status, answer.Body)
 	}
 }

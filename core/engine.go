@@ -26,6 +26,7 @@ type Engine struct {
 	explain      bool
 	defaults     *Route // what a Call without a policy gets
 	live         *liveRuns
+	renewals     renewals
 	givingBack   chan struct{} // bounds what giveBack does at a time
 }
 

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
 	"strconv"
@@ -80,6 +81,7 @@ type Event struct {
 type subject struct {
 	route    *Route
 	request  Request
+	digest   [sha256.Size]byte // the storage key
 	instance string
 }
 

@@ -59,7 +59,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	switch run.subject.route.policy.Classify(outcome) {
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, answer)
-		run.storing.Sketch = run.sketch()
+		run.storing.Sketch = run.sketch
 		stored = &run.storing
 		done.Result = run.resultStored(stored.State)
 	case failure.ClassRetryable:
@@ -68,7 +68,6 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	default:
 		done.Result = ResultDeleteKey
 	}
-	run.forgetRequest()
 	if stored == nil {
 		run.rollback()
 	}
@@ -81,6 +80,7 @@ func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 	asked := time.Now()
 	err := e.callToSettle(run, stored, asked)
 	done.StoreLatency = time.Since(asked)
+	done.Duration = asked.Sub(run.started) + done.StoreLatency
 	switch {
 	case err == nil:
 		run.settledWith(stored)
@@ -204,7 +204,7 @@ func storedResult(p *policy.Policy, answer Answer) Result {
 // browser, unless the policy keeps it.
 func storedHeader(p *policy.Policy, header Header) Header {
 	dropped := func(f Field) bool {
-		return !isStored(p, f.Name) || !validFieldName(f.Name) || !validFieldValue(f.Value)
+		return !isStored(p, f.Name) || !f.isValid()
 	}
 	if !slices.ContainsFunc(header, dropped) {
 		return header

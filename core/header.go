@@ -39,12 +39,12 @@ const (
 
 // headerChanges returns what turns outer into handled, sorted by name so that
 // a stored answer is the same bytes each time. They go into changes, if there is
-// room.
-func headerChanges(changes Header, outer, handled http.Header) Header {
+// room. outer is what headerChanges made of a header before.
+func headerChanges(changes, outer Header, handled http.Header) Header {
 	for name, values := range handled {
-		before, op := outer[name], Set
-		if len(before) > 0 && len(values) >= len(before) && slices.Equal(before, values[:len(before)]) {
-			values, op = values[len(before):], Add
+		before, op := outer.of(name), Set
+		if n := len(before); n > 0 && len(values) >= n && slices.EqualFunc(before, values[:n], Field.has) {
+			values, op = values[n:], Add
 		}
 		if op == Set && len(values) == 0 {
 			changes = append(changes, Field{Op: Delete, Name: name})
@@ -53,14 +53,40 @@ func headerChanges(changes Header, outer, handled http.Header) Header {
 			changes = append(changes, Field{Op: op, Name: name, Value: value})
 		}
 	}
-	for name, before := range outer {
-		if _, kept := handled[name]; !kept && len(before) > 0 {
-			changes = append(changes, Field{Op: Delete, Name: name})
+	previous := ""
+	for _, field := range outer {
+		if _, kept := handled[field.Name]; !kept && field.Op != Delete && field.Name != previous {
+			changes = append(changes, Field{Op: Delete, Name: field.Name})
 		}
+		previous = field.Name
 	}
 	slices.SortStableFunc(changes, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	return changes
 }
+
+// of returns the fields of a name that have a value.
+func (h Header) of(name string) Header {
+	first := slices.IndexFunc(h, func(f Field) bool { return f.Name == name && f.Op != Delete })
+	if first < 0 {
+		return nil
+	}
+	after := first + 1
+	for after < len(h) && h[after].Name == name {
+		after++
+	}
+	return h[first:after]
+}
+
+// values are the values of fields of one name.
+func (h Header) values() []string {
+	values := make([]string, len(h))
+	for i, f := range h {
+		values[i] = f.Value
+	}
+	return values
+}
+
+func (f Field) has(value string) bool { return f.Value == value }
 
 // apply repeats the changes on target. Names and values that HTTP does not
 // allow are dropped: a store is not trusted to have kept them whole. The values go
@@ -71,7 +97,7 @@ func (h Header) apply(target http.Header, room []string) {
 	}
 	previous := ""
 	for _, field := range h {
-		if !validFieldName(field.Name) || !validFieldValue(field.Value) {
+		if !field.isValid() {
 			continue
 		}
 		switch {
@@ -86,6 +112,9 @@ func (h Header) apply(target http.Header, room []string) {
 		previous = field.Name
 	}
 }
+
+// isValid reports whether HTTP allows the field.
+func (f Field) isValid() bool { return validFieldName(f.Name) && validFieldValue(f.Value) }
 
 // validFieldName reports whether HTTP allows the name; "Trailer:Name" is
 // net/http's own spelling of a trailer.

@@ -55,7 +55,7 @@ func TestHeaderChanges(t *testing.T) {
 		"Link":         {"<a>", "<b>"},
 		"Date":         nil,
 	}
-	changes := headerChanges(nil, outer, handled)
+	changes := headerChanges(nil, headerChanges(nil, nil, outer), handled)
 	want := Header{
 		{Set, "Content-Type", "application/json"},
 		{Delete, "Date", ""},

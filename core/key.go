@@ -94,10 +94,12 @@ func otherStructuredType(value string) bool {
 // scope, method, path and key as 64 hex digits. Each part is framed by its
 // length, so "a:b"+"c" and "a"+"b:c" are two names.
 func StorageKey(scope, method, path, key string) string {
-	sum := framedSum(scope, method, path, key)
-	var digits [2 * sha256.Size]byte
-	hex.Encode(digits[:], sum[:])
-	return string(digits[:])
+	digest := storageDigest(scope, method, path, key)
+	return hex.EncodeToString(digest[:])
+}
+
+func storageDigest(scope, method, path, key string) [sha256.Size]byte {
+	return framedSum(scope, method, path, key)
 }
 
 // framedSum is the SHA-256 of parts, each after its length.

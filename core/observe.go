@@ -2,9 +2,8 @@ package core
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"io"
+	"crypto/sha256"
 	"net"
 	"net/http"
 
@@ -19,18 +18,18 @@ import (
 // which keeps no answers. What fails in that is reported and changes nothing
 // either; a store that is away costs the policy's StoreTimeout.
 func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	if isObserved(r.Context(), a.storageKey) { // by a policy outside of this one
+	if a.isObserved(r.Context()) { // by a policy outside of this one
 		next.ServeHTTP(w, r)
 		return
 	}
-	watched := &observedContext{Context: r.Context(), storageKey: a.storageKey}
-	body, refusal := peekBody(r, a.small[:0], a.route.policy.MaxRequestBytes)
+	watched := &observedContext{Context: r.Context(), digest: &a.digest}
+	body, refusal := peekBody(r, a.route.policy.MaxRequestBytes)
 	r = r.WithContext(watched)
 	if refusal != nil {
 		e.refuse(w, r, a, refusal, next)
 		return
 	}
-	a.takeFingerprint(r, body)
+	a.read(a.fingerprinted(r, body))
 	decision := e.begin(watched, a)
 	if decision.Run == nil {
 		next.ServeHTTP(w, r)
@@ -111,52 +110,19 @@ func (s *answerSeen) size() int64 {
 	return s.metrics.Written
 }
 
-// peekBody reads the body as readBody does, and leaves the request as it was.
-func peekBody(r *http.Request, small []byte, limit int64) ([]byte, *Problem) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil, nil
-	}
-	if r.ContentLength > limit {
-		return nil, problem(CodeBodyTooLarge, "")
-	}
-	body, err := readAll(r.Body, small, r.ContentLength, limit)
-	rest := io.Reader(r.Body)
-	if err != nil {
-		rest = failingReader{err}
-	}
-	r.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(body), rest), Closer: r.Body}
-	switch {
-	case err != nil:
-		return nil, problem(CodeBodyUnreadable, "")
-	case int64(len(body)) > limit:
-		return nil, problem(CodeBodyTooLarge, "")
-	}
-	return body, nil
-}
-
-// peekedBody is a body whose beginning was read already.
-type peekedBody struct {
-	io.Reader
-	io.Closer
-}
-
-type failingReader struct{ err error }
-
-func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
-
 // observedContext is the handler's where a policy only watches: the request's
 // own, and the marks, where the run of a guarded handler would have begun.
 type observedContext struct {
 	context.Context
-	storageKey string
-	marks      *failure.Marks // nil when a guard would not have run the handler
+	digest *[sha256.Size]byte
+	marks  *failure.Marks // nil when a guard would not have run the handler
 }
 
 type observedKey struct{}
 
 func (c *observedContext) Value(key any) any {
 	if key == (observedKey{}) {
-		return c.storageKey
+		return c.digest
 	}
 	if c.marks != nil {
 		if marks := c.marks.Value(key); marks != nil {
@@ -166,7 +132,7 @@ func (c *observedContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-func isObserved(ctx context.Context, storageKey string) bool {
-	watched, _ := ctx.Value(observedKey{}).(string)
-	return watched == storageKey
+func (s *subject) isObserved(ctx context.Context) bool {
+	watched, _ := ctx.Value(observedKey{}).(*[sha256.Size]byte)
+	return watched != nil && *watched == s.digest
 }

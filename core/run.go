@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
-	"github.com/oncekey/oncekey/fingerprint"
 )
 
 // Run is the right to run the handler of one key, once. It is made by
@@ -16,9 +15,10 @@ import (
 // end. The lease is renewed in the meantime.
 type Run struct {
 	engine  *Engine
-	subject subject
+	subject *subject
 	started time.Time
 	lease   Lease
+	sketch  []byte // of the request; nil when there is none
 	marks   failure.Marks
 	context runContext
 	handler context.Context // context, or one that carries the transaction as well
@@ -28,6 +28,8 @@ type Run struct {
 	// wouldKeep says, of a run that is only observed, that a guard would have kept
 	// its answer.
 	wouldKeep bool
+	// execution is nil unless the run is an HTTP handler's.
+	execution *execution
 
 	// atStore is held by the renewal or the settlement that is under way, so that
 	// no renewal reaches the store after the settlement.
@@ -36,16 +38,32 @@ type Run struct {
 	call    callContext // guarded by atStore: of the settlement
 
 	mu        sync.Mutex
-	hashed    fingerprint.Request // what the fingerprint was taken of, until it is settled
-	pattern   string              // the route's, as soon as it is known
-	timer     *time.Timer
+	pattern   string    // the route's, as soon as it is known
 	heldUntil time.Time // when the lease ends at the earliest, by this process's monotonic clock
 	result    *Result   // what the run was settled with, once it is known
 	storing   Result    // what it is being settled with
+
+	// What follows is guarded by the engine's renewals.
+	wake   time.Time // when renew is called
+	place  int       // in the queue; negative: not there
+	closed bool
+
+	smallSketch [128]byte
 }
 
 func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
-	run := &Run{engine: e, subject: a.subject, started: a.started, lease: lease, hashed: a.hashed, pattern: a.request.Pattern, heldUntil: a.claimed.Add(lease.TTL)}
+	var run *Run
+	if a.served {
+		execution := new(execution)
+		run, execution.run.execution = &execution.run, execution
+	} else {
+		run = new(Run)
+	}
+	run.engine, run.subject, run.started, run.lease = e, &a.subject, a.started, lease
+	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.Add(lease.TTL), notQueued
+	if a.reading != nil {
+		run.sketch = a.reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
+	}
 	run.context.begin(ctx, run)
 	run.handler = &run.context
 	return run
@@ -103,20 +121,17 @@ func (r *Run) settledWith(stored *Result) {
 	r.result = stored
 }
 
-// startRenewal arms the timer that renews the lease every third of its time and
-// ends the run at MaxRun. Most handlers are done before it ever fires.
-func (r *Run) startRenewal() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.timer = time.AfterFunc(r.untilNext(time.Until(r.heldUntil)-2*r.lease.TTL/3), r.renew)
+// nextWake is when the lease is to be renewed, or the end of MaxRun if that is
+// earlier.
+func (r *Run) nextWake(renewal time.Time) time.Time {
+	if end := r.started.Add(r.subject.route.policy.MaxRun); end.Before(renewal) {
+		return end
+	}
+	return renewal
 }
 
-// untilNext is d, or less when the run reaches MaxRun before.
-func (r *Run) untilNext(d time.Duration) time.Duration {
-	return max(0, min(d, r.subject.route.policy.MaxRun-time.Since(r.started)))
-}
-
-// renew runs on the timer's goroutine.
+// renew is called every third of the lease's time, and at MaxRun. Most handlers
+// are done before the first.
 func (r *Run) renew() {
 	if time.Since(r.started) >= r.subject.route.policy.MaxRun {
 		r.report(Event{Result: ResultRunTooLong, Err: ErrRunTooLong})
@@ -139,11 +154,7 @@ func (r *Run) renew() {
 	default:
 		r.report(Event{Result: ResultStoreError, Err: err})
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.timer != nil {
-		r.timer.Reset(r.untilNext(next))
-	}
+	r.engine.renewals.add(r, r.nextWake(time.Now().Add(next)))
 }
 
 // lose tells the handler that it does not hold the lease any more.
@@ -183,12 +194,7 @@ func (r *Run) holdsLease() bool {
 
 // close ends the run: its context and its place among the engine's work.
 func (r *Run) close() {
-	r.mu.Lock()
-	if r.timer != nil {
-		r.timer.Stop()
-		r.timer = nil
-	}
-	r.mu.Unlock()
+	r.engine.renewals.remove(r)
 	r.endContext()
 	r.engine.live.end()
 }
@@ -222,8 +228,10 @@ func (r *Run) routePattern(found string) string {
 }
 
 func (r *Run) report(event Event) {
-	event.subject, event.Route, event.Observed = &r.subject, r.routePattern(""), r.subject.route.observes
+	event.subject, event.Route, event.Observed = r.subject, r.routePattern(""), r.subject.route.observes
 	event.Attempt = r.lease.Attempt
-	event.Duration = time.Since(r.started)
+	if event.Duration == 0 {
+		event.Duration = time.Since(r.started)
+	}
 	r.engine.observer.Observe(&r.context, event)
 }

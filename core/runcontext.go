@@ -14,9 +14,10 @@ import (
 // what can be waited for only when somebody asks: most handlers never do.
 type runContext struct {
 	run    *Run
-	values context.Context
+	parent context.Context
 
 	mu      sync.Mutex
+	values  context.Context // parent's, without its end; nil until somebody asks
 	waiting context.Context // nil until somebody asks for Done, or there is a deadline
 	cancel  context.CancelCauseFunc
 	stop    context.CancelFunc // of the deadline
@@ -27,10 +28,10 @@ type runKey struct{}
 
 // begin makes c the context of a run of the request whose context is parent.
 func (c *runContext) begin(parent context.Context, run *Run) {
-	c.run, c.values = run, context.WithoutCancel(parent)
+	c.run, c.parent = run, parent
 	if deadline, ok := parent.Deadline(); ok {
 		var limited context.Context
-		limited, c.stop = context.WithDeadline(c.values, deadline)
+		limited, c.stop = context.WithDeadline(context.WithoutCancel(parent), deadline)
 		c.waiting, c.cancel = context.WithCancelCause(limited)
 	}
 }
@@ -53,7 +54,7 @@ func (c *runContext) end(cause error) {
 // wait makes the context that can be waited for.
 func (c *runContext) wait() context.Context {
 	if c.waiting == nil {
-		c.waiting, c.cancel = context.WithCancelCause(c.values)
+		c.waiting, c.cancel = context.WithCancelCause(context.WithoutCancel(c.parent))
 		if c.ended {
 			c.cancel(nil)
 		}
@@ -96,11 +97,17 @@ func (c *runContext) Value(key any) any {
 	if marks := c.run.marks.Value(key); marks != nil {
 		return marks
 	}
+	return c.source().Value(key)
+}
+
+func (c *runContext) source() context.Context {
 	c.mu.Lock()
-	found := c.values
+	defer c.mu.Unlock()
 	if c.waiting != nil {
-		found = c.waiting
+		return c.waiting
 	}
-	c.mu.Unlock()
-	return found.Value(key)
+	if c.values == nil {
+		c.values = context.WithoutCancel(c.parent)
+	}
+	return c.values
 }

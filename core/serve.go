@@ -1,12 +1,9 @@
 package core
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
@@ -38,7 +35,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		next.ServeHTTP(w, r)
 		return
 	}
-	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
+	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now(), served: true}
 	refusal := e.identify(r, a)
 	switch {
 	case refusal != nil:
@@ -48,7 +45,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		next.ServeHTTP(w, r)
 	case route.observes:
 		e.observe(w, r, a, next)
-	case isNested(r.Context(), a.storageKey):
+	case a.isNested(r.Context()):
 		if route.nested.first() {
 			e.report(r.Context(), a, Event{Result: ResultNested})
 		}
@@ -60,11 +57,14 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 
 // guard serves a request that is known by a key.
 func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	body, refusal := a.readRequest(w, r)
+	room := rooms.Get().(*room)
+	defer rooms.Put(room)
+	body, refusal := readBody(w, r, room[:0], a.route.policy.MaxRequestBytes)
 	if refusal != nil {
 		e.refuse(w, r, a, refusal, next)
 		return
 	}
+	a.read(a.fingerprinted(r, body))
 	decision := e.begin(r.Context(), a)
 	switch {
 	case decision.Run != nil:
@@ -74,7 +74,9 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 	case decision.Problem != nil:
 		e.writeProblem(w, r, *decision.Problem)
 	default:
-		next.ServeHTTP(w, withBody(r, r.Context(), body, new(restoredBody)))
+		var restored restoredBody
+		defer restored.Close()
+		next.ServeHTTP(w, restored.in(r, r.Context(), body))
 	}
 }
 
@@ -107,125 +109,54 @@ func (e *Engine) identify(r *http.Request, a *admission) *Problem {
 		return problem(CodePrincipalMissing, "")
 	}
 	a.request.Scope, a.request.Key = scope, key
-	a.storageKey = StorageKey(scope, r.Method, a.request.Path, key)
+	a.digest = storageDigest(scope, r.Method, a.request.Path, key)
 	return nil
 }
 
-// readRequest reads the body and takes the request's fingerprint. The store is
-// asked after that.
-func (a *admission) readRequest(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
-	body, refusal := readBody(w, r, a.small[:0], a.route.policy.MaxRequestBytes)
-	if refusal != nil {
-		return nil, refusal
-	}
-	a.takeFingerprint(r, body)
-	return body, nil
+// isNested reports whether this very request is guarded already, by a policy
+// on a group or on the router. The outermost policy counts.
+func (s *subject) isNested(ctx context.Context) bool {
+	run := runFrom(ctx)
+	return run != nil && run.subject.digest == s.digest
 }
 
-func (a *admission) takeFingerprint(r *http.Request, body []byte) {
-	a.hashed = fingerprint.Request{
+// fingerprinted is what the request's fingerprint is taken of.
+func (a *admission) fingerprinted(r *http.Request, body []byte) fingerprint.Request {
+	return fingerprint.Request{
 		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
 		ContentType: r.Header.Get("Content-Type"), Body: body,
 	}
-	a.request.Fingerprint = fingerprint.Of(a.hashed, a.route.exclusion)
-	a.token = NewToken()
 }
 
-// readBody reads the whole body, which is at most limit bytes, into small if it
-// is large enough.
-func readBody(w http.ResponseWriter, r *http.Request, small []byte, limit int64) ([]byte, *Problem) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil, nil
-	}
-	if r.ContentLength > limit {
-		return nil, problem(CodeBodyTooLarge, "")
-	}
-	source := r.Body
-	if r.ContentLength < 0 { // the server is to close the connection when there is more
-		source = http.MaxBytesReader(w, source, limit)
-	}
-	body, err := readAll(source, small, r.ContentLength, limit)
-	switch {
-	case isTooLarge(err), int64(len(body)) > limit: // a length that was not true
-		return nil, problem(CodeBodyTooLarge, "")
-	case err != nil:
-		return nil, problem(CodeBodyUnreadable, "")
-	case len(body) == 0 && r.ContentLength > 0:
-		return nil, problem(CodeBodyUnreadable, "Request body was read before it reached the idempotency guard")
-	}
-	return body, nil
-}
-
-// readAll reads to the end, or beyond the limit, or to an error. The length is what the client
-// claims, or negative: it does not reserve more than a first read.
-func readAll(r io.Reader, buffer []byte, length, limit int64) ([]byte, error) {
-	const firstRead = 64 << 10
-	if need := int(min(length, firstRead)) + 1; need > cap(buffer) { // one more, to see the end
-		buffer = make([]byte, 0, need)
-	}
-	for int64(len(buffer)) <= limit {
-		if len(buffer) == cap(buffer) {
-			buffer = slices.Grow(buffer, max(bytes.MinRead, len(buffer)))
-		}
-		n, err := r.Read(buffer[len(buffer):cap(buffer)])
-		buffer = buffer[:len(buffer)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return buffer, nil
-		case err != nil:
-			return buffer, err
-		}
-	}
-	return buffer, nil
-}
-
-func isTooLarge(err error) bool {
-	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
-	return tooLarge
-}
-
-// withBody returns the request with an equal body and another context.
-func withBody(r *http.Request, ctx context.Context, body []byte, restored *restoredBody) *http.Request { //nolint:revive // the request is what this is about
-	r = r.WithContext(ctx)
-	if body != nil {
-		restored.Reset(body)
-		r.Body = restored
-	}
-	return r
-}
-
-// restoredBody is a body that was read already.
-type restoredBody struct{ bytes.Reader }
-
-func (*restoredBody) Close() error { return nil }
-
-// isNested reports whether this very request is guarded already, by a policy
-// on a group or on the router. The outermost policy counts.
-func isNested(ctx context.Context, storageKey string) bool {
-	run := runFrom(ctx)
-	return run != nil && run.lease.Key == storageKey
+// execution is what the run of an HTTP handler needs, in one piece.
+type execution struct {
+	run      Run
+	captured capture
+	body     restoredBody
 }
 
 // execute runs the handler under the lease.
 func (e *Engine) execute(w http.ResponseWriter, r *http.Request, run *Run, body []byte, next http.Handler) {
-	var execution struct { // in one piece
-		captured capture
-		body     restoredBody
-	}
-	guarded := withBody(r, run.Context(), body, &execution.body)
-	captured := &execution.captured
+	captured := &run.execution.captured
+	guarded := run.execution.body.in(r, run.Context(), body)
 	captured.begin(w, guarded, run)
 	panicked := true
 	// No recover: the panic goes on by itself, with the stack it came from.
-	defer func() { captured.finish(panicked) }()
+	defer func() {
+		run.execution.body.Close()
+		captured.finish(panicked)
+	}()
 	next.ServeHTTP(captured, guarded)
 	panicked = false
 }
 
 // replay writes a stored answer.
 func (e *Engine) replay(w http.ResponseWriter, record *Record) {
-	record.Header.apply(w.Header(), nil)
-	w.Header()[e.replayHeader] = []string{"true"}
+	values := make([]string, len(record.Header)+1)
+	marker := values[len(record.Header):]
+	marker[0] = "true"
+	record.Header.apply(w.Header(), values)
+	w.Header()[e.replayHeader] = marker
 	writeAnswer(w, record.Status, record.Body)
 }
 

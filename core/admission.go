@@ -1,0 +1,44 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/oncekey/oncekey/fingerprint"
+)
+
+// admission is one request on its way to a decision.
+type admission struct {
+	subject
+	started      time.Time
+	storageKey   string
+	hashed       fingerprint.Request  // what the fingerprint was taken of, until it is decided
+	reading      *fingerprint.Reading // of hashed; nil when the caller of Begin has the fingerprint
+	sketch       []byte               // of the request that this one differs from
+	token        Token
+	call         callContext
+	served       bool          // the run is an HTTP handler's
+	claimed      time.Time     // when the store was asked: no lease of its began before
+	decided      time.Duration // when it had answered, since started; zero: it was not asked
+	storeLatency time.Duration
+}
+
+// read reads the request, and spells the two names by which the store knows it: its
+// storage key and its fingerprint, in one string.
+func (a *admission) read(request fingerprint.Request) {
+	a.hashed = request
+	a.reading = fingerprint.Read(request, a.route.exclusion)
+	var names [2*sha256.Size + fingerprint.Size]byte
+	digits := hex.AppendEncode(names[:0], a.digest[:])
+	both := string(a.reading.AppendFingerprint(digits))
+	a.storageKey, a.request.Fingerprint = both[:len(digits)], both[len(digits):]
+}
+
+// forget lets go of the request's body: events outlive the request.
+func (a *admission) forget() {
+	if a.reading != nil {
+		a.reading.Close()
+		a.reading, a.hashed = nil, fingerprint.Request{}
+	}
+}
