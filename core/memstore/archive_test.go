@@ -9,49 +9,63 @@ import (
 	"github.com/oncekey/oncekey/core"
 )
 
-func file(a *archive, id identity, expires time.Duration) {
-	d := newDraft(id, true, core.Lease{}, core.Result{State: core.Completed, Status: 200, Body: make([]byte, 2000)})
-	a.add(&d, nil, expires)
+// newShard is a shard whose records are hashed that way.
+func newShard(hash func(identity) uint64) *shard {
+	s := new(shard)
+	s.init(hash)
+	return s
 }
 
-// Records whose tags are the same are told apart, wherever they are moved and
+func (shard *shard) named(id identity) *name {
+	return &name{id: id, complete: true, hash: shard.finished.hash(id)}
+}
+
+func (shard *shard) file(id identity, expires time.Duration) {
+	n := shard.named(id)
+	d := newDraft(n, &core.Lease{}, &core.Result{State: core.Completed, Status: 200, Body: make([]byte, 2000)})
+	shard.index.insert(n.hash, shard.finished.add(&d, nil, expires))
+}
+
+// Records whose hashes are the same are told apart, wherever they are moved and
 // whichever of them goes first.
-func TestTagsMayMeet(t *testing.T) {
+func TestHashesMayMeet(t *testing.T) {
 	t.Parallel()
 	const records = 50
 	random := rand.New(rand.NewPCG(1, 3)) // the same each time
-	a := newArchive(func(identity) uint32 { return 7 })
+	shard := newShard(func(identity) uint64 { return 7 << 60 })
+	a := &shard.finished
 	there := map[identity]bool{}
 	check := func() {
 		t.Helper()
 		for n := range records {
 			id := identity{byte(n)}
-			if p, found := a.find(id); found != there[id] || found && a.at(p).identity() != id {
+			p := shard.find(shard.named(id))
+			if found := p != nowhere; found != there[id] || found && *a.at(p).identity() != id {
 				t.Fatalf("record %d is found: %t, at %v; it is there: %t", n, found, p, there[id])
 			}
 		}
 	}
 	for range 1000 {
 		id := identity{byte(random.IntN(records))}
-		if p, found := a.find(id); !found {
-			file(&a, id, time.Duration(random.IntN(records)))
+		if p := shard.find(shard.named(id)); p == nowhere {
+			shard.file(id, time.Duration(random.IntN(records)))
 			there[id] = true
 		} else if random.IntN(2) == 0 {
 			a.remove(p)
 			delete(there, id)
 		} else {
-			a.empty(p.chunk)
+			a.empty(p.chunk())
 		}
 		check()
 	}
 	for id := range there {
-		p, _ := a.find(id)
-		a.remove(p)
+		a.remove(shard.find(shard.named(id)))
 		delete(there, id)
 		check()
 	}
-	if len(a.index) != 0 || a.held != 0 || a.holes != 0 || len(a.deadlines) != 0 || len(a.vacant) != len(a.chunks) {
-		t.Errorf("it holds nothing, and is %+v", a)
+	used := shard.index.table(shard.named(identity{}).hash).used
+	if used != 0 || a.held != 0 || a.holes != 0 || a.deadlines.length != 0 || len(a.vacant) != len(a.chunks)-1 {
+		t.Errorf("it holds nothing, has %d slots in use, and is %+v", used, a)
 	}
 }
 
@@ -59,20 +73,21 @@ func TestTagsMayMeet(t *testing.T) {
 func TestHolesAreClosed(t *testing.T) {
 	t.Parallel()
 	const records = 3000
-	a := newArchive(func(id identity) uint32 { return uint32(id[0]) })
+	shard := newShard(func(id identity) uint64 { return uint64(id[0]) << 40 })
+	a := &shard.finished
 	for n := range records {
-		file(&a, identity{byte(n), byte(n >> 8)}, time.Duration(n*7919%records)) // in disorder
+		shard.file(identity{byte(n), byte(n >> 8)}, time.Duration(n*7919%records)) // in disorder
 	}
 	var order []time.Duration
-	for len(a.deadlines) > 0 {
-		p, expired := a.expired(records)
-		if !expired {
+	for a.deadlines.length > 0 {
+		p := a.deadlines.expired(records)
+		if p == nowhere {
 			t.Fatal("nothing has expired")
 		}
 		order = append(order, a.at(p).expires())
 		a.remove(p)
 		if a.holes > a.held/maxHoles && a.holes > toleratedHoles {
-			t.Fatalf("with %d records left %d of %d bytes are holes", len(a.deadlines), a.holes, a.held)
+			t.Fatalf("with %d records left %d of %d bytes are holes", a.deadlines.length, a.holes, a.held)
 		}
 	}
 	if !slices.IsSorted(order) || len(order) != records {

@@ -1,9 +1,11 @@
 package memstore_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,6 +93,31 @@ func filled(tb testing.TB, records int) *memstore.Store {
 	return store
 }
 
+// BenchmarkNewKeys claims and completes keys that the store has not seen, on all
+// processors.
+func BenchmarkNewKeys(b *testing.B) {
+	store := memstore.New(memstore.MaxRecords(1<<30), memstore.MaxBytes(1<<40))
+	res := result(strings.Repeat("x", 300))
+	claims := make([]core.Claim, b.N)
+	for i := range claims {
+		claims[i] = claim(i)
+	}
+	var next atomic.Int64
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			lease, _, err := store.Acquire(context.Background(), claims[next.Add(1)-1])
+			if err == nil {
+				err = store.Complete(context.Background(), lease, res)
+			}
+			if err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
+
 // The request path allocates what it must and nothing else.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts everybody's
 	store := memstore.New()
@@ -104,7 +131,7 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 		claim core.Claim
 		limit float64
 	}{
-		"replay":      {finished, 2}, // the record with its fields, and their text
+		"replay":      {finished, 1}, // the record with its fields; their text is the entry's
 		"in progress": {claim(2), 1},
 	} {
 		ctx := t.Context()
@@ -116,5 +143,30 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 		if got > test.limit {
 			t.Errorf("%s allocates %v times, want at most %v", name, got, test.limit)
 		}
+	}
+}
+
+// A new key takes nothing but its part of a chunk and of the tables, which grow now
+// and then.
+func TestAllocationsOfNewKeys(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts everybody's
+	const runs = 5_000
+	store, ctx := memstore.New(), t.Context()
+	res := result(strings.Repeat("x", 300))
+	claims := make([]core.Claim, 3*runs)
+	for n := range claims {
+		claims[n] = claim(n)
+	}
+	run := func() {
+		lease, _, err := store.Acquire(ctx, claims[0])
+		if err == nil {
+			err = store.Complete(ctx, lease, res)
+		}
+		if claims = claims[1:]; err != nil {
+			t.Error(err)
+		}
+	}
+	testing.AllocsPerRun(runs, run) // what every part of the store has once
+	if got := testing.AllocsPerRun(runs, run); got != 0 {
+		t.Errorf("a new key allocates %v times, want none", got)
 	}
 }

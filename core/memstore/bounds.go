@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +13,7 @@ const (
 	defaultMaxBytes   = 256 << 20
 
 	// recordOverhead is what a running record takes beside its own bytes: the
-	// struct, its places in the map and in the heap. A finished one takes less, and
+	// struct, its places in the index and in the deadlines. A finished one takes less, and
 	// leaves the rest for the ends and the holes of chunks.
 	recordOverhead = 256
 	// fieldOverhead is what a header field takes beside its own bytes.
@@ -72,38 +71,40 @@ func (s *Store) makeRoom(records, bytes int64) (made bool) {
 }
 
 // forgetEarliest forgets the finished record that would expire first, and reports
-// whether there was one. It is a look at each shard: at no time are two locked.
+// whether there was one. It is a look at each shard: only one is locked.
 func (s *Store) forgetEarliest() bool {
 	var first *shard
-	earliest := time.Duration(math.MaxInt64)
+	earliest := int64(never)
 	for i := range s.shards {
-		shard := &s.shards[i]
-		shard.mutex.Lock()
-		if top := shard.finished.deadlines; len(top) > 0 && top[0].expires < earliest {
-			first, earliest = shard, top[0].expires
+		if expires := s.shards[i].finished.deadlines.earliest.Load(); expires < earliest {
+			first, earliest = &s.shards[i], expires
 		}
-		shard.mutex.Unlock()
 	}
 	if first == nil {
 		return false
 	}
 	first.mutex.Lock()
 	defer first.mutex.Unlock()
-	if top := first.finished.deadlines; len(top) > 0 {
-		s.removeFinished(first, top[0].place)
+	if top := first.finished.deadlines.first(); top.place != nowhere {
+		s.removeFinished(first, top.place)
 	}
 	return true
 }
 
-// reserve counts one more record of that many bytes, or returns an error and
-// counts nothing. At no time does it let in more than the bounds allow.
-func (s *Store) reserve(cost int64) error {
-	if addWithin(&s.records, 1, s.maxRecords) {
-		if addWithin(&s.bytes, cost, s.maxBytes) {
-			return nil
-		}
-		s.records.Add(-1)
+// reserve counts one more record of that many bytes, or counts nothing when it is
+// past the bounds. At no time does it let in more than they allow.
+func (s *Store) reserve(cost int64) bool {
+	if !addWithin(&s.records, 1, s.maxRecords) {
+		return false
 	}
+	if !addWithin(&s.bytes, cost, s.maxBytes) {
+		s.records.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (s *Store) errFull() error {
 	return fmt.Errorf("memstore: %w: %d of %d records, %d of %d bytes",
 		core.ErrStoreFull, s.records.Load(), s.maxRecords, s.bytes.Load(), s.maxBytes)
 }
@@ -128,10 +129,10 @@ func cost(key, fingerprint string) int64 {
 // evict drops up to limit expired records of a locked shard.
 func (s *Store) evict(shard *shard, now time.Duration, limit int) (evicted bool) {
 	for range limit {
-		if len(shard.expiry) > 0 && shard.expiry[0].expires <= now {
-			s.remove(shard, shard.expiry[0])
-		} else if place, expired := shard.finished.expired(now); expired {
-			s.removeFinished(shard, place)
+		if p := shard.running.deadlines.expired(now); p != nowhere {
+			s.remove(shard, shard.running.at(p))
+		} else if p := shard.finished.deadlines.expired(now); p != nowhere {
+			s.removeFinished(shard, p)
 		} else {
 			break
 		}
@@ -141,12 +142,16 @@ func (s *Store) evict(shard *shard, now time.Duration, limit int) (evicted bool)
 }
 
 // evictEverywhere drops expired records of all shards, and reports whether there
-// were any. When there are none it costs a look at each shard's first record.
+// were any. When there are none it costs a look at each shard.
 func (s *Store) evictEverywhere() (evicted bool) {
+	now := s.now()
 	for i := range s.shards {
 		shard := &s.shards[i]
+		if !shard.running.deadlines.anyExpired(now) && !shard.finished.deadlines.anyExpired(now) {
+			continue
+		}
 		shard.mutex.Lock()
-		if s.evict(shard, s.now(), evictionsPerSweep) {
+		if s.evict(shard, now, evictionsPerSweep) {
 			evicted = true
 		}
 		shard.mutex.Unlock()

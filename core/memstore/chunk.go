@@ -2,7 +2,7 @@ package memstore
 
 const (
 	// A chunk is a quarter of what its archive holds, so that a small store stays
-	// small, within these.
+	// small, within these. The offset of an entry has to fit into offsetBits.
 	minChunk = 1 << 10
 	maxChunk = 32 << 10
 	// An entry of more than this part of a chunk gets one for itself: so no more
@@ -29,11 +29,11 @@ func (a *archive) reserve(limit int) place {
 	if a.filling == noChunk || cap(a.chunks[a.filling].bytes)-len(a.chunks[a.filling].bytes) < limit {
 		size := min(max(a.held/4, minChunk), maxChunk)
 		if limit > size/chunkParts {
-			return place{chunk: a.newChunk(make([]byte, 0, limit))}
+			return entryPlace(a.newChunk(make([]byte, 0, limit)), 0)
 		}
 		a.filling = a.newChunk(make([]byte, 0, size))
 	}
-	return place{a.filling, uint32(len(a.chunks[a.filling].bytes))}
+	return entryPlace(a.filling, len(a.chunks[a.filling].bytes))
 }
 
 func (a *archive) newChunk(bytes []byte) (number uint32) {
@@ -75,15 +75,14 @@ func (a *archive) empty(number uint32) {
 	if a.filling == number {
 		a.filling = noChunk
 	}
-	from, rest := place{chunk: number}, a.chunks[number].bytes
-	for len(rest) > 0 {
-		e := entry(rest)
+	bytes := a.chunks[number].bytes
+	for offset := 0; offset < len(bytes); {
+		e := entry(bytes[offset:])
 		e = e[:e.parts().size]
 		if e.position() != gone {
-			a.move(from, e)
+			a.move(entryPlace(number, offset), e)
 		}
-		from.offset += uint32(len(e))
-		rest = rest[len(e):]
+		offset += len(e)
 	}
 	a.free(number)
 }
@@ -91,9 +90,9 @@ func (a *archive) empty(number uint32) {
 // move copies an entry to another chunk, where it is found from now on.
 func (a *archive) move(from place, e entry) {
 	to := a.reserve(len(e))
-	c := &a.chunks[to.chunk]
+	c := &a.chunks[to.chunk()]
 	c.bytes = append(c.bytes, e...)
 	a.held += len(e)
-	a.deadlines[e.position()].place = to
-	a.relink(e.identity(), from, to)
+	a.deadlines.at(int(e.position())).place = to
+	a.index.replace(a.hash(*e.identity()), from, to)
 }

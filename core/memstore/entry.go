@@ -3,36 +3,33 @@ package memstore
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/oncekey/oncekey/core"
 )
 
 // entry begins with a finished record as an archive holds it:
 //
-//	 0  next      place of the next record with the same tag
-//	 8  position  in the archive's deadlines, or gone
-//	12  expires   nanoseconds since the store's start
-//	20  identity
-//	52  token
-//	68  state
-//	69  spelled   which of key and fingerprint are text
-//	70  attempt, status, the lengths of all texts, and the texts
+//	 0  position  in the archive's deadlines, or gone
+//	 4  expires   nanoseconds since the store's start
+//	12  identity
+//	44  state
+//	45  spelled   which of key and fingerprint are text
+//	46  attempt, status, number of fields, lengths of header, sketch and body; key,
+//	    fingerprint, header, token, sketch, body
 //
-// Once it is there, only next and position change, and only under the shard's lock.
-// The rest may be read at any time, by whoever has got hold of it.
+// What a replay needs comes first and close together: it is in no processor's
+// cache. Once the entry is there, only the position changes, and only under the
+// shard's lock. The rest may be read at any time, by whoever has got hold of it.
 type entry []byte
 
 const (
-	atPosition = 8
-	atExpires  = 12
-	atIdentity = 20
-	atToken    = 52
-	atState    = 68
-	atSpelled  = 69
-	preamble   = 70
+	atExpires  = 4
+	atIdentity = 12
+	atState    = 44
+	atSpelled  = 45
+	preamble   = 46
 
 	spelledKey         = 1
 	spelledFingerprint = 2
@@ -44,20 +41,9 @@ const (
 	fingerprintLength = len(fingerprintPrefix) + 2*sha256.Size
 )
 
-func (e entry) next() place {
-	return place{binary.LittleEndian.Uint32(e), binary.LittleEndian.Uint32(e[4:])}
-}
+func (e entry) position() uint32 { return binary.LittleEndian.Uint32(e) }
 
-func (e entry) setNext(p place) {
-	binary.LittleEndian.PutUint32(e, p.chunk)
-	binary.LittleEndian.PutUint32(e[4:], p.offset)
-}
-
-func (e entry) position() uint32 { return binary.LittleEndian.Uint32(e[atPosition:]) }
-
-func (e entry) setPosition(position uint32) {
-	binary.LittleEndian.PutUint32(e[atPosition:], position)
-}
+func (e entry) setPosition(position uint32) { binary.LittleEndian.PutUint32(e, position) }
 
 func (e entry) expires() time.Duration {
 	return time.Duration(binary.LittleEndian.Uint64(e[atExpires:]))
@@ -67,115 +53,47 @@ func (e entry) setExpires(expires time.Duration) {
 	binary.LittleEndian.PutUint64(e[atExpires:], uint64(expires))
 }
 
-func (e entry) identity() identity { return identity(e[atIdentity:]) }
-
-func (e entry) token() core.Token { return core.Token(e[atToken:]) }
+func (e entry) identity() *identity { return (*identity)(e[atIdentity:]) }
 
 func (e entry) state() core.State { return core.State(e[atState]) }
 
-// draft is what an entry is made of.
-type draft struct {
-	id       identity
-	complete bool // the id says the key
-	lease    core.Lease
-	result   core.Result
-}
-
-// newDraft drops what is not kept of an answer.
-func newDraft(id identity, complete bool, l core.Lease, res core.Result) draft {
-	if res.State == core.Unreplayable {
-		res.Header, res.Body = nil, nil
-	}
-	return draft{id, complete, l, res}
-}
-
-// limit is the most that the entry can take.
-func (d *draft) limit() int {
-	const lengths = 8
-	limit := preamble + lengths*binary.MaxVarintLen64 + len(d.lease.Key) + len(d.lease.Fingerprint) + len(d.result.Sketch) + len(d.result.Body)
-	for _, field := range d.result.Header {
-		limit += 1 + 2*binary.MaxVarintLen32 + len(field.Name) + len(field.Value)
-	}
-	return limit
-}
-
-// appendTo writes the entry. It is linked to none, and its position and when it
-// expires are left to be set.
-func (d *draft) appendTo(b []byte) []byte {
-	key, fingerprint, spelled := "", []byte(d.lease.Fingerprint), byte(0)
-	if !d.complete {
-		key, spelled = d.lease.Key, spelledKey
-	}
-	raw, ok := rawFingerprint(d.lease.Fingerprint)
-	if ok {
-		fingerprint = raw[:]
-	} else {
-		spelled |= spelledFingerprint
-	}
-	var links [atIdentity]byte
-	entry(links[:]).setNext(nowhere)
-	b = append(append(b, links[:]...), d.id[:]...)
-	b = append(b, d.lease.Token[:]...)
-	b = append(b, byte(d.result.State), spelled)
-	b = binary.AppendUvarint(b, d.lease.Attempt)
-	b = binary.AppendVarint(b, int64(d.result.Status))
-	for _, length := range [...]int{len(key), len(fingerprint), len(d.result.Sketch), len(d.result.Body), len(d.result.Header)} {
-		b = binary.AppendUvarint(b, uint64(length))
-	}
-	for _, field := range d.result.Header {
-		b = append(b, byte(field.Op))
-		b = binary.AppendUvarint(b, uint64(len(field.Name)))
-		b = binary.AppendUvarint(b, uint64(len(field.Value)))
-	}
-	b = append(append(b, key...), fingerprint...)
-	for _, field := range d.result.Header {
-		b = append(append(b, field.Name...), field.Value...)
-	}
-	return append(append(b, d.result.Sketch...), d.result.Body...)
-}
-
-// rawFingerprint is the hash in a fingerprint that fingerprint.Sum has made.
-func rawFingerprint(fingerprint string) (raw [sha256.Size]byte, ok bool) {
-	digits, ok := strings.CutPrefix(fingerprint, fingerprintPrefix)
-	if !ok {
-		return raw, false
-	}
-	return unhex(digits)
-}
+func (e entry) spells(what byte) bool { return e[atSpelled]&what != 0 }
 
 // parts are an entry's, taken apart. The slices are the entry's own bytes.
 type parts struct {
 	attempt     uint64
 	status      int
+	fields      int
 	key         []byte
 	fingerprint []byte
-	fields      int
-	lengths     reader // of the fields' names and values
-	texts       []byte // the fields' names and values
+	header      []byte // for each field its Op, and name and value after their lengths
+	token       []byte
 	sketch      []byte
 	body        []byte
 	size        int
 }
 
-func (e entry) parts() parts {
-	r := reader{e[preamble:]}
-	p := parts{attempt: r.uvarint(), status: int(r.varint())}
-	key, fingerprint, sketch, body := r.length(), r.length(), r.length(), r.length()
-	p.fields = r.length()
-	p.lengths = r
-	texts := 0
-	for range p.fields {
-		r.take(1)
-		texts += r.length() + r.length()
+func (e entry) parts() (p parts) {
+	r := reader{e, preamble}
+	p.attempt, p.status, p.fields = r.uvarint(), r.varint(), r.length()
+	header, sketch, body := r.length(), r.length(), r.length()
+	if e.spells(spelledKey) {
+		p.key = r.take(r.length())
 	}
-	p.key, p.fingerprint, p.texts = r.take(key), r.take(fingerprint), r.take(texts)
+	fingerprint := sha256.Size
+	if e.spells(spelledFingerprint) {
+		fingerprint = r.length()
+	}
+	p.fingerprint, p.header, p.token = r.take(fingerprint), r.take(header), r.take(len(core.Token{}))
 	p.sketch, p.body = r.take(sketch), r.take(body)
-	p.size = len(e) - len(r.rest)
+	p.size = r.at
 	return p
 }
 
+func (e entry) token() core.Token { return core.Token(e.parts().token) }
+
 func (e entry) key() string {
-	if e[atSpelled]&spelledKey == 0 {
+	if !e.spells(spelledKey) {
 		return e.identity().spell()
 	}
 	return string(e.parts().key)
@@ -183,18 +101,22 @@ func (e entry) key() string {
 
 // cost is what MaxBytes counts for the record.
 func (e entry) cost(p *parts) int64 {
-	key, fingerprint := 2*len(identity{}), fingerprintLength
-	if e[atSpelled]&spelledKey != 0 {
-		key = len(p.key)
+	sum := recordOverhead + 2*len(identity{}) + fingerprintLength + p.fields*fieldOverhead + len(p.sketch) + len(p.body)
+	if e.spells(spelledKey) {
+		sum += len(p.key) - 2*len(identity{})
 	}
-	if e[atSpelled]&spelledFingerprint != 0 {
-		fingerprint = len(p.fingerprint)
+	if e.spells(spelledFingerprint) {
+		sum += len(p.fingerprint) - fingerprintLength
 	}
-	return int64(recordOverhead + key + fingerprint + p.fields*fieldOverhead + len(p.texts) + len(p.sketch) + len(p.body))
+	for r := (reader{p.header, 0}); r.at < len(p.header); {
+		_, name, value := r.field()
+		sum += len(name) + len(value)
+	}
+	return int64(sum)
 }
 
-// record is the whole record. The fingerprint that the caller expects is taken
-// for the entry's when it is the same, which saves a copy of it.
+// record is the whole record. All that it refers to is the entry's own bytes, or the
+// fingerprint that the caller expects, when it is the entry's.
 func (e entry) record(expected string) *core.Record {
 	p := e.parts()
 	const few = 2 // fields that take no allocation of their own
@@ -216,13 +138,19 @@ func (e entry) record(expected string) *core.Record {
 	case p.fields > 0:
 		r.Header = made.fields[:p.fields:p.fields]
 	}
-	texts, lengths := string(p.texts), p.lengths
+	rest := reader{p.header, 0}
 	for i := range r.Header {
-		op, name, value := lengths.take(1)[0], lengths.length(), lengths.length()
-		r.Header[i] = core.Field{Op: core.FieldOp(op), Name: texts[:name], Value: texts[name : name+value]}
-		texts = texts[name+value:]
+		op, name, value := rest.field()
+		r.Header[i] = core.Field{Op: op, Name: text(name), Value: text(value)}
 	}
 	return r
+}
+
+// text is the bytes of an entry as a string, without a copy. It is sound because
+// they never change: a chunk is only appended to, and not used again when it is
+// empty.
+func text(b []byte) string {
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // as it says above
 }
 
 // summary is the record without what its handler answered, but for the status.
@@ -234,36 +162,49 @@ func (e entry) summary() *core.Record {
 
 func (e entry) fill(r *core.Record, p *parts, expected string) {
 	r.State, r.Attempt, r.Status = e.state(), p.attempt, p.status
-	fingerprint := p.fingerprint
-	if e[atSpelled]&spelledFingerprint == 0 {
-		var spelled [fingerprintLength]byte
-		fingerprint = hex.AppendEncode(append(spelled[:0], fingerprintPrefix...), fingerprint)
-	}
-	if r.Fingerprint = expected; expected != string(fingerprint) {
-		r.Fingerprint = string(fingerprint)
+	r.Fingerprint = expected
+	if e.spells(spelledFingerprint) {
+		if string(p.fingerprint) != expected {
+			r.Fingerprint = string(p.fingerprint)
+		}
+	} else if kept := (*[sha256.Size]byte)(p.fingerprint); !isFingerprint(expected, kept) {
+		r.Fingerprint = spellFingerprint(kept)
 	}
 }
 
 // reader takes an entry apart from the front.
-type reader struct{ rest []byte }
+type reader struct {
+	bytes []byte
+	at    int
+}
 
 func (r *reader) uvarint() uint64 {
-	value, size := binary.Uvarint(r.rest)
-	r.rest = r.rest[size:]
+	if value := r.bytes[r.at]; value < 0x80 { // nearly all of them
+		r.at++
+		return uint64(value)
+	}
+	value, size := binary.Uvarint(r.bytes[r.at:])
+	r.at += size
 	return value
 }
 
-func (r *reader) varint() int64 {
-	value, size := binary.Varint(r.rest)
-	r.rest = r.rest[size:]
-	return value
+func (r *reader) varint() int {
+	value, size := binary.Varint(r.bytes[r.at:])
+	r.at += size
+	return int(value)
 }
 
 func (r *reader) length() int { return int(r.uvarint()) }
 
 // take returns the next n bytes, which nobody can append to.
 func (r *reader) take(n int) []byte {
-	taken := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return taken
+	r.at += n
+	return r.bytes[r.at-n : r.at : r.at]
+}
+
+// field takes a field of a header.
+func (r *reader) field() (op core.FieldOp, name, value []byte) {
+	op = core.FieldOp(r.take(1)[0])
+	name = r.take(r.length())
+	return op, name, r.take(r.length())
 }

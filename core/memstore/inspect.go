@@ -28,12 +28,12 @@ func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("memstore: look up: %w", err)
 	}
-	id, _ := s.identify(key)
-	shard := s.shardOf(id)
+	n := s.identify(key)
+	shard := s.shardOf(n.hash)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r, finished := s.lookUp(shard, id, now)
+	r, finished := s.lookUp(shard, &n, now)
 	switch {
 	case finished != nil:
 		return finished.record(""), nil
@@ -99,15 +99,15 @@ func (shard *shard) list(state core.State, passed func(id identity) bool, limit 
 		}
 	}
 	if state == core.InProgress {
-		for id, r := range shard.records {
-			if !r.released && r.expires > now {
-				insert(listed{id: id, running: r})
+		for _, r := range shard.running.records {
+			if r != nil && !r.released && r.expires > now {
+				insert(listed{id: r.id, running: r})
 			}
 		}
 	}
-	for _, d := range shard.finished.deadlines {
+	for d := range shard.finished.deadlines.all {
 		if e := shard.finished.at(d.place); d.expires > now && e.state() == state {
-			insert(listed{id: e.identity(), finished: e})
+			insert(listed{id: *e.identity(), finished: e})
 		}
 	}
 	entries := make([]core.Entry, len(first))
@@ -133,19 +133,19 @@ func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, e
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("memstore: forget: %w", err)
 	}
-	id, _ := s.identify(key)
-	shard := s.shardOf(id)
+	n := s.identify(key)
+	shard := s.shardOf(n.hash)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
-	r, finished := s.lookUp(shard, id, s.now())
+	r, finished := s.lookUp(shard, &n, s.now())
 	switch {
 	case finished != nil:
-		place, _ := shard.finished.find(id)
-		s.removeFinished(shard, place)
+		s.removeFinished(shard, shard.find(&n))
 		return true, nil
 	case r != nil:
+		held := !r.released
 		s.remove(shard, r)
-		return !r.released, nil
+		return held, nil
 	default:
 		return false, nil
 	}
@@ -171,6 +171,6 @@ func (s *Store) resume(cursor string) (last identity, shard int, err error) {
 		const enough = 100
 		return last, 0, fmt.Errorf("memstore: list: the cursor %.*q is none of this store's: begin with an empty one", enough, cursor)
 	}
-	last, _ = s.identify(key)
-	return last, s.shardIndex(last), nil
+	n := s.identify(key)
+	return n.id, shardIndex(n.hash), nil
 }

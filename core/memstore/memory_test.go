@@ -172,3 +172,26 @@ func TestCompletingKeepsTheRoom(t *testing.T) {
 	stop()
 	others.Wait()
 }
+
+// Records that run are used again for others, and what a crowd of them took is given
+// back when it has gone.
+func TestRunningRecordsAreGivenBack(t *testing.T) { //nolint:paralleltest // it counts everybody's memory
+	const crowd, most = 50_000, 60 // bytes a record: places in the tables
+	store := memstore.New()
+	before, _ := heapNow()
+	for range 2 {
+		leases := make([]core.Lease, crowd)
+		for n := range leases {
+			c := claim(n)
+			c.Fingerprint = strings.Repeat("f", 200)
+			leases[n] = win(t, store, c)
+		}
+		for _, lease := range leases {
+			must(t, store.Release(t.Context(), lease))
+		}
+	}
+	if after, _ := heapNow(); after-before > crowd*most {
+		t.Errorf("%d records that are gone take %d bytes, want at most %d", crowd, after-before, crowd*most)
+	}
+	win(t, store, claim(0))
+}

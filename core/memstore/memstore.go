@@ -10,7 +10,7 @@
 // or finished ones, because a forgotten key is a payment made twice.
 //
 // Finished records are kept as bytes in a few large pieces of memory: a record of
-// an answer of 300 bytes takes about 500 in a store of many, and the garbage collector
+// an answer of 300 bytes takes less than 500 in a store of many, and the garbage collector
 // need not look at any of them, however many there are.
 //
 // With [Cache] it is a local cache of finished records, as the hot tier of a
@@ -37,7 +37,7 @@ import (
 
 // shardCount spreads the keys over locks. More than the processors of any
 // machine that a single-instance service is likely to have.
-const shardCount = 64
+const shardCount = 1 << shardBits
 
 // Store is a [core.Store] in memory. It is safe for concurrent use. Make one
 // with [New].
@@ -45,14 +45,18 @@ type Store struct {
 	maxRecords int64
 	maxBytes   int64
 	cache      bool
-	records    atomic.Int64
-	bytes      atomic.Int64
 
 	// start is the origin of all times in this store. Differences to it are
 	// monotonic: nobody who sets the machine's clock expires a record.
 	start  time.Time
 	seed   maphash.Seed
 	secret [sha256.Size]byte // see identify
+
+	_       [cacheLine]byte // what is above does not change
+	records atomic.Int64
+	bytes   atomic.Int64
+	_       [cacheLine]byte
+
 	shards [shardCount]shard
 }
 
@@ -71,8 +75,7 @@ func New(options ...Option) *Store {
 		option(s)
 	}
 	for i := range s.shards {
-		s.shards[i].records = make(map[identity]*record)
-		s.shards[i].finished = newArchive(s.tag)
+		s.shards[i].init(s.hash)
 	}
 	return s
 }
@@ -88,44 +91,48 @@ func (s *Store) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 	if err := ctx.Err(); err != nil {
 		return core.Lease{}, nil, fmt.Errorf("memstore: acquire: %w", err)
 	}
-	id, _ := s.identify(c.Key)
+	n := s.identify(c.Key)
 	for {
-		lease, found, finished, err := s.acquire(id, c)
-		if finished != nil {
+		lease, found, finished, full := s.acquire(&n, &c)
+		switch {
+		case finished != nil:
 			return core.Lease{}, finished.record(c.Fingerprint), nil
+		case !full:
+			return lease, found, nil
 		}
-		// Full: what has expired in the other shards makes room. Each turn drops
-		// something, so there is a last one.
-		if err == nil || !s.evictEverywhere() && !s.makeRoom(1, cost(c.Key, c.Fingerprint)) {
-			return lease, found, err
+		// What has expired in the other shards makes room. Each turn drops something,
+		// so there is a last one.
+		if !s.evictEverywhere() && !s.makeRoom(1, cost(c.Key, c.Fingerprint)) {
+			return core.Lease{}, nil, s.errFull()
 		}
 	}
 }
 
 // acquire returns a lease, the record of a key that is not finished, the entry of
-// one that is, or an error.
-func (s *Store) acquire(id identity, c core.Claim) (core.Lease, *core.Record, entry, error) {
-	shard := s.shardOf(id)
+// one that is, or that there is no room.
+func (s *Store) acquire(n *name, c *core.Claim) (l core.Lease, found *core.Record, finished entry, full bool) {
+	shard := s.shardOf(n.hash)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
 	s.evict(shard, now, evictionsPerAcquire)
-	r, finished := s.lookUp(shard, id, now)
+	r, finished := s.lookUp(shard, n, now)
 	switch {
 	case finished != nil:
-		return core.Lease{}, nil, finished, nil
+		return l, nil, finished, false
 	case r == nil:
-		lease, err := s.admit(shard, id, c, now)
-		return lease, nil, nil, err
+		l, admitted := s.admit(shard, n, c, now)
+		return l, nil, nil, !admitted
 	case r.released:
-		return s.claim(shard, r, lease(c, r.attempt+1, false), now), nil, nil, nil
+		l = lease(c, r.attempt+1, false)
 	case r.token == c.Token:
-		return s.claim(shard, r, lease(c, r.attempt, r.tookOver), now), nil, nil, nil
+		l = lease(c, r.attempt, r.tookOver)
 	case r.leaseEnd <= now && c.TakeOver && r.fingerprint == c.Fingerprint:
-		return s.claim(shard, r, lease(c, r.attempt+1, true), now), nil, nil, nil
+		l = lease(c, r.attempt+1, true)
 	default:
-		return core.Lease{}, r.inProgress(now), nil, nil
+		return l, r.inProgress(now), nil, false
 	}
+	return s.claim(shard, r, l, now), nil, nil, false
 }
 
 // Complete implements [core.Store]. It succeeds in a full store too: a handler
@@ -134,30 +141,33 @@ func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) err
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: complete: %w", err)
 	}
-	id, complete := s.identify(l.Key)
-	d := newDraft(id, complete, l, res)
+	if res.State == core.Unreplayable {
+		res.Header, res.Body = nil, nil
+	}
+	n := s.identify(l.Key)
+	d := newDraft(&n, &l, &res)
 	var encoded []byte
 	if limit := d.limit(); limit > largeEntry {
 		encoded = d.appendTo(make([]byte, 0, limit))
 	}
-	err := s.complete(&d, encoded, l, res)
+	err := s.complete(&d, encoded)
 	s.makeRoom(0, 0)
 	return err
 }
 
-func (s *Store) complete(d *draft, encoded []byte, l core.Lease, res core.Result) error {
-	shard := s.shardOf(d.id)
+func (s *Store) complete(d *draft, encoded []byte) error {
+	shard := s.shardOf(d.name.hash)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r, finished := s.lookUp(shard, d.id, now)
+	r, finished := s.lookUp(shard, d.name, now)
 	switch {
-	case finished != nil && finished.token() == l.Token:
+	case finished != nil && finished.token() == d.lease.Token:
 		return nil // a repetition
-	case finished != nil, r != nil && r.token != l.Token:
+	case finished != nil, r != nil && r.token != d.lease.Token:
 		return core.ErrLeaseLost
 	}
-	s.finish(shard, r, d, encoded, now+res.Retain)
+	s.finish(shard, r, d, encoded, now+d.result.Retain)
 	return nil
 }
 
@@ -166,12 +176,12 @@ func (s *Store) Release(ctx context.Context, l core.Lease) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: release: %w", err)
 	}
-	id, _ := s.identify(l.Key)
-	shard := s.shardOf(id)
+	n := s.identify(l.Key)
+	shard := s.shardOf(n.hash)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r, err := s.openTo(shard, id, l.Token, now)
+	r, err := s.openTo(shard, &n, l.Token, now)
 	switch {
 	case err != nil:
 		return err
@@ -183,7 +193,7 @@ func (s *Store) Release(ctx context.Context, l core.Lease) error {
 		s.remove(shard, r)
 		return nil
 	default:
-		r.hold(l)
+		r.hold(&l)
 		r.released, r.fingerprint = true, ""
 		s.keep(shard, r, now+l.Retain)
 		return nil
@@ -195,17 +205,17 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: extend: %w", err)
 	}
-	id, _ := s.identify(l.Key)
-	shard := s.shardOf(id)
+	n := s.identify(l.Key)
+	shard := s.shardOf(n.hash)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r, err := s.openTo(shard, id, l.Token, now)
+	r, err := s.openTo(shard, &n, l.Token, now)
 	if err != nil {
 		return err
 	}
 	if r == nil {
-		r = s.insert(shard, id, l.Key, now+l.Retain)
+		r = s.insert(shard, &n, l.Key, now+l.Retain)
 	}
 	l.TTL = ttl
 	s.claim(shard, r, l, now)
@@ -213,37 +223,30 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 }
 
 // admit claims a key that the store does not hold, if there is room for it.
-func (s *Store) admit(shard *shard, id identity, c core.Claim, now time.Duration) (core.Lease, error) {
+func (s *Store) admit(shard *shard, n *name, c *core.Claim, now time.Duration) (l core.Lease, admitted bool) {
 	size := cost(c.Key, c.Fingerprint)
-	if err := s.reserve(size); err != nil {
-		return core.Lease{}, err
+	if !s.reserve(size) {
+		return l, false
 	}
-	r := &record{id: id, key: c.Key, cost: size, expires: now + c.Retain}
-	shard.add(r)
-	return s.claim(shard, r, lease(c, 1, false), now), nil
+	r := shard.add(n, c.Key, now+c.Retain)
+	r.cost = size
+	return s.claim(shard, r, lease(c, 1, false), now), true
 }
 
 // claim makes the record the lease's, from now.
 func (s *Store) claim(shard *shard, r *record, l core.Lease, now time.Duration) core.Lease {
-	r.hold(l)
+	r.hold(&l)
 	r.leaseEnd = now + l.TTL
 	s.keep(shard, r, now+l.Retain)
 	return l
 }
 
-func lease(c core.Claim, attempt uint64, tookOver bool) core.Lease {
-	return core.Lease{Claim: c, Attempt: attempt, TookOver: tookOver}
+func lease(c *core.Claim, attempt uint64, tookOver bool) core.Lease {
+	return core.Lease{Claim: *c, Attempt: attempt, TookOver: tookOver}
 }
 
 func (s *Store) now() time.Duration { return time.Since(s.start) }
 
-func (s *Store) shardOf(id identity) *shard { return &s.shards[s.shardIndex(id)] }
+func (s *Store) shardOf(hash uint64) *shard { return &s.shards[shardIndex(hash)] }
 
-func (s *Store) shardIndex(id identity) int {
-	return int(maphash.Bytes(s.seed, id[:]) % shardCount)
-}
-
-// tag is made of the part of the hash that does not choose the shard.
-func (s *Store) tag(id identity) uint32 {
-	return uint32(maphash.Bytes(s.seed, id[:]) >> 32)
-}
+func shardIndex(hash uint64) int { return int(hash % shardCount) }

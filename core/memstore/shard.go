@@ -1,83 +1,74 @@
 package memstore
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
 )
 
-// shard is a part of the keys under one lock. A key is in at most one of its two
-// parts.
+// shard is a part of the keys under one lock. The index leads to each of them, in
+// one of the other two parts.
 type shard struct {
-	mutex sync.Mutex
-	// records are the running and the released ones. There are few, and they change.
-	records map[identity]*record
-	expiry  expiryHeap
-	// finished records are many, and do not change.
+	mutex    sync.Mutex
+	index    index
+	running  unfinished
 	finished archive
+	_        [cacheLine]byte // what comes next is another processor's
 }
 
-// record is what the store holds for a key that is not finished. It is running or
-// released.
-type record struct {
-	id          identity
-	key         string
-	fingerprint string
-	token       core.Token
-	attempt     uint64
-	tookOver    bool
-	// released: nobody holds the key; only the attempt number is remembered.
-	released bool
-	// leaseEnd and expires are times since the store's start.
-	leaseEnd time.Duration
-	expires  time.Duration
-	cost     int64
-	// position is the record's index in the shard's heap.
-	position int
+// cacheLine is the bytes that a processor takes at a time: two lines, as most
+// prefetch the neighbour.
+const cacheLine = 128
+
+func (shard *shard) init(hash func(identity) uint64) {
+	shard.running.init()
+	shard.finished.init(&shard.index, hash)
 }
 
-// hold gives the record to the lease's holder, running.
-func (r *record) hold(l core.Lease) {
-	r.token, r.attempt, r.tookOver = l.Token, l.Attempt, l.TookOver
-	r.fingerprint, r.released = l.Fingerprint, false
-}
-
-func (r *record) inProgress(now time.Duration) *core.Record {
-	return &core.Record{
-		State:       core.InProgress,
-		Fingerprint: r.fingerprint,
-		Attempt:     r.attempt,
-		LeaseLeft:   r.leaseEnd - now,
+// find returns the place of the key's record, expired or not, or nowhere.
+func (shard *shard) find(n *name) place {
+	table := shard.index.table(n.hash)
+	i, p := table.first(n.hash)
+	for p != nowhere && *shard.identity(p) != n.id {
+		i, p = table.next(i, n.hash)
 	}
+	return p
+}
+
+// identity is that of the record at a place.
+func (shard *shard) identity(p place) *identity {
+	if p.isRunning() {
+		return &shard.running.at(p).id
+	}
+	return shard.finished.at(p).identity()
 }
 
 // lookUp returns the key's record, running or released, or its entry, finished, or
 // neither when there is none that has not expired.
-func (s *Store) lookUp(shard *shard, id identity, now time.Duration) (*record, entry) {
-	if r := shard.records[id]; r != nil {
+func (s *Store) lookUp(shard *shard, n *name, now time.Duration) (*record, entry) {
+	p := shard.find(n)
+	switch {
+	case p == nowhere:
+	case p.isRunning():
+		r := shard.running.at(p)
 		if r.expires > now {
 			return r, nil
 		}
 		s.remove(shard, r)
-		return nil, nil
+	default:
+		if e := shard.finished.at(p); e.expires() > now {
+			return nil, e
+		}
+		s.removeFinished(shard, p)
 	}
-	place, found := shard.finished.find(id)
-	if !found {
-		return nil, nil
-	}
-	if e := shard.finished.at(place); e.expires() > now {
-		return nil, e
-	}
-	s.removeFinished(shard, place)
 	return nil, nil
 }
 
 // openTo returns the key's record, or nil when there is none, if the token may
 // still settle: nobody else has claimed the key, and it is not finished.
-func (s *Store) openTo(shard *shard, id identity, token core.Token, now time.Duration) (*record, error) {
-	r, finished := s.lookUp(shard, id, now)
+func (s *Store) openTo(shard *shard, n *name, token core.Token, now time.Duration) (*record, error) {
+	r, finished := s.lookUp(shard, n, now)
 	if finished != nil || r != nil && r.token != token {
 		return nil, core.ErrLeaseLost
 	}
@@ -85,83 +76,61 @@ func (s *Store) openTo(shard *shard, id identity, token core.Token, now time.Dur
 }
 
 // insert adds a record beyond the bounds, for a settlement that must succeed.
-func (s *Store) insert(shard *shard, id identity, key string, expires time.Duration) *record {
-	r := &record{id: id, key: key, expires: expires}
+func (s *Store) insert(shard *shard, n *name, key string, expires time.Duration) *record {
 	s.records.Add(1)
-	shard.add(r)
-	return r
+	return shard.add(n, key, expires)
 }
 
 // keep sets when a record expires, and counts what it takes now.
 func (s *Store) keep(shard *shard, r *record, expires time.Duration) {
-	r.expires = expires
-	heap.Fix(&shard.expiry, r.position)
-	before := r.cost
+	if r.expires != expires {
+		r.expires = expires
+		shard.running.deadlines.fix(r.position, expires)
+	}
+	s.recount(r.cost, cost(r.key, r.fingerprint))
 	r.cost = cost(r.key, r.fingerprint)
-	s.bytes.Add(r.cost - before)
 }
 
-// finish puts the entry in the place of the key's record, which may be nil. The
+// recount counts what a record takes now in place of what it took before. Most take
+// the same: then the sum, which all processors share, is left alone.
+func (s *Store) recount(before, now int64) {
+	if before != now {
+		s.bytes.Add(now - before)
+	}
+}
+
+// finish puts an entry in the place of the key's record, which may be nil. The
 // count of records does not fall meanwhile: nobody takes the key's room.
 func (s *Store) finish(shard *shard, r *record, d *draft, encoded []byte, expires time.Duration) {
-	before := int64(0)
+	p := shard.finished.add(d, encoded, expires)
 	if r == nil {
+		shard.index.insert(d.name.hash, p)
 		s.records.Add(1)
-	} else {
-		before = r.cost
-		shard.drop(r)
+		s.recount(0, d.cost())
+		return
 	}
-	e := shard.finished.add(d, encoded, expires)
-	parts := e.parts()
-	s.bytes.Add(e.cost(&parts) - before)
+	shard.index.replace(r.hash, r.place, p)
+	s.recount(r.cost, d.cost())
+	shard.running.drop(r)
 }
 
 func (s *Store) remove(shard *shard, r *record) {
-	shard.drop(r)
 	s.records.Add(-1)
-	s.bytes.Add(-r.cost)
+	s.recount(r.cost, 0)
+	shard.index.remove(r.hash, r.place)
+	shard.running.drop(r)
 }
 
 func (s *Store) removeFinished(shard *shard, p place) {
 	e := shard.finished.at(p)
 	parts := e.parts()
 	s.records.Add(-1)
-	s.bytes.Add(-e.cost(&parts))
+	s.recount(e.cost(&parts), 0)
 	shard.finished.remove(p)
 }
 
-func (shard *shard) add(r *record) {
-	shard.records[r.id] = r
-	heap.Push(&shard.expiry, r)
-}
-
-func (shard *shard) drop(r *record) {
-	delete(shard.records, r.id)
-	heap.Remove(&shard.expiry, r.position)
-}
-
-// expiryHeap has the record that expires first at its top. Each record knows its
-// position, so that one that is settled or extended moves in O(log n).
-type expiryHeap []*record
-
-func (h expiryHeap) Len() int           { return len(h) }
-func (h expiryHeap) Less(i, j int) bool { return h[i].expires < h[j].expires }
-
-func (h expiryHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].position, h[j].position = i, j
-}
-
-func (h *expiryHeap) Push(x any) {
-	r := x.(*record) //nolint:forcetypeassert // only records are pushed
-	r.position = len(*h)
-	*h = append(*h, r)
-}
-
-func (h *expiryHeap) Pop() any {
-	last := len(*h) - 1
-	r := (*h)[last]
-	(*h)[last] = nil // for the garbage collector
-	*h = (*h)[:last]
+func (shard *shard) add(n *name, key string, expires time.Duration) *record {
+	r := shard.running.add(n, key, expires)
+	shard.index.insert(n.hash, r.place)
 	return r
 }

@@ -1,0 +1,78 @@
+package memstore
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// draft is what an entry is made of.
+type draft struct {
+	name   *name
+	lease  *core.Lease
+	result *core.Result // without what is not kept
+	texts  int          // bytes of the header's names and values
+	header int          // bytes of the header in the entry
+}
+
+func newDraft(n *name, l *core.Lease, res *core.Result) draft {
+	d := draft{name: n, lease: l, result: res}
+	for i := range res.Header {
+		name, value := len(res.Header[i].Name), len(res.Header[i].Value)
+		d.texts += name + value
+		d.header += 1 + uvarintSize(name) + uvarintSize(value)
+	}
+	d.header += d.texts
+	return d
+}
+
+func uvarintSize(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
+
+// limit is the most that the entry can take.
+func (d *draft) limit() int {
+	const lengths, token = 8 * binary.MaxVarintLen64, len(core.Token{})
+	return preamble + lengths + len(d.lease.Fingerprint) + len(d.lease.Key) + d.header + token + len(d.result.Sketch) + len(d.result.Body)
+}
+
+// cost is what MaxBytes counts for the record; see entry.cost.
+func (d *draft) cost() int64 {
+	return cost(d.lease.Key, d.lease.Fingerprint) +
+		int64(len(d.result.Header)*fieldOverhead+d.texts+len(d.result.Sketch)+len(d.result.Body))
+}
+
+// appendTo writes the entry. Its position and when it expires are left to be set.
+func (d *draft) appendTo(b []byte) []byte {
+	raw, known := rawFingerprint(d.lease.Fingerprint)
+	var spelled byte
+	if !d.name.complete {
+		spelled |= spelledKey
+	}
+	if !known {
+		spelled |= spelledFingerprint
+	}
+	var unset [atIdentity]byte
+	b = append(append(b, unset[:]...), d.name.id[:]...)
+	b = append(b, byte(d.result.State), spelled)
+	b = binary.AppendUvarint(b, d.lease.Attempt)
+	b = binary.AppendVarint(b, int64(d.result.Status))
+	for _, length := range [...]int{len(d.result.Header), d.header, len(d.result.Sketch), len(d.result.Body)} {
+		b = binary.AppendUvarint(b, uint64(length))
+	}
+	if !d.name.complete {
+		b = append(binary.AppendUvarint(b, uint64(len(d.lease.Key))), d.lease.Key...)
+	}
+	if known {
+		b = append(b, raw[:]...)
+	} else {
+		b = append(binary.AppendUvarint(b, uint64(len(d.lease.Fingerprint))), d.lease.Fingerprint...)
+	}
+	for i := range d.result.Header {
+		field := &d.result.Header[i]
+		b = append(b, byte(field.Op))
+		b = append(binary.AppendUvarint(b, uint64(len(field.Name))), field.Name...)
+		b = append(binary.AppendUvarint(b, uint64(len(field.Value))), field.Value...)
+	}
+	b = append(b, d.lease.Token[:]...)
+	return append(append(b, d.result.Sketch...), d.result.Body...)
+}

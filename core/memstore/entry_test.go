@@ -1,0 +1,83 @@
+package memstore
+
+import (
+	"bytes"
+	"encoding/hex"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// What is read from an entry is what was written, whatever follows it in the chunk
+// and is appended to that later.
+func FuzzEntry(f *testing.F) {
+	digits := strings.Repeat("0123456789abcdef", 4)
+	f.Add(digits, "sha256:"+digits, "Content-Type", "application/json", []byte("body"), []byte("sketch"), 1, 201, uint64(1))
+	f.Add("key", "fingerprint", "", "", []byte{}, []byte{}, 7, -1, uint64(1<<63))
+	f.Add(strings.ToUpper(digits), "sha256:"+digits[1:], strings.Repeat("n", 127), strings.Repeat("v", 128), make([]byte, 20_000), []byte{0}, 2, 1<<40, uint64(128))
+	store := New()
+	f.Fuzz(func(t *testing.T, key, fingerprint, field, value string, body, sketch []byte, fields, status int, attempt uint64) {
+		res := core.Result{State: core.Failed, Status: status, Body: body, Sketch: sketch}
+		for n := range fields & 7 {
+			res.Header = append(res.Header, core.Field{Op: core.FieldOp(n), Name: field[:min(n*9, len(field))], Value: value})
+		}
+		l := core.Lease{Claim: core.Claim{Key: key, Fingerprint: fingerprint, Token: core.NewToken()}, Attempt: attempt}
+		n := store.identify(key)
+		d := newDraft(&n, &l, &res)
+		chunk := d.appendTo(make([]byte, 0, 2*d.limit()))
+		size := len(chunk)
+		if size > d.limit() {
+			t.Errorf("the entry takes %d bytes, and its limit was %d", size, d.limit())
+		}
+		e := entry(chunk[:cap(chunk)])
+		p := e.parts()
+		if p.size != size || e.cost(&p) != d.cost() || e.token() != l.Token || e.key() != key || *e.identity() != n.id {
+			t.Errorf("size %d, cost %d, token %x, key %q, want %d, %d, %x, %q", p.size, e.cost(&p), e.token(), e.key(), size, d.cost(), l.Token, key)
+		}
+		for _, expected := range []string{strings.Clone(fingerprint), "", "sha256:" + digits} {
+			record := e.record(expected)
+			_ = append(chunk, bytes.Repeat([]byte{0xff}, size)...) // the next entry
+			checkRecord(t, record, &l, &res)
+		}
+		if summary := e.summary(); summary.Fingerprint != fingerprint || summary.Status != status || summary.Header != nil || summary.Body != nil {
+			t.Errorf("the summary is %+v", summary)
+		}
+	})
+}
+
+func checkRecord(t *testing.T, got *core.Record, l *core.Lease, res *core.Result) {
+	t.Helper()
+	want := &core.Record{
+		State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
+	}
+	if len(want.Body) == 0 {
+		want.Body = nil
+	}
+	if len(want.Sketch) == 0 {
+		want.Sketch = nil
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the record is %+v, want %+v", got, want)
+	}
+}
+
+// Exactly what encoding/hex writes is read as digits, and is written again.
+func FuzzUnhex(f *testing.F) {
+	digits := strings.Repeat("0123456789abcdef", 4)
+	for _, one := range []string{digits, strings.ToUpper(digits), digits[1:] + "g", digits[1:] + "/", digits[1:] + ":", digits[1:] + "`", "\xff" + digits[1:], ""} {
+		f.Add(one)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		bytes, err := hex.DecodeString(text)
+		want := err == nil && len(text) == 64 && hex.EncodeToString(bytes) == text
+		raw, ok := unhex(text)
+		if ok != want {
+			t.Fatalf("unhex(%q) is %t, want %t", text, ok, want)
+		}
+		if again := string(appendHex(nil, &raw)); ok && again != text {
+			t.Errorf("unhex(%q) is spelled %q", text, again)
+		}
+	})
+}
