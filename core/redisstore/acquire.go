@@ -110,12 +110,12 @@ func (s *sighting) certain(last *sighting) bool {
 // lookMerged.
 func (s *Store) claimOrLook(ctx context.Context, c core.Claim, value []byte) (*sighting, error) {
 	return bounded(ctx, s, func() (*sighting, error) {
-		key, retain := s.prefix+c.Key, time.Duration(milliseconds(c.Retain))*time.Millisecond
+		key, retain := s.prefix+c.Key, milliseconds(c.Retain)
 		found, left := s.set(ctx, key, value, retain)
 		there, err := found.Bytes()
 		switch {
 		case errors.Is(err, redis.Nil) && s.replicas.wanted > 0:
-			return look(value, retain)
+			return look(value, lifeLeft(retain))
 		case errors.Is(err, redis.Nil):
 			return nil, nil //nolint:nilnil // nothing was there: the key is ours
 		case err != nil:
@@ -123,21 +123,22 @@ func (s *Store) claimOrLook(ctx context.Context, c core.Claim, value []byte) (*s
 		case left == nil:
 			return s.lookMerged(ctx, key, there)
 		}
-		return look(there, left.Val())
+		return look(there, lifeLeft(left.Val()))
 	})
 }
 
 // set sets a key that does not exist, or finds what is there, and what that has left
 // to live, unless the client merges. A retry by go-redis, after a connection broke,
 // finds its own claim.
-func (s *Store) set(ctx context.Context, key string, value []byte, retain time.Duration) (found *redis.StatusCmd, left *redis.DurationCmd) {
-	unlessThere := redis.SetArgs{Mode: "NX", TTL: retain, Get: true}
+func (s *Store) set(ctx context.Context, key string, value []byte, retain int64) (found *redis.StringCmd, left *redis.IntCmd) {
+	found = redis.NewStringCmd(ctx, "set", key, value, "px", retain, "nx", "get")
 	if s.merges {
-		return s.client.SetArgs(ctx, key, value, unlessThere), nil
+		_ = s.client.Process(ctx, found) // which has the error
+		return found, nil
 	}
+	left = redis.NewIntCmd(ctx, "pttl", key)
 	pipeline := s.client.Pipeline()
-	found = pipeline.SetArgs(ctx, key, value, unlessThere)
-	left = pipeline.PTTL(ctx, key)
+	_ = pipeline.BatchProcess(ctx, found, left) // it sends nothing yet
 	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil {
 		found.SetErr(failed)
 	}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -66,8 +67,9 @@ func lineOf(l core.Lease, state string, at time.Time) line {
 
 func encode(head line, body []byte) []byte {
 	head.Size = len(body)
-	const usualHead = 512
-	return append(head.appendTo(make([]byte, 0, usualHead+len(body))), body...)
+	const usual = 320 // a line with a header or two
+	room := usual + base64.StdEncoding.EncodedLen(len(head.Sketch)) + len(body)
+	return append(head.appendTo(make([]byte, 0, room)), body...)
 }
 
 // decode reads a value. The record's body is a part of it.
@@ -106,15 +108,25 @@ func decodeBeginning(beginning []byte) (stored, bool, error) {
 	return s, true, err
 }
 
-func parseLine(first []byte) (head line, err error) {
+func parseLine(first []byte) (line, error) {
+	var head line
 	if !head.read(string(first)) {
-		head = line{}
-		if err := json.Unmarshal(first, &head); err != nil {
-			return line{}, corrupt("its first line is not ours: %s: %s", err, excerpt(string(first)))
+		unusual, err := parseJSON(first)
+		if err != nil {
+			return line{}, err
 		}
+		head = unusual
 	}
 	if head.Version != version {
 		return line{}, corrupt("its format is version %d, this is version %d", head.Version, version)
+	}
+	return head, nil
+}
+
+// parseJSON reads a line that somebody has edited, or whose text has escapes.
+func parseJSON(first []byte) (head line, err error) {
+	if err := json.Unmarshal(first, &head); err != nil {
+		return line{}, corrupt("its first line is not ours: %s: %s", err, excerpt(string(first)))
 	}
 	return head, nil
 }

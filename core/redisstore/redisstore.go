@@ -156,9 +156,12 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 
 // Complete implements [core.Store].
 func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) error {
-	holder, value := holderPrefix(l.Token), encodeResult(l, res, time.Now())
+	arguments := []any{claimPrefix(l.Token), encodeResult(l, res, time.Now()), milliseconds(res.Retain)}
+	if s.replicas.wanted > 0 {
+		arguments = append(arguments, s.replicas.wanted)
+	}
 	outcome, err := bounded(ctx, s, func() (int, error) {
-		answer, unconfirmed := s.write(ctx, settleScript, l.Key, holder, value, milliseconds(res.Retain), holder, s.replicas.wanted)
+		answer, unconfirmed := s.write(ctx, settleScript, l.Key, arguments...)
 		outcome, err := answer.Int()
 		if err == nil && outcome != settledOthers {
 			err = unconfirmed
@@ -197,7 +200,7 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 // a lease of ttl from now.
 func (s *Store) extend(ctx context.Context, l core.Lease, ttl time.Duration) (bool, error) {
 	l.TTL = ttl
-	outcome, err := s.settle(ctx, l, holderPrefix(l.Token), encodeClaim(l, time.Now()), l.Retain)
+	outcome, err := s.settle(ctx, l, claimPrefix(l.Token), encodeClaim(l, time.Now()), l.Retain)
 	return outcome == settled, err
 }
 
@@ -208,8 +211,7 @@ func (s *Store) settle(ctx context.Context, l core.Lease, claim string, value []
 }
 
 func (s *Store) settleNow(ctx context.Context, l core.Lease, claim string, value []byte, retain time.Duration) (int, error) {
-	return settleScript.Run(ctx, s.client, []string{s.prefix + l.Key},
-		holderPrefix(l.Token), value, milliseconds(retain), claim, 0).Int()
+	return settleScript.Run(ctx, s.client, []string{s.prefix + l.Key}, claim, value, milliseconds(retain)).Int()
 }
 
 // failure says what failed, and for which key.

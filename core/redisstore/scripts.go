@@ -17,38 +17,35 @@ import (
 const (
 	settledOthers = iota // somebody else has the key
 	settled              // the value is written
-	settledBefore        // the caller's own token has finished it earlier
+	settledBefore        // the caller's own token has finished it earlier, or has another claim
 )
 
 // settleScript replaces a claim by ARGV[2], to be kept for ARGV[3] milliseconds,
-// or deletes it when that is empty. ARGV[1] is the holder's prefix. The key must
-// be the holder's and unfinished, or be gone: what nobody holds nobody has
-// claimed in the meantime. A running claim must also begin with ARGV[4]: with the
-// prefix and the attempt, where the attempt counts; with all of the claim, where
-// it must be that very one. ARGV[5] is how many replicas are asked about: what the
-// holder has finished earlier is then written once more, as it is, because WAIT
-// knows of writes alone.
+// or deletes it when that is empty. ARGV[1] is how the claim begins, at least as far
+// as its state: with the attempt, where that counts; with all of the claim, where it
+// must be that very one. The key must be the holder's and unfinished, or be gone: what
+// nobody holds nobody has claimed in the meantime. ARGV[4] is there when replicas are
+// asked about: what the holder has finished earlier is then written once more, as it
+// is, because WAIT knows of writes alone.
+//
+// Nearly always one comparison decides: the rest may be slow.
 var settleScript = redis.NewScript(`
-local head = redis.call('GETRANGE', KEYS[1], 0, math.max(64, #ARGV[4] - 1))
-local state = string.sub(head, 44, 65)
-local mine = string.sub(head, 1, 43) == ARGV[1]
-local running = state == ',"state":"in_progress"'
-if running and mine and string.sub(head, 1, #ARGV[4]) ~= ARGV[4] then
-	return 0
-end
-running = running or string.sub(state, 1, 19) == ',"state":"released"'
-if head == '' or mine and running then
-	if ARGV[2] == '' then
-		redis.call('DEL', KEYS[1])
-	else
-		redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+local head = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
+local open = head == ARGV[1] or head == ''
+if not open then
+	if string.sub(head, 1, 43) ~= string.sub(ARGV[1], 1, 43) then
+		return 0
 	end
-	return 1
+	open = string.sub(head, 44, 62) == ',"state":"released"'
 end
-if mine and ARGV[5] ~= '0' then
+if open and ARGV[2] == '' then
+	redis.call('DEL', KEYS[1])
+elseif open then
+	redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+elseif ARGV[4] then
 	redis.call('APPEND', KEYS[1], '')
 end
-return mine and 2 or 0
+return open and 1 or 2
 `)
 
 // replaceScript replaces the value ARGV[1], which has no body, by ARGV[2], to be
@@ -84,9 +81,10 @@ return {head, redis.call('PTTL', KEYS[1])}
 
 // A value's state stands after its token.
 const (
-	stateStart    = 43
-	stateReleased = `,"state":"released"`
-	stateEnd      = stateStart + len(stateReleased)
+	stateStart      = 43
+	stateReleased   = `,"state":"released"`
+	stateInProgress = `,"state":"in_progress"`
+	stateEnd        = stateStart + len(stateReleased)
 )
 
 // isReleased tells a released claim by its beginning.
@@ -94,10 +92,12 @@ func isReleased(value string) bool {
 	return len(value) >= stateEnd && value[stateStart:stateEnd] == stateReleased
 }
 
-// holderPrefix is how each value begins that the token has written.
-func holderPrefix(token core.Token) string { return `{"token":"` + token.String() + `"` }
+// claimPrefix is how each claim begins that the token has made.
+func claimPrefix(token core.Token) string {
+	return `{"token":"` + token.String() + `"` + stateInProgress
+}
 
 // attemptPrefix is how the claim of one attempt begins.
 func attemptPrefix(l core.Lease) string {
-	return fmt.Sprintf(`%s,"state":"in_progress","v":%d,"attempt":%d,`, holderPrefix(l.Token), version, l.Attempt)
+	return fmt.Sprintf(`%s,"v":%d,"attempt":%d,`, claimPrefix(l.Token), version, l.Attempt)
 }
