@@ -19,6 +19,9 @@ const (
 	momentary = time.Millisecond
 )
 
+// errFaster: somebody else was. Look who.
+var errFaster = errors.New("another caller was faster")
+
 // Acquire implements [core.Store]. A row that is no record is a wrapped
 // core.ErrCorruptRecord that says what is wrong.
 func (s *Store) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, found *core.Record, err error) {
@@ -35,26 +38,31 @@ func (s *Store) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, fo
 func (s *Store) acquire(ctx context.Context, db querier, c core.Claim) (core.Lease, *core.Record, error) {
 	for range acquireRounds {
 		row := db.QueryRow(ctx, s.statements.acquire,
-			c.Key, uuid(c.Token), c.Fingerprint, interval(c.TTL), interval(c.Retain), c.TakeOver)
+			c.Key, uuid(c.Token), c.Fingerprint, interval(c.TTL), interval(c.Retain), c.TakeOver, s.asynchronousClaims)
 		lease, found, err := scanAcquired(row, c)
-		if !errors.Is(err, pgx.ErrNoRows) {
+		if !errors.Is(err, errFaster) {
 			return lease, found, err
 		}
-		// Somebody was faster: look who.
 	}
 	// The key changed each time, in the hands of holders who come and go.
 	return core.Lease{}, &core.Record{State: core.InProgress, Fingerprint: c.Fingerprint, Attempt: 1, LeaseLeft: momentary}, nil
 }
 
 func scanAcquired(row pgx.Row, c core.Claim) (core.Lease, *core.Record, error) {
-	var won, tookOver bool
+	var won *int64
 	var r storedRecord
-	if err := row.Scan(append([]any{&won, &tookOver}, r.columns()...)...); err != nil {
+	if err := row.Scan(r.columns(&won)...); err != nil {
 		return core.Lease{}, nil, err
 	}
-	if won {
-		return core.Lease{Claim: c, Attempt: uint64(r.attempt), TookOver: tookOver}, nil, nil
+	switch {
+	case won == nil:
+		found, err := r.decode()
+		return core.Lease{}, found, err
+	case *won == 0:
+		return core.Lease{}, nil, errFaster
+	case *won < 0:
+		return core.Lease{Claim: c, Attempt: uint64(-*won), TookOver: true}, nil, nil
+	default:
+		return core.Lease{Claim: c, Attempt: uint64(*won)}, nil, nil
 	}
-	found, err := r.decode()
-	return core.Lease{}, found, err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core"
@@ -115,4 +116,23 @@ func TestAsynchronousCommitCanLoseAClaim(t *testing.T) {
 		execute(t, pool, `CHECKPOINT`)
 	}
 	t.Error("three claims in a row have survived: want one lost, as this setting allows")
+}
+
+// A pool that has not noticed a fail-over may lead to a replica: it is too late to
+// run anything there, but not to replay.
+func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	primary := migrated(t, server.DSN(), nil)
+	finish(t, pgstore.New(primary), "finished")
+	replica := server.Standby()
+	store := pgstore.New(connect(t, replica.DSN(), nil))
+	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
+		t.Errorf("the record is %+v, want the answer", r)
+	}
+	const readOnlyTransaction = "25006"
+	var refusal *pgconn.PgError
+	if lease, record, err := store.Acquire(t.Context(), claim("new")); !errors.As(err, &refusal) || refusal.Code != readOnlyTransaction {
+		t.Errorf("Acquire returned %+v, %+v and %v, want read_only_sql_transaction", lease, record, err)
+	}
 }

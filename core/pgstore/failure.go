@@ -13,6 +13,7 @@ import (
 // Codes of PostgreSQL, see its appendix A.
 const (
 	undefinedColumn      = "42703"
+	undefinedFunction    = "42883"
 	undefinedTable       = "42P01"
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
@@ -69,11 +70,11 @@ func (s *Store) failure(operation, key string, err error) error {
 	return fmt.Errorf("pgstore: %s %q: %w", operation, key, s.explained(err))
 }
 
-// explained adds what to do about a table that is not there, or is not as this
-// version needs it.
+// explained adds what to do about a table or a function that is not there, or is
+// not as this version needs it.
 func (s *Store) explained(err error) error {
 	switch codeOf(err) {
-	case undefinedTable, undefinedColumn:
+	case undefinedTable, undefinedColumn, undefinedFunction:
 		return fmt.Errorf("schema %q is not as this version needs it, run pgstore.Migrate first: %w", s.schema, err)
 	default:
 		return err

@@ -82,7 +82,7 @@ type listedRecord struct {
 }
 
 func scanEntry(row pgx.CollectableRow) (r listedRecord, err error) {
-	err = row.Scan(append([]any{&r.key}, r.columns()...)...)
+	err = row.Scan(r.columns(&r.key)...)
 	return r, err
 }
 

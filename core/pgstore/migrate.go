@@ -31,6 +31,9 @@ type Migration struct {
 // Migrations returns all steps in their order, for those who run them with a tool
 // of their own. They create tables in the schema, see [Schema], and expect that it
 // exists. [Migrate] goes on where such a tool has ended, and the other way round.
+//
+// Version 3 creates a function in PL/pgSQL. There are semicolons in its body,
+// between $claim$ and $claim$: a tool that cuts at semicolons must be told so.
 func Migrations(options ...Option) []Migration {
 	s := configured(nil, options)
 	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
@@ -59,7 +62,9 @@ func Migrations(options ...Option) []Migration {
 //
 // The schema is created unless it exists, which takes the right to create in the
 // database; the rest takes the right to create in the schema. A store then needs
-// USAGE on the schema and SELECT, INSERT, UPDATE and DELETE on its table records.
+// USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its table records, and
+// EXECUTE on its function claim, which everybody has unless the database's default
+// privileges say otherwise.
 //
 // Tables that a newer version has migrated stay as they are: every version adds
 // only what older ones can do without, so that old and new programs can use them

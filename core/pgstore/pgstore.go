@@ -33,12 +33,13 @@
 // # Settings that matter
 //
 // synchronous_commit: what the server has acknowledged survives its crash unless
-// somebody has turned this off. With "local" or without synchronous standbys
-// (synchronous_standby_names) a fail-over may lose the last claims and answers: a
-// lost claim is free again, and a retry runs the handler a second time.
+// somebody has turned this off; [AsynchronousClaims] does so for the claims of new
+// keys. With "local" or without synchronous standbys (synchronous_standby_names) a
+// fail-over may lose the last claims and answers: a lost claim is free again, and a
+// retry runs the handler a second time.
 //
-// The pool must lead to the primary. A replica refuses the claim, and so does
-// [Store.Acquire] of a finished key, because it is the same statement.
+// The pool must lead to the primary. A replica replays what it has, and refuses
+// each claim with an error: nothing runs.
 //
 // default_transaction_isolation: the store is correct under each level. Under
 // repeatable read and serializable contention costs retries.
@@ -71,6 +72,8 @@ type Store struct {
 	schema     string
 	logger     *slog.Logger
 	statements statements
+	// asynchronousClaims: see AsynchronousClaims.
+	asynchronousClaims bool
 }
 
 var (
@@ -96,6 +99,40 @@ func Schema(name string) Option {
 // Logger sets where [Store.RunSweeper] reports. The default, and what nil means,
 // is slog.Default().
 func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = logger } }
+
+// AsynchronousClaims lets the claim of a new key return before the server has it
+// on its disk, or on its synchronous standbys: it commits with synchronous_commit
+// off, in the same statement, and a first-time request waits for the disk once
+// instead of twice. It is off by default. All the rest waits as always: answers,
+// releases, renewals, and claims of keys that have a row already, such as those
+// that take over.
+//
+// A crash of the server, or a fail-over, may then forget claims of the last moment:
+// three times wal_writer_delay, which is 600 ms unless it was set, and less when
+// anybody's commit was waited for in the meantime, because that takes all before it
+// along. The end of the service's own process forgets nothing. What is
+// acknowledged as completed is never forgotten, nor is its claim.
+//
+// While a claim is forgotten, its key is free:
+//
+//   - The handler that is running goes on, and its next renewal (every third of the
+//     policy's LockTTL) or its answer puts the record back, if nobody else has
+//     claimed the key until then.
+//   - A retry that comes before that runs the handler a second time, beside the
+//     first. It gets attempt number 1 once more, so the number does not fence the
+//     first one off. The first one loses its lease: its context is cancelled at the
+//     next renewal, and its answer is not stored.
+//   - When the service's process ends in the same crash nobody remembers that the
+//     handler ran: a retry runs as a first attempt, and the policy's OnAbandoned is
+//     not asked, whatever it says.
+//
+// So leave it off where handlers act outside of this database and must not do so
+// twice, or hand on a key that makes the other side recognise it, see
+// core.DeriveKey. On routes that are [Transactional] a forgotten claim is harmless
+// as to what the handler writes in its transaction: the crash has rolled that back,
+// and the transaction's own commit is waited for, with the claim before it. What
+// such a handler does elsewhere is subject to the above.
+func AsynchronousClaims() Option { return func(s *Store) { s.asynchronousClaims = true } }
 
 // New returns a store that uses the pool. It neither dials nor migrates: a server
 // that is away, or a table that is missing, shows in the first call. The pool

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/storedheader"
@@ -31,9 +32,9 @@ type storedRecord struct {
 	sketch      []byte
 }
 
-// columns are where recordColumns go.
-func (r *storedRecord) columns() []any {
-	return []any{&r.version, &r.state, &r.attempt, &r.fingerprint, &r.leaseLeft, &r.status, &r.header, &r.body, &r.sketch}
+// columns are where the columns of a record go, after others.
+func (r *storedRecord) columns(others ...any) []any {
+	return append(others, &r.version, &r.state, &r.attempt, &r.fingerprint, &r.leaseLeft, &r.status, &r.header, &r.body, &r.sketch)
 }
 
 func (r *storedRecord) decode() (*core.Record, error) {
@@ -91,8 +92,8 @@ func decodeHeader(encoded []byte) (core.Header, error) {
 	if encoded == nil {
 		return nil, nil
 	}
-	var fields [][]string
-	if err := json.Unmarshal(encoded, &fields); err != nil {
+	fields, readable := wordsOf(gjson.ParseBytes(encoded))
+	if !readable {
 		return nil, corrupt("its header is %s", excerpt(string(encoded)))
 	}
 	header, err := storedheader.Decode(fields)
@@ -100,6 +101,25 @@ func decodeHeader(encoded []byte) (core.Header, error) {
 		return nil, corrupt("its %v", err)
 	}
 	return header, nil
+}
+
+// wordsOf are the words of each field. The server has seen to it that this is JSON.
+// encoding/json would see to it again, for a tenth of what a replay costs here.
+func wordsOf(header gjson.Result) (fields [][]string, readable bool) {
+	readable = header.IsArray()
+	header.ForEach(func(_, field gjson.Result) bool {
+		const enough = 4 // words of a field
+		words := make([]string, 0, enough)
+		readable = readable && field.IsArray()
+		field.ForEach(func(_, word gjson.Result) bool {
+			readable = readable && word.Type == gjson.String
+			words = append(words, word.Str)
+			return readable
+		})
+		fields = append(fields, words)
+		return readable
+	})
+	return fields, readable
 }
 
 func corrupt(format string, details ...any) error {

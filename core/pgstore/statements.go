@@ -16,55 +16,35 @@ const (
 	isOpen = `(r.version = 1 AND (r.state = 'released' OR r.state = 'in_progress' AND (
 		r.token = $2 OR $6::boolean AND r.fingerprint = $3 AND r.lease_until <= clock_timestamp()))) IS TRUE`
 
-	// answerless are a record's columns but for its answer's header and body. What
-	// is left of a lease is null when its end is missing or infinite.
-	answerless = `r.version, r.state, r.attempt, r.fingerprint,
-		CASE WHEN isfinite(r.lease_until) THEN (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000000)::bigint END AS lease_left,
-		r.status`
+	// leaseLeft is null when the end of a lease is missing or infinite.
+	leaseLeft = `CASE WHEN isfinite(r.lease_until) THEN (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000000)::bigint END`
 	// ownSketch passes by a sketch that an older program has left there, which does
 	// not know the column: see the README of the migrations.
-	ownSketch = `CASE WHEN r.sketch_token = r.token THEN r.sketch END AS sketch`
-	// recordColumns and listColumns are where storedRecord.columns go.
-	recordColumns = answerless + `, r.header, r.body, ` + ownSketch
-	listColumns   = answerless + `, NULL::jsonb, NULL::bytea, NULL::bytea`
+	ownSketch = `CASE WHEN r.sketch_token = r.token THEN r.sketch END`
+	// identity and answer are where storedRecord.columns go.
+	identity = `r.version, r.state, r.attempt, r.fingerprint`
+	answer   = leaseLeft + `, r.status, r.header, r.body, ` + ownSketch
+	// noAnswer is in the place of one, where nobody asks for it.
+	noAnswer = leaseLeft + `, r.status, NULL::jsonb, NULL::bytea, NULL::bytea`
 )
 
-// acquireStatement returns one row, or none when another caller was faster: the
-// lease that was won, or the record that is there.
+// acquireStatement returns one row: the attempt that was won, or 0 when another
+// caller was faster, or null and the record that is there.
 //
-// It reads first. An INSERT ... ON CONFLICT DO UPDATE alone would lock the row,
-// and so write, whether or not its WHERE is true.
+// It reads first, and calls the function claim of the migrations for a key that it
+// finds open. That function's INSERT and UPDATE would lock the row, and so write,
+// whether or not there is anything to claim; and PostgreSQL would prepare them for
+// each replay if they stood here.
 //
 // The two steps see different times. What is found is the snapshot's: rows
-// committed before the statement began. The conflict is with the newest version,
+// committed before the statement began. The function sees the newest version,
 // after a wait for whoever is writing it. So a caller who found the key open may
-// still lose it; what he found is then out of date, and not returned.
+// still lose it; what he found is then out of date.
 const acquireStatement = `
-WITH found AS (
-	SELECT ` + recordColumns + `, ` + isOpen + ` AS open
-	FROM {schema}.records AS r
-	WHERE r.key = $1 AND NOT ` + isExpired + `
-), claimed AS (
-	INSERT INTO {schema}.records AS r (key, version, state, attempt, took_over, token, fingerprint, lease_until, expires_at, claimed_at)
-	SELECT $1, 1, 'in_progress', 1, false, $2::uuid, $3::text,
-		clock_timestamp() + $4::interval, clock_timestamp() + $5::interval, clock_timestamp()
-	WHERE NOT EXISTS (SELECT FROM found WHERE NOT open)
-	ON CONFLICT (key) DO UPDATE SET
-		attempt = CASE
-			WHEN ` + isExpired + ` THEN 1
-			WHEN r.state = 'in_progress' AND r.token = $2 THEN r.attempt
-			ELSE r.attempt + 1 END,
-		took_over = NOT ` + isExpired + ` AND r.state = 'in_progress' AND (r.token <> $2 OR r.took_over),
-		version = 1, state = 'in_progress', token = $2, fingerprint = $3,
-		lease_until = clock_timestamp() + $4::interval, expires_at = clock_timestamp() + $5::interval,
-		status = NULL, header = NULL, body = NULL, sketch = NULL, sketch_token = NULL,
-		claimed_at = clock_timestamp(), settled_at = NULL
-	WHERE ` + isExpired + ` OR ` + isOpen + `
-	RETURNING r.version, r.state, r.attempt, r.took_over, r.fingerprint
-)
-SELECT true AS won, took_over, version, state, attempt, fingerprint, NULL::bigint, NULL::smallint, NULL::jsonb, NULL::bytea, NULL::bytea FROM claimed
-UNION ALL
-SELECT false AS won, false AS took_over, version, state, attempt, fingerprint, lease_left, status, header, body, sketch FROM found WHERE NOT open`
+SELECT CASE WHEN r.key IS NULL OR ` + isOpen + ` THEN
+		{schema}.claim($1, $2::uuid, $3::text, $4::interval, $5::interval, $6::boolean, $7::boolean) END,
+	coalesce(r.version, 0::smallint), coalesce(r.state, ''), coalesce(r.attempt, 0), coalesce(r.fingerprint, ''), ` + answer + `
+FROM (SELECT) AS one LEFT JOIN {schema}.records AS r ON r.key = $1 AND NOT ` + isExpired
 
 // completeStatement affects one row, or none when the lease is lost or the result
 // is there already.
@@ -128,7 +108,7 @@ DELETE FROM {schema}.records WHERE key = ANY (ARRAY(
 
 const (
 	lookUpStatement = `
-SELECT ` + recordColumns + ` FROM {schema}.records AS r
+SELECT ` + identity + `, ` + answer + ` FROM {schema}.records AS r
 WHERE r.key = $1 AND r.state <> 'released' AND NOT ` + isExpired
 
 	// windowStatement says where the next $2 keys after $1 end, and how many there are.
@@ -139,7 +119,7 @@ FROM (SELECT key FROM {schema}.records WHERE key > $1 ORDER BY key LIMIT $2) AS 
 	// listStatement returns up to $4 records in state $3, after key $1 and up to $2,
 	// without their answers.
 	listStatement = `
-SELECT r.key, ` + listColumns + ` FROM {schema}.records AS r
+SELECT r.key, ` + identity + `, ` + noAnswer + ` FROM {schema}.records AS r
 WHERE r.key > $1 AND r.key <= $2 AND r.state = $3 AND NOT ` + isExpired + `
 ORDER BY r.key LIMIT $4`
 

@@ -2,9 +2,14 @@ package pgstore_test
 
 import (
 	"embed"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core"
@@ -56,6 +61,19 @@ func (o oldProgram) acquire(t *testing.T, c core.Claim) (r oldRecord) {
 	row := o.pool.QueryRow(t.Context(), o.statement(t, "acquire"), c.Key, [16]byte(c.Token), c.Fingerprint, c.TTL, c.Retain, c.TakeOver)
 	must(t, row.Scan(append([]any{&r.won, &r.tookOver}, r.columns()...)...))
 	return r
+}
+
+// tries reports whether it got the key. Where somebody was faster version 1 finds
+// nothing, and would look again.
+func (o oldProgram) tries(t *testing.T, c core.Claim) (bool, error) {
+	t.Helper()
+	var r oldRecord
+	row := o.pool.QueryRow(t.Context(), o.statement(t, "acquire"), c.Key, [16]byte(c.Token), c.Fingerprint, c.TTL, c.Retain, c.TakeOver)
+	err := row.Scan(append([]any{&r.won, &r.tookOver}, r.columns()...)...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return r.won, err
 }
 
 // wins expects to get this attempt.
@@ -110,6 +128,43 @@ func TestProgramOfVersion1OnNewestTables(t *testing.T) {
 	must(t, pool.QueryRow(t.Context(), old.statement(t, "holder"), first.Key, [16]byte(first.Token), 1).Scan(&finished, &running))
 	if finished || !running {
 		t.Errorf("version 1 takes the new program's claim for finished %t, running %t", finished, running)
+	}
+}
+
+// Case 1, while a service is deployed: old programs and new ones claim the same key
+// by different statements.
+func TestExactlyOneOfOldAndNewWins(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	old := oldProgram{pool}
+	for round := range 20 {
+		key := fmt.Sprint("key", round)
+		if round%2 == 1 {
+			win(t, store, claim(key))
+			abandon(t, pool, key)
+		}
+		var winners atomic.Int32
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				if _, record, err := store.Acquire(t.Context(), takeOver(key)); err != nil {
+					t.Error(err)
+				} else if record == nil {
+					winners.Add(1)
+				}
+			})
+			calls.Go(func() {
+				if won, err := old.tries(t, takeOver(key)); err != nil {
+					t.Error(err)
+				} else if won {
+					winners.Add(1)
+				}
+			})
+		}
+		calls.Wait()
+		if winners.Load() != 1 {
+			t.Errorf("%d have won key %q, want 1", winners.Load(), key)
+		}
 	}
 }
 
