@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"time"
 
@@ -14,11 +15,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/tieredstore"
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
+	"github.com/oncekey/oncekey/fingerprint"
 )
 
 const (
@@ -27,6 +30,22 @@ const (
 	// that they are in no processor's cache.
 	sampled = 1 << 16
 )
+
+const inMemory = "memstore"
+
+// requestKey is the idempotency key of a large memory store's record.
+func requestKey(i int) string { return fmt.Sprint("growth-", i) }
+
+// requestClaim is the claim of the payload under that key.
+func requestClaim(i int) core.Claim {
+	claim := newClaim(requestKey(i))
+	claim.Fingerprint = payloadFingerprint
+	return claim
+}
+
+var payloadFingerprint = fingerprint.Of(fingerprint.Request{
+	Method: http.MethodPost, Path: "/payments", ContentType: "application/json", Body: payload,
+}, nil)
 
 // growthKey is the storage key of a large store's record, as SQL can make it too.
 func growthKey(i int) string {
@@ -40,11 +59,12 @@ func growthClaim(i int) core.Claim {
 	return claim
 }
 
-func sampleClaims(records int) []core.Claim {
+// sampleOf is a sample of what there is of each record.
+func sampleOf[T any](records int, of func(i int) T) []T {
 	random := rand.New(rand.NewPCG(1, uint64(records))) //nolint:gosec // a sample, not a secret
-	sample := make([]core.Claim, sampled)
+	sample := make([]T, sampled)
 	for i := range sample {
-		sample[i] = growthClaim(random.IntN(records))
+		sample[i] = of(random.IntN(records))
 	}
 	return sample
 }
@@ -66,7 +86,10 @@ func growth(ctx context.Context, s *suite) (report.Section, error) {
 	for _, grow := range []func(context.Context, *suite, []int) (string, []core.Store, func(), error){growMemory, growRedis, growPostgres, growTiers} {
 		name, stores, end, err := grow(ctx, s, sizes)
 		if err == nil && len(stores) > 0 {
-			err = s.compareGrowth(ctx, &section, &table, name, stores, sizes)
+			err = s.compareGrowth(ctx, &section, &table, name, storeArms(ctx, stores, sizes))
+		}
+		if err == nil && name == inMemory {
+			err = s.compareRequestGrowth(ctx, &section, &table, stores, sizes)
 		}
 		end()
 		if err != nil {
@@ -81,16 +104,54 @@ func growth(ctx context.Context, s *suite) (report.Section, error) {
 	return section, err
 }
 
-func (s *suite) compareGrowth(ctx context.Context, section *report.Section, table *report.Table, name string, stores []core.Store, sizes []int) error {
-	var arms []harness.Arm
+// storeArms ask each store for records at random.
+func storeArms(ctx context.Context, stores []core.Store, sizes []int) (arms []harness.Arm) {
 	for i, store := range stores {
-		sample := sampleClaims(sizes[i])
+		claimOf := growthClaim
+		if _, in := store.(*memstore.Store); in {
+			claimOf = requestClaim
+		}
+		sample := sampleOf(sizes[i], claimOf)
 		next := 0 // goes on from slice to slice
 		arms = append(arms, storeWork{ctx, store, 1}.replayArm(fmt.Sprint(sizes[i]), func(int) core.Claim {
 			next++
 			return sample[next%len(sample)]
 		}))
 	}
+	return arms
+}
+
+// compareRequestGrowth measures replays as clients get them, in process.
+func (s *suite) compareRequestGrowth(ctx context.Context, section *report.Section, table *report.Table, stores []core.Store, sizes []int) error {
+	var arms []harness.Arm
+	for i, store := range stores {
+		engine, err := newEngine(store)
+		if err != nil {
+			return err
+		}
+		e, err := newExchange(ctx, engine.Handler(http.HandlerFunc(pay)))
+		if err != nil {
+			return err
+		}
+		sample := sampleOf(sizes[i], requestKey)
+		next := 0
+		arms = append(arms, harness.Arm{Name: fmt.Sprint(sizes[i]), Run: func(n int) error {
+			for range n {
+				next++
+				if err := e.send(sample[next%len(sample)], http.StatusCreated); err != nil {
+					return err
+				}
+			}
+			if !e.replayed() {
+				return errNoReplay
+			}
+			return nil
+		}})
+	}
+	return s.compareGrowth(ctx, section, table, inMemory+", a whole request in process", arms)
+}
+
+func (s *suite) compareGrowth(ctx context.Context, section *report.Section, table *report.Table, name string, arms []harness.Arm) error {
 	plan := s.plan(0)
 	plan.Collect = false // it would take longer than a slice
 	c, err := harness.Compare(ctx, plan, arms)
@@ -118,7 +179,7 @@ func growMemory(ctx context.Context, _ *suite, sizes []int) (name string, stores
 		}
 		stores = append(stores, store)
 	}
-	return "memstore", stores, func() {}, nil
+	return inMemory, stores, func() {}, nil
 }
 
 // redisDatabase is where the store of a size is: 0 and 1 are the other parts'.

@@ -100,12 +100,12 @@ func (s *suite) measureHeap(ctx context.Context, section *report.Section) error 
 	return nil
 }
 
-// filledMemory is a memstore with so many finished records, of growthKey's keys.
+// filledMemory is a memstore with so many finished records, of requestClaim's keys.
 func filledMemory(ctx context.Context, records int) (*memstore.Store, error) {
 	store := newMemory()
 	work := storeWork{ctx, store, 1}
 	for i := range records {
-		if err := work.finish([]core.Claim{growthClaim(i)}, newResult()); err != nil {
+		if err := work.finish([]core.Claim{requestClaim(i)}, newResult()); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func filledMemory(ctx context.Context, records int) (*memstore.Store, error) {
 func plainMap(records int) map[string]*plainRecord {
 	all := make(map[string]*plainRecord)
 	for i := range records {
-		claim := growthClaim(i)
+		claim := requestClaim(i)
 		all[claim.Key] = &plainRecord{
 			fingerprint: string([]byte(claim.Fingerprint)), status: http.StatusCreated,
 			header: http.Header{"Content-Type": {"application/json"}}, body: append([]byte(nil), answer...),
@@ -131,7 +131,7 @@ func (s *suite) measureContention(ctx context.Context, section *report.Section) 
 	if err != nil {
 		return err
 	}
-	sample := sampleClaims(s.records)
+	sample := sampleOf(s.records, requestClaim)
 	known := func(i int) core.Claim { return sample[i%len(sample)] }
 	var arms []harness.Arm
 	for _, workers := range []int{1, 8, 64} {
@@ -194,7 +194,7 @@ func (s *suite) measureSweep(ctx context.Context, section *report.Section) error
 			section.Notes = append(section.Notes, "The sweep was not measured: filling the store took too long.")
 			return nil
 		}
-		if err := work.finish([]core.Claim{growthClaim(i)}, result); err != nil {
+		if err := work.finish([]core.Claim{requestClaim(i)}, result); err != nil {
 			return err
 		}
 	}

@@ -92,14 +92,19 @@ func (p Plan) measure(ctx context.Context, arms []Arm, runs []int) (*Comparison,
 	return c, nil
 }
 
-// calibrate finds how often an arm does its work in a slice, and warms it up.
+// calibrate finds how often an arm does its work in a slice, and warms it up. It
+// believes the faster of two slices: one may have been held up.
 func (p Plan) calibrate(ctx context.Context, arm Arm) (int, error) {
 	for n := 1; ; {
 		cost, err := p.slice(ctx, arm, n)
 		if err != nil {
 			return 0, err
 		}
-		elapsed := time.Duration(cost.Time * float64(n))
+		again, err := p.slice(ctx, arm, n)
+		if err != nil {
+			return 0, err
+		}
+		elapsed := time.Duration(min(cost.Time, again.Time) * float64(n))
 		if elapsed >= p.Slice/4 || n == arm.Most {
 			return arm.bound(int(float64(n) * float64(p.Slice) / float64(max(elapsed, 1)))), nil
 		}
