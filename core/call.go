@@ -106,6 +106,7 @@ type steps struct {
 
 func (e *Engine) do(ctx context.Context, call *Call, s steps) (Info, error) {
 	a, err := e.admitCall(call)
+	defer a.forget()
 	switch {
 	case err != nil:
 		e.report(ctx, a, Event{Result: ResultRefused, Code: CodeKeyInvalid, Err: err})

@@ -135,7 +135,8 @@ func WithDiffers() Option {
 }
 
 // New returns an engine that keeps its records in store. The scope is not
-// optional: whose keys these are is a choice that nobody should forget.
+// optional: whose keys these are is a choice that nobody should forget. An engine
+// keeps a timer: one that serves in a testing/synctest bubble is made in it.
 func New(store Store, scope Scope, opts ...Option) (*Engine, error) {
 	if store == nil {
 		return nil, errors.New("oncekey: the store is nil: give one, such as memstore.New()")
