@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -215,5 +216,25 @@ func TestWaitDoesNotShortenTheLease(t *testing.T) {
 	until := ask[time.Time](t, pool, `SELECT lease_until FROM oncekey.records`)
 	if until.Before(waited.Add(time.Minute)) {
 		t.Errorf("the lease ends %s after the wait, want at least a minute", until.Sub(waited))
+	}
+}
+
+// A lease that ends while the statement looks at it is still running or taken over:
+// who may take over is never told that the key is abandoned.
+func TestLeaseThatEndsWhileItIsLookedAt(t *testing.T) {
+	t.Parallel()
+	store, _ := open(t)
+	for n := range 400 {
+		short := claim(fmt.Sprint("key ", n))
+		short.TTL = 2 * time.Millisecond
+		win(t, store, short)
+		for next, done := takeOver(short.Key), false; !done; {
+			_, record, err := store.Acquire(t.Context(), next)
+			must(t, err)
+			if record != nil && record.Abandoned() {
+				t.Fatalf("after %d leases it found %+v, want a lease or one that runs", n, record)
+			}
+			done = record == nil
+		}
 	}
 }

@@ -32,9 +32,12 @@ type storedRecord struct {
 	sketch      []byte
 }
 
-// columns are where the columns of a record go, after others.
+// columns are where the columns of a record go: what is left of its lease, others,
+// and the rest.
 func (r *storedRecord) columns(others ...any) []any {
-	return append(others, &r.version, &r.state, &r.attempt, &r.fingerprint, &r.leaseLeft, &r.status, &r.header, &r.body, &r.sketch)
+	columns := append(make([]any, 0, 10), &r.leaseLeft)
+	columns = append(columns, others...)
+	return append(columns, &r.version, &r.state, &r.attempt, &r.fingerprint, &r.status, &r.header, &r.body, &r.sketch)
 }
 
 func (r *storedRecord) decode() (*core.Record, error) {

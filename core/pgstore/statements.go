@@ -21,11 +21,11 @@ const (
 	// ownSketch passes by a sketch that an older program has left there, which does
 	// not know the column: see the README of the migrations.
 	ownSketch = `CASE WHEN r.sketch_token = r.token THEN r.sketch END`
-	// identity and answer are where storedRecord.columns go.
+	// leaseLeft, identity and answer are where storedRecord.columns go.
 	identity = `r.version, r.state, r.attempt, r.fingerprint`
-	answer   = leaseLeft + `, r.status, r.header, r.body, ` + ownSketch
+	answer   = `r.status, r.header, r.body, ` + ownSketch
 	// noAnswer is in the place of one, where nobody asks for it.
-	noAnswer = leaseLeft + `, r.status, NULL::jsonb, NULL::bytea, NULL::bytea`
+	noAnswer = `r.status, NULL::jsonb, NULL::bytea, NULL::bytea`
 )
 
 // acquireStatement returns one row: the attempt that was won, or 0 when another
@@ -40,8 +40,12 @@ const (
 // committed before the statement began. The function sees the newest version,
 // after a wait for whoever is writing it. So a caller who found the key open may
 // still lose it; what he found is then out of date.
+//
+// What is left of the lease is asked for before it is asked whether it has ended: a
+// lease that ends in between is taken over, and not shown as an abandoned one.
 const acquireStatement = `
-SELECT CASE WHEN r.key IS NULL OR ` + isOpen + ` THEN
+SELECT ` + leaseLeft + `,
+	CASE WHEN r.key IS NULL OR ` + isOpen + ` THEN
 		{schema}.claim($1, $2::uuid, $3::text, $4::interval, $5::interval, $6::boolean, $7::boolean) END,
 	coalesce(r.version, 0::smallint), coalesce(r.state, ''), coalesce(r.attempt, 0), coalesce(r.fingerprint, ''), ` + answer + `
 FROM (SELECT) AS one LEFT JOIN {schema}.records AS r ON r.key = $1 AND NOT ` + isExpired
@@ -108,7 +112,7 @@ DELETE FROM {schema}.records WHERE key = ANY (ARRAY(
 
 const (
 	lookUpStatement = `
-SELECT ` + identity + `, ` + answer + ` FROM {schema}.records AS r
+SELECT ` + leaseLeft + `, ` + identity + `, ` + answer + ` FROM {schema}.records AS r
 WHERE r.key = $1 AND r.state <> 'released' AND NOT ` + isExpired
 
 	// windowStatement says where the next $2 keys after $1 end, and how many there are.
@@ -119,7 +123,7 @@ FROM (SELECT key FROM {schema}.records WHERE key > $1 ORDER BY key LIMIT $2) AS 
 	// listStatement returns up to $4 records in state $3, after key $1 and up to $2,
 	// without their answers.
 	listStatement = `
-SELECT r.key, ` + identity + `, ` + noAnswer + ` FROM {schema}.records AS r
+SELECT ` + leaseLeft + `, r.key, ` + identity + `, ` + noAnswer + ` FROM {schema}.records AS r
 WHERE r.key > $1 AND r.key <= $2 AND r.state = $3 AND NOT ` + isExpired + `
 ORDER BY r.key LIMIT $4`
 
