@@ -79,7 +79,8 @@ func growth(ctx context.Context, s *suite) (report.Section, error) {
 		Title: "Growth",
 		Text: []string{
 			"Replays of keys at random, one at a time, from stores of the same kind and of different size. The target is for 10^7 " +
-				"records, which take -large; without it, it is held against the largest store there is.",
+				"records, which take -large; without it, it is held against the largest store there is. A table is read as it is found: " +
+				"what the filling of a larger one has pushed out of the machine's memory comes from its disk.",
 		},
 	}
 	table := report.Table{Head: []string{"store", "records", "replay", "x smallest"}}
