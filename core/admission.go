@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/lazycontext"
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
@@ -17,7 +18,7 @@ type admission struct {
 	reading      *fingerprint.Reading // of hashed; nil when the caller of Begin has the fingerprint
 	sketch       []byte               // of the request that this one differs from
 	token        Token
-	call         callContext
+	call         lazycontext.Context
 	served       bool          // the run is an HTTP handler's
 	claimed      time.Time     // when the store was asked: no lease of its began before
 	decided      time.Duration // when it had answered, since started; zero: it was not asked

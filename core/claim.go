@@ -22,8 +22,8 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, err
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, TakeOver: !p.OnAbandoned.Refuses(),
 	}
 	a.claimed = time.Now()
-	ctx = a.call.until(ctx, a.claimed.Add(p.StoreTimeout))
-	defer a.call.release()
+	ctx = a.call.Detach(ctx, a.claimed.Add(p.StoreTimeout))
+	defer a.call.Release()
 	const tries = 3
 	for try := 0; ; try++ {
 		lease, record, err := e.store.Acquire(ctx, claim)

@@ -107,8 +107,8 @@ func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 // may have answered: it asks once more before the answer is shown.
 func (e *Engine) callToSettle(run *Run, stored *Result, now time.Time) error {
 	timeout := run.subject.route.policy.StoreTimeout
-	err := e.askStore(run.call.until(&run.context, now.Add(timeout)), run, stored)
-	run.call.release()
+	err := e.askStore(run.call.Detach(&run.context, now.Add(timeout)), run, stored)
+	run.call.Release()
 	if err == nil || errors.Is(err, ErrLeaseLost) || run.tx != nil || run.holdsLease() {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/lazycontext"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -34,8 +35,8 @@ type Run struct {
 	// atStore is held by the renewal or the settlement that is under way, so that
 	// no renewal reaches the store after the settlement.
 	atStore sync.Mutex
-	settled bool        // guarded by atStore: there is nothing left to renew
-	call    callContext // guarded by atStore: of the settlement
+	settled bool                // guarded by atStore: there is nothing left to renew
+	call    lazycontext.Context // guarded by atStore: of the settlement
 
 	mu        sync.Mutex
 	pattern   string    // the route's, as soon as it is known

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/lazycontext"
 )
 
 const (
@@ -148,9 +149,9 @@ func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(conte
 	if !h.health.mayTry() {
 		return errResting
 	}
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := call(limited)
+	var limited lazycontext.Context
+	defer limited.Release()
+	err := call(limited.Limit(ctx, time.Now().Add(limit)))
 	switch {
 	case err == nil, errors.Is(err, core.ErrLeaseLost):
 		h.health.answered(ctx, nil)
