@@ -19,9 +19,8 @@ type admission struct {
 	sketch       []byte               // of the request that this one differs from
 	token        Token
 	call         lazycontext.Context
-	served       bool          // the run is an HTTP handler's
-	claimed      time.Time     // when the store was asked: no lease of its began before
-	decided      time.Duration // when it had answered, since started; zero: it was not asked
+	served       bool      // the run is an HTTP handler's
+	claimed      time.Time // when the store was asked: no lease of its began before
 	storeLatency time.Duration
 }
 

@@ -63,7 +63,6 @@ func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 // decide makes one decision by what this process and the store know now. For a
 // concurrent request in this process it returns the rival too.
 func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
-	a.decided = 0
 	rival, refusal := e.live.find(a.storageKey)
 	if rival != nil {
 		return decideByRecord(a, rival.record()), rival
@@ -115,9 +114,6 @@ func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision 
 		return Decision{Problem: problem(refusal, "")}
 	}
 	e.renewals.add(run, run.nextWake(a.claimed.Add(lease.TTL/3)))
-	if lease.TookOver || a.route.policy.Transactional {
-		a.decided = 0 // there is more to do
-	}
 	if lease.TookOver {
 		e.report(ctx, a, Event{Result: ResultLeaseExpired, Attempt: lease.Attempt - 1})
 		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil && !a.route.observes {
@@ -192,7 +188,7 @@ func (a *admission) waitTurn(ctx context.Context, rival *Run, round int) bool {
 
 // reportDecision reports a decision, once a request.
 func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, rival *Run) {
-	event := Event{StoreLatency: a.storeLatency, Duration: a.decided}
+	event := Event{StoreLatency: a.storeLatency}
 	switch {
 	case d.Run != nil:
 		event.Result, event.Attempt = ResultExecute, d.Run.lease.Attempt
@@ -226,8 +222,6 @@ func resultOfCode(code string) EventResult {
 
 func (e *Engine) report(ctx context.Context, a *admission, event Event) {
 	event.subject, event.Route, event.Observed = &a.subject, a.request.Pattern, a.route.observes
-	if event.Duration == 0 {
-		event.Duration = time.Since(a.started)
-	}
+	event.Duration = time.Since(a.started)
 	e.observer.Observe(ctx, event)
 }

@@ -29,7 +29,6 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, err
 		lease, record, err := e.store.Acquire(ctx, claim)
 		took := time.Since(a.claimed)
 		a.storeLatency += took
-		a.decided = a.claimed.Sub(a.started) + took
 		if err == nil && record == nil && took >= claim.TTL {
 			err = errClaimTooSlow
 		}

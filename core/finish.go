@@ -80,7 +80,6 @@ func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
 	asked := time.Now()
 	err := e.callToSettle(run, stored, asked)
 	done.StoreLatency = time.Since(asked)
-	done.Duration = asked.Sub(run.started) + done.StoreLatency
 	switch {
 	case err == nil:
 		run.settledWith(stored)

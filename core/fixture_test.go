@@ -111,6 +111,18 @@ func (e *events) count(result core.EventResult) (n int) {
 	return n
 }
 
+// duration is that of the last event of a result.
+func (e *events) duration(result core.EventResult) (last time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, event := range e.all {
+		if event.Result == result {
+			last = event.Duration
+		}
+	}
+	return last
+}
+
 // service is an engine and one guarded handler that counts its runs: what a
 // process is in production.
 type service struct {

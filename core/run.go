@@ -231,8 +231,6 @@ func (r *Run) routePattern(found string) string {
 func (r *Run) report(event Event) {
 	event.subject, event.Route, event.Observed = r.subject, r.routePattern(""), r.subject.route.observes
 	event.Attempt = r.lease.Attempt
-	if event.Duration == 0 {
-		event.Duration = time.Since(r.started)
-	}
+	event.Duration = time.Since(r.started)
 	r.engine.observer.Observe(&r.context, event)
 }

@@ -289,3 +289,36 @@ func TestStreamKeepsItsContextUntilMaxRun(t *testing.T) {
 		}
 	})
 }
+
+// What an event says has taken its time is all that there was since the request came:
+// the wait for a store that comes back, and for a concurrent request.
+func TestEventsCountTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setComplete := store.set(&store.complete)
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			advance(10 * time.Second)
+			created(w, r)
+		}, policy.Wait(time.Minute))
+		setComplete(failUnapplied)
+		var group sync.WaitGroup
+		group.Go(func() { s.post(t.Context(), "k", payment) })
+		advance(time.Second)
+		impatient, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		s.post(impatient, "k", payment)
+		group.Wait()
+		advance(20 * time.Second)
+		setComplete(nil)
+		advance(time.Second)
+
+		least := map[core.EventResult]time.Duration{core.ResultInProgress: 2 * time.Second, core.ResultCompleted: 30 * time.Second}
+		for result, want := range least {
+			s.wantEvent(t, result, 1)
+			if got := s.events.duration(result); got < want {
+				t.Errorf("the event %s says %v, want %v at least", result, got, want)
+			}
+		}
+	})
+}
