@@ -158,9 +158,11 @@ func (c *capture) settleHeader(changes Header) {
 	}
 	clear(c.header)
 	for _, f := range c.outer { // as it was, whatever that is
-		if c.header[f.Name] = nil; f.Op != Delete {
-			c.header[f.Name] = c.outer.of(f.Name).values()
+		if f.Op == Delete {
+			c.header[f.Name] = nil
+			continue
 		}
+		c.header[f.Name] = append(c.header[f.Name], f.Value)
 	}
 	changes.apply(c.header, nil)
 }
@@ -219,8 +221,8 @@ func (c *capture) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// prepare gets ready for n more bytes of body.
-func (c *capture) prepare(n int) error {
+// ended returns why nothing can be written any more, or nil.
+func (c *capture) ended() error {
 	switch {
 	case c.err != nil:
 		return c.err
@@ -228,6 +230,15 @@ func (c *capture) prepare(n int) error {
 		return http.ErrHijacked
 	case c.mode == done:
 		return errHandlerDone
+	default:
+		return nil
+	}
+}
+
+// prepare gets ready for n more bytes of body.
+func (c *capture) prepare(n int) error {
+	if err := c.ended(); err != nil {
+		return err
 	}
 	if c.status == 0 {
 		c.writeHeader(http.StatusOK)

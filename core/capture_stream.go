@@ -47,13 +47,10 @@ func (c *capture) FlushError() error {
 }
 
 func (c *capture) prepareFlush() error {
+	if err := c.ended(); err != nil {
+		return err
+	}
 	switch {
-	case c.err != nil:
-		return c.err
-	case c.mode == hijacked:
-		return http.ErrHijacked
-	case c.mode == done:
-		return errHandlerDone
 	case c.mode == streaming:
 		return nil
 	case !supports[http.Flusher](c.w):

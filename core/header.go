@@ -77,15 +77,6 @@ func (h Header) of(name string) Header {
 	return h[first:after]
 }
 
-// values are the values of fields of one name.
-func (h Header) values() []string {
-	values := make([]string, len(h))
-	for i, f := range h {
-		values[i] = f.Value
-	}
-	return values
-}
-
 func (f Field) has(value string) bool { return f.Value == value }
 
 // apply repeats the changes on target. Names and values that HTTP does not

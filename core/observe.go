@@ -12,11 +12,11 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// observe serves a request that is known by a key, on a route that only watches. The handler runs, with
-// the writer, the context and the body that it would have had, and events say
-// what a guard would have done: so the keys are claimed and settled at the store,
-// which keeps no answers. What fails in that is reported and changes nothing
-// either; a store that is away costs the policy's StoreTimeout.
+// observe serves a request that is known by a key, on a route that only watches.
+// The handler runs, with the writer, the context and the body that it would have
+// had, and events say what a guard would have done: so the keys are claimed and
+// settled at the store, which keeps no answers. What fails in that is reported and
+// changes nothing either; a store that is away costs the policy's StoreTimeout.
 func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	if a.isObserved(r.Context()) { // by a policy outside of this one
 		next.ServeHTTP(w, r)

@@ -17,7 +17,6 @@ type runContext struct {
 	parent context.Context
 
 	mu      sync.Mutex
-	values  context.Context // parent's, without its end; nil until somebody asks
 	waiting context.Context // nil until somebody asks for Done, or there is a deadline
 	cancel  context.CancelCauseFunc
 	stop    context.CancelFunc // of the deadline
@@ -97,17 +96,11 @@ func (c *runContext) Value(key any) any {
 	if marks := c.run.marks.Value(key); marks != nil {
 		return marks
 	}
-	return c.source().Value(key)
-}
-
-func (c *runContext) source() context.Context {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waiting != nil {
-		return c.waiting
+	found := c.waiting
+	c.mu.Unlock()
+	if found == nil {
+		found = context.WithoutCancel(c.parent)
 	}
-	if c.values == nil {
-		c.values = context.WithoutCancel(c.parent)
-	}
-	return c.values
+	return found.Value(key)
 }
