@@ -37,9 +37,12 @@ func (s *Store) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, fo
 
 func (s *Store) acquire(ctx context.Context, db querier, c core.Claim) (core.Lease, *core.Record, error) {
 	for range acquireRounds {
-		row := db.QueryRow(ctx, s.statements.acquire,
-			c.Key, uuid(c.Token), c.Fingerprint, interval(c.TTL), interval(c.Retain), c.TakeOver, s.asynchronousClaims)
-		lease, found, err := scanAcquired(row, c)
+		var a acquired
+		if err := db.QueryRow(ctx, s.statements.acquire,
+			c.Key, uuid(c.Token), c.Fingerprint, interval(c.TTL), interval(c.Retain), c.TakeOver, s.asynchronousClaims).Scan(&a); err != nil {
+			return core.Lease{}, nil, err
+		}
+		lease, found, err := a.leaseOrRecord(c)
 		if !errors.Is(err, errFaster) {
 			return lease, found, err
 		}
@@ -48,21 +51,31 @@ func (s *Store) acquire(ctx context.Context, db querier, c core.Claim) (core.Lea
 	return core.Lease{}, &core.Record{State: core.InProgress, Fingerprint: c.Fingerprint, Attempt: 1, LeaseLeft: momentary}, nil
 }
 
-func scanAcquired(row pgx.Row, c core.Claim) (core.Lease, *core.Record, error) {
-	var won *int64
-	var r storedRecord
-	if err := row.Scan(r.columns(&won)...); err != nil {
-		return core.Lease{}, nil, err
-	}
+// acquired is what acquireStatement returns.
+type acquired struct {
+	storedRecord
+	won *int64 // the attempt, 0, or nil; less than 0: it was taken over
+}
+
+// ScanRow implements pgx.RowScanner.
+func (a *acquired) ScanRow(rows pgx.Rows) error {
+	row := newRawRow(rows)
+	a.read(row)
+	a.won = row.optional()
+	return row.end()
+}
+
+// leaseOrRecord is what the row says to the claim.
+func (a *acquired) leaseOrRecord(c core.Claim) (core.Lease, *core.Record, error) {
 	switch {
-	case won == nil:
-		found, err := r.decode()
+	case a.won == nil:
+		found, err := a.decode()
 		return core.Lease{}, found, err
-	case *won == 0:
+	case *a.won == 0:
 		return core.Lease{}, nil, errFaster
-	case *won < 0:
-		return core.Lease{Claim: c, Attempt: uint64(-*won), TookOver: true}, nil, nil
+	case *a.won < 0:
+		return core.Lease{Claim: c, Attempt: uint64(-*a.won), TookOver: true}, nil, nil
 	default:
-		return core.Lease{Claim: c, Attempt: uint64(*won)}, nil, nil
+		return core.Lease{Claim: c, Attempt: uint64(*a.won)}, nil, nil
 	}
 }

@@ -24,7 +24,7 @@ var errNoWord = errors.New("pgstore: forget: the caller must say core.RerunIsSaf
 // Lookup implements [core.Inspector].
 func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
 	var r storedRecord
-	err := s.pool.QueryRow(ctx, s.statements.lookUp, key).Scan(r.columns()...)
+	err := s.pool.QueryRow(ctx, s.statements.lookUp, key).Scan(&r)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -82,8 +82,16 @@ type listedRecord struct {
 }
 
 func scanEntry(row pgx.CollectableRow) (r listedRecord, err error) {
-	err = row.Scan(r.columns(&r.key)...)
+	err = row.Scan(&r)
 	return r, err
+}
+
+// ScanRow implements pgx.RowScanner.
+func (r *listedRecord) ScanRow(rows pgx.Rows) error {
+	row := newRawRow(rows)
+	r.read(row)
+	r.key = row.text()
+	return row.end()
 }
 
 // Forget implements [core.Inspector]. The attempt number is forgotten too.

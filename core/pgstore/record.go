@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/tidwall/gjson"
 
@@ -19,25 +20,31 @@ const (
 	minStatus, maxStatus = 100, 999
 )
 
-// storedRecord is a row as it was read.
+// storedRecord is a record's row as it was read.
 type storedRecord struct {
-	version     int16
+	version     int64
 	state       string
 	attempt     int64
 	fingerprint string
 	leaseLeft   *int64 // in microseconds
-	status      *int16
+	status      *int64
 	header      []byte
 	body        []byte
 	sketch      []byte
 }
 
-// columns are where the columns of a record go: what is left of its lease, others,
-// and the rest.
-func (r *storedRecord) columns(others ...any) []any {
-	columns := append(make([]any, 0, 10), &r.leaseLeft)
-	columns = append(columns, others...)
-	return append(columns, &r.version, &r.state, &r.attempt, &r.fingerprint, &r.status, &r.header, &r.body, &r.sketch)
+// read reads the columns of wholeRecord or withoutAnswer.
+func (r *storedRecord) read(row *rawRow) {
+	r.leaseLeft = row.optional()
+	r.version, r.state, r.attempt, r.fingerprint = row.integer(), row.text(), row.integer(), row.text()
+	r.status, r.header, r.body, r.sketch = row.optional(), row.json(), row.bytes(), row.bytes()
+}
+
+// ScanRow implements pgx.RowScanner.
+func (r *storedRecord) ScanRow(rows pgx.Rows) error {
+	row := newRawRow(rows)
+	r.read(row)
+	return row.end()
 }
 
 func (r *storedRecord) decode() (*core.Record, error) {
@@ -129,7 +136,7 @@ func corrupt(format string, details ...any) error {
 	return fmt.Errorf("%w: %s", core.ErrCorruptRecord, fmt.Sprintf(format, details...))
 }
 
-func describe(status *int16) string {
+func describe(status *int64) string {
 	if status == nil {
 		return "missing"
 	}

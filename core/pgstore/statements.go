@@ -21,15 +21,15 @@ const (
 	// ownSketch passes by a sketch that an older program has left there, which does
 	// not know the column: see the README of the migrations.
 	ownSketch = `CASE WHEN r.sketch_token = r.token THEN r.sketch END`
-	// leaseLeft, identity and answer are where storedRecord.columns go.
-	identity = `r.version, r.state, r.attempt, r.fingerprint`
-	answer   = `r.status, r.header, r.body, ` + ownSketch
-	// noAnswer is in the place of one, where nobody asks for it.
-	noAnswer = `r.status, NULL::jsonb, NULL::bytea, NULL::bytea`
+	// wholeRecord is what storedRecord reads. All of it is null where there is no row.
+	wholeRecord = identity + `, r.status, r.header, r.body, ` + ownSketch
+	// withoutAnswer is the same where nobody asks for the answer.
+	withoutAnswer = identity + `, r.status, NULL::jsonb, NULL::bytea, NULL::bytea`
+	identity      = leaseLeft + `, r.version, r.state, r.attempt, r.fingerprint`
 )
 
-// acquireStatement returns one row: the attempt that was won, or 0 when another
-// caller was faster, or null and the record that is there.
+// acquireStatement returns one row: the record that is there, and the attempt that
+// was won, or 0 when another caller was faster, or null.
 //
 // It reads first, and calls the function claim of the migrations for a key that it
 // finds open. That function's INSERT and UPDATE would lock the row, and so write,
@@ -44,10 +44,9 @@ const (
 // What is left of the lease is asked for before it is asked whether it has ended: a
 // lease that ends in between is taken over, and not shown as an abandoned one.
 const acquireStatement = `
-SELECT ` + leaseLeft + `,
+SELECT ` + wholeRecord + `,
 	CASE WHEN r.key IS NULL OR ` + isOpen + ` THEN
-		{schema}.claim($1, $2::uuid, $3::text, $4::interval, $5::interval, $6::boolean, $7::boolean) END,
-	coalesce(r.version, 0::smallint), coalesce(r.state, ''), coalesce(r.attempt, 0), coalesce(r.fingerprint, ''), ` + answer + `
+		{schema}.claim($1, $2::uuid, $3::text, $4::interval, $5::interval, $6::boolean, $7::boolean) END
 FROM (SELECT) AS one LEFT JOIN {schema}.records AS r ON r.key = $1 AND NOT ` + isExpired
 
 // completeStatement affects one row, or none when the lease is lost or the result
@@ -112,7 +111,7 @@ DELETE FROM {schema}.records WHERE key = ANY (ARRAY(
 
 const (
 	lookUpStatement = `
-SELECT ` + leaseLeft + `, ` + identity + `, ` + answer + ` FROM {schema}.records AS r
+SELECT ` + wholeRecord + ` FROM {schema}.records AS r
 WHERE r.key = $1 AND r.state <> 'released' AND NOT ` + isExpired
 
 	// windowStatement says where the next $2 keys after $1 end, and how many there are.
@@ -123,7 +122,7 @@ FROM (SELECT key FROM {schema}.records WHERE key > $1 ORDER BY key LIMIT $2) AS 
 	// listStatement returns up to $4 records in state $3, after key $1 and up to $2,
 	// without their answers.
 	listStatement = `
-SELECT ` + leaseLeft + `, r.key, ` + identity + `, ` + noAnswer + ` FROM {schema}.records AS r
+SELECT ` + withoutAnswer + `, r.key FROM {schema}.records AS r
 WHERE r.key > $1 AND r.key <= $2 AND r.state = $3 AND NOT ` + isExpired + `
 ORDER BY r.key LIMIT $4`
 

@@ -1,0 +1,84 @@
+package pgstore
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// rowOf has these columns in one format.
+func rowOf(format int16, values ...[]byte) *rawRow {
+	fields := make([]pgconn.FieldDescription, len(values))
+	for i := range fields {
+		fields[i].Format = format
+	}
+	return &rawRow{fields: fields, values: values}
+}
+
+// What the server sends is read alike in both formats; the conformance tests read
+// whole records so.
+func TestRowsInBothFormats(t *testing.T) {
+	t.Parallel()
+	binary := rowOf(pgx.BinaryFormatCode, []byte("\xff\xfe"), []byte("\x80\x00\x00\x00\x00\x00\x00\x00"), []byte("text"), []byte("\x01[]"), []byte("\x00\xff"))
+	text := rowOf(pgx.TextFormatCode, []byte("-2"), []byte("-9223372036854775808"), []byte("text"), []byte("[]"), []byte(`\x00ff`))
+	for name, row := range map[string]*rawRow{"binary": binary, "text": text} {
+		small, large, word, list, body := row.integer(), row.integer(), row.text(), row.json(), row.bytes()
+		if small != -2 || large != math.MinInt64 || word != "text" || string(list) != "[]" || string(body) != "\x00\xff" || row.end() != nil {
+			t.Errorf("%s: %d, %d, %q, %q, %q with error %v", name, small, large, word, list, body, row.end())
+		}
+	}
+}
+
+func TestNullIsNil(t *testing.T) {
+	t.Parallel()
+	for _, format := range []int16{pgx.BinaryFormatCode, pgx.TextFormatCode} {
+		row := rowOf(format, nil, nil, nil, nil, nil)
+		if n, zero, word, list, body := row.optional(), row.integer(), row.text(), row.json(), row.bytes(); n != nil ||
+			zero != 0 || word != "" || list != nil || body != nil || row.end() != nil {
+			t.Errorf("null is read as %v, %d, %q, %q, %q with error %v", n, zero, word, list, body, row.end())
+		}
+	}
+}
+
+// A copy is kept: the connection reads its next answer into the same memory.
+func TestWhatIsReadIsACopy(t *testing.T) {
+	t.Parallel()
+	list, body := []byte("[]"), []byte("body")
+	row := rowOf(pgx.BinaryFormatCode, list, body)
+	gotList, gotBody := row.json(), row.bytes()
+	clear(list)
+	clear(body)
+	if string(gotList) != "[]" || string(gotBody) != "body" {
+		t.Errorf("what was read has become %q and %q", gotList, gotBody)
+	}
+}
+
+func TestRowsThatAreOtherwise(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		row      *rawRow
+		read     func(*rawRow)
+		mentions string
+	}{
+		{"a column too few", rowOf(pgx.TextFormatCode), func(r *rawRow) { r.text() }, "other columns"},
+		{"a column too many", rowOf(pgx.TextFormatCode, []byte("1")), func(*rawRow) {}, "other columns"},
+		{"no number", rowOf(pgx.TextFormatCode, []byte("x")), func(r *rawRow) { r.integer() }, `"x"`},
+		{"an integer of another size", rowOf(pgx.BinaryFormatCode, []byte("123")), func(r *rawRow) { r.integer() }, "3 bytes, want 2 or 8"},
+		{"no hexadecimal", rowOf(pgx.TextFormatCode, []byte(`\000`)), func(r *rawRow) { r.bytes() }, "bytea_output"},
+		{"two of them", rowOf(pgx.TextFormatCode, []byte("x")), func(r *rawRow) { r.integer(); r.text() }, `"x"`},
+	}
+	for _, test := range tests {
+		test.read(test.row)
+		if err := test.row.end(); err == nil || !strings.Contains(err.Error(), test.mentions) {
+			t.Errorf("%s: the error is %v, want it to mention %s", test.name, err, test.mentions)
+		}
+	}
+	if err := rowOf(pgx.TextFormatCode, nil).end(); !errors.Is(err, errColumns) {
+		t.Errorf("the error is %v, want errColumns", err)
+	}
+}
