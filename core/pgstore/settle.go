@@ -32,9 +32,13 @@ func (s *Store) complete(ctx context.Context, db querier, l core.Lease, res core
 	if res.State != core.Unreplayable {
 		header, body = encodeHeader(res.Header), res.Body
 	}
-	tag, err := db.Exec(ctx, s.statements.complete,
-		l.Key, uuid(l.Token), res.State.String(), int64(l.Attempt), l.TookOver, l.Fingerprint, interval(res.Retain),
-		int16(res.Status), nullable(header), body, res.Sketch)
+	arguments := []any{
+		l.Key, uuid(l.Token), res.State.String(), interval(res.Retain), int16(res.Status), nullable(header), body, res.Sketch, int64(l.Attempt),
+	}
+	tag, err := db.Exec(ctx, s.statements.complete, arguments...)
+	if err == nil && tag.RowsAffected() == 0 {
+		tag, err = db.Exec(ctx, s.statements.restore, append(arguments, l.TookOver, l.Fingerprint)...)
+	}
 	return tag.RowsAffected() > 0, err
 }
 

@@ -49,17 +49,26 @@ SELECT ` + wholeRecord + `,
 		{schema}.claim($1, $2::uuid, $3::text, $4::interval, $5::interval, $6::boolean, $7::boolean) END
 FROM (SELECT) AS one LEFT JOIN {schema}.records AS r ON r.key = $1 AND NOT ` + isExpired
 
-// completeStatement affects one row, or none when the lease is lost or the result
-// is there already.
+// completeStatement affects one row, or none when the claim is not there as it was
+// made. Nearly always it is, and then this is all: what a settlement does not change
+// the claim has written.
 const completeStatement = `
+UPDATE {schema}.records AS r SET
+	state = $3, lease_until = NULL, expires_at = clock_timestamp() + $4::interval, status = $5, header = $6::text::jsonb, body = $7,
+	sketch = $8, sketch_token = $2::uuid, settled_at = clock_timestamp()
+WHERE r.key = $1 AND r.version = 1 AND r.token = $2::uuid AND r.attempt = $9 AND r.state = 'in_progress'`
+
+// restoreStatement completes a record whatever has become of its claim. It affects
+// one row, or none when the lease is lost or the result is there already.
+const restoreStatement = `
 INSERT INTO {schema}.records AS r
 	(key, token, version, state, attempt, took_over, fingerprint, expires_at, status, header, body, sketch, sketch_token,
 	claimed_at, settled_at)
-VALUES ($1, $2::uuid, 1, $3, $4, $5, $6, clock_timestamp() + $7::interval, $8, $9::text::jsonb, $10, $11, $2::uuid,
+VALUES ($1, $2::uuid, 1, $3, $9, $10, $11, clock_timestamp() + $4::interval, $5, $6::text::jsonb, $7, $8, $2::uuid,
 	clock_timestamp(), clock_timestamp())
 ON CONFLICT (key) DO UPDATE SET
 	token = $2, version = 1, state = EXCLUDED.state, attempt = EXCLUDED.attempt, took_over = EXCLUDED.took_over,
-	fingerprint = EXCLUDED.fingerprint, lease_until = NULL, expires_at = clock_timestamp() + $7::interval,
+	fingerprint = EXCLUDED.fingerprint, lease_until = NULL, expires_at = clock_timestamp() + $4::interval,
 	status = EXCLUDED.status, header = EXCLUDED.header, body = EXCLUDED.body,
 	sketch = EXCLUDED.sketch, sketch_token = EXCLUDED.sketch_token, settled_at = clock_timestamp()
 WHERE ` + isExpired + ` OR ` + isHeld
@@ -132,13 +141,14 @@ DELETE FROM {schema}.records AS r WHERE r.key = $1 RETURNING r.state <> 'release
 
 // statements are the above in the store's schema.
 type statements struct {
-	acquire, complete, extend, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, forget string
+	acquire, complete, restore, extend, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, forget string
 }
 
 func newStatements(schema string) statements {
 	return statements{
 		acquire:      inSchema(schema, acquireStatement),
 		complete:     inSchema(schema, completeStatement),
+		restore:      inSchema(schema, restoreStatement),
 		extend:       inSchema(schema, extendStatement),
 		releaseFirst: inSchema(schema, releaseFirstStatement),
 		releaseLater: inSchema(schema, releaseLaterStatement),

@@ -56,7 +56,7 @@ func TestStatements(t *testing.T) {
 	find(t, store, claim("key"))
 	expect("replaying", 1)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
-	expect("completing once more", 2)
+	expect("completing once more", 3)
 
 	lease = win(t, store, claim("released"))
 	tracer.statements.Store(0)
