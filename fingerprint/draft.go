@@ -175,25 +175,21 @@ func putLast(room, text []byte) (left []byte) {
 	return left
 }
 
-// frame adds one part: its length, so that parts cannot run together, and itself.
-func (d *draft) frame(part []byte) {
-	d.text = binary.BigEndian.AppendUint64(d.text, uint64(len(part)))
-	d.text = append(d.text, part...)
+// appendFrame appends a part: its length, so that parts cannot run together, and
+// itself.
+func appendFrame[T string | []byte](dst []byte, part T) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(part)))
+	return append(dst, part...)
 }
 
-// frameString adds one part, like frame.
-func (d *draft) frameString(part string) {
-	d.text = binary.BigEndian.AppendUint64(d.text, uint64(len(part)))
-	d.text = append(d.text, part...)
-}
-
-// beginFrame begins a part that endFrame ends, and returns where its content begins.
+// beginFrame begins a part whose length is not known yet. endFrame ends it. It
+// returns where the content begins.
 func (d *draft) beginFrame() (content int) {
 	d.text = append(d.text, make([]byte, frameHeader)...)
 	return len(d.text)
 }
 
-// frameHeader is how many bytes the length of a part takes.
+// frameHeader is how many bytes the length of such a part takes.
 const frameHeader = 8
 
 // endFrame puts the members of the part's content in order, and its length before

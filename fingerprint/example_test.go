@@ -25,7 +25,7 @@ func ExampleOf() {
 	// Output:
 	// retry is the same: true
 	// other is the same: false
-	// sha256:ba7c85fb86cea370e398357262cb60372e0a65a61d78d7602d07ae8574b75b44
+	// sha256:cae7aefcb42873ff83869eb866974e4afd4799270c40133dafa82902b329aa58
 }
 
 func ExampleStrip() {

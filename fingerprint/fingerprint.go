@@ -8,7 +8,7 @@ import (
 
 // version is the first part of every fingerprint. Stored fingerprints outlive a
 // deployment, so any change of the rules that moves one must change it.
-const version = "oncekey/fingerprint/1"
+const version = "oncekey/2"
 
 // maxCanonical bounds what is put in canonical form, so that offsets into it fit
 // in 32 bits; anything longer counts byte by byte.
@@ -45,8 +45,7 @@ type builder struct {
 func (b *builder) read(r *Request, x *Exclusion) (raw []byte) {
 	b.matcher.use(x)
 	b.draft.text = append(b.draft.text, beginning...)
-	b.draft.frameString(r.Method)
-	b.draft.frameString(r.Path)
+	b.draft.text = appendFrame(appendFrame(b.draft.text, r.Method), r.Path)
 	b.query(r.RawQuery)
 	return b.body(r.ContentType, r.Body)
 }
@@ -101,16 +100,16 @@ const (
 // Parts that most requests have in common, framed.
 var (
 	beginning   = framed(version)
-	noQuery     = framed(string(kindForm), "")
+	noQuery     = framed(string(kindForm)) + string(make([]byte, frameHeader))
 	jsonHeading = framed(string((&mediaType{name: jsonType}).append(nil, "")), string(kindJSON))
 )
 
 func framed(parts ...string) string {
-	var d draft
+	var text []byte
 	for _, part := range parts {
-		d.frameString(part)
+		text = appendFrame(text, part)
 	}
-	return string(d.text)
+	return string(text)
 }
 
 // query adds the query to the fingerprint.
@@ -121,13 +120,12 @@ func (b *builder) query(raw string) {
 		return
 	}
 	if len(raw) > maxCanonical {
-		b.draft.frameString(string(kindRaw))
-		b.draft.frameString(raw)
+		b.draft.text = appendFrame(appendFrame(b.draft.text, string(kindRaw)), raw)
 		b.queryText = span{}
 		return
 	}
 	b.label = append(b.label[:0], raw...)
-	b.draft.frameString(string(kindForm))
+	b.draft.text = appendFrame(b.draft.text, string(kindForm))
 	content := b.draft.beginFrame()
 	b.form(b.label)
 	b.queryText = b.draft.endFrame(content)
@@ -166,8 +164,7 @@ func (b *builder) heading(media *mediaType, of kind) (content int) {
 		ignored = boundary
 	}
 	b.label = media.append(b.label[:0], ignored)
-	b.draft.frame(b.label)
-	b.draft.frameString(string(of))
+	b.draft.text = appendFrame(appendFrame(b.draft.text, b.label), string(of))
 	return b.draft.beginFrame()
 }
 

@@ -2,7 +2,6 @@ package fingerprint
 
 import (
 	"bytes"
-	"encoding/binary"
 	"slices"
 )
 
@@ -53,12 +52,6 @@ func appendComponent(dst, component []byte, wellFormed bool) []byte {
 		dst = append(dst, 'r')
 	}
 	return appendFrame(dst, component)
-}
-
-// appendFrame appends a part of a part: its length and itself.
-func appendFrame[T string | []byte](dst []byte, part T) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(part)))
-	return append(dst, part...)
 }
 
 // decode undoes form encoding. What has a malformed escape in it is returned as
