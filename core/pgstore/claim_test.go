@@ -238,3 +238,22 @@ func TestLeaseThatEndsWhileItIsLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// A caller whose first claim seemed lost claims once more, as a later attempt. Either
+// lease is its own: what it completes is the attempt of the lease that it hands in.
+func TestCompletesTheAttemptOfTheLease(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	mine, other := takeOver("key"), takeOver("key")
+	first := win(t, store, mine)
+	abandon(t, pool, "key")
+	win(t, store, other)
+	abandon(t, pool, "key")
+	if third := win(t, store, mine); third.Attempt != 3 {
+		t.Fatalf("the lease is %+v, want attempt 3", third)
+	}
+	must(t, store.Complete(t.Context(), first, result("answer")))
+	if r := find(t, store, other); r.Attempt != 1 || string(r.Body) != "answer" {
+		t.Errorf("the record is %+v, want the answer of attempt 1", r)
+	}
+}
