@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -32,7 +34,7 @@ func inProcess(ctx context.Context, s *suite) (report.Section, error) {
 	for _, arm := range arms {
 		cost := c.Median(arm.Name)
 		row := []string{arm.Name, report.Duration(cost.Time), report.Number(math.Round(cost.Bytes)), report.Number(math.Floor(cost.Allocs)), ""}
-		if bare := bareOf(arm.Name); bare != arm.Name {
+		if bare := bareOf(arm.Name); bare != arm.Name && !strings.HasPrefix(arm.Name, "floor") {
 			row[4] = report.Interval(c.Ratio(arm.Name, bare))
 		}
 		table.Rows = append(table.Rows, row)
@@ -46,6 +48,8 @@ func inProcess(ctx context.Context, s *suite) (report.Section, error) {
 		Tables:  []report.Table{table},
 		Targets: inProcessTargets(c),
 		Notes: []string{
+			"*floor* is no handler. It sums the names that a record is known by, and the payload, and it validates the payload: what any guard " +
+				"with such keys and a canonical fingerprint does, and fiber's, without either, does not. Compare the targets' times with it.",
 			"An overhead is the time over the arm's own bare handler. Allocations are what the guard adds to the bare handler's.",
 			"The cost of oncekey's capture is part of *first*. It is measured against httpsnoop's apart, from within the package: " +
 				"`go test ./core -run '^$' -bench BenchmarkCapture`.",
@@ -114,8 +118,31 @@ func inProcessArms(ctx context.Context) (arms []harness.Arm, end func(), err err
 		}
 		arms = append(arms, firstArm(ctx, guard), replay, conflict)
 	}
+	arms = append(arms, floors()...)
 	arms = append(arms, fiberArms("fiber v2", peers.Fiber2)...)
 	return append(arms, fiberArms("fiber v3", peers.Fiber3)...), end, nil
+}
+
+// floors are what a guard with our keys and fingerprints cannot do without: two sums,
+// and reading the payload once.
+func floors() []harness.Arm {
+	names := []byte("Bearer alice" + http.MethodPost + "/payments" + newKey())
+	sums := func() {
+		sha256.Sum256(names)
+		sha256.Sum256(payload)
+	}
+	times := func(work func()) func(int) error {
+		return func(n int) error {
+			for range n {
+				work()
+			}
+			return nil
+		}
+	}
+	return []harness.Arm{
+		{Name: "floor: two SHA-256 sums", Run: times(sums)},
+		{Name: "floor: two SHA-256 sums and json.Valid", Run: times(func() { sums(); json.Valid(payload) })},
+	}
 }
 
 // guard is a way to guard a handler, fresh with an empty store.
