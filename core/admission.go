@@ -14,8 +14,7 @@ type admission struct {
 	subject
 	started      time.Time
 	storageKey   string
-	hashed       fingerprint.Request  // what the fingerprint was taken of, until it is decided
-	reading      *fingerprint.Reading // of hashed; nil when the caller of Begin has the fingerprint
+	reading      *fingerprint.Reading // until it is decided; nil when the caller of Begin has the fingerprint
 	sketch       []byte               // of the request that this one differs from
 	token        Token
 	call         lazycontext.Context
@@ -27,7 +26,6 @@ type admission struct {
 // read reads the request, and spells the two names by which the store knows it: its
 // storage key and its fingerprint, in one string.
 func (a *admission) read(request fingerprint.Request) {
-	a.hashed = request
 	a.reading = fingerprint.Read(request, a.route.exclusion)
 	var names [2*sha256.Size + fingerprint.Size]byte
 	digits := hex.AppendEncode(names[:0], a.digest[:])
@@ -39,6 +37,6 @@ func (a *admission) read(request fingerprint.Request) {
 func (a *admission) forget() {
 	if a.reading != nil {
 		a.reading.Close()
-		a.reading, a.hashed = nil, fingerprint.Request{}
+		a.reading = nil
 	}
 }

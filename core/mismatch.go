@@ -1,7 +1,5 @@
 package core
 
-import "github.com/oncekey/oncekey/fingerprint"
-
 // The commonest mismatch is an honest retry with a new timestamp. To say which
 // member it was, a finished record keeps a sketch of its request: short hashes,
 // keyed by what the store does not know, the idempotency key itself.
@@ -13,10 +11,10 @@ func (a *admission) differences(rival *Run) (names []string, missing int) {
 	if a.sketch == nil && rival != nil {
 		a.sketch = rival.sketch
 	}
-	if len(a.sketch) == 0 {
+	if a.reading == nil { // who calls Begin has the fingerprint alone
 		return nil, 0
 	}
-	return fingerprint.Differences(a.sketch, a.hashed, a.route.exclusion, a.sketchKey())
+	return a.reading.Differences(a.sketch, a.sketchKey())
 }
 
 // sketchKey is secret from whoever can read the store, as far as the idempotency

@@ -51,7 +51,7 @@
 //
 // That two fingerprints differ says nothing of why. [Reading.AppendSketch] makes
 // short keyed hashes of a request's members, to be kept beside the fingerprint, and
-// [Differences] names the members of a later request that they do not fit, in the
+// [Reading.Differences] names the members of a later request that they do not fit, in the
 // notation of [Exclude]: an honest retry with a new timestamp names "timestamp".
 //
 // # What it does not do

@@ -46,7 +46,7 @@ func ExampleExclude_error() {
 	// Output: fingerprint: cannot exclude "meta..id": a path needs a name on both sides of every dot; write \. for a dot that is part of a name
 }
 
-func ExampleDifferences() {
+func ExampleReading_Differences() {
 	key := [16]byte{ /* 16 bytes that whoever reads the record does not know */ }
 	payment := func(body string) fingerprint.Request {
 		return fingerprint.Request{Method: "POST", Path: "/payments", ContentType: "application/json", Body: []byte(body)}
@@ -54,7 +54,9 @@ func ExampleDifferences() {
 	first := fingerprint.Read(payment(`{"amount":1999,"meta":{"sentAt":"12:00:00"}}`), nil)
 	sketch := first.AppendSketch(nil, key) // kept in the record
 	first.Close()
-	names, missing := fingerprint.Differences(sketch, payment(`{"amount":1999,"meta":{"sentAt":"12:00:31"}}`), nil, key)
+	retry := fingerprint.Read(payment(`{"amount":1999,"meta":{"sentAt":"12:00:31"}}`), nil)
+	defer retry.Close()
+	names, missing := retry.Differences(sketch, key)
 	fmt.Println(names, missing)
 	// Output: [meta.sentAt] 0
 }

@@ -12,8 +12,9 @@ const Size = len(prefix) + 2*sha256.Size
 const prefix = "sha256:"
 
 // Reading is a request that has been read, so that more than one thing can be
-// told of it: its fingerprint, and a sketch of its members. It borrows buffers
-// from a pool until it is closed, and is not safe for concurrent use.
+// told of it: its fingerprint, a sketch of its members, and what they differ in from
+// those of another sketch. It borrows buffers from a pool until it is closed, and is
+// not safe for concurrent use.
 type Reading struct {
 	builder
 	digest [sha256.Size]byte
@@ -24,15 +25,9 @@ var readings = sync.Pool{New: func() any { return new(Reading) }}
 // Read reads a request once, without what x excludes. A nil x excludes nothing.
 // Whoever calls it must call Close. The request's Body must not change until then.
 func Read(r Request, x *Exclusion) *Reading {
-	reading, raw := read(&r, x)
-	reading.sum(raw, &reading.digest)
+	reading := readings.Get().(*Reading)
+	reading.sum(reading.read(&r, x), &reading.digest)
 	return reading
-}
-
-// read is Read but for the digest. It returns a body that counts byte by byte.
-func read(r *Request, x *Exclusion) (reading *Reading, raw []byte) {
-	reading = readings.Get().(*Reading)
-	return reading, reading.builder.read(r, x)
 }
 
 // AppendFingerprint appends what [Of] returns to dst: [Size] bytes. It allocates
@@ -60,7 +55,7 @@ func hexadecimalOf(number uint32) (spelled uint64) {
 // most, or nothing if there is none. It allocates nothing if dst has room for it.
 //
 // A sketch consists of short keyed hashes of the members that are not excluded,
-// by which [Differences] tells which of them another request changed. It keeps
+// by which [Reading.Differences] tells which of them another request changed. It keeps
 // neither names nor values. The key must be secret from whoever reads the
 // sketch, or a guess at a value could be confirmed.
 //

@@ -40,7 +40,7 @@ func TestReading(t *testing.T) {
 				if !bytes.Equal(sketch, append([]byte("before "), sketchOf(r, x, sketchKey)...)) || len(sketch) > 7+fingerprint.MaxSketch {
 					t.Errorf("got the sketch %x", sketch)
 				}
-				if names, missing := fingerprint.Differences(sketch[7:], r, x, sketchKey); len(names) > 0 || missing > 0 {
+				if names, missing := differencesFrom(sketch[7:], r, x, sketchKey); len(names) > 0 || missing > 0 {
 					t.Errorf("differs from itself in %q and %d missing", names, missing)
 				}
 			}
@@ -61,7 +61,7 @@ func TestReadingsAreApart(t *testing.T) {
 	if got, want := string(one.AppendFingerprint(nil)), fingerprint.Of(first, nil); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if names, missing := fingerprint.Differences(one.AppendSketch(nil, sketchKey), second, nil, sketchKey); len(names) != 2 || missing != 2 {
+	if names, missing := differencesFrom(one.AppendSketch(nil, sketchKey), second, nil, sketchKey); len(names) != 2 || missing != 2 {
 		t.Errorf("got %q and %d missing, want two each", names, missing)
 	}
 }

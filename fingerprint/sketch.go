@@ -22,9 +22,9 @@ const (
 // first nowhere, so that each leaf is one.
 var depths = [...]uint8{255, 3, 2, 1}
 
-// Differences names the members of r that are new, or have another value, since
-// sketch was made with the same x and key. missing counts the members that were
-// sketched and are not in r: their names are not kept.
+// Differences names the members of the request that are new, or have another value,
+// since sketch was made with the same exclusion and key. missing counts the members
+// that were sketched and are not in the request: their names are not kept.
 //
 // A name is in the notation of [Exclude], with a star for every element of an
 // array. If members of one shape differ in nothing but the values of some of
@@ -40,18 +40,16 @@ var depths = [...]uint8{255, 3, 2, 1}
 // (of form fields, parts, duplicate members that are leaves), or of the media
 // type, is in no member. A sketch that is nil, malformed or of an unknown version gives no
 // names and misses nothing. Values do not appear; names are as the client spelled
-// them and may hold any byte. Differences is safe for concurrent use.
-func Differences(sketch []byte, r Request, x *Exclusion, key [16]byte) (names []string, missing int) {
+// them and may hold any byte.
+func (r *Reading) Differences(sketch []byte, key [16]byte) (names []string, missing int) {
 	if !isSketch(sketch) {
 		return nil, 0
 	}
-	b, _ := read(&r, x)
-	defer b.Close()
-	b.comparer.begin(sketch[sketchHeader:], &b.survey)
-	b.survey.begin(key, &b.comparer)
-	b.surveyQuery()
-	b.surveyBody(int(sketch[1]))
-	return b.comparer.end()
+	r.comparer.begin(sketch[sketchHeader:], &r.survey)
+	r.survey.begin(key, &r.comparer)
+	r.surveyQuery()
+	r.surveyBody(int(sketch[1]))
+	return r.comparer.end()
 }
 
 func isSketch(sketch []byte) bool {

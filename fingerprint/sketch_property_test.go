@@ -75,7 +75,7 @@ func TestSketchOfAnotherHand(t *testing.T) {
 	for i := range sketchKey {
 		other := sketchKey
 		other[i] ^= 0x10
-		if names, missing := fingerprint.Differences(sketch, r, nil, other); len(names) != 2 || missing != 2 {
+		if names, missing := differencesFrom(sketch, r, nil, other); len(names) != 2 || missing != 2 {
 			t.Errorf("with another byte %d of the key: %q and %d missing", i, names, missing)
 		}
 	}
@@ -90,7 +90,7 @@ func TestSketchOfAnotherHand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if names, missing := fingerprint.Differences(unknown, jsonRequest(`{"a":2}`), nil, sketchKey); names != nil || missing != 0 {
+			if names, missing := differencesFrom(unknown, jsonRequest(`{"a":2}`), nil, sketchKey); names != nil || missing != 0 {
 				t.Errorf("got %q and %d missing, want none", names, missing)
 			}
 		})
@@ -143,7 +143,7 @@ func TestSketchIsBounded(t *testing.T) {
 		`{"` + strings.Repeat("n", 1<<20) + `":1}`,
 	} {
 		sketch := sketchOf(jsonRequest(body), nil, sketchKey)
-		if names, missing := fingerprint.Differences(sketch, jsonRequest(body), nil, sketchKey); len(names) > 0 || missing > 0 {
+		if names, missing := differencesFrom(sketch, jsonRequest(body), nil, sketchKey); len(names) > 0 || missing > 0 {
 			t.Errorf("%.20s differs from itself in %q and %d missing", body, names, missing)
 		}
 	}
@@ -259,7 +259,7 @@ func FuzzSketch(f *testing.F) {
 		for _, contentType := range types {
 			x, y := fingerprint.Request{ContentType: contentType, Body: a}, fingerprint.Request{ContentType: contentType, Body: b, RawQuery: string(a)}
 			checkSketch(t, x, y, fields)
-			fingerprint.Differences(sketch, y, nil, sketchKey) // whatever the store holds
+			differencesFrom(sketch, y, nil, sketchKey) // whatever the store holds
 		}
 		if n := parse(a); n != nil {
 			checkChange(t, n, newGenerator(chosen), fields)

@@ -25,7 +25,14 @@ func multipartRequest(body string) fingerprint.Request {
 
 // differences sketches the first request and compares the retry with it.
 func differences(first, retry fingerprint.Request, x *fingerprint.Exclusion) (names []string, missing int) {
-	return fingerprint.Differences(sketchOf(first, x, sketchKey), retry, x, sketchKey)
+	return differencesFrom(sketchOf(first, x, sketchKey), retry, x, sketchKey)
+}
+
+// differencesFrom compares a request with a sketch.
+func differencesFrom(sketch []byte, r fingerprint.Request, x *fingerprint.Exclusion, key [16]byte) (names []string, missing int) {
+	reading := fingerprint.Read(r, x)
+	defer reading.Close()
+	return reading.Differences(sketch, key)
 }
 
 type differenceTest struct {
