@@ -45,19 +45,30 @@ func keyFromHeader(h http.Header) (string, error) {
 // something else, or a proxy has joined two header lines.
 func ParseKey(value string) (string, error) {
 	value = strings.Trim(value, " \t")
-	key, ok := value, true
-	if strings.HasPrefix(value, `"`) {
+	key, ok, quoted := value, true, strings.HasPrefix(value, `"`)
+	if quoted {
 		key, ok = unquote(value)
-	} else if strings.ContainsAny(value, `",;`) || otherStructuredType(value) {
+	} else if otherStructuredType(value) {
 		ok = false
 	}
 	switch {
 	case len(key) > maxKeyLength:
 		return "", errKeyTooLong
-	case !ok || key == "" || strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }):
+	case !ok || key == "" || !spellsKey(key, quoted):
 		return "", errKeyInvalid
 	}
 	return key, nil
+}
+
+// spellsKey reports whether all characters may be in a key, given in quotes or raw.
+func spellsKey(key string, quoted bool) bool {
+	for i := range len(key) {
+		c := key[i]
+		if c <= ' ' || c > '~' || !quoted && (c == '"' || c == ',' || c == ';') {
+			return false
+		}
+	}
+	return true
 }
 
 // unquote reads an RFC 8941 string (section 3.3.3) that is the whole value.

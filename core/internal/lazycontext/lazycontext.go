@@ -77,7 +77,7 @@ func (c *Context) Err() error {
 			return err
 		}
 	}
-	if !time.Now().Before(c.deadline) {
+	if time.Until(c.deadline) <= 0 { // cheaper than time.Now
 		return context.DeadlineExceeded
 	}
 	return nil
