@@ -9,10 +9,11 @@
 // Each step is one statement and one round trip: a first-time request takes two,
 // to claim its key and to settle it, a replay takes one, and so does being told
 // that a key is in progress. A replay writes nothing: no row lock, no transaction
-// number, no WAL. A second statement is sent in two cases: when another caller
-// was faster by a hair, and to find out why a settlement changed nothing. The
-// first time that a connection meets a statement it prepares it, which is one
-// more round trip, unless the pool's query mode says otherwise.
+// number, no WAL. More statements are sent in two cases: when another caller was
+// faster by a hair, and when a settlement does not find its claim, to put it back or
+// to find out why not. The first time that a connection meets a statement it
+// prepares it, which is one more round trip, unless the pool's query mode says
+// otherwise.
 //
 // The server's clock alone decides what has expired.
 //
