@@ -13,7 +13,7 @@ import (
 )
 
 // errColumns: the row has other columns than its reader wants.
-var errColumns = errors.New("pgstore: a row has other columns than were asked for")
+var errColumns = errors.New("a row has other columns than were asked for")
 
 // rawRow reads a row's columns one after another, as the server sent them: binary,
 // or text, as the pool's query mode has it. pgx's own Scan finds out how to read each
@@ -69,7 +69,7 @@ func (r *rawRow) number() (n int64, there bool) {
 	case len(value) == 8:
 		n = int64(binary.BigEndian.Uint64(value))
 	default:
-		err = fmt.Errorf("pgstore: a column is an integer of %d bytes, want 2 or 8", len(value))
+		err = fmt.Errorf("a column is an integer of %d bytes, want 2 or 8", len(value))
 	}
 	if err != nil {
 		r.fail(err)
@@ -116,7 +116,7 @@ func (r *rawRow) bytes() []byte {
 	}
 	decoded, err := hex.DecodeString(string(bytes.TrimPrefix(value, []byte(`\x`))))
 	if err != nil {
-		r.fail(fmt.Errorf("pgstore: a bytea is not hexadecimal: the session's bytea_output must be hex: %w", err))
+		r.fail(fmt.Errorf("a bytea is not hexadecimal: the session's bytea_output must be hex: %w", err))
 	}
 	return decoded
 }
