@@ -51,20 +51,21 @@ func (a *archive) add(d *draft, encoded []byte, expires time.Duration) place {
 	return p
 }
 
-// remove forgets a record.
-func (a *archive) remove(p place) {
+// remove forgets a record, and returns what it consisted of.
+func (a *archive) remove(p place) parts {
 	e := a.at(p)
 	a.index.remove(a.hash(*e.identity()), p)
 	a.deadlines.drop(e.position())
 	e.setPosition(gone)
-	size := e.parts().size
+	removed := e.parts()
 	c := &a.chunks[p.chunk()]
-	c.holes += size
-	a.holes += size
+	c.holes += removed.size
+	a.holes += removed.size
 	if c.holes == len(c.bytes) {
 		a.free(p.chunk())
 	}
 	for a.holes > a.held/maxHoles && a.holes > toleratedHoles {
 		a.compact()
 	}
+	return removed
 }

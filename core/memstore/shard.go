@@ -87,8 +87,9 @@ func (s *Store) keep(shard *shard, r *record, expires time.Duration) {
 		r.expires = expires
 		shard.running.deadlines.fix(r.position, expires)
 	}
-	s.recount(r.cost, cost(r.key, r.fingerprint))
+	before := r.cost
 	r.cost = cost(r.key, r.fingerprint)
+	s.recount(before, r.cost)
 }
 
 // recount counts what a record takes now in place of what it took before. Most take
@@ -123,10 +124,9 @@ func (s *Store) remove(shard *shard, r *record) {
 
 func (s *Store) removeFinished(shard *shard, p place) {
 	e := shard.finished.at(p)
-	parts := e.parts()
+	parts := shard.finished.remove(p)
 	s.records.Add(-1)
 	s.recount(e.cost(&parts), 0)
-	shard.finished.remove(p)
 }
 
 func (shard *shard) add(n *name, key string, expires time.Duration) *record {
