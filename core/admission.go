@@ -18,7 +18,7 @@ type admission struct {
 	sketch       []byte               // of the request that this one differs from
 	token        Token
 	call         lazycontext.Context
-	served       bool      // the run is an HTTP handler's
+	served       bool      // the run is an HTTP handler's, behind a capture
 	claimed      time.Time // when the store was asked: no lease of its began before
 	storeLatency time.Duration
 }

@@ -42,7 +42,7 @@ type Decision struct {
 // something that is not a net/http handler.
 func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
 	a := &admission{subject: subject{route: route, request: request, instance: e.instance}, started: time.Now()}
-	a.digest = storageDigest(request.Scope, request.Method, request.Path, request.Key)
+	a.digest = a.request.digest()
 	a.storageKey = hex.EncodeToString(a.digest[:])
 	return e.begin(ctx, a)
 }

@@ -163,7 +163,7 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 		}
 		input.ContentType, input.Body = call.Codec.MediaType(), encoded
 	}
-	a.digest = storageDigest(call.Scope, MethodCall, call.Name, call.Key)
+	a.digest = a.request.digest()
 	a.read(input)
 	return a, nil
 }

@@ -105,13 +105,12 @@ func otherStructuredType(value string) bool {
 // scope, method, path and key as 64 hex digits. Each part is framed by its
 // length, so "a:b"+"c" and "a"+"b:c" are two names.
 func StorageKey(scope, method, path, key string) string {
-	digest := storageDigest(scope, method, path, key)
+	digest := (&Request{Scope: scope, Method: method, Path: path, Key: key}).digest()
 	return hex.EncodeToString(digest[:])
 }
 
-func storageDigest(scope, method, path, key string) [sha256.Size]byte {
-	return framedSum(scope, method, path, key)
-}
+// digest is the storage key of the request's record, before it is spelled.
+func (r *Request) digest() [sha256.Size]byte { return framedSum(r.Scope, r.Method, r.Path, r.Key) }
 
 // framedSum is the SHA-256 of parts, each after its length.
 func framedSum(parts ...string) [sha256.Size]byte {

@@ -35,7 +35,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		next.ServeHTTP(w, r)
 		return
 	}
-	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now(), served: true}
+	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
 	refusal := e.identify(r, a)
 	switch {
 	case refusal != nil:
@@ -65,6 +65,7 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 		return
 	}
 	a.read(a.fingerprinted(r, body))
+	a.served = true
 	decision := e.begin(r.Context(), a)
 	switch {
 	case decision.Run != nil:
@@ -109,7 +110,7 @@ func (e *Engine) identify(r *http.Request, a *admission) *Problem {
 		return problem(CodePrincipalMissing, "")
 	}
 	a.request.Scope, a.request.Key = scope, key
-	a.digest = storageDigest(scope, r.Method, a.request.Path, key)
+	a.digest = a.request.digest()
 	return nil
 }
 
