@@ -53,27 +53,17 @@ func fingerprints(ctx context.Context, s *suite) (report.Section, error) {
 }
 
 func (s *suite) compareFingerprints(ctx context.Context, section *report.Section, name string, document []byte, exclusion *fingerprint.Exclusion) (*harness.Comparison, error) {
-	work := func(do func() error) func(int) error {
-		return func(n int) error {
-			for range n {
-				if err := do(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
 	request := fingerprint.Request{Method: "POST", Path: "/payments", ContentType: "application/json", Body: document}
 	room := make([]byte, 0, fingerprint.Size)
 	arms := []harness.Arm{
-		{Name: "oncekey", Run: work(func() error { room = takeFingerprint(room, request, nil); return nil })},
-		{Name: "oncekey, with exclusions", Run: work(func() error { room = takeFingerprint(room, request, exclusion); return nil })},
-		{Name: "SHA-256 alone", Run: work(func() error { sha256.Sum256(document); return nil })},
-		{Name: "json.Valid", Run: work(func() error { json.Valid(document); return nil })},
-		{Name: "encoding/json", Run: work(func() error { _, err := peers.JSONFingerprint(document, nil); return err })},
-		{Name: "encoding/json, with exclusions", Run: work(func() error { _, err := peers.JSONFingerprint(document, excluded); return err })},
-		{Name: "gowebpki/jcs", Run: work(func() error { return hash(jcs.Transform(document)) })},
-		{Name: "jsontext", Run: work(func() error {
+		{Name: "oncekey", Run: repeat(func() error { room = takeFingerprint(room, request, nil); return nil })},
+		{Name: "oncekey, with exclusions", Run: repeat(func() error { room = takeFingerprint(room, request, exclusion); return nil })},
+		{Name: "SHA-256 alone", Run: repeat(func() error { sha256.Sum256(document); return nil })},
+		{Name: "json.Valid", Run: repeat(func() error { json.Valid(document); return nil })},
+		{Name: "encoding/json", Run: repeat(func() error { _, err := peers.JSONFingerprint(document, nil); return err })},
+		{Name: "encoding/json, with exclusions", Run: repeat(func() error { _, err := peers.JSONFingerprint(document, excluded); return err })},
+		{Name: "gowebpki/jcs", Run: repeat(func() error { return hash(jcs.Transform(document)) })},
+		{Name: "jsontext", Run: repeat(func() error {
 			value := jsontext.Value(bytes.Clone(document))
 			return hash(value, value.Canonicalize())
 		})},
@@ -120,20 +110,8 @@ func (s *suite) compareReversed(ctx context.Context, section *report.Section) er
 	request := fingerprint.Request{Method: "POST", Path: "/payments", ContentType: "application/json", Body: document}
 	const ours, theirs = "oncekey", "encoding/json"
 	arms := []harness.Arm{
-		{Name: ours, Run: func(n int) error {
-			for range n {
-				fingerprint.Read(request, nil).Close()
-			}
-			return nil
-		}},
-		{Name: theirs, Run: func(n int) error {
-			for range n {
-				if _, err := peers.JSONFingerprint(document, nil); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
+		{Name: ours, Run: repeat(func() error { fingerprint.Read(request, nil).Close(); return nil })},
+		{Name: theirs, Run: repeat(func() error { _, err := peers.JSONFingerprint(document, nil); return err })},
 	}
 	c, err := s.compareDocuments(ctx, section, fmt.Sprintf("100,000 members in reverse order (%d bytes)", len(document)), arms)
 	if err != nil {

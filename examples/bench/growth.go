@@ -69,6 +69,15 @@ func sampleOf[T any](records int, of func(i int) T) []T {
 	return sample
 }
 
+// inTurn goes through a sample again and again, on from slice to slice.
+func inTurn[T any](sample []T) func() T {
+	at := 0
+	return func() T {
+		at++
+		return sample[at%len(sample)]
+	}
+}
+
 // growth measures replays of random keys as stores grow.
 func growth(ctx context.Context, s *suite) (report.Section, error) {
 	sizes := []int{smallStore, s.records}
@@ -112,12 +121,8 @@ func storeArms(ctx context.Context, stores []core.Store, sizes []int) (arms []ha
 		if _, in := store.(*memstore.Store); in {
 			claimOf = requestClaim
 		}
-		sample := sampleOf(sizes[i], claimOf)
-		next := 0 // goes on from slice to slice
-		arms = append(arms, storeWork{ctx, store, 1}.replayArm(fmt.Sprint(sizes[i]), func(int) core.Claim {
-			next++
-			return sample[next%len(sample)]
-		}))
+		next := inTurn(sampleOf(sizes[i], claimOf))
+		arms = append(arms, storeWork{ctx, store, 1}.replayArm(fmt.Sprint(sizes[i]), func(int) core.Claim { return next() }))
 	}
 	return arms
 }
@@ -134,19 +139,14 @@ func (s *suite) compareRequestGrowth(ctx context.Context, section *report.Sectio
 		if err != nil {
 			return err
 		}
-		sample := sampleOf(sizes[i], requestKey)
-		next := 0
+		next := inTurn(sampleOf(sizes[i], requestKey))
+		replays := repeat(func() error { return e.send(next(), http.StatusCreated) })
 		arms = append(arms, harness.Arm{Name: fmt.Sprint(sizes[i]), Run: func(n int) error {
-			for range n {
-				next++
-				if err := e.send(sample[next%len(sample)], http.StatusCreated); err != nil {
-					return err
-				}
+			err := replays(n)
+			if err == nil && !e.replayed() {
+				err = errNoReplay
 			}
-			if !e.replayed() {
-				return errNoReplay
-			}
-			return nil
+			return err
 		}})
 	}
 	return s.compareGrowth(ctx, section, table, inMemory+", a whole request in process", arms)

@@ -99,14 +99,14 @@ func (s *suite) compareRedis(ctx context.Context, concurrency, size int) (report
 	return table, nil
 }
 
-// redisArms are the bare commands and the store's steps over one client. What
-// makes new keys does so on emptied, which flush empties before each slice.
 // nearContext has a deadline half a second from whenever it is asked, and no timer: as
 // the engine's calls have, for which a store need not watch the context.
 type nearContext struct{ context.Context }
 
 func (nearContext) Deadline() (time.Time, bool) { return time.Now().Add(time.Second / 2), true }
 
+// redisArms are the bare commands and the store's steps over one client. What
+// makes new keys does so on emptied, which flush empties before each slice.
 func redisArms(ctx context.Context, prefix string, concurrency, size int, steady, emptied redis.UniversalClient, flush func() error) ([]harness.Arm, error) {
 	value := make([]byte, size)
 	rand.Read(value) // it never fails
