@@ -40,7 +40,8 @@ func (m *Marks) Value(key any) any {
 
 // MarkRetryable says that nothing happened yet that a second run would repeat:
 // the key is freed, and a retry with the same key runs the handler again, with
-// another payload if it likes. The reason, if any, is reported in the event.
+// another payload if it likes. The reason, if any, is reported in the event and in
+// the log: do not put values of the request into it.
 //
 // It returns false, and does nothing, outside a guarded route and after the
 // answer was settled (the handler has returned, or its answer is streaming
@@ -91,6 +92,9 @@ func (m *Marks) set(mark func(*Marks)) bool {
 // marksFrom finds the marks of a context, or of the guarded context that an
 // adapter published in it; nil when there are none.
 func marksFrom(ctx context.Context) *Marks {
+	if ctx == nil {
+		return nil
+	}
 	if marks, ok := ctx.Value(marksKey{}).(*Marks); ok {
 		return marks
 	}

@@ -224,7 +224,7 @@ func (d *Declaration) annotate(text string, also []Option) error {
 		text = "Methods=" + d.Method + " " + text
 	}
 	declared, err := Parse(text)
-	if err != nil {
+	if err := errors.Join(err, nilOptions(also)); err != nil {
 		return err
 	}
 	return d.guard(append([]Option{From(declared)}, also...)...)

@@ -50,6 +50,9 @@ func (d *Declaration) guard(opts ...Option) error {
 	if slices.Contains(safeMethods, d.Method) {
 		return fmt.Errorf("a policy on %s, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE", d.Method)
 	}
+	if err := nilOptions(opts); err != nil {
+		return err
+	}
 	if d.Method != "" {
 		opts = slices.Concat([]Option{Methods(d.Method)}, opts)
 	}

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -12,7 +14,7 @@ import (
 type Option func(*Policy)
 
 // New returns the policy that the options declare on top of the defaults, or an
-// error that names every field at fault (see Validate).
+// error that names every field at fault (see Validate) and every nil option.
 func New(opts ...Option) (Policy, error) {
 	p := Policy{
 		TTL:              DefaultTTL,
@@ -25,12 +27,25 @@ func New(opts ...Option) (Policy, error) {
 		StoreTimeout:     DefaultStoreTimeout,
 	}
 	for _, opt := range opts {
-		opt(&p)
+		if opt != nil {
+			opt(&p)
+		}
 	}
-	if err := p.Validate(); err != nil {
+	if err := errors.Join(nilOptions(opts), p.Validate()); err != nil {
 		return Policy{}, err
 	}
 	return p, nil
+}
+
+// nilOptions returns an error that names every nil option by its position.
+func nilOptions(opts []Option) error {
+	var all []error
+	for i, opt := range opts {
+		if opt == nil {
+			all = append(all, fmt.Errorf("policy: option %d is nil: leave it out", i+1))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // From starts from a whole policy, such as Parse returned; the options after it

@@ -96,8 +96,9 @@ func (m StoreErrorMode) String() string {
 // holder crashed or was cut off, and whether the side effect happened, nobody
 // knows. The values are Reexecute, Refuse, and what Recover returns.
 type AbandonedMode struct {
-	refuse  bool
-	recover RecoverFunc
+	refuse   bool
+	recovers bool
+	recover  RecoverFunc
 }
 
 var (
@@ -108,8 +109,9 @@ var (
 	Refuse = AbandonedMode{refuse: true}
 )
 
-// Recover asks the given function what became of the abandoned attempt.
-func Recover(find RecoverFunc) AbandonedMode { return AbandonedMode{recover: find} }
+// Recover asks the given function what became of the abandoned attempt. Validate
+// refuses a nil function.
+func Recover(find RecoverFunc) AbandonedMode { return AbandonedMode{recovers: true, recover: find} }
 
 // Refuses reports whether an abandoned key is never run again.
 func (m AbandonedMode) Refuses() bool { return m.refuse }
@@ -120,7 +122,7 @@ func (m AbandonedMode) RecoverFunc() RecoverFunc { return m.recover }
 // String returns the mode's name: Reexecute, Refuse or Recover.
 func (m AbandonedMode) String() string {
 	switch {
-	case m.recover != nil:
+	case m.recovers:
 		return "Recover"
 	case m.refuse:
 		return "Refuse"

@@ -5,10 +5,12 @@ import "errors"
 // Report is what an adapter's Audit found out about the routes of a program.
 type Report struct {
 	// Errors are declarations without effect: rows of a table that match no
-	// route, or whose route the table does not guard.
+	// route, or whose route the table does not guard, and policies that guard no
+	// route or refuse every request.
 	Errors []error
-	// Warnings are what may be on purpose: a route that takes POST or PATCH and
-	// that no policy covers. Each names its route.
+	// Warnings may be on purpose. They name a route that takes POST or PATCH
+	// without a policy, a PUT or DELETE that its policy lets pass, or middleware
+	// that belongs outside of the guard.
 	Warnings []string
 }
 

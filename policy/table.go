@@ -61,5 +61,11 @@ func NewTable(rows ...TableRow) (*Table, error) {
 	return &Table{declared}, nil
 }
 
-// Declarations returns the table's rows, in their order.
-func (t *Table) Declarations() []Declaration { return slices.Clone(t.rows) }
+// Declarations returns the table's rows, in their order. It panics if t is nil: a
+// program that ignored the error of NewTable would guard no route.
+func (t *Table) Declarations() []Declaration {
+	if t == nil {
+		panic("policy: the Table is nil: make it with NewTable, and look at the error that it returns")
+	}
+	return slices.Clone(t.rows)
+}

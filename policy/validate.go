@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // maxTTL keeps every store's arithmetic in milliseconds far from its limits.
@@ -48,13 +50,14 @@ func (p *Policy) Validate() error {
 	check(p.MaxRequestBytes > 0, "MaxRequestBytes", p.MaxRequestBytes, "more than zero")
 	check(p.MaxResponseBytes > 0, "MaxResponseBytes", p.MaxResponseBytes, "more than zero")
 	check(p.OnStoreError <= FailOpen, "OnStoreError", int(p.OnStoreError), "FailClosed or FailOpen")
+	check(!p.OnAbandoned.recovers || p.OnAbandoned.recover != nil, "OnAbandoned", p.OnAbandoned, "given a function, or be Reexecute or Refuse")
 	check(!p.Transactional || p.OnStoreError != FailOpen, "OnStoreError", p.OnStoreError, "FailClosed when Transactional is true: there is no transaction without the store")
 	check(len(p.Methods) > 0, "Methods", "", "at least one method")
 	for _, method := range p.Methods {
 		check(isMethod(method), "Methods", method, "a method in capital letters, such as POST")
 	}
 	for _, field := range p.ExcludeFields {
-		check(strings.TrimSpace(field) != "", "ExcludeFields", field, "a member's name or path, such as meta.nonce")
+		check(isField(field), "ExcludeFields", field, "a member's name or path, such as meta.nonce, without spaces around it or control characters")
 	}
 	for _, name := range p.KeepHeaders {
 		check(IsToken(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
@@ -75,6 +78,12 @@ var hopByHop = []string{
 // therefore never stored.
 func IsHopByHop(name string) bool {
 	return slices.Contains(hopByHop, http.CanonicalHeaderKey(name))
+}
+
+// isField reports whether a field may be meant: a name with a line feed or a space at
+// its end is a slip of quotation marks.
+func isField(field string) bool {
+	return field != "" && field == strings.TrimSpace(field) && utf8.ValidString(field) && !strings.ContainsFunc(field, unicode.IsControl)
 }
 
 func isMethod(method string) bool {

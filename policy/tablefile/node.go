@@ -3,9 +3,12 @@ package tablefile
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/oncekey/oncekey/policy"
 )
 
 // entry is one key of a mapping with its value, and the key's line.
@@ -50,15 +53,22 @@ func (r *reader) pairs(node ast.MapNode, of string) []entry {
 	return all
 }
 
-// valueOf returns a value as policy.Named takes it. What is of no such type it
-// returns as it is written, for Named to refuse.
-func valueOf(node ast.Node) (any, error) {
+// decimal matches the integers that every version of YAML reads alike: 010 is 8 in
+// YAML 1.1 and 10 in YAML 1.2.
+var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+// valueOf returns the value of an option as policy.Named takes it. A value of another
+// type is returned as it is written, for Named to refuse.
+func valueOf(option string, node ast.Node) (any, error) {
 	switch node := node.(type) {
 	case nil, *ast.NullNode:
 		return "", nil
 	case *ast.BoolNode:
 		return node.Value, nil
 	case *ast.IntegerNode:
+		if text := asWritten(node); !decimal.MatchString(string(text)) {
+			return nil, &policy.FieldError{Field: option, Value: text, Want: "a whole number in decimal, without a sign, a leading zero or an underscore"}
+		}
 		switch value := node.Value.(type) {
 		case int64:
 			return value, nil
@@ -93,6 +103,9 @@ type written string
 // asWritten keeps the first line: a message has one line.
 func asWritten(node ast.Node) written {
 	first, _, _ := strings.Cut(strings.TrimSpace(node.String()), "\n")
+	if first == "" {
+		return "an empty item"
+	}
 	return written(first)
 }
 

@@ -16,15 +16,19 @@
 //	if err != nil { ... }             // everything that is wrong, with file and line
 //	r.Use(idem.Table(table))
 //
-// JSON is read as the YAML that it is. Anchors and aliases are not read. What takes
-// a function (Classifier, Recover) cannot be written in a file.
+// JSON is read as the YAML that it is. The file is UTF-8, with or without a byte order
+// mark. Numbers are decimal: 010, 0x10 and 1_000 are refused, because versions of YAML
+// disagree on them. So are anchors, aliases, tags, merge keys and directives. Options
+// that take a function (Classifier, Recover) cannot be written in a file.
 package tablefile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -47,6 +51,10 @@ func Read(path string) (*policy.Table, error) {
 // names, values of the wrong type, what policy.NewTable refuses. Where the file is
 // no YAML at all, it is the first place where it is not.
 func Parse(name string, data []byte) (*policy.Table, error) {
+	data = bytes.TrimPrefix(data, byteOrderMark)
+	if !utf8.Valid(data) {
+		return nil, fmt.Errorf("%s:%d: the file is not UTF-8: save it as UTF-8", name, lineOfInvalid(data))
+	}
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // repeated names are reported with the rest
 	if err != nil {
 		return nil, syntaxError(name, err)
@@ -58,6 +66,21 @@ func Parse(name string, data []byte) (*policy.Table, error) {
 		return nil, err
 	}
 	return table, nil
+}
+
+var byteOrderMark = []byte("\ufeff")
+
+// lineOfInvalid returns the line of the first byte that is not UTF-8.
+func lineOfInvalid(data []byte) int {
+	valid := 0
+	for valid < len(data) {
+		char, size := utf8.DecodeRune(data[valid:])
+		if char == utf8.RuneError && size == 1 {
+			break
+		}
+		valid += size
+	}
+	return 1 + bytes.Count(data[:valid], []byte("\n"))
 }
 
 func syntaxError(name string, err error) error {
@@ -79,22 +102,9 @@ func (r *reader) fault(line int, err error) {
 }
 
 func (r *reader) file(file *ast.File) {
-	if len(file.Docs) > 1 {
-		r.fault(startOf(file.Docs[1]), errors.New("a second document: one table is one document"))
+	defaults, routes, ok := r.sections(file.Docs)
+	if !ok {
 		return
-	}
-	var defaults, routes entry
-	if len(file.Docs) == 1 {
-		for _, section := range r.entries(file.Docs[0].Body, "the file") {
-			switch section.key {
-			case "defaults":
-				defaults = section
-			case "routes":
-				routes = section
-			default:
-				r.fault(section.line, fmt.Errorf("unknown name %q: the names are defaults, routes", section.key))
-			}
-		}
 	}
 	common := r.settings(defaults.value, "defaults")
 	if _, err := policy.New(common.options...); err != nil {
@@ -108,6 +118,32 @@ func (r *reader) file(file *ast.File) {
 	for _, route := range all {
 		r.route(route, common)
 	}
+}
+
+// sections returns the two sections of the file. It returns false if there is more than
+// one document.
+func (r *reader) sections(documents []*ast.DocumentNode) (defaults, routes entry, ok bool) {
+	switch {
+	case len(documents) == 0:
+		return defaults, routes, true
+	case documents[0].Body != nil && documents[0].Body.Type() == ast.DirectiveType:
+		r.fault(lineOf(documents[0].Body), errors.New("a directive: leave it out"))
+		return defaults, routes, false
+	case len(documents) > 1:
+		r.fault(startOf(documents[1]), errors.New("a second document: one table is one document"))
+		return defaults, routes, false
+	}
+	for _, section := range r.entries(documents[0].Body, "the file") {
+		switch section.key {
+		case "defaults":
+			defaults = section
+		case "routes":
+			routes = section
+		default:
+			r.fault(section.line, fmt.Errorf("unknown name %q: the names are defaults, routes", section.key))
+		}
+	}
+	return defaults, routes, true
 }
 
 // route reads one row, and checks it by itself so that what is wrong has a line.
@@ -134,7 +170,7 @@ type settings struct {
 func (r *reader) settings(node ast.Node, of string) settings {
 	s := settings{lines: make(map[string]int)}
 	for _, option := range r.entries(node, of) {
-		value, err := valueOf(option.value)
+		value, err := valueOf(option.key, option.value)
 		if err == nil {
 			var opt policy.Option
 			if opt, err = policy.Named(option.key, value); err == nil {

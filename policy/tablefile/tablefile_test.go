@@ -73,6 +73,24 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// Case 65: editors on Windows begin a file with a byte order mark, which YAML allows.
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{good, "# a comment\n" + good, "---\n" + good, "\n\n" + good, `{"routes": {"POST /payments": {}}}`} {
+		marked, err := tablefile.Parse("t.yaml", []byte("\ufeff"+text))
+		if err != nil {
+			t.Errorf("%.20q: %v", text, err)
+			continue
+		}
+		if plain, err := tablefile.Parse("t.yaml", []byte(text)); err != nil || !reflect.DeepEqual(marked, plain) {
+			t.Errorf("%.20q: with the mark it is another table (%v)", text, err)
+		}
+	}
+	if _, err := tablefile.Parse("t.yaml", []byte("\ufeff")); !strings.Contains(fmt.Sprint(err), "t.yaml:1: there are no routes") {
+		t.Errorf("a mark alone: %v", err)
+	}
+}
+
 // Every option can be written in a file.
 func TestEveryOptionHasAName(t *testing.T) {
 	t.Parallel()
@@ -98,40 +116,64 @@ func TestEveryOptionHasAName(t *testing.T) {
 func TestFilesThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":                 {"", `t.yaml:1: there are no routes: write "routes:" and the routes below it`},
-		"a comment":             {"# nothing yet\n", `t.yaml:1: there are no routes`},
-		"no routes":             {"defaults: {TTLHours: 1}\nroutes:\n", `t.yaml:1: there are no routes`},
-		"no YAML":               {"routes:\n  POST /a: {TTLHours: 1\n", `t.yaml:2: no YAML: `},
-		"a list":                {"- POST /a\n", `t.yaml:1: the file: - POST /a is no mapping: write "name: value" pairs`},
-		"routes as a list":      {"routes:\n  - POST /a\n", `t.yaml:2: routes: - POST /a is no mapping`},
-		"options as text":       {"routes:\n  POST /a: TTLHours=48\n", `t.yaml:2: POST /a: TTLHours=48 is no mapping`},
-		"two documents":         {"routes: {POST /a: {}}\n---\nroutes: {POST /b: {}}\n", `t.yaml:2: a second document: one table is one document`},
-		"unknown section":       {"route:\n  POST /a:\nroutes:\n  POST /a:\n", `t.yaml:1: unknown name "route": the names are defaults, routes`},
-		"section twice":         {"routes:\n  POST /a:\nroutes:\n  POST /b:\n", `t.yaml:3: the file: routes is there already, in line 1`},
-		"route twice":           {"routes:\n  POST /a:\n  POST /b:\n  POST /a:\n", `t.yaml:4: routes: POST /a is there already, in line 2`},
-		"route twice, spaced":   {"routes:\n  POST /a:\n  POST  /a:\n", `t.yaml:3: POST /a is declared by t.yaml:2 already`},
-		"option twice":          {"routes:\n  POST /a:\n    TTLHours: 1\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTLHours is there already, in line 3`},
-		"TTL and TTLHours":      {"routes:\n  POST /a:\n    TTL: 1h\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTL and TTLHours are both given: one is enough`},
-		"a number as a name":    {"routes:\n  17: {}\n", `t.yaml:2: routes: 17 is no name: put it in quotes`},
-		"a merge":               {"x: &x {TTLHours: 1}\nroutes:\n  POST /a:\n    <<: *x\n", `t.yaml:4: POST /a: << is no name`},
-		"an alias":              {"routes:\n  POST /a: &x {TTLHours: 1}\n  POST /b: *x\n", `t.yaml:3: POST /b: *x is no mapping`},
-		"unknown option":        {"routes:\n  POST /a:\n    LockTTL: 1s\n    TtlHours: 1\n", `t.yaml:4: POST /a: policy: unknown name "TtlHours": did you mean TTLHours?`},
-		"unknown default":       {"defaults: {Colour: red}\nroutes:\n  POST /a:\n", `t.yaml:1: defaults: policy: unknown name "Colour": the names are`},
-		"text for a number":     {"routes:\n  POST /a: {TTLHours: \"48\"}\n", `t.yaml:2: POST /a: policy: TTLHours is "48": it must be a whole number of hours`},
-		"a fraction":            {"routes:\n  POST /a: {TTLHours: 1.5}\n", `TTLHours is 1.5: it must be a whole number of hours`},
-		"a number too large":    {"routes:\n  POST /a: {TTLHours: 18446744073709551615}\n", `t.yaml:2: POST /a: policy: TTL is `},
-		"yes for true":          {"routes:\n  POST /a: {Required: yes}\n", `Required is "yes": it must be true or false`},
-		"a number for seconds":  {"routes:\n  POST /a: {LockTTL: 60}\n", `LockTTL is 60: it must be a duration such as 60s`},
-		"text for a list":       {"routes:\n  POST /a: {ExcludeFields: nonce}\n", `ExcludeFields is "nonce": it must be a list of names`},
-		"a number in a list":    {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      - 17\n", `t.yaml:3: POST /a: 17 in a list of names is no text: put it in quotes`},
-		"a mapping for text":    {"routes:\n  POST /a: {Wait: {a: 1}}\n", `Wait is {a: 1}: it must be a duration such as 2s`},
-		"nothing for a number":  {"routes:\n  POST /a:\n    TTLHours:\n", `t.yaml:3: POST /a: policy: TTLHours is "": it must be a whole number of hours`},
-		"no pattern":            {"routes:\n  POST:\n", `t.yaml:2: "POST" is no route: the pattern must begin with a slash`},
-		"a safe method":         {"routes:\n  GET /a:\n", `t.yaml:2: a policy on GET, which is safe to repeat as it is`},
-		"an option's own line":  {"routes:\n  POST /a:\n    TTLHours: 1\n    LockTTL: 2h\n", `t.yaml:4: POST /a: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`},
-		"TTL's line":            {"routes:\n  POST /a:\n    Wait: 1s\n    TTLHours: -1\n    LockTTL: 1s\n", `t.yaml:4: POST /a: policy: TTL is -1h0m0s`},
-		"against the defaults":  {"defaults: {TTLHours: 1}\nroutes:\n  POST /a:\n    LockTTL: 2h\n", `t.yaml:4: POST /a: policy: LockTTL is 2h0m0s`},
-		"a literal as a number": {"routes:\n  POST /a:\n    TTLHours: |\n      48\n", `TTLHours is "48\n": it must be`},
+		"empty":                {"", `t.yaml:1: there are no routes: write "routes:" and the routes below it`},
+		"a comment":            {"# nothing yet\n", `t.yaml:1: there are no routes`},
+		"no routes":            {"defaults: {TTLHours: 1}\nroutes:\n", `t.yaml:1: there are no routes`},
+		"no YAML":              {"routes:\n  POST /a: {TTLHours: 1\n", `t.yaml:2: no YAML: `},
+		"a list":               {"- POST /a\n", `t.yaml:1: the file: - POST /a is no mapping: write "name: value" pairs`},
+		"routes as a list":     {"routes:\n  - POST /a\n", `t.yaml:2: routes: - POST /a is no mapping`},
+		"options as text":      {"routes:\n  POST /a: TTLHours=48\n", `t.yaml:2: POST /a: TTLHours=48 is no mapping`},
+		"two documents":        {"routes: {POST /a: {}}\n---\nroutes: {POST /b: {}}\n", `t.yaml:2: a second document: one table is one document`},
+		"unknown section":      {"route:\n  POST /a:\nroutes:\n  POST /a:\n", `t.yaml:1: unknown name "route": the names are defaults, routes`},
+		"section twice":        {"routes:\n  POST /a:\nroutes:\n  POST /b:\n", `t.yaml:3: the file: routes is there already, in line 1`},
+		"route twice":          {"routes:\n  POST /a:\n  POST /b:\n  POST /a:\n", `t.yaml:4: routes: POST /a is there already, in line 2`},
+		"route twice, spaced":  {"routes:\n  POST /a:\n  POST  /a:\n", `t.yaml:3: POST /a is declared by t.yaml:2 already`},
+		"option twice":         {"routes:\n  POST /a:\n    TTLHours: 1\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTLHours is there already, in line 3`},
+		"TTL and TTLHours":     {"routes:\n  POST /a:\n    TTL: 1h\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTL and TTLHours are both given: one is enough`},
+		"a number as a name":   {"routes:\n  17: {}\n", `t.yaml:2: routes: 17 is no name: put it in quotes`},
+		"a merge":              {"x: &x {TTLHours: 1}\nroutes:\n  POST /a:\n    <<: *x\n", `t.yaml:4: POST /a: << is no name`},
+		"an alias":             {"routes:\n  POST /a: &x {TTLHours: 1}\n  POST /b: *x\n", `t.yaml:3: POST /b: *x is no mapping`},
+		"unknown option":       {"routes:\n  POST /a:\n    LockTTL: 1s\n    TtlHours: 1\n", `t.yaml:4: POST /a: policy: unknown name "TtlHours": did you mean TTLHours?`},
+		"unknown default":      {"defaults: {Colour: red}\nroutes:\n  POST /a:\n", `t.yaml:1: defaults: policy: unknown name "Colour": the names are`},
+		"text for a number":    {"routes:\n  POST /a: {TTLHours: \"48\"}\n", `t.yaml:2: POST /a: policy: TTLHours is "48": it must be a whole number of hours`},
+		"a fraction":           {"routes:\n  POST /a: {TTLHours: 1.5}\n", `TTLHours is 1.5: it must be a whole number of hours`},
+		"a number too large":   {"routes:\n  POST /a: {TTLHours: 18446744073709551615}\n", `t.yaml:2: POST /a: policy: TTL is `},
+		"yes for true":         {"routes:\n  POST /a: {Required: yes}\n", `Required is "yes": it must be true or false`},
+		"a number for seconds": {"routes:\n  POST /a: {LockTTL: 60}\n", `LockTTL is 60: it must be a duration such as 60s`},
+		"text for a list":      {"routes:\n  POST /a: {ExcludeFields: nonce}\n", `ExcludeFields is "nonce": it must be a list of names`},
+		"a number in a list":   {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      - 17\n", `t.yaml:3: POST /a: 17 in a list of names is no text: put it in quotes`},
+		"a mapping for text":   {"routes:\n  POST /a: {Wait: {a: 1}}\n", `Wait is {a: 1}: it must be a duration such as 2s`},
+		"nothing for a number": {"routes:\n  POST /a:\n    TTLHours:\n", `t.yaml:3: POST /a: policy: TTLHours is "": it must be a whole number of hours`},
+		"no pattern":           {"routes:\n  POST:\n", `t.yaml:2: "POST" is no route: the pattern must begin with a slash`},
+		"a safe method":        {"routes:\n  GET /a:\n", `t.yaml:2: a policy on GET, which is safe to repeat as it is`},
+		"an option's own line": {"routes:\n  POST /a:\n    TTLHours: 1\n    LockTTL: 2h\n", `t.yaml:4: POST /a: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`},
+		"TTL's line":           {"routes:\n  POST /a:\n    Wait: 1s\n    TTLHours: -1\n    LockTTL: 1s\n", `t.yaml:4: POST /a: policy: TTL is -1h0m0s`},
+		"against the defaults": {"defaults: {TTLHours: 1}\nroutes:\n  POST /a:\n    LockTTL: 2h\n", `t.yaml:4: POST /a: policy: LockTTL is 2h0m0s`},
+		// Case 65: YAML 1.1 and 1.2 read these numbers differently.
+		"an octal number":        {"routes:\n  POST /a:\n    TTLHours: 010\n", `t.yaml:3: POST /a: policy: TTLHours is 010: it must be a whole number in decimal, without a sign, a leading zero or an underscore`},
+		"leading zeros":          {"routes:\n  POST /a: {TTLHours: 00012}\n", `t.yaml:2: POST /a: policy: TTLHours is 00012: it must be a whole number in decimal`},
+		"octal, in the defaults": {"defaults:\n  TTLHours: 010\nroutes:\n  POST /a:\n", `t.yaml:2: defaults: policy: TTLHours is 010`},
+		"octal of YAML 1.2":      {"routes:\n  POST /a: {TTLHours: 0o10}\n", `t.yaml:2: POST /a: policy: TTLHours is 0o10: it`},
+		"octal, negative":        {"routes:\n  POST /a: {TTLHours: -010}\n", `t.yaml:2: POST /a: policy: TTLHours is -010: it`},
+		"hexadecimal":            {"routes:\n  POST /a: {MaxRequestBytes: 0x10}\n", `t.yaml:2: POST /a: policy: MaxRequestBytes is 0x10: it`},
+		"binary":                 {"routes:\n  POST /a: {MaxRequestBytes: 0b11}\n", `MaxRequestBytes is 0b11: it`},
+		"an underscore":          {"routes:\n  POST /a: {TTLHours: 1_000}\n", `TTLHours is 1_000: it`},
+		"a plus":                 {"routes:\n  POST /a: {TTLHours: +5}\n", `TTLHours is +5: it`},
+		"octal for a switch":     {"routes:\n  POST /a: {Required: 010}\n", `Required is 010: it`},
+		"zeros":                  {"routes:\n  POST /a: {TTLHours: 00}\n", `TTLHours is 00: it`},
+		"not octal":              {"routes:\n  POST /a: {TTLHours: 08}\n", `TTLHours is "08": it must be`},
+		"sexagesimal":            {"routes:\n  POST /a: {LockTTL: 1:30}\n", `LockTTL is "1:30": it must be`},
+		"infinity":               {"routes:\n  POST /a: {TTLHours: .inf}\n", `TTLHours is .inf: it must be`},
+		"off for false":          {"routes:\n  POST /a: {Required: off}\n", `Required is "off": it must be true or false`},
+		"nothing in a list":      {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      -\n", `t.yaml:3: POST /a: an empty item in a list of names is no text`},
+		"a mark inside the file": {"routes:\n  \ufeffPOST /a:\n", `t.yaml:2: "\ufeffPOST /a" is no route`},
+		"UTF-16":                 {"\xff\xfer\x00o\x00u\x00", `t.yaml:1: the file is not UTF-8: save it as UTF-8`},
+		"UTF-16, big-endian":     {"\xfe\xff\x00r", `t.yaml:1: the file is not UTF-8`},
+		"Latin-1":                {"routes:\n  POST /a: {}\n  # f\xfcr\n", `t.yaml:3: the file is not UTF-8`},
+		"a byte in a route":      {"routes:\n  \"POST /a\xff\": {}\n", `t.yaml:2: the file is not UTF-8`},
+		"a directive":            {"%YAML 1.1\n---\nroutes:\n  POST /a: {}\n", `t.yaml:1: a directive: leave it out`},
+		"a control character":    {"routes:\n  POST /a:\n    TTLHours: 1\n    ExcludeFields: [\"a\\nb\"]\n", `t.yaml:4: POST /a: policy: ExcludeFields is "a\nb": it must be`},
+		"a literal as a number":  {"routes:\n  POST /a:\n    TTLHours: |\n      48\n", `TTLHours is "48\n": it must be`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,32 @@
+package failure_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/oncekey/oncekey/failure"
+)
+
+// Case 65: no nil makes a handler panic.
+func TestNil(t *testing.T) {
+	t.Parallel()
+	if failure.Retryable(nil) != nil || failure.Permanent(nil) != nil {
+		t.Error("a nil error is wrapped")
+	}
+	if failure.IsRetryable(nil) || failure.IsPermanent(nil) {
+		t.Error("a nil error is marked")
+	}
+	var none context.Context
+	for name, ctx := range map[string]context.Context{
+		"nil":                     none,
+		"nil marks":               failure.NewContext(t.Context(), nil),
+		"a nil published context": context.WithValue(t.Context(), failure.ContextKey, none), //nolint:staticcheck // the key is a string by design
+	} {
+		if failure.MarkRetryable(ctx, "why") || failure.MarkExecuted(ctx) {
+			t.Errorf("%s: a mark counts", name)
+		}
+	}
+	if failure.Classify(failure.Outcome{}) != failure.ClassCache {
+		t.Error("the zero Outcome is not kept")
+	}
+}
