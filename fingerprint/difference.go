@@ -18,6 +18,7 @@ type comparer struct {
 	seen   uint64 // bit n: known[n] is the place of a member that was found
 	named  int
 	names  []string
+	others int
 }
 
 func (c *comparer) begin(members []byte, s *survey) {
@@ -28,11 +29,11 @@ func (c *comparer) begin(members []byte, s *survey) {
 	}
 }
 
-func (c *comparer) end() (names []string, missing int) {
-	names, missing = c.names, c.count-bits.OnesCount64(c.seen)
+func (c *comparer) end() (names []string, others, missing int) {
+	names, others, missing = c.names, c.others, c.count-bits.OnesCount64(c.seen)
 	slices.Sort(names)
 	*c = comparer{}
-	return names, missing
+	return names, others, missing
 }
 
 // member takes what is known of a member off the list, so that each of several in
@@ -57,12 +58,17 @@ func (c *comparer) member(t tags) bool {
 }
 
 func (c *comparer) name() {
-	if len(c.names) == maxNames || c.named == maxNamed {
+	if c.named == maxNamed {
+		c.others++
 		return
 	}
 	c.named++
 	name := c.survey.name()
-	if !slices.Contains(c.names, name) {
+	switch {
+	case slices.Contains(c.names, name):
+	case name == "", len(c.names) == maxNames:
+		c.others++
+	default:
 		c.names = append(c.names, name)
 	}
 }

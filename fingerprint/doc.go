@@ -26,8 +26,9 @@
 //     space, the order of members and the spelling of strings do not matter,
 //     everything else does. Numbers count as spelled: 1.0 is not 1, and
 //     9007199254740993 is never rounded to its neighbour. Duplicate members all
-//     count, in their order. A lone surrogate or a byte that is not UTF-8 is
-//     equal to itself alone.
+//     count, in their order; so do members whose names differ only in case, because
+//     encoding/json gives both to one field. A lone surrogate or a byte that is not
+//     UTF-8 is equal to itself alone.
 //   - Queries and application/x-www-form-urlencoded bodies are sorted by name;
 //     the values of one name keep their order. A malformed escape is kept as
 //     spelled. As a parser sees it, "a" is "a=", "+" is "%20", and "a=1&&b=2"
@@ -37,7 +38,8 @@
 //     and content.
 //   - Anything else counts byte by byte, and so does a body that is not what its
 //     content type says: JSON that is malformed or nested deeper than 512, a form
-//     of more than 1,000 parts.
+//     of more than 1,000 parts or with more than 128 KiB of part headers. A content
+//     type of more than 4 KiB is not parsed: it and the body count byte by byte.
 //   - The media type counts without regard to case or the order of its
 //     parameters, and charset=utf-8 is the same as none.
 //
@@ -52,7 +54,8 @@
 // That two fingerprints differ says nothing of why. [Reading.AppendSketch] makes
 // short keyed hashes of a request's members, to be kept beside the fingerprint, and
 // [Reading.Differences] names the members of a later request that they do not fit, in the
-// notation of [Exclude]: an honest retry with a new timestamp names "timestamp".
+// notation of [Exclude]: an honest retry with a new timestamp names "timestamp". They
+// name only text that passes [LooksLikeName].
 //
 // # What it does not do
 //

@@ -18,12 +18,16 @@ type draft struct {
 	open    []member // of the groups that have not ended, innermost last
 	settled []member // of the groups that are out of order, each in its order
 	groups  []group  // that are out of order, by their end
+	folds   bool     // names are those of JSON members, and compared by their folds
+
+	folded        []byte // where sortFolded works
+	foldedMembers []foldedMember
 }
 
 // member is a part of the text that is sorted among its siblings. It has no more
 // fields than the compiler keeps in registers.
 type member struct {
-	key    uint64 // the beginning of the name
+	key    uint64 // the beginning of the name, folded if names fold
 	name   span   // in text; the member begins with it
 	end    uint32 // offset into text
 	groups uint32 // how many groups had ended where the member did
@@ -106,6 +110,10 @@ func (d *draft) move(members []member, start, end int) {
 
 // sort puts members in order, those of one name as they came.
 func (d *draft) sort(members []member) {
+	if d.folds && slices.ContainsFunc(members, func(m member) bool { return !isPlain(d.nameOf(&m)) }) {
+		d.sortFolded(members)
+		return
+	}
 	const few = 12
 	if len(members) > few {
 		// slices.SortFunc is O(n log n), as slices.SortStableFunc is not; the
@@ -129,11 +137,17 @@ func (d *draft) before(a, b *member) bool {
 	return a.key < b.key || a.key == b.key && d.compareNames(a, b) < 0
 }
 
-// compareNames orders members by the canonical spelling of their names. Equal
-// spellings are equal names, so any other order would do as well.
+// compareNames orders members by the canonical spelling of their names, folded if
+// names fold. Equal spellings are equal names, so any other order would do as well.
 func (d *draft) compareNames(a, b *member) int {
-	return bytes.Compare(d.text[a.name.from:a.name.to], d.text[b.name.from:b.name.to])
+	if d.folds {
+		return compareFolded(d.nameOf(a), d.nameOf(b))
+	}
+	return bytes.Compare(d.nameOf(a), d.nameOf(b))
 }
+
+// nameOf returns a member's name. That of a JSON member is between quotation marks.
+func (d *draft) nameOf(m *member) []byte { return d.text[m.name.from:m.name.to:m.name.to] }
 
 // arrange puts the members of all groups, which lie in text[from:], in order.
 func (d *draft) arrange(from int) {
@@ -217,4 +231,6 @@ func (d *draft) reset() {
 	empty(&d.open)
 	empty(&d.settled)
 	empty(&d.groups)
+	empty(&d.folded)
+	empty(&d.foldedMembers)
 }

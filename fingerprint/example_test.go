@@ -25,7 +25,7 @@ func ExampleOf() {
 	// Output:
 	// retry is the same: true
 	// other is the same: false
-	// sha256:cae7aefcb42873ff83869eb866974e4afd4799270c40133dafa82902b329aa58
+	// sha256:a84defe07d7e72e62964f6ed3e35a966d286d877fc286a8c9e98b2c75baca38c
 }
 
 func ExampleStrip() {
@@ -56,7 +56,7 @@ func ExampleReading_Differences() {
 	first.Close()
 	retry := fingerprint.Read(payment(`{"amount":1999,"meta":{"sentAt":"12:00:31"}}`), nil)
 	defer retry.Close()
-	names, missing := retry.Differences(sketch, key)
-	fmt.Println(names, missing)
-	// Output: [meta.sentAt] 0
+	names, others, missing := retry.Differences(sketch, key)
+	fmt.Println(names, others, missing)
+	// Output: [meta.sentAt] 0 0
 }

@@ -126,11 +126,12 @@ func parseSegment(path string) (s segment, rest string, more bool, err error) {
 	return s, path[at+1:], true, nil
 }
 
-// parseIndex returns the array index that name spells, or -1.
+// parseIndex returns the array index that name spells, or noIndex. A sign or a
+// leading zero makes a number a name only.
 func parseIndex(name string) int {
 	index, err := strconv.Atoi(name)
-	if err != nil || strconv.Itoa(index) != name {
-		return -1
+	if err != nil || index < 0 || strconv.Itoa(index) != name {
+		return noIndex
 	}
 	return index
 }

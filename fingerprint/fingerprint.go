@@ -8,7 +8,7 @@ import (
 
 // version is the first part of every fingerprint. Stored fingerprints outlive a
 // deployment, so any change of the rules that moves one must change it.
-const version = "oncekey/2"
+const version = "oncekey/3"
 
 // maxCanonical bounds what is put in canonical form, so that offsets into it fit
 // in 32 bits; anything longer counts byte by byte.

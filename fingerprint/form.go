@@ -13,6 +13,7 @@ func (b *builder) form(source []byte) {
 	pairs := bytes.Count(source, []byte{'&'}) + 1
 	b.draft.text = slices.Grow(b.draft.text, len(source)+4*pairs)
 	b.draft.open = slices.Grow(b.draft.open, pairs)
+	b.draft.folds = false // as no parser of forms does
 	group := b.draft.begin(len(b.draft.text))
 	for len(source) > 0 {
 		var pair []byte

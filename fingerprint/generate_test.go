@@ -43,7 +43,7 @@ func (g generator) document(depth int) *node {
 
 func (g generator) name() []unit {
 	return pick(g, unitsOf("id"), unitsOf("ID"), unitsOf("meta"), unitsOf("trace"), unitsOf("items"), unitsOf("nonce"),
-		unitsOf("Nonce"), unitsOf("t"), unitsOf("0"), unitsOf("1"), unitsOf("a.b"), unitsOf("*"), unitsOf("é"), unitsOf("\uFFFD"), g.text())
+		unitsOf("Nonce"), unitsOf("t"), unitsOf("0"), unitsOf("1"), unitsOf("a.b"), unitsOf("*"), unitsOf("é"), unitsOf("É"), unitsOf("\uFFFD"), unitsOf("\u212A"), unitsOf("k"), g.text())
 }
 
 func (g generator) text() (units []unit) {
@@ -106,19 +106,19 @@ func (g generator) spell(n *node) []byte {
 	return []byte(out.String())
 }
 
-// order returns the members' indexes shuffled, those of one name in order.
+// order returns the members' indexes shuffled, those of one name in any case in order.
 func (g generator) order(n *node) []int {
 	order := g.Perm(len(n.children))
 	byName := map[string][]int{}
 	for _, i := range order {
-		name := fmt.Sprint(n.names[i])
+		name := decodedName(n.names[i])
 		byName[name] = append(byName[name], i)
 	}
 	for _, same := range byName {
 		slices.Sort(same)
 	}
 	for at, i := range order {
-		name := fmt.Sprint(n.names[i])
+		name := decodedName(n.names[i])
 		order[at] = byName[name][0]
 		byName[name] = byName[name][1:]
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // goldenRequest is a line of testdata/golden.jsonl: a request, most of them made
-// up by a generator, and the fingerprint that the first release gave it.
+// up by a generator, and the fingerprint that version 3 of the rules gives it.
 type goldenRequest struct {
 	Method      string   `json:"method"`
 	Path        string   `json:"path"`

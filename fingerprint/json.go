@@ -56,6 +56,7 @@ type removal struct {
 
 func (w *walker) walk() error {
 	d := w.draft
+	d.folds = true
 	out := len(d.text)
 	// The canonical form is never longer than the document.
 	d.text = slices.Grow(d.text, len(w.source)+slack)
@@ -178,14 +179,17 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 	return end, written
 }
 
-// key returns a number that orders names as their first bytes do. The name, with
-// the quotation mark behind it, is text[start:end].
+// key returns a number that orders names as the first bytes of their folds do. The
+// name, with the quotation mark behind it, is text[start:end].
 func (w *walker) key(start, end int) uint64 {
-	key := bits.ReverseBytes64(wordAt(w.text, start))
+	word := wordAt(w.text, start)
 	if length := end - start; length < wordSize {
-		key &^= ^uint64(0) >> (8 * length)
+		word &= 1<<(8*length) - 1
 	}
-	return key
+	if !isPlainWord(word) {
+		return foldedKey(w.text[start:end])
+	}
+	return bits.ReverseBytes64(foldWord(word))
 }
 
 func (w *walker) array(at, out int, place scope) (end, written int) {

@@ -42,7 +42,7 @@ func lengthBit(length int) uint64 { return 1 << min(length, 63) }
 type segment struct {
 	name  string // in any case; canonical spelling
 	any   bool   // a star: name and index do not matter
-	index int    // the array index that name spells, or -1
+	index int    // the array index that name spells, or noIndex
 }
 
 // lengths returns the lengthBits of the names that s leads to.
@@ -53,11 +53,15 @@ func (s *segment) lengths() uint64 {
 	return lengthBit(len(s.name))
 }
 
-// noIndex is the index of a member of an object.
-const noIndex = -2
+// noIndex stands for an index where there is none: in a segment that spells no
+// number, and for a member of an object.
+const noIndex = -1
 
 func (s *segment) matches(name []byte, index int) bool {
-	return s.any || s.index == index || index == noIndex && equalFold(s.name, name)
+	if index == noIndex {
+		return s.any || equalFold(s.name, name)
+	}
+	return s.any || s.index == index
 }
 
 // matcher decides what is excluded. The walker asks it step by step on its way

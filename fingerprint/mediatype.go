@@ -17,10 +17,18 @@ type mediaType struct {
 
 const jsonType = "application/json"
 
-// parse parses spelled into m, which must be zero. It allocates nothing in the
-// usual cases: no parameters, or the usual charset alone.
+// maxMediaType is how many bytes a header has at most that is parsed. Parsing takes
+// hundreds of times as long as hashing, and makes garbage for each parameter.
+const maxMediaType = 4 << 10
+
+// parse parses spelled into m, which must be zero. A longer header than maxMediaType
+// is taken for malformed. It allocates nothing in the usual cases: no parameters, or
+// the usual charset alone.
 func (m *mediaType) parse(spelled string) {
 	m.spelled = spelled
+	if len(spelled) > maxMediaType {
+		return
+	}
 	if spelled == jsonType {
 		m.name = jsonType
 		return

@@ -8,8 +8,13 @@ import (
 	"strings"
 )
 
-// maxParts is how many parts a form may have, as for http.Request.ParseMultipartForm.
-const maxParts = 1000
+const (
+	// maxParts is how many parts a form may have, as for http.Request.ParseMultipartForm.
+	maxParts = 1000
+	// maxPartHeaders is how many bytes the headers of all parts may have that are parsed.
+	// It bounds the time, see maxMediaType.
+	maxPartHeaders = 128 << 10
+)
 
 // multipart appends a form of that kind to the draft, part by part and without
 // the excluded ones. If source is no such form it returns false.
@@ -18,6 +23,7 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 		return false
 	}
 	b.partNames = append(b.partNames[:0], make([]byte, wordSize)...) // see sipHash.absorb
+	headers := 0
 	reader := multipart.NewReader(bytes.NewReader(source), boundary)
 	for count := 0; count <= maxParts; count++ {
 		// Raw, for NextPart undoes the transfer encoding quoted-printable in
@@ -26,7 +32,10 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 		if err == io.EOF { // itself: an end in the wrong place is wrapped
 			return true
 		}
-		if err != nil || !b.part(part) {
+		if err != nil {
+			return false
+		}
+		if headers += parsedHeaders(part); headers > maxPartHeaders || !b.part(part) {
 			return false
 		}
 	}
@@ -35,6 +44,16 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 
 // partFrames is how many frames a part leaves: three headers and the content.
 const partFrames = 4
+
+// parsedHeaders returns how many bytes of a part's headers are to be parsed; more than
+// all parts may have, if one is too long for FormName.
+func parsedHeaders(part *multipart.Part) int {
+	disposition := len(part.Header.Get("Content-Disposition"))
+	if disposition > maxMediaType {
+		return maxPartHeaders + 1
+	}
+	return disposition + len(part.Header.Get("Content-Type"))
+}
 
 func (b *builder) part(part *multipart.Part) bool {
 	b.decoded = append(b.decoded[:0], part.FormName()...)

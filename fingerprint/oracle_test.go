@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -154,7 +155,7 @@ func (n *node) meaning() string {
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(n.names[a], n.names[b]) })
+		slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(decodedName(n.names[a]), decodedName(n.names[b])) })
 		var all strings.Builder
 		for _, i := range order {
 			fmt.Fprintf(&all, "%v=%s;", n.names[i], n.children[i].meaning())
@@ -171,6 +172,26 @@ func (n *node) meaning() string {
 	default:
 		return n.literal
 	}
+}
+
+// decodedName returns a name as encoding/json compares it: decoded, without regard to
+// case.
+func decodedName(units []unit) string {
+	var name strings.Builder
+	for len(units) > 0 {
+		char, size := utf8.DecodeRune(bytesOf(units))
+		if units[0] >= loneSurrogate {
+			char, size = utf8.RuneError, 1
+		}
+		for next := unicode.SimpleFold(char); next != char; next = unicode.SimpleFold(next) {
+			if next < char { // once round, by way of the smallest
+				char = next
+			}
+		}
+		name.WriteRune(char)
+		units = units[size:]
+	}
+	return name.String()
 }
 
 // rule is an excluded field and, spelled out, what it means.
@@ -197,6 +218,7 @@ var rules = []rule{
 	{field: "0.id", path: []string{"=0", "=id"}},
 	{field: `meta.a\.b`, path: []string{"=meta", "=a.b"}},
 	{field: `items.\*`, path: []string{"=items", "=*"}},
+	{field: "meta.-2", path: []string{"=meta", "=-2"}},
 }
 
 func fieldsOf(chosen []rule) (fields []string) {

@@ -27,23 +27,27 @@ var depths = [...]uint8{255, 3, 2, 1}
 // that were sketched and are not in the request: their names are not kept.
 //
 // A name is in the notation of [Exclude], with a star for every element of an
-// array. If members of one shape differ in nothing but the values of some of
-// them, and those are all named, then excluding the names makes the fingerprints
-// equal. A top-level member is named by its bare name, which excludes every
-// member of that name. There are at most 16 names, sorted, each once and of at most
-// 128 bytes: what has a longer name is named by the path to what it lies in. A step
-// that no notation can name (the empty name, a lone surrogate, one that is too
-// long at the top) is a star as well.
+// array, and for every step that does not look like a name (see [LooksLikeName]).
+// Values do not appear, even where the client has put them in place of names:
+// others counts the changed members whose path has no name that may be shown. A
+// form field or query parameter with an empty value has none, because any text
+// sent as a form is such a field.
+//
+// There are at most 16 names, sorted, each once and of at most 128 bytes. Members
+// beyond 16 names count as others; a longer path is cut to the path of an object or
+// array around the member. A top-level member is named by its bare name, which
+// excludes every member of that name. If members of one shape differ only in the
+// values of some of them, and others is 0, then excluding the names makes the
+// fingerprints equal.
 //
 // No member is named that did not change, but for one in 2^24 whose place looks
 // like another's; as rarely, a change goes unnoticed. A change of order alone
-// (of form fields, parts, duplicate members that are leaves), or of the media
-// type, is in no member. A sketch that is nil, malformed or of an unknown version gives no
-// names and misses nothing. Values do not appear; names are as the client spelled
-// them and may hold any byte.
-func (r *Reading) Differences(sketch []byte, key [16]byte) (names []string, missing int) {
+// (of form fields, parts, duplicate members that are leaves, members that differ in case), or of the media
+// type, is in no member. A sketch that is nil, malformed or of an unknown version
+// gives no names and misses nothing.
+func (r *Reading) Differences(sketch []byte, key [16]byte) (names []string, others, missing int) {
 	if !isSketch(sketch) {
-		return nil, 0
+		return nil, 0, 0
 	}
 	r.comparer.begin(sketch[sketchHeader:], &r.survey)
 	r.survey.begin(key, &r.comparer)

@@ -23,7 +23,8 @@ func multipartRequest(body string) fingerprint.Request {
 	return fingerprint.Request{Method: "POST", Path: "/", ContentType: "multipart/form-data; boundary=b", Body: []byte(body + "--b--")}
 }
 
-// differences sketches the first request and compares the retry with it.
+// differences sketches the first request and compares the retry with it. If there
+// are other members than those named, their count is the last name.
 func differences(first, retry fingerprint.Request, x *fingerprint.Exclusion) (names []string, missing int) {
 	return differencesFrom(sketchOf(first, x, sketchKey), retry, x, sketchKey)
 }
@@ -32,7 +33,15 @@ func differences(first, retry fingerprint.Request, x *fingerprint.Exclusion) (na
 func differencesFrom(sketch []byte, r fingerprint.Request, x *fingerprint.Exclusion, key [16]byte) (names []string, missing int) {
 	reading := fingerprint.Read(r, x)
 	defer reading.Close()
-	return reading.Differences(sketch, key)
+	names, others, missing := reading.Differences(sketch, key)
+	switch others {
+	case 0:
+	case 1:
+		names = append(names, "1 other")
+	default:
+		names = append(names, fmt.Sprintf("%d others", others))
+	}
+	return names, missing
 }
 
 type differenceTest struct {
@@ -60,7 +69,7 @@ func TestDifferencesInJSON(t *testing.T) {
 	between := func(name, first, retry string, missing int, names ...string) differenceTest {
 		return differenceTest{name, jsonRequest(first), jsonRequest(retry), names, missing}
 	}
-	long := strings.Repeat("n", 100)
+	long := strings.Repeat("n", 64)
 	runDifferences(t, []differenceTest{
 		between("nothing", `{"a":1,"b":[2]}`, ` { "b":[ 2 ], "\u0061":1 } `, 0),
 		between("the honest retry", `{"amount":1,"sentAt":"12:00:00"}`, `{"amount":1,"sentAt":"12:00:31"}`, 0, "sentAt"),
@@ -70,13 +79,13 @@ func TestDifferencesInJSON(t *testing.T) {
 		between("an element", `{"tags":["a","b"]}`, `{"tags":["a","c"]}`, 0, "tags.*"),
 		between("elements in another order", `{"tags":["a","b"]}`, `{"tags":["b","a"]}`, 0, "tags.*"),
 		between("an array at the root", `[{"t":1}]`, `[{"t":2}]`, 0, "*.t"),
-		between("elements at the root", `[1]`, `[2]`, 0, "*"),
+		between("elements at the root", `[1]`, `[2]`, 0, "1 other"),
 		between("new", `{"a":1}`, `{"a":1,"b":{"c":2,"d":[]}}`, 0, "b.c", "b.d"),
 		between("missing", `{"a":1,"b":{"c":2,"d":[]}}`, `{"a":1}`, 2),
 		between("renamed", `{"a":1}`, `{"b":1}`, 1, "b"),
 		between("case of a name", `{"a":1}`, `{"A":1}`, 1, "A"),
 		between("moved", `{"a":{"b":1},"c":{}}`, `{"a":{},"c":{"b":1}}`, 2, "a", "c.b"),
-		between("an array is no object", `{"a":[1]}`, `{"a":{"0":1}}`, 1, "a.0"),
+		between("an array is no object", `{"a":[1]}`, `{"a":{"0":1}}`, 1, "a.*"),
 		between("an array is no object of a member without a name", `{"a":[1]}`, `{"a":{"":1}}`, 1, "a.*"),
 		between("an empty array is no object", `{"a":[]}`, `{"a":{}}`, 0, "a"),
 		between("a name is no value", `{"a":"b"}`, `{"a":{"b":1}}`, 1, "a.b"),
@@ -91,18 +100,20 @@ func TestDifferencesInJSON(t *testing.T) {
 		between("excluded element", `{"list":[1,2]}`, `{"list":[3,2]}`, 0),
 
 		between("a dot in a name", `{"a.b":1}`, `{"a.b":2}`, 0, `a\.b`),
-		between("a star in a name", `{"m":{"*":1}}`, `{"m":{"*":2}}`, 0, `m.\*`),
-		between("a backslash in a name", `{"a\\b":1}`, `{"a\\b":2}`, 0, `a\\b`),
-		between("a quotation mark in a name", `{"a\"b":1}`, `{"a\"b":2}`, 0, `a"b`),
-		between("a control character in a name", `{"a\u0000":1}`, `{"a\u0000":2}`, 0, "a\x00"),
-		between("a byte that is not UTF-8 in a name", "{\"a\xff\":1}", "{\"a\xff\":2}", 0, "a\xff"),
+		between("a star in a name", `{"m":{"*":1}}`, `{"m":{"*":2}}`, 0, "m.*"),
+		between("a backslash in a name", `{"a\\b":1}`, `{"a\\b":2}`, 0, "1 other"),
+		between("a quotation mark in a name", `{"a\"b":1}`, `{"a\"b":2}`, 0, "1 other"),
+		between("a control character in a name", `{"a\u0000":1}`, `{"a\u0000":2}`, 0, "1 other"),
+		between("a byte that is not UTF-8 in a name", "{\"a\xff\":1}", "{\"a\xff\":2}", 0, "1 other"),
+		between("a letter that is not ASCII in a name", `{"m":{"größe":1}}`, `{"m":{"größe":2}}`, 0, "m.*"),
+		between("a map by card number", `{"cards":{"4242424242424242":{"cvv":1}}}`, `{"cards":{"4242424242424242":{"cvv":2}}}`, 0, "cards.*.cvv"),
 		between("no name", `{"m":{"":1}}`, `{"m":{"":2}}`, 0, "m.*"),
 		between("a name with a lone surrogate", `{"m":{"\\\ud800":1}}`, `{"m":{"\\\ud800":2}}`, 0, "m.*"),
-		between("a name that looks like a surrogate", `{"m":{"\\ud800":1}}`, `{"m":{"\\ud800":2}}`, 0, `m.\\ud800`),
+		between("a name that looks like a surrogate", `{"m":{"\\ud800":1}}`, `{"m":{"\\ud800":2}}`, 0, "m.*"),
 		between("a long name", `{"m":{"`+long+`":1}}`, `{"m":{"`+long+`":2}}`, 0, "m."+long),
 		between("a path that is too long", `{"m":{"`+long+`":{"`+long+`":1}}}`, `{"m":{"`+long+`":{"`+long+`":2}}}`, 0, "m."+long),
-		between("a name that is too long", `{"m":{"`+long+long+`":1}}`, `{"m":{"`+long+long+`":2}}`, 0, "m"),
-		between("a name that is too long at the top", `{"`+long+long+`":1}`, `{"`+long+long+`":2}`, 0, "*"),
+		between("a name that is too long", `{"m":{"`+long+long+`":1}}`, `{"m":{"`+long+long+`":2}}`, 0, "m.*"),
+		between("a name that is too long at the top", `{"`+long+long+`":1}`, `{"`+long+long+`":2}`, 0, "1 other"),
 		between("another kind of body", `{"a":1,"b":2}`, `{"a":1,`, 2),
 	}, exclude(t, "nonce", "m.id", "list.0"))
 }
@@ -118,11 +129,13 @@ func TestDifferencesElsewhere(t *testing.T) {
 		{"query: excluded", query("nonce=1&a=1"), query("nonce=2&a=2"), []string{"a"}, 0},
 		{"form", formRequest("a=1&b=2"), formRequest("b=3&a=%31"), []string{"b"}, 0},
 		{"form: one of two values", formRequest("a=1&a=2"), formRequest("a=1&a=3"), []string{"a"}, 0},
-		{"form: a name with a dot and a star", formRequest("a.b=1&%2A=1"), formRequest("a.b=2&%2A=2"), []string{`\*`, `a\.b`}, 0},
-		{"form: a backslash is no escape", formRequest(`a\b=1`), formRequest(`a\b=2`), []string{`a\\b`}, 0},
-		{"form: a malformed name", formRequest("%zz=1"), formRequest("%zz=2"), []string{"*"}, 0},
+		{"form: a name with a dot and a star", formRequest("a.b=1&%2A=1"), formRequest("a.b=2&%2A=2"), []string{`a\.b`, "1 other"}, 0},
+		{"form: a backslash is no escape", formRequest(`a\b=1`), formRequest(`a\b=2`), []string{"1 other"}, 0},
+		{"form: a malformed name", formRequest("%zz=1"), formRequest("%zz=2"), []string{"1 other"}, 0},
 		{"form: a malformed value", formRequest("a=%zz"), formRequest("a=%25zz"), []string{"a"}, 0},
-		{"form: no name", formRequest("=1"), formRequest("=2"), []string{"*"}, 0},
+		{"form: no name", formRequest("=1"), formRequest("=2"), []string{"1 other"}, 0},
+		{"form: a name without a value may be a value", formRequest("hunter1"), formRequest("hunter2&hunter3=&c2VjcmV0=="), []string{"3 others"}, 1},
+		{"form: names with brackets", formRequest("card[number]=1&items[0][id]=1"), formRequest("card[number]=2&items[0][id]=2"), []string{"card[number]", "items[0][id]"}, 0},
 		{"query and form apart", withQuery(formRequest("a=1"), "a=2"), withQuery(formRequest("a=2"), "a=1"), []string{"a"}, 0},
 		{"query and JSON", withQuery(jsonRequest(`{"a":1}`), "a=2"), withQuery(jsonRequest(`{"b":1}`), "a=3"), []string{"a", "b"}, 1},
 		{"query and a raw body", withQuery(jsonRequest("{"), "a=1"), withQuery(jsonRequest("["), "a=2"), []string{"a"}, 0},

@@ -64,16 +64,16 @@ func deleteOne(json []byte, r removal) ([]byte, bool) {
 	document := string(json)
 	value := gjson.Result{Index: r.value, Raw: document[r.value:r.valueEnd]}
 	path := value.Path(document)
-	if !isPlain(path) || find(document, path) != r.value {
+	if !isPlainPath(path) || find(document, path) != r.value {
 		return nil, false
 	}
 	stripped, err := sjson.DeleteBytes(json, path)
 	return stripped, err == nil
 }
 
-// isPlain reports whether path is short, for sjson reads a document once for each
+// isPlainPath reports whether path is short, for sjson reads a document once for each
 // segment, and of characters that mean nothing but themselves.
-func isPlain(path string) bool {
+func isPlainPath(path string) bool {
 	const (
 		maxSegments = 8
 		plain       = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."

@@ -12,7 +12,6 @@ type survey struct {
 	text    []byte // there are wordSize bytes at least before what is surveyed, and room for as many behind
 	names   []byte // what the trail refers to
 	trail   []span // the names that lead to where the survey is; empty for an element
-	isJSON  bool   // names are in the canonical spelling of JSON strings
 	path    []byte // one at a time
 }
 
@@ -34,7 +33,7 @@ func (s *survey) reset() {
 
 // start prepares for text of that kind, and returns the hash of what leads to it.
 func (s *survey) start(text, names []byte, of kind) (root sipHash) {
-	s.text, s.names, s.isJSON = text, names, of == kindJSON
+	s.text, s.names = text, names
 	s.trail = s.trail[:0]
 	var spelled [2 * wordSize]byte
 	length := copy(spelled[wordSize:], of)
@@ -82,12 +81,21 @@ func (s *survey) form(text []byte, in span, of kind) (more bool) {
 	for at := int(in.from); at < int(in.to); at++ { // the comma
 		name, value := s.component(at)
 		_, end := s.component(value)
+		if isFiller(text[value+2 : end]) {
+			name = span{}
+		}
 		s.trail = append(s.trail[:0], name)
 		if at = s.rawMember(root.absorb(text, at, value), value, end); at == stopped {
 			return false
 		}
 	}
 	return true
+}
+
+// isFiller reports whether the value of a pair is empty, or the padding of base64.
+// The name of such a pair may be a payload that is no form: it is not shown.
+func isFiller(value []byte) bool {
+	return len(value) == 0 || len(value) == 1 && value[0] == '='
 }
 
 // component returns where what appendComponent appended ends, and where it was

@@ -1,0 +1,42 @@
+package fingerprint_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/fingerprint"
+)
+
+// Case 40: every byte of a request counts, and equal bytes are an equal request.
+func TestDigestCountsEveryByte(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{3, 4 << 10} { // summed at once, and piece by piece
+		body := strings.Repeat("a", size)
+		whole := fingerprint.Request{Method: "POST", Path: "/p", RawQuery: "q=1", ContentType: "application/json", Body: []byte(body)}
+		again := whole
+		again.Body = []byte(body)
+		if fingerprint.Digest(again) != fingerprint.Digest(whole) {
+			t.Error("equal requests have different digests")
+		}
+		others := []fingerprint.Request{whole, whole, whole, whole, whole, whole}
+		others[0].Method = "PATCH"
+		others[1].Path = "/q"
+		others[2].RawQuery = "q=2"
+		others[3].ContentType = "application/json;"
+		others[4].Body = []byte(body + " ")
+		others[5].Path, others[5].RawQuery = "/pq", "=1" // the same bytes, framed otherwise
+		for n, other := range others {
+			if fingerprint.Digest(other) == fingerprint.Digest(whole) {
+				t.Errorf("request %d has the digest of another one: %+v", n, other)
+			}
+		}
+	}
+}
+
+//nolint:paralleltest // AllocsPerRun counts every goroutine's
+func TestDigestAllocatesNothing(t *testing.T) {
+	request := fingerprint.Request{Method: "POST", Path: "/payments", Body: make([]byte, 300)}
+	if n := testing.AllocsPerRun(100, func() { _ = fingerprint.Digest(request) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,182 @@
+package fingerprint
+
+import (
+	"bytes"
+	"cmp"
+	"math/bits"
+	"slices"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// encoding/json gives a field to a member whose name differs from the field's in
+// case, and the last of several such members counts. Their order is therefore part
+// of a request. Members are sorted by their folded names, and members of one folded
+// name keep their order. Names fold as encoding/json folds them: by
+// unicode.SimpleFold, after each lone surrogate and each byte that is not UTF-8 has
+// become U+FFFD.
+
+// foldWord turns the upper-case letters of an ASCII word to lower case.
+func foldWord(word uint64) uint64 {
+	fromA, pastZ := word+everyByte*(0x80-'A'), word+everyByte*(0x7f-'Z')
+	return word | (fromA&^pastZ&highBits)>>2
+}
+
+// isPlainWord reports whether a word of a name, in canonical spelling, is ASCII
+// without a backslash: such words fold byte by byte.
+func isPlainWord(word uint64) bool {
+	escape := word ^ everyByte*'\\'
+	return (word|(escape-everyByte)&^escape)&highBits == 0
+}
+
+// isPlain reports whether a name folds byte by byte.
+func isPlain(name []byte) bool {
+	at := 0
+	for ; at+wordSize <= len(name); at += wordSize {
+		if !isPlainWord(wordAt(name, at)) {
+			return false
+		}
+	}
+	for ; at < len(name); at++ {
+		if name[at] >= utf8.RuneSelf || name[at] == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// folded returns the folded character at name[at], and where the next one begins.
+func folded(name []byte, at int) (char rune, next int) {
+	if first := name[at]; first < utf8.RuneSelf {
+		switch {
+		case first != '\\':
+			return rune(lower(first)), at + 1
+		case name[at+1] == 'u': // a lone surrogate: four digits follow
+			return utf8.RuneError, at + 6
+		default: // a quotation mark or a backslash follows
+			return rune(name[at+1]), at + 2
+		}
+	}
+	char, size := utf8.DecodeRune(name[at:])
+	return foldRune(char), at + size
+}
+
+func appendFolded(dst, name []byte) []byte {
+	for at := 0; at < len(name); {
+		var char rune
+		char, at = folded(name, at)
+		dst = utf8.AppendRune(dst, char)
+	}
+	return dst
+}
+
+// foldedKey returns the beginning of a folded name as a number.
+func foldedKey(name []byte) (key uint64) {
+	var room [wordSize + utf8.UTFMax]byte
+	beginning := room[:0]
+	for at := 0; at < len(name) && len(beginning) < wordSize; {
+		var char rune
+		char, at = folded(name, at)
+		beginning = utf8.AppendRune(beginning, char)
+	}
+	return bits.ReverseBytes64(wordAt(room[:], 0))
+}
+
+// compareFolded compares two folded names.
+func compareFolded(a, b []byte) int {
+	for i, j := 0, 0; ; {
+		if i+wordSize <= len(a) && j+wordSize <= len(b) {
+			one, other := wordAt(a, i), wordAt(b, j)
+			if isPlainWord(one|other) && isPlainWord(one) && isPlainWord(other) {
+				if one, other = foldWord(one), foldWord(other); one != other {
+					return cmp.Compare(bits.ReverseBytes64(one), bits.ReverseBytes64(other))
+				}
+				i, j = i+wordSize, j+wordSize
+				continue
+			}
+		}
+		if i == len(a) || j == len(b) {
+			return cmp.Compare(len(a)-i, len(b)-j)
+		}
+		var one, other rune
+		one, i = folded(a, i)
+		other, j = folded(b, j)
+		if one != other {
+			return cmp.Compare(one, other)
+		}
+	}
+}
+
+// foldRune returns the rune that stands for all runes that differ from char in case.
+func foldRune(char rune) rune {
+	table := foldTable()
+	if page := char >> foldBits; int(page) < len(table) && table[page] != nil {
+		return table[page][char&(1<<foldBits-1)]
+	}
+	return char
+}
+
+const foldBits = 8
+
+// foldTable has the runes of all pages that have letters of two cases. To ask
+// package unicode each time would take twenty times as long.
+var foldTable = sync.OnceValue(func() []*[1 << foldBits]rune {
+	var table []*[1 << foldBits]rune
+	for _, cased := range unicode.CaseRanges {
+		for char := rune(cased.Lo); char <= rune(cased.Hi); char++ {
+			page := int(char >> foldBits)
+			if page >= len(table) {
+				table = append(table, make([]*[1 << foldBits]rune, page+1-len(table))...)
+			}
+			if table[page] == nil {
+				table[page] = new([1 << foldBits]rune)
+				for i := range table[page] {
+					table[page][i] = smallestFold(rune(page<<foldBits + i))
+				}
+			}
+		}
+	}
+	return table
+})
+
+// smallestFold returns the smallest of the runes that char folds to, in lower case if
+// that is ASCII.
+func smallestFold(char rune) rune {
+	for {
+		next := unicode.SimpleFold(char)
+		if next <= char {
+			if next < utf8.RuneSelf {
+				next = rune(lower(byte(next)))
+			}
+			return next
+		}
+		char = next
+	}
+}
+
+// foldedMember is a member with its folded name.
+type foldedMember struct {
+	member
+	folded span // in draft.folded
+}
+
+// sortFolded is sort for members of which a name does not fold byte by byte. Each name
+// is folded once, for comparing long names takes as long as folding them.
+func (d *draft) sortFolded(members []member) {
+	d.folded, d.foldedMembers = d.folded[:0], d.foldedMembers[:0]
+	for _, m := range members {
+		from := len(d.folded)
+		d.folded = appendFolded(d.folded, d.nameOf(&m))
+		d.foldedMembers = append(d.foldedMembers, foldedMember{m, span{uint32(from), uint32(len(d.folded))}})
+	}
+	slices.SortFunc(d.foldedMembers, func(a, b foldedMember) int {
+		return cmp.Or(
+			bytes.Compare(d.folded[a.folded.from:a.folded.to], d.folded[b.folded.from:b.folded.to]),
+			cmp.Compare(a.name.from, b.name.from),
+		)
+	})
+	for i := range members {
+		members[i] = d.foldedMembers[i].member
+	}
+}

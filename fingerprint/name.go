@@ -1,0 +1,80 @@
+package fingerprint
+
+// maxShownName is how many bytes a name has at most that LooksLikeName accepts.
+const maxShownName = 64
+
+// LooksLikeName reports whether text may be shown in a log as the name of a member.
+// A client decides where its payload has names: a map can be keyed by card numbers
+// or mail addresses, and JSON sent as a form is all name. The rule is therefore strict:
+//
+//   - 1 to 64 ASCII letters, digits, and the separators _ - . [ ]
+//   - the first character is a letter or _, or one of them after $ or @
+//   - at most 3 digits, and no lower-case letter directly behind a digit
+//   - upper case, lower case and digits take turns as rarely as in words: three times
+//     the number of changes is at most the length and 2
+//
+// Names such as sentAt, line_item[0][sku], $ref and sha256Sum pass. Card and phone
+// numbers, mail addresses, UUIDs, sentences and nearly all random tokens do not. A
+// single word passes, because nothing tells a secret word from a name.
+func LooksLikeName(text string) bool {
+	word := text
+	if text != "" && (text[0] == '$' || text[0] == '@') {
+		word = text[1:]
+	}
+	return word != "" && len(text) <= maxShownName && beginsName(word[0]) && isWordLike(word)
+}
+
+func beginsName(char byte) bool {
+	class := classOf(char)
+	return class == lowerCase || class == upperCase || char == '_'
+}
+
+// isWordLike reports whether the characters of word may be in a name, and take turns
+// as they do in words.
+func isWordLike(word string) bool {
+	before, last := separator, separator // the classes of the last character, and of the last that is no separator
+	digits, changes := 0, 0
+	for i := range len(word) {
+		class := classOf(word[i])
+		switch {
+		case class == noName, class == lowerCase && before == numeral:
+			return false
+		case class == numeral:
+			digits++
+		}
+		if before = class; class == separator {
+			continue
+		}
+		if class != last && last != separator {
+			changes++
+		}
+		last = class
+	}
+	return digits <= 3 && 3*changes <= len(word)+2
+}
+
+// class is a kind of character in a name.
+type class uint8
+
+const (
+	noName class = iota // in no name
+	lowerCase
+	upperCase
+	numeral
+	separator
+)
+
+func classOf(char byte) class {
+	switch {
+	case 'a' <= char && char <= 'z':
+		return lowerCase
+	case 'A' <= char && char <= 'Z':
+		return upperCase
+	case '0' <= char && char <= '9':
+		return numeral
+	case char == '_', char == '-', char == '.', char == '[', char == ']':
+		return separator
+	default:
+		return noName
+	}
+}
