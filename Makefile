@@ -3,8 +3,11 @@
 FUZZTIME ?= 30s
 SOAK     ?= 10m
 
+SCHEDULES ?= 10000000
+FROM      ?= 0
+
 # What the check needs beside Go, as tools/install-servers.sh names it. The race detector needs the C compiler.
-PROGRAMS := redis postgresql chromium gcc
+PROGRAMS := redis postgresql pgbouncer chromium gcc spin
 
 # The packages whose statements the coverage gate counts, and those among them that it does not: test support, which is
 # run by being used.
@@ -12,17 +15,30 @@ COVERED     := ./core/...,./policy/...,./fingerprint/...,./failure/...,./adapter
 NOT_COVERED := /core/(internal|storetest)(/|$$)
 MINIMUM     := 90
 
+# The modules beside the root, each with dependencies that the library must not have.
+MODULES := tools examples/bench examples/stripe
+
+# Tests that the race detector disturbs, and their packages: they run again without it.
+NOT_RACED          := ^(TestAllocations|TestConformanceOverRedisAndPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestIndexAgainstMap|TestTimeoutHandlerInsideOfChi)$$
+NOT_RACED_PACKAGES := ./adapters ./core ./core/memstore ./core/tieredstore ./fingerprint ./adapters/otel
+
+# Reasons for which a test of the check may be skipped: it is one of the above, belongs to make soak, or does not apply.
+MAY_SKIP := race detector|it takes long|ONCEKEY_SOAK|is no core.Inspector|TestGinSwallowsInformationalAnswers
+
+TESTRUN := ONCEKEY_REQUIRE_SERVERS=1 go -C tools run ./testrun -may-skip '$(MAY_SKIP)' -dir
+
 # The linters are built once for each Go version: one built by an older Go cannot read newer code.
 BIN           := bin/$(shell go env GOVERSION)
 GOLANGCI_LINT := $(BIN)/golangci-lint
 GOFUMPT       := $(BIN)/gofumpt
 LINTERS       := $(BIN)/.built
 
+# make race leaves the profile that make cover judges.
 CHECKS := servers tidy-check fmt-check vet lint race cover
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check $(CHECKS) test fmt tidy fuzz soak bench microbench profile clean
+.PHONY: help check $(CHECKS) test model fmt tidy fuzz explore mutants soak bench microbench profile clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,30 +57,31 @@ servers: ## Install the servers and programs that tests need, where they are mis
 
 test: ## Run the tests, quickly: no race detector, tests without their server are skipped
 	go test ./...
-	go -C tools test ./...
-	go -C examples/bench test ./...
+	for module in $(MODULES); do go -C "$$module" test ./... || exit 1; done
 
-race: ## Run all tests with the race detector; a test without its server fails
-	ONCEKEY_REQUIRE_SERVERS=1 go test -race -timeout 5m ./...
-	go -C tools test -race ./...
-	go -C examples/bench test -race ./...
+model: ## Search all states of the lease protocol's model with Spin
+	ONCEKEY_REQUIRE_SERVERS=1 go test -count 1 ./core/internal/explore/model
 
-cover: ## Measure coverage and fail where a package has less than 90%
+race: ## Run all tests once, with the race detector and coverage; a test without its server fails
 	@mkdir -p build
-	@echo 'go test -coverpkg $(COVERED) ./...'
-	@ONCEKEY_REQUIRE_SERVERS=1 go test -timeout 5m -covermode atomic -coverpkg '$(COVERED)' \
-		-coverprofile build/coverage.out ./... >build/coverage.log 2>&1 || { cat build/coverage.log; exit 1; }
+	$(TESTRUN) '$(CURDIR)' -race -timeout 30m -covermode atomic -coverpkg '$(COVERED)' -coverprofile build/coverage.new ./...
+	$(TESTRUN) '$(CURDIR)' -timeout 30m -run '$(NOT_RACED)' $(NOT_RACED_PACKAGES)
+	for module in $(MODULES); do $(TESTRUN) "$(CURDIR)/$$module" -race ./... || exit 1; done
+	@mv build/coverage.new build/coverage.out
+
+cover: ## Fail where make race has covered less than 90% of a package
+	@test -f build/coverage.out || $(MAKE) --no-print-directory race
 	@go -C tools run ./coverage -minimum $(MINIMUM) -exclude '$(NOT_COVERED)' '$(CURDIR)/build/coverage.out'
 
 vet: ## Run go vet
 	go vet ./...
-	go -C tools vet ./...
-	go -C examples/bench vet ./...
+	for module in $(MODULES); do go -C "$$module" vet ./... || exit 1; done
 
 lint: $(LINTERS) ## Run the linters of .golangci.yml
 	$(GOLANGCI_LINT) run ./...
-	cd tools && ../$(GOLANGCI_LINT) run --config ../.golangci.yml ./...
-	cd examples/bench && ../../$(GOLANGCI_LINT) run --config ../../.golangci.yml ./...
+	for module in $(MODULES); do \
+		(cd "$$module" && '$(CURDIR)/$(GOLANGCI_LINT)' run --config '$(CURDIR)/.golangci.yml' ./...) || exit 1; \
+	done
 
 fmt: $(LINTERS) ## Format the code
 	$(GOFUMPT) -l -w .
@@ -76,13 +93,11 @@ fmt-check: $(LINTERS) ## Fail when code is not formatted
 
 tidy: ## Tidy all modules
 	go mod tidy
-	go -C tools mod tidy
-	go -C examples/bench mod tidy
+	for module in $(MODULES); do go -C "$$module" mod tidy || exit 1; done
 
 tidy-check: ## Fail when a module is not tidy
 	go mod tidy -diff
-	go -C tools mod tidy -diff
-	go -C examples/bench mod tidy -diff
+	for module in $(MODULES); do go -C "$$module" mod tidy -diff || exit 1; done
 
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]*:[0-9]+:func | |' | \
@@ -91,8 +106,14 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -timeout 1h "$$folder" </dev/null || exit 1; \
 	done
 
-soak: ## Run the soak tests for SOAK (10m) each
-	ONCEKEY_REQUIRE_SERVERS=1 ONCEKEY_SOAK=$(SOAK) go test -count 1 -p 1 -v -run '^TestSoak' -timeout 12h ./...
+explore: ## Run SCHEDULES (10000000) simulated schedules of the engine from the seed FROM on; SEED=n repeats one
+	ONCEKEY_SCHEDULES=$(SCHEDULES) ONCEKEY_FROM=$(FROM) ONCEKEY_SEED=$(SEED) go test -count 1 -v -timeout 24h -run '^TestExplore$$' ./core/internal/explore
+
+mutants: ## Break the engine in each way of core/internal/explore/mutants; one that no rule of the explorer sees is an error
+	go run ./core/internal/explore/mutants
+
+soak: ## Run simulated schedules over real stores, and the other soak tests, for SOAK (10m) each; SEED=n begins there
+	ONCEKEY_REQUIRE_SERVERS=1 ONCEKEY_SOAK=$(SOAK) ONCEKEY_SEED=$(SEED) go test -count 1 -p 1 -v -run '^TestSoak' -timeout 12h ./...
 
 bench: ## Measure against peers and floors, and rewrite BENCHMARKS.md; it judges nothing
 	go -C examples/bench run . -o '$(CURDIR)/BENCHMARKS.md'

@@ -10,9 +10,11 @@ is_there() {
 	case $1 in
 	redis) command -v redis-server ;;
 	postgresql) command -v postgres || ls /usr/lib/postgresql/*/bin/postgres /usr/libexec/postgresql*/postgres ;;
+	pgbouncer) command -v pgbouncer || ls /usr/sbin/pgbouncer ;;
 	chromium) command -v chromium || command -v chromium-browser || command -v google-chrome ;;
 	gcc) echo '#include <stdlib.h>' | "$(go env CC)" -E - ;; # a compiler without its headers is of no use
 	make) command -v make ;;
+	spin) command -v spin ;;
 	*) false ;;
 	esac >/dev/null 2>&1
 }

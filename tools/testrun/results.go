@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// event is a line of go test -json, see go doc test2json.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64 // seconds
+}
+
+// result is how long a package or a test took.
+type result struct {
+	name    string
+	seconds float64
+}
+
+// skipped is a test that did not run, and why.
+type skipped struct{ name, reason string }
+
+// results collects events, and prints those that a reader needs at once.
+type results struct {
+	out      io.Writer
+	output   map[string]map[string][]string // by package and test, of tests that have not passed
+	packages []result
+	tests    []result
+	skips    []skipped
+}
+
+func newResults(out io.Writer) *results {
+	return &results{out: out, output: make(map[string]map[string][]string)}
+}
+
+// read returns at the end of the events. A run without a package is an error.
+func (r *results) read(events io.Reader) error {
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			var e event
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				fmt.Fprint(r.out, line) // go itself has something to say
+			} else {
+				r.take(e)
+			}
+		}
+		switch {
+		case err == nil:
+		case !errors.Is(err, io.EOF):
+			return err
+		case len(r.packages) == 0:
+			return errors.New("no package was tested")
+		default:
+			return nil
+		}
+	}
+}
+
+func (r *results) take(e event) {
+	switch {
+	case e.Action == "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case e.Test == "":
+		r.takePackage(e)
+	case e.Action == "output":
+		r.keep(e)
+	case e.Action == "pass", e.Action == "fail", e.Action == "skip":
+		r.endTest(e)
+	}
+}
+
+func (r *results) takePackage(e event) {
+	switch e.Action {
+	case "output":
+		r.printClosing(e.Output)
+		return
+	case "pass":
+		delete(r.output, e.Package)
+	case "fail":
+		r.printFailed(e.Package)
+	default:
+		return
+	}
+	r.packages = append(r.packages, result{e.Package, e.Elapsed})
+}
+
+func (r *results) endTest(e event) {
+	name := e.Package + "." + e.Test
+	if e.Action == "skip" {
+		r.skips = append(r.skips, skipped{name, reason(r.output[e.Package][e.Test])})
+	} else if !strings.Contains(e.Test, "/") {
+		r.tests = append(r.tests, result{name, e.Elapsed})
+	}
+	if e.Action != "fail" {
+		delete(r.output[e.Package], e.Test)
+	}
+}
+
+func (r *results) keep(e event) {
+	if r.output[e.Package] == nil {
+		r.output[e.Package] = make(map[string][]string)
+	}
+	r.output[e.Package][e.Test] = append(r.output[e.Package][e.Test], e.Output)
+}
+
+// printClosing prints the lines of a package's test binary. That it passed and the share of statements stand in go test's
+// own line, which names all covered packages: they are cut off.
+func (r *results) printClosing(line string) {
+	if line == "PASS\n" || strings.HasPrefix(line, "coverage:") {
+		return
+	}
+	line, _, measured := strings.Cut(strings.TrimSuffix(line, "\n"), "\tcoverage:")
+	if measured && strings.HasPrefix(line, "\t") { // a package without tests
+		return
+	}
+	fmt.Fprintln(r.out, line)
+}
+
+// printFailed prints the output of a package's tests that failed, or were running when it ended.
+func (r *results) printFailed(name string) {
+	tests := r.output[name]
+	for _, test := range slices.Sorted(maps.Keys(tests)) {
+		for _, line := range tests[test] {
+			if !isMarker(line, "=== ") {
+				fmt.Fprint(r.out, line)
+			}
+		}
+	}
+	delete(r.output, name)
+}
+
+func isMarker(line, marker string) bool {
+	return strings.HasPrefix(strings.TrimLeft(line, " "), marker)
+}
+
+// reason is the text of t.Skip, behind its place in the source.
+func reason(output []string) string {
+	var text []string
+	for _, line := range output {
+		if !isMarker(line, "=== ") && !isMarker(line, "--- ") {
+			text = append(text, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(text, " ")
+}
+
+func (r *results) printSlowest() {
+	fmt.Fprintln(r.out, "\nlongest packages:")
+	r.printTop(r.packages, slowestPackages)
+	fmt.Fprintln(r.out, "longest tests:")
+	r.printTop(r.tests, slowestTests)
+}
+
+func (r *results) printTop(all []result, most int) {
+	slices.SortStableFunc(all, func(a, b result) int { return cmp.Compare(b.seconds, a.seconds) })
+	for _, one := range all[:min(most, len(all))] {
+		fmt.Fprintf(r.out, "%8.1fs  %s\n", one.seconds, one.name)
+	}
+}
+
+// checkSkips names the tests that were skipped for a reason that is not allowed; that is an error where every test must run.
+func (r *results) checkSkips(allowed *regexp.Regexp, requireAll bool) error {
+	missing := slices.DeleteFunc(slices.Clone(r.skips), func(s skipped) bool { return allowed.MatchString(s.reason) })
+	for _, s := range missing {
+		fmt.Fprintf(r.out, "skipped: %s: %s\n", s.name, s.reason)
+	}
+	if len(missing) > 0 && requireAll {
+		return fmt.Errorf("%d tests were skipped that must run: see above", len(missing))
+	}
+	return nil
+}
