@@ -19,13 +19,14 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 // request is one that can be sent again and again.
 type request struct{ path, user, key, body string }
 
-const orderID = "order-1"
-
 // payment pays with one of the example's test cards.
 func payment(card string) request {
-	body := fmt.Sprintf(`{"order_id":%q,"amount":4200,"currency":"EUR","card":%q}`, orderID, card)
+	body := fmt.Sprintf(`{"order_id":%q,"amount":4200,"currency":"EUR","card":%q}`, orderOf("key-1"), card)
 	return request{path: "/payments", user: "alice", key: "key-1", body: body}
 }
+
+// orderOf is the order that is paid under a key: each key is a payment of its own.
+func orderOf(key string) string { return "order of " + key }
 
 // nothing is refused before it does anything: it has no key.
 func nothing() request { return payment("tok_ok").withKey("") }
@@ -39,8 +40,16 @@ func transfer(key string) request {
 	return request{path: "/transfers", user: "alice", key: key, body: `{"from":"alice","to":"bob","amount":100}`}
 }
 
-func (r request) as(user string) request     { r.user = user; return r }
-func (r request) withKey(key string) request { r.key = key; return r }
+func (r request) as(user string) request { r.user = user; return r }
+
+// withKey is another operation, for another order.
+func (r request) withKey(key string) request {
+	r.body = strings.Replace(r.body, orderOf(r.key), orderOf(key), 1)
+	return r.underKey(key)
+}
+
+// underKey is the same operation, under another key.
+func (r request) underKey(key string) request { r.key = key; return r }
 
 // answer is what the client got.
 type answer struct {
@@ -59,11 +68,13 @@ type want struct {
 }
 
 var (
+	done        = want{status: http.StatusOK} // before
 	created     = want{status: http.StatusCreated}
 	replayed    = want{status: http.StatusCreated, replayed: true}
 	inProgress  = want{status: http.StatusConflict, code: "in_progress", later: true}
 	unavailable = want{status: http.StatusServiceUnavailable, code: "store_unavailable", later: true}
 	unconfirmed = want{status: http.StatusServiceUnavailable, code: "not_confirmed", later: true}
+	rolledBack  = want{status: http.StatusInternalServerError, code: "rolled_back"}
 )
 
 func (a answer) is(w want) bool { return a.err == nil && a.shape() == w }

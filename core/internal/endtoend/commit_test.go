@@ -18,10 +18,6 @@ func TestTransferThatIsNotConfirmed(t *testing.T) {
 		fail      func(f *fixture, backend int)
 		mayBeDone bool
 	}{
-		"backend ended at its record": {
-			stops: []string{atItsLastWrite, atItsRecord},
-			fail:  func(f *fixture, backend int) { f.database.terminate(backend) },
-		},
 		"backend ended in its commit": {
 			stops: []string{inItsCommit},
 			fail:  func(f *fixture, backend int) { f.database.terminate(backend) },
@@ -56,7 +52,27 @@ func TestTransferThatIsNotConfirmed(t *testing.T) {
 	}
 }
 
-// The same, but it is there.
+// Case 50: before the commit was sent, nothing can have been committed. The client is
+// told so, and the key is released at once.
+func TestTransferThatIsRolledBack(t *testing.T) {
+	t.Parallel()
+	f := newPostgresFixture(t, 30*time.Second)
+	first, second := f.startTwo()
+	f.database.letCommitsWait()
+	move := transfer("key-1")
+
+	answers, stop, backend := f.beginUntil(first, move, atItsLastWrite, atItsRecord)
+	f.database.terminate(backend)
+	(<-answers).expect(t, rolledBack)
+	stop.lift()
+
+	original := second.retryThrough(move).expectDone(t)
+	original.expect(t, created)
+	first.retryThrough(move).expectCopyOf(t, original)
+	f.expectTransfers(move.key)
+}
+
+// The same as not confirmed, but it is there.
 func TestTransferWhoseConfirmationIsLost(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)

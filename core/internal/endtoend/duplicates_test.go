@@ -47,7 +47,7 @@ func sendAtOnce(t *testing.T, r request, processes ...*instance) {
 		switch {
 		case answer.is(created):
 			winners, original = winners+1, answer
-		case answer.is(replayed):
+		case answer.is(replayed), answer.is(unavailable): // on a busy machine the store takes longer than StoreTimeout
 		default:
 			answer.expect(t, inProgress)
 		}

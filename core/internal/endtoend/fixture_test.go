@@ -215,7 +215,7 @@ func (f *fixture) expectEffects(want ...effect) {
 
 // chargeBy is a charge for the order of this request, in this process, at this attempt.
 func chargeBy(i *instance, r request, attempt uint64) effect {
-	return effect{Kind: "charge", PID: i.Pid(), OrderID: orderID, User: r.user, Key: r.key, Attempt: attempt}
+	return effect{Kind: "charge", PID: i.Pid(), OrderID: orderOf(r.key), User: r.user, Key: r.key, Attempt: attempt}
 }
 
 // eventually fails the test when the condition does not come to hold.

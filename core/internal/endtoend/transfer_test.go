@@ -127,12 +127,12 @@ func TestTransfersInBothDirections(t *testing.T) {
 		there, back := transfer(fmt.Sprintf("there-%d", i)), transfer(fmt.Sprintf("back-%d", i))
 		back.body = `{"from":"bob","to":"alice","amount":100}`
 		group.Go(func() {
-			if answer := first.retryWhile(there, unavailable, unconfirmed, inProgress); answer.status != http.StatusCreated {
+			if answer := first.retryWhile(there, unavailable, unconfirmed, rolledBack, inProgress); answer.status != http.StatusCreated {
 				t.Errorf("there: got %v", answer)
 			}
 		})
 		group.Go(func() {
-			if answer := second.retryWhile(back, unavailable, unconfirmed, inProgress); answer.status != http.StatusCreated {
+			if answer := second.retryWhile(back, unavailable, unconfirmed, rolledBack, inProgress); answer.status != http.StatusCreated {
 				t.Errorf("back: got %v", answer)
 			}
 		})
@@ -183,13 +183,18 @@ func TestConstraintsAreTheLastLineOfDefence(t *testing.T) {
 	f := newPostgresFixture(t, 30*time.Second)
 	first, second := f.startTwo()
 	pay, move := payment("tok_ok"), transfer("key-1")
-	first.send(pay).expect(t, created)
+	paid := first.send(pay).expect(t, created)
 	first.send(move).expect(t, created)
 	f.database.execute(`DELETE FROM oncekey.records`)
 
-	refused := want{status: http.StatusConflict}
-	second.send(pay).expect(t, refused)
-	second.send(move).expect(t, refused)
+	for n, process := range []*instance{second, first} {
+		again := process.send(pay.underKey(fmt.Sprint("another-key-", n))).expect(t, done)
+		if again.body != paid.body || again.header.Get("Location") != paid.header.Get("Location") {
+			t.Errorf("another key got %v, want the payment that exists: %v", again, paid)
+		}
+	}
+	second.send(pay).expect(t, done)
+	second.send(move).expect(t, want{status: http.StatusConflict})
 	for _, message := range []string{"an attempt at what has happened already", "a transfer that has been done already"} {
 		eventually(t, "for it to be logged: "+message, func() bool { return second.printed(message) })
 	}

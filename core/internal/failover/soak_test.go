@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/internal/soak"
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
@@ -25,10 +25,7 @@ import (
 // the way is logged.
 func TestSoakFailover(t *testing.T) {
 	t.Parallel()
-	duration, err := time.ParseDuration(os.Getenv("ONCEKEY_SOAK"))
-	if err != nil {
-		t.Skip("set ONCEKEY_SOAK to how long it shall run")
-	}
+	soak.Duration(t, 0)
 	takeTurn(t)
 	cluster := redistest.StartCluster(t, 3, 1)
 	d := &deployment{
@@ -42,9 +39,8 @@ func TestSoakFailover(t *testing.T) {
 	alone := newShop(t, "alone", func() core.Store { return redisstore.New(d.client(), redisstore.Prefix("alone:")) })
 	durable := newShop(t, "tiered", func() core.Store { return tiered(t, d, database) })
 
-	end := time.Now().Add(duration)
 	kills := 0
-	for ; time.Now().Before(end); kills++ {
+	soak.For(t, 0, func(int) {
 		serve(t, 100, alone, durable)
 		shards := cluster.Shards()
 		shard := shards[rand.IntN(len(shards))]
@@ -56,7 +52,8 @@ func TestSoakFailover(t *testing.T) {
 		d.replaceVictim() // and not only restart it: that would be an empty master
 		d.victim.Restart()
 		cluster.AwaitHealthy()
-	}
+		kills++
+	})
 	alone.close(t)
 	durable.close(t)
 

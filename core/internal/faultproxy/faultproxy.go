@@ -10,6 +10,7 @@ package faultproxy
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -24,6 +25,8 @@ type Fault struct {
 	latency   time.Duration // before each piece of a reply
 	cut       bool          // the connection ends after so many bytes of a reply
 	after     int
+	lose      bool // the connection ends in place of passing on a request
+	hold      bool // replies wait for the next fault
 }
 
 // None is a network that works.
@@ -45,9 +48,15 @@ func CutReplies(after int) Fault { return Fault{cut: true, after: after} }
 // reply: what was asked for is done, and its caller does not know.
 func LoseReplies() Fault { return CutReplies(0) }
 
+// LoseRequests ends the connection in place of passing on what a client sends: it is
+// not done, and its caller does not know.
+func LoseRequests() Fault { return Fault{lose: true} }
+
+// HoldReplies lets requests through, and no reply until the next fault.
+func HoldReplies() Fault { return Fault{hold: true} }
+
 // Proxy forwards connections to one server. It is safe for concurrent use.
 type Proxy struct {
-	t        testing.TB
 	target   string
 	listener net.Listener
 	ended    context.Context //nolint:containedctx // the proxy's own life
@@ -63,16 +72,25 @@ type Proxy struct {
 // Start begins to forward to the server at target, until the test ends.
 func Start(t testing.TB, target string) *Proxy {
 	t.Helper()
+	p, err := Open(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Open begins to forward to the server at target, until Close.
+func Open(target string) (*Proxy, error) {
 	var listen net.ListenConfig
 	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatalf("faultproxy: %v", err)
+		return nil, fmt.Errorf("faultproxy: %w", err)
 	}
-	p := &Proxy{t: t, target: target, listener: listener, changed: make(chan struct{}), open: map[net.Conn]bool{}}
+	p := &Proxy{target: target, listener: listener, changed: make(chan struct{}), open: map[net.Conn]bool{}}
 	p.ended, p.end = context.WithCancel(context.Background())
 	p.running.Go(p.accept)
-	t.Cleanup(p.close)
-	return p
+	return p, nil
 }
 
 // Addr is where to connect to.
@@ -97,7 +115,8 @@ func (p *Proxy) now() (Fault, <-chan struct{}) {
 	return p.fault, p.changed
 }
 
-func (p *Proxy) close() {
+// Close resets all connections, and returns when none is left. It may be called again.
+func (p *Proxy) Close() {
 	p.end()
 	_ = p.listener.Close()
 	p.mu.Lock()
@@ -189,14 +208,9 @@ func (p *Proxy) forward(to, from net.Conn, replies bool) {
 
 // pass hands on one piece, under the fault of the moment.
 func (p *Proxy) pass(to net.Conn, piece []byte, reply bool) bool {
-	fault, changed := p.now()
-	for fault.blackhole {
-		select {
-		case <-changed:
-			fault, changed = p.now()
-		case <-p.ended.Done():
-			return false
-		}
+	fault, ended := p.await(reply)
+	if ended {
+		return false
 	}
 	if reply && fault.latency > 0 {
 		select {
@@ -209,6 +223,23 @@ func (p *Proxy) pass(to net.Conn, piece []byte, reply bool) bool {
 		_, _ = to.Write(piece[:min(fault.after, len(piece))])
 		return false
 	}
+	if !reply && fault.lose {
+		return false
+	}
 	_, err := to.Write(piece)
 	return err == nil
+}
+
+// await returns the fault under which a piece is handed on: one that lets it pass.
+func (p *Proxy) await(reply bool) (fault Fault, ended bool) {
+	fault, changed := p.now()
+	for fault.blackhole || reply && fault.hold {
+		select {
+		case <-changed:
+			fault, changed = p.now()
+		case <-p.ended.Done():
+			return fault, true
+		}
+	}
+	return fault, false
 }

@@ -129,6 +129,26 @@ func TestFaults(t *testing.T) {
 		t.Errorf("lost: the server was asked %q", line)
 	}
 
+	p.Set(faultproxy.LoseRequests())
+	c = dial(t, p)
+	if got, err := c.ask("never\n", late); err == nil || got != "" {
+		t.Errorf("lost request: %q, %v", got, err)
+	}
+	select {
+	case line := <-asked:
+		t.Errorf("lost request: %q went through", line)
+	default:
+	}
+
+	p.Set(faultproxy.HoldReplies())
+	c = dial(t, p)
+	if _, err := c.ask("held\n", soon); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("held reply: %v", err)
+	}
+	if line := <-asked; line != "held\n" {
+		t.Errorf("held reply: the server was asked %q", line)
+	}
+
 	p.Set(faultproxy.None())
 	c = dial(t, p)
 	p.Set(faultproxy.Refuse())

@@ -131,7 +131,7 @@ func completing(s keyState, c call) []possibility {
 func releasing(s keyState, c call) []possibility {
 	remembered := done(keyState{phase: released, token: c.lease.Token, attempt: c.lease.Attempt})
 	switch {
-	case !heldBy(s, c.lease), s.phase == finished, s.phase == running && s.attempt != c.lease.Attempt:
+	case !heldBy(s, c.lease), s.phase == finished:
 		return lost(s)
 	case c.lease.Attempt == 1:
 		return done(keyState{phase: free})
@@ -152,8 +152,10 @@ func extending(s keyState, c call) []possibility {
 // sketchOf is the sketch that is completed together with a body.
 func sketchOf(body string) string { return "sketch of the " + body }
 
-// heldBy reports whether nobody but the lease's holder has claimed the key.
-func heldBy(s keyState, l core.Lease) bool { return s.phase == free || s.token == l.Token }
+// heldBy reports whether no attempt but the lease's own has claimed the key.
+func heldBy(s keyState, l core.Lease) bool {
+	return s.phase == free || s.token == l.Token && s.attempt == l.Attempt
+}
 
 func runBy(l core.Lease, short bool) keyState {
 	return keyState{

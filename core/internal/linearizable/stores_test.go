@@ -3,9 +3,7 @@ package linearizable
 import (
 	"context"
 	"math/rand/v2"
-	"os"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
@@ -14,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/internal/soak"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
@@ -76,20 +75,17 @@ func TestStores(t *testing.T) {
 // TestSoak goes on with other seeds for as long as ONCEKEY_SOAK says.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	duration, err := time.ParseDuration(os.Getenv("ONCEKEY_SOAK"))
-	if err != nil {
-		t.Skip("ONCEKEY_SOAK is no duration: see make soak")
-	}
+	soak.Duration(t, 0)
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, histories := open(t), 0
-			for end := time.Now().Add(duration); time.Now().Before(end); {
+			soak.For(t, 0, func(int) {
 				for _, load := range loads {
 					expectOrder(t, store, load, rand.Uint64())
 					histories += keys
 				}
-			}
+			})
 			t.Logf("%d histories are in order", histories)
 		})
 	}

@@ -36,13 +36,8 @@ import (
 	"github.com/oncekey/oncekey/core/internal/serverproc"
 )
 
-const (
-	// startAttempts is how many ports are tried before a start is given up: each failure means that somebody else took the
-	// port in the moment between finding it free and using it.
-	startAttempts = 10
-	// toolDeadline bounds the programs that do their work and end.
-	toolDeadline = 60 * time.Second
-)
+// toolDeadline bounds the programs that do their work and end.
+const toolDeadline = 60 * time.Second
 
 // readyLine is printed by the server that we have started, and by no other one that may have taken its port. A standby
 // accepts those that only read, which version 13 spells in two words.
@@ -97,17 +92,10 @@ func (s *Server) Standby(settings ...string) *Server {
 // start launches the server on a port that is free.
 func (s *Server) start() {
 	s.t.Helper()
-	for range startAttempts {
-		s.port = serverproc.FreePort(s.t)
-		err := s.launch()
-		if err == nil {
-			return
-		}
-		if !s.portTaken() {
-			s.t.Fatalf("postgrestest: %v", err)
-		}
-	}
-	s.t.Fatalf("postgrestest: found no port to listen on in %d attempts", startAttempts)
+	serverproc.StartOnFreePort(s.t, func(port int) error {
+		s.port = port
+		return s.launch()
+	}, s.portTaken)
 }
 
 // Durable are the settings of a server that waits for its disk before it acknowledges, as one in production does. To add

@@ -32,10 +32,6 @@ import (
 	"github.com/oncekey/oncekey/core/internal/serverproc"
 )
 
-// startAttempts is how many ports are tried before a start is given up: each failure means that somebody else took the
-// port in the moment between finding it free and using it.
-const startAttempts = 10
-
 // Server is a redis-server process. Its methods may be called from several goroutines; they take turns.
 type Server struct {
 	t         testing.TB
@@ -64,17 +60,10 @@ func Start(t testing.TB, arguments ...string) *Server {
 // start launches the server on a port that is free.
 func (s *Server) start() {
 	s.t.Helper()
-	for range startAttempts {
-		s.port = serverproc.FreePort(s.t)
-		err := s.launch()
-		if err == nil {
-			return
-		}
-		if !s.portTaken() {
-			s.t.Fatalf("redistest: %v", err)
-		}
-	}
-	s.t.Fatalf("redistest: found no port to listen on in %d attempts", startAttempts)
+	serverproc.StartOnFreePort(s.t, func(port int) error {
+		s.port = port
+		return s.launch()
+	}, s.portTaken)
 }
 
 // Persistent are the arguments for a server that loses nothing it has acknowledged, not even when it is killed. To add

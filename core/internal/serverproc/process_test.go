@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -127,18 +126,6 @@ func TestMissingServerSkipsUnlessServersAreRequired(t *testing.T) {
 		if verdict.verdict != want || verdict.message != "install it" {
 			t.Errorf("required %t: the test %s: %q, want it %s", required, verdict.verdict, verdict.message, want)
 		}
-	}
-}
-
-func TestFreePortCanBeListenedOn(t *testing.T) {
-	t.Parallel()
-	var listen net.ListenConfig
-	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(FreePort(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Error(err)
 	}
 }
 

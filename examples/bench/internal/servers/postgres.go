@@ -39,10 +39,10 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort(ctx)
-	if err != nil {
-		return nil, err
-	}
+	return startOnFreePort(ctx, func(port int) (*Postgres, error) { return startPostgres(ctx, programs, port) })
+}
+
+func startPostgres(ctx context.Context, programs string, port int) (*Postgres, error) {
 	credential, err := unprivileged()
 	if err != nil {
 		return nil, err
@@ -73,21 +73,28 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 		arguments = append(arguments, "-c", setting)
 	}
 	server := &Postgres{DSN: fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)}
-	server.process, err = start(ctx, run("postgres", arguments...), folder, syscall.SIGINT, server.ask)
+	server.process, err = start(ctx, run("postgres", arguments...), folder, syscall.SIGINT, func(ctx context.Context) error {
+		return server.ask(ctx, data)
+	})
 	if err != nil {
 		return nil, err
 	}
 	return server, nil
 }
 
-// ask asks the server for its version.
-func (s *Postgres) ask(ctx context.Context) error {
+// ask asks the server for its version, and whether its data are there.
+func (s *Postgres) ask(ctx context.Context, data string) error {
 	connection, err := pgx.Connect(ctx, s.DSN)
 	if err != nil {
 		return err
 	}
 	defer connection.Close(ctx)
-	return connection.QueryRow(ctx, "SHOW server_version").Scan(&s.Version)
+	var folder string
+	err = connection.QueryRow(ctx, "SELECT current_setting('server_version'), current_setting('data_directory')").Scan(&s.Version, &folder)
+	if err == nil && folder != data {
+		err = errOther
+	}
+	return err
 }
 
 var digits = regexp.MustCompile(`\d+`)

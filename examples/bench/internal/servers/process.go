@@ -20,6 +20,12 @@ import (
 	"time"
 )
 
+// errEnded is wrapped by the errors of servers that end before they answer.
+var errEnded = errors.New("it has ended")
+
+// errOther says that another program has the port: the server is about to end.
+var errOther = errors.New("another server listens on its port")
+
 // ErrMissing is wrapped by the errors of servers that are not installed.
 var ErrMissing = errors.New("not installed")
 
@@ -27,6 +33,7 @@ const (
 	startDeadline = 60 * time.Second
 	stopDeadline  = 20 * time.Second
 	pause         = 20 * time.Millisecond // between two looks whether it answers
+	startAttempts = 5                     // each on another port: a server whose port is taken ends
 )
 
 // process is a server that runs in a folder of its own.
@@ -69,7 +76,7 @@ func (p *process) await(ctx context.Context, answers func(context.Context) error
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("it has ended: %w", err)
+			return fmt.Errorf("%w: %w", errEnded, err)
 		case <-ctx.Done():
 			return err
 		case <-time.After(pause):
@@ -89,7 +96,22 @@ func (p *process) Stop() {
 	_ = os.RemoveAll(p.folder)
 }
 
-// freePort finds a port that nobody listens on.
+// startOnFreePort starts a server on a free port. Another program can take the port before the server does: then the
+// server ends, and is started on another one.
+func startOnFreePort[S any](ctx context.Context, start func(port int) (S, error)) (server S, err error) {
+	for range startAttempts {
+		var port int
+		if port, err = freePort(ctx); err != nil {
+			return server, err
+		}
+		if server, err = start(port); !errors.Is(err, errEnded) {
+			return server, err
+		}
+	}
+	return server, err
+}
+
+// freePort finds a port on which no program listens.
 func freePort(ctx context.Context) (int, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -31,10 +31,10 @@ func StartRedis(ctx context.Context) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis-server: %w", ErrMissing)
 	}
-	port, err := freePort(ctx)
-	if err != nil {
-		return nil, err
-	}
+	return startOnFreePort(ctx, func(port int) (*Redis, error) { return startRedis(ctx, binary, port) })
+}
+
+func startRedis(ctx context.Context, binary string, port int) (*Redis, error) {
 	folder, err := os.MkdirTemp("", "oncekey-bench-redis-")
 	if err != nil {
 		return nil, err
@@ -47,10 +47,14 @@ func StartRedis(ctx context.Context) (*Redis, error) {
 	defer client.Close()
 	server.process, err = start(ctx, command, folder, syscall.SIGTERM, func(ctx context.Context) error {
 		info := client.InfoMap(ctx, "server")
-		if info.Err() == nil {
-			server.Version = info.Item("Server", "redis_version")
+		if info.Err() != nil {
+			return info.Err()
 		}
-		return info.Err()
+		if info.Item("Server", "process_id") != strconv.Itoa(command.Process.Pid) {
+			return errOther
+		}
+		server.Version = info.Item("Server", "redis_version")
+		return nil
 	})
 	if err != nil {
 		return nil, err
