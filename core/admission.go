@@ -16,21 +16,29 @@ type admission struct {
 	storageKey   string
 	reading      *fingerprint.Reading // until it is decided; nil when the caller of Begin has the fingerprint
 	sketch       []byte               // of the request that this one differs from
-	token        Token
-	call         lazycontext.Context
-	served       bool      // the run is an HTTP handler's, behind a capture
-	claimed      time.Time // when the store was asked: no lease of its began before
+	bytes        Digest               // of the request as it arrived; zero when the caller of Begin has the fingerprint
+	call         lazycontext.Context  // of the first call at the store
+	called       bool
+	waited       bool   // the key was in progress when the store was asked before
+	served       bool   // the run is an HTTP handler's, behind a capture
+	claimed      moment // when the store was asked: no lease of its began before
 	storeLatency time.Duration
 }
 
 // read reads the request, and spells the two names by which the store knows it: its
 // storage key and its fingerprint, in one string.
 func (a *admission) read(request fingerprint.Request) {
-	a.reading = fingerprint.Read(request, a.route.exclusion)
+	a.reading, a.bytes = fingerprint.Read(request, a.route.exclusion), fingerprint.Digest(request)
 	var names [2*sha256.Size + fingerprint.Size]byte
 	digits := hex.AppendEncode(names[:0], a.digest[:])
 	both := string(a.reading.AppendFingerprint(digits))
 	a.storageKey, a.request.Fingerprint = both[:len(digits)], both[len(digits):]
+}
+
+// repeats reports whether the request is the one that the record was made by.
+func (a *admission) repeats(record *Record) bool {
+	claim := Claim{Fingerprint: a.request.Fingerprint, Digest: a.bytes}
+	return claim.Repeats(record.Fingerprint, record.Digest)
 }
 
 // forget lets go of the request's body: events outlive the request.

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 )
 
@@ -24,13 +23,22 @@ func (e *Engine) inBackground(work func(ctx context.Context)) {
 }
 
 // backoff grows from first to at most limit by doubling, with full jitter
-// between half of it and all of it.
+// between half of it and all of it. The jitter comes from the clock and not from
+// a random source, so that a simulation on a virtual clock repeats exactly.
 func backoff(try int, first, limit time.Duration) time.Duration {
 	d := limit
 	if try < 16 {
 		d = min(limit, first<<try)
 	}
-	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter is no secret
+	return d/2 + time.Duration(mix(uint64(time.Now().UnixNano()))%uint64(d/2+1))
+}
+
+// mix is the finalizer of splitmix64: close inputs give outputs far apart.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // sleep waits, and reports false when ctx ends first.

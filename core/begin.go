@@ -36,20 +36,23 @@ type Decision struct {
 }
 
 // Begin decides what to do with a request. ctx is the request's: its values
-// and its deadline reach the handler, its cancellation ends only a Wait.
+// and its deadline reach the handler, its cancellation ends only a Wait. A nil
+// route takes the default policy.
 //
 // Package core's own Serve calls Begin and Finish; call them yourself to guard
 // something that is not a net/http handler.
 func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
+	if route == nil {
+		route = e.defaults
+	}
 	a := &admission{subject: subject{route: route, request: request, instance: e.instance}, started: time.Now()}
-	a.digest = a.request.digest()
+	a.digest = e.digest(&a.request)
 	a.storageKey = hex.EncodeToString(a.digest[:])
 	return e.begin(ctx, a)
 }
 
 func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 	defer a.forget()
-	a.token = NewToken()
 	for round := 0; ; round++ {
 		decision, rival := e.decide(ctx, a)
 		concurrent := decision.Problem != nil && decision.Problem.Code == CodeInProgress
@@ -87,7 +90,7 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 // decideByRecord decides for a request that does not hold the lease.
 func decideByRecord(a *admission, record *Record) Decision {
 	switch {
-	case record.Fingerprint != a.request.Fingerprint:
+	case !a.repeats(record):
 		a.sketch = record.Sketch
 		return Decision{Problem: problem(CodeKeyReused, "")}
 	case record.State == Completed || record.State == Failed:
@@ -110,10 +113,12 @@ func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision 
 		// The store had forgotten a claim that this process still holds, or the
 		// engine began to shut down: the lease goes back unused.
 		run.endContext()
-		e.giveBack(a, lease)
+		if !lease.TookOver { // or the key would be no longer abandoned; its lease ends by itself
+			e.giveBack(a, lease)
+		}
 		return Decision{Problem: problem(refusal, "")}
 	}
-	e.renewals.add(run, run.nextWake(a.claimed.Add(lease.TTL/3)))
+	run.wakeAt(a.claimed.monotonic.Add(lease.TTL / 3))
 	if lease.TookOver {
 		e.report(ctx, a, Event{Result: ResultLeaseExpired, Attempt: lease.Attempt - 1})
 		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil && !a.route.observes {
@@ -131,8 +136,11 @@ func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision 
 
 // recoverAbandoned lets the policy find out what became of the attempt before.
 func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
-	known := false
+	known, returned := false, false
 	defer func() {
+		if !returned { // it panicked, and the panic goes on
+			run.report(Event{Result: ResultCallbackPanicked, Err: errors.New("oncekey: the RecoverFunc panicked")})
+		}
 		if !known {
 			run.handBack()
 		}
@@ -142,6 +150,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		Key: request.Key, Scope: request.Scope,
 		Method: request.Method, Path: request.Path, Attempt: run.lease.Attempt,
 	})
+	returned = true
 	if err == nil && answer != nil && (answer.Status < http.StatusOK || answer.Status > 999) {
 		err = errors.New("oncekey: the RecoverFunc's answer has no status from 200 to 999")
 	}
@@ -157,7 +166,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	result := Answer{Status: answer.Status, Header: headerChanges(nil, nil, answer.Header), Body: answer.Body}
 	outcome := failure.Outcome{Status: answer.Status, Executed: true}
 	if err := e.Finish(run, outcome, result); err != nil {
-		return Decision{Problem: problem(CodeInProgress, "")}
+		return Decision{Problem: unstoredProblem(err)}
 	}
 	return Decision{Record: run.record()}
 }
@@ -183,6 +192,7 @@ func (a *admission) waitTurn(ctx context.Context, rival *Run, round int) bool {
 	case <-ctx.Done(): // the client who waits is gone
 		return false
 	}
+	a.waited = true
 	return true
 }
 
@@ -201,9 +211,9 @@ func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, r
 		event.Result = resultOfCode(d.Problem.Code)
 	}
 	if event.Result == ResultKeyReused {
-		event.Differs, event.Missing = a.differences(rival)
+		event.Differs, event.Others, event.Missing = a.differences(rival)
 		if e.explain {
-			d.Problem.Differs = event.Differs
+			d.Problem.Differs, d.Problem.Others = event.Differs, event.Others
 		}
 	}
 	e.report(ctx, a, event)

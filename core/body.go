@@ -17,27 +17,51 @@ var rooms = sync.Pool{New: func() any { return new(room) }}
 
 // readBody reads the whole body, which is at most limit bytes, into room if there
 // is enough.
-func readBody(w http.ResponseWriter, r *http.Request, room []byte, limit int64) ([]byte, *Problem) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil, nil
-	}
+func readBody(r *http.Request, room []byte, limit int64) ([]byte, *Problem) {
 	if r.ContentLength > limit {
 		return nil, problem(CodeBodyTooLarge, "")
 	}
-	source := r.Body
-	if r.ContentLength < 0 { // the server is to close the connection when there is more
-		source = http.MaxBytesReader(w, source, limit)
+	var body []byte
+	if r.Body != nil && r.Body != http.NoBody {
+		var err error
+		body, err = readAll(r.Body, room, r.ContentLength, limit)
+		if refusal := bodyProblem(body, err, limit); refusal != nil {
+			return nil, refusal
+		}
 	}
-	body, err := readAll(source, room, r.ContentLength, limit)
-	switch {
-	case isTooLarge(err), int64(len(body)) > limit: // a length that was not true
-		return nil, problem(CodeBodyTooLarge, "")
-	case err != nil:
-		return nil, problem(CodeBodyUnreadable, "")
-	case len(body) == 0 && r.ContentLength > 0:
-		return nil, problem(CodeBodyUnreadable, "Request body was read before it reached the idempotency guard")
+	if len(body) == 0 && announcesBody(r) {
+		return nil, consumedProblem()
 	}
 	return body, nil
+}
+
+// bodyProblem returns the problem of a body of which readAll has read this much.
+func bodyProblem(body []byte, err error, limit int64) *Problem {
+	switch {
+	case isTooLarge(err), int64(len(body)) > limit: // a length that was not true
+		return problem(CodeBodyTooLarge, "")
+	case err != nil:
+		return problem(CodeBodyUnreadable, "")
+	default:
+		return nil
+	}
+}
+
+func consumedProblem() *Problem {
+	return problem(CodeBodyUnreadable, "Request body was read before it reached the idempotency guard")
+}
+
+// announcesBody reports whether a request that has nothing left to read seems to
+// have had a body. Middleware outside the guard has consumed it then, and the
+// fingerprint of an empty body would make all payloads equal.
+//
+// A request of unknown length announces a body by its Content-Type or by its
+// transfer coding; so one whose body really is empty must be sent with a length
+// of zero. Lengths are not compared, because a decompressing middleware leaves
+// the compressed length behind: a body that was consumed in part is not noticed.
+func announcesBody(r *http.Request) bool {
+	return r.ContentLength > 0 || len(r.PostForm) > 0 || r.MultipartForm != nil ||
+		r.ContentLength < 0 && (r.Header.Get("Content-Type") != "" || len(r.TransferEncoding) > 0)
 }
 
 // readAll reads to the end, or beyond the limit, or to an error. The length is what the client
@@ -70,23 +94,24 @@ func isTooLarge(err error) bool {
 
 // peekBody reads the body as readBody does, and leaves the request as it was.
 func peekBody(r *http.Request, limit int64) ([]byte, *Problem) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil, nil
-	}
 	if r.ContentLength > limit {
 		return nil, problem(CodeBodyTooLarge, "")
 	}
-	body, err := readAll(r.Body, nil, r.ContentLength, limit)
-	rest := io.Reader(r.Body)
-	if err != nil {
-		rest = failingReader{err}
+	var body []byte
+	if r.Body != nil && r.Body != http.NoBody {
+		var err error
+		body, err = readAll(r.Body, nil, r.ContentLength, limit)
+		rest := io.Reader(r.Body)
+		if err != nil {
+			rest = failingReader{err}
+		}
+		r.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(body), rest), Closer: r.Body}
+		if refusal := bodyProblem(body, err, limit); refusal != nil {
+			return nil, refusal
+		}
 	}
-	r.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(body), rest), Closer: r.Body}
-	switch {
-	case err != nil:
-		return nil, problem(CodeBodyUnreadable, "")
-	case int64(len(body)) > limit:
-		return nil, problem(CodeBodyTooLarge, "")
+	if len(body) == 0 && announcesBody(r) {
+		return nil, consumedProblem()
 	}
 	return body, nil
 }

@@ -86,6 +86,12 @@ func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.
 		call.Codec = jsonCodec{}
 	}
 	var result, none T
+	switch {
+	case e == nil:
+		return none, Info{}, errors.New("oncekey: Do is given a nil Engine: make it with core.New")
+	case function == nil:
+		return none, Info{}, errors.New("oncekey: Do is given a nil function")
+	}
 	info, err := e.do(ctx, &call, steps{
 		run:    func(ctx context.Context) (err error) { result, err = function(ctx); return err },
 		encode: func() ([]byte, error) { return call.Codec.Marshal(result) },
@@ -114,7 +120,7 @@ func (e *Engine) do(ctx context.Context, call *Call, s steps) (Info, error) {
 	case a.request.Key == "":
 		e.report(ctx, a, Event{Result: ResultNoKey})
 		return Info{}, s.run(ctx)
-	case a.isNested(ctx), a.isObserved(ctx):
+	case a.outside(ctx) != nil:
 		return Info{}, s.run(ctx)
 	}
 	if a.route.observes {
@@ -163,7 +169,7 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 		}
 		input.ContentType, input.Body = call.Codec.MediaType(), encoded
 	}
-	a.digest = a.request.digest()
+	a.digest = e.digest(&a.request)
 	a.read(input)
 	return a, nil
 }
@@ -224,7 +230,7 @@ func recall(record *Record, s steps) (Info, error) {
 // observeCall runs the function as if there were no guard, and reports what one
 // would have done.
 func (e *Engine) observeCall(ctx context.Context, a *admission, s steps) error {
-	watched := &observedContext{Context: ctx, digest: &a.digest}
+	watched := &observedContext{Context: ctx, subject: &a.subject}
 	run := e.begin(watched, a).Run
 	if run == nil {
 		return s.run(watched)

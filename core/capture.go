@@ -7,10 +7,9 @@ import (
 	"maps"
 	"net/http"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/oncekey/oncekey/failure"
 )
@@ -36,12 +35,16 @@ type capture struct {
 	changes Header      // what the handler changed, frozen when the header was written
 	trailer []string    // names that the handler announced as trailers
 	status  int         // zero until the header was written
-	length  int64       // what is left of a declared Content-Length; negative when none was
+	length  int64       // the declared Content-Length; negative when none was
+	written int64       // what the handler wrote, or tried to write, of the body
 	body    []byte      // what waits for the store
+	held    time.Time   // when a proxy's flush was first held back; zero when none was
 	mode    captureMode
 	settled bool
 	// recovered says that the handler panicked and somebody inside recovered it.
 	recovered bool
+	left      int   // status that is left to middleware outside; see LeaveToRouter
+	around    int   // status of a response that was sent past this writer; see WentAround
 	err       error // why the answer must not go out
 
 	// Where small answers go.
@@ -106,91 +109,32 @@ func (c *capture) writeHeader(status int) {
 
 // writeHeaderAgain ignores a second status, as net/http does, but for one case:
 // a recovering middleware that is mounted inside the guard reports a panic by
-// its 500, and half an answer must not be stored as a whole one.
+// its 500, and half a response must not be stored as a whole one.
 func (c *capture) writeHeaderAgain(status int) {
-	if c.mode == buffering && status >= http.StatusInternalServerError && calledByPanic() {
-		c.recovered, c.status, c.body, c.changes = true, status, nil, nil
+	switch {
+	case c.mode != buffering || status < http.StatusInternalServerError || !calledBy("runtime.gopanic"):
+	case !c.held.IsZero(): // a response that was flushed has begun: it goes out as it would bare
+		_ = c.stream()
+	default:
+		c.recovered, c.status, c.body, c.written = true, status, nil, 0
+		c.freezeAgain()
 	}
 }
 
-// calledByPanic reports whether a deferred function that a panic runs is among
-// the callers.
-func calledByPanic() bool {
+// calledBy reports whether a function is among the callers within the guard. The
+// prefix is that of its full name.
+func calledBy(prefix string) bool {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
 	for {
 		frame, more := frames.Next()
-		if frame.Function == "runtime.gopanic" {
+		if strings.HasPrefix(frame.Function, prefix) {
 			return true
 		}
-		if !more {
+		if !more || strings.HasSuffix(frame.Function, "/core.(*Engine).execute") {
 			return false
 		}
 	}
-}
-
-// freeze takes down what the handler has changed: changes that come later are
-// not sent, but for trailers.
-func (c *capture) freeze() {
-	for _, list := range c.header["Trailer"] {
-		for name := range strings.SplitSeq(list, ",") {
-			c.trailer = append(c.trailer, http.CanonicalHeaderKey(strings.TrimSpace(name)))
-		}
-	}
-	c.length = -1
-	if declared := c.header["Content-Length"]; len(declared) > 0 {
-		if length, err := strconv.ParseInt(declared[0], 10, 64); err == nil {
-			c.length = length
-		}
-	}
-	c.changes = headerChanges(c.smallChanges[:0], c.outer, c.header)
-	c.changes = slices.DeleteFunc(c.changes, func(f Field) bool {
-		return c.isMarker(f.Name) || c.isTrailer(f.Name) || !f.isValid() // trailers come at the end
-	})
-}
-
-// settleHeader makes the header what outer middleware had set, and these changes of
-// it: what the handler changed later, or must not change, is taken back.
-func (c *capture) settleHeader(changes Header) {
-	var room [4]Field
-	if slices.Equal(headerChanges(room[:0], c.outer, c.header), changes) {
-		return
-	}
-	clear(c.header)
-	for _, f := range c.outer { // as it was, whatever that is
-		if f.Op == Delete {
-			c.header[f.Name] = nil
-			continue
-		}
-		c.header[f.Name] = append(c.header[f.Name], f.Value)
-	}
-	changes.apply(c.header, nil)
-}
-
-// isMarker reports whether the name is the replay marker's, however it is
-// spelled: a handler cannot forge it.
-func (c *capture) isMarker(name string) bool {
-	return strings.EqualFold(strings.TrimPrefix(name, http.TrailerPrefix), c.run.engine.replayHeader)
-}
-
-func (c *capture) isTrailer(name string) bool {
-	return slices.Contains(c.trailer, name) || strings.HasPrefix(name, http.TrailerPrefix)
-}
-
-// trailers returns the trailers as net/http spells those that were not announced.
-func (c *capture) trailers() Header {
-	var trailers Header
-	for name, values := range c.header {
-		if !c.isTrailer(name) || c.isMarker(name) {
-			continue
-		}
-		for _, value := range values {
-			name := http.TrailerPrefix + strings.TrimPrefix(name, http.TrailerPrefix)
-			trailers = append(trailers, Field{Name: name, Value: value})
-		}
-	}
-	slices.SortStableFunc(trailers, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
-	return trailers
 }
 
 // Write keeps the body, or sends it when the answer streams.
@@ -243,18 +187,26 @@ func (c *capture) prepare(n int) error {
 	if c.status == 0 {
 		c.writeHeader(http.StatusOK)
 	}
+	if n == 0 { // allowed with any status, as in net/http
+		return nil
+	}
 	if !bodyAllowed(c.status) {
 		return http.ErrBodyNotAllowed
 	}
-	if c.length >= 0 && int64(n) > c.length {
+	if c.written += int64(n); c.length >= 0 && c.written > c.length {
 		return http.ErrContentLength
 	}
-	c.length -= int64(n) // it stays below zero when none was declared
 	limit := c.run.subject.route.policy.MaxResponseBytes
-	if c.mode == buffering && int64(len(c.body)+n) > limit {
+	if c.mode == buffering && (int64(len(c.body)+n) > limit || c.heldTooLong()) {
 		return c.stream()
 	}
 	return nil
+}
+
+// isShort reports whether the handler has declared a longer body than it wrote.
+// net/http then cuts the connection, and so it would with each replay.
+func (c *capture) isShort() bool {
+	return c.length > int64(len(c.body)) && bodyAllowed(c.status) && c.r.Method != http.MethodHead
 }
 
 // bodyAllowed follows RFC 9110, section 6.4.1.
@@ -272,15 +224,24 @@ func (c *capture) finish(panicked bool) {
 	switch {
 	case c.settled:
 		c.run.close()
+	case panicked && c.mode == buffering && !c.held.IsZero():
+		c.finishUnreplayable(false) // as it would be settled if the flush had not been held back
+		c.settleHeader(nil)
+	case c.mode == buffering && c.settledOutside(panicked):
 	case c.mode == buffering:
 		c.finishBuffered(panicked)
 	default:
-		outcome := failure.Outcome{Status: max(c.status, http.StatusOK), Panicked: panicked}
-		c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
+		c.finishUnreplayable(panicked)
 	}
 	if c.mode == streaming {
 		maps.DeleteFunc(c.header, func(name string, _ []string) bool { return c.isMarker(name) })
 	}
+}
+
+// finishUnreplayable settles a response that cannot be repeated.
+func (c *capture) finishUnreplayable(panicked bool) {
+	outcome := failure.Outcome{Status: max(c.status, http.StatusOK), Panicked: panicked}
+	c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
 }
 
 // finishBuffered stores the answer, and then sends it.
@@ -295,14 +256,14 @@ func (c *capture) finishBuffered(panicked bool) {
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
 	}
-	answer := Answer{Status: c.status, Header: append(c.changes, c.trailers()...), Body: c.body}
+	answer := Answer{Status: c.status, Header: append(c.changes, c.trailers()...), Body: c.body, Unreplayable: c.isShort()}
 	err := c.run.engine.Finish(c.run, outcome, answer)
 	switch {
 	case panicked: // whoever recovers it answers
 		c.settleHeader(nil)
 	case err != nil:
 		c.settleHeader(nil)
-		c.run.engine.writeProblem(c.w, c.r, *unstoredProblem(err))
+		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(err))
 	default:
 		c.settleHeader(answer.Header)
 		writeAnswer(c.w, answer.Status, answer.Body)
@@ -312,29 +273,8 @@ func (c *capture) finishBuffered(panicked bool) {
 // replaceByProblem makes the engine's own answer the one to store and to send.
 func (c *capture) replaceByProblem(p *Problem) {
 	own := problemRecorder{header: make(http.Header)}
-	c.run.engine.writeProblem(&own, c.r, *p)
+	c.run.engine.refuseWith(&own, c.r, *p)
 	clear(c.header)
-	c.trailer = nil
+	c.trailer, c.length = nil, -1
 	c.status, c.body, c.changes = own.status, own.body, headerChanges(nil, nil, own.header)
-}
-
-// problemRecorder takes what a ProblemWriter writes.
-type problemRecorder struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-func (p *problemRecorder) Header() http.Header { return p.header }
-
-func (p *problemRecorder) WriteHeader(status int) {
-	if p.status == 0 {
-		p.status = status
-	}
-}
-
-func (p *problemRecorder) Write(b []byte) (int, error) {
-	p.WriteHeader(http.StatusOK)
-	p.body = append(p.body, b...)
-	return len(b), nil
 }

@@ -2,8 +2,11 @@ package core
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/oncekey/oncekey/failure"
 )
@@ -24,28 +27,34 @@ func (c *capture) stream() error {
 // keep. If it frees the key, it does so at the end: the handler still runs.
 func (c *capture) recordUnreplayable(status int) error {
 	outcome := c.run.marked(failure.Outcome{Status: status})
-	if c.run.subject.route.policy.Classify(outcome) != failure.ClassCache {
+	if c.run.classify(outcome) != failure.ClassCache {
 		return nil
 	}
 	c.settled = true
 	c.err = c.run.engine.settle(c.run, outcome, Answer{Status: status, Unreplayable: true})
 	if c.err != nil {
 		c.settleHeader(nil)
-		c.run.engine.writeProblem(c.w, c.r, *unstoredProblem(c.err))
+		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(c.err))
 	}
 	return c.err
 }
 
-// FlushError sends what there is; the answer streams from here on.
+// FlushError sends what there is; the response streams from here on. See
+// holdsBack for the exception.
 func (c *capture) FlushError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.prepareFlush(); err != nil {
+	switch err := c.prepareFlush(); {
+	case errors.Is(err, errHeldBack):
+		return nil
+	case err != nil:
 		return err
 	}
 	return http.NewResponseController(c.w).Flush()
 }
 
+// prepareFlush records what is about to be flushed. It returns errHeldBack where
+// nothing is to be flushed yet.
 func (c *capture) prepareFlush() error {
 	if err := c.ended(); err != nil {
 		return err
@@ -59,7 +68,46 @@ func (c *capture) prepareFlush() error {
 	if c.status == 0 {
 		c.writeHeader(http.StatusOK)
 	}
+	if c.holdsBack() {
+		return errHeldBack
+	}
 	return c.stream()
+}
+
+// errHeldBack says that a flush waits for more of the response.
+var errHeldBack = errors.New("oncekey: the flush is held back")
+
+// patience is how long the flushes of a proxy are held back. If its upstream goes
+// on after that, the response streams.
+const patience = time.Second
+
+// holdsBack reports whether a flush is to wait for the end of the response, so
+// that the response can be replayed. An httputil.ReverseProxy flushes each piece
+// of a response of unknown length, which says nothing about its upstream's wish to
+// stream. Any other handler that flushes wants to stream.
+func (c *capture) holdsBack() bool {
+	if c.heldTooLong() || streamsByType(c.header.Get("Content-Type")) || !calledBy("net/http/httputil.(*") {
+		return false
+	}
+	if c.held.IsZero() {
+		c.held = time.Now()
+	}
+	return true
+}
+
+func (c *capture) heldTooLong() bool { return !c.held.IsZero() && time.Since(c.held) >= patience }
+
+// streamsByType reports whether a response of this media type is read while it
+// comes in.
+func streamsByType(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl",
+		"application/json-seq", "multipart/x-mixed-replace":
+		return true
+	default:
+		return false
+	}
 }
 
 // Flush is FlushError for those who use http.Flusher.
@@ -101,12 +149,6 @@ func (c *capture) beforeHijack() error {
 // that has T's methods may have nobody to pass them on to. It is asked before
 // the key is spent on it.
 func supports[T any](w http.ResponseWriter) bool {
-	for {
-		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			_, ok = w.(T)
-			return ok
-		}
-		w = wrapper.Unwrap()
-	}
+	_, ok := connectionOf(w).(T)
+	return ok
 }

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/lazycontext"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // errClaimTooSlow says that a lease may have ended before the store's reply came.
-// Its holder asks once more, and the lease runs anew.
+// Its holder repeats the claim, and the lease runs anew.
 var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim than the policy's LockTTL")
 
 // acquire claims the key within the policy's StoreTimeout. The request's own
@@ -17,48 +18,71 @@ var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim t
 // would block the key.
 func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, error) {
 	p := &a.route.policy
+	// The token is new for each round of a wait. A claim that was given up may be
+	// released late, and must not take a later round's claim with it.
 	claim := Claim{
-		Key: a.storageKey, Token: a.token, Fingerprint: a.request.Fingerprint,
+		Key: a.storageKey, Token: NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, TakeOver: !p.OnAbandoned.Refuses(),
 	}
-	a.claimed = time.Now()
-	ctx = a.call.Detach(ctx, a.claimed.Add(p.StoreTimeout))
-	defer a.call.Release()
+	deadline := time.Now().Add(p.StoreTimeout)
 	const tries = 3
 	for try := 0; ; try++ {
-		lease, record, err := e.store.Acquire(ctx, claim)
-		took := time.Since(a.claimed)
-		a.storeLatency += took
-		if err == nil && record == nil && took >= claim.TTL {
-			err = errClaimTooSlow
-		}
-		if err == nil || errors.Is(err, ErrCorruptRecord) || errors.Is(err, ErrStoreFull) {
+		lease, record, err := e.claim(ctx, a, claim, deadline)
+		if err == nil || isLasting(err) {
 			return lease, record, err
 		}
 		// The same token finds its own claim if the failed call did apply.
-		if try == tries-1 || !sleep(ctx, backoff(try, 10*time.Millisecond, 100*time.Millisecond)) {
+		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
+		if try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
 			e.giveBack(a, Lease{Claim: claim, Attempt: 1})
 			return Lease{}, nil, err
 		}
-		a.claimed = time.Now()
 	}
 }
 
-// storeFailed decides without the store. A record that cannot be read is no
-// outage: a handler may have run for it, so FailOpen does not apply.
+// claim makes one call at the store, with a context of its own.
+func (e *Engine) claim(ctx context.Context, a *admission, claim Claim, deadline time.Time) (Lease, *Record, error) {
+	call := &a.call
+	if a.called { // the first call's context is a part of a, and has ended
+		call = new(lazycontext.Context)
+	}
+	a.called = true
+	defer call.Release()
+	a.claimed = e.now()
+	lease, record, err := e.store.Acquire(call.Detach(ctx, deadline), claim)
+	a.storeLatency += time.Since(a.claimed.monotonic)
+	if err == nil && record == nil && e.now().reaches(a.claimed.add(claim.TTL)) {
+		err = errClaimTooSlow
+	}
+	return lease, record, err
+}
+
+// isLasting reports whether the store would give the same error again.
+func isLasting(err error) bool {
+	return errors.Is(err, ErrCorruptRecord) || errors.Is(err, ErrStoreFull) || errors.Is(err, ErrStoreForbidden)
+}
+
+// storeFailed decides without the store. FailOpen does not apply where a handler
+// may have run or runs: the record cannot be read, or was in progress when this
+// request looked before. Nor does it where the store forbids what the guard needs:
+// that is a wrong configuration and no outage.
 func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
 	e.report(ctx, a, Event{Result: ResultStoreError, Err: err})
-	if a.route.policy.OnStoreError == policy.FailOpen && !errors.Is(err, ErrCorruptRecord) {
+	switch forbidden := errors.Is(err, ErrCorruptRecord) || errors.Is(err, ErrStoreForbidden); {
+	case a.waited && !forbidden:
+		return Decision{Problem: problem(CodeInProgress, "")}
+	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden:
 		return Decision{}
+	default:
+		return Decision{Problem: problem(CodeStoreUnavailable, "")}
 	}
-	return Decision{Problem: problem(CodeStoreUnavailable, "")}
 }
 
 // giveBack releases, in the background, a claim that nothing ran under, so that
-// it does not block its key until the lease runs out. It does so twice, because a
-// claim that was cut off may reach the store after its release. It is a courtesy:
-// while many of them wait for a broken store, more are not begun, and Shutdown
-// waits for one try and no more.
+// it does not block its key until the lease ends. It does so twice, because a
+// claim that was cut off may reach the store after its release. The lease would
+// end by itself too: so only a few are given back at a time, and Shutdown waits
+// for one try each.
 func (e *Engine) giveBack(a *admission, lease Lease) {
 	select {
 	case e.givingBack <- struct{}{}:
@@ -77,7 +101,7 @@ func (e *Engine) giveBack(a *admission, lease Lease) {
 				released++
 				wait = timeout
 			}
-			if errors.Is(err, ErrLeaseLost) || !sleep(again, wait) {
+			if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrStoreForbidden) || !sleep(again, wait) {
 				return
 			}
 		}

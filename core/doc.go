@@ -1,41 +1,55 @@
-// Package core runs a handler once for each idempotency key, and replays its
-// answer to every retry.
+// Package core runs a handler once for each idempotency key, and replays the
+// stored response to every retry.
 //
-//	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
+//	engine, err := core.New(memstore.New(), core.ScopeBy(userID), core.WithService("shop"))
 //	mux.Handle("POST /payments", engine.Handler(pay, policy.TTLHours(48)))
 //
-// Routers have adapters of their own: adapters/chi and adapters/gin. Stores are
-// the sibling folders: core/memstore is embedded, core/redisstore is shared by
-// the processes of a service, core/pgstore lives in a database, in which handlers
-// may write in one transaction with their answer, and core/tieredstore is one over
-// another.
+// Routers have adapters: adapters/chi and adapters/gin. Stores are the sibling
+// folders. core/memstore is embedded in the process. core/redisstore is shared by
+// the processes of a service. core/pgstore keeps records in PostgreSQL, where a
+// handler can write in one transaction with its response. core/tieredstore puts one
+// store over another.
+//
+// # Vocabulary
+//
+//   - key: the client's header value. scope: whose key it is.
+//   - fingerprint: tells a retry from a different request under the same key.
+//   - lease: the right to run the handler, held by a token until it expires or is
+//     settled. attempt: the number of the claim, from 1.
+//   - record: the store's entry for a key. It is abandoned when its lease ended
+//     before a response was stored.
+//   - settle: store the response (complete), or free the key for the next request
+//     (release). replay: send the stored response again.
 //
 // # A request's way
 //
-// The engine admits a request (method, key, scope, body), takes its fingerprint,
-// and acquires the lease of its key at the store: one of any number of
-// concurrent callers gets it. That one runs the handler, with a context that the
-// client's disconnect does not cancel, while the lease is renewed. Its answer is
-// held back until the store has it: record first, respond after. The others get
-// the stored answer, 409 while there is none, or 422 when their payload differs.
+// The engine admits a request (method, key, scope, body), computes its fingerprint,
+// and claims the lease of its key at the store. Of any number of concurrent
+// callers, one gets the lease and runs the handler. The handler's context outlives
+// the client's disconnect, and the lease is renewed while the handler runs. The
+// response is stored first and sent second. The other callers get the stored
+// response, 409 while there is none, or 422 when their payload differs.
 //
-// What is no HTTP handler runs under the same rules by Do. A route, or a whole
-// engine, may also only observe (policy.Observe, WithObserveOnly): it reports what
-// it would do, and changes nothing.
+// Use Do to protect a function that is not an HTTP handler, such as a queue
+// consumer. A route or an engine can also observe (policy.Observe,
+// WithObserveOnly): it reports what a guard would do, and changes nothing.
 //
-// # What it promises
+// # Promise
 //
-// As long as the store keeps what it was told, no two handlers run for one key
-// unless the first was abandoned (its process died, or could not reach the store
-// for a whole LockTTL) or said that the key may be used again. A client that
-// hangs up, a store that fails while the answer is saved, a handler that
-// outlives its LockTTL, and an answer that is large or flushed are no exceptions.
+// One handler runs for each key. A second run can happen only if the store loses
+// data that it acknowledged, if the process of the first handler crashed or lost
+// contact with the store for longer than LockTTL, or if the handler itself released
+// the key, for example with failure.MarkRetryable. Clients that hang up, a store
+// that fails while the response is saved, and handlers that outlive their LockTTL
+// are no exceptions.
 //
-// # What it does not promise
+// A response that the store has not confirmed is shown only within the lease. After
+// that the client gets 503 not_confirmed, and its retry gets the stored response.
 //
-// A process that dies after its side effect and before its answer is stored
-// leaves a key of which nobody knows the outcome: policy.OnAbandoned decides.
-// A handler that ignores its cancelled context can run beside the next attempt:
-// Lease.Attempt is the fencing token to turn it away with. And a store can
-// forget: what each one can lose stands in its package's comment.
+// # Limits
+//
+// A process that dies after a side effect and before its response is stored leaves
+// an unknown outcome, and policy.OnAbandoned decides. A handler that ignores its
+// cancelled context can run beside the next attempt: pass Lease.Attempt downstream
+// as a fencing token. The package comment of each store says which data it can lose.
 package core

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -15,10 +17,13 @@ import (
 // Engine runs handlers once for each key. One engine serves all routes of a
 // program. It is safe for concurrent use.
 type Engine struct {
-	store        Store
+	store        guardedStore
+	wall         machine.WallClock // nil: this machine's
 	scope        Scope
+	service      string
 	observer     Observer
 	writeProblem ProblemWriter
+	ownProblems  bool // writeProblem is the program's
 	replayHeader string
 	instance     string
 	settleBudget time.Duration
@@ -29,20 +34,6 @@ type Engine struct {
 	renewals     renewals
 	givingBack   chan struct{} // bounds what giveBack does at a time
 }
-
-// Scope names the principal whose key a request carries: the same key from two
-// principals is two keys. An error, and an empty name, are answered with 401.
-// It sees the request before its body is read, and must leave the body alone.
-type Scope func(*http.Request) (string, error)
-
-// ScopeBy makes a Scope of a function that names the principal, such as the
-// user whom authentication put in the context.
-func ScopeBy(principal func(*http.Request) (string, error)) Scope { return principal }
-
-// SharedScope puts everybody's keys in one scope: the explicit opt-out for
-// services with a single client. Anybody who knows a key can then read the
-// answer stored under it.
-func SharedScope(*http.Request) (string, error) { return "\x00shared", nil }
 
 // Option changes an Engine's defaults.
 type Option func(*Engine) error
@@ -65,7 +56,7 @@ func WithProblemWriter(write ProblemWriter) Option {
 		if write == nil {
 			return errors.New("oncekey: WithProblemWriter is given nil: give a function, or leave the option out")
 		}
-		e.writeProblem = write
+		e.writeProblem, e.ownProblems = write, true
 		return nil
 	}
 }
@@ -114,6 +105,20 @@ func WithMaxUnsettled(n int) Option {
 	}
 }
 
+// WithService names the service that the keys belong to. Two services that share a
+// Redis or a database then never see each other's records. The name is a part of
+// every storage key and of DeriveKey's keys: choose it before the first deployment,
+// because another name makes every key a new one. Default: none.
+func WithService(name string) Option {
+	return func(e *Engine) error {
+		if name == "" {
+			return errors.New(`oncekey: WithService is given "": give the service's name, such as "payments"`)
+		}
+		e.service = name
+		return nil
+	}
+}
+
 // WithObserveOnly makes every route of the engine only watch, as policy.Observe
 // does for one.
 func WithObserveOnly() Option {
@@ -123,10 +128,10 @@ func WithObserveOnly() Option {
 	}
 }
 
-// WithDiffers tells the client, too, which members of its request differ from
-// those of the key's first: the 422's member differs names them. It tells nobody
-// anything but whether what they sent is what was sent before. Default: only the
-// event says it.
+// WithDiffers tells the client which members of its request differ from those of
+// the key's first request: the problem key_reused gets a member differs with their
+// names. Only text that looks like a name is listed (fingerprint.LooksLikeName); a
+// member others counts the rest. Default: only the event names them.
 func WithDiffers() Option {
 	return func(e *Engine) error {
 		e.explain = true
@@ -146,15 +151,23 @@ func New(store Store, scope Scope, opts ...Option) (*Engine, error) {
 	}
 	hostname, _ := os.Hostname() // an event without an instance is still an event
 	e := &Engine{
-		store: store, scope: scope, observer: LogObserver(nil), writeProblem: writeProblem,
+		store: guardedStore{store}, wall: wallOf(store), scope: scope, observer: LogObserver(nil), writeProblem: writeProblem,
 		replayHeader: "X-Idempotent-Replay", instance: hostname,
 		settleBudget: time.Hour, live: newLiveRuns(), givingBack: make(chan struct{}, 64),
 	}
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("oncekey: option %d of New is nil: leave it out", i+1)
+		}
 		if err := opt(e); err != nil {
 			return nil, err
 		}
 	}
+	e.observer = guardedObserver{e.observer}
+	if e.ownProblems {
+		e.writeProblem = e.guardedWriter(e.writeProblem)
+	}
+	e.renewals.now = e.now
 	e.defaults = e.MustRoute() // the defaults are never wrong
 	return e, nil
 }
@@ -174,12 +187,13 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 }
 
 // Route is a policy compiled for one route. It is immutable and safe for
-// concurrent use, but for one notice: see ResultNested.
+// concurrent use.
 type Route struct {
 	policy    policy.Policy
 	exclusion *fingerprint.Exclusion
-	observes  bool // by the policy, or because the engine does
-	nested    onceFlag
+	observes  bool     // by the policy, or because the engine does
+	place     string   // where it is declared
+	unguarded onceFlag // it was reported that the policy passes a method
 }
 
 // Guards reports whether the route's policy guards requests of this method.
@@ -187,14 +201,20 @@ func (r *Route) Guards(method string) bool { return r.policy.Guards(method) }
 
 // Route compiles a policy for this engine. The error names every field at fault.
 func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
+	if e == nil {
+		return nil, errors.New("oncekey: the Engine is nil: make it with core.New")
+	}
+	if i := slices.IndexFunc(opts, func(opt policy.Option) bool { return opt == nil }); i >= 0 {
+		return nil, fmt.Errorf("oncekey: option %d of the route is nil: leave it out", i+1)
+	}
 	declared, err := policy.New(opts...)
 	if err != nil {
 		return nil, err
 	}
-	if declared.Transactional && !transacts(e.store) {
+	if declared.Transactional && !transacts(e.store.Store) {
 		return nil, &policy.FieldError{
 			Field: "Transactional", Value: true,
-			Want: fmt.Sprintf("false, because %T has no transactions", e.store),
+			Want: fmt.Sprintf("false, because %T has no transactions", e.store.Store),
 		}
 	}
 	observes := declared.Observe || e.observeOnly
@@ -208,7 +228,7 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy: ExcludeFields: %w", err)
 	}
-	return &Route{policy: declared, exclusion: exclusion, observes: observes}, nil
+	return &Route{policy: declared, exclusion: exclusion, observes: observes, place: declaredAt()}, nil
 }
 
 // MustRoute is Route for declarations: it panics when the policy is wrong,

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -25,7 +24,7 @@ const (
 	ResultUnprotected    EventResult = "unprotected"     // store unavailable, FailOpen: ran without protection
 	ResultUnavailable    EventResult = "unavailable"     // 503: store unavailable, or shutting down
 	ResultNoKey          EventResult = "no_key"          // no key, and none required: ran unguarded
-	ResultNested         EventResult = "nested"          // a second policy on one route, which does nothing (once a route)
+	ResultWrongSetup     EventResult = "wrong_setup"     // refused with 500, or let pass (no Code): Err says what to declare otherwise
 )
 
 // Settlements: one for each run, more when the store fails.
@@ -43,6 +42,8 @@ const (
 	ResultRunTooLong   EventResult = "run_too_long"    // the handler passed MaxRun
 	ResultStoreError   EventResult = "store_error"     // one call at the store failed
 	ResultRecoverError EventResult = "recover_error"   // the policy's RecoverFunc returned an error
+
+	ResultCallbackPanicked EventResult = "callback_panicked" // a function or store of the program panicked
 )
 
 // Event is one decision, or one thing that happened to a run.
@@ -58,19 +59,22 @@ type Event struct {
 	Duration time.Duration
 	// StoreLatency is the time spent waiting for the store in this step.
 	StoreLatency time.Duration
-	// Reason is what the handler gave to failure.MarkRetryable.
+	// Reason is the text that the handler gave to failure.MarkRetryable.
 	Reason string
-	// Differs names the members of a request that was answered with key_reused
-	// which differ from those of the key's first: what to exclude from the
-	// fingerprint if they change in every attempt, spelled as policy.ExcludeFields
-	// takes them. They are the client's words. At most 16. Missing is how many
-	// members the first request had that this one has not.
-	Differs []string
-	Missing int
+	// Differs names the members that differ from the key's first request, when
+	// the response is key_reused. If they change in every attempt, give them to
+	// policy.ExcludeFields, which takes them as they are spelled here. At most 16
+	// names, and only text that looks like a name (fingerprint.LooksLikeName): a
+	// client may send values where names belong. Others counts the differing
+	// members that are not named. Missing counts the members that only the first
+	// request had.
+	Differs         []string
+	Others, Missing int
 	// Observed says that the route only observes: Result is what would have been,
 	// and the handler ran as if there were no guard.
 	Observed bool
-	// Err is the store's error, or why the run was cut short.
+	// Err is the store's error, the function's or handler's, or the cause that cut
+	// the run short. Its text may quote the request: log ErrorText instead.
 	Err error
 
 	subject *subject
@@ -85,9 +89,10 @@ type subject struct {
 	instance string
 }
 
-// Endpoint returns the method and the route's pattern; the path itself, with
-// what is not printable escaped, when the pattern is not known. Only the
-// pattern may label a metric: see Route.
+// Endpoint returns the method and the route's pattern. When the pattern is not
+// known, it returns the method and the path. Each segment of that path that does not
+// look like a name (fingerprint.LooksLikeName), such as a card number or a mail
+// address, is a star. Only the pattern may label a metric: see Route.
 func (e *Event) Endpoint() string {
 	if e.subject == nil {
 		return ""
@@ -97,7 +102,7 @@ func (e *Event) Endpoint() string {
 	}
 	name := e.Route
 	if name == "" {
-		name = printable(e.subject.request.Path)
+		name = shownPath(e.subject.request.Path)
 	}
 	return printable(e.subject.request.Method) + " " + name
 }
@@ -133,12 +138,6 @@ func shortHash(s string) string {
 	}
 	sum := framedSum(s)
 	return hex.EncodeToString(sum[:8])
-}
-
-// printable escapes what could forge a line in a log.
-func printable(s string) string {
-	quoted := strconv.QuoteToASCII(s)
-	return quoted[1 : len(quoted)-1]
 }
 
 // Observer is told what happens. Observe is called from the request's own
@@ -179,14 +178,18 @@ func (o logObserver) Observe(ctx context.Context, event Event) {
 	if event.Reason != "" {
 		attrs = append(attrs, slog.String("reason", printable(event.Reason)))
 	}
-	if len(event.Differs) > 0 || event.Missing > 0 {
-		attrs = append(attrs, slog.Any("differs", event.Differs), slog.Int("missing", event.Missing))
+	if len(event.Differs) > 0 || event.Others > 0 || event.Missing > 0 {
+		attrs = append(attrs, slog.Any("differs", event.Differs))
+		if event.Others > 0 {
+			attrs = append(attrs, slog.Int("others", event.Others))
+		}
+		attrs = append(attrs, slog.Int("missing", event.Missing))
 	}
 	if event.Observed {
 		attrs = append(attrs, slog.Bool("observed", true))
 	}
 	if event.Err != nil {
-		attrs = append(attrs, slog.String("error", printable(event.Err.Error())))
+		attrs = append(attrs, slog.String("error", printable(event.ErrorText())))
 	}
 	logger.LogAttrs(ctx, level, "idempotency", attrs...)
 }
@@ -197,7 +200,7 @@ func (e *Event) level() slog.Level {
 		return slog.LevelDebug
 	case ResultInProgress, ResultKeyReused, ResultNotReplayable, ResultRefused, ResultRetryable, ResultDeleteKey:
 		return slog.LevelInfo
-	case ResultAnswerLost:
+	case ResultAnswerLost, ResultCallbackPanicked:
 		return slog.LevelError
 	default:
 		return slog.LevelWarn

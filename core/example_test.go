@@ -191,7 +191,7 @@ func ExampleWithDiffers() {
 	// Output:
 	// 200  replay: false
 	// exclude [sentAt]
-	// 422 {"type":"https://github.com/oncekey/oncekey#key_reused","title":"Idempotency-Key reused","status":422,"detail":"This Idempotency-Key was used with another payload: use a new key for a new operation.","code":"key_reused","error":"Idempotency-Key reused","differs":["sentAt"]}
+	// 422 {"type":"https://github.com/oncekey/oncekey/blob/main/docs/problems.md#key_reused","title":"Idempotency-Key reused","status":422,"detail":"This Idempotency-Key was used with another payload: use a new key for a new operation.","code":"key_reused","error":"Idempotency-Key reused","differs":["sentAt"]}
 	//  replay: false
 }
 

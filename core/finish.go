@@ -3,12 +3,11 @@ package core
 import (
 	"context"
 	"errors"
-	"net/http"
-	"slices"
+	"fmt"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/lazycontext"
 	"github.com/oncekey/oncekey/failure"
-	"github.com/oncekey/oncekey/policy"
 )
 
 // errHandlerPanicked is the Err of the events of a run that panicked.
@@ -26,19 +25,24 @@ type Answer struct {
 	Unreplayable bool
 }
 
-// Finish settles the run and ends it: the answer is stored, or the key is freed
+// Finish settles the run and ends it: the response is stored, or the key is released
 // for the next request, as failure.Classify or the policy's own Classifier says
 // of the outcome; the handler's marks are added to it here.
 //
-// It returns ErrLeaseLost when the answer should have been stored but somebody
-// else holds the key by now, and ErrNotConfirmed when a transaction's commit
-// failed: then it must not be shown to the client. It returns nil when the store
-// is unavailable otherwise: the client gets the answer, and the engine stores it
-// in the background, keeping the lease alive until then.
+// An error means that the response must not be shown to the client:
 //
-// Finish takes no context: what the client does has no part in it. It returns
-// within the policy's StoreTimeout, or twice that: after a renewal that was under
-// way, or when the lease may have ended.
+//   - ErrLeaseLost: another attempt holds the key by now.
+//   - ErrNotConfirmed: the store did not confirm the response, and this process may
+//     have lost its lease; or the reply to a transaction's commit was lost. The
+//     engine goes on to settle in the background, and a retry learns the result.
+//   - ErrRolledBack: the database refused the commit. The key is released.
+//
+// Finish returns nil when the store is unavailable while the lease is held: the
+// client gets the response, and the engine stores it in the background, keeping
+// the lease alive until then.
+//
+// Finish takes no context, because the client's has no part in it. It returns within
+// twice the policy's StoreTimeout: a renewal that is under way may come first.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, answer Answer) error {
 	defer run.close()
 	return e.settle(run, outcome, answer)
@@ -48,15 +52,12 @@ func (e *Engine) Finish(run *Run, outcome failure.Outcome, answer Answer) error 
 func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error {
 	run.marks.Seal()
 	outcome = run.marked(outcome)
-	run.atStore.Lock() // waits for a renewal that is under way, at most StoreTimeout
-	defer run.atStore.Unlock()
-	run.settled = true
 	if outcome.Panicked && outcome.Err == nil {
 		outcome.Err = errHandlerPanicked
 	}
-
+	run.stopRenewing()
 	done, stored := Event{Err: outcome.Err}, (*Result)(nil)
-	switch run.subject.route.policy.Classify(outcome) {
+	switch run.classify(outcome) {
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, answer)
 		run.storing.Sketch = run.sketch
@@ -71,52 +72,87 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	if stored == nil {
 		run.rollback()
 	}
-	return e.settleOnce(run, done, stored)
+	return e.tellStore(run, done, stored)
 }
 
-// settleOnce makes the one call that settles, with a deadline of its own; if the
-// store fails, it goes on in the background.
-func (e *Engine) settleOnce(run *Run, done Event, stored *Result) error {
+// classify asks the policy. A Classifier that panics is replaced by the default, so
+// that a response is kept or a key released by a known rule.
+func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
+	defer func() {
+		if err := panicOf("Classifier", recover()); err != nil {
+			r.report(Event{Result: ResultCallbackPanicked, Err: err})
+			class = failure.Classify(outcome)
+		}
+	}()
+	return r.subject.route.policy.Classify(outcome)
+}
+
+// tellStore makes the one call that settles, with a deadline of its own. It decides
+// whether the response may be shown, and what is left to do in the background.
+func (e *Engine) tellStore(run *Run, done Event, stored *Result) error {
 	asked := time.Now()
-	err := e.callToSettle(run, stored, asked)
-	done.StoreLatency = time.Since(asked)
+	call := run.settlement()
+	err := e.askStore(call.Detach(&run.context, asked.Add(run.subject.route.policy.StoreTimeout)), run, stored)
+	call.Release()
+	latency := time.Since(asked)
 	switch {
 	case err == nil:
-		run.settledWith(stored)
+		run.show(stored, true)
+		e.live.forget(run)
+		done.StoreLatency = latency
 		run.report(done)
-	case errors.Is(err, ErrLeaseLost):
-		run.report(Event{Result: ResultLeaseLost, Err: err, StoreLatency: done.StoreLatency})
-		if stored == nil {
-			err = nil // nothing was to be stored: the client may see this answer
-		}
-	case stored != nil && run.tx != nil:
-		return e.notConfirmed(run, err)
-	default:
-		run.settledWith(stored) // it stands, although the store does not have it yet
-		run.report(Event{Result: ResultDeferred, Err: err, StoreLatency: done.StoreLatency})
-		e.settleLater(run, done, stored)
 		return nil
-	}
-	e.live.forget(run)
-	return err
-}
-
-// callToSettle asks the store with a deadline. When that failed and the lease may
-// have ended meanwhile, because this process was frozen or stalled, somebody else
-// may have answered: it asks once more before the answer is shown.
-func (e *Engine) callToSettle(run *Run, stored *Result, now time.Time) error {
-	timeout := run.subject.route.policy.StoreTimeout
-	err := e.askStore(run.call.Detach(&run.context, now.Add(timeout)), run, stored)
-	run.call.Release()
-	if err == nil || errors.Is(err, ErrLeaseLost) || run.tx != nil || run.holdsLease() {
+	case errors.Is(err, ErrLeaseLost):
+		e.live.forget(run)
+		run.report(Event{Result: ResultLeaseLost, Err: err, StoreLatency: latency})
+		if stored == nil { // nothing was to be stored: the client may see this response
+			return nil
+		}
 		return err
+	case stored != nil && run.tx != nil:
+		return e.notCommitted(run, err)
 	}
-	return callStore(context.WithoutCancel(&run.context), timeout, func(ctx context.Context) error {
-		return e.askStore(ctx, run, stored)
-	})
+	// Within the lease no other process has the key, and the response stands. After
+	// that another attempt may store a different one, so that only the store can tell.
+	deferred := Event{Result: ResultDeferred, Err: err, StoreLatency: latency}
+	stands := stored == nil || run.holdsLease()
+	if !stands {
+		deferred.Code = CodeNotConfirmed
+	}
+	run.report(deferred)
+	e.settleLater(run, done, stored, stands)
+	if !stands {
+		return fmt.Errorf("%w: %w", ErrNotConfirmed, err)
+	}
+	return nil
 }
 
-// askStore settles: it stores what there is to store, or frees the key.
+// settlement returns the context for a call that settles: a part of the run, for the
+// first one.
+func (r *Run) settlement() *lazycontext.Context {
+	if r.called {
+		return new(lazycontext.Context)
+	}
+	r.called = true
+	return &r.call
+}
+
+// notCommitted ends a run whose commit failed: the key is released if nothing was
+// committed. If something was, because only the reply was lost, a release changes
+// nothing, and the next request finds the response.
+func (e *Engine) notCommitted(run *Run, cause error) error {
+	run.tx = nil
+	released := Event{Result: ResultDeleteKey, Err: cause}
+	if errors.Is(cause, ErrRolledBack) {
+		_ = e.tellStore(run, released, nil) // what fails is reported, and repeated
+		return cause
+	}
+	run.report(Event{Result: ResultNotConfirmed, Code: CodeNotConfirmed, Err: cause})
+	e.settleLater(run, released, nil, false)
+	return fmt.Errorf("%w: %w", ErrNotConfirmed, cause)
+}
+
+// askStore settles: it stores what there is to store, or releases the key.
 func (e *Engine) askStore(ctx context.Context, run *Run, stored *Result) error {
 	switch {
 	case stored == nil:
@@ -129,10 +165,13 @@ func (e *Engine) askStore(ctx context.Context, run *Run, stored *Result) error {
 }
 
 // settleLater repeats the call until it succeeds, the budget ends, or Shutdown
-// waits no longer. The run stays known to this process until then, so that a
-// duplicate that comes here finds the answer; the lease is renewed, so that
-// another process does not take the key over.
-func (e *Engine) settleLater(run *Run, done Event, stored *Result) {
+// waits no longer. The run stays known to this process until then: a duplicate that
+// comes here finds the response, if it stands; the lease is renewed, so that another
+// process does not take the key over.
+func (e *Engine) settleLater(run *Run, done Event, stored *Result, stands bool) {
+	if stands {
+		run.show(stored, false)
+	}
 	e.live.addUnsettled(1)
 	e.inBackground(func(ctx context.Context) {
 		defer e.live.addUnsettled(-1)
@@ -140,32 +179,38 @@ func (e *Engine) settleLater(run *Run, done Event, stored *Result) {
 		ctx, cancel := context.WithTimeout(ctx, e.settleBudget)
 		defer cancel()
 		err := e.keepSettling(ctx, run, stored)
-		switch {
+		switch lost := errors.Is(err, ErrLeaseLost); {
 		case err == nil:
+			run.show(stored, true)
 			run.report(done)
+		case lost && !(stands && stored != nil): // no client was shown the response
+			run.report(Event{Result: ResultLeaseLost, Err: err})
 		case stored != nil:
 			run.report(Event{Result: ResultAnswerLost, Err: err})
-		case errors.Is(err, ErrLeaseLost):
-			run.report(Event{Result: ResultLeaseLost, Err: err})
 		default:
 			run.report(Event{Result: ResultStoreError, Err: err})
 		}
 	})
 }
 
+// keepSettling repeats the call until the store's word is final. The lease is kept
+// alive meanwhile if there is a response to store. It is not for a release: an Extend
+// that comes after a release whose reply was lost would claim the key again.
 func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *Result) error {
 	timeout := run.subject.route.policy.StoreTimeout
-	renewed := time.Now()
 	for try := 0; sleep(ctx, settleBackoff(try)); try++ {
 		err := callStore(ctx, timeout, func(ctx context.Context) error { return e.askStore(ctx, run, stored) })
-		if err == nil || errors.Is(err, ErrLeaseLost) {
+		if err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrStoreForbidden) {
 			return err
 		}
-		if time.Since(renewed) > run.lease.TTL/3 {
-			renewed = time.Now()
-			_ = callStore(ctx, timeout, func(ctx context.Context) error { // the next round tells whether it helped
+		if stored != nil && run.leaseLeft() < run.lease.TTL*2/3 {
+			asked := e.now()
+			renewal := callStore(ctx, timeout, func(ctx context.Context) error {
 				return e.store.Extend(ctx, run.lease, run.lease.TTL)
 			})
+			if renewal == nil { // the next round tells whether another attempt has the key
+				run.heldFrom(asked)
+			}
 		}
 	}
 	return context.Cause(ctx)
@@ -175,64 +220,4 @@ func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *Result) err
 // before another process can find the lease run out.
 func settleBackoff(try int) time.Duration {
 	return backoff(try, 20*time.Millisecond, 500*time.Millisecond)
-}
-
-// storedResult is what is kept of an answer.
-func storedResult(p *policy.Policy, answer Answer) Result {
-	if answer.Status == 0 {
-		answer.Status = http.StatusOK
-	}
-	result := Result{State: Completed, Status: answer.Status, Retain: p.TTL}
-	if answer.Status >= http.StatusBadRequest {
-		result.State = Failed
-	}
-	header := storedHeader(p, answer.Header)
-	size := int64(len(answer.Body))
-	for _, field := range header {
-		size += int64(len(field.Name) + len(field.Value))
-	}
-	if answer.Unreplayable || size > p.MaxResponseBytes {
-		result.State = Unreplayable
-		return result
-	}
-	result.Header, result.Body = header, answer.Body
-	return result
-}
-
-// storedHeader leaves out what belongs to one connection, one moment or one
-// browser, unless the policy keeps it.
-func storedHeader(p *policy.Policy, header Header) Header {
-	dropped := func(f Field) bool {
-		return !isStored(p, f.Name) || !f.isValid()
-	}
-	if !slices.ContainsFunc(header, dropped) {
-		return header
-	}
-	return slices.DeleteFunc(slices.Clone(header), dropped)
-}
-
-func isStored(p *policy.Policy, name string) bool {
-	switch name = http.CanonicalHeaderKey(name); name {
-	case "Date", "Set-Cookie":
-		for _, keep := range p.KeepHeaders {
-			if http.CanonicalHeaderKey(keep) == name {
-				return true
-			}
-		}
-		return false
-	}
-	return !policy.IsHopByHop(name)
-}
-
-// resultStored names what the run's answer was stored as; or would have been,
-// where the run is only observed.
-func (r *Run) resultStored(as State) EventResult {
-	switch {
-	case as == Unreplayable && !r.wouldKeep:
-		return ResultUnreplayable
-	case as == Failed, as == Unreplayable && r.storing.Status >= http.StatusBadRequest:
-		return ResultFailed
-	default:
-		return ResultCompleted
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -174,6 +175,13 @@ func newPost(ctx context.Context, key, body string) *http.Request {
 
 // advance lets d pass in a synctest bubble, where it takes no time.
 func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
+
+// digestOf is the digest of newPost's request with this body.
+func digestOf(body string) core.Digest {
+	return fingerprint.Digest(fingerprint.Request{
+		Method: http.MethodPost, Path: "/payments", ContentType: "application/json", Body: []byte(body),
+	})
+}
 
 const payment = `{"amount":100}`
 

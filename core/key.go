@@ -103,14 +103,31 @@ func otherStructuredType(value string) bool {
 
 // StorageKey returns the name under which a record is stored: the SHA-256 of
 // scope, method, path and key as 64 hex digits. Each part is framed by its
-// length, so "a:b"+"c" and "a"+"b:c" are two names.
+// length, so "a:b"+"c" and "a"+"b:c" are two names. For an engine that has a
+// service's name, ask Engine.StorageKey.
+//
+// Host is not part of the name. A client that retries through another host name
+// is the same client and must not pay twice. ScopeByHost separates tenants that
+// are told apart by Host alone.
 func StorageKey(scope, method, path, key string) string {
-	digest := (&Request{Scope: scope, Method: method, Path: path, Key: key}).digest()
+	return (&Engine{}).StorageKey(scope, method, path, key)
+}
+
+// StorageKey returns the name under which this engine stores a record: StorageKey's,
+// with the service's name (see WithService) as a part of it.
+func (e *Engine) StorageKey(scope, method, path, key string) string {
+	digest := e.digest(&Request{Scope: scope, Method: method, Path: path, Key: key})
 	return hex.EncodeToString(digest[:])
 }
 
-// digest is the storage key of the request's record, before it is spelled.
-func (r *Request) digest() [sha256.Size]byte { return framedSum(r.Scope, r.Method, r.Path, r.Key) }
+// digest is the storage key of a request's record, before it is spelled. Without a
+// service the name is that of the versions before services.
+func (e *Engine) digest(r *Request) [sha256.Size]byte {
+	if e.service == "" {
+		return framedSum(r.Scope, r.Method, r.Path, r.Key)
+	}
+	return framedSum(e.service, r.Scope, r.Method, r.Path, r.Key)
+}
 
 // framedSum is the SHA-256 of parts, each after its length.
 func framedSum(parts ...string) [sha256.Size]byte {
@@ -122,31 +139,40 @@ func framedSum(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(framed)
 }
 
-// requestPath returns the path that the client asked for: two mounts of one
-// handler stay two resources though middleware strips their prefixes.
+// requestPath returns the path that names the request's resource. It is the path
+// that the client asked for where middleware has only stripped a prefix of it, so
+// that two mounts of one handler stay two resources. Any other URL.Path counts by
+// itself: a handler has made a sub-request, or middleware has rewritten the path.
 func requestPath(r *http.Request) string {
-	asked, _, _ := strings.Cut(r.RequestURI, "?")
-	if asked == r.URL.Path || !strings.HasPrefix(asked, "/") {
-		return canonicalPath(r.URL)
+	path := canonicalPath(r.URL)
+	if asked, _, _ := strings.Cut(r.RequestURI, "?"); asked != path {
+		if u, err := url.ParseRequestURI(asked); err == nil { // in the absolute form as well
+			if whole := canonicalPath(u); strings.HasSuffix(whole, path) {
+				path = whole
+			}
+		}
 	}
-	u, err := url.ParseRequestURI(asked)
-	if err != nil {
-		return canonicalPath(r.URL)
+	if path == "" { // RFC 9110, section 4.2.3
+		return "/"
 	}
-	return canonicalPath(u)
+	return path
 }
 
 // canonicalPath returns the path by which a resource is known: equal spellings
-// of a path are one, but an escaped slash stays different from a slash.
+// of a path are one, but an escaped slash stays different from a slash. It splits
+// RawPath itself, because URL.EscapedPath drops a RawPath that has characters
+// which it would have escaped.
 func canonicalPath(u *url.URL) string {
-	if u.RawPath == "" && !strings.Contains(u.Path, "%") {
-		return u.Path
+	if u.RawPath == "" {
+		return strings.ReplaceAll(u.Path, "%", "%25")
 	}
-	segments := strings.Split(u.EscapedPath(), "/")
+	if plain, err := url.PathUnescape(u.RawPath); err != nil || plain != u.Path {
+		return strings.ReplaceAll(u.Path, "%", "%25") // only Path was rewritten
+	}
+	segments := strings.Split(u.RawPath, "/")
 	for i, segment := range segments {
-		if plain, err := url.PathUnescape(segment); err == nil {
-			segments[i] = strings.NewReplacer("%", "%25", "/", "%2F").Replace(plain)
-		}
+		plain, _ := url.PathUnescape(segment) // the whole of them could be
+		segments[i] = strings.NewReplacer("%", "%25", "/", "%2F").Replace(plain)
 	}
 	return strings.Join(segments, "/")
 }

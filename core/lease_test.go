@@ -247,7 +247,7 @@ func TestAfterALostLeaseTheStoreDecides(t *testing.T) {
 		var group sync.WaitGroup
 		defer group.Wait()
 		group.Go(func() { stubborn.post(t.Context(), "k", payment) })
-		advance(2999 * time.Millisecond)
+		advance(2750 * time.Millisecond)
 		setExtend(func(func() error) error { return core.ErrLeaseLost })
 		advance(time.Second)
 		wantFirst(t, winner.post(t.Context(), "k", payment))
@@ -301,6 +301,31 @@ func TestMaxRunCancelsTheHandlerAndRenewsNoMore(t *testing.T) {
 		}
 		wantCode(t, stubborn.post(t.Context(), "k2", payment), http.StatusConflict, core.CodeInProgress)
 		wantFirst(t, other.post(t.Context(), "k2", payment))
+	})
+}
+
+// A handler that begins after a wait for another one has the whole of MaxRun: the
+// wait is not its own time.
+func TestMaxRunBeginsWithTheHandler(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var tries atomic.Int64
+		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+			advance(4 * time.Second)
+			if tries.Add(1) == 1 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			if err := r.Context().Err(); err != nil {
+				t.Errorf("the context has ended after 4s of MaxRun's 5s: %v", context.Cause(r.Context()))
+			}
+			created(w, r)
+		}, policy.Wait(time.Minute), policy.MaxRun(5*time.Second))
+		var group sync.WaitGroup
+		defer group.Wait()
+		group.Go(func() { s.post(t.Context(), "k", payment) })
+		synctest.Wait()
+		wantFirst(t, s.post(t.Context(), "k", payment))
 	})
 }
 

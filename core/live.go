@@ -22,6 +22,7 @@ type liveRuns struct {
 	unsettled    int // answers that wait for the store
 	maxUnsettled int
 	closing      bool
+	closed       bool          // idle is
 	idle         chan struct{} // closed when closing and work is zero
 
 	// background is the context of the work that goes on after a response;
@@ -113,7 +114,8 @@ func (l *liveRuns) close() <-chan struct{} {
 }
 
 func (l *liveRuns) closeIfIdle() {
-	if l.closing && l.work == 0 && l.background.Err() == nil {
+	if l.closing && l.work == 0 && !l.closed {
+		l.closed = true
 		l.abortAll()
 		close(l.idle)
 	}

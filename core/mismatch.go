@@ -7,12 +7,12 @@ package core
 // differences names what differs from the request that has the key: the rival's
 // in this process, or the one that the record was made by. Of a request that is
 // in flight elsewhere nothing is known.
-func (a *admission) differences(rival *Run) (names []string, missing int) {
+func (a *admission) differences(rival *Run) (names []string, others, missing int) {
 	if a.sketch == nil && rival != nil {
 		a.sketch = rival.sketch
 	}
 	if a.reading == nil { // who calls Begin has the fingerprint alone
-		return nil, 0
+		return nil, 0, 0
 	}
 	return a.reading.Differences(a.sketch, a.sketchKey())
 }

@@ -3,7 +3,6 @@ package core
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"net"
 	"net/http"
 
@@ -18,13 +17,11 @@ import (
 // settled at the store, which keeps no answers. What fails in that is reported and
 // changes nothing either; a store that is away costs the policy's StoreTimeout.
 func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	if a.isObserved(r.Context()) { // by a policy outside of this one
-		next.ServeHTTP(w, r)
-		return
-	}
-	watched := &observedContext{Context: r.Context(), digest: &a.digest}
+	watched := &observedContext{Context: r.Context(), subject: &a.subject}
 	body, refusal := peekBody(r, a.route.policy.MaxRequestBytes)
+	original := r
 	r = r.WithContext(watched)
+	defer func() { removeFiles(r, original) }()
 	if refusal != nil {
 		e.refuse(w, r, a, refusal, next)
 		return
@@ -114,15 +111,15 @@ func (s *answerSeen) size() int64 {
 // own, and the marks, where the run of a guarded handler would have begun.
 type observedContext struct {
 	context.Context
-	digest *[sha256.Size]byte
-	marks  *failure.Marks // nil when a guard would not have run the handler
+	subject *subject
+	marks   *failure.Marks // nil when a guard would not have run the handler
 }
 
 type observedKey struct{}
 
 func (c *observedContext) Value(key any) any {
 	if key == (observedKey{}) {
-		return c.digest
+		return c.subject
 	}
 	if c.marks != nil {
 		if marks := c.marks.Value(key); marks != nil {
@@ -132,7 +129,8 @@ func (c *observedContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-func (s *subject) isObserved(ctx context.Context) bool {
-	watched, _ := ctx.Value(observedKey{}).(*[sha256.Size]byte)
-	return watched != nil && *watched == s.digest
+// watchedIn returns the request that a policy outside observes, or nil.
+func watchedIn(ctx context.Context) *subject {
+	watched, _ := ctx.Value(observedKey{}).(*subject)
+	return watched
 }

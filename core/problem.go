@@ -23,9 +23,10 @@ const (
 	CodeHandlerCancelled = "handler_cancelled"
 	CodeHandlerFailed    = "handler_failed"
 	CodeNotConfirmed     = "not_confirmed"
+	CodeRolledBack       = "rolled_back"
 )
 
-// Problem is an answer that the engine gives in place of the handler's: an
+// Problem is a response that the engine gives in place of the handler's: an
 // RFC 9457 problem with the extension members code and error.
 type Problem struct {
 	// Type is a URI that names the kind of problem.
@@ -43,15 +44,25 @@ type Problem struct {
 	// Differs names the members of the request that are not those of the key's
 	// first, when the engine tells clients so (WithDiffers).
 	Differs []string `json:"differs,omitempty"`
+	// Others counts the differing members that Differs does not name, because
+	// their names could be values (see fingerprint.LooksLikeName).
+	Others int `json:"others,omitempty"`
 	// RetryAfter is sent as the Retry-After header, in whole seconds rounded up;
-	// zero sends none.
+	// zero sends none. It is above zero exactly where the same request may succeed
+	// later: a 409 without it is final.
 	RetryAfter time.Duration `json:"-"`
+	// Challenge is sent as the WWW-Authenticate header; empty sends none. It comes
+	// from the scope function, see the function Challenge.
+	Challenge string `json:"-"`
 }
 
-// ProblemWriter writes a problem as a response.
+// ProblemWriter writes a problem as a response, with the status p.Status. The
+// header of w already has the problem's Cache-Control (no-store), Retry-After and
+// WWW-Authenticate; the writer may change them. It must be safe for concurrent use.
 type ProblemWriter func(w http.ResponseWriter, r *http.Request, p Problem)
 
-const problemTypes = "https://github.com/oncekey/oncekey#"
+// problemTypes is the page of the documentation that has a heading for each code.
+const problemTypes = "https://github.com/oncekey/oncekey/blob/main/docs/problems.md#"
 
 // problem makes the problem of a code; its words are the same for everybody,
 // so that a foreign key and an unknown one look the same from outside.
@@ -72,20 +83,35 @@ var problemKinds = map[string]struct {
 	detail     string
 	retryAfter time.Duration
 }{
-	CodePrincipalMissing: {http.StatusUnauthorized, "Principal missing", "Idempotency keys belong to somebody: authenticate and try again.", 0},
+	CodePrincipalMissing: {http.StatusUnauthorized, "Principal missing", "Authenticate to use an Idempotency-Key.", 0},
 	CodeKeyMissing:       {http.StatusBadRequest, "Idempotency-Key missing", "Send an Idempotency-Key header that is new for every operation and the same for every retry of it.", 0},
 	CodeKeyInvalid:       {http.StatusBadRequest, "Idempotency-Key invalid", "Send one key of 1 to 255 visible ASCII characters, such as a random UUID.", 0},
 	CodeBodyTooLarge:     {http.StatusRequestEntityTooLarge, "Request body too large", "Send a smaller request body.", 0},
 	CodeBodyUnreadable:   {http.StatusBadRequest, "Request body unreadable", "Send the request again with its whole body.", 0},
-	CodeInProgress:       {http.StatusConflict, "Request in progress", "A request with this Idempotency-Key has not finished yet: retry later.", time.Second},
+	CodeInProgress:       {http.StatusConflict, "Request in progress", "A request with this Idempotency-Key is in progress, or has only just ended: retry later with the same key.", time.Second},
 	CodeKeyReused:        {http.StatusUnprocessableEntity, "Idempotency-Key reused", "This Idempotency-Key was used with another payload: use a new key for a new operation.", 0},
-	CodeNotReplayable:    {http.StatusConflict, "Response not replayable", "The operation has finished, but its response was not kept: look up its result, and do not send it with a new key.", 0},
+	CodeNotReplayable:    {http.StatusConflict, "Response not replayable", "An earlier request with this Idempotency-Key was handled, but its response was not kept: look up its result, and do not send it with a new key.", 0},
 	CodeOutcomeUnknown:   {http.StatusConflict, "Outcome unknown", "An earlier attempt was cut off, and whether it took effect is not known: look up its result before you send it with a new key.", 0},
-	CodeStoreUnavailable: {http.StatusServiceUnavailable, "Idempotency store unavailable", "The operation was not started: retry later with the same Idempotency-Key.", time.Second},
-	CodeShuttingDown:     {http.StatusServiceUnavailable, "Shutting down", "The operation was not started: retry with the same Idempotency-Key.", time.Second},
-	CodeHandlerCancelled: {http.StatusServiceUnavailable, "Request cancelled", "The operation was cut short before it took effect: retry later with the same Idempotency-Key.", time.Second},
-	CodeNotConfirmed:     {http.StatusServiceUnavailable, "Commit not confirmed", "Whether the operation took effect is not known yet: retry with the same Idempotency-Key to learn it.", time.Second},
-	CodeHandlerFailed:    {http.StatusInternalServerError, "Request failed", "The operation took effect, but its response was lost: look up its result, and do not send it with a new key.", 0},
+	CodeStoreUnavailable: {http.StatusServiceUnavailable, "Idempotency store unavailable", "This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key.", time.Second},
+	CodeShuttingDown:     {http.StatusServiceUnavailable, "Shutting down", "This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry with the same key.", time.Second},
+	CodeHandlerCancelled: {http.StatusServiceUnavailable, "Request cancelled", "The operation was cut short, and may have taken effect in part: retry later with the same Idempotency-Key.", time.Second},
+	CodeNotConfirmed:     {http.StatusServiceUnavailable, "Response not confirmed", "The result of the operation is not known yet. Retry with the same Idempotency-Key to learn it.", time.Second},
+	CodeRolledBack:       {http.StatusInternalServerError, "Rolled back", "The database refused to commit the operation, and nothing of it was stored. The Idempotency-Key can be used again.", 0},
+	CodeWrongSetup:       {http.StatusInternalServerError, "Idempotency guard set up wrongly", "The operation was not started, because this service could not protect it from running twice.", 0},
+	CodeHandlerFailed:    {http.StatusInternalServerError, "Request failed", "The operation may have taken effect, but its response was lost: look up its result, and do not send it with a new key.", 0},
+}
+
+// refuseWith writes a problem, in the engine's own form or a program's.
+func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p Problem) {
+	header := w.Header()
+	header.Set("Cache-Control", "no-store") // a problem is about this moment
+	if p.RetryAfter > 0 {
+		header.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	if p.Challenge != "" {
+		header.Set("WWW-Authenticate", p.Challenge)
+	}
+	e.writeProblem(w, r, p)
 }
 
 // writeProblem is the ProblemWriter unless an option replaces it.
@@ -97,9 +123,6 @@ func writeProblem(w http.ResponseWriter, _ *http.Request, p Problem) {
 	header := w.Header()
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("X-Content-Type-Options", "nosniff")
-	if p.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
-	}
 	w.WriteHeader(p.Status)
 	w.Write(append(body, '\n')) //nolint:errcheck // a client that is gone cannot be told
 }

@@ -6,32 +6,42 @@ import (
 	"time"
 )
 
-// renewals wakes the runs whose lease is to be renewed, or that reach MaxRun. One
-// timer serves them all: most runs end before their time comes, and a timer for
-// each would cost more than the rest of the guard's bookkeeping.
+// renewals wakes the runs whose lease is to be renewed or ends, or that reach
+// MaxRun. One timer serves them all: most runs end before their time comes, and a
+// timer for each would cost more than the rest of the guard's bookkeeping.
 //
 // The timer is never stopped: if the run that it was set for has ended when it
 // fires, there is nothing to do. One that is due earlier gets another timer, and
-// what was set before that does nothing when it fires.
+// the one set before does nothing when it fires.
 type renewals struct {
 	mu    sync.Mutex
+	now   func() moment
 	queue wakeQueue
 	fires time.Time // when the timer does, at the latest when the first is due; zero: it is not set
+	set   moment    // when the timer was set
 }
 
 // notQueued is the place of a run that is not in the queue.
 const notQueued = -1
 
-// add has the run's renew called at that time, on a goroutine of its own, unless
-// the run is closed.
-func (q *renewals) add(run *Run, at time.Time) {
+// clockInterval bounds how late the engine notices that the machine was suspended,
+// while runs are under way: timers follow the monotonic clock, which stood still.
+const clockInterval = time.Second
+
+// place has the run watched at that time, on a goroutine of its own, unless the run
+// is closed.
+func (q *renewals) place(run *Run, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if run.closed {
 		return
 	}
 	run.wake = at
-	heap.Push(&q.queue, run)
+	if run.place == notQueued {
+		heap.Push(&q.queue, run)
+	} else {
+		heap.Fix(&q.queue, run.place)
+	}
 	q.arm()
 }
 
@@ -50,20 +60,28 @@ func (q *renewals) arm() {
 	if len(q.queue) == 0 || !q.fires.IsZero() && !q.queue[0].wake.Before(q.fires) {
 		return
 	}
-	fires := q.queue[0].wake
-	q.fires = fires
-	time.AfterFunc(time.Until(fires), func() { q.wakeUp(fires) })
+	q.set = q.now()
+	q.fires = q.queue[0].wake
+	if latest := q.set.monotonic.Add(clockInterval); latest.Before(q.fires) {
+		q.fires = latest
+	}
+	fires := q.fires
+	time.AfterFunc(fires.Sub(q.set.monotonic), func() { q.wakeUp(fires) })
 }
 
-// wakeUp wakes all runs that are due when the timer fires.
+// wakeUp wakes all runs that are due when the timer fires; all there are, if the
+// machine was suspended.
 func (q *renewals) wakeUp(set time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if set != q.fires {
 		return
 	}
-	for now := time.Now(); len(q.queue) > 0 && !q.queue[0].wake.After(now); {
-		go heap.Pop(&q.queue).(*Run).renew() //nolint:forcetypeassert // only runs are pushed
+	now := q.now()
+	const noise = 100 * time.Millisecond // of a wall clock that is being adjusted
+	suspended := now.wall.Sub(q.set.wall)-now.monotonic.Sub(q.set.monotonic) > noise
+	for len(q.queue) > 0 && (suspended || !q.queue[0].wake.After(now.monotonic)) {
+		go heap.Pop(&q.queue).(*Run).watch() //nolint:forcetypeassert // only runs are pushed
 	}
 	q.fires = time.Time{}
 	q.arm()

@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -17,7 +15,8 @@ import (
 type Run struct {
 	engine  *Engine
 	subject *subject
-	started time.Time
+	started time.Time // when the request was admitted
+	claimed time.Time // when the handler's time began, after a wait for another one
 	lease   Lease
 	sketch  []byte // of the request; nil when there is none
 	marks   failure.Marks
@@ -32,17 +31,20 @@ type Run struct {
 	// execution is nil unless the run is an HTTP handler's.
 	execution *execution
 
-	// atStore is held by the renewal or the settlement that is under way, so that
-	// no renewal reaches the store after the settlement.
-	atStore sync.Mutex
-	settled bool                // guarded by atStore: there is nothing left to renew
-	call    lazycontext.Context // guarded by atStore: of the settlement
+	call    lazycontext.Context // of the settlement's first call
+	called  bool
+	storing Result // what the settlement stores
 
 	mu        sync.Mutex
-	pattern   string    // the route's, as soon as it is known
-	heldUntil time.Time // when the lease ends at the earliest, by this process's monotonic clock
-	result    *Result   // what the run was settled with, once it is known
-	storing   Result    // what it is being settled with
+	pattern   string  // the route's, as soon as it is known
+	heldUntil moment  // when the lease ends at the earliest
+	result    *Result // shown to duplicates in this process; nil while there is none
+	confirmed bool    // the store has the result
+	settling  bool    // nothing is left to renew
+	renewing  bool    // an Extend is under way, for which the settlement waits:
+	renewed   sync.Cond
+	cutOff    bool  // the handler's context has ended, by a lost lease or MaxRun
+	lastError error // of the renewals
 
 	// What follows is guarded by the engine's renewals.
 	wake   time.Time // when renew is called
@@ -61,7 +63,8 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
 		run = new(Run)
 	}
 	run.engine, run.subject, run.started, run.lease = e, &a.subject, a.started, lease
-	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.Add(lease.TTL), notQueued
+	run.claimed, run.renewed.L = a.claimed.monotonic, &run.mu
+	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.add(lease.TTL), notQueued
 	if a.reading != nil {
 		run.sketch = a.reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
 	}
@@ -88,12 +91,18 @@ func (r *Run) Context() context.Context { return r.handler }
 // Lease returns the lease that the run holds.
 func (r *Run) Lease() Lease { return r.lease }
 
-// record shows the run to duplicates in this process as the store would.
+// record shows the run to duplicates in this process as the store would. A result
+// that the store has not confirmed counts only within the lease: after that another
+// process may have stored a different one.
 func (r *Run) record() *Record {
+	held := r.holdsLease()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	record := &Record{State: InProgress, Fingerprint: r.lease.Fingerprint, Attempt: r.lease.Attempt, LeaseLeft: r.lease.TTL}
-	if r.result != nil {
+	record := &Record{
+		State: InProgress, Attempt: r.lease.Attempt, LeaseLeft: r.lease.TTL,
+		Fingerprint: r.lease.Fingerprint, Digest: r.lease.Digest,
+	}
+	if r.result != nil && (r.confirmed || held) {
 		record.State, record.Status = r.result.State, r.result.Status
 		record.Header, record.Body, record.Sketch = r.result.Header, r.result.Body, r.result.Sketch
 	}
@@ -115,82 +124,11 @@ func (r *Run) isKept() bool {
 	return r.result != nil
 }
 
-// settledWith makes the answer known to duplicates in this process.
-func (r *Run) settledWith(stored *Result) {
+// show makes a result known to duplicates in this process; nil: the key is released.
+func (r *Run) show(result *Result, confirmed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.result = stored
-}
-
-// nextWake is when the lease is to be renewed, or the end of MaxRun if that is
-// earlier.
-func (r *Run) nextWake(renewal time.Time) time.Time {
-	if end := r.started.Add(r.subject.route.policy.MaxRun); end.Before(renewal) {
-		return end
-	}
-	return renewal
-}
-
-// renew is called every third of the lease's time, and at MaxRun. Most handlers
-// are done before the first.
-func (r *Run) renew() {
-	if time.Since(r.started) >= r.subject.route.policy.MaxRun {
-		r.report(Event{Result: ResultRunTooLong, Err: ErrRunTooLong})
-		r.context.end(ErrRunTooLong)
-		return
-	}
-	next, err := r.extend()
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrLeaseLost):
-		// Somebody else has the key: from now on the store decides about it.
-		r.engine.live.forget(r)
-		r.lose(err)
-		return
-	case next <= 0:
-		// Somebody else may have it. The handler still runs, so that this process
-		// goes on to refuse its duplicates.
-		r.lose(fmt.Errorf("%w: it could not be renewed in time: %w", ErrLeaseLost, err))
-		return
-	default:
-		r.report(Event{Result: ResultStoreError, Err: err})
-	}
-	r.engine.renewals.add(r, r.nextWake(time.Now().Add(next)))
-}
-
-// lose tells the handler that it does not hold the lease any more.
-func (r *Run) lose(why error) {
-	r.report(Event{Result: ResultLeaseLost, Err: why})
-	r.context.end(ErrLeaseLost)
-}
-
-// extend renews the lease once and returns when to renew it again: in the end,
-// when the store cannot be reached, not before the lease may have ended there.
-func (r *Run) extend() (next time.Duration, err error) {
-	r.atStore.Lock()
-	defer r.atStore.Unlock()
-	if r.settled {
-		return r.lease.TTL, nil // an answer that streams: only MaxRun is left to watch
-	}
-	asked := time.Now()
-	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3)
-	err = callStore(context.WithoutCancel(&r.context), timeout, func(ctx context.Context) error {
-		return r.engine.store.Extend(ctx, r.lease, r.lease.TTL)
-	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		r.heldUntil = asked.Add(r.lease.TTL)
-		return r.lease.TTL / 3, nil
-	}
-	return min(time.Until(r.heldUntil), r.lease.TTL/10), err
-}
-
-// holdsLease reports whether the lease is certain not to have ended.
-func (r *Run) holdsLease() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Now().Before(r.heldUntil)
+	r.result, r.confirmed = result, confirmed
 }
 
 // close ends the run: its context and its place among the engine's work.
@@ -203,9 +141,9 @@ func (r *Run) close() {
 // handBack gives up a run whose outcome stays unknown: the key is abandoned
 // again at once, and not only when the lease ends.
 func (r *Run) handBack() {
-	r.atStore.Lock()
-	defer r.atStore.Unlock()
-	r.settled = true
+	defer r.close()
+	defer r.engine.live.forget(r)
+	r.stopRenewing()
 	ctx := context.WithoutCancel(&r.context)
 	err := callStore(ctx, r.subject.route.policy.StoreTimeout, func(ctx context.Context) error {
 		return r.engine.store.Extend(ctx, r.lease, time.Millisecond)
@@ -213,8 +151,6 @@ func (r *Run) handBack() {
 	if err != nil { // the lease then ends by itself
 		r.report(Event{Result: ResultStoreError, Err: err})
 	}
-	r.engine.live.forget(r)
-	r.close()
 }
 
 // routePattern returns the route's pattern, after taking down a better one: a

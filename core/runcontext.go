@@ -74,7 +74,17 @@ func (c *runContext) Done() <-chan struct{} {
 	return c.wait().Done()
 }
 
+// Err looks at the clocks as well, so that a handler on a machine that was suspended
+// learns at once that its lease is over.
 func (c *runContext) Err() error {
+	if err := c.err(); err != nil {
+		return err
+	}
+	c.run.loseInTime()
+	return c.err()
+}
+
+func (c *runContext) err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

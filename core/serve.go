@@ -1,8 +1,8 @@
 package core
 
 import (
-	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"time"
 
@@ -12,46 +12,93 @@ import (
 )
 
 // Handler guards a net/http handler with a policy of its own. It panics when
-// the policy is wrong, as http.ServeMux does when a pattern is.
+// the policy is wrong or next is nil, as http.ServeMux does when a pattern is wrong.
+// See Serve for the writer and the request that next gets.
 //
 //	mux.Handle("POST /payments", engine.Handler(pay, policy.TTLHours(48)))
+//
+// Where next is a http.ServeMux whose handlers have policies of their own, the
+// handler's policy counts, and this one guards the others.
 func (e *Engine) Handler(next http.Handler, opts ...policy.Option) http.Handler {
-	route := e.MustRoute(opts...)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e.Serve(w, r, route, next)
-	})
+	if isNilHandler(next) {
+		panic(errNoHandler)
+	}
+	return &guardedHandler{e, e.MustRoute(opts...), next}
 }
 
-// Serve guards one request: it runs next, or replays the stored answer, or
-// answers with a problem. It is what the adapters are made of.
+func isNilHandler(h http.Handler) bool {
+	function, ok := h.(http.HandlerFunc)
+	return h == nil || ok && function == nil
+}
+
+// Serve guards one request: it runs next, or replays the stored response, or
+// responds with a problem. The adapters are made of it.
 //
-// next gets a writer that keeps the answer until it is stored, and a request
-// with an equal body and the context of the run (see Run.Context). The writer
-// supports http.ResponseController, http.Flusher and http.Hijacker; an answer
-// that is flushed, hijacked or larger than MaxResponseBytes goes straight
-// through and cannot be replayed. A panic of next is settled and goes on.
+// next gets a writer that keeps the response until it is stored, and a request
+// with an equal body and the context of the run (see Run.Context). The request
+// has no Accept-Encoding, because its response may be replayed to a client that
+// accepts no coding: compress outside the guard. Files of a multipart form that
+// next parses are removed when it has returned.
+//
+// The writer supports http.ResponseController, http.Flusher and http.Hijacker. A
+// response that is flushed, hijacked or larger than MaxResponseBytes goes straight
+// through and cannot be replayed. The exception is a flush by an
+// httputil.ReverseProxy, which flushes every response of unknown length: that is
+// held back until the handler returns, or until the upstream goes on a second
+// later. Event streams (text/event-stream and the like) are never held back. A
+// response shorter than its Content-Length is sent as it is and cannot be replayed.
+//
+// The run ends when next returns, and a panic of next is settled and goes on. So
+// next must not return while its work goes on: http.TimeoutHandler inside the guard
+// does, and its 503 releases the key beside the handler that still runs. Put
+// http.TimeoutHandler around the router, or set policy.MaxRun.
+//
+// A sub-request that a handler makes of its own (r.Clone with another URL.Path) is
+// known by that path. If it goes through an http.StripPrefix of another mount, set
+// its RequestURI to the whole path too.
+//
+// A nil engine, route or handler makes Serve respond with 500 and its name.
 func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
+	if missing := e.missing(route, next); missing != "" {
+		http.Error(w, "oncekey: Serve is given a nil "+missing, http.StatusInternalServerError)
+		return
+	}
 	if !route.Guards(r.Method) {
+		e.reportUnguarded(r, route)
 		next.ServeHTTP(w, r)
 		return
 	}
 	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
 	refusal := e.identify(r, a)
+	outer := a.outside(r.Context())
 	switch {
 	case refusal != nil:
 		e.refuse(w, r, a, refusal, next)
 	case a.request.Key == "":
 		e.report(r.Context(), a, Event{Result: ResultNoKey})
 		next.ServeHTTP(w, r)
+	case outer == route: // one policy, mounted twice
+		next.ServeHTTP(w, r)
+	case outer != nil:
+		e.refuseSetup(w, r, a, errTwoPolicies(outer, route), next)
 	case route.observes:
 		e.observe(w, r, a, next)
-	case a.isNested(r.Context()):
-		if route.nested.first() {
-			e.report(r.Context(), a, Event{Result: ResultNested})
-		}
-		next.ServeHTTP(w, r)
 	default:
 		e.guard(w, r, a, next)
+	}
+}
+
+// missing names the argument of Serve that is nil, or "".
+func (e *Engine) missing(route *Route, next http.Handler) string {
+	switch {
+	case e == nil:
+		return "Engine"
+	case route == nil:
+		return "Route"
+	case isNilHandler(next):
+		return "http.Handler"
+	default:
+		return ""
 	}
 }
 
@@ -59,7 +106,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	room := rooms.Get().(*room)
 	defer rooms.Put(room)
-	body, refusal := readBody(w, r, room[:0], a.route.policy.MaxRequestBytes)
+	body, refusal := readBody(r, room[:0], a.route.policy.MaxRequestBytes)
 	if refusal != nil {
 		e.refuse(w, r, a, refusal, next)
 		return
@@ -73,12 +120,19 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 	case decision.Record != nil:
 		e.replay(w, decision.Record)
 	case decision.Problem != nil:
-		e.writeProblem(w, r, *decision.Problem)
+		e.refuseWith(w, r, *decision.Problem)
 	default:
-		var restored restoredBody
-		defer restored.Close()
-		next.ServeHTTP(w, restored.in(r, r.Context(), body))
+		e.unprotected(w, r, body, next)
 	}
+}
+
+// unprotected runs the handler without a store.
+func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, body []byte, next http.Handler) {
+	var restored restoredBody
+	defer restored.Close()
+	unguarded := restored.in(r, r.Context(), body)
+	defer removeFiles(unguarded, r)
+	next.ServeHTTP(w, unguarded)
 }
 
 // refuse answers a request that never reaches the store; where the route only
@@ -89,7 +143,8 @@ func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, re
 		next.ServeHTTP(w, r)
 		return
 	}
-	e.writeProblem(w, r, *refusal)
+	dispose(w, r, refusal)
+	e.refuseWith(w, r, *refusal)
 }
 
 // identify finds out whose key the request carries, and to what it belongs.
@@ -105,20 +160,29 @@ func (e *Engine) identify(r *http.Request, a *admission) *Problem {
 	case err != nil:
 		return problem(CodeKeyInvalid, err.Error())
 	}
-	scope, err := e.scope(r)
+	scope, err := e.scopeOf(r, a)
 	if err != nil || scope == "" {
-		return problem(CodePrincipalMissing, "")
+		refusal := problem(CodePrincipalMissing, "")
+		refusal.Challenge = challengeOf(err)
+		return refusal
 	}
 	a.request.Scope, a.request.Key = scope, key
-	a.digest = a.request.digest()
+	a.digest = e.digest(&a.request)
 	return nil
 }
 
-// isNested reports whether this very request is guarded already, by a policy
-// on a group or on the router. The outermost policy counts.
-func (s *subject) isNested(ctx context.Context) bool {
-	run := runFrom(ctx)
-	return run != nil && run.subject.digest == s.digest
+// scopeOf asks the scope function. Its panic is reported, and goes on as a handler's
+// does: authentication that broke down is no 401.
+func (e *Engine) scopeOf(r *http.Request, a *admission) (string, error) {
+	returned := false
+	defer func() {
+		if !returned {
+			e.report(r.Context(), a, Event{Result: ResultCallbackPanicked, Err: errors.New("oncekey: the Scope panicked")})
+		}
+	}()
+	scope, err := e.scope(r)
+	returned = true
+	return scope, err
 }
 
 // fingerprinted is what the request's fingerprint is taken of.
@@ -140,15 +204,35 @@ type execution struct {
 func (e *Engine) execute(w http.ResponseWriter, r *http.Request, run *Run, body []byte, next http.Handler) {
 	captured := &run.execution.captured
 	guarded := run.execution.body.in(r, run.Context(), body)
+	withoutCodings(guarded)
 	captured.begin(w, guarded, run)
 	panicked := true
 	// No recover: the panic goes on by itself, with the stack it came from.
 	defer func() {
 		run.execution.body.Close()
+		defer removeFiles(guarded, r) // also if a user's function panics at the end
 		captured.finish(panicked)
 	}()
 	next.ServeHTTP(captured, guarded)
 	panicked = false
+}
+
+// withoutCodings takes Accept-Encoding off a request that the engine has made: a
+// response in a coding would be replayed to clients that do not accept it. The
+// header is a copy, because outer middleware still reads the request's own.
+func withoutCodings(guarded *http.Request) {
+	if _, accepts := guarded.Header["Accept-Encoding"]; accepts {
+		guarded.Header = maps.Clone(guarded.Header)
+		delete(guarded.Header, "Accept-Encoding")
+	}
+}
+
+// removeFiles removes the files of a form that a handler has parsed. net/http
+// does so for the request that the server made, and not for copies of it.
+func removeFiles(guarded, original *http.Request) {
+	if form := guarded.MultipartForm; form != nil && form != original.MultipartForm {
+		_ = form.RemoveAll() // as net/http: a file that stays is not the client's concern
+	}
 }
 
 // replay writes a stored answer.
@@ -181,10 +265,14 @@ func cancelledProblem(outcome failure.Outcome) *Problem {
 	}
 }
 
-// unstoredProblem takes the place of an answer that Finish says must not be shown.
+// unstoredProblem takes the place of a response that Finish says must not be shown.
 func unstoredProblem(err error) *Problem {
-	if errors.Is(err, ErrNotConfirmed) {
+	switch {
+	case errors.Is(err, ErrNotConfirmed):
 		return problem(CodeNotConfirmed, "")
+	case errors.Is(err, ErrRolledBack):
+		return problem(CodeRolledBack, "")
+	default:
+		return problem(CodeInProgress, "")
 	}
-	return problem(CodeInProgress, "")
 }

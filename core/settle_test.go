@@ -189,9 +189,9 @@ func TestStaleHolderCannotSettle(t *testing.T) {
 	}
 }
 
-// Case 7: frozen until after the lease, and then cut off by the deadline of its
-// settlement. Such a call says nothing about who holds the key by now, and the
-// answer is not shown before another one does.
+// Cases 7 and 37: frozen until after the lease, and then cut off by the deadline of
+// its settlement. Such a call does not tell which process holds the key by now: the
+// response is not shown, and the retry gets the stored one.
 func TestSettlementCutOffAfterTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -211,8 +211,16 @@ func TestSettlementCutOffAfterTheLease(t *testing.T) {
 		go func() { late <- frozen.post(t.Context(), "k", payment) }()
 		advance(10 * time.Second)
 		wantFirst(t, winner.post(t.Context(), "k", payment))
-		wantCode(t, <-late, http.StatusConflict, core.CodeInProgress)
+		w := <-late
+		wantCode(t, w, http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		if w.Header().Get("Retry-After") != "1" {
+			t.Errorf("no Retry-After: %v", w.Header())
+		}
+		wantCode(t, frozen.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		advance(time.Second)
+		wantReplay(t, frozen.post(t.Context(), "k", payment))
 		frozen.wantEvent(t, core.ResultAnswerLost, 0)
+		frozen.wantEvent(t, core.ResultLeaseLost, 2) // the handler's, and the settlement's
 	})
 }
 

@@ -104,3 +104,25 @@ func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 		s.wantRuns(t, 0)
 	})
 }
+
+// A Shutdown that gave up can be followed by another one, which waits for what is left.
+func TestShutdownAfterOneThatGaveUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, newFaultyStore(), func(w http.ResponseWriter, r *http.Request) {
+			advance(5 * time.Second)
+			created(w, r)
+		})
+		go s.post(t.Context(), "k", payment)
+		synctest.Wait()
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Shutdown(impatient); !errors.Is(err, core.ErrShutdown) {
+			t.Errorf("the first returned %v", err)
+		}
+		start := time.Now()
+		if err := s.Shutdown(t.Context()); err != nil || time.Since(start) != 4*time.Second {
+			t.Errorf("the second returned %v after %v", err, time.Since(start))
+		}
+	})
+}

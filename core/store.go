@@ -10,14 +10,18 @@ import (
 
 // Store keeps one record a key and gives out the lease to run its handler.
 //
-// Four rules hold for every method:
+// Five rules hold for every method:
 //
 //   - The store's own clock decides what has expired. Callers hand in durations,
 //     never times, so callers whose clocks disagree do no harm.
 //   - An error means that the store could not do its work. Contention, absence
 //     and a finished record are results. The one exception is ErrLeaseLost.
 //   - ctx carries the deadline of the call, and the call returns when ctx ends,
-//     whatever the store's client library does.
+//     whatever the store's client library does. A call whose ctx has ended before
+//     it began returns an error too, in a store that never waits as well.
+//   - A store that refuses a call for want of rights returns an error that wraps
+//     ErrStoreForbidden. It finds out before its first claim, once: a process that
+//     may claim keys but not settle them must not claim any.
 //   - A Store is safe for concurrent use, and keeps nothing that it was handed
 //     (Result.Body, Header, Sketch) after the call has returned.
 //
@@ -29,7 +33,8 @@ type Store interface {
 	//     callers: the key was free, or released, or abandoned (see Claim.TakeOver);
 	//   - the record as it stands, for all the others;
 	//   - an error: wrapped ErrCorruptRecord for a record it cannot read, wrapped
-	//     ErrStoreFull when it is bounded and full, or the system's error.
+	//     ErrStoreFull when it is bounded and full, wrapped ErrStoreForbidden when
+	//     this process may not claim or not settle, or the system's error.
 	//
 	// Repeating an Acquire with the same token, after a timeout that hid its
 	// success, finds the caller's own claim and returns its lease once more,
@@ -38,8 +43,10 @@ type Store interface {
 
 	// Complete settles the lease with a result that is kept for res.Retain.
 	// A lease that ran out, or that the store forgot (a restart without
-	// persistence), can still be completed as long as nobody else has claimed
-	// the key; otherwise Complete returns ErrLeaseLost and changes nothing.
+	// persistence), can still be completed as long as no other attempt has claimed
+	// the key; otherwise Complete returns ErrLeaseLost and changes nothing. Token
+	// and Attempt must both be the record's: an Acquire that arrives late can take
+	// a key over for a token whose holder works under an earlier attempt.
 	// Repeating a Complete that succeeded returns nil and changes nothing; the
 	// caller repeats it with the same result.
 	Complete(ctx context.Context, l Lease, res Result) error
@@ -57,8 +64,10 @@ type Store interface {
 
 	// Extend renews the lease, to run for ttl from now, or returns ErrLeaseLost.
 	// A lease that ran out, or that the store forgot, is renewed all the same as
-	// long as nobody else has claimed the key: so callers do not let an Extend
-	// overtake the Release of the same lease. ttl is at most l.Retain.
+	// long as no other attempt has claimed the key: so callers do not let an Extend
+	// overtake the Release of the same lease. Token and Attempt must both be the
+	// record's, as for Complete: attempt numbers never go back. ttl is at most
+	// l.Retain.
 	Extend(ctx context.Context, l Lease, ttl time.Duration) error
 }
 
@@ -70,17 +79,34 @@ type Claim struct {
 	Token Token
 	// Fingerprint of the request, kept in the record: valid UTF-8 without NUL.
 	Fingerprint string
+	// Digest of the request's bytes, kept in the record. Zero: there is none.
+	Digest Digest
 	// TTL is how long the lease runs unless it is renewed. At least a millisecond.
 	TTL time.Duration
 	// Retain is how long the in-progress record is kept: longer than TTL by as
 	// much as an answer would be kept, so that an abandoned key is seen and not
 	// silently forgotten.
 	Retain time.Duration
-	// TakeOver allows to claim a key whose lease ran out unsettled (its holder
-	// crashed) when the record's fingerprint is equal to this one's. Without it,
-	// and for another fingerprint, Acquire returns the abandoned record.
+	// TakeOver lets Acquire claim an abandoned key: its lease ended before the
+	// handler's result was stored. The claim must be for the record's own request
+	// (see Repeats). Without TakeOver, and for another request, Acquire returns the
+	// abandoned record.
 	TakeOver bool
 }
+
+// Repeats reports whether the claim is for the request that a record was made by,
+// given the record's fingerprint and digest. Equal digests mean equal bytes, so
+// they mean a retry, whatever the fingerprint says: pods of a rolling deploy may
+// exclude different fields or use different versions of the fingerprint. A record
+// without a digest is compared by its fingerprint alone.
+func (c *Claim) Repeats(fingerprint string, digest Digest) bool {
+	return c.Digest == digest && digest != Digest{} || c.Fingerprint == fingerprint
+}
+
+// Digest is a short hash of a request as it arrived: every byte counts, excluded
+// fields too (see fingerprint.Digest). The zero Digest stands for none: the record
+// was written by a version before digests, or its writer knows the fingerprint alone.
+type Digest [16]byte
 
 // Lease is the right to run the handler of one key, held by a token until it
 // expires or is settled.
@@ -100,8 +126,9 @@ type Lease struct {
 type Record struct {
 	// State is never zero.
 	State State
-	// Fingerprint of the request that made the record.
+	// Fingerprint and Digest of the request that made the record.
 	Fingerprint string
+	Digest      Digest
 	// Attempt is the claim's number, from 1.
 	Attempt uint64
 	// LeaseLeft is how long an InProgress record's lease still runs by the
@@ -138,6 +165,17 @@ type Result struct {
 	Sketch []byte
 	// Retain is how long the record is kept, from now.
 	Retain time.Duration
+}
+
+// Checker is a Store that can tell whether it is ready to serve. It is optional,
+// and meant for readiness probes.
+type Checker interface {
+	Store
+	// Check returns nil when the store can be reached and this process has every
+	// right that Acquire, Complete, Release and Extend need. A missing right is an
+	// error that wraps ErrStoreForbidden and names the right. Check changes no
+	// record. It asks the store each time.
+	Check(ctx context.Context) error
 }
 
 // State of a record. The zero State is not valid.

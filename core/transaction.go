@@ -24,10 +24,12 @@ type Transactor interface {
 // in Commit or in Rollback.
 type Transaction interface {
 	// Commit completes the lease within the transaction, as Store.Complete does,
-	// and commits. ErrLeaseLost: somebody else holds the key, or it was completed
-	// already and that answer is not this transaction's; all was rolled back. Any
-	// other error: it was rolled back, or the commit's reply was lost; the record
-	// tells which, and a Release after that waits for it.
+	// and commits. ErrLeaseLost: another attempt holds the key, or it was completed
+	// already and that response is not this transaction's; all was rolled back. An
+	// error that wraps ErrRolledBack: all was rolled back for certain, because the
+	// database answered with an error or was never asked. Any other error: the reply
+	// was lost, and only the record tells whether the transaction was committed; a
+	// Release after that waits for it.
 	Commit(ctx context.Context, l Lease, res Result) error
 	// Rollback undoes what the handler wrote, and gives the connection back also
 	// when ctx has ended. After Commit it does nothing.
@@ -52,7 +54,7 @@ func (e *Engine) beginTransaction(run *Run) error {
 	}
 	ctx, cancel := context.WithCancel(&run.context)
 	tooLate := time.AfterFunc(run.subject.route.policy.StoreTimeout, cancel)
-	handler, tx, err := e.store.(Transactor).BeginTransaction(ctx, run.lease) //nolint:forcetypeassert // Route has seen to it
+	handler, tx, err := e.store.BeginTransaction(ctx, run.lease)
 	if err == nil && !tooLate.Stop() {
 		run.tx = tx
 		run.rollback()
@@ -79,21 +81,9 @@ func (r *Run) rollback() {
 	r.tx = nil
 }
 
-// settleUnused frees the key of a run whose handler could not begin.
+// settleUnused releases the key of a run whose handler could not begin.
 func (e *Engine) settleUnused(run *Run, cause error) {
 	defer run.close()
-	run.atStore.Lock()
-	defer run.atStore.Unlock()
-	run.settled = true
-	_ = e.settleOnce(run, Event{Result: ResultDeleteKey, Err: cause}, nil) // what fails is reported, and repeated
-}
-
-// notConfirmed ends a run whose commit failed, or whose commit's reply was lost.
-// The key is freed in the background if it was not committed; if it was, that
-// changes nothing, and the next request finds the answer.
-func (e *Engine) notConfirmed(run *Run, cause error) error {
-	run.report(Event{Result: ResultNotConfirmed, Err: cause})
-	run.tx = nil
-	e.settleLater(run, Event{Result: ResultDeleteKey, Err: cause}, nil)
-	return fmt.Errorf("%w: %w", ErrNotConfirmed, cause)
+	run.stopRenewing()
+	_ = e.tellStore(run, Event{Result: ResultDeleteKey, Err: cause}, nil) // what fails is reported, and repeated
 }

@@ -226,3 +226,72 @@ func TestTransactionalRouteNeedsAStoreWithTransactions(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+// Case 50: the database refuses the commit. That is a definite failure: the key is
+// released at once, and the response says so.
+func TestRefusedCommitReleasesTheKey(t *testing.T) {
+	t.Parallel()
+	refusals := map[string]error{"refused": fmt.Errorf("deferred constraint: %w", core.ErrRolledBack), "accepted": nil}
+	b := newBank()
+	s := newBankService(t, b, deposit)
+	for _, name := range []string{"refused", "refused", "accepted"} {
+		b.commit = func(apply func() error) error {
+			if refusal := refusals[name]; refusal != nil {
+				return refusal
+			}
+			return apply()
+		}
+		w := s.post(t.Context(), "k", payment)
+		if name == "accepted" {
+			wantFirst(t, w)
+			continue
+		}
+		wantCode(t, w, http.StatusInternalServerError, core.CodeRolledBack)
+		if strings.Contains(w.Body.String(), "deferred constraint") {
+			t.Error("the client is told the database's words")
+		}
+	}
+	b.wantBalance(t, 100)
+	s.wantRuns(t, 3)
+	s.wantEvent(t, core.ResultNotConfirmed, 0)
+	s.wantEvent(t, core.ResultDeleteKey, 2)
+}
+
+// Case 50: so does a function that Do runs.
+func TestRefusedCommitOfACall(t *testing.T) {
+	t.Parallel()
+	b := newBank()
+	engine, err := core.New(b, core.SharedScope, core.WithObserver(&events{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.commit = func(func() error) error { return core.ErrRolledBack }
+	call := core.Call{Scope: "s", Name: "deposit", Key: "k", Policy: engine.MustRoute(policy.Transactional(true))}
+	for range 2 {
+		_, _, err := core.Do(t.Context(), engine, call, func(context.Context) (int, error) { return 1, nil })
+		if !errors.Is(err, core.ErrRolledBack) {
+			t.Errorf("Do returned %v", err)
+		}
+	}
+}
+
+// Case 39: a transaction that panics in its commit leaves the outcome unknown, and the
+// engine goes on to find out.
+func TestPanickingCommit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBank()
+		s := newBankService(t, b, deposit)
+		b.commit = func(apply func() error) error {
+			_ = apply()
+			panic("driver bug")
+		}
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		advance(time.Second)
+		wantReplay(t, s.post(t.Context(), "k", payment))
+		s.wantRuns(t, 1)
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -11,38 +11,49 @@ import (
 
 // Context is what context.WithDeadline returns, or the same over
 // context.WithoutCancel. It is made by Detach or Limit, and safe for concurrent
-// use after that. It is used once.
+// use after that. It serves one call: making it twice panics, because a context
+// that has ended would fail the second call before it begins.
 type Context struct {
 	parent   context.Context
 	deadline time.Time
 	detached bool
 
-	mu      sync.Mutex
-	waiting context.Context // nil until somebody asks for Done
-	cancel  context.CancelFunc
+	mu       sync.Mutex
+	waiting  context.Context // nil until a caller asks for Done
+	cancel   context.CancelFunc
+	released bool
+}
+
+func (c *Context) begin(parent context.Context, deadline time.Time) {
+	if c.parent != nil {
+		panic("lazycontext: the context is used already")
+	}
+	c.parent, c.deadline = parent, deadline
 }
 
 // Detach makes c end at the deadline, whatever becomes of parent, whose values it
-// has. Call Release when nobody needs it any more.
+// has. Call Release at the end of the call that it is for.
 func (c *Context) Detach(parent context.Context, deadline time.Time) context.Context {
-	c.parent, c.deadline, c.detached = parent, deadline, true
+	c.begin(parent, deadline)
+	c.detached = true
 	return c
 }
 
 // Limit makes c end at the deadline, or with parent if that is earlier. Call Release
-// when nobody needs it any more.
+// at the end of the call that it is for.
 func (c *Context) Limit(parent context.Context, deadline time.Time) context.Context {
 	if earlier, limited := parent.Deadline(); limited && earlier.Before(deadline) {
 		deadline = earlier
 	}
-	c.parent, c.deadline = parent, deadline
+	c.begin(parent, deadline)
 	return c
 }
 
-// Release ends what waits for c.
+// Release ends c.
 func (c *Context) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.released = true
 	if c.cancel != nil {
 		c.cancel()
 	}
@@ -61,6 +72,9 @@ func (c *Context) Done() <-chan struct{} {
 			parent = context.WithoutCancel(parent)
 		}
 		c.waiting, c.cancel = context.WithDeadline(parent, c.deadline)
+		if c.released {
+			c.cancel()
+		}
 	}
 	return c.waiting.Done()
 }
@@ -71,6 +85,9 @@ func (c *Context) Err() error {
 	defer c.mu.Unlock()
 	if c.waiting != nil {
 		return c.waiting.Err()
+	}
+	if c.released {
+		return context.Canceled
 	}
 	if !c.detached {
 		if err := c.parent.Err(); err != nil {

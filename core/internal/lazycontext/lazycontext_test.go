@@ -123,3 +123,40 @@ func TestReleaseEndsWhatWaits(t *testing.T) {
 		unused.Release()
 	})
 }
+
+// Case 35: a context of a call that is over has ended, for callers that only ask
+// for its error too.
+func TestReleasedContextHasEnded(t *testing.T) {
+	t.Parallel()
+	eachWay(t, func(t *testing.T, use func(context.Context)) {
+		t.Helper()
+		above, _ := parent(t)
+		var c lazycontext.Context
+		ctx := c.Detach(above, time.Now().Add(time.Hour))
+		use(ctx)
+		c.Release()
+		expect(t, ctx, context.Canceled)
+		<-ctx.Done()
+	})
+}
+
+// Case 35: the second use of a context fails loudly, and not as a store that is away.
+func TestContextIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]func(*lazycontext.Context){
+		"Detach": func(c *lazycontext.Context) { c.Detach(t.Context(), time.Now()) },
+		"Limit":  func(c *lazycontext.Context) { c.Limit(t.Context(), time.Now()) },
+	} {
+		var c lazycontext.Context
+		c.Detach(t.Context(), time.Now())
+		c.Release()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s of a used context does not panic", name)
+				}
+			}()
+			again(&c)
+		}()
+	}
+}

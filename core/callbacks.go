@@ -1,0 +1,158 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Programs hand the engine functions of their own, and any of them can panic: in a
+// request, or on a goroutine of the engine where nothing would recover it. A panic
+// must not leave a key in progress, so each is turned into something the engine
+// knows how to treat: a store's into an error, a ProblemWriter's into the default
+// writer, an Observer's into a line of the default logger.
+
+// panicOf returns an error for a recovered panic of the named callback, or nil for
+// none. The error names the place, because the stack is gone once it is logged. Of a
+// value that is no runtime error it names the type alone: its text could hold a
+// request's data (Case 43).
+func panicOf(callback string, recovered any) error {
+	if recovered == nil {
+		return nil
+	}
+	said := fmt.Sprintf("a value of type %T", recovered)
+	if runtimeError, ok := recovered.(runtime.Error); ok {
+		said = runtimeError.Error()
+	}
+	return fmt.Errorf("oncekey: the %s panicked at %s: %s", callback, placeOfPanic(), said)
+}
+
+// placeOfPanic returns the file and line that panicked. Its caller's caller is the
+// deferred function that recovers.
+func placeOfPanic() string {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
+	for panicking := false; ; {
+		frame, more := frames.Next()
+		switch {
+		case frame.Function == "runtime.gopanic":
+			panicking = true
+		case panicking && !strings.HasPrefix(frame.Function, "runtime."):
+			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
+		}
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
+
+// guardedStore makes errors of a store's panics.
+type guardedStore struct{ Store }
+
+func toError(callback string, err *error) {
+	if panicked := panicOf(callback, recover()); panicked != nil {
+		*err = panicked
+	}
+}
+
+func (s guardedStore) Acquire(ctx context.Context, c Claim) (l Lease, r *Record, err error) {
+	defer toError("Store", &err)
+	return s.Store.Acquire(ctx, c)
+}
+
+func (s guardedStore) Complete(ctx context.Context, l Lease, res Result) (err error) {
+	defer toError("Store", &err)
+	return s.Store.Complete(ctx, l, res)
+}
+
+func (s guardedStore) Release(ctx context.Context, l Lease) (err error) {
+	defer toError("Store", &err)
+	return s.Store.Release(ctx, l)
+}
+
+func (s guardedStore) Extend(ctx context.Context, l Lease, ttl time.Duration) (err error) {
+	defer toError("Store", &err)
+	return s.Store.Extend(ctx, l, ttl)
+}
+
+// BeginTransaction is called for stores that have transactions: Route has seen to it.
+func (s guardedStore) BeginTransaction(ctx context.Context, l Lease) (handler context.Context, tx Transaction, err error) {
+	defer toError("Transactor", &err)
+	handler, tx, err = s.Store.(Transactor).BeginTransaction(ctx, l) //nolint:forcetypeassert // as it says above
+	return handler, guardedTransaction{tx}, err
+}
+
+type guardedTransaction struct{ Transaction }
+
+func (t guardedTransaction) Commit(ctx context.Context, l Lease, res Result) (err error) {
+	defer toError("Transaction", &err)
+	return t.Transaction.Commit(ctx, l, res)
+}
+
+func (t guardedTransaction) Rollback(ctx context.Context) (err error) {
+	defer toError("Transaction", &err)
+	return t.Transaction.Rollback(ctx)
+}
+
+// guardedObserver logs an Observer's panics, since it cannot be told of them.
+type guardedObserver struct{ Observer }
+
+func (o guardedObserver) Observe(ctx context.Context, event Event) {
+	defer func() {
+		if err := panicOf("Observer", recover()); err != nil {
+			slog.Default().LogAttrs(context.Background(), slog.LevelError, "idempotency",
+				slog.String("event", "idempotency."+string(ResultCallbackPanicked)), slog.String("error", printable(err.Error())))
+		}
+	}()
+	o.Observer.Observe(ctx, event)
+}
+
+// guardedWriter makes a problem writer that answers by the default one where write
+// panics. The response is kept back until write has returned, but for the header.
+func (e *Engine) guardedWriter(write ProblemWriter) ProblemWriter {
+	return func(w http.ResponseWriter, r *http.Request, p Problem) {
+		own := problemRecorder{header: w.Header()}
+		if err := own.record(write, r, p); err != nil {
+			e.observer.Observe(r.Context(), Event{Result: ResultCallbackPanicked, Code: p.Code, Err: err})
+			writeProblem(w, r, p)
+			return
+		}
+		writeAnswer(w, own.status, own.body)
+	}
+}
+
+// problemRecorder takes what a ProblemWriter writes.
+type problemRecorder struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (p *problemRecorder) Header() http.Header { return p.header }
+
+func (p *problemRecorder) WriteHeader(status int) {
+	if p.status == 0 {
+		p.status = status
+	}
+}
+
+func (p *problemRecorder) Write(b []byte) (int, error) {
+	p.WriteHeader(http.StatusOK)
+	p.body = append(p.body, b...)
+	return len(b), nil
+}
+
+// record lets write respond to p.
+func (p *problemRecorder) record(write ProblemWriter, r *http.Request, about Problem) (err error) {
+	defer toError("ProblemWriter", &err)
+	write(p, r, about)
+	if p.status == 0 {
+		return errors.New("oncekey: the ProblemWriter wrote nothing")
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package core_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// panickyObserver panics at some results, once each time it is armed.
+type panickyObserver struct {
+	events
+	at core.EventResult
+}
+
+func (o *panickyObserver) Observe(ctx context.Context, event core.Event) {
+	o.events.Observe(ctx, event)
+	if event.Result == o.at {
+		panic("observer bug")
+	}
+}
+
+// Case 39: an Observer that panics changes nothing, at whatever it is told, in a
+// request and on the engine's own goroutines.
+func TestPanickingObserverChangesNothing(t *testing.T) {
+	t.Parallel()
+	results := []core.EventResult{
+		core.ResultExecute, core.ResultCompleted, core.ResultReplay, core.ResultDeferred, core.ResultStoreError,
+		core.ResultLeaseLost, core.ResultDeleteKey, core.ResultRunTooLong,
+	}
+	for _, at := range results {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				observer := &panickyObserver{at: at}
+				engine, err := core.New(store, core.SharedScope, core.WithObserver(observer))
+				if err != nil {
+					t.Fatal(err)
+				}
+				slow := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					advance(10 * time.Second)
+					created(w, r)
+				}), policy.LockTTL(3*time.Second), policy.MaxRun(20*time.Second))
+				broken := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(http.StatusInternalServerError)
+				}))
+				endless := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					<-r.Context().Done()
+				}), policy.MaxRun(time.Second))
+				send := func(handler http.Handler, key string) *httptest.ResponseRecorder {
+					w := httptest.NewRecorder()
+					handler.ServeHTTP(w, newPost(t.Context(), key, payment))
+					return w
+				}
+				wantFirst(t, send(slow, "plain"))
+				wantReplay(t, send(slow, "plain"))
+				store.set(&store.extend, &store.complete)(failUnapplied)
+				send(slow, "lost") // renewals fail, the lease is lost, the response deferred
+				store.set(&store.extend, &store.complete)(nil)
+				advance(time.Second)
+				wantReplay(t, send(slow, "lost"))
+				send(broken, "broken")
+				send(broken, "broken")
+				send(endless, "endless")
+				if observer.count(at) == 0 {
+					t.Errorf("no event %s has come", at)
+				}
+				if err := engine.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// Case 39: a store that panics is a store that fails, before and after its work.
+func TestPanickingStoreIsAFailingStore(t *testing.T) {
+	t.Parallel()
+	panics := map[string]func(func() error) error{
+		"before": func(func() error) error { panic("store bug") },
+		"after": func(apply func() error) error {
+			_ = apply()
+			panic("store bug")
+		},
+	}
+	for name, fault := range panics {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+					advance(5 * time.Second)
+					if r.Header.Get("Fail") != "" {
+						w.WriteHeader(http.StatusInternalServerError)
+						return
+					}
+					created(w, r)
+				}, policy.LockTTL(3*time.Second))
+				for _, place := range []*func(func() error) error{&store.acquire, &store.complete, &store.release, &store.extend} {
+					store.set(place)(fault)
+					s.post(t.Context(), "k", payment)
+					failing := newPost(t.Context(), "failing", payment)
+					failing.Header.Set("Fail", "true")
+					s.handler.ServeHTTP(httptest.NewRecorder(), failing)
+					store.set(place)(nil)
+					advance(time.Minute)
+				}
+				wantReplay(t, s.post(t.Context(), "k", payment))
+				if s.events.count(core.ResultStoreError)+s.events.count(core.ResultDeferred) == 0 {
+					t.Error("no event tells of the panics")
+				}
+				if err := s.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// Case 39: a Classifier that panics is replaced by the default, for a kept response
+// and for one that streams.
+func TestPanickingClassifierIsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, flush := range map[string]bool{"kept": false, "streamed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+				created(w, r)
+				if flush {
+					_ = http.NewResponseController(w).Flush()
+				}
+			}, policy.Classifier(func(failure.Outcome) failure.Class { panic("classifier bug") }))
+			wantFirst(t, s.post(t.Context(), "k", payment))
+			if again := s.post(t.Context(), "k", payment); flush {
+				wantCode(t, again, http.StatusConflict, core.CodeNotReplayable)
+			} else {
+				wantReplay(t, again)
+			}
+			s.wantRuns(t, 1)
+			if s.events.count(core.ResultCallbackPanicked) == 0 {
+				t.Error("no event tells of the panic")
+			}
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Case 39: a ProblemWriter that panics, or that writes nothing, is replaced by the
+// default: for a refusal, and in place of a handler's response.
+func TestPanickingProblemWriterIsReplaced(t *testing.T) {
+	t.Parallel()
+	writers := map[string]core.ProblemWriter{
+		"panics at once": func(http.ResponseWriter, *http.Request, core.Problem) { panic("writer bug") },
+		"panics half-way": func(w http.ResponseWriter, _ *http.Request, _ core.Problem) {
+			w.WriteHeader(http.StatusTeapot)
+			panic("writer bug")
+		},
+		"writes nothing": func(http.ResponseWriter, *http.Request, core.Problem) {},
+	}
+	for name, write := range writers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := &events{}
+			engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen), core.WithProblemWriter(write))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var marked atomic.Bool
+			handler := engine.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				marked.Store(failure.MarkExecuted(r.Context()))
+				panic("handler bug")
+			}))
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, newPost(t.Context(), "", payment))
+			wantCode(t, w, http.StatusBadRequest, core.CodeKeyInvalid)
+
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the handler's panic was swallowed")
+					}
+				}()
+				handler.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+			}()
+			w = httptest.NewRecorder()
+			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
+			wantCode(t, w, http.StatusInternalServerError, core.CodeHandlerFailed)
+			for _, event := range seen.all {
+				if event.Err != nil && strings.Contains(event.Err.Error(), "writer bug") {
+					t.Errorf("the event shows the panic's value: %v", event.Err) // Case 43
+				}
+			}
+			if n := seen.count(core.ResultCallbackPanicked); n != 2 || !marked.Load() {
+				t.Errorf("%d events tell of the panics: %v", n, seen.results())
+			}
+			if err := engine.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Case 39: a scope function and a RecoverFunc that panic are reported; the panic goes
+// on, as a handler's does, and blocks no key.
+func TestPanickingScopeAndRecoverFunc(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		var broken atomic.Bool
+		broken.Store(true)
+		seen := &events{}
+		engine, err := core.New(store, func(*http.Request) (string, error) {
+			if broken.Load() {
+				panic("scope bug")
+			}
+			return "alice", nil
+		}, core.WithObserver(seen))
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler := engine.Handler(http.HandlerFunc(created), policy.OnAbandoned(policy.Recover(
+			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+				if broken.Load() {
+					panic("recover bug")
+				}
+				return nil, nil //nolint:nilnil // nothing happened
+			})))
+		send := func() (w *httptest.ResponseRecorder, said any) {
+			w = httptest.NewRecorder()
+			defer func() { said = recover() }()
+			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
+			return w, nil
+		}
+		if _, said := send(); said != "scope bug" {
+			t.Errorf("the scope's panic became %v", said)
+		}
+		broken.Store(false)
+		claim := core.Claim{
+			Key: core.StorageKey("alice", http.MethodPost, "/payments", "k"), Token: core.NewToken(),
+			Digest: digestOf(payment), TTL: time.Second, Retain: time.Hour,
+		}
+		if _, _, err := store.Acquire(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+		advance(2 * time.Second)
+		broken.Store(false)
+		recovering := engine.Handler(http.HandlerFunc(created), policy.OnAbandoned(policy.Recover(
+			func(context.Context, policy.Abandoned) (*policy.Answer, error) { panic("recover bug") })))
+		func() {
+			defer func() {
+				if said := recover(); said != "recover bug" {
+					t.Errorf("the RecoverFunc's panic became %v", said)
+				}
+			}()
+			recovering.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+		}()
+		advance(time.Second)
+		w, _ := send()
+		wantFirst(t, w)
+		if n := seen.count(core.ResultCallbackPanicked); n != 2 {
+			t.Errorf("%d events tell of the panics: %v", n, seen.results())
+		}
+		if err := engine.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Case 39: a codec that panics while it encodes a result ends the run as a panic of
+// the function does.
+type panickyCodec struct{ core.Codec }
+
+func (panickyCodec) Marshal(any) ([]byte, error) { panic("codec bug") }
+func (panickyCodec) Unmarshal([]byte, any) error { panic("codec bug") }
+func (panickyCodec) MediaType() string           { return "application/json" }
+
+func TestPanickingCodec(t *testing.T) {
+	t.Parallel()
+	seen := &events{}
+	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(seen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	call := func() (said any) {
+		defer func() { said = recover() }()
+		_, _, err := core.Do(t.Context(), engine, core.Call{Scope: "s", Name: "charge", Key: "k", Codec: panickyCodec{}},
+			func(context.Context) (int, error) { runs++; return runs, nil })
+		return err
+	}
+	if said := call(); said != "codec bug" {
+		t.Errorf("the codec's panic became %v", said)
+	}
+	if err := engine.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

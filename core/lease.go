@@ -1,0 +1,155 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// wakeAt has the run watched at that time, or at the end of its lease or of MaxRun
+// if that is earlier.
+func (r *Run) wakeAt(at time.Time) {
+	end, now := r.endOfMaxRun(), r.engine.now()
+	r.mu.Lock()
+	// After a suspension the wall clock is ahead, and the lease ends by it.
+	if lease := now.monotonic.Add(now.left(r.heldUntil)); !r.settling && lease.Before(end) {
+		end = lease
+	}
+	r.mu.Unlock()
+	if end.Before(at) {
+		at = end
+	}
+	r.engine.renewals.place(r, at)
+}
+
+func (r *Run) endOfMaxRun() time.Time { return r.claimed.Add(r.subject.route.policy.MaxRun) }
+
+// watch is called every third of the lease's time, when the lease ends, at MaxRun,
+// and when the machine was suspended. Most handlers are done before the first. It
+// is back in the queue while the store is asked: a renewal that hangs does not keep
+// the handler from learning that its lease is over.
+func (r *Run) watch() {
+	if time.Until(r.endOfMaxRun()) <= 0 {
+		r.end(ErrRunTooLong, Event{Result: ResultRunTooLong, Err: ErrRunTooLong})
+		return
+	}
+	if r.loseInTime() {
+		return // the handler may still run, so this process goes on to refuse its duplicates
+	}
+	r.wakeAt(r.endOfMaxRun())
+	if r.beginRenewal() {
+		r.renew()
+	}
+}
+
+// beginRenewal reports whether the caller is to renew the lease: unless the run is
+// settled, such as a response that streams, or another renewal is under way.
+func (r *Run) beginRenewal() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	begins := !r.settling && !r.renewing
+	r.renewing = r.renewing || begins
+	return begins
+}
+
+// renew renews the lease once, and decides when to do so again: soon, when the
+// store could not be reached.
+func (r *Run) renew() {
+	asked, err := r.extend()
+	next := asked.Add(r.lease.TTL / 3)
+	r.mu.Lock()
+	r.renewing, r.lastError = false, err
+	r.renewed.Broadcast()
+	over := r.cutOff || r.settling
+	r.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		// Another attempt has the key: from now on the store decides about it.
+		r.engine.live.forget(r)
+		r.lose(err)
+		return
+	case over:
+		return
+	case err != nil:
+		r.report(Event{Result: ResultStoreError, Err: err})
+		next = time.Now().Add(r.lease.TTL / 10)
+	}
+	r.wakeAt(next)
+}
+
+// extend asks the store to renew the lease, for as long as the lease runs at most.
+func (r *Run) extend() (asked time.Time, err error) {
+	now := r.engine.now()
+	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3, r.leaseLeft())
+	err = callStore(context.WithoutCancel(&r.context), timeout, func(ctx context.Context) error {
+		return r.engine.store.Extend(ctx, r.lease, r.lease.TTL)
+	})
+	if err == nil {
+		r.heldFrom(now)
+	}
+	return now.monotonic, err
+}
+
+// heldFrom takes down that the store has renewed the lease when asked, or later.
+func (r *Run) heldFrom(asked moment) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heldUntil = asked.add(r.lease.TTL)
+}
+
+// leaseLeft is how long the lease is certain to last.
+func (r *Run) leaseLeft() time.Duration {
+	now := r.engine.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.left(r.heldUntil)
+}
+
+// holdsLease reports whether the lease is certain not to have ended.
+func (r *Run) holdsLease() bool { return r.leaseLeft() > 0 }
+
+// loseInTime ends the handler's context if the lease may have ended. It reports
+// whether the context was ended before its time, now or before.
+func (r *Run) loseInTime() bool {
+	now := r.engine.now()
+	r.mu.Lock()
+	over, why := r.cutOff, r.lastError
+	expired := !over && !r.settling && now.reaches(r.heldUntil)
+	r.mu.Unlock()
+	if !expired {
+		return over
+	}
+	if why == nil {
+		why = context.DeadlineExceeded
+	}
+	r.lose(fmt.Errorf("%w: it could not be renewed in time: %w", ErrLeaseLost, why))
+	return true
+}
+
+// lose tells the handler that it does not hold the lease any more.
+func (r *Run) lose(why error) { r.end(ErrLeaseLost, Event{Result: ResultLeaseLost, Err: why}) }
+
+// end ends the handler's context before its time, once, and says why.
+func (r *Run) end(cause error, event Event) {
+	r.mu.Lock()
+	known := r.cutOff
+	r.cutOff = true
+	r.mu.Unlock()
+	if !known {
+		r.context.end(cause)
+		r.report(event)
+	}
+}
+
+// stopRenewing makes the caller the last to ask the store about the lease: no renewal
+// reaches the store after the settlement. It waits for a renewal that is under way,
+// for StoreTimeout at most.
+func (r *Run) stopRenewing() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settling = true
+	for r.renewing {
+		r.renewed.Wait()
+	}
+}

@@ -1,0 +1,116 @@
+package core_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Case 65: what is nil is named where it is declared, by an error or a panic.
+func TestNilIsNamedAtDeclaration(t *testing.T) {
+	t.Parallel()
+	var noEngine *core.Engine
+	engine := anEngine(t)
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	function := func(context.Context) (int, error) { return 1, nil }
+	failed := func(_ any, err error) error { return err }
+	for _, row := range []struct {
+		name    string
+		declare func() error
+		names   string
+	}{
+		{"store", func() error { return failed(core.New(nil, core.SharedScope)) }, "the store is nil"},
+		{"scope", func() error { return failed(core.New(memstore.New(), nil)) }, "the scope is nil"},
+		{"scope of ScopeByHost", func() error { return failed(core.New(memstore.New(), core.ScopeByHost(nil))) }, "the scope is nil"},
+		{"scope of ScopeBy", func() error { return failed(core.New(memstore.New(), core.ScopeBy(nil))) }, "the scope is nil"},
+		{"observer", func() error { return failed(core.New(memstore.New(), core.SharedScope, core.WithObserver(nil))) }, "WithObserver"},
+		{"problem writer", func() error { return failed(core.New(memstore.New(), core.SharedScope, core.WithProblemWriter(nil))) }, "WithProblemWriter"},
+		{"option", func() error { return failed(core.New(memstore.New(), core.SharedScope, core.WithInstance("a"), nil)) }, "option 2"},
+		{"engine of Route", func() error { return failed(noEngine.Route()) }, "the Engine is nil"},
+		{"engine of MustRoute", func() error { noEngine.MustRoute(); return nil }, "the Engine is nil"},
+		{"engine of Handler", func() error { noEngine.Handler(handler); return nil }, "the Engine is nil"},
+		{"option of Route", func() error { return failed(engine.Route(policy.TTLHours(1), nil)) }, "option 2 of the route"},
+		{"option of Handler", func() error { engine.Handler(handler, nil); return nil }, "option 1 of the route"},
+		{"handler", func() error { engine.Handler(nil); return nil }, "nil http.Handler"},
+		{"handler function", func() error { engine.Handler(http.HandlerFunc(nil)); return nil }, "nil http.Handler"},
+		{"engine of Do", func() error {
+			_, _, err := core.Do(t.Context(), noEngine, core.Call{Scope: "s", Name: "n", Key: "k"}, function)
+			return err
+		}, "nil Engine"},
+		{"function of Do", func() error {
+			_, _, err := core.Do[int](t.Context(), engine, core.Call{Scope: "s", Name: "n", Key: "k"}, nil)
+			return err
+		}, "nil function"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			if said := saidBy(row.declare); !strings.Contains(said, row.names) || !strings.HasPrefix(said, "oncekey: ") {
+				t.Errorf("got %q, want it to name %q", said, row.names)
+			}
+		})
+	}
+}
+
+func anEngine(t *testing.T) *core.Engine {
+	t.Helper()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// saidBy returns the error or the panic of a declaration.
+func saidBy(declare func() error) (said string) {
+	defer func() {
+		switch panicked := recover().(type) {
+		case nil:
+		case error:
+			said = panicked.Error()
+		case string:
+			said = panicked
+		}
+	}()
+	if err := declare(); err != nil {
+		return err.Error()
+	}
+	return "nothing"
+}
+
+// Case 65: in a request nothing that is nil is dereferenced. The response names it.
+func TestNilInARequest(t *testing.T) {
+	t.Parallel()
+	engine := anEngine(t)
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for _, row := range []struct {
+		name   string
+		engine *core.Engine
+		route  *core.Route
+		next   http.Handler
+	}{
+		{"Engine", nil, engine.MustRoute(), handler},
+		{"Route", engine, nil, handler},
+		{"http.Handler", engine, engine.MustRoute(), nil},
+		{"http.Handler", engine, engine.MustRoute(), http.HandlerFunc(nil)},
+	} {
+		answer := httptest.NewRecorder()
+		row.engine.Serve(answer, newPost(t.Context(), "k", "{}"), row.route, row.next)
+		if answer.Code != http.StatusInternalServerError || !strings.Contains(answer.Body.String(), "nil "+row.name) {
+			t.Errorf("got %d %q, want 500 that names the %s", answer.Code, answer.Body, row.name)
+		}
+	}
+	decision := engine.Begin(t.Context(), nil, core.Request{Scope: "s", Method: "POST", Path: "/", Key: "k"})
+	if decision.Run == nil {
+		t.Fatalf("got %+v, want a run by the default policy", decision)
+	}
+	if err := engine.Finish(decision.Run, failure.Outcome{Status: 201}, core.Answer{Status: 201}); err != nil {
+		t.Error(err)
+	}
+}

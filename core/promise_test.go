@@ -1,0 +1,377 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/machine"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// stuckStore is a store whose calls hang, while a test says so, until their
+// context ends: with hung set, or cut off after a while that the deadline has no
+// part in, with deaf set.
+type stuckStore struct {
+	core.Store
+	extend, complete atomic.Bool
+	deaf             time.Duration
+}
+
+func (s *stuckStore) hang(ctx context.Context) error {
+	if s.deaf > 0 {
+		advance(s.deaf)
+		return errStoreDown
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *stuckStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+	if s.extend.Load() {
+		return s.hang(ctx)
+	}
+	return s.Store.Extend(ctx, l, ttl)
+}
+
+func (s *stuckStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+	if s.complete.Load() {
+		return s.hang(ctx)
+	}
+	return s.Store.Complete(ctx, l, r)
+}
+
+// Case 35: a duplicate waits for a handler of another process, whatever the policy
+// does when the store fails.
+func TestWaitAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				slow := func(w http.ResponseWriter, _ *http.Request) {
+					advance(3 * time.Second)
+					created(w, nil)
+				}
+				opts := []policy.Option{policy.Wait(5 * time.Second), policy.OnStoreError(mode)}
+				here, there := newService(t, store, slow, opts...), newService(t, store, slow, opts...)
+				var group sync.WaitGroup
+				defer group.Wait()
+				group.Go(func() { wantFirst(t, here.post(t.Context(), "k", payment)) })
+				synctest.Wait()
+				// The store fails for a second while the duplicate waits. It knows that a
+				// handler runs, so FailOpen does not run another one beside it.
+				setAcquire := store.set(&store.acquire)
+				time.AfterFunc(time.Second, func() { setAcquire(failUnapplied) })
+				time.AfterFunc(2*time.Second, func() { setAcquire(nil) })
+				wantReplay(t, there.post(t.Context(), "k", payment))
+				there.wantRuns(t, 0)
+			})
+		})
+	}
+}
+
+// Case 35: the holder dies, and the policy decides within the waiting time.
+func TestWaitForAHolderThatDies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		claim := core.Claim{
+			Key: core.StorageKey("alice", http.MethodPost, "/payments", "k"), Token: core.NewToken(), Fingerprint: "another version's",
+			Digest: digestOf(payment), TTL: 2 * time.Second, Retain: time.Hour,
+		}
+		if _, _, err := store.Acquire(t.Context(), claim); err != nil { // and no process renews it
+			t.Fatal(err)
+		}
+		start := time.Now()
+		s := newService(t, store, created, policy.Wait(10*time.Second))
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		if waited := time.Since(start); waited < 2*time.Second || waited > 3*time.Second {
+			t.Errorf("took over after %v, want when the lease has ended", waited)
+		}
+	})
+}
+
+// Case 36: a renewal hangs. The handler's context ends with the lease, not with the
+// call: for a store that listens to its context, and for one that does not.
+func TestHangingRenewalDoesNotOutliveTheLease(t *testing.T) {
+	t.Parallel()
+	for _, deaf := range []time.Duration{0, 10 * time.Second} {
+		t.Run(fmt.Sprint("deaf for ", deaf), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &stuckStore{Store: memstore.New(), deaf: deaf}
+				store.extend.Store(true)
+				var cause error
+				var ended time.Duration
+				start := time.Now()
+				s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+					untilCancelled(&cause)(w, r)
+					ended = time.Since(start)
+				}, policy.LockTTL(3*time.Second), policy.StoreTimeout(2*time.Second))
+				s.post(t.Context(), "k", payment)
+				if !errors.Is(cause, core.ErrLeaseLost) || ended != 3*time.Second {
+					t.Errorf("the context ended after %v by %v, want after the 3s of its lease", ended, cause)
+				}
+				s.wantEvent(t, core.ResultLeaseLost, 1)
+			})
+		})
+	}
+}
+
+// Case 37: a process that may have lost its lease shows no response that the store
+// has not confirmed. It goes on to settle, and the retry gets the stored response:
+// here, and in every other process.
+func TestUnconfirmedResponseIsNotShown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &stuckStore{Store: memstore.New()}
+		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
+			advance(10 * time.Second) // a handler that does not listen to its context
+			created(w, nil)
+		}, policy.LockTTL(3*time.Second))
+		store.extend.Store(true)
+		store.complete.Store(true)
+		first := s.post(t.Context(), "k", payment)
+		wantCode(t, first, http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		if first.Header().Get("Retry-After") == "" {
+			t.Error("the client is not told to retry")
+		}
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		store.extend.Store(false)
+		store.complete.Store(false)
+		advance(time.Second)
+		wantReplay(t, s.post(t.Context(), "k", payment))
+		wantReplay(t, newService(t, store, created).post(t.Context(), "k", payment))
+		s.wantRuns(t, 1)
+	})
+}
+
+// Case 37: a response was shown within the lease. Once the lease is over and the
+// store has still not confirmed it, this process shows it no more, because another
+// process may have stored a different one.
+func TestUnconfirmedResponseIsNotReplayedAfterTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &stuckStore{Store: memstore.New()}
+		s := newService(t, store, created, policy.LockTTL(3*time.Second))
+		store.extend.Store(true)
+		store.complete.Store(true)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		wantReplay(t, s.post(t.Context(), "k", payment))
+		advance(3 * time.Second)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+	})
+}
+
+// Case 37: a stream, too, begins only when it is recorded or its lease is held.
+func TestUnconfirmedStreamIsNotShown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &stuckStore{Store: memstore.New()}
+		store.extend.Store(true)
+		store.complete.Store(true)
+		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
+			advance(10 * time.Second)
+			w.WriteHeader(http.StatusCreated)
+			if err := http.NewResponseController(w).Flush(); !errors.Is(err, core.ErrNotConfirmed) {
+				t.Errorf("Flush returned %v", err)
+			}
+		}, policy.LockTTL(3*time.Second))
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeNotConfirmed)
+	})
+}
+
+// suspendedStore is on a machine that can be suspended: its wall clock goes on, and
+// its monotonic clock, which is the bubble's, does not.
+type suspendedStore struct {
+	core.Store
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (s *suspendedStore) WallClock() machine.WallClock {
+	return func(now time.Time) time.Time {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return now.Round(0).Add(s.ahead)
+	}
+}
+
+func (s *suspendedStore) suspend(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
+}
+
+// Case 41: the machine is suspended for longer than the lease. The handler learns it
+// as soon as it asks, and within a second if it only waits; what it then answers is
+// shown if the store confirms it.
+func TestSuspendedMachineHasLostItsLease(t *testing.T) {
+	t.Parallel()
+	handlers := map[string]func(context.Context) error{
+		"asks":  func(ctx context.Context) error { return ctx.Err() },
+		"waits": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	}
+	for name, look := range handlers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &suspendedStore{Store: memstore.New()}
+				s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+					advance(time.Second)
+					store.suspend(time.Minute)
+					thawed := time.Now()
+					if err := look(r.Context()); err == nil || !errors.Is(context.Cause(r.Context()), core.ErrLeaseLost) {
+						t.Errorf("the context ended with %v by %v", err, context.Cause(r.Context()))
+					}
+					if noticed := time.Since(thawed); noticed > time.Second {
+						t.Errorf("noticed after %v", noticed)
+					}
+					created(w, r)
+				}, policy.LockTTL(30*time.Second))
+				wantFirst(t, s.post(t.Context(), "k", payment)) // the store has confirmed it
+				s.wantEvent(t, core.ResultLeaseLost, 1)
+			})
+		})
+	}
+}
+
+// Case 41: suspended while the store is asked for the claim: the lease may be over
+// before the handler has begun, and the claim is repeated.
+func TestSuspendedWithinTheClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faulty := newFaultyStore()
+		store := &suspendedStore{Store: faulty}
+		var once sync.Once
+		faulty.set(&faulty.acquire)(func(apply func() error) error {
+			err := apply()
+			once.Do(func() { store.suspend(time.Hour) })
+			return err
+		})
+		s := newService(t, store, created)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		if n := faulty.acquires.Load(); n != 2 {
+			t.Errorf("%d claims, want a second one", n)
+		}
+	})
+}
+
+// Case 38: a store that forbids what the guard needs is no outage. Nothing runs, and
+// nothing is repeated.
+func TestForbiddenStoreRunsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.acquire)(func(func() error) error { return fmt.Errorf("evalsha: %w", core.ErrStoreForbidden) })
+		s := newService(t, store, created, policy.OnStoreError(policy.FailOpen))
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		s.wantRuns(t, 0)
+		if n := store.acquires.Load(); n != 1 {
+			t.Errorf("%d claims of a store that forbids them", n)
+		}
+	})
+}
+
+// Case 38: the right is taken away while handlers run. The engine does not ask for
+// an hour, and says that the response is lost.
+func TestForbiddenSettlementIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.complete)(func(func() error) error { return core.ErrStoreForbidden })
+		s := newService(t, store, created)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		advance(time.Second)
+		s.wantEvent(t, core.ResultAnswerLost, 1)
+		if n := store.completes.Load(); n > 2 {
+			t.Errorf("%d settlements of a store that forbids them", n)
+		}
+	})
+}
+
+// Case 40: pods of a rolling deploy exclude different fields. A retry with the same
+// bytes is a replay in both directions, and another payload is refused.
+func TestRollingDeployOfExcludeFields(t *testing.T) {
+	t.Parallel()
+	const sent, again, other = `{"amount":100,"at":"12:00"}`, `{"amount":100,"at":"12:07"}`, `{"amount":200,"at":"12:00"}`
+	for name, oldExcludes := range map[string]bool{"a name is added": false, "a name is removed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := memstore.New()
+			excluding := newService(t, store, created, policy.ExcludeFields("at"))
+			plain := newService(t, store, created)
+			before, after := plain, excluding
+			if oldExcludes {
+				before, after = excluding, plain
+			}
+			wantFirst(t, before.post(t.Context(), "k", sent))
+			wantReplay(t, after.post(t.Context(), "k", sent))
+			wantReplay(t, before.post(t.Context(), "k", sent))
+			wantCode(t, after.post(t.Context(), "k", other), http.StatusUnprocessableEntity, core.CodeKeyReused)
+			if oldExcludes {
+				wantReplay(t, before.post(t.Context(), "k", again))
+			}
+			wantFirst(t, after.post(t.Context(), "k2", sent))
+			wantReplay(t, before.post(t.Context(), "k2", sent))
+			wantCode(t, before.post(t.Context(), "k2", other), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		})
+	}
+}
+
+// Case 40: in flight in another process, and abandoned there, it is the same request too.
+func TestRollingDeployWhileInFlight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		s := newService(t, store, created)
+		claim := core.Claim{
+			Key: core.StorageKey("alice", http.MethodPost, "/payments", "k"), Token: core.NewToken(), Fingerprint: "another version's",
+			Digest: digestOf(payment), TTL: 10 * time.Second, Retain: time.Hour,
+		}
+		if _, _, err := store.Acquire(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":1}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		advance(11 * time.Second)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":1}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+	})
+}
+
+// Case 49: two services on one store, with one scope, have their own records.
+func TestServicesShareAStore(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	serve := func(service string) *httptest.ResponseRecorder {
+		engine, err := core.New(store, core.SharedScope, core.WithService(service), core.WithObserver(&events{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		engine.Handler(http.HandlerFunc(created)).ServeHTTP(w, newPost(t.Context(), "k", payment))
+		key := engine.StorageKey("\x00shared", http.MethodPost, "/payments", "k")
+		if record, err := store.Lookup(t.Context(), key); err != nil || record == nil {
+			t.Errorf("%s has no record under its storage key: %v", service, err)
+		}
+		return w
+	}
+	wantFirst(t, serve("payments"))
+	wantFirst(t, serve("refunds"))
+	wantReplay(t, serve("payments"))
+	if _, err := core.New(store, core.SharedScope, core.WithService("")); err == nil {
+		t.Error("a service without a name is accepted")
+	}
+}

@@ -1,0 +1,144 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncekey/oncekey/failure"
+)
+
+// CodeWrongSetup is the code of a 500 problem: the guard is mounted where it
+// cannot protect the operation. The handler did not run. The event and the
+// problem's error member say which setup is right.
+const CodeWrongSetup = "wrong_setup"
+
+// Refuse responds with 500 wrong_setup in place of a handler that the guard
+// cannot protect where it is mounted. It is for adapters. A route that only
+// observes runs next instead. The event ResultWrongSetup carries the reason.
+func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, reason error, next http.Handler) {
+	e.refuseSetup(w, r, e.unread(r, route), reason, next)
+}
+
+// unread is a request of which nothing but its first line counts.
+func (e *Engine) unread(r *http.Request, route *Route) *admission {
+	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
+	a.request = Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern}
+	return a
+}
+
+func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admission, reason error, next http.Handler) {
+	e.report(r.Context(), a, Event{Result: ResultWrongSetup, Code: CodeWrongSetup, Err: reason})
+	if a.route.observes {
+		next.ServeHTTP(w, r)
+		return
+	}
+	e.refuseWith(w, r, *problem(CodeWrongSetup, reason.Error()))
+}
+
+// reportUnguarded says once a route that its policy lets a method pass which
+// changes something: PUT and DELETE are not among the default Methods.
+func (e *Engine) reportUnguarded(r *http.Request, route *Route) {
+	if r.Method != http.MethodPut && r.Method != http.MethodDelete || !route.unguarded.first() {
+		return
+	}
+	e.report(r.Context(), e.unread(r, route), Event{Result: ResultWrongSetup, Err: fmt.Errorf(
+		"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method)})
+}
+
+// DeclaredAt names the file and the line of the program that declared the policy.
+func (r *Route) DeclaredAt() string { return r.place }
+
+// errTwoPolicies names both policies of a request.
+func errTwoPolicies(outer, inner *Route) error {
+	return fmt.Errorf("oncekey: two policies guard this request, one declared at %s and inside of it one declared at %s: "+
+		"keep one of them, or mount them where the router shows the inner one to the outer (idemchi, idemgin, or a http.ServeMux in Engine.Handler)",
+		outer.place, inner.place)
+}
+
+// declaredAt names the file and the line outside of this module's guards that
+// declares a policy.
+func declaredAt() string {
+	var callers [32]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if !isGuards(frame.Function) {
+			return filepath.Base(filepath.Dir(frame.File)) + "/" + filepath.Base(frame.File) + ":" + strconv.Itoa(frame.Line)
+		}
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
+
+// isGuards reports whether a function is one that a declaration passes through.
+func isGuards(function string) bool {
+	const module = "github.com/oncekey/oncekey/"
+	folder, name := path.Split(function)
+	pkg, _, _ := strings.Cut(name, ".")
+	switch strings.TrimPrefix(folder+pkg, module) {
+	case "core", "adapters/chi", "adapters/gin", "adapters/internal/declared":
+		return true
+	default:
+		return false
+	}
+}
+
+// LeaveToRouter tells the guard that its handler wrote no response to w, and that
+// the router's middleware outside is to write one with this status. It is for
+// adapters, inside of Serve's next. The key is released, unless the handler
+// marked the run as executed: then the guard responds and stores that response.
+// It does nothing for a writer that is not the guard's.
+func LeaveToRouter(w http.ResponseWriter, status int) {
+	if c, ok := w.(*capture); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.left = status
+	}
+}
+
+// WentAround tells the guard that a response with this status was sent past its
+// writer w. It is for adapters, inside of Serve's next. The response cannot be
+// replayed, and the guard writes nothing more. It does nothing for a writer that
+// is not the guard's.
+func WentAround(w http.ResponseWriter, status int) {
+	if c, ok := w.(*capture); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.around = status
+	}
+}
+
+// settledOutside settles a run whose response the guard does not write. It
+// returns false where the guard has to write one.
+func (c *capture) settledOutside(panicked bool) bool {
+	outcome := c.run.marked(failure.Outcome{Status: c.around, Panicked: panicked})
+	switch {
+	case c.around != 0:
+	case panicked, c.left == 0, c.status != 0, c.run.context.Err() != nil:
+		return false
+	default:
+		outcome.Status = c.left
+		if c.run.subject.route.policy.Classify(outcome) == failure.ClassCache {
+			c.replaceByProblem(problem(CodeHandlerFailed, ""))
+			return false
+		}
+	}
+	c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
+	for name := range c.header {
+		if c.isMarker(name) {
+			delete(c.header, name)
+		}
+	}
+	return true
+}
+
+// errNoHandler is for declarations without a handler.
+var errNoHandler = errors.New("oncekey: Handler is given a nil http.Handler: give the one to guard")
