@@ -29,6 +29,7 @@ func (shard *shard) file(id identity, expires time.Duration) {
 // Records whose hashes are the same are told apart, wherever they are moved and
 // whichever of them goes first.
 func TestHashesMayMeet(t *testing.T) {
+	NeedsNoRaceDetector(t)
 	t.Parallel()
 	const records = 50
 	random := rand.New(rand.NewPCG(1, 3)) // the same each time
@@ -71,6 +72,7 @@ func TestHashesMayMeet(t *testing.T) {
 
 // Holes are at most a quarter of the archive, and deadlines come in their order.
 func TestHolesAreClosed(t *testing.T) {
+	NeedsNoRaceDetector(t)
 	t.Parallel()
 	const records = 3000
 	shard := newShard(func(id identity) uint64 { return uint64(id[0]) << 40 })

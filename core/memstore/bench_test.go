@@ -87,7 +87,7 @@ func filled(tb testing.TB, records int) *memstore.Store {
 	res.Header = core.Header{{Name: "Content-Type", Value: "application/json"}}
 	for n := range records {
 		c := claim(n)
-		c.Fingerprint = "sha256:" + strings.Repeat("0f", 32)
+		c.Fingerprint, c.Digest = "sha256:"+strings.Repeat("0f", 32), core.Digest{1}
 		must(tb, store.Complete(tb.Context(), win(tb, store, c), res))
 	}
 	return store

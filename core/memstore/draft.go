@@ -31,8 +31,8 @@ func uvarintSize(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
 
 // limit is the most that the entry can take.
 func (d *draft) limit() int {
-	const lengths, token = 8 * binary.MaxVarintLen64, len(core.Token{})
-	return preamble + lengths + len(d.lease.Fingerprint) + len(d.lease.Key) + d.header + token + len(d.result.Sketch) + len(d.result.Body)
+	const lengths, fixed = 8 * binary.MaxVarintLen64, len(core.Digest{}) + len(core.Token{})
+	return preamble + lengths + len(d.lease.Fingerprint) + len(d.lease.Key) + d.header + fixed + len(d.result.Sketch) + len(d.result.Body)
 }
 
 // cost is what MaxBytes counts for the record; see entry.cost.
@@ -44,16 +44,19 @@ func (d *draft) cost() int64 {
 // appendTo writes the entry. Its position and when it expires are left to be set.
 func (d *draft) appendTo(b []byte) []byte {
 	raw, known := rawFingerprint(d.lease.Fingerprint)
-	var spelled byte
+	var form byte
 	if !d.name.complete {
-		spelled |= spelledKey
+		form |= spelledKey
 	}
 	if !known {
-		spelled |= spelledFingerprint
+		form |= spelledFingerprint
+	}
+	if d.lease.Digest != (core.Digest{}) {
+		form |= digested
 	}
 	var unset [atIdentity]byte
 	b = append(append(b, unset[:]...), d.name.id[:]...)
-	b = append(b, byte(d.result.State), spelled)
+	b = append(b, byte(d.result.State), form)
 	b = binary.AppendUvarint(b, d.lease.Attempt)
 	b = binary.AppendVarint(b, int64(d.result.Status))
 	for _, length := range [...]int{len(d.result.Header), d.header, len(d.result.Sketch), len(d.result.Body)} {
@@ -66,6 +69,9 @@ func (d *draft) appendTo(b []byte) []byte {
 		b = append(b, raw[:]...)
 	} else {
 		b = append(binary.AppendUvarint(b, uint64(len(d.lease.Fingerprint))), d.lease.Fingerprint...)
+	}
+	if form&digested != 0 {
+		b = append(b, d.lease.Digest[:]...)
 	}
 	for i := range d.result.Header {
 		field := &d.result.Header[i]

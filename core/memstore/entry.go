@@ -15,9 +15,9 @@ import (
 //	 4  expires   nanoseconds since the store's start
 //	12  identity
 //	44  state
-//	45  spelled   which of key and fingerprint are text
+//	45  form      which of key and fingerprint are text, and whether there is a digest
 //	46  attempt, status, number of fields, lengths of header, sketch and body; key,
-//	    fingerprint, header, token, sketch, body
+//	    fingerprint, digest, header, token, sketch, body
 //
 // What a replay needs comes first and close together: it is in no processor's
 // cache. Once the entry is there, only the position changes, and only under the
@@ -28,11 +28,12 @@ const (
 	atExpires  = 4
 	atIdentity = 12
 	atState    = 44
-	atSpelled  = 45
+	atForm     = 45
 	preamble   = 46
 
 	spelledKey         = 1
 	spelledFingerprint = 2
+	digested           = 4
 
 	// gone is the position of a record that was removed.
 	gone = 1<<32 - 1
@@ -57,7 +58,7 @@ func (e entry) identity() *identity { return (*identity)(e[atIdentity:]) }
 
 func (e entry) state() core.State { return core.State(e[atState]) }
 
-func (e entry) spells(what byte) bool { return e[atSpelled]&what != 0 }
+func (e entry) has(form byte) bool { return e[atForm]&form != 0 }
 
 // parts are an entry's, taken apart. The slices are the entry's own bytes.
 type parts struct {
@@ -66,6 +67,7 @@ type parts struct {
 	fields      int
 	key         []byte
 	fingerprint []byte
+	digest      core.Digest
 	header      []byte // for each field its Op, and name and value after their lengths
 	token       []byte
 	sketch      []byte
@@ -77,23 +79,31 @@ func (e entry) parts() (p parts) {
 	r := reader{e, preamble}
 	p.attempt, p.status, p.fields = r.uvarint(), r.varint(), r.length()
 	header, sketch, body := r.length(), r.length(), r.length()
-	if e.spells(spelledKey) {
+	if e.has(spelledKey) {
 		p.key = r.take(r.length())
 	}
 	fingerprint := sha256.Size
-	if e.spells(spelledFingerprint) {
+	if e.has(spelledFingerprint) {
 		fingerprint = r.length()
 	}
-	p.fingerprint, p.header, p.token = r.take(fingerprint), r.take(header), r.take(len(core.Token{}))
+	p.fingerprint = r.take(fingerprint)
+	if e.has(digested) {
+		p.digest = core.Digest(r.take(len(core.Digest{})))
+	}
+	p.header, p.token = r.take(header), r.take(len(core.Token{}))
 	p.sketch, p.body = r.take(sketch), r.take(body)
 	p.size = r.at
 	return p
 }
 
-func (e entry) token() core.Token { return core.Token(e.parts().token) }
+// isOf reports whether the entry completes the lease.
+func (e entry) isOf(l *core.Lease) bool {
+	p := e.parts()
+	return core.Token(p.token) == l.Token && p.attempt == l.Attempt
+}
 
 func (e entry) key() string {
-	if !e.spells(spelledKey) {
+	if !e.has(spelledKey) {
 		return e.identity().spell()
 	}
 	return string(e.parts().key)
@@ -102,10 +112,10 @@ func (e entry) key() string {
 // cost is what MaxBytes counts for the record.
 func (e entry) cost(p *parts) int64 {
 	sum := recordOverhead + 2*len(identity{}) + fingerprintLength + p.fields*fieldOverhead + len(p.sketch) + len(p.body)
-	if e.spells(spelledKey) {
+	if e.has(spelledKey) {
 		sum += len(p.key) - 2*len(identity{})
 	}
-	if e.spells(spelledFingerprint) {
+	if e.has(spelledFingerprint) {
 		sum += len(p.fingerprint) - fingerprintLength
 	}
 	for r := (reader{p.header, 0}); r.at < len(p.header); {
@@ -161,9 +171,9 @@ func (e entry) summary() *core.Record {
 }
 
 func (e entry) fill(r *core.Record, p *parts, expected string) {
-	r.State, r.Attempt, r.Status = e.state(), p.attempt, p.status
+	r.State, r.Attempt, r.Status, r.Digest = e.state(), p.attempt, p.status, p.digest
 	r.Fingerprint = expected
-	if e.spells(spelledFingerprint) {
+	if e.has(spelledFingerprint) {
 		if string(p.fingerprint) != expected {
 			r.Fingerprint = string(p.fingerprint)
 		}

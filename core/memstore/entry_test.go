@@ -24,6 +24,7 @@ func FuzzEntry(f *testing.F) {
 			res.Header = append(res.Header, core.Field{Op: core.FieldOp(n), Name: field[:min(n*9, len(field))], Value: value})
 		}
 		l := core.Lease{Claim: core.Claim{Key: key, Fingerprint: fingerprint, Token: core.NewToken()}, Attempt: attempt}
+		l.Digest[attempt%uint64(len(l.Digest))] = byte(status) // at times none
 		n := store.identify(key)
 		d := newDraft(&n, &l, &res)
 		chunk := d.appendTo(make([]byte, 0, 2*d.limit()))
@@ -33,15 +34,15 @@ func FuzzEntry(f *testing.F) {
 		}
 		e := entry(chunk[:cap(chunk)])
 		p := e.parts()
-		if p.size != size || e.cost(&p) != d.cost() || e.token() != l.Token || e.key() != key || *e.identity() != n.id {
-			t.Errorf("size %d, cost %d, token %x, key %q, want %d, %d, %x, %q", p.size, e.cost(&p), e.token(), e.key(), size, d.cost(), l.Token, key)
+		if p.size != size || e.cost(&p) != d.cost() || !e.isOf(&l) || e.key() != key || *e.identity() != n.id {
+			t.Errorf("size %d, cost %d, of the lease: %t, key %q, want %d, %d, true, %q", p.size, e.cost(&p), e.isOf(&l), e.key(), size, d.cost(), key)
 		}
 		for _, expected := range []string{strings.Clone(fingerprint), "", "sha256:" + digits} {
 			record := e.record(expected)
 			_ = append(chunk, bytes.Repeat([]byte{0xff}, size)...) // the next entry
 			checkRecord(t, record, &l, &res)
 		}
-		if summary := e.summary(); summary.Fingerprint != fingerprint || summary.Status != status || summary.Header != nil || summary.Body != nil {
+		if summary := e.summary(); summary.Fingerprint != fingerprint || summary.Digest != l.Digest || summary.Status != status || summary.Header != nil || summary.Body != nil {
 			t.Errorf("the summary is %+v", summary)
 		}
 	})
@@ -50,7 +51,7 @@ func FuzzEntry(f *testing.F) {
 func checkRecord(t *testing.T, got *core.Record, l *core.Lease, res *core.Result) {
 	t.Helper()
 	want := &core.Record{
-		State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
+		State: res.State, Fingerprint: l.Fingerprint, Digest: l.Digest, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
 	}
 	if len(want.Body) == 0 {
 		want.Body = nil

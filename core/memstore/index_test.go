@@ -8,6 +8,7 @@ import (
 // Whatever comes, goes and is moved, and however many have the same hash or the same
 // home, each place is found by its hash, and no other.
 func TestIndexAgainstMap(t *testing.T) {
+	NeedsNoRaceDetector(t)
 	t.Parallel()
 	const steps = 20_000
 	for name, hashes := range map[string][]uint64{

@@ -28,6 +28,7 @@ func heapNow() (size, objects int64) {
 // A finished record is a piece of a chunk: it takes little more than its own bytes,
 // and the collector does not know of it.
 func TestFinishedRecordsAreSmall(t *testing.T) { //nolint:paralleltest // it counts everybody's memory
+	memstore.NeedsNoRaceDetector(t)
 	const records, perRecord, recordsPerObject = 100_000, 540, 10
 	size, objects := heapNow()
 	store := filled(t, records)
@@ -44,6 +45,7 @@ func TestFinishedRecordsAreSmall(t *testing.T) { //nolint:paralleltest // it cou
 // A store that is used for weeks takes no more than it did after the first days:
 // records of different life leave holes, and the holes are closed.
 func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // it counts everybody's memory
+	memstore.NeedsNoRaceDetector(t)
 	synctest.Test(t, func(t *testing.T) {
 		const rounds, perRound, short, long = 60, 2_000, 2, 10 // in rounds
 		store := memstore.New()
@@ -81,6 +83,7 @@ func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // it counts ev
 // What a replay was handed stays what it was while the store moves and drops the
 // record and puts others there.
 func TestReplaysOutliveTheirRecords(t *testing.T) {
+	memstore.NeedsNoRaceDetector(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const records = 2_000
@@ -176,6 +179,7 @@ func TestCompletingKeepsTheRoom(t *testing.T) {
 // Records that run are used again for others, and what a crowd of them took is given
 // back when it has gone.
 func TestRunningRecordsAreGivenBack(t *testing.T) { //nolint:paralleltest // it counts everybody's memory
+	memstore.NeedsNoRaceDetector(t)
 	const crowd, most = 50_000, 60 // bytes a record: places in the tables
 	store := memstore.New()
 	before, _ := heapNow()

@@ -60,7 +60,7 @@ type Store struct {
 	shards [shardCount]shard
 }
 
-var _ core.Store = (*Store)(nil)
+var _ core.Checker = (*Store)(nil)
 
 // New returns an empty store, bounded as the options say.
 func New(options ...Option) *Store {
@@ -127,7 +127,7 @@ func (s *Store) acquire(n *name, c *core.Claim) (l core.Lease, found *core.Recor
 		l = lease(c, r.attempt+1, false)
 	case r.token == c.Token:
 		l = lease(c, r.attempt, r.tookOver)
-	case r.leaseEnd <= now && c.TakeOver && r.fingerprint == c.Fingerprint:
+	case r.leaseEnd <= now && c.TakeOver && c.Repeats(r.fingerprint, r.digest):
 		l = lease(c, r.attempt+1, true)
 	default:
 		return l, r.inProgress(now), nil, false
@@ -162,9 +162,9 @@ func (s *Store) complete(d *draft, encoded []byte) error {
 	now := s.now()
 	r, finished := s.lookUp(shard, d.name, now)
 	switch {
-	case finished != nil && finished.token() == d.lease.Token:
+	case finished != nil && finished.isOf(d.lease):
 		return nil // a repetition
-	case finished != nil, r != nil && r.token != d.lease.Token:
+	case finished != nil, r != nil && !r.isOf(d.lease):
 		return core.ErrLeaseLost
 	}
 	s.finish(shard, r, d, encoded, now+d.result.Retain)
@@ -181,12 +181,10 @@ func (s *Store) Release(ctx context.Context, l core.Lease) error {
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r, err := s.openTo(shard, &n, l.Token, now)
+	r, err := s.openTo(shard, &n, &l, now)
 	switch {
 	case err != nil:
 		return err
-	case r != nil && !r.released && r.attempt != l.Attempt:
-		return core.ErrLeaseLost
 	case r == nil:
 		return nil
 	case l.Attempt <= 1:
@@ -194,7 +192,7 @@ func (s *Store) Release(ctx context.Context, l core.Lease) error {
 		return nil
 	default:
 		r.hold(&l)
-		r.released, r.fingerprint = true, ""
+		r.released, r.fingerprint, r.digest = true, "", core.Digest{}
 		s.keep(shard, r, now+l.Retain)
 		return nil
 	}
@@ -210,7 +208,7 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := s.now()
-	r, err := s.openTo(shard, &n, l.Token, now)
+	r, err := s.openTo(shard, &n, &l, now)
 	if err != nil {
 		return err
 	}
@@ -219,6 +217,15 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 	}
 	l.TTL = ttl
 	s.claim(shard, r, l, now)
+	return nil
+}
+
+// Check implements [core.Checker]. Memory is always there, so it returns an error
+// only for a context that has ended.
+func (s *Store) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("memstore: check: %w", err)
+	}
 	return nil
 }
 

@@ -29,7 +29,7 @@ type history struct {
 }
 
 // claimAny has a key of 64 hex digits or an odd one, and a fingerprint of the usual
-// form or an odd one.
+// form or an odd one, with a digest or without.
 func (h *history) claimAny() core.Claim {
 	c := claim(h.random.IntN(h.keys))
 	if h.random.IntN(4) == 0 {
@@ -37,6 +37,9 @@ func (h *history) claimAny() core.Claim {
 	}
 	if h.random.IntN(2) == 0 {
 		c.Fingerprint = "sha256:" + claim(h.random.IntN(1000)).Key
+	}
+	if h.random.IntN(2) == 0 {
+		c.Digest[h.random.IntN(len(c.Digest))] = byte(1 + h.random.IntN(255))
 	}
 	return c
 }
@@ -92,7 +95,7 @@ func (h *history) step(t *testing.T) {
 	res := h.resultAny()
 	must(t, h.store.Complete(t.Context(), lease, res))
 	h.kept[c.Key] = kept{&core.Record{
-		State: res.State, Fingerprint: c.Fingerprint, Attempt: 1, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
+		State: res.State, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
 	}, time.Now().Add(res.Retain)}
 }
 
@@ -121,6 +124,7 @@ func (h *history) check(t *testing.T) {
 // However records come, move, expire and are forgotten, each one that should be
 // there is there, whole, and none else.
 func TestRecordsSurviveOthers(t *testing.T) {
+	memstore.NeedsNoRaceDetector(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rounds, steps = 15, 1000

@@ -14,6 +14,7 @@ type record struct {
 	place       place
 	key         string
 	fingerprint string
+	digest      core.Digest
 	token       core.Token
 	attempt     uint64
 	tookOver    bool
@@ -30,13 +31,17 @@ type record struct {
 // hold gives the record to the lease's holder, running.
 func (r *record) hold(l *core.Lease) {
 	r.token, r.attempt, r.tookOver = l.Token, l.Attempt, l.TookOver
-	r.fingerprint, r.released = l.Fingerprint, false
+	r.fingerprint, r.digest, r.released = l.Fingerprint, l.Digest, false
 }
+
+// isOf reports whether the record is the lease's own.
+func (r *record) isOf(l *core.Lease) bool { return r.token == l.Token && r.attempt == l.Attempt }
 
 func (r *record) inProgress(now time.Duration) *core.Record {
 	return &core.Record{
 		State:       core.InProgress,
 		Fingerprint: r.fingerprint,
+		Digest:      r.digest,
 		Attempt:     r.attempt,
 		LeaseLeft:   r.leaseEnd - now,
 	}

@@ -65,11 +65,11 @@ func (s *Store) lookUp(shard *shard, n *name, now time.Duration) (*record, entry
 	return nil, nil
 }
 
-// openTo returns the key's record, or nil when there is none, if the token may
-// still settle: nobody else has claimed the key, and it is not finished.
-func (s *Store) openTo(shard *shard, n *name, token core.Token, now time.Duration) (*record, error) {
+// openTo returns the key's record, or nil when there is none, if the lease may
+// still be settled: no other attempt has claimed the key, and it is not finished.
+func (s *Store) openTo(shard *shard, n *name, l *core.Lease, now time.Duration) (*record, error) {
 	r, finished := s.lookUp(shard, n, now)
-	if finished != nil || r != nil && r.token != token {
+	if finished != nil || r != nil && !r.isOf(l) {
 		return nil, core.ErrLeaseLost
 	}
 	return r, nil

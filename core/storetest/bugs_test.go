@@ -60,6 +60,7 @@ const (
 	contextErrorHidden
 	oneKeyForAll
 	attemptForToken
+	tokenForAttempt
 	clockOfTheCaller
 	bodyMadeText
 	sketchForgotten
@@ -85,6 +86,17 @@ const (
 	forgetIgnoresReleased
 	forgetWithoutWord
 	inspectsAfterTheEnd
+	worksAfterTheEnd
+	digestForgotten
+	digestOfResultForgotten
+	digestOfForgottenForgotten
+	digestCutShort
+	takeOverByFingerprintAlone
+	takeOverByDigestAlone
+	zeroDigestsMatch
+	lookUpWithoutDigest
+	listWithoutDigest
+	inProgressForEver
 )
 
 // brokenStore is a bug and the case that must find it; others may.
@@ -155,6 +167,7 @@ func brokenStores() []brokenStore {
 		{"the context's error is hidden", contextErrorHidden, "passed deadline"},
 		{"all keys are one", oneKeyForAll, "independent keys"},
 		{"the attempt number is the token", attemptForToken, "another token"},
+		{"the token is the attempt number", tokenForAttempt, "late take-over by the holder's own token"},
 		{"a release lets the attempt number fall", releaseForgetsAttempt, "fencing"},
 		{"a take-over does not raise the attempt number", takeOverUncounted, "fencing"},
 		{"the asker's clock counts", clockOfTheCaller, "callers' clocks"},
@@ -183,5 +196,19 @@ func brokenStores() []brokenStore {
 		{"forget leaves what was released", forgetIgnoresReleased, "forget a released key"},
 		{"forget does not ask for the word", forgetWithoutWord, "forget without the word"},
 		{"inspecting ignores the context", inspectsAfterTheEnd, "inspect with an ended context"},
+		{"a call works after its context has ended", worksAfterTheEnd, "no store is deaf to its context"},
+		{"an ended context goes unnoticed", contextIgnored, "no store is deaf to its context"},
+		{"digests are forgotten", digestForgotten, "digest"},
+		{"a digest is forgotten when its key is finished", digestOfResultForgotten, "digest"},
+		{"a digest loses its last byte", digestCutShort, "digest"},
+		{"a digest is lost with the claim", digestOfForgottenForgotten, "digest of a forgotten claim"},
+		{"the fingerprint alone decides a take-over", takeOverByFingerprintAlone, "take over by digest"},
+		{"the digest alone decides a take-over", takeOverByDigestAlone, "take over by fingerprint"},
+		{"two zero digests are equal", zeroDigestsMatch, "no take-over without a digest"},
+		{"a look-up has no digest", lookUpWithoutDigest, "look up a running key"},
+		{"a look-up of a finished key has no digest", lookUpWithoutDigest, "look up a finished key"},
+		{"a list has no digests", listWithoutDigest, "list"},
+		{"a key that was found in progress stays so", inProgressForEver, "a duplicate waits for another process"},
+		{"a key that was found in progress stays so when its holder dies", inProgressForEver, "a duplicate waits for a process that dies"},
 	}
 }

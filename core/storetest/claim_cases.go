@@ -17,9 +17,7 @@ var claimCases = []testCase{
 		rule: "whoever comes second gets no lease, but the record in progress: its fingerprint, attempt, and what is left of its lease",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
-			second := f.claim()
-			second.Fingerprint = otherFingerprint
-			r := f.find(second)
+			r := f.find(ofAnotherRequest(f.claim()))
 			if r.State != core.InProgress || r.Fingerprint != lease.Fingerprint || r.Attempt != 1 || r.Abandoned() {
 				f.Errorf("the record is %s of %s, want attempt 1 of %s in progress", describe(r), r.Fingerprint, lease.Fingerprint)
 			}
@@ -146,12 +144,10 @@ var takeOverCases = []testCase{
 	},
 	{
 		name: "abandoned by another request",
-		rule: "a request with another fingerprint does not take a key over: it gets the record, and its client a 422",
+		rule: "a request with another fingerprint and another digest does not take a key over: it gets the record, and its client a 422",
 		test: func(f *fixture) {
 			f.abandon()
-			c := f.takeOver()
-			c.Fingerprint = otherFingerprint
-			if r := f.find(c); !r.Abandoned() || r.Fingerprint != fingerprint {
+			if r := f.find(ofAnotherRequest(f.takeOver())); !r.Abandoned() || r.Fingerprint != fingerprint {
 				f.Errorf("the record is %s of %s, want the abandoned one", describe(r), r.Fingerprint)
 			}
 			f.win(f.takeOver(), 2, true)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -82,10 +83,10 @@ var contentCases = []testCase{
 				}
 				f.wait(2 * f.unit)
 				other := of(f.takeOver(), c.Key)
-				other.Fingerprint = text + " "
+				other.Fingerprint, other.Digest = text+" ", otherDigest
 				f.find(other)
 				next := of(f.takeOver(), c.Key)
-				next.Fingerprint = text
+				next.Fingerprint, next.Digest = text, otherDigest
 				lease := f.win(next, 2, true)
 				f.isLost("Release", f.store.Release(f.Context(), first))
 				res := f.result(lease)
@@ -195,4 +196,34 @@ func texts() []string {
 	return []string{
 		"价格 €5 \U0001f511", "e\u0301 \u00e9", "\u2028\u2029\ufeff\ufffd", "\x01\x1f\x7f\t\r\n", `"'` + "`" + `\n\u0000%00{}[]$1?;--`, "\n{}\n", "",
 	}
+}
+
+// results are answers that a store may get wrong.
+func (f *fixture) results() []core.Result {
+	answer := func(state core.State, status int, body string, header ...core.Field) core.Result {
+		return core.Result{State: state, Status: status, Body: []byte(body), Header: header, Sketch: []byte("sketch"), Retain: f.long()}
+	}
+	results := []core.Result{
+		answer(core.Completed, 200, ""),
+		answer(core.Completed, 204, "", core.Field{Op: core.Set, Name: "Location", Value: ""}),
+		answer(core.Failed, 422, `{"error":"no"}`, core.Field{Op: core.Set, Name: "Content-Type", Value: "application/json"}),
+		answer(core.Completed, 999, "\x00"),
+		answer(core.Completed, 100, "\n\n{\"token\":\"\"}\n\r\n"),
+		answer(core.Completed, 201, "invalid UTF-8: \xff\xfe\x80, and NUL: \x00, and quotes: \"'`\\"),
+		answer(core.Completed, 201, strings.Repeat("0123456789abcde\n", 1<<16)), // 1 MiB
+		answer(core.Completed, 201, "order",
+			core.Field{Op: core.Add, Name: "Vary", Value: "Origin"},
+			core.Field{Op: core.Set, Name: "Link", Value: "<b>; rel=next"},
+			core.Field{Op: core.Delete, Name: "Server"},
+			core.Field{Op: core.Set, Name: "Link", Value: "<a>; rel=prev"},
+			core.Field{Op: core.Set, Name: "Link", Value: "<b>; rel=next"},
+			core.Field{Op: core.Add, Name: "Vary", Value: "Accept"}),
+	}
+	// Any byte may stand in a value: what is no valid header the core filters.
+	values := make(core.Header, 0, 256)
+	for b := range 256 {
+		values = append(values, core.Field{Op: core.Set, Name: fmt.Sprintf("X-%d", b), Value: string([]byte{'a', byte(b), 'z'})})
+	}
+	values = append(values, core.Field{Name: "X-Unicode", Value: "价格 €5 \u2028 \ufffd \U0001f511"}, core.Field{Name: "X-Empty"})
+	return append(results, answer(core.Completed, 201, "bytes", values...))
 }

@@ -16,6 +16,9 @@ const (
 	otherFingerprint = "sha256:0000000000000000000000000000000000000000000000000000000000000002"
 )
 
+// digest and otherDigest belong to different requests.
+var digest, otherDigest = core.Digest{1, 0xff, 15: 0x0a}, core.Digest{2}
+
 // fixture is what a case works with: the store and how long a unit is.
 type fixture struct {
 	testing.TB
@@ -32,7 +35,7 @@ func (f *fixture) long() time.Duration { return 100 * f.unit }
 // claim asks for a key with a new token and a lease that lasts.
 func (f *fixture) claim() core.Claim {
 	return core.Claim{
-		Key: key(1), Token: core.NewToken(), Fingerprint: fingerprint, TTL: f.long(), Retain: 10 * f.long(),
+		Key: key(1), Token: core.NewToken(), Fingerprint: fingerprint, Digest: digest, TTL: f.long(), Retain: 10 * f.long(),
 	}
 }
 
@@ -47,6 +50,12 @@ func (f *fixture) shortClaim() core.Claim {
 func (f *fixture) takeOver() core.Claim {
 	c := f.claim()
 	c.TakeOver = true
+	return c
+}
+
+// ofAnotherRequest is the claim of a request that differs in its bytes.
+func ofAnotherRequest(c core.Claim) core.Claim {
+	c.Fingerprint, c.Digest = otherFingerprint, otherDigest
 	return c
 }
 
@@ -105,6 +114,8 @@ func (f *fixture) holds(l core.Lease) {
 	f.Helper()
 	if r := f.find(f.takeOver()); r.State != core.InProgress || r.Attempt != l.Attempt || r.LeaseLeft <= 0 {
 		f.Fatalf("the store holds %s, want attempt %d in progress", describe(r), l.Attempt)
+	} else {
+		f.isOf(r, l)
 	}
 }
 
@@ -125,8 +136,15 @@ func (f *fixture) shows(r *core.Record, l core.Lease, want core.Result) {
 	if !bytes.Equal(r.Sketch, want.Sketch) {
 		f.Fatalf("the record's sketch is %q, want %q", r.Sketch, want.Sketch)
 	}
-	if r.Attempt != l.Attempt || r.Fingerprint != l.Fingerprint {
-		f.Fatalf("the record is of attempt %d, %s\nwant %d, %s", r.Attempt, r.Fingerprint, l.Attempt, l.Fingerprint)
+	f.isOf(r, l)
+}
+
+// isOf expects the record to be of the lease's request and attempt.
+func (f *fixture) isOf(r *core.Record, l core.Lease) {
+	f.Helper()
+	if r.Attempt != l.Attempt || r.Fingerprint != l.Fingerprint || r.Digest != l.Digest {
+		f.Fatalf("the record is of attempt %d, %s, digest %x\nwant %d, %s, digest %x",
+			r.Attempt, r.Fingerprint, r.Digest, l.Attempt, l.Fingerprint, l.Digest)
 	}
 }
 

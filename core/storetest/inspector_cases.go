@@ -17,6 +17,8 @@ var inspectorCases = []testCase{
 			if r := f.lookUp(key(1)); r.State != core.InProgress || r.Attempt != 1 || r.Fingerprint != fingerprint ||
 				r.LeaseLeft <= 0 || r.LeaseLeft > f.long() {
 				f.Errorf("the record is %s, want attempt 1 in progress for up to %s", describe(r), f.long())
+			} else {
+				f.isOf(r, lease)
 			}
 			f.extend(lease, f.unit)
 			f.wait(2 * f.unit)
@@ -90,6 +92,7 @@ var inspectorCases = []testCase{
 					state == core.InProgress && (r.LeaseLeft <= 0 || r.LeaseLeft > lease.TTL) {
 					f.Errorf("the list has %s of %s", describe(r), r.Fingerprint)
 				}
+				f.isOf(r, lease)
 			}
 		},
 	},

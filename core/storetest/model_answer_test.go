@@ -10,7 +10,12 @@ import (
 )
 
 func (m *model) answer(l core.Lease, res core.Result) core.Record {
-	r := core.Record{State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status, Sketch: m.sketch(l, res)}
+	r := core.Record{
+		State: res.State, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt, Status: res.Status, Sketch: m.sketch(l, res),
+	}
+	if m.bug == digestOfResultForgotten || m.bug == digestOfForgottenForgotten && m.lookUp(l.Key) == nil {
+		r.Digest = core.Digest{}
+	}
 	if res.State != core.Unreplayable || m.bug == unreplayableKept {
 		r.Body, r.Header = bytes.Clone(res.Body), slices.Clone(res.Header)
 	}

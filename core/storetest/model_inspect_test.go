@@ -31,6 +31,8 @@ func (m *model) Lookup(ctx context.Context, key string) (*core.Record, error) {
 		r.Body = nil
 	case lookUpWithoutSketch:
 		r.Sketch = nil
+	case lookUpWithoutDigest:
+		r.Digest = core.Digest{}
 	default:
 	}
 	return &r, nil
@@ -57,6 +59,9 @@ func (m *model) List(ctx context.Context, state core.State, cursor string, limit
 		r.LeaseLeft = time.Until(e.leaseEnd)
 		if m.bug != listWithAnswers {
 			r.Header, r.Body = nil, nil
+		}
+		if m.bug == listWithoutDigest {
+			r.Digest = core.Digest{}
 		}
 		page = append(page, core.Entry{Key: key, Record: &r})
 		if next = key; m.bug == listByNumber {

@@ -15,6 +15,7 @@ type model struct {
 	bug     bug
 	mutex   sync.Mutex
 	records map[string]*entry
+	found   map[string]core.Record // by inProgressForEver
 }
 
 type entry struct {
@@ -24,7 +25,13 @@ type entry struct {
 	sketchBefore      []byte
 }
 
-func newModel(b bug) core.Store { return &model{bug: b, records: map[string]*entry{}} }
+func newModel(b bug) core.Store {
+	m := &model{bug: b, records: map[string]*entry{}, found: map[string]core.Record{}}
+	if b == worksAfterTheEnd {
+		return lateModel{m}
+	}
+	return m
+}
 
 func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
 	if err := m.ended(ctx); err != nil {
@@ -34,6 +41,9 @@ func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 	defer m.mutex.Unlock()
 	now, e := time.Now(), m.lookUp(c.Key)
 	l := core.Lease{Claim: c, Attempt: 1}
+	if r, found := m.found[c.Key]; found {
+		return core.Lease{}, &r, nil
+	}
 	switch {
 	case e == nil:
 		m.gap(acquireNotAtomic)
@@ -69,6 +79,8 @@ func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 		switch m.bug {
 		case leaseLeftOfTheRecord:
 			r.LeaseLeft = e.expires.Sub(now)
+		case inProgressForEver:
+			m.found[c.Key] = r
 		case clockOfTheCaller:
 			r.LeaseLeft += time.Duration(c.Token[0]) * time.Second
 		default:
@@ -116,10 +128,12 @@ func (m *model) Release(ctx context.Context, l core.Lease) error {
 		return core.ErrLeaseLost
 	case e == nil || m.bug == releaseDoesNothing:
 		return nil
+	case m.bug == releaseWithoutAttempt && e.Token == l.Token:
 	case m.foreign(e, l) && m.bug != releaseWithoutToken:
 		return core.ErrLeaseLost
-	case e.State == core.InProgress && e.Lease.Attempt != l.Attempt && m.bug != releaseWithoutAttempt,
-		e.State > core.InProgress && m.bug != releaseOfFinished,
+	}
+	switch {
+	case e.State > core.InProgress && m.bug != releaseOfFinished,
 		e.State == 0 && m.bug == releaseOfReleased,
 		e.leaseEnd.Before(time.Now()) && m.bug == releaseOnlyInTime:
 		return core.ErrLeaseLost
@@ -173,7 +187,7 @@ func (m *model) hold(l core.Lease, now time.Time) {
 	before := m.records[l.Key]
 	m.records[m.name(l.Key)] = &entry{
 		Lease: l, leaseEnd: now.Add(l.TTL), expires: now.Add(l.Retain),
-		Record: core.Record{State: core.InProgress, Fingerprint: l.Fingerprint, Attempt: l.Attempt},
+		Record: core.Record{State: core.InProgress, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt},
 	}
 	if m.bug == forgetsAbandoned {
 		m.records[l.Key].expires = now.Add(l.TTL)
@@ -200,14 +214,37 @@ func (m *model) lookUp(key string) *entry {
 
 // foreign reports whether the record is somebody else's.
 func (m *model) foreign(e *entry, l core.Lease) bool {
-	return e.Token != l.Token && (m.bug != attemptForToken || e.Lease.Attempt != l.Attempt)
+	if m.bug == attemptForToken {
+		return e.Lease.Attempt != l.Attempt
+	}
+	return e.Token != l.Token || e.Lease.Attempt != l.Attempt && m.bug != tokenForAttempt
 }
 
 func (m *model) sameRequest(l core.Lease, c core.Claim) bool {
 	if m.bug == fingerprintTrimmed {
-		return strings.TrimRight(l.Fingerprint, " ") == strings.TrimRight(c.Fingerprint, " ")
+		l.Fingerprint, c.Fingerprint = strings.TrimRight(l.Fingerprint, " "), strings.TrimRight(c.Fingerprint, " ")
 	}
-	return l.Fingerprint == c.Fingerprint
+	switch {
+	case m.bug == takeOverByFingerprintAlone:
+		return l.Fingerprint == c.Fingerprint
+	case m.bug == takeOverByDigestAlone:
+		return l.Digest == c.Digest
+	case m.bug == zeroDigestsMatch && l.Digest == c.Digest:
+		return true
+	default:
+		return c.Repeats(l.Fingerprint, l.Digest)
+	}
+}
+
+func (m *model) digest(l core.Lease) core.Digest {
+	switch m.bug {
+	case digestForgotten:
+		return core.Digest{}
+	case digestCutShort:
+		l.Digest[15] = 0
+	default:
+	}
+	return l.Digest
 }
 
 func (m *model) abandoned(e *entry, c core.Claim, now time.Time) bool {

@@ -114,6 +114,18 @@ var callerCases = []testCase{
 		},
 	},
 	{
+		name: "no store is deaf to its context",
+		rule: "a call whose context has ended returns its error and changes nothing, in a store that never waits as well (case 35)",
+		test: func(f *fixture) {
+			canceled, cancel := context.WithCancel(f.Context())
+			cancel()
+			expired, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
+			defer cancel()
+			f.ignores(canceled, key(1))
+			f.ignores(expired, key(2))
+		},
+	},
+	{
 		name: "tight deadlines",
 		rule: "whatever happens when a call is cut short, exactly one caller ends up with the lease, and finds it by repeating the call",
 		test: func(f *fixture) {
@@ -147,6 +159,32 @@ func (f *fixture) survives(ended context.Context, want error) {
 	f.isError("Complete", f.store.Complete(ended, lease, f.result(lease)), want)
 	f.complete(lease, f.result(lease))
 	f.replays(lease, f.result(lease))
+}
+
+// ignores expects each call with an ended context to return an error, and to leave
+// everything as it was.
+func (f *fixture) ignores(ended context.Context, key string) {
+	f.Helper()
+	_, _, err := f.store.Acquire(ended, of(f.claim(), key))
+	f.isError("Acquire", err, ended.Err())
+	lease := f.win(of(f.claim(), key), 1, false)
+	f.isError("Extend", f.store.Extend(ended, lease, f.unit), ended.Err())
+	f.wait(2 * f.unit)
+	f.runs(lease)
+	f.isError("Release", f.store.Release(ended, lease), ended.Err())
+	f.runs(lease)
+	f.isError("Complete", f.store.Complete(ended, lease, f.result(lease)), ended.Err())
+	f.runs(lease)
+	f.complete(lease, f.result(lease))
+	f.replays(lease, f.result(lease))
+}
+
+// runs expects the lease's key to be in progress, unsettled.
+func (f *fixture) runs(l core.Lease) {
+	f.Helper()
+	if r := f.find(of(f.takeOver(), l.Key)); r.State != core.InProgress || r.Abandoned() {
+		f.Fatalf("the record is %s, want it in progress", describe(r))
+	}
 }
 
 // claimsOnce claims and completes a key.

@@ -1,8 +1,6 @@
 package storetest
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -99,9 +97,7 @@ var releaseCases = []testCase{
 		rule: "a released key is free: the next claim gets it, for another request too, and it was not taken over",
 		test: func(f *fixture) {
 			f.release(f.win(f.claim(), 1, false))
-			c := f.claim()
-			c.Fingerprint = otherFingerprint
-			f.win(c, 1, false)
+			f.win(ofAnotherRequest(f.claim()), 1, false)
 		},
 	},
 	{
@@ -111,9 +107,7 @@ var releaseCases = []testCase{
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			f.release(current)
-			c := f.claim()
-			c.Fingerprint = otherFingerprint
-			next := f.win(c, 3, false)
+			next := f.win(ofAnotherRequest(f.claim()), 3, false)
 			f.release(next)
 			f.holds(f.win(f.takeOver(), 4, false))
 		},
@@ -243,6 +237,29 @@ var extendCases = []testCase{
 		},
 	},
 	{
+		name: "late take-over by the holder's own token",
+		rule: "an Acquire that arrives late can take the key over for the token of a holder that works under an earlier attempt; " +
+			"that holder's Extend, Complete and Release return ErrLeaseLost, so that attempt numbers never go back",
+		test: func(f *fixture) {
+			c := f.shortClaim()
+			c.TakeOver = true
+			first := f.win(c, 1, false)
+			f.wait(2 * f.unit)
+			next := f.takeOver()
+			next.TTL = f.unit
+			f.win(next, 2, true)
+			f.wait(2 * f.unit)
+			c.TTL = f.long()
+			third := f.win(c, 3, true)
+			f.isLost("Extend", f.store.Extend(f.Context(), first, f.long()))
+			f.isLost("Complete", f.store.Complete(f.Context(), first, f.result(first)))
+			f.isLost("Release", f.store.Release(f.Context(), first))
+			f.holds(third)
+			f.complete(third, f.result(third))
+			f.isLost("Complete", f.store.Complete(f.Context(), first, f.result(first)))
+		},
+	},
+	{
 		name: "extend after completion",
 		rule: "a finished record has no lease to renew: ErrLeaseLost, and it stands",
 		test: func(f *fixture) {
@@ -265,34 +282,4 @@ var extendCases = []testCase{
 			f.replays(lease, f.result(lease))
 		},
 	},
-}
-
-// results are answers that a store may get wrong.
-func (f *fixture) results() []core.Result {
-	answer := func(state core.State, status int, body string, header ...core.Field) core.Result {
-		return core.Result{State: state, Status: status, Body: []byte(body), Header: header, Sketch: []byte("sketch"), Retain: f.long()}
-	}
-	results := []core.Result{
-		answer(core.Completed, 200, ""),
-		answer(core.Completed, 204, "", core.Field{Op: core.Set, Name: "Location", Value: ""}),
-		answer(core.Failed, 422, `{"error":"no"}`, core.Field{Op: core.Set, Name: "Content-Type", Value: "application/json"}),
-		answer(core.Completed, 999, "\x00"),
-		answer(core.Completed, 100, "\n\n{\"token\":\"\"}\n\r\n"),
-		answer(core.Completed, 201, "invalid UTF-8: \xff\xfe\x80, and NUL: \x00, and quotes: \"'`\\"),
-		answer(core.Completed, 201, strings.Repeat("0123456789abcde\n", 1<<16)), // 1 MiB
-		answer(core.Completed, 201, "order",
-			core.Field{Op: core.Add, Name: "Vary", Value: "Origin"},
-			core.Field{Op: core.Set, Name: "Link", Value: "<b>; rel=next"},
-			core.Field{Op: core.Delete, Name: "Server"},
-			core.Field{Op: core.Set, Name: "Link", Value: "<a>; rel=prev"},
-			core.Field{Op: core.Set, Name: "Link", Value: "<b>; rel=next"},
-			core.Field{Op: core.Add, Name: "Vary", Value: "Accept"}),
-	}
-	// Any byte may stand in a value: what is no valid header the core filters.
-	values := make(core.Header, 0, 256)
-	for b := range 256 {
-		values = append(values, core.Field{Op: core.Set, Name: fmt.Sprintf("X-%d", b), Value: string([]byte{'a', byte(b), 'z'})})
-	}
-	values = append(values, core.Field{Name: "X-Unicode", Value: "价格 €5 \u2028 \ufffd \U0001f511"}, core.Field{Name: "X-Empty"})
-	return append(results, answer(core.Completed, 201, "bytes", values...))
 }

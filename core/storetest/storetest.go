@@ -89,8 +89,8 @@ func (c testCase) run(t testing.TB, config Config) {
 func allCases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
-		claimCases, takeOverCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
-		contentCases, concurrentCases, inspectorCases,
+		claimCases, takeOverCases, digestCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
+		contentCases, concurrentCases, inspectorCases, waitCases,
 	} {
 		all = append(all, group...)
 	}

@@ -1,0 +1,32 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// lateModel looks at a context only when its work is done.
+type lateModel struct{ *model }
+
+func (m lateModel) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	lease, record, err := m.model.Acquire(context.WithoutCancel(ctx), c)
+	if ended := ctx.Err(); ended != nil {
+		return core.Lease{}, nil, ended
+	}
+	return lease, record, err
+}
+
+func (m lateModel) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+	return cmp.Or(m.model.Complete(context.WithoutCancel(ctx), l, res), ctx.Err())
+}
+
+func (m lateModel) Release(ctx context.Context, l core.Lease) error {
+	return cmp.Or(m.model.Release(context.WithoutCancel(ctx), l), ctx.Err())
+}
+
+func (m lateModel) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+	return cmp.Or(m.model.Extend(context.WithoutCancel(ctx), l, ttl), ctx.Err())
+}
