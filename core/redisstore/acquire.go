@@ -29,7 +29,14 @@ const (
 // core.ErrCorruptRecord that names the key and says what is wrong; so is a
 // record in progress whose expiry somebody has removed, because the end of its
 // lease is then unknown. A finished record without expiry is replayed.
+//
+// The first Acquire of a Store takes a round trip more: like [Store.Check], it asks
+// whether this process may settle what it claims. If not, it claims nothing and
+// returns a wrapped core.ErrStoreForbidden.
 func (s *Store) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+	if err := s.permit(ctx); err != nil {
+		return core.Lease{}, nil, s.failure("acquire", c.Key, err)
+	}
 	lease, record, err := s.acquire(ctx, c)
 	if err != nil {
 		return core.Lease{}, nil, s.failure("acquire", c.Key, err)
@@ -109,7 +116,7 @@ func (s *sighting) certain(last *sighting) bool {
 // An AutoPipeliner merges commands with other callers', but not pipelines: see
 // lookMerged.
 func (s *Store) claimOrLook(ctx context.Context, c core.Claim, value []byte) (*sighting, error) {
-	return bounded(ctx, s, func() (*sighting, error) {
+	return bounded(ctx, s, func(ctx context.Context) (*sighting, error) {
 		key, retain := s.prefix+c.Key, milliseconds(c.Retain)
 		found, left := s.set(ctx, key, value, retain)
 		there, err := found.Bytes()
@@ -214,7 +221,7 @@ func (s *sighting) openTo(c core.Claim) (next core.Lease, latest int64, open boo
 		// still to be asked: renew it.
 		next.Attempt, next.TookOver = s.record.Attempt, s.tookOver
 		return next, whenever, true
-	case s.record.Abandoned() && c.TakeOver && s.record.Fingerprint == c.Fingerprint:
+	case s.record.Abandoned() && c.TakeOver && c.Repeats(s.record.Fingerprint, s.record.Digest):
 		next.TookOver = true
 		return next, milliseconds(s.afterLease()), true
 	default:
@@ -226,7 +233,7 @@ func (s *sighting) openTo(c core.Claim) (next core.Lease, latest int64, open boo
 // returns seen. Otherwise it returns what is there instead: nil when nothing is.
 func (s *Store) replace(ctx context.Context, seen *sighting, next core.Lease, latest int64) (*sighting, error) {
 	value := encodeClaim(next, time.Now())
-	return bounded(ctx, s, func() (*sighting, error) {
+	return bounded(ctx, s, func(ctx context.Context) (*sighting, error) {
 		command, unconfirmed := s.write(ctx, replaceScript, next.Key, seen.value, value, milliseconds(next.Retain), latest)
 		answer, err := command.Result()
 		if errors.Is(err, redis.Nil) {
@@ -249,7 +256,7 @@ func (s *Store) replace(ctx context.Context, seen *sighting, next core.Lease, la
 // a holder in between, who left what is seen now.
 func (s *sighting) busy() *core.Record {
 	return &core.Record{
-		State: core.InProgress, Fingerprint: s.record.Fingerprint, Attempt: s.record.Attempt, LeaseLeft: momentary,
+		State: core.InProgress, Fingerprint: s.record.Fingerprint, Digest: s.record.Digest, Attempt: s.record.Attempt, LeaseLeft: momentary,
 	}
 }
 

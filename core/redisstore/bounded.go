@@ -28,7 +28,10 @@ const (
 // and whose late result nobody reads. The call must not use memory of the
 // caller's caller. The goroutine is left out where the client keeps a deadline
 // that is near.
-func bounded[T any](ctx context.Context, s *Store, call func() (T, error)) (T, error) {
+//
+// The call's own context ends before that when it waits for a connection, and there
+// is none to be had, see dialing.
+func bounded[T any](ctx context.Context, s *Store, call func(ctx context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		result T
 		err    error
@@ -37,12 +40,21 @@ func bounded[T any](ctx context.Context, s *Store, call func() (T, error)) (T, e
 	if err := ctx.Err(); err != nil {
 		return got.result, err
 	}
+	attempt := func() (T, error) {
+		attempt, end := s.dialing.begin(ctx)
+		defer end()
+		result, err := call(attempt)
+		if err != nil {
+			err = s.dialing.reason(attempt, err)
+		}
+		return result, err
+	}
 	if s.punctual && isNear(ctx) || ctx.Done() == nil {
-		got.result, got.err = call()
+		got.result, got.err = attempt()
 	} else {
 		done := make(chan outcome, 1)
 		go func() {
-			result, err := call()
+			result, err := attempt()
 			done <- outcome{result, err}
 		}()
 		select {
@@ -53,7 +65,11 @@ func bounded[T any](ctx context.Context, s *Store, call func() (T, error)) (T, e
 	}
 	if got.err != nil {
 		s.topology.heal(ctx, got.err)
-		return got.result, withContextError(ctx, got.err)
+		err := withContextError(ctx, got.err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			s.warm()
+		}
+		return got.result, err
 	}
 	return got.result, nil
 }

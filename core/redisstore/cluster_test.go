@@ -2,8 +2,6 @@ package redisstore_test
 
 import (
 	"fmt"
-	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -51,44 +49,7 @@ func pipelined(t *testing.T, cluster *redis.ClusterClient) *redis.AutoPipeliner 
 // startCluster returns a client of a cluster that serves all slots.
 func startCluster(t *testing.T) *redis.ClusterClient {
 	t.Helper()
-	const masters, slots = 3, 16384
-	addresses, busPorts := make([]string, masters), make([]string, masters)
-	for i := range masters {
-		busPorts[i] = freePort(t)
-		server := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", busPorts[i])
-		addresses[i] = server.Addr()
-		rdb := connect(t, server, nil)
-		must(t, rdb.ClusterAddSlotsRange(t.Context(), i*slots/masters, (i+1)*slots/masters-1).Err())
-		host, port, err := net.SplitHostPort(addresses[0])
-		must(t, err)
-		must(t, rdb.Do(t.Context(), "cluster", "meet", host, port, busPorts[0]).Err())
-	}
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: redistest.StartCluster(t, 3, 0).Addrs()})
 	t.Cleanup(func() { cluster.Close() })
-	eventually(t, func() bool { return agrees(t, addresses) })
-	cluster.ReloadState(t.Context())
 	return cluster
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	must(t, err)
-	return port
-}
-
-func agrees(t *testing.T, addresses []string) bool {
-	t.Helper()
-	for _, address := range addresses {
-		rdb := redis.NewClient(&redis.Options{Addr: address})
-		info, err := rdb.ClusterInfo(t.Context()).Result()
-		rdb.Close()
-		if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:3") {
-			return false
-		}
-	}
-	return true
 }

@@ -17,7 +17,7 @@ var _ core.Inspector = (*Store)(nil)
 // Lookup implements [core.Inspector]. It is one round trip, to the key's master.
 // What is no record is an error like Acquire's.
 func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
-	record, err := bounded(ctx, s, func() (*core.Record, error) { return s.lookUp(ctx, key) })
+	record, err := bounded(ctx, s, func(ctx context.Context) (*core.Record, error) { return s.lookUp(ctx, key) })
 	return record, s.failure("look up", key, err)
 }
 
@@ -51,7 +51,7 @@ func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, e
 	if word != core.RerunIsSafe {
 		return false, errNoWord
 	}
-	there, err := bounded(ctx, s, func() (bool, error) {
+	there, err := bounded(ctx, s, func(ctx context.Context) (bool, error) {
 		transaction := s.client.TxPipeline()
 		head := transaction.GetRange(ctx, s.prefix+key, 0, int64(stateEnd-1))
 		deleted := transaction.Del(ctx, s.prefix+key)
@@ -71,6 +71,6 @@ func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, e
 // answered, but for the status.
 func listed(key string, r *core.Record) core.Entry {
 	return core.Entry{Key: key, Record: &core.Record{
-		State: r.State, Fingerprint: r.Fingerprint, Attempt: r.Attempt, LeaseLeft: r.LeaseLeft, Status: r.Status,
+		State: r.State, Fingerprint: r.Fingerprint, Digest: r.Digest, Attempt: r.Attempt, LeaseLeft: r.LeaseLeft, Status: r.Status,
 	}}
 }

@@ -117,6 +117,7 @@ func TestInspectingFails(t *testing.T) {
 		}
 	}
 	server.Resume()
+	win(t, store, claim("key"))
 	must(t, rdb.Do(t.Context(), "acl", "setuser", "default", "-get", "-scan", "-del").Err())
 	for _, err := range inspect(t.Context()) {
 		if err == nil || !strings.Contains(err.Error(), "NOPERM") || !strings.HasPrefix(err.Error(), "redisstore: ") {
@@ -124,7 +125,6 @@ func TestInspectingFails(t *testing.T) {
 		}
 	}
 	must(t, rdb.Do(t.Context(), "acl", "setuser", "default", "+scan", "-eval").Err())
-	win(t, store, claim("key"))
 	if _, _, err := store.List(t.Context(), core.InProgress, "", 10); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("List returned %v, want the server's error", err)
 	}

@@ -17,6 +17,7 @@ type line struct {
 	Attempt     uint64 `json:"attempt"`
 	TookOver    bool   `json:"took_over,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
+	Digest      digest `json:"digest,omitzero"`
 	LeaseMS     int64  `json:"lease_ms,omitempty"`
 	RetainMS    int64  `json:"retain_ms,omitempty"`
 	// At is when the line was written by the writer's clock. It is for human
@@ -43,6 +44,9 @@ func (l *line) appendTo(b []byte) []byte {
 	}
 	if l.Fingerprint != "" {
 		b = appendText(append(b, `,"fingerprint":`...), l.Fingerprint)
+	}
+	if l.Digest != (digest{}) {
+		b = append(l.Digest.appendTo(append(b, `,"digest":"`...)), '"')
 	}
 	b = appendNumber(b, `,"lease_ms":`, l.LeaseMS)
 	b = appendNumber(b, `,"retain_ms":`, l.RetainMS)
@@ -118,6 +122,9 @@ func (l *line) read(first string) bool {
 	l.TookOver = r.skip(`,"took_over":true`)
 	if r.sees(`,"fingerprint":`) {
 		l.Fingerprint = r.text(`,"fingerprint":"`)
+	}
+	if r.sees(`,"digest":`) {
+		r.failed = !l.Digest.read(r.text(`,"digest":"`)) || r.failed
 	}
 	if r.sees(`,"lease_ms":`) {
 		l.LeaseMS = int64(r.number(`,"lease_ms":`, math.MaxInt64))

@@ -17,6 +17,7 @@ func FuzzLineIsReadLikeJSON(f *testing.F) {
 	}
 	f.Add(`{"token":"","state":"","v":00,"attempt":0,"at":"","size":0}`)
 	f.Add(`{"token":"","state":"","v":1,"attempt":1,"at":"\u0041","size":0}`)
+	f.Add(`{"token":"","state":"","v":1,"attempt":1,"digest":"D100000000000000000000000000009E","at":"","size":0}`)
 	f.Add(`{"token":"","state":"","v":1,"attempt":1,"lease_ms":9223372036854775808,"at":"","size":0}`)
 	f.Add(`{"token":"","state":"","v":1,"attempt":1,"at":"","headers":[["a"],["b","c"]],"sketch":"","size":0}{}`)
 	f.Fuzz(func(t *testing.T, first string) {
@@ -38,7 +39,7 @@ func FuzzLineIsWrittenLikeJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token string, attempt uint64, tookOver bool, fingerprint string, lease int64, status int, name, value string, sketch []byte, size int) {
 		l := line{
 			Token: token, State: "completed", Version: version, Attempt: attempt, TookOver: tookOver, Fingerprint: fingerprint,
-			LeaseMS: lease, RetainMS: lease / 2, At: value, Status: status, Sketch: sketch, Size: size,
+			Digest: digest{0: byte(lease), 15: byte(status)}, LeaseMS: lease, RetainMS: lease / 2, At: value, Status: status, Sketch: sketch, Size: size,
 			Headers: [][]string{{"set", name, value}, {"add", value, name, "base64"}, {}}[:uint(status)%4],
 		}
 		var want bytes.Buffer

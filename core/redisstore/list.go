@@ -56,7 +56,7 @@ func (s *Store) List(ctx context.Context, state core.State, cursor string, limit
 		return nil, "", err
 	}
 	listing := &listing{store: s, state: state, at: at}
-	page, err := bounded(ctx, s, func() ([]core.Entry, error) { return listing.page(ctx, limit) })
+	page, err := bounded(ctx, s, func(ctx context.Context) ([]core.Entry, error) { return listing.page(ctx, limit) })
 	if err != nil {
 		return nil, "", fmt.Errorf("redisstore: list: %w", err)
 	}

@@ -37,7 +37,7 @@ func (s *stored) afterLease() time.Duration { return s.retain - s.lease }
 
 func encodeClaim(l core.Lease, at time.Time) []byte {
 	head := lineOf(l, core.InProgress.String(), at)
-	head.Fingerprint, head.TookOver = l.Fingerprint, l.TookOver
+	head.Fingerprint, head.Digest, head.TookOver = l.Fingerprint, digest(l.Digest), l.TookOver
 	head.LeaseMS, head.RetainMS = milliseconds(l.TTL), milliseconds(l.Retain)
 	return encode(head, nil)
 }
@@ -50,7 +50,7 @@ func encodeReleased(l core.Lease, at time.Time) []byte {
 
 func encodeResult(l core.Lease, res core.Result, at time.Time) []byte {
 	head := lineOf(l, res.State.String(), at)
-	head.Fingerprint, head.Status, head.Sketch = l.Fingerprint, res.Status, res.Sketch
+	head.Fingerprint, head.Digest, head.Status, head.Sketch = l.Fingerprint, digest(l.Digest), res.Status, res.Sketch
 	if res.State == core.Unreplayable {
 		return encode(head, nil)
 	}
@@ -67,7 +67,7 @@ func lineOf(l core.Lease, state string, at time.Time) line {
 
 func encode(head line, body []byte) []byte {
 	head.Size = len(body)
-	const usual = 320 // a line with a header or two
+	const usual = 368 // a line with a header or two
 	room := usual + base64.StdEncoding.EncodedLen(len(head.Sketch)) + len(body)
 	return append(head.appendTo(make([]byte, 0, room)), body...)
 }
@@ -142,7 +142,7 @@ func interpret(head line, body []byte) (stored, error) {
 	s := stored{
 		token:    token,
 		tookOver: head.TookOver,
-		record:   core.Record{Fingerprint: head.Fingerprint, Attempt: head.Attempt},
+		record:   core.Record{Fingerprint: head.Fingerprint, Digest: core.Digest(head.Digest), Attempt: head.Attempt},
 	}
 	err = s.read(head, body)
 	return s, err

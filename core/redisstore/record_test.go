@@ -17,7 +17,7 @@ var someTime = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 func someLease() core.Lease {
 	return core.Lease{
 		Claim: core.Claim{
-			Key: "key", Token: core.Token{0xab, 0xcd}, Fingerprint: "sha256:f", TTL: 30 * time.Second, Retain: 24 * time.Hour,
+			Key: "key", Token: core.Token{0xab, 0xcd}, Fingerprint: "sha256:f", Digest: core.Digest{0xd1, 15: 0x9e}, TTL: 30 * time.Second, Retain: 24 * time.Hour,
 		},
 		Attempt: 2, TookOver: true,
 	}
@@ -35,6 +35,9 @@ func TestFormat(t *testing.T) {
 		{Op: core.Set, Name: "X-Raw", Value: "\xff"},
 	}}
 	sketched := core.Result{State: core.Unreplayable, Status: 200, Sketch: []byte("\x00\xff")}
+	undigested := l
+	undigested.Digest = core.Digest{}
+	const member = `"digest":"d100000000000000000000000000009e",`
 	const token = `{"token":"abcd0000000000000000000000000000","state":`
 	tests := []struct {
 		name  string
@@ -42,13 +45,15 @@ func TestFormat(t *testing.T) {
 		want  string
 	}{
 		{"in progress", encodeClaim(l, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
-			`"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
+			member + `"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"released", encodeReleased(l, someTime), token + `"released","v":1,"attempt":2,"fingerprint":"sha256:f","at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"completed", encodeResult(l, res, someTime), token + `"completed","v":1,"attempt":2,"fingerprint":"sha256:f",` +
-			`"at":"2026-01-02T15:04:05Z","status":201,"headers":[["set","Content-Type","application/json"],["add","Vary","a<b>&"],` +
+			member + `"at":"2026-01-02T15:04:05Z","status":201,"headers":[["set","Content-Type","application/json"],["add","Vary","a<b>&"],` +
 			`["delete","Server",""],["set","WC1SYXc=","/w==","base64"]],"size":3}` + "\n{}\n"},
+		{"of no digest", encodeClaim(undigested, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
+			`"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"unreplayable", encodeResult(l, sketched, someTime), token + `"unreplayable","v":1,"attempt":2,"fingerprint":"sha256:f",` +
-			`"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
+			member + `"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -119,6 +124,9 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no base64", change(whole, `["set","A","b"]`, `["set","A","b","base64"]`), "header field 0"},
 		{"sketch that is no base64", change(whole, `"sketch":"cw=="`, `"sketch":"c"`), "not ours"},
 		{"sketch of another type", change(whole, `"sketch":"cw=="`, `"sketch":{}`), "not ours"},
+		{"short digest", change(whole, `"digest":"d1`, `"digest":"d`), "not ours"},
+		{"digest of other digits", change(whole, `"digest":"d1`, `"digest":"zz`), "not ours"},
+		{"digest of another type", change(whole, `"digest":"d100000000000000000000000000009e"`, `"digest":{}`), "not ours"},
 		{"no lease", change(running, `"lease_ms":30000`, `"lease_ms":0`), "lease is 0 ms"},
 		{"lease longer than the record", change(running, `"retain_ms":86400000`, `"retain_ms":29999`), "kept for 29999 ms"},
 		{"kept for too long", change(running, `"retain_ms":86400000`, `"retain_ms":9223372036854775807`), "kept for 9223372036854775807 ms"},
@@ -140,6 +148,7 @@ func FuzzResult(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token string, attempt uint64, fingerprint string, status int, operation uint8, name, value string, body []byte) {
 		l := core.Lease{Claim: core.Claim{Fingerprint: strings.ToValidUTF8(fingerprint, "")}, Attempt: max(attempt, 1)}
 		copy(l.Token[:], token)
+		copy(l.Digest[:], name)
 		res := core.Result{
 			State: core.Failed, Status: minStatus + int(uint(status)%900), Body: body, Sketch: []byte("\x00" + value),
 			Header: core.Header{{Op: core.FieldOp(operation % 3), Name: name, Value: value}, {Name: value, Value: name}},
@@ -149,7 +158,7 @@ func FuzzResult(f *testing.F) {
 			t.Fatal(err)
 		}
 		want := core.Record{
-			State: res.State, Fingerprint: l.Fingerprint, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: got.record.Body,
+			State: res.State, Fingerprint: l.Fingerprint, Digest: l.Digest, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: got.record.Body,
 			Sketch: res.Sketch,
 		}
 		if got.token != l.Token || !bytes.Equal(got.record.Body, body) || !reflect.DeepEqual(got.record, want) {

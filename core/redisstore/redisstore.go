@@ -38,11 +38,16 @@
 // with 503; with 1 they find the new master, where the dead one's host refuses
 // connections.
 //
+// StoreTimeout (of the policies): four round trips or more. A new connection costs
+// two to four, and a claim one.
+//
 // cluster-require-full-coverage: with yes, which is Redis's default, the other
 // shards stop too from the death of a master to its successor.
 //
 // min-replicas-to-write: with too few replicas replays are refused as well as
 // first runs, because looking a key up is a SET.
+//
+// The page docs/redis.md has the rights of a Redis user, and settings of the server.
 //
 // # What it does not promise
 //
@@ -79,7 +84,7 @@
 // A value is one line of JSON, a newline, and the body of the answer:
 //
 //	> GET oncekey:9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab
-//	{"token":"6f1c…","state":"completed","v":1,"attempt":1,"fingerprint":"sha256:…","at":"2026-01-02T15:04:05Z",
+//	{"token":"6f1c…","state":"completed","v":1,"attempt":1,"fingerprint":"sha256:…","digest":"4be0…","at":"2026-01-02T15:04:05Z",
 //	 "status":201,"headers":[["set","Content-Type","application/json"]],"size":12}
 //	{"id":"p_1"}
 //
@@ -93,6 +98,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -113,7 +119,11 @@ type Store struct {
 	replicas     replicas
 	evictionOnce sync.Once
 	// merges: the client sends what several callers ask for at once.
-	merges bool
+	merges  bool
+	dialing *dialing
+	warmer  warmer
+	// permitted: the server has let this process try all that it needs.
+	permitted atomic.Bool
 	// punctual: a call ends with its deadline, without the store's help.
 	punctual bool
 }
@@ -123,10 +133,11 @@ var _ core.Store = (*Store)(nil)
 // Option is a setting of [New].
 type Option func(*Store)
 
-// Prefix sets what stands before each storage key, so that several applications
-// can share a Redis. The default is [DefaultPrefix]. Instances of one
-// application need the same. Braces would put all keys into one slot of a
-// cluster: leave them out.
+// Prefix sets the text before each storage key. The default is [DefaultPrefix].
+// All processes of one service need the same prefix. Services that share a Redis
+// must not share records: give each its own prefix, or name each with
+// core.WithService. Braces would put all keys into one slot of a cluster: leave
+// them out.
 func Prefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
 // Logger sets where warnings go: the one about eviction, at most once for each
@@ -140,9 +151,21 @@ func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = log
 // as a client too, but not for [WaitReplicas]; in front of a cluster it hides
 // ReloadState from the store, so that healing after the death of a master takes
 // as long as go-redis takes.
+//
+// A *redis.Client gets a hook, which sees its dials and no commands: a server that
+// refuses connections is then reported at once. When a call has run out of time,
+// the store makes connections ready in the background.
+//
+// New panics for nil and for a *redis.Ring: when one of a Ring's servers is
+// unreachable, or its addresses change, keys move to other servers without their
+// records, and handlers run twice.
 func New(client redis.UniversalClient, options ...Option) *Store {
 	if client == nil {
 		panic("redisstore: New(nil): want a client")
+	}
+	if movesKeys(client) {
+		panic(fmt.Sprintf("redisstore: New with a %T: when one of its servers is unreachable it looks for that server's keys "+
+			"on another one, where their records are not, and requests run twice: want a *redis.Client or a *redis.ClusterClient", client))
 	}
 	s := &Store{client: client, prefix: DefaultPrefix, topology: newTopology(client)}
 	for _, option := range options {
@@ -150,17 +173,25 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	}
 	s.replicas.find(client)
 	_, s.merges = client.(*redis.AutoPipeliner)
+	s.dialing = watchDials(client)
 	s.punctual = s.replicas.wanted == 0 && isPunctual(client)
 	return s
 }
 
+// movesKeys reports whether the client is a *redis.Ring, or a type that embeds one:
+// no other client has SetAddrs.
+func movesKeys(client redis.UniversalClient) bool {
+	_, moves := client.(interface{ SetAddrs(addrs map[string]string) })
+	return moves
+}
+
 // Complete implements [core.Store].
 func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) error {
-	arguments := []any{claimPrefix(l.Token), encodeResult(l, res, time.Now()), milliseconds(res.Retain)}
+	arguments := []any{attemptPrefix(l), encodeResult(l, res, time.Now()), milliseconds(res.Retain)}
 	if s.replicas.wanted > 0 {
 		arguments = append(arguments, s.replicas.wanted)
 	}
-	outcome, err := bounded(ctx, s, func() (int, error) {
+	outcome, err := bounded(ctx, s, func(ctx context.Context) (int, error) {
 		answer, unconfirmed := s.write(ctx, settleScript, l.Key, arguments...)
 		outcome, err := answer.Int()
 		if err == nil && outcome != settledOthers {
@@ -200,14 +231,14 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 // a lease of ttl from now.
 func (s *Store) extend(ctx context.Context, l core.Lease, ttl time.Duration) (bool, error) {
 	l.TTL = ttl
-	outcome, err := s.settle(ctx, l, claimPrefix(l.Token), encodeClaim(l, time.Now()), l.Retain)
+	outcome, err := s.settle(ctx, l, attemptPrefix(l), encodeClaim(l, time.Now()), l.Retain)
 	return outcome == settled, err
 }
 
 // settle runs settleScript: value takes the place of the lease's claim, which
 // begins with claim, for retain. No value deletes it.
 func (s *Store) settle(ctx context.Context, l core.Lease, claim string, value []byte, retain time.Duration) (int, error) {
-	return bounded(ctx, s, func() (int, error) { return s.settleNow(ctx, l, claim, value, retain) })
+	return bounded(ctx, s, func(ctx context.Context) (int, error) { return s.settleNow(ctx, l, claim, value, retain) })
 }
 
 func (s *Store) settleNow(ctx context.Context, l core.Lease, claim string, value []byte, retain time.Duration) (int, error) {
@@ -221,6 +252,12 @@ func (s *Store) failure(operation, key string, err error) error {
 	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") && !errors.Is(err, core.ErrCorruptRecord) {
 		err = fmt.Errorf("%w: it is no string: %w", core.ErrCorruptRecord, err)
+	}
+	if isForbidden(err) {
+		s.permitted.Store(false) // the next claim asks before it is made
+		if !errors.Is(err, core.ErrStoreForbidden) {
+			err = fmt.Errorf("%w: %w", core.ErrStoreForbidden, err)
+		}
 	}
 	return fmt.Errorf("redisstore: %s %q: %w", operation, s.prefix+key, err)
 }

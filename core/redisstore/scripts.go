@@ -22,8 +22,8 @@ const (
 
 // settleScript replaces a claim by ARGV[2], to be kept for ARGV[3] milliseconds,
 // or deletes it when that is empty. ARGV[1] is how the claim begins, at least as far
-// as its state: with the attempt, where that counts; with all of the claim, where it
-// must be that very one. The key must be the holder's and unfinished, or be gone: what
+// as its attempt: a late Acquire may have taken the key over for the holder's own
+// token. Where it must be that very claim, it is all of it. The key must be the holder's and unfinished, or be gone: what
 // nobody holds nobody has claimed in the meantime. ARGV[4] is there when replicas are
 // asked about: what the holder has finished earlier is then written once more, as it
 // is, because WAIT knows of writes alone.
@@ -34,6 +34,10 @@ local head = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
 local open = head == ARGV[1] or head == ''
 if not open then
 	if string.sub(head, 1, 43) ~= string.sub(ARGV[1], 1, 43) then
+		return 0
+	end
+	local attempt = '"attempt":%d+,'
+	if string.match(redis.call('GETRANGE', KEYS[1], 0, 127), attempt) ~= string.match(ARGV[1], attempt) then
 		return 0
 	end
 	open = string.sub(head, 44, 62) == ',"state":"released"'

@@ -1,0 +1,93 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// checkKey is a key that no request has: storage keys are hashes. It has their
+// form, so the ACL patterns that match them match it.
+var checkKey = strings.Repeat("f", 64)
+
+var _ core.Checker = (*Store)(nil)
+
+// Check implements [core.Checker] in one round trip. It tries each command that
+// Acquire, Complete, Release and Extend need, on a key that is never there. On a
+// cluster it asks one master. It does not ask for replicas, see [WaitReplicas]: a
+// claim finds out whether they are there.
+func (s *Store) Check(ctx context.Context) error {
+	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
+	return s.failure("check", checkKey, err)
+}
+
+// permit returns an error when this process may claim keys and not settle them. It
+// asks the server until the server has said yes once. A refusal of another kind is
+// left to the claim: it passes by itself.
+func (s *Store) permit(ctx context.Context) error {
+	if s.permitted.Load() {
+		return nil
+	}
+	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
+	if isServerError(err) && !errors.Is(err, core.ErrStoreForbidden) {
+		return nil
+	}
+	return err
+}
+
+// check tries the commands, and the scripts, which it so loads into the server. Each
+// command is tried by itself too, because a script's error does not name it.
+func (s *Store) check(ctx context.Context) error {
+	key := s.prefix + checkKey
+	settling := []any{attemptPrefix(core.Lease{Claim: core.Claim{Token: core.NewToken()}, Attempt: 1}), "", 1}
+	pipeline := s.client.Pipeline()
+	if s.replicas.wanted > 0 {
+		pipeline.Append(ctx, key, "") // which makes the key, for a millisecond
+	}
+	pipeline.Get(ctx, key)
+	pipeline.PTTL(ctx, key)
+	pipeline.GetRange(ctx, key, 0, 0)
+	pipeline.Del(ctx, key)
+	pipeline.Do(ctx, "set", key, "", "px", 1, "xx", "get") // it makes no key
+	settleScript.Eval(ctx, pipeline, []string{key}, settling...)
+	replaceScript.Eval(ctx, pipeline, []string{key}, "none", "", 1, 1)
+	settleScript.EvalSha(ctx, pipeline, []string{key}, settling...)
+	tried, failed := pipeline.Exec(ctx)
+	var other error
+	for _, command := range tried {
+		switch err := command.Err(); {
+		case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
+		case isForbidden(err):
+			return fmt.Errorf("%w: the server refuses %s: %w", core.ErrStoreForbidden, strings.ToUpper(command.Name()), err)
+		case other == nil:
+			other = err
+		}
+	}
+	if other == nil && len(tried) == 0 {
+		other = failed
+	}
+	s.permitted.Store(other == nil)
+	return other
+}
+
+// isForbidden reports whether the server refuses a command to this user, or to all
+// users because it was renamed. A script's error has no prefix of its own in Redis
+// 7.0.
+func isForbidden(err error) bool {
+	if !isServerError(err) {
+		return false
+	}
+	text := err.Error()
+	return redis.HasErrorPrefix(err, "NOPERM") || strings.Contains(text, "ERR unknown command") ||
+		strings.Contains(text, "The user executing the script can't")
+}
+
+func isServerError(err error) bool {
+	_, is := errors.AsType[redis.Error](err)
+	return is && !errors.Is(err, redis.Nil)
+}

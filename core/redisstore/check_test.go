@@ -1,0 +1,174 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// user returns a client of a new user with these rights.
+func user(t *testing.T, server *redistest.Server, rights ...string) *redis.Client {
+	t.Helper()
+	admin := connect(t, server, nil)
+	setUser(t, admin, append([]string{"on", ">secret"}, rights...)...)
+	return connect(t, server, func(options *redis.Options) {
+		options.Username, options.Password = "app", "secret"
+		options.ContextTimeoutEnabled = true
+	})
+}
+
+func setUser(t *testing.T, admin *redis.Client, rights ...string) {
+	t.Helper()
+	words := []any{"acl", "setuser", "app"}
+	for _, right := range rights {
+		words = append(words, right)
+	}
+	must(t, admin.Do(t.Context(), words...).Err())
+}
+
+// Case 38: a process that may claim keys and not settle them claims none.
+func TestMissingRightIsNoticedBeforeTheFirstClaim(t *testing.T) {
+	t.Parallel()
+	for _, missing := range []string{"set", "get", "pttl", "getrange", "del", "eval", "evalsha"} {
+		t.Run(missing, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			rdb := user(t, server, "~*", "+@all", "-"+missing)
+			store := redisstore.New(rdb)
+			for range 2 { // a refusal is not the last word
+				lease, record, err := store.Acquire(t.Context(), claim("key"))
+				if !errors.Is(err, core.ErrStoreForbidden) || !strings.Contains(err.Error(), strings.ToUpper(missing)) {
+					t.Errorf("Acquire returned %+v, %+v and %v, want ErrStoreForbidden and the command", lease, record, err)
+				}
+			}
+			if err := store.Check(t.Context()); !errors.Is(err, core.ErrStoreForbidden) {
+				t.Errorf("Check returned %v, want ErrStoreForbidden", err)
+			}
+			if keys := connect(t, server, nil).DBSize(t.Context()).Val(); keys != 0 {
+				t.Errorf("the server has %d keys, want none", keys)
+			}
+			setUser(t, connect(t, server, nil), "+"+missing)
+			must(t, store.Check(t.Context()))
+			must(t, store.Complete(t.Context(), win(t, store, claim("key")), result("answer")))
+		})
+	}
+}
+
+// Case 38: a repeated Complete needs APPEND where replicas are asked.
+func TestMissingRightWithReplicas(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t)
+	must(t, r.rdb.Do(t.Context(), "acl", "setuser", "default", "-append").Err())
+	if _, _, err := r.asking(late).Acquire(t.Context(), claim("key")); !errors.Is(err, core.ErrStoreForbidden) || !strings.Contains(err.Error(), "APPEND") {
+		t.Errorf("Acquire returned %v, want ErrStoreForbidden and APPEND", err)
+	}
+	must(t, r.rdb.Do(t.Context(), "acl", "setuser", "default", "+append").Err())
+	win(t, r.asking(late), claim("key"))
+	eventually(t, func() bool { return r.rdb.DBSize(t.Context()).Val() == 1 })
+}
+
+// Case 38: a right to some keys alone, and commands that were renamed.
+func TestOtherRefusalsOfRights(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(t *testing.T) *redis.Client{
+		"other keys": func(t *testing.T) *redis.Client {
+			t.Helper()
+			return user(t, redistest.Start(t), "~another:*", "+@all")
+		},
+		"no writing": func(t *testing.T) *redis.Client {
+			t.Helper()
+			return user(t, redistest.Start(t), "%R~*", "+@all")
+		},
+		"renamed command": func(t *testing.T) *redis.Client {
+			t.Helper()
+			return connect(t, redistest.Start(t, "--rename-command", "EVALSHA", "hidden"), nil)
+		},
+	}
+	for name, start := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := redisstore.New(start(t))
+			if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, core.ErrStoreForbidden) {
+				t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
+			}
+		})
+	}
+}
+
+// Case 38: rights that are lost while the process runs.
+func TestRightThatIsLost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := redisstore.New(user(t, server, "~*", "+@all"))
+	first, second := win(t, store, claim("first")), win(t, store, claim("second"))
+	setUser(t, connect(t, server, nil), "-evalsha")
+	for name, err := range map[string]error{
+		"Complete": store.Complete(t.Context(), first, result("answer")),
+		"Release":  store.Release(t.Context(), second),
+		"Extend":   store.Extend(t.Context(), first, first.TTL),
+	} {
+		if !errors.Is(err, core.ErrStoreForbidden) {
+			t.Errorf("%s returned %v, want ErrStoreForbidden", name, err)
+		}
+	}
+	if _, _, err := store.Acquire(t.Context(), claim("third")); !errors.Is(err, core.ErrStoreForbidden) {
+		t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
+	}
+}
+
+// Case 38: what passes by itself is no want of rights.
+func TestRefusalsThatPass(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), func(options *redis.Options) { options.MaxRetries = -1 })
+	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	store := redisstore.New(rdb)
+	if _, _, err := store.Acquire(t.Context(), claim("key")); err == nil || errors.Is(err, core.ErrStoreForbidden) {
+		t.Errorf("Acquire returned %v, want the server's OOM", err)
+	}
+	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	win(t, store, claim("key"))
+}
+
+// Case 38: of many requests to a server that takes claims and refuses settlements,
+// at most two run their handlers, and none with FailOpen either.
+func TestRequestsToAStoreThatCannotSettle(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			rdb := user(t, redistest.Start(t), "~*", "+@all", "-eval", "-evalsha")
+			guard, err := core.New(redisstore.New(rdb), core.SharedScope, core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+			must(t, err)
+			var runs atomic.Int32
+			handler := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				runs.Add(1)
+				w.WriteHeader(http.StatusCreated)
+			}), policy.OnStoreError(mode))
+			for n := range 20 {
+				request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+				request.Header.Set("Idempotency-Key", fmt.Sprint("key-", n))
+				response := httptest.NewRecorder()
+				handler.ServeHTTP(response, request)
+				if response.Code != http.StatusServiceUnavailable {
+					t.Errorf("request %d was answered with %d, want 503", n, response.Code)
+				}
+			}
+			if ran := runs.Load(); ran > 0 {
+				t.Errorf("%d handlers ran, want none: the first claim must notice", ran)
+			}
+			must(t, guard.Shutdown(t.Context()))
+		})
+	}
+}

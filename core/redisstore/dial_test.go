@@ -1,0 +1,153 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/faultproxy"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// unused is an address that refuses connections: a port that no other test takes.
+const unused = "127.0.0.1:1"
+
+// Case 47: a server that refuses connections is reported at once, by its own words,
+// the first time and the hundredth, to one caller and to many.
+func TestRefusedConnectionIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, punctual := range map[string]bool{"punctual": true, "plain": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rdb := redis.NewClient(&redis.Options{Addr: unused, ContextTimeoutEnabled: punctual, PoolSize: 4})
+			defer rdb.Close()
+			store := redisstore.New(rdb)
+			var slow, unnamed int
+			var mutex sync.Mutex
+			ask := func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				start := time.Now()
+				_, _, err := store.Acquire(ctx, claim("key"))
+				took := time.Since(start)
+				mutex.Lock()
+				defer mutex.Unlock()
+				if took > 50*time.Millisecond {
+					slow++
+				}
+				if !errors.Is(err, syscall.ECONNREFUSED) {
+					unnamed++
+					t.Logf("Acquire returned %v", err)
+				}
+			}
+			const alone, rounds, together = 40, 5, 8
+			for range alone {
+				ask()
+			}
+			for range rounds {
+				var callers sync.WaitGroup
+				for range together {
+					callers.Go(ask)
+				}
+				callers.Wait()
+			}
+			// A busy machine may be late at times, but not most of the time.
+			if all := alone + rounds*together; slow > all/10 || unnamed > 0 {
+				t.Errorf("of %d calls %d took more than 50 ms and %d did not say why", all, slow, unnamed)
+			}
+		})
+	}
+}
+
+// Case 47: the event has the cause.
+func TestEventOfARefusedConnection(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: unused, ContextTimeoutEnabled: true})
+	defer rdb.Close()
+	var reported []error
+	observer := observe(func(event core.Event) { reported = append(reported, event.Err) })
+	guard, err := core.New(redisstore.New(rdb), core.SharedScope, core.WithObserver(observer))
+	must(t, err)
+	request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+	request.Header.Set("Idempotency-Key", "key")
+	response := httptest.NewRecorder()
+	guard.Handler(http.NotFoundHandler()).ServeHTTP(response, request)
+	if response.Code != http.StatusServiceUnavailable || !errors.Is(errors.Join(reported...), syscall.ECONNREFUSED) {
+		t.Errorf("the status is %d, and the events have %v: want 503 and ECONNREFUSED", response.Code, reported)
+	}
+	must(t, guard.Shutdown(t.Context()))
+}
+
+type observe func(core.Event)
+
+func (o observe) Observe(_ context.Context, event core.Event) { o(event) }
+
+// Case 47: calls that have a connection do not mind that others get none.
+func TestRefusedConnectionsAreTheirOwnCalls(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := faultproxy.Start(t, server.Addr())
+	var refused sync.Once
+	dialed := make(chan struct{})
+	rdb := connect(t, server, func(options *redis.Options) {
+		options.Addr, options.ContextTimeoutEnabled, options.PipelinePoolSize = proxy.Addr(), true, -1
+		var dials atomic.Int32
+		options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dials.Add(1) > 1 {
+				defer refused.Do(func() { close(dialed) })
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+	})
+	store := redisstore.New(rdb)
+	lease := win(t, store, claim("key"))
+	admin := connect(t, server, nil)
+	eventually(t, func() bool { // the question about eviction has had the connection
+		return strings.Contains(admin.Info(t.Context(), "commandstats").Val(), "cmdstat_config|get") && rdb.PoolStats().IdleConns == 1
+	})
+	proxy.Set(faultproxy.Latency(200 * time.Millisecond))
+	var call sync.WaitGroup
+	call.Go(func() { must(t, store.Complete(t.Context(), lease, result("answer"))) })
+	eventually(t, func() bool { return rdb.PoolStats().IdleConns == 0 })
+	if err := store.Release(t.Context(), lease); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("Release returned %v, want ECONNREFUSED", err)
+	}
+	<-dialed
+	call.Wait()
+}
+
+// Case 47: a server that comes back is found at once.
+func TestServerThatComesBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := redisstore.New(connect(t, server, func(options *redis.Options) { options.ContextTimeoutEnabled = true }))
+	win(t, store, claim("before"))
+	server.Kill()
+	for range 30 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		if _, _, err := store.Acquire(ctx, claim("away")); err == nil {
+			t.Error("a dead server gave a lease")
+		}
+		cancel()
+	}
+	server.Restart()
+	eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, _, err := store.Acquire(ctx, claim("after"))
+		return err == nil
+	})
+}

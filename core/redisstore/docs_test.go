@@ -1,0 +1,120 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storetest"
+)
+
+// documentedRights are the lines of docs/redis.md that set a user's rights: the one
+// for each service, and those for WaitReplicas, for Cluster and for the warning.
+func documentedRights(t *testing.T) (service, replicas, cluster, warning []any) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/redis.md")
+	must(t, err)
+	lines := regexp.MustCompile("ACL SETUSER [^`\n]*").FindAllString(strings.ReplaceAll(string(page), `\|`, "|"), -1)
+	if len(lines) != 4 {
+		t.Fatalf("docs/redis.md has the lines %q, want four", lines)
+	}
+	words := func(line string) (words []any) {
+		for word := range strings.FieldsSeq(line) {
+			words = append(words, word)
+		}
+		return words
+	}
+	return words(lines[0]), words(lines[1]), words(lines[2]), words(lines[3])
+}
+
+// service connects as the documented user.
+func service(options *redis.Options) { options.Username, options.Password = "payments", "secret" }
+
+// Case 49: the documented rights are all that the store needs, and no more than that.
+func TestDocumentedRights(t *testing.T) {
+	t.Parallel()
+	rights, _, _, _ := documentedRights(t)
+	server := redistest.Start(t)
+	admin := connect(t, server, nil)
+	must(t, admin.Do(t.Context(), rights...).Err())
+	t.Run("serve", func(t *testing.T) {
+		rdb := connect(t, server, service)
+		var cases atomic.Int32
+		storetest.Run(t, storetest.Config{
+			New: func(testing.TB) core.Store {
+				return redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("oncekey:case%d:", cases.Add(1))))
+			},
+			Unit: 100 * time.Millisecond,
+		})
+	})
+	var used []string
+	for _, stat := range regexp.MustCompile(`cmdstat_(\w+):`).FindAllStringSubmatch(admin.Info(t.Context(), "commandstats").Val(), -1) {
+		used = append(used, stat[1])
+	}
+	for _, word := range rights {
+		if granted, is := strings.CutPrefix(word.(string), "+"); is && !slices.Contains(used, granted) {
+			t.Errorf("the right to %s is not needed: the server was asked for %v", granted, used)
+		}
+	}
+}
+
+// Case 49: the same for WaitReplicas, the warning and a cluster.
+func TestDocumentedRightsOfSettings(t *testing.T) {
+	t.Parallel()
+	rights, replicas, cluster, warning := documentedRights(t)
+	serves := func(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) {
+		t.Helper()
+		store := redisstore.New(client, options...)
+		must(t, store.Check(t.Context()))
+		for n := range 20 {
+			lease := win(t, store, claim(fmt.Sprint(n)))
+			must(t, store.Complete(t.Context(), lease, result("answer")))
+			must(t, store.Complete(t.Context(), lease, result("answer")))
+			find(t, store, claim(fmt.Sprint(n)))
+		}
+		if listed := listAll(t, store, core.Completed, 100); len(listed) != 20 {
+			t.Errorf("%d records are listed, want 20", len(listed))
+		}
+	}
+	t.Run("WaitReplicas", func(t *testing.T) {
+		t.Parallel()
+		r := startReplicated(t)
+		must(t, r.rdb.Do(t.Context(), rights...).Err())
+		must(t, r.rdb.Do(t.Context(), replicas...).Err())
+		rdb := redis.NewClient(&redis.Options{Addr: r.rdb.Options().Addr, Username: "payments", Password: "secret"})
+		t.Cleanup(func() { rdb.Close() })
+		serves(t, rdb, redisstore.WaitReplicas(1, late))
+	})
+	t.Run("the warning", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		admin := connect(t, server, nil)
+		must(t, admin.Do(t.Context(), rights...).Err())
+		must(t, admin.Do(t.Context(), warning...).Err())
+		rdb := connect(t, server, service)
+		serves(t, rdb)
+		must(t, rdb.ConfigGet(t.Context(), "maxmemory*").Err())
+	})
+	t.Run("a cluster", func(t *testing.T) {
+		t.Parallel()
+		nodes := redistest.StartCluster(t, 3, 0)
+		for _, node := range nodes.Nodes() {
+			admin := connect(t, node, nil)
+			must(t, admin.Do(t.Context(), rights...).Err())
+			must(t, admin.Do(t.Context(), cluster...).Err())
+		}
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addrs(), Username: "payments", Password: "secret"})
+		t.Cleanup(func() { client.Close() })
+		serves(t, client)
+	})
+}

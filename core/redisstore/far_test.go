@@ -1,0 +1,106 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/faultproxy"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+// Case 46: a new connection to a far server costs more round trips than the default
+// StoreTimeout allows. The first requests fail, and make connections ready for those
+// that follow.
+func TestFarServerIsReached(t *testing.T) {
+	t.Parallel()
+	address, certificates := startTLS(t)
+	proxy := faultproxy.Start(t, address)
+	proxy.Set(faultproxy.Latency(180 * time.Millisecond))
+	rdb := redis.NewClient(&redis.Options{
+		Addr: proxy.Addr(), ContextTimeoutEnabled: true, TLSConfig: &tls.Config{RootCAs: certificates, MinVersion: tls.VersionTLS12},
+	})
+	defer rdb.Close()
+	guard, err := core.New(redisstore.New(rdb), core.SharedScope, core.WithObserver(observe(func(core.Event) {})))
+	must(t, err)
+	handler := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
+	key := 0
+	ask := func() int {
+		key++
+		request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+		request.Header.Set("Idempotency-Key", "key-"+strconv.Itoa(key))
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, request)
+		return response.Code
+	}
+	for ask() != http.StatusCreated {
+		if key > 20 {
+			t.Fatalf("none of %d requests reached the server", key)
+		}
+	}
+	served := 0
+	const all = 10
+	for range all {
+		if ask() == http.StatusCreated {
+			served++
+		}
+	}
+	if served < all-1 { // a connection may be given up on a busy machine
+		t.Errorf("%d of %d requests were served once a connection was ready", served, all)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	must(t, guard.Shutdown(ctx))
+}
+
+// startTLS runs a server behind TLS, and returns its address and its certificate.
+func startTLS(t *testing.T) (string, *x509.CertPool) {
+	t.Helper()
+	server := redistest.Start(t)
+	ready := httptest.NewTLSServer(nil) // for its certificate
+	ready.Close()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: ready.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	must(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			running.Go(func() { unwrapTLS(client, server.Addr()) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); running.Wait() })
+	certificates := x509.NewCertPool()
+	certificates.AddCert(ready.Certificate())
+	return listener.Addr().String(), certificates
+}
+
+// unwrapTLS forwards a connection until a side ends it.
+func unwrapTLS(client net.Conn, address string) {
+	defer client.Close()
+	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		defer client.Close()
+		_, _ = io.Copy(client, server)
+	}()
+	_, _ = io.Copy(server, client)
+}
