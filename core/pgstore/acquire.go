@@ -26,7 +26,14 @@ var errFaster = errors.New("another caller was faster")
 // core.ErrCorruptRecord that says what is wrong.
 func (s *Store) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, found *core.Record, err error) {
 	err = s.retry(ctx, func() error {
-		lease, found, err = s.acquire(ctx, s.pool, c)
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
+		won, err := onConnection(ctx, s, func(ctx context.Context, db querier) (claimed, error) {
+			lease, found, err := s.acquire(ctx, db, c)
+			return claimed{lease, found}, err
+		})
+		lease, found = won.lease, won.found
 		return err
 	})
 	if err != nil {
@@ -35,11 +42,18 @@ func (s *Store) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, fo
 	return lease, found, nil
 }
 
+// claimed is what Acquire returns.
+type claimed struct {
+	lease core.Lease
+	found *core.Record
+}
+
 func (s *Store) acquire(ctx context.Context, db querier, c core.Claim) (core.Lease, *core.Record, error) {
 	for range acquireRounds {
 		var a acquired
 		if err := db.QueryRow(ctx, s.statements.acquire,
-			c.Key, uuid(c.Token), c.Fingerprint, interval(c.TTL), interval(c.Retain), c.TakeOver, s.asynchronousClaims).Scan(&a); err != nil {
+			c.Key, uuid(c.Token), c.Fingerprint, interval(c.TTL), interval(c.Retain), c.TakeOver, s.asynchronousClaims,
+			digest(c.Digest)).Scan(&a); err != nil {
 			return core.Lease{}, nil, err
 		}
 		lease, found, err := a.leaseOrRecord(c)
@@ -48,7 +62,7 @@ func (s *Store) acquire(ctx context.Context, db querier, c core.Claim) (core.Lea
 		}
 	}
 	// The key changed each time, in the hands of holders who come and go.
-	return core.Lease{}, &core.Record{State: core.InProgress, Fingerprint: c.Fingerprint, Attempt: 1, LeaseLeft: momentary}, nil
+	return core.Lease{}, &core.Record{State: core.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: momentary}, nil
 }
 
 // acquired is what acquireStatement returns.

@@ -239,8 +239,8 @@ func TestLeaseThatEndsWhileItIsLookedAt(t *testing.T) {
 	}
 }
 
-// A caller whose first claim seemed lost claims once more, as a later attempt. Either
-// lease is its own: what it completes is the attempt of the lease that it hands in.
+// A caller whose first claim seemed lost claims once more, as a later attempt. Only
+// that one can be completed, so that attempt numbers never go back.
 func TestCompletesTheAttemptOfTheLease(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
@@ -249,11 +249,15 @@ func TestCompletesTheAttemptOfTheLease(t *testing.T) {
 	abandon(t, pool, "key")
 	win(t, store, other)
 	abandon(t, pool, "key")
-	if third := win(t, store, mine); third.Attempt != 3 {
+	third := win(t, store, mine)
+	if third.Attempt != 3 {
 		t.Fatalf("the lease is %+v, want attempt 3", third)
 	}
-	must(t, store.Complete(t.Context(), first, result("answer")))
-	if r := find(t, store, other); r.Attempt != 1 || string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the answer of attempt 1", r)
+	if err := store.Complete(t.Context(), first, result("too late")); !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("the first lease is completed: %v", err)
+	}
+	must(t, store.Complete(t.Context(), third, result("answer")))
+	if r := find(t, store, other); r.Attempt != 3 || string(r.Body) != "answer" {
+		t.Errorf("the record is %+v, want the response of attempt 3", r)
 	}
 }

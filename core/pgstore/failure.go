@@ -8,15 +8,20 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/oncekey/oncekey/core"
 )
 
 // Codes of PostgreSQL, see its appendix A.
 const (
-	undefinedColumn      = "42703"
-	undefinedFunction    = "42883"
-	undefinedTable       = "42P01"
-	serializationFailure = "40001"
-	deadlockDetected     = "40P01"
+	invalidStatementName  = "26000"
+	duplicateStatement    = "42P05"
+	insufficientPrivilege = "42501"
+	undefinedColumn       = "42703"
+	undefinedFunction     = "42883"
+	undefinedTable        = "42P01"
+	serializationFailure  = "40001"
+	deadlockDetected      = "40P01"
 )
 
 const (
@@ -70,13 +75,31 @@ func (s *Store) failure(operation, key string, err error) error {
 	return fmt.Errorf("pgstore: %s %q: %w", operation, key, s.explained(err))
 }
 
-// explained adds what to do about a table or a function that is not there, or is
-// not as this version needs it.
+// refusal says why a transaction was rolled back. A right that is missing here may be
+// missing to the handler's own role, so this is never core.ErrStoreForbidden.
+func (s *Store) refusal(operation, key string, err error) error {
+	if codeOf(err) != insufficientPrivilege {
+		err = s.explained(err)
+	}
+	return fmt.Errorf("pgstore: %s %q: %w: %w", operation, key, core.ErrRolledBack, err)
+}
+
+// explained adds what to do about an error of the server: a table or a function that
+// is not as this version needs it, a right that is missing, a pooler.
 func (s *Store) explained(err error) error {
 	switch codeOf(err) {
 	case undefinedTable, undefinedColumn, undefinedFunction:
-		return fmt.Errorf("schema %q is not as this version needs it, run pgstore.Migrate first: %w", s.schema, err)
+		return s.notMigrated(err)
+	case insufficientPrivilege:
+		s.readiness.proven.Store(false) // the next claim finds out which right it is
+		return fmt.Errorf("%w: %w", core.ErrStoreForbidden, err)
+	case invalidStatementName, duplicateStatement:
+		return fmt.Errorf("a pooler keeps no session for this pool, set default_query_exec_mode=exec: %w", err)
 	default:
 		return err
 	}
+}
+
+func (s *Store) notMigrated(err error) error {
+	return fmt.Errorf("schema %q is not as this version needs it, run pgstore.Migrate first: %w", s.schema, err)
 }

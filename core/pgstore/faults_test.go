@@ -146,6 +146,7 @@ func TestRolledBackStatementsAreRepeated(t *testing.T) {
 			pool := migrated(t, dsn, nil)
 			store := pgstore.New(connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer }))
 			failWith(t, pool, code)
+			must(t, store.Check(t.Context()))
 			tracer.statements.Store(0)
 			var refusal *pgconn.PgError
 			if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.As(err, &refusal) || refusal.Code != code {

@@ -2,16 +2,21 @@ package pgstore_test
 
 import (
 	"context"
+	"net"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/faultproxy"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/storeprobe"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/fingerprint"
 )
 
 var win, find, must = storeprobe.Win, storeprobe.Find, storeprobe.Must
@@ -31,6 +36,22 @@ func connect(t *testing.T, dsn string, change func(*pgxpool.Config)) *pgxpool.Po
 	must(t, err)
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// addressOf is the server's address in a DSN.
+func addressOf(t *testing.T, dsn string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(dsn)
+	must(t, err)
+	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
+}
+
+// through leads a pool's connections through the proxy.
+func through(config *pgxpool.Config, proxy *faultproxy.Proxy) {
+	config.ConnConfig.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var dialer net.Dialer
+		return dialer.DialContext(ctx, "tcp", proxy.Addr())
+	}
 }
 
 // migrated returns a pool with the tables.
@@ -71,6 +92,13 @@ func claim(key string) core.Claim {
 func takeOver(key string) core.Claim {
 	c := claim(key)
 	c.TakeOver = true
+	return c
+}
+
+// digested gives a claim the digest of a request, and a fingerprint that only this
+// claim has.
+func digested(c core.Claim, request string) core.Claim {
+	c.Digest, c.Fingerprint = fingerprint.Digest(fingerprint.Request{Path: request}), c.Token.String()
 	return c
 }
 

@@ -24,7 +24,7 @@ var errNoWord = errors.New("pgstore: forget: the caller must say core.RerunIsSaf
 // Lookup implements [core.Inspector].
 func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
 	var r storedRecord
-	err := s.pool.QueryRow(ctx, s.statements.lookUp, key).Scan(&r)
+	err := s.unprepared(s.pool).QueryRow(ctx, s.statements.lookUp, key).Scan(&r)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -47,10 +47,10 @@ func (s *Store) List(ctx context.Context, state core.State, cursor string, limit
 	}
 	var last string
 	var looked int
-	if err := s.pool.QueryRow(ctx, s.statements.window, cursor, keysPerPage).Scan(&last, &looked); err != nil {
+	if err := s.unprepared(s.pool).QueryRow(ctx, s.statements.window, cursor, keysPerPage).Scan(&last, &looked); err != nil {
 		return nil, "", fmt.Errorf("pgstore: list: %w", s.explained(err))
 	}
-	rows, err := s.pool.Query(ctx, s.statements.list, cursor, last, state.String(), limit)
+	rows, err := s.unprepared(s.pool).Query(ctx, s.statements.list, cursor, last, state.String(), limit)
 	if err != nil {
 		return nil, "", fmt.Errorf("pgstore: list: %w", err)
 	}
@@ -100,7 +100,7 @@ func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, e
 		return false, errNoWord
 	}
 	var forgotten bool
-	err := s.pool.QueryRow(ctx, s.statements.forget, key).Scan(&forgotten)
+	err := s.unprepared(s.pool).QueryRow(ctx, s.statements.forget, key).Scan(&forgotten)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

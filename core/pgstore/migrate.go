@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
 )
 
 // migrationFiles follow the rules of the README beside them.
@@ -32,7 +34,7 @@ type Migration struct {
 // of their own. They create tables in the schema, see [Schema], and expect that it
 // exists. [Migrate] goes on where such a tool has ended, and the other way round.
 //
-// Version 3 creates a function in PL/pgSQL. There are semicolons in its body,
+// Versions 3 and 4 create a function in PL/pgSQL. There are semicolons in its body,
 // between $claim$ and $claim$: a tool that cuts at semicolons must be told so.
 func Migrations(options ...Option) []Migration {
 	s := configured(nil, options)
@@ -61,10 +63,14 @@ func Migrations(options ...Option) []Migration {
 // instance may call it when it starts: one of them works, the others wait.
 //
 // The schema is created unless it exists, which takes the right to create in the
-// database; the rest takes the right to create in the schema. A store then needs
-// USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its table records, and
-// EXECUTE on its function claim, which everybody has unless the database's default
-// privileges say otherwise.
+// database; the rest takes the right to create in the schema, and later versions take
+// the tables' owner. Where the tables are there already Migrate takes USAGE on the
+// schema and SELECT on its table migrations.
+//
+// A store needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its table
+// records, and EXECUTE on its functions, which every role has unless the database's
+// default privileges say otherwise. A right that is missing is an error, of Migrate
+// and of the store, that wraps [core.ErrStoreForbidden] and names the GRANT.
 //
 // Tables that a newer version has migrated stay as they are: every version adds
 // only what older ones can do without, so that old and new programs can use them
@@ -85,10 +91,11 @@ func (s *Store) migrate(ctx context.Context, migrations []Migration) error {
 	// Read committed, so that what is seen after the wait for the lock is what the
 	// one before has committed.
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "oncekey migrations of "+s.schema); err != nil {
+		db := s.unprepared(tx)
+		if _, err := db.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))`, "oncekey migrations of "+s.schema); err != nil {
 			return err
 		}
-		current, err := s.versionOfTables(ctx, tx)
+		current, err := s.versionOfTables(ctx, db, len(migrations))
 		if err != nil {
 			return err
 		}
@@ -101,22 +108,76 @@ func (s *Store) migrate(ctx context.Context, migrations []Migration) error {
 	})
 }
 
-// versionOfTables is 0 when there are none. It creates the schema.
-func (s *Store) versionOfTables(ctx context.Context, tx pgx.Tx) (version int, err error) {
-	var schemaExists, tableExists bool
-	err = tx.QueryRow(ctx, `
-SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
-	EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'migrations')`, s.schema).Scan(&schemaExists, &tableExists)
+// tablesStatement asks which parts of schema $1 exist, and what the session's role
+// may do with them. A right to something that does not exist is not missing.
+const tablesStatement = `
+SELECT current_user::text, current_database()::text, n.oid IS NOT NULL, m.oid IS NOT NULL,
+	has_database_privilege(current_database(), 'CREATE'),
+	coalesce(has_schema_privilege(n.oid, 'USAGE'), true),
+	coalesce(has_schema_privilege(n.oid, 'CREATE'), true),
+	coalesce(has_table_privilege(m.oid, 'SELECT'), true),
+	coalesce(pg_get_userbyid(r.relowner)::text, ''),
+	coalesce(pg_has_role(r.relowner, 'USAGE'), true)
+FROM (SELECT) AS one
+	LEFT JOIN pg_namespace AS n ON n.nspname = $1::text
+	LEFT JOIN pg_class AS m ON m.relnamespace = n.oid AND m.relname = 'migrations'
+	LEFT JOIN pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'records'`
+
+// tables are what the session's role can see and do.
+type tables struct {
+	role, database, owner                            string
+	schemaExists, tableExists                        bool
+	createSchemas, usage, create, selects, ownsTable bool
+}
+
+// versionOfTables is 0 when there are none. It creates the schema. A right that the
+// role lacks to get to version want is an error that names it (case 44).
+func (s *Store) versionOfTables(ctx context.Context, db querier, want int) (version int, err error) {
+	var t tables
+	err = db.QueryRow(ctx, tablesStatement, s.schema).Scan(&t.role, &t.database, &t.schemaExists, &t.tableExists,
+		&t.createSchemas, &t.usage, &t.create, &t.selects, &t.owner, &t.ownsTable)
+	if err != nil {
+		return 0, err
+	}
+	if grant := t.missingToLook(); grant != "" {
+		return 0, forbidden(t.role, []string{inSchema(s.schema, grant)})
+	}
+	if !t.schemaExists {
+		_, err = db.Exec(ctx, inSchema(s.schema, `CREATE SCHEMA {schema}`))
+		return 0, err
+	}
+	if t.tableExists {
+		err = db.QueryRow(ctx, inSchema(s.schema, `SELECT coalesce(max(version), 0)::bigint FROM {schema}.migrations`)).Scan(&version)
+	}
+	if err == nil && version < want {
+		err = s.mayMigrate(t, version, want)
+	}
+	return version, err
+}
+
+// missingToLook is the grant without which the version cannot be read, or the
+// schema not be created.
+func (t tables) missingToLook() string {
 	switch {
-	case err != nil:
-		return 0, err
-	case !schemaExists:
-		_, err = tx.Exec(ctx, inSchema(s.schema, `CREATE SCHEMA {schema}`))
-		return 0, err
-	case !tableExists:
-		return 0, nil
+	case !t.schemaExists && !t.createSchemas:
+		return "GRANT CREATE ON DATABASE " + pgx.Identifier{t.database}.Sanitize()
+	case !t.usage:
+		return "GRANT USAGE ON SCHEMA {schema}"
+	case !t.selects:
+		return "GRANT SELECT ON {schema}.migrations"
 	default:
-		err = tx.QueryRow(ctx, inSchema(s.schema, `SELECT coalesce(max(version), 0) FROM {schema}.migrations`)).Scan(&version)
-		return version, err
+		return ""
+	}
+}
+
+func (s *Store) mayMigrate(t tables, version, want int) error {
+	switch {
+	case !t.ownsTable:
+		return fmt.Errorf("%w: the tables are at version %d and this program needs %d, run pgstore.Migrate as their owner, role %q",
+			core.ErrStoreForbidden, version, want, t.owner)
+	case !t.create:
+		return forbidden(t.role, []string{inSchema(s.schema, "GRANT CREATE ON SCHEMA {schema}")})
+	default:
+		return nil
 	}
 }

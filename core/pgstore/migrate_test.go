@@ -82,11 +82,6 @@ func TestSchemaThatIsThereTakesNoRightToCreateOne(t *testing.T) {
 	if _, err := store.Sweep(t.Context(), 10); err != nil {
 		t.Error(err)
 	}
-	var refusal *pgconn.PgError
-	err := pgstore.Migrate(t.Context(), service)
-	if !errors.As(err, &refusal) || refusal.Code != "42501" {
-		t.Errorf("Migrate without the right to read returned %v, want insufficient_privilege", err)
-	}
 }
 
 // An old program that starts while newer ones are deployed, or after they were.
@@ -137,6 +132,7 @@ func TestPublishedMigrationsStayAsTheyAre(t *testing.T) {
 		"93940fccc58d085e8f54c5492c8f5927867c8142d660657df5a85a2740872d41",
 		"5fb3088519d67c54204f3c95f96cd38f729b406c5b7d3b48ff93dde00abbd050",
 		"d84ebcd226632af5188116613001e0851346cad95c5abafa8483b12a099e75fb",
+		"f0f19b741704ae3f3d79e827d0224648f81d41b350da47b1bb913d12cb8282cc",
 	}
 	for i, migration := range pgstore.Migrations() {
 		if i >= len(published) {

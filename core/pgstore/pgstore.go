@@ -13,7 +13,8 @@
 // faster by a hair, and when a settlement does not find its claim, to put it back or
 // to find out why not. The first time that a connection meets a statement it
 // prepares it, which is one more round trip, unless the pool's query mode says
-// otherwise.
+// otherwise. Behind a pooler nothing is prepared. Before its first claim a process
+// asks once whether its role has every right, see [Store.Check].
 //
 // The server's clock alone decides what has expired.
 //
@@ -45,19 +46,19 @@
 // default_transaction_isolation: the store is correct under each level. Under
 // repeatable read and serializable contention costs retries.
 //
-// A call returns when its context ends, unless the pool's
-// BuildContextWatcherHandler has been set to wait for the server. A claim whose
-// call ran into its deadline may still reach the server later. Nobody runs then,
-// and the key is in progress until that lease has run out.
+// A call returns when its context ends. Its statement goes on for up to three seconds,
+// so that its connection is kept. A claim whose call ran into its deadline may still
+// reach the server later. No handler runs then, and the key is in progress until that
+// lease has run out.
+//
+// Grants, poolers and servers far away: docs/postgres.md.
 package pgstore
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core"
@@ -66,8 +67,8 @@ import (
 // DefaultSchema has the tables unless [Schema] says otherwise.
 const DefaultSchema = "oncekey"
 
-// Store is a [core.Store] in PostgreSQL, and a [core.Transactor] and a
-// [core.Inspector] too. It is safe for concurrent use. Make one with [New].
+// Store is a [core.Store] in PostgreSQL, and a [core.Transactor], a
+// [core.Inspector] and a [core.Checker] too. It is safe for concurrent use. Make one with [New].
 type Store struct {
 	pool       *pgxpool.Pool
 	schema     string
@@ -75,12 +76,16 @@ type Store struct {
 	statements statements
 	// asynchronousClaims: see AsynchronousClaims.
 	asynchronousClaims bool
+	// mode is how the pool sends statements.
+	mode      pgx.QueryExecMode
+	readiness readiness
 }
 
 var (
 	_ core.Store      = (*Store)(nil)
 	_ core.Transactor = (*Store)(nil)
 	_ core.Inspector  = (*Store)(nil)
+	_ core.Checker    = (*Store)(nil)
 )
 
 // Option is a setting of [New], [Migrate] and [Migrations].
@@ -148,17 +153,14 @@ func New(pool *pgxpool.Pool, options ...Option) *Store {
 
 func configured(pool *pgxpool.Pool, options []Option) *Store {
 	s := &Store{pool: pool, schema: DefaultSchema}
+	if pool != nil {
+		s.mode = pool.Config().ConnConfig.DefaultQueryExecMode
+	}
 	for _, option := range options {
 		option(s)
 	}
 	s.statements = newStatements(s.schema)
 	return s
-}
-
-// querier is the pool, or a handler's transaction.
-type querier interface {
-	Exec(ctx context.Context, statement string, arguments ...any) (pgconn.CommandTag, error)
-	QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row
 }
 
 // inSchema replaces the place-holder for the schema's name.

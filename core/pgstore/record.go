@@ -26,6 +26,7 @@ type storedRecord struct {
 	state       string
 	attempt     int64
 	fingerprint string
+	digest      core.Digest
 	leaseLeft   *int64 // in microseconds
 	status      *int64
 	header      []byte
@@ -37,6 +38,7 @@ type storedRecord struct {
 func (r *storedRecord) read(row *rawRow) {
 	r.leaseLeft = row.optional()
 	r.version, r.state, r.attempt, r.fingerprint = row.integer(), row.text(), row.integer(), row.text()
+	r.digest = row.uuid()
 	r.status, r.header, r.body, r.sketch = row.optional(), row.json(), row.bytes(), row.bytes()
 }
 
@@ -58,7 +60,7 @@ func (r *storedRecord) decode() (*core.Record, error) {
 	if r.attempt < 1 {
 		return nil, corrupt("its attempt number is %d", r.attempt)
 	}
-	record := &core.Record{State: state, Fingerprint: r.fingerprint, Attempt: uint64(r.attempt)}
+	record := &core.Record{State: state, Fingerprint: r.fingerprint, Digest: r.digest, Attempt: uint64(r.attempt)}
 	if state == core.InProgress {
 		if r.leaseLeft == nil {
 			return nil, corrupt("it is in progress, and its lease has no end")
@@ -157,6 +159,9 @@ func excerpt(s string) string {
 // query mode does not ask the server for them.
 
 func uuid(token core.Token) pgtype.UUID { return pgtype.UUID{Bytes: token, Valid: true} }
+
+// digest is null for the zero digest, which stands for none.
+func digest(d core.Digest) pgtype.UUID { return pgtype.UUID{Bytes: d, Valid: d != core.Digest{}} }
 
 // interval rounds up to a microsecond: what was asked for is the least that is kept.
 func interval(d time.Duration) pgtype.Interval {

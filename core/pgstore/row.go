@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -96,6 +97,22 @@ func (r *rawRow) optional() *int64 {
 func (r *rawRow) text() string {
 	value, _ := r.next()
 	return string(value)
+}
+
+// uuid reads a uuid. Null is all zeroes.
+func (r *rawRow) uuid() (id [16]byte) {
+	value, isBinary := r.next()
+	if value == nil {
+		return id
+	}
+	if !isBinary {
+		value, _ = hex.DecodeString(strings.ReplaceAll(string(value), "-", "")) // its length tells of an error
+	}
+	if len(value) != len(id) {
+		r.fail(fmt.Errorf("a column is a uuid of %d bytes, want %d", len(value), len(id)))
+	}
+	copy(id[:], value)
+	return id
 }
 
 // json reads a jsonb.

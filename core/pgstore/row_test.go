@@ -23,12 +23,13 @@ func rowOf(format int16, values ...[]byte) *rawRow {
 // whole records so.
 func TestRowsInBothFormats(t *testing.T) {
 	t.Parallel()
-	binary := rowOf(pgx.BinaryFormatCode, []byte("\xff\xfe"), []byte("\x80\x00\x00\x00\x00\x00\x00\x00"), []byte("text"), []byte("\x01[]"), []byte("\x00\xff"))
-	text := rowOf(pgx.TextFormatCode, []byte("-2"), []byte("-9223372036854775808"), []byte("text"), []byte("[]"), []byte(`\x00ff`))
+	binary := rowOf(pgx.BinaryFormatCode, []byte("\xff\xfe"), []byte("\x80\x00\x00\x00\x00\x00\x00\x00"), []byte("text"), []byte("\x01[]"), []byte("\x00\xff"), []byte("0123456789abcdef"))
+	text := rowOf(pgx.TextFormatCode, []byte("-2"), []byte("-9223372036854775808"), []byte("text"), []byte("[]"), []byte(`\x00ff`), []byte("30313233-3435-3637-3839-616263646566"))
 	for name, row := range map[string]*rawRow{"binary": binary, "text": text} {
-		small, large, word, list, body := row.integer(), row.integer(), row.text(), row.json(), row.bytes()
-		if small != -2 || large != math.MinInt64 || word != "text" || string(list) != "[]" || string(body) != "\x00\xff" || row.end() != nil {
-			t.Errorf("%s: %d, %d, %q, %q, %q with error %v", name, small, large, word, list, body, row.end())
+		small, large, word, list, body, id := row.integer(), row.integer(), row.text(), row.json(), row.bytes(), row.uuid()
+		if small != -2 || large != math.MinInt64 || word != "text" || string(list) != "[]" || string(body) != "\x00\xff" ||
+			string(id[:]) != "0123456789abcdef" || row.end() != nil {
+			t.Errorf("%s: %d, %d, %q, %q, %q, %x with error %v", name, small, large, word, list, body, id, row.end())
 		}
 	}
 }
@@ -36,10 +37,10 @@ func TestRowsInBothFormats(t *testing.T) {
 func TestNullIsNil(t *testing.T) {
 	t.Parallel()
 	for _, format := range []int16{pgx.BinaryFormatCode, pgx.TextFormatCode} {
-		row := rowOf(format, nil, nil, nil, nil, nil)
-		if n, zero, word, list, body := row.optional(), row.integer(), row.text(), row.json(), row.bytes(); n != nil ||
-			zero != 0 || word != "" || list != nil || body != nil || row.end() != nil {
-			t.Errorf("null is read as %v, %d, %q, %q, %q with error %v", n, zero, word, list, body, row.end())
+		row := rowOf(format, nil, nil, nil, nil, nil, nil)
+		if n, zero, word, list, body, id := row.optional(), row.integer(), row.text(), row.json(), row.bytes(), row.uuid(); n != nil ||
+			zero != 0 || word != "" || list != nil || body != nil || id != [16]byte{} || row.end() != nil {
+			t.Errorf("null is read as %v, %d, %q, %q, %q, %x with error %v", n, zero, word, list, body, id, row.end())
 		}
 	}
 }
@@ -70,6 +71,8 @@ func TestRowsThatAreOtherwise(t *testing.T) {
 		{"no number", rowOf(pgx.TextFormatCode, []byte("x")), func(r *rawRow) { r.integer() }, `"x"`},
 		{"an integer of another size", rowOf(pgx.BinaryFormatCode, []byte("123")), func(r *rawRow) { r.integer() }, "3 bytes, want 2 or 8"},
 		{"no hexadecimal", rowOf(pgx.TextFormatCode, []byte(`\000`)), func(r *rawRow) { r.bytes() }, "bytea_output"},
+		{"a short uuid", rowOf(pgx.BinaryFormatCode, []byte("123")), func(r *rawRow) { r.uuid() }, "3 bytes, want 16"},
+		{"no uuid", rowOf(pgx.TextFormatCode, []byte("30313233-3435-3637-3839-61626364656g")), func(r *rawRow) { r.uuid() }, "want 16"},
 		{"two of them", rowOf(pgx.TextFormatCode, []byte("x")), func(r *rawRow) { r.integer(); r.text() }, `"x"`},
 	}
 	for _, test := range tests {

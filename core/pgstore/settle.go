@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -12,48 +13,68 @@ import (
 
 // Complete implements [core.Store].
 func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) error {
-	return s.settle(ctx, "complete", l, func() error {
-		completed, err := s.complete(ctx, s.pool, l, res)
+	// The statement may outlive the call.
+	res.Body, res.Sketch = bytes.Clone(res.Body), bytes.Clone(res.Sketch)
+	arguments := completion(l, res)
+	return s.settle(ctx, "complete", l, func(ctx context.Context, db querier) error {
+		completed, err := s.complete(ctx, db, arguments)
 		if err != nil || completed {
 			return err
 		}
-		found, err := s.holder(ctx, l)
-		if err == nil && !found.finished {
+		// Most often a call before this one was carried out, and its reply was lost. A
+		// far server leaves no time for more than this look.
+		found, err := s.holder(ctx, db, l)
+		if err != nil || found.finished {
+			return err
+		}
+		restored, err := s.restore(ctx, db, l, arguments)
+		if err != nil || restored {
+			return err
+		}
+		if found, err = s.holder(ctx, db, l); err == nil && !found.finished {
 			err = core.ErrLeaseLost
 		}
 		return err
 	})
 }
 
-// complete writes the result, unless the lease is lost or the result is there
-// already.
-func (s *Store) complete(ctx context.Context, db querier, l core.Lease, res core.Result) (bool, error) {
+// completion are the arguments of completeStatement. None is memory of the header.
+func completion(l core.Lease, res core.Result) []any {
 	var header, body []byte
 	if res.State != core.Unreplayable {
 		header, body = encodeHeader(res.Header), res.Body
 	}
-	arguments := []any{
+	return []any{
 		l.Key, uuid(l.Token), res.State.String(), interval(res.Retain), int16(res.Status), nullable(header), body, res.Sketch, int64(l.Attempt),
 	}
+}
+
+// complete writes the result, if the claim is there as it was made.
+func (s *Store) complete(ctx context.Context, db querier, arguments []any) (bool, error) {
 	tag, err := db.Exec(ctx, s.statements.complete, arguments...)
-	if err == nil && tag.RowsAffected() == 0 {
-		tag, err = db.Exec(ctx, s.statements.restore, append(arguments, l.TookOver, l.Fingerprint)...)
-	}
+	return tag.RowsAffected() > 0, err
+}
+
+// restore writes the result whatever has become of the claim, unless the lease is
+// lost or the result is there already.
+func (s *Store) restore(ctx context.Context, db querier, l core.Lease, arguments []any) (bool, error) {
+	tag, err := db.Exec(ctx, s.statements.restore, append(arguments, l.TookOver, l.Fingerprint, digest(l.Digest))...)
 	return tag.RowsAffected() > 0, err
 }
 
 // Release implements [core.Store].
 func (s *Store) Release(ctx context.Context, l core.Lease) error {
-	return s.settle(ctx, "release", l, func() error {
+	s.afterPreparation(ctx) // the engine releases keys whose claim was too late
+	return s.settle(ctx, "release", l, func(ctx context.Context, db querier) error {
 		statement, arguments := s.statements.releaseFirst, []any{l.Key, uuid(l.Token), int64(l.Attempt)}
 		if l.Attempt > 1 {
 			statement, arguments = s.statements.releaseLater, append(arguments, interval(l.Retain))
 		}
-		tag, err := s.pool.Exec(ctx, statement, arguments...)
+		tag, err := db.Exec(ctx, statement, arguments...)
 		if err != nil || tag.RowsAffected() > 0 {
 			return err
 		}
-		found, err := s.holder(ctx, l)
+		found, err := s.holder(ctx, db, l)
 		// A claim of its own that is there now came after the release: it had been
 		// cut off, and was late.
 		if err == nil && found.there && !found.running {
@@ -65,9 +86,9 @@ func (s *Store) Release(ctx context.Context, l core.Lease) error {
 
 // Extend implements [core.Store].
 func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
-	return s.settle(ctx, "extend", l, func() error {
-		tag, err := s.pool.Exec(ctx, s.statements.extend,
-			l.Key, uuid(l.Token), int64(l.Attempt), l.TookOver, l.Fingerprint, interval(ttl), interval(l.Retain))
+	return s.settle(ctx, "extend", l, func(ctx context.Context, db querier) error {
+		tag, err := db.Exec(ctx, s.statements.extend,
+			l.Key, uuid(l.Token), int64(l.Attempt), l.TookOver, l.Fingerprint, interval(ttl), interval(l.Retain), digest(l.Digest))
 		if err == nil && tag.RowsAffected() == 0 {
 			err = core.ErrLeaseLost
 		}
@@ -76,8 +97,13 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 }
 
 // settle retries what can be retried, and says of an error where it comes from.
-func (s *Store) settle(ctx context.Context, operation string, l core.Lease, call func() error) error {
-	err := s.retry(ctx, call)
+func (s *Store) settle(ctx context.Context, operation string, l core.Lease, call func(ctx context.Context, db querier) error) error {
+	err := s.retry(ctx, func() error {
+		_, err := onConnection(ctx, s, func(ctx context.Context, db querier) (struct{}, error) {
+			return struct{}{}, call(ctx, db)
+		})
+		return err
+	})
 	if errors.Is(err, core.ErrLeaseLost) {
 		return core.ErrLeaseLost
 	}
@@ -89,8 +115,8 @@ func (s *Store) settle(ctx context.Context, operation string, l core.Lease, call
 type held struct{ there, finished, running bool }
 
 // holder looks why a settlement has changed nothing.
-func (s *Store) holder(ctx context.Context, l core.Lease) (found held, err error) {
-	err = s.pool.QueryRow(ctx, s.statements.holder, l.Key, uuid(l.Token), int64(l.Attempt)).Scan(&found.finished, &found.running)
+func (s *Store) holder(ctx context.Context, db querier, l core.Lease) (found held, err error) {
+	err = db.QueryRow(ctx, s.statements.holder, l.Key, uuid(l.Token), int64(l.Attempt)).Scan(&found.finished, &found.running)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return held{}, nil
 	}

@@ -11,30 +11,34 @@ const (
 	// isHeld: the row r is the lease's of token $2, and not finished.
 	isHeld = `r.version = 1 AND r.token = $2 AND r.state IN ('in_progress', 'released')`
 
-	// isOpen: the row r, not expired, may be claimed by token $2 for fingerprint $3,
-	// which takes abandoned keys over if $6. It is never null.
+	// isOpen: the row r, not expired, may be claimed by token $2 for fingerprint $3 and
+	// digest $8, which takes abandoned keys over if $6. It is never null, though $8 may
+	// be: see core.Claim.Repeats.
 	isOpen = `(r.version = 1 AND (r.state = 'released' OR r.state = 'in_progress' AND (
-		r.token = $2 OR $6::boolean AND r.fingerprint = $3 AND r.lease_until <= clock_timestamp()))) IS TRUE`
+		r.token = $2 OR $6::boolean AND r.lease_until <= clock_timestamp() AND (
+			r.fingerprint = $3 OR r.digest = $8 AND r.digest_token = r.token)))) IS TRUE`
 
 	// leaseLeft is null when the end of a lease is missing or infinite.
 	leaseLeft = `CASE WHEN isfinite(r.lease_until) THEN (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000000)::bigint END`
 	// ownSketch passes by a sketch that an older program has left there, which does
 	// not know the column: see the README of the migrations.
 	ownSketch = `CASE WHEN r.sketch_token = r.token THEN r.sketch END`
+	// ownDigest does the same for a digest.
+	ownDigest = `CASE WHEN r.digest_token = r.token THEN r.digest END`
 	// wholeRecord is what storedRecord reads. All of it is null where there is no row.
 	wholeRecord = identity + `, r.status, r.header, r.body, ` + ownSketch
 	// withoutAnswer is the same where nobody asks for the answer.
 	withoutAnswer = identity + `, r.status, NULL::jsonb, NULL::bytea, NULL::bytea`
-	identity      = leaseLeft + `, r.version, r.state, r.attempt, r.fingerprint`
+	identity      = leaseLeft + `, r.version, r.state, r.attempt, r.fingerprint, ` + ownDigest
 )
 
 // acquireStatement returns one row: the record that is there, and the attempt that
 // was won, or 0 when another caller was faster, or null.
 //
-// It reads first, and calls the function claim of the migrations for a key that it
-// finds open. That function's INSERT and UPDATE would lock the row, and so write,
-// whether or not there is anything to claim; and PostgreSQL would prepare them for
-// each replay if they stood here.
+// It reads first, and calls the function claim_request of the migrations for a key
+// that it finds open. That function's INSERT and UPDATE would lock the row, and so
+// write, whether or not there is anything to claim; and PostgreSQL would prepare them
+// for each replay if they stood here.
 //
 // The two steps see different times. What is found is the snapshot's: rows
 // committed before the statement began. The function sees the newest version,
@@ -46,7 +50,7 @@ const (
 const acquireStatement = `
 SELECT ` + wholeRecord + `,
 	CASE WHEN r.key IS NULL OR ` + isOpen + ` THEN
-		{schema}.claim($1, $2::uuid, $3::text, $4::interval, $5::interval, $6::boolean, $7::boolean) END
+		{schema}.claim_request($1, $2::uuid, $3::text, $8::uuid, $4::interval, $5::interval, $6::boolean, $7::boolean) END
 FROM (SELECT) AS one LEFT JOIN {schema}.records AS r ON r.key = $1 AND NOT ` + isExpired
 
 // completeStatement affects one row, or none when the claim is not there as it was
@@ -63,26 +67,29 @@ WHERE r.key = $1 AND r.version = 1 AND r.token = $2::uuid AND r.attempt = $9 AND
 const restoreStatement = `
 INSERT INTO {schema}.records AS r
 	(key, token, version, state, attempt, took_over, fingerprint, expires_at, status, header, body, sketch, sketch_token,
-	claimed_at, settled_at)
+	digest, digest_token, claimed_at, settled_at)
 VALUES ($1, $2::uuid, 1, $3, $9, $10, $11, clock_timestamp() + $4::interval, $5, $6::text::jsonb, $7, $8, $2::uuid,
-	clock_timestamp(), clock_timestamp())
+	$12::uuid, $2::uuid, clock_timestamp(), clock_timestamp())
 ON CONFLICT (key) DO UPDATE SET
 	token = $2, version = 1, state = EXCLUDED.state, attempt = EXCLUDED.attempt, took_over = EXCLUDED.took_over,
 	fingerprint = EXCLUDED.fingerprint, lease_until = NULL, expires_at = clock_timestamp() + $4::interval,
 	status = EXCLUDED.status, header = EXCLUDED.header, body = EXCLUDED.body,
-	sketch = EXCLUDED.sketch, sketch_token = EXCLUDED.sketch_token, settled_at = clock_timestamp()
-WHERE ` + isExpired + ` OR ` + isHeld
+	sketch = EXCLUDED.sketch, sketch_token = EXCLUDED.sketch_token, digest = EXCLUDED.digest, digest_token = EXCLUDED.digest_token,
+	settled_at = clock_timestamp()
+WHERE ` + isExpired + ` OR r.attempt = EXCLUDED.attempt AND ` + isHeld
 
 // extendStatement affects one row, or none when the lease is lost.
 const extendStatement = `
 INSERT INTO {schema}.records AS r
-	(key, token, version, state, attempt, took_over, fingerprint, lease_until, expires_at, claimed_at)
-VALUES ($1, $2::uuid, 1, 'in_progress', $3, $4, $5, clock_timestamp() + $6::interval, clock_timestamp() + $7::interval, clock_timestamp())
+	(key, token, version, state, attempt, took_over, fingerprint, digest, digest_token, lease_until, expires_at, claimed_at)
+VALUES ($1, $2::uuid, 1, 'in_progress', $3, $4, $5, $8::uuid, $2::uuid,
+	clock_timestamp() + $6::interval, clock_timestamp() + $7::interval, clock_timestamp())
 ON CONFLICT (key) DO UPDATE SET
 	token = $2, version = 1, state = 'in_progress', attempt = EXCLUDED.attempt, took_over = EXCLUDED.took_over,
 	fingerprint = EXCLUDED.fingerprint, lease_until = clock_timestamp() + $6::interval, expires_at = clock_timestamp() + $7::interval,
+	digest = EXCLUDED.digest, digest_token = EXCLUDED.digest_token,
 	status = NULL, header = NULL, body = NULL, sketch = NULL, sketch_token = NULL, settled_at = NULL
-WHERE ` + isExpired + ` OR ` + isHeld
+WHERE ` + isExpired + ` OR r.attempt = EXCLUDED.attempt AND ` + isHeld
 
 // releaseFirstStatement and releaseLaterStatement affect one row, or none when the
 // lease is lost or the key is free already. The first forgets the key, the later
@@ -93,15 +100,15 @@ DELETE FROM {schema}.records AS r WHERE r.key = $1 AND r.attempt = $3 AND ` + is
 
 	releaseLaterStatement = `
 UPDATE {schema}.records AS r SET
-	state = 'released', took_over = false, fingerprint = '', lease_until = NULL, expires_at = clock_timestamp() + $4::interval,
+	state = 'released', took_over = false, fingerprint = '', digest = NULL, lease_until = NULL, expires_at = clock_timestamp() + $4::interval,
 	settled_at = clock_timestamp()
 WHERE r.key = $1 AND r.attempt = $3 AND ` + isHeld
 )
 
-// holderStatement says of the record that is there whether token $2 has finished
-// it, and whether it is that token's attempt $3 and still in progress.
+// holderStatement says of the record that is there whether attempt $3 of token $2
+// has finished it, and whether that attempt is still in progress.
 const holderStatement = `
-SELECT r.version = 1 AND r.token = $2::uuid AND r.state NOT IN ('in_progress', 'released'),
+SELECT r.version = 1 AND r.token = $2::uuid AND r.attempt = $3 AND r.state NOT IN ('in_progress', 'released'),
 	r.version = 1 AND r.token = $2::uuid AND r.state = 'in_progress' AND r.attempt = $3
 FROM {schema}.records AS r WHERE r.key = $1 AND NOT ` + isExpired
 

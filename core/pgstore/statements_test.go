@@ -45,6 +45,8 @@ func TestStatements(t *testing.T) {
 	}
 	tracer.statements.Store(0)
 
+	win(t, store, claim("first"))
+	expect("the first claim of a process, with a look at its rights", 2)
 	lease := win(t, store, claim("key"))
 	expect("claiming a new key", 1)
 	find(t, store, claim("key"))
@@ -56,7 +58,7 @@ func TestStatements(t *testing.T) {
 	find(t, store, claim("key"))
 	expect("replaying", 1)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
-	expect("completing once more", 3)
+	expect("completing once more", 2)
 
 	lease = win(t, store, claim("released"))
 	tracer.statements.Store(0)

@@ -26,7 +26,7 @@ func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error)
 	for {
 		var swept int64
 		err := s.retry(ctx, func() error {
-			tag, err := s.pool.Exec(ctx, s.statements.sweep, batch)
+			tag, err := s.unprepared(s.pool).Exec(ctx, s.statements.sweep, batch)
 			swept = tag.RowsAffected()
 			return err
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
@@ -25,7 +26,6 @@ var (
 	ErrNotYours = errors.New("pgstore: this transaction is the engine's to end, together with the answer")
 
 	errEndedEarly = errors.New("the handler has ended the transaction itself, with SQL of its own")
-	errAborted    = errors.New("a statement of the handler has failed, and so the transaction with it")
 )
 
 // Transactional declares a route whose handler writes in a transaction, which it
@@ -48,6 +48,14 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 // usual. It is read committed, whatever the database's default, because the lease
 // is renewed in the meantime by other transactions. It is used by one goroutine
 // at a time, and not after the handler has returned.
+//
+// The store completes the record in this transaction, with the transaction's role
+// and settings. A handler that changes the role (SET ROLE, SET LOCAL ROLE) must
+// execute RESET ROLE before it returns, unless that role may write records too.
+// After SET TRANSACTION READ ONLY nothing can be completed. It must not turn
+// synchronous_commit off, nor execute COMMIT or ROLLBACK in SQL. When the database
+// refuses the record or the commit (a deferred constraint too), everything is
+// rolled back and the key is released.
 //
 // The transaction has a connection of the pool for as long as the handler runs: a
 // pool is empty when as many handlers run as it has connections, and nothing can
@@ -99,47 +107,65 @@ type transaction struct {
 // already is lost too: there is an answer, and it is not the one of this
 // transaction.
 func (t *transaction) Commit(ctx context.Context, l core.Lease, res core.Result) error {
-	err := t.complete(ctx, l, res)
-	if err == nil {
-		t.ended = true
-		err = t.tx.Commit(ctx) // gives the connection back, whatever happens
-	} else {
-		_ = t.Rollback(ctx) // no error of it changes that nothing is committed
+	const operation = "commit the transaction of"
+	if err := t.whole(); err != nil {
+		_ = t.Rollback(ctx) // its error changes nothing
+		return t.store.failure(operation, l.Key, err)
 	}
-	if errors.Is(err, core.ErrLeaseLost) {
-		return core.ErrLeaseLost
+	if err := t.complete(ctx, l, res); err != nil {
+		_ = t.Rollback(ctx) // the server never saw a COMMIT, and rolls back without being asked
+		if errors.Is(err, core.ErrLeaseLost) {
+			return core.ErrLeaseLost
+		}
+		return t.store.refusal(operation, l.Key, err)
 	}
-	return t.store.failure("commit the transaction of", l.Key, err)
+	t.ended = true
+	err := t.tx.Commit(ctx) // gives the connection back, whatever happens
+	if isRefusal(err) {
+		return t.store.refusal(operation, l.Key, err)
+	}
+	return t.store.failure(operation, l.Key, err)
+}
+
+// isRefusal reports whether the error of a COMMIT means that the server has rolled
+// back. A server that ends the connection (FATAL) may have committed before, and a
+// pooler's errors have no unlocalized severity. pgconn.SafeToRetry is of no use: it
+// is true for a reply that was lost.
+func isRefusal(err error) bool {
+	if said, is := errors.AsType[*pgconn.PgError](err); is {
+		return said.SeverityUnlocalized == "ERROR"
+	}
+	return errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
 func (t *transaction) complete(ctx context.Context, l core.Lease, res core.Result) error {
-	if err := t.whole(); err != nil {
-		return err
-	}
-	completed, err := t.store.complete(ctx, t.tx, l, res)
+	db, arguments := t.store.often(t.tx), completion(l, res)
+	completed, err := t.store.complete(ctx, db, arguments)
 	if err == nil && !completed {
-		err = core.ErrLeaseLost
+		completed, err = t.store.restore(ctx, db, l, arguments)
+	}
+	if err == nil && !completed {
+		return core.ErrLeaseLost
+	}
+	if err == nil {
+		err = ctx.Err() // a COMMIT must not be sent too late: its reply would be lost
 	}
 	return err
 }
 
-// whole looks at what the handler has left. Without a transaction the record would
-// be committed by itself.
+// whole returns an error unless there is a transaction to complete the record in.
+// Without one the record would be committed alone. A handler that ended the
+// transaction in SQL may have committed its writes, so this is no refusal. A failed
+// transaction, or a broken connection, shows when the record is completed.
 func (t *transaction) whole() error {
-	const idle, inTransaction, inFailedTransaction = 'I', 'T', 'E'
+	const idle = 'I'
 	if t.ended {
 		return pgx.ErrTxClosed
 	}
-	switch status := t.tx.Conn().PgConn().TxStatus(); status {
-	case inTransaction:
-		return nil
-	case inFailedTransaction:
-		return errAborted
-	case idle:
+	if t.tx.Conn().PgConn().TxStatus() == idle {
 		return errEndedEarly
-	default:
-		return fmt.Errorf("the transaction's connection is in state %q", status)
 	}
+	return nil
 }
 
 // Rollback implements [core.Transaction]. It takes up to two seconds, when ctx has

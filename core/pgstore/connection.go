@@ -1,0 +1,148 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// patience is how long a statement goes on whose caller has gone. pgx closes a
+// connection whose statement is interrupted, so without it each request that is too
+// late would take a connection with it, and a far server would never be reached. A
+// connection to a server that is frozen is closed after it.
+const patience = 3 * time.Second
+
+// querier is a connection, the pool, or a handler's transaction.
+type querier interface {
+	Exec(ctx context.Context, statement string, arguments ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, statement string, arguments ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row
+}
+
+// unprepared sends each statement at once, in one round trip. That is right for
+// rare statements, and behind a pooler: a prepared statement would belong to a
+// session that the next one need not meet.
+func (s *Store) unprepared(db querier) querier {
+	switch s.mode {
+	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
+		return db
+	default:
+		return unprepared{db}
+	}
+}
+
+type unprepared struct{ querier }
+
+func (u unprepared) Exec(ctx context.Context, statement string, arguments ...any) (pgconn.CommandTag, error) {
+	return u.querier.Exec(ctx, statement, append([]any{pgx.QueryExecModeExec}, arguments...)...)
+}
+
+func (u unprepared) Query(ctx context.Context, statement string, arguments ...any) (pgx.Rows, error) {
+	return u.querier.Query(ctx, statement, append([]any{pgx.QueryExecModeExec}, arguments...)...)
+}
+
+func (u unprepared) QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row {
+	return u.querier.QueryRow(ctx, statement, append([]any{pgx.QueryExecModeExec}, arguments...)...)
+}
+
+// often is for the statements of every request.
+func (s *Store) often(db querier) querier {
+	if s.readiness.pooled.Load() {
+		return s.unprepared(db)
+	}
+	return db
+}
+
+// prepares reports whether statements are prepared once for each connection.
+func (s *Store) prepares() bool {
+	return s.mode == pgx.QueryExecModeCacheStatement && !s.readiness.pooled.Load()
+}
+
+// onConnection runs call on a connection of the pool and returns its result, or the
+// error of ctx as soon as that ends. call gets a context of its own: its connection
+// and what it prepares outlive ctx. It must not use memory that is the caller's.
+func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Context, db querier) (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	var none T
+	connection, err := s.pool.Acquire(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			s.prepare() // for the requests after this one
+		}
+		return none, err
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		var o outcome
+		o.err = recovered(func() (err error) {
+			defer connection.Release() // before the caller goes on, who then finds it in the pool
+			o.value, err = call(patient, s.often(awaited{connection, ctx, s.prepares()}))
+			if codeOf(err) == invalidStatementName {
+				_ = connection.Conn().Close(patient) // its prepared statements are gone
+			}
+			return err
+		})
+		done <- o
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// awaited is a connection that sends nothing more once its caller has gone, but
+// finishes preparing.
+type awaited struct {
+	*pgxpool.Conn
+	caller   context.Context //nolint:containedctx // its end is looked at
+	prepares bool
+}
+
+func (a awaited) prepared(ctx context.Context, statement string) error {
+	if a.prepares {
+		if _, err := a.Conn.Conn().Prepare(ctx, statement, statement); err != nil {
+			return err
+		}
+	}
+	return a.caller.Err()
+}
+
+func (a awaited) Exec(ctx context.Context, statement string, arguments ...any) (pgconn.CommandTag, error) {
+	if err := a.prepared(ctx, statement); err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return a.Conn.Exec(ctx, statement, arguments...)
+}
+
+func (a awaited) QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row {
+	if err := a.prepared(ctx, statement); err != nil {
+		return failedRow{err}
+	}
+	return a.Conn.QueryRow(ctx, statement, arguments...)
+}
+
+type failedRow struct{ err error }
+
+func (r failedRow) Scan(...any) error { return r.err }
+
+// recovered turns a panic, of a tracer of the pool's owner, into an error: on a
+// goroutine of the store it would end the process (case 39).
+func recovered(call func() error) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("panic: %v", panicked)
+		}
+	}()
+	return call()
+}

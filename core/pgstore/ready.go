@@ -1,0 +1,123 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// preparationDeadline bounds a preparation: dialling, TLS and authentication take
+// six round trips, and what is asked after that four.
+const preparationDeadline = 10 * time.Second
+
+// readiness is what the store has found out about its database. The zero value has
+// found out nothing.
+type readiness struct {
+	// proven: the role has every right, so Acquire need not ask.
+	proven atomic.Bool
+	// pooled: a pooler stands before the server, and the next statement may run in
+	// another session.
+	pooled atomic.Bool
+
+	mutex   sync.Mutex
+	running *preparation // nil while there is none
+}
+
+// preparation makes one connection of the pool ready for requests, independently of
+// the request that needed it first: where a round trip takes 180 ms, a connection
+// takes longer than a request has.
+type preparation struct {
+	done chan struct{} // closed at the end
+	err  error         // read after done
+}
+
+// Check implements [core.Checker]. It also makes a connection ready for requests:
+// a program that calls it before it serves has no slow first request.
+func (s *Store) Check(ctx context.Context) error {
+	if err := s.prepare().wait(ctx); err != nil {
+		return fmt.Errorf("pgstore: check: %w", s.explained(err))
+	}
+	return nil
+}
+
+// ready returns nil once the store is known to have all rights. It asks until then.
+func (s *Store) ready(ctx context.Context) error {
+	if s.readiness.proven.Load() {
+		return nil
+	}
+	return s.prepare().wait(ctx)
+}
+
+// afterPreparation waits for the first preparation, if it runs just now: a second
+// connection would be ready later than the first one. What it found does not matter.
+func (s *Store) afterPreparation(ctx context.Context) {
+	if s.readiness.proven.Load() {
+		return
+	}
+	s.readiness.mutex.Lock()
+	running := s.readiness.running
+	s.readiness.mutex.Unlock()
+	if running != nil {
+		_ = running.wait(ctx)
+	}
+}
+
+func (p *preparation) wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for a connection: %w", ctx.Err())
+	}
+}
+
+// prepare begins a preparation, or returns the one that runs. It ends after ten
+// seconds at the latest, and when the pool is closed.
+func (s *Store) prepare() *preparation {
+	r := &s.readiness
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.running != nil {
+		return r.running
+	}
+	p := &preparation{done: make(chan struct{})}
+	r.running = p
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), preparationDeadline)
+		defer cancel()
+		p.err = recovered(func() error { return s.prepareConnection(ctx) })
+		r.mutex.Lock()
+		r.running = nil
+		r.mutex.Unlock()
+		close(p.done)
+	}()
+	return p
+}
+
+// prepareConnection asks for the role's rights (case 38), and prepares what every
+// first-time request executes.
+func (s *Store) prepareConnection(ctx context.Context) error {
+	pooled, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer pooled.Release()
+	found, err := s.rightsOf(ctx, s.unprepared(pooled))
+	if err != nil {
+		return err
+	}
+	s.readiness.pooled.Store(found.backend != int64(pooled.Conn().PgConn().PID()))
+	err = s.check(found)
+	s.readiness.proven.Store(err == nil)
+	if err != nil || !s.prepares() {
+		return err
+	}
+	for _, statement := range []string{s.statements.acquire, s.statements.complete, s.statements.extend} {
+		if _, err := pooled.Conn().Prepare(ctx, statement, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}

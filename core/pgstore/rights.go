@@ -1,0 +1,86 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// errNotMigrated is how a table or function shows that is not there yet.
+var errNotMigrated = errors.New("its tables or functions are missing")
+
+// rightsStatement asks what the session's role may do in schema $1. It reads the
+// catalogs, which are open to every role: to_regclass fails without USAGE.
+const rightsStatement = `
+SELECT current_user::text, pg_backend_pid()::bigint, r.oid IS NOT NULL AND f.oid IS NOT NULL,
+	coalesce(has_schema_privilege(n.oid, 'USAGE'), true),
+	coalesce(has_table_privilege(r.oid, 'SELECT'), true),
+	coalesce(has_table_privilege(r.oid, 'INSERT'), true),
+	coalesce(has_table_privilege(r.oid, 'UPDATE'), true),
+	coalesce(has_table_privilege(r.oid, 'DELETE'), true),
+	coalesce(has_function_privilege(f.oid, 'EXECUTE'), true)
+FROM (SELECT) AS one
+	LEFT JOIN pg_namespace AS n ON n.nspname = $1::text
+	LEFT JOIN pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'records'
+	LEFT JOIN pg_proc AS f ON f.pronamespace = n.oid AND f.proname = 'claim_request'
+LIMIT 1`
+
+// rights are a role's, and what shows beside them.
+type rights struct {
+	role                                                          string
+	backend                                                       int64
+	migrated, usage, selects, inserts, updates, deletes, executes bool
+}
+
+// rightsOf asks the server on this connection.
+func (s *Store) rightsOf(ctx context.Context, db querier) (r rights, err error) {
+	err = db.QueryRow(ctx, rightsStatement, s.schema).Scan(
+		&r.role, &r.backend, &r.migrated, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes, &r.executes)
+	return r, err
+}
+
+// check returns an error for rights that the store needs and the role does not have.
+func (s *Store) check(r rights) error {
+	switch missing := s.missing(r); {
+	case len(missing) > 0:
+		return forbidden(r.role, missing)
+	case !r.migrated:
+		return s.notMigrated(errNotMigrated)
+	default:
+		return nil
+	}
+}
+
+// missing are the grants that would mend it, without their role.
+func (s *Store) missing(r rights) (grants []string) {
+	var onTable []string
+	for _, right := range []struct {
+		name string
+		held bool
+	}{{"SELECT", r.selects}, {"INSERT", r.inserts}, {"UPDATE", r.updates}, {"DELETE", r.deletes}} {
+		if !right.held {
+			onTable = append(onTable, right.name)
+		}
+	}
+	if !r.usage {
+		grants = append(grants, inSchema(s.schema, "GRANT USAGE ON SCHEMA {schema}"))
+	}
+	if len(onTable) > 0 {
+		grants = append(grants, "GRANT "+strings.Join(onTable, ", ")+inSchema(s.schema, " ON {schema}.records"))
+	}
+	if !r.executes {
+		grants = append(grants, inSchema(s.schema, "GRANT EXECUTE ON FUNCTION {schema}.claim_request"))
+	}
+	return grants
+}
+
+// forbidden names the statements that would give the role its rights.
+func forbidden(role string, grants []string) error {
+	to := " TO " + pgx.Identifier{role}.Sanitize()
+	return fmt.Errorf("%w: role %q lacks a right, run: %s", core.ErrStoreForbidden, role, strings.Join(grants, to+"; ")+to)
+}

@@ -1,0 +1,231 @@
+package pgstore_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// documented returns a block of docs/postgres.md, for roles of the test's own: roles
+// belong to the whole server.
+func documented(t *testing.T, name, suffix string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/postgres.md")
+	must(t, err)
+	block := regexp.MustCompile("(?s)<!-- " + name + " -->\n```sql\n(.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatalf("docs/postgres.md has no block %q", name)
+	}
+	return regexp.MustCompile(`\bshop(_owner)?\b`).ReplaceAllString(string(block[1]), "${0}_"+suffix)
+}
+
+// roles are a database with the roles of docs/postgres.md.
+type roles struct {
+	admin          *pgxpool.Pool
+	dsn, suffix    string
+	service, owner string
+}
+
+func newRoles(t *testing.T) roles {
+	t.Helper()
+	dsn := postgrestest.Shared(t)
+	r := roles{admin: connect(t, dsn, nil), dsn: dsn}
+	r.suffix = ask[string](t, r.admin, `SELECT current_database()`)
+	r.service, r.owner = "shop_"+r.suffix, "shop_owner_"+r.suffix
+	execute(t, r.admin, `CREATE ROLE `+r.service+`; CREATE ROLE `+r.owner)
+	return r
+}
+
+// as returns a pool whose sessions have the role.
+func (r roles) as(t *testing.T, role string) *pgxpool.Pool {
+	t.Helper()
+	return connect(t, r.dsn, func(config *pgxpool.Config) { config.ConnConfig.RuntimeParams["role"] = role })
+}
+
+// granted has tables, and the rights of docs/postgres.md for the service.
+func granted(t *testing.T) roles {
+	t.Helper()
+	r := newRoles(t)
+	execute(t, r.admin, documented(t, "schema of an owner", r.suffix))
+	must(t, pgstore.Migrate(t.Context(), r.as(t, r.owner)))
+	execute(t, r.admin, documented(t, "grants", r.suffix))
+	return r
+}
+
+// serves uses every right that a service needs.
+func serves(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	store := pgstore.New(pool)
+	must(t, store.Check(t.Context()))
+	must(t, store.Release(t.Context(), win(t, store, claim("released"))))
+	lease := win(t, store, claim("key"))
+	must(t, store.Extend(t.Context(), lease, time.Minute))
+	must(t, store.Complete(t.Context(), lease, result("response")))
+	find(t, store, claim("key"))
+	if _, err := store.Sweep(t.Context(), 10); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := store.List(t.Context(), core.Completed, "", 10); err != nil {
+		t.Error(err)
+	}
+}
+
+// Case 44: a role with the documented rights and no others migrates and serves.
+func TestDocumentedGrants(t *testing.T) {
+	t.Parallel()
+	t.Run("one role", func(t *testing.T) {
+		t.Parallel()
+		r := newRoles(t)
+		execute(t, r.admin, documented(t, "schema of the service", r.suffix))
+		pool := r.as(t, r.service)
+		must(t, pgstore.Migrate(t.Context(), pool))
+		must(t, pgstore.Migrate(t.Context(), pool))
+		serves(t, pool)
+	})
+	t.Run("an owner and a service", func(t *testing.T) {
+		t.Parallel()
+		r := granted(t)
+		pool := r.as(t, r.service)
+		must(t, pgstore.Migrate(t.Context(), pool)) // at each start
+		serves(t, pool)
+	})
+}
+
+// Case 44: Migrate names the grant that is missing, and the grant mends it.
+func TestMigrateNamesTheMissingGrant(t *testing.T) {
+	t.Parallel()
+	names := func(t *testing.T, pool *pgxpool.Pool, want string) {
+		t.Helper()
+		if err := pgstore.Migrate(t.Context(), pool); !errors.Is(err, core.ErrStoreForbidden) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Migrate returned %v, want ErrStoreForbidden with %q", err, want)
+		}
+	}
+	t.Run("to create", func(t *testing.T) {
+		t.Parallel()
+		r := newRoles(t)
+		pool := r.as(t, r.service)
+		onDatabase := fmt.Sprintf(`GRANT CREATE ON DATABASE %q TO %q`, r.suffix, r.service)
+		names(t, pool, onDatabase)
+		execute(t, r.admin, `CREATE SCHEMA oncekey`)
+		names(t, pool, fmt.Sprintf(`GRANT USAGE ON SCHEMA "oncekey" TO %q`, r.service))
+		execute(t, r.admin, `GRANT USAGE ON SCHEMA oncekey TO `+r.service)
+		names(t, pool, fmt.Sprintf(`GRANT CREATE ON SCHEMA "oncekey" TO %q`, r.service))
+		execute(t, r.admin, `DROP SCHEMA oncekey; `+onDatabase)
+		must(t, pgstore.Migrate(t.Context(), pool))
+	})
+	t.Run("to look", func(t *testing.T) {
+		t.Parallel()
+		r := granted(t)
+		pool := r.as(t, r.service)
+		execute(t, r.admin, `REVOKE SELECT ON oncekey.migrations FROM `+r.service)
+		names(t, pool, fmt.Sprintf(`GRANT SELECT ON "oncekey".migrations TO %q`, r.service))
+	})
+	t.Run("to change", func(t *testing.T) {
+		t.Parallel()
+		r := newRoles(t)
+		execute(t, r.admin, documented(t, "schema of an owner", r.suffix))
+		must(t, pgstore.New(r.as(t, r.owner)).MigrateTo(t.Context(), pgstore.Migrations()[:3]))
+		execute(t, r.admin, documented(t, "grants", r.suffix))
+		names(t, r.as(t, r.service), fmt.Sprintf(`version 3 and this program needs %d, run pgstore.Migrate as their owner, role %q`,
+			len(pgstore.Migrations()), r.owner))
+	})
+}
+
+// Case 38: a right that is missing is found before the first claim, and named. The
+// GRANT of the error mends it, without a restart.
+func TestMissingRightIsFoundBeforeTheFirstClaim(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ revoke, from, grant string }{
+		{"USAGE", `SCHEMA oncekey`, `GRANT USAGE ON SCHEMA "oncekey"`},
+		{"SELECT", `oncekey.records`, `GRANT SELECT ON "oncekey".records`},
+		{"INSERT", `oncekey.records`, `GRANT INSERT ON "oncekey".records`},
+		{"UPDATE", `oncekey.records`, `GRANT UPDATE ON "oncekey".records`},
+		{"DELETE", `oncekey.records`, `GRANT DELETE ON "oncekey".records`},
+		{"UPDATE, DELETE", `oncekey.records`, `GRANT UPDATE, DELETE ON "oncekey".records`},
+		{
+			"EXECUTE", `FUNCTION oncekey.claim_request FROM public; REVOKE EXECUTE ON FUNCTION oncekey.claim_request`,
+			`GRANT EXECUTE ON FUNCTION "oncekey".claim_request`,
+		},
+	} {
+		t.Run(test.revoke, func(t *testing.T) {
+			t.Parallel()
+			r := granted(t)
+			execute(t, r.admin, `REVOKE `+test.revoke+` ON `+test.from+` FROM `+r.service)
+			store := pgstore.New(r.as(t, r.service))
+			grant := fmt.Sprintf("%s TO %q", test.grant, r.service)
+			_, _, err := store.Acquire(t.Context(), claim("key"))
+			for operation, err := range map[string]error{"Acquire": err, "Check": store.Check(t.Context())} {
+				if !errors.Is(err, core.ErrStoreForbidden) || !strings.HasSuffix(err.Error(), ": "+grant) {
+					t.Errorf("%s returned %v, want ErrStoreForbidden with %q", operation, err, grant)
+				}
+			}
+			if rows := ask[int](t, r.admin, `SELECT count(*) FROM oncekey.records`); rows != 0 {
+				t.Errorf("there are %d records, want none", rows)
+			}
+			execute(t, r.admin, grant)
+			finish(t, store, "key")
+		})
+	}
+}
+
+// Case 38: a right that is revoked while a process serves is permanent from then on,
+// and the next claim names it.
+func TestRightThatIsRevokedLater(t *testing.T) {
+	t.Parallel()
+	r := granted(t)
+	store := pgstore.New(r.as(t, r.service))
+	lease := win(t, store, claim("key"))
+	execute(t, r.admin, `REVOKE UPDATE ON oncekey.records FROM `+r.service)
+	if err := store.Complete(t.Context(), lease, result("response")); !errors.Is(err, core.ErrStoreForbidden) {
+		t.Errorf("Complete returned %v, want ErrStoreForbidden", err)
+	}
+	if _, _, err := store.Acquire(t.Context(), claim("other")); !errors.Is(err, core.ErrStoreForbidden) || !strings.Contains(err.Error(), "GRANT UPDATE") {
+		t.Errorf("Acquire returned %v, want ErrStoreForbidden that names the right", err)
+	}
+	execute(t, r.admin, `GRANT UPDATE ON oncekey.records TO `+r.service)
+	must(t, store.Complete(t.Context(), lease, result("response")))
+}
+
+// Case 38: with a role that may claim and not settle no handler runs, for any key.
+func TestRoleThatMayNotSettleRunsNoHandler(t *testing.T) {
+	t.Parallel()
+	const keys = 20
+	for name, onError := range map[string]policy.StoreErrorMode{"fail closed": policy.FailClosed, "fail open": policy.FailOpen} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := granted(t)
+			execute(t, r.admin, `REVOKE UPDATE, DELETE ON oncekey.records FROM `+r.service)
+			engine, err := core.New(pgstore.New(r.as(t, r.service)), core.SharedScope)
+			must(t, err)
+			var runs atomic.Int32
+			handler := engine.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs.Add(1) }), policy.OnStoreError(onError))
+			for n := range keys {
+				request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", nil)
+				request.Header.Set("Idempotency-Key", fmt.Sprint("key", n))
+				response := httptest.NewRecorder()
+				handler.ServeHTTP(response, request)
+				if response.Code != http.StatusServiceUnavailable {
+					t.Errorf("key %d got %d, want 503", n, response.Code)
+				}
+			}
+			must(t, engine.Shutdown(t.Context()))
+			if runs.Load() != 0 {
+				t.Errorf("%d handlers ran, want none", runs.Load())
+			}
+		})
+	}
+}
