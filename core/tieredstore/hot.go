@@ -65,11 +65,19 @@ func (h *hotTier) look(ctx context.Context, c core.Claim) (finished *core.Record
 		return nil, nil
 	case found == nil:
 		return nil, &lease
-	case found.State == core.InProgress:
+	case found.State == core.InProgress, mayLackDigest(found, &c):
 		return nil, nil
 	default:
 		return found, nil
 	}
+}
+
+// mayLackDigest reports whether the durable tier may know better that the claim
+// repeats the record's request: a process of a version before digests may have
+// filled the hot tier without the digest (case 40).
+func mayLackDigest(found *core.Record, c *core.Claim) bool {
+	var none core.Digest
+	return found.Digest == none && c.Digest != none && found.Fingerprint != c.Fingerprint
 }
 
 // correct tells the hot tier, where the claim c has got the right to fill, what the
@@ -79,7 +87,7 @@ func (h *hotTier) correct(ctx context.Context, asked time.Time, c core.Claim, fi
 		h.release(ctx, fill) // for its holder to fill
 		return
 	}
-	fill.Fingerprint, fill.Attempt = truth.Fingerprint, truth.Attempt
+	fill.Fingerprint, fill.Digest, fill.Attempt = truth.Fingerprint, truth.Digest, truth.Attempt
 	h.complete(ctx, asked, fill, core.Result{
 		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Sketch: truth.Sketch, Retain: h.refill(c.Retain),
 	})
@@ -98,6 +106,14 @@ func (h *hotTier) complete(ctx context.Context, asked time.Time, l core.Lease, r
 	}
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error {
 		err := h.store.Complete(ctx, l, res)
+		if errors.Is(err, core.ErrLeaseLost) && l.Attempt > 1 {
+			// The hot tier's own claim is a first attempt, whatever the durable tier's is.
+			fill := l
+			fill.Attempt = 1
+			if h.store.Release(ctx, fill) == nil {
+				err = h.store.Complete(ctx, l, res)
+			}
+		}
 		if errors.Is(err, core.ErrLeaseLost) && h.inspector != nil {
 			err = h.replace(ctx, l, res)
 		}
@@ -123,7 +139,7 @@ func (h *hotTier) replace(ctx context.Context, l core.Lease, res core.Result) er
 // answers reports whether a record holds the result already.
 func answers(r *core.Record, l core.Lease, res core.Result) bool {
 	same := r.State == res.State && r.Status == res.Status && r.Attempt == l.Attempt && r.Fingerprint == l.Fingerprint &&
-		bytes.Equal(r.Sketch, res.Sketch)
+		r.Digest == l.Digest && bytes.Equal(r.Sketch, res.Sketch)
 	if res.State == core.Unreplayable {
 		return same
 	}

@@ -90,7 +90,9 @@ func TestColdHotTierIsRefilled(t *testing.T) {
 		t.Run(state.String(), func(t *testing.T) {
 			t.Parallel()
 			s := newTiers()
-			lease := win(t, s, claim("key"))
+			digested := claim("key")
+			digested.Digest = core.Digest{1}
+			lease := win(t, s, digested)
 			want := result("answer")
 			want.State = state
 			must(t, s.Complete(t.Context(), lease, want))
@@ -103,7 +105,7 @@ func TestColdHotTierIsRefilled(t *testing.T) {
 			s.wants(t, 2, 1)
 			refilled := find(t, s, claim("key"))
 			s.wants(t, 1, 0)
-			if refilled.State != state || refilled.Fingerprint != "sha256:f" || refilled.Attempt != 1 ||
+			if refilled.State != state || refilled.Fingerprint != "sha256:f" || refilled.Digest != digested.Digest || refilled.Attempt != 1 ||
 				refilled.Status != fresh.Status || !bytes.Equal(refilled.Body, fresh.Body) || !slices.Equal(refilled.Header, fresh.Header) ||
 				!bytes.Equal(refilled.Sketch, want.Sketch) {
 				t.Errorf("after the refill it is %+v, before it was %+v", refilled, fresh)
