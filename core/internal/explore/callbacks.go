@@ -1,0 +1,88 @@
+package explore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+)
+
+// errCallback is what a callback panics with.
+var errCallback = errors.New("the callback's own panic")
+
+// brokenStatus is the status of half a problem that a ProblemWriter leaves behind
+// when it panics. No client may see it.
+const brokenStatus = 299
+
+// entry is one callback on behalf of one request.
+type entry struct {
+	request int
+	in      Callback
+}
+
+// enter counts a call of a callback, and panics where the plan says so. The request
+// -1 stands for none in particular.
+func (p *pod) enter(request int, in Callback) {
+	w := p.world
+	if len(w.plan.Panics) == 0 || p.isDead() || !w.planned(entry{request, in}) {
+		return
+	}
+	w.add(Fact{Pod: p.ID, Request: request, Kind: Broke, Source: -1, N: int(in), Text: callbackNames[in]})
+	panic(errCallback)
+}
+
+// planned reports whether this call of a callback is to panic.
+func (w *world) planned(who entry) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.entries[who]
+	w.entries[who]++
+	for _, c := range w.plan.Panics {
+		if c.In == who.in && c.N == n && (c.Request == who.request || who.request < 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func requestOf(ctx context.Context) int {
+	id, _ := ctx.Value(requestKey{}).(int)
+	return id
+}
+
+// scope is the engine's Scope.
+func (p *pod) scope(r *http.Request) (string, error) {
+	p.enter(requestOf(r.Context()), InScope)
+	return p.world.tenant, nil
+}
+
+// classify is the policy's Classifier.
+func (p *pod) classify(o failure.Outcome) failure.Class {
+	p.enter(-1, InClassifier)
+	if p.world.plan.Policy.Keep5xx && o.Status >= http.StatusInternalServerError && !o.Panicked {
+		return failure.ClassCache
+	}
+	return failure.Classify(o)
+}
+
+// writeProblem is a ProblemWriter that writes what the default one does. When it
+// panics, half of a response is written.
+func (p *pod) writeProblem(w http.ResponseWriter, r *http.Request, problem core.Problem) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			w.WriteHeader(brokenStatus)
+			panic(cause)
+		}
+	}()
+	p.enter(requestOf(r.Context()), InProblemWriter)
+	body, err := json.Marshal(problem)
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(problem.Status)
+	w.Write(body) //nolint:errcheck // the engine knows
+}

@@ -1,0 +1,165 @@
+package explore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// calls judges the calls at the store that were made for a request.
+func (j *judge) calls(r *run) {
+	if j.plan.ends(r.pod) || j.plan.frozen(r.pod) > 0 {
+		return
+	}
+	for _, c := range r.calls {
+		j.call(r, c)
+	}
+	if r.ownClaim && j.plan.Policy.Wait == 0 {
+		j.report(OwnClaim, "the store shows r%d its own claim", r.id)
+	}
+	j.claims(r)
+	j.renewal(r)
+	j.background(r)
+}
+
+// call: it has a context of its own and the time of the policy, but for an Extend,
+// which has as long as the lease, and a Begin, which ends with the handler's context.
+func (j *judge) call(r *run, c storeCall) {
+	// The tries of a claim share a deadline.
+	ended := errors.Is(c.err, context.Canceled) || errors.Is(c.err, context.DeadlineExceeded) && c.op != Acquire
+	if ended && !c.faulty && c.op != Extend && c.op != Begin {
+		j.report(CallCutOff, "%s of r%d ends after %v with its context, and nothing has held it up", opNames[c.op], r.id, c.ended-c.began)
+	}
+	// A request that waits makes several claims, and the facts do not say for which of them a call is.
+	if c.op == Extend && j.plan.Policy.Wait == 0 && r.asked[Release] > 0 && c.ended > r.begun[Release][0] {
+		j.report(LateRenewal, "an Extend of r%d that began at %v ends at %v, and the Release began at %v", r.id, c.began, c.ended, r.begun[Release][0])
+	}
+}
+
+// claims: one that nothing runs under goes back, and no other.
+func (j *judge) claims(r *run) {
+	kept := len(r.grants) > 0 && r.taken == 0 && r.asked[Release] == 0 && !j.plan.skips()
+	if kept && r.started == nil && !r.tookOver() {
+		j.report(ClaimKept, "r%d has claimed its key, and neither runs nor releases it", r.id)
+	}
+	if at := r.released; r.guarded() && at > r.started.At && (r.settled == 0 || at < r.settled) && !j.overlaps(r) {
+		j.report(ReleasedRunning, "the key of r%d is released at %v, while its handler runs", r.id, at)
+	}
+}
+
+// overlaps reports whether a Release of an earlier claim began before the handler.
+// A real server may have seen it before the claim, and its reply came after.
+func (j *judge) overlaps(r *run) bool {
+	return j.plan.real.tenant != "" && r.begun[Release][0] < r.started.At
+}
+
+// renewal: until the end of the lease the engine tries to renew it.
+func (j *judge) renewal(r *run) {
+	if r.lost == nil || !r.guarded() || !r.goesOn(r.lost.At) || r.toldLost() > 0 || len(j.plan.Jumps) > 0 || len(r.held) == 0 {
+		return
+	}
+	until := r.heldUntil(r.lost.At)
+	for _, c := range r.calls {
+		if c.op == Extend && c.ended+j.plan.Policy.LockTTL/10+j.slack() >= until || c.op == Acquire && c.ended+j.slack() >= until {
+			return
+		}
+	}
+	j.report(GaveUp, "the lease of r%d ends at %v, and nothing has tried to renew it for too long", r.id, until)
+}
+
+// background: the lease is renewed while a response waits for the store.
+func (j *judge) background(r *run) {
+	var completes []storeCall
+	renewed := false
+	for _, c := range r.calls {
+		switch {
+		case c.op == Complete && c.err != nil && !errors.Is(c.err, core.ErrLeaseLost):
+			completes = append(completes, c)
+		case c.op == Extend && len(completes) > 0:
+			renewed = true
+		}
+	}
+	if len(completes) < 4 || renewed || len(j.plan.Jumps) > 0 {
+		return
+	}
+	at := completes[len(completes)-2].ended
+	if at+j.plan.Policy.LockTTL/2 > r.heldUntil(at) {
+		j.report(GaveUp, "the response of r%d waits for the store until %v, and its lease is not renewed", r.id, at)
+	}
+}
+
+// settlement: a run is settled as the handler's marks and status say, and before its
+// response leaves.
+func (j *judge) settlement(r *run) {
+	p := &j.plan.Policy
+	if p.Transactional {
+		j.transaction(r)
+	}
+	unclear := p.Observe || p.Keep5xx && j.plan.panics(InClassifier)
+	if r.stopped == nil || !r.guarded() || unclear {
+		return
+	}
+	keeps := r.keeps(j.plan)
+	if keeps {
+		j.recordFirst(r)
+	}
+	if r.settled >= r.stopped.At { // or the response has streamed, before the handler had made its last mark
+		j.classified(r, keeps)
+	}
+}
+
+// classified: a response is stored, or its key is released, as the outcome says.
+func (j *judge) classified(r *run, keeps bool) {
+	p := &j.plan.Policy
+	if !keeps && r.asked[Complete]+r.asked[Commit] > 0 {
+		j.report(WronglyKept, "r%d ends with %d%s, and its response is stored", r.id, r.stopped.Status, r.stopped.flagWords())
+	}
+	if keeps && !p.Transactional && p.Wait == 0 && r.asked[Release] > 0 {
+		j.report(WronglyReleased, "r%d ends with %d%s, and its key is released", r.id, r.stopped.Status, r.stopped.flagWords())
+	}
+}
+
+// recordFirst: a response leaves after the store was asked to keep it.
+func (j *judge) recordFirst(r *run) {
+	s := r.shown
+	if s != nil && s.Status != 0 && !s.has(Problem) && (r.settled == 0 || s.Since < r.settled) {
+		j.report(RespondsFirst, "the response of r%d leaves at %v, and the store is asked to keep it at %v", r.id, s.Since, r.settled)
+	}
+}
+
+// transaction: it comes to an end.
+func (j *judge) transaction(r *run) {
+	if len(r.begun[Commit])+len(r.begun[Rollback]) > 0 {
+		return
+	}
+	for _, c := range r.calls {
+		if c.op == Begin && c.err == nil {
+			j.report(TransactionOpen, "the transaction of r%d ends neither in Commit nor in Rollback", r.id)
+		}
+	}
+}
+
+// atOnce judges two runs of one process: the second handler begins after the first
+// one's end, or after the first was settled or told that another has its key.
+func (j *judge) atOnce(a, b *run) {
+	if a.pod != b.pod || !a.guarded() || !b.guarded() {
+		return
+	}
+	if b.started.At < a.started.At {
+		a, b = b, a
+	}
+	over := a.stopped != nil && a.stopped.At <= b.started.At
+	settled := a.settled > 0 && a.settled <= b.started.At
+	told := a.toldLost() > 0 && a.toldLost() <= b.started.At
+	if !over && !settled && !told {
+		j.report(TwoAtOnce, "the handlers of r%d and r%d run beside each other on p%d", a.id, b.id, a.pod)
+	}
+}
+
+// expired: a response is replayed as long as it is kept.
+func (j *judge) expired(r, source *run) {
+	if source.confirmed > 0 && r.shown.Text != recovered && r.sent.At > source.confirmed+j.plan.Policy.TTL {
+		j.report(StaleReplay, "r%d gets at %v the response of r%d, which was stored at %v", r.id, r.shown.At, source.id, source.confirmed)
+	}
+}

@@ -1,0 +1,121 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// slack is for what happens in one instant, and for the jitter of calls. A real
+// machine takes longer.
+func (j *judge) slack() time.Duration { return time.Millisecond + j.plan.real.slack }
+
+// context: what a handler does that looks at its context, or waits for it, happens
+// under its lease.
+func (j *judge) context(r *run) {
+	if !r.guarded() {
+		return
+	}
+	j.stopped(r)
+	if e := r.lost; e != nil && r.goesOn(e.At) && (r.toldLost() == 0 || r.toldLost() > e.At) {
+		j.inTime(r, e.At)
+	}
+	for _, e := range r.effects {
+		if e.has(Careful) && !e.has(InTx) && r.goesOn(e.At) {
+			j.careful(r, e)
+		}
+	}
+	for _, e := range r.waited {
+		if r.goesOn(e.At) {
+			j.inTime(r, e.At)
+			j.beside(r, ToldLate, e)
+		}
+	}
+}
+
+// goesOn reports whether the run is not settled at that time.
+func (r *run) goesOn(at time.Duration) bool { return r.settled == 0 || at <= r.settled }
+
+// careful: an effect that was taken after a look at the context is within the lease.
+func (j *judge) careful(r *run, e *Fact) {
+	if j.wall(e.At) > r.heldUntil(e.At)+j.slack() {
+		j.report(EffectAfterLease, "r%d has a careful effect at %v, and its lease had ended by its own clocks", r.id, e.At)
+	}
+	if r.taken > 0 && e.At > r.taken+j.plan.real.slack && !j.plan.skips() {
+		j.report(EffectBeside, "r%d has a careful effect at %v, and its key was taken over at %v", r.id, e.At, r.taken)
+	}
+	j.beside(r, EffectAfterLease, e)
+}
+
+// beside reports a handler that goes on after the store has said that its lease is
+// lost, or after MaxRun.
+func (j *judge) beside(r *run, rule Rule, e *Fact) {
+	if at := r.toldLost(); at > 0 && e.At > at+j.slack() {
+		j.report(rule, "r%d goes on at %v, and the store had said at %v that its lease is lost", r.id, e.At, at)
+	}
+	if e.At > r.asked[Acquire]+j.plan.Policy.MaxRun+j.slack() {
+		j.report(MaxRunIgnored, "r%d goes on at %v", r.id, e.At)
+	}
+}
+
+// toldLost is when the store has told the run that its lease is lost, or zero.
+func (r *run) toldLost() time.Duration {
+	for _, c := range r.calls {
+		if c.op != Release && errors.Is(c.err, core.ErrLeaseLost) { // a Release may give an earlier claim back
+			return c.ended
+		}
+	}
+	return 0
+}
+
+// inTime reports a handler that is not told before then that its lease is over.
+func (j *judge) inTime(r *run, at time.Duration) {
+	until, patience := r.heldUntil(at), j.slack()
+	if j.plan.jumped(Suspension, at) > 0 {
+		patience += time.Second
+	}
+	over := at - j.wall(at) + until
+	for _, jump := range j.plan.Jumps {
+		if jump.At <= at {
+			over = max(over, jump.At)
+		}
+	}
+	if j.wall(at) > until && at > over+patience {
+		j.report(ToldLate, "r%d goes on until %v, and its lease had ended at %v", r.id, at, over)
+	}
+}
+
+// stopped: the context ends for the lease or for MaxRun, which counts from the claim.
+func (j *judge) stopped(r *run) {
+	e := r.stoppedBy
+	if e == nil {
+		return
+	}
+	after := e.At - r.asked[Acquire] + j.plan.frozen(r.pod) // a claim may be held by the freeze
+	switch {
+	case errors.Is(e.Err, context.Canceled):
+		j.report(StoppedByClient, "the context of r%d has ended, and its lease has not", r.id)
+	case errors.Is(e.Err, core.ErrRunTooLong) && after < j.plan.Policy.MaxRun-j.slack():
+		j.report(CutShort, "the handler of r%d is stopped by MaxRun after %v", r.id, after)
+	}
+}
+
+// recovery: what becomes of an abandoned key.
+func (j *judge) recovery(r *run) {
+	if !r.tookOver() || j.plan.Policy.Observe {
+		return
+	}
+	unused := r.started == nil && r.looked == nil
+	advised := r.looked != nil && r.looked.Source < 0
+	if unused && r.released > r.grants[len(r.grants)-1].At && !j.plan.Policy.Transactional {
+		j.report(AbandonedErased, "r%d takes the key over, runs nothing, and releases it", r.id)
+	}
+	switch mode := j.plan.Policy.Abandoned; {
+	case mode == Refuse:
+		j.report(TakenOver, "r%d takes the key over", r.id)
+	case mode == Recover && r.guarded() && !advised:
+		j.report(RecoverSkipped, "the handler of r%d runs, and the RecoverFunc does not say that it should", r.id)
+	}
+}

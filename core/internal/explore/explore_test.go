@@ -1,0 +1,242 @@
+package explore
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// breach is how many schedules break a rule, and the lowest seed among them.
+type breach struct {
+	seed  uint64
+	count int
+}
+
+// breaches collects what the shards find.
+type breaches struct {
+	mu     sync.Mutex
+	byRule map[Rule]breach
+}
+
+func (f *breaches) add(seed uint64, found []Violation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seen := map[Rule]bool{}
+	for _, v := range found {
+		if seen[v.Rule] || ignored(v.Rule) {
+			continue
+		}
+		seen[v.Rule] = true
+		old, known := f.byRule[v.Rule]
+		if !known || seed < old.seed {
+			old.seed = seed
+		}
+		f.byRule[v.Rule] = breach{old.seed, old.count + 1}
+	}
+}
+
+// ignored reports whether ONCEKEY_IGNORE names the rule.
+func ignored(rule Rule) bool {
+	return slices.Contains(strings.Split(os.Getenv("ONCEKEY_IGNORE"), ","), string(rule))
+}
+
+func number64(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestExplore runs ONCEKEY_SCHEDULES schedules (20,000; 2,000 with -short or the race
+// detector) from the seed ONCEKEY_FROM on, so that a long search can be taken in parts,
+// or the one of ONCEKEY_SEED. It fails for each rule that a schedule
+// breaks, and prints the smallest schedule that it finds for it. With ONCEKEY_FIRST
+// it ends with the first broken schedule, and prints its seed and rule alone; the file
+// of that name holds the number of schedules that were begun, for a process that dies.
+func TestExplore(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("ONCEKEY_SEED") != "" {
+		showSeed(t, number64(t, "ONCEKEY_SEED", 0))
+		return
+	}
+	schedules := uint64(20_000)
+	if testing.Short() || raced {
+		schedules = 2_000
+	}
+	search := &search{breaches: breaches{byRule: map[Rule]breach{}}, progress: os.Getenv("ONCEKEY_FIRST")}
+	from := number64(t, "ONCEKEY_FROM", 0)
+	search.next.Store(from)
+	search.end.Store(from + number64(t, "ONCEKEY_SCHEDULES", schedules))
+	start := time.Now()
+	t.Run("all", func(t *testing.T) {
+		for shard := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint("shard ", shard), func(t *testing.T) {
+				t.Parallel()
+				search.run(t)
+			})
+		}
+	})
+	took, done := time.Since(start), search.end.Load()-from
+	t.Logf("%d schedules in %v, %.0f a second", done, took.Round(time.Millisecond), float64(done)/took.Seconds())
+	if search.progress != "" {
+		search.reportFirst(t)
+		return
+	}
+	search.report(t)
+}
+
+// search is what the shards share.
+type search struct {
+	breaches
+
+	next, end atomic.Uint64 // seeds
+	progress  string        // a file; then nothing after the first broken schedule matters
+}
+
+// run takes one seed after another. Each is taken in order, so that the first broken
+// schedule is the same in each search.
+func (s *search) run(t *testing.T) {
+	for {
+		seed := s.next.Add(1) - 1
+		if seed >= s.end.Load() {
+			return
+		}
+		if s.progress != "" {
+			if err := os.WriteFile(s.progress, strconv.AppendUint(nil, seed+1, 10), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		violations := judged(t, Draw(seed))
+		if len(violations) == 0 {
+			continue
+		}
+		s.add(seed, violations)
+		for end := s.end.Load(); s.progress != "" && seed < end; end = s.end.Load() {
+			s.end.CompareAndSwap(end, seed)
+		}
+	}
+}
+
+// reportFirst prints the first broken schedule in one line.
+func (s *search) reportFirst(t *testing.T) {
+	t.Helper()
+	var rules []string
+	for rule, b := range s.byRule {
+		if b.seed == s.end.Load() {
+			rules = append(rules, string(rule))
+		}
+	}
+	if len(rules) > 0 {
+		slices.Sort(rules)
+		t.Errorf("first: %d %s", s.end.Load(), strings.Join(rules, ", "))
+	}
+}
+
+// patience is how long a schedule may take, of the milliseconds that it needs.
+const patience = 30 * time.Second
+
+// judged runs a plan. It ends the whole test when the bubble does not come to an
+// end in real time: then a goroutine waits for a lock, or never stops running.
+func judged(t *testing.T, plan Plan) []Violation {
+	t.Helper()
+	watchdog := time.AfterFunc(patience, func() {
+		panic(fmt.Sprintf("explore: seed %d does not come to an end", plan.Seed))
+	})
+	defer watchdog.Stop()
+	return Judge(&plan, Run(t, &plan))
+}
+
+// breaks reports whether the plan breaks the rule.
+func breaks(t *testing.T, plan Plan, rule Rule) bool {
+	t.Helper()
+	return slices.ContainsFunc(judged(t, plan), func(v Violation) bool { return v.Rule == rule })
+}
+
+// report prints the smallest schedule for each rule.
+func (f *breaches) report(t *testing.T) {
+	t.Helper()
+	rules := make([]Rule, 0, len(f.byRule))
+	for rule := range f.byRule {
+		rules = append(rules, rule)
+	}
+	slices.SortFunc(rules, func(a, b Rule) int { return cmp.Compare(f.byRule[a].seed, f.byRule[b].seed) })
+	for _, rule := range rules {
+		first := f.byRule[rule]
+		t.Errorf("%s is broken by %d schedules, first by seed %d:\n%s", rule, first.count, first.seed, shrunk(t, first.seed, rule))
+	}
+}
+
+// shrunk is the timeline of the smallest plan that breaks the rule as the seed's does.
+func shrunk(t *testing.T, seed uint64, rule Rule) string {
+	t.Helper()
+	plan := Shrink(Draw(seed), func(p Plan) bool { return breaks(t, p, rule) })
+	return told(t, plan)
+}
+
+// told is a plan's timeline, ending with the rules that it breaks.
+func told(t *testing.T, plan Plan) string {
+	t.Helper()
+	history := Run(t, &plan)
+	var b strings.Builder
+	b.WriteString(Timeline(&plan, history))
+	for _, v := range Judge(&plan, history) {
+		fmt.Fprintf(&b, "BROKEN %s: %s\n", v.Rule, v.Text)
+	}
+	fmt.Fprintf(&b, "repeat it whole: ONCEKEY_SEED=%d go test ./core/internal/explore -run 'TestExplore$' -v\n", plan.Seed)
+	return b.String()
+}
+
+func showSeed(t *testing.T, seed uint64) {
+	t.Helper()
+	plan := Draw(seed)
+	t.Logf("seed %d:\n%s", seed, told(t, plan))
+	seen := map[Rule]bool{}
+	for _, v := range judged(t, plan) {
+		if !seen[v.Rule] && !ignored(v.Rule) {
+			seen[v.Rule] = true
+			t.Errorf("%s: %s\nthe smallest schedule:\n%s", v.Rule, v.Text, shrunk(t, seed, v.Rule))
+		}
+	}
+}
+
+// A seed is a schedule: what two runs of it do is equal to the byte.
+func TestSeedRepeats(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(3_000)
+	if testing.Short() || raced {
+		seeds = 500
+	}
+	for seed := range number64(t, "ONCEKEY_REPEATS", seeds) {
+		plan := Draw(seed)
+		first, second := Timeline(&plan, Run(t, &plan)), Timeline(&plan, Run(t, &plan))
+		if first != second {
+			t.Errorf("seed %d differs: %s", seed, difference(first, second))
+		}
+	}
+}
+
+// difference returns the lines around the first that differ.
+func difference(first, second string) string {
+	a, b := strings.Split(first, "\n"), strings.Split(second, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			from, to := max(0, i-4), min(len(a), len(b), i+5)
+			return fmt.Sprintf("\n%s\n--- and\n%s", strings.Join(a[from:to], "\n"), strings.Join(b[from:to], "\n"))
+		}
+	}
+	return fmt.Sprintf("%d lines and %d", len(a), len(b))
+}

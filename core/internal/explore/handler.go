@@ -1,0 +1,210 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// errKilled is what a handler panics with when its process is gone.
+var errKilled = errors.New("the process was killed")
+
+// errPanic is what a panicking handler panics with.
+var errPanic = errors.New("the handler's own panic")
+
+const (
+	innerName     = "step"
+	innerEndpoint = core.MethodCall + " " + innerName
+	sourceHeader  = "X-Run"     // names the request whose handler made the response
+	recovered     = "recovered" // the body of a RecoverFunc's response
+)
+
+// handling is one run of a handler.
+type handling struct {
+	pod    *pod
+	plan   *Request
+	w      http.ResponseWriter
+	ctx    context.Context
+	flags  Flags
+	status int // zero until it was written
+}
+
+// serve runs the handler of a request's plan.
+func (p *pod) serve(plan *Request, w http.ResponseWriter, r *http.Request) {
+	h := &handling{pod: p, plan: plan, w: w, ctx: r.Context()}
+	started := Fact{Kind: Started}
+	if lease, ok := core.LeaseFrom(h.ctx); ok {
+		started.Attempt, h.flags = lease.Attempt, Guarded
+	}
+	h.add(started)
+	defer func() {
+		cause := recover()
+		if cause != nil {
+			h.flags |= Panicked
+		}
+		h.add(Fact{Kind: Stopped, Status: h.status})
+		if cause != nil {
+			panic(cause)
+		}
+	}()
+	for _, step := range plan.Handler {
+		h.pause()
+		if !h.do(step) {
+			break
+		}
+	}
+	h.pause()
+	if h.status == 0 && h.flags&Silent == 0 {
+		h.respond(http.StatusCreated)
+	}
+}
+
+// pause keeps the handler while its process is frozen, and ends it when that is gone.
+func (h *handling) pause() {
+	h.pod.hold(h.plan.ID, 2_000_000)
+	if h.pod.isDead() {
+		panic(errKilled)
+	}
+}
+
+// do takes one step, and reports whether there is another.
+func (h *handling) do(s Step) bool {
+	switch s.Do {
+	case Sleep:
+		sleep(s.For)
+	case Await:
+		if wait(h.ctx, s.For) == nil {
+			h.add(Fact{Kind: Ran, Text: "has waited", Flags: Waited})
+			return true
+		}
+		return h.look()
+	case Look:
+		return h.look()
+	case Effect:
+		h.effect(false, 0)
+	case CarefulEffect:
+		if !h.look() {
+			return false
+		}
+		h.effect(false, Careful)
+	case Panic:
+		panic(errPanic)
+	case CallDo:
+		h.callDo(s)
+	case MarkExecuted, MarkRetryable:
+		h.mark(s.Do)
+	default:
+		h.output(s)
+	}
+	return true
+}
+
+// mark says what a second run would do.
+func (h *handling) mark(as StepKind) {
+	switch {
+	case as == MarkExecuted && failure.MarkExecuted(h.ctx):
+		h.flags |= Executed
+	case as == MarkRetryable && failure.MarkRetryable(h.ctx, "try again"):
+		h.flags |= Retryable
+	}
+}
+
+// output takes a step that writes.
+func (h *handling) output(s Step) {
+	switch s.Do {
+	case Respond:
+		h.respond(s.N)
+	case Flush:
+		h.flags |= Streamed
+		h.begin(http.StatusCreated)
+		_ = http.NewResponseController(h.w).Flush() // the response is lost, and the engine knows
+	case Write:
+		h.begin(http.StatusCreated)
+		h.w.Write([]byte(strings.Repeat("x", s.N))) //nolint:errcheck // the engine knows
+	default:
+	}
+}
+
+// look reports whether the context goes on. A handler that finds it ended stops,
+// and leaves the response to the engine when it has written none.
+func (h *handling) look() bool {
+	err := h.ctx.Err()
+	if err == nil || h.pod.world.plan.sabotage == neverLooks {
+		return true
+	}
+	if h.status == 0 {
+		h.flags |= Silent
+	}
+	h.add(Fact{Kind: Ran, Err: context.Cause(h.ctx), Text: "finds its context ended", Flags: Stopping})
+	return false
+}
+
+// effect is the side effect. In a transaction it happens at the commit.
+func (h *handling) effect(inner bool, flags Flags) {
+	f := h.fact(Fact{Kind: Took, Inner: inner, Flags: flags | h.flags})
+	if tx, ok := h.ctx.Value(transactionKey{}).(*transaction); ok && !inner {
+		f.Flags |= InTx
+		tx.effects = append(tx.effects, f)
+		return
+	}
+	h.pod.world.add(f)
+}
+
+func (h *handling) begin(status int) {
+	if h.status != 0 {
+		return
+	}
+	h.status = status
+	h.w.Header().Set(sourceHeader, fmt.Sprint(h.plan.ID))
+	h.w.WriteHeader(status)
+}
+
+func (h *handling) respond(status int) {
+	h.begin(status)
+	fmt.Fprintf(h.w, "request %d on pod %d", h.plan.ID, h.pod.ID) //nolint:errcheck // the engine knows
+}
+
+// callDo guards an effect of its own by core.Do.
+func (h *handling) callDo(s Step) {
+	key := fmt.Sprint("inner ", h.plan.Key)
+	call := core.Call{Scope: h.pod.world.tenant, Name: innerName, Key: key, Policy: h.pod.inner}
+	_, _, err := core.Do(h.ctx, h.pod.engine, call, func(ctx context.Context) (string, error) {
+		sleep(s.For)
+		h.pause()
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		h.effect(true, Careful)
+		return "done", nil
+	})
+	h.add(Fact{Kind: Ran, Err: err, Text: "core.Do"})
+}
+
+func (h *handling) add(f Fact) { h.pod.world.add(h.fact(f)) }
+
+func (h *handling) fact(f Fact) Fact {
+	f.Pod, f.Request, f.Key, f.Source = h.pod.ID, h.plan.ID, h.plan.Key, -1
+	f.Flags |= h.flags
+	return f
+}
+
+// recover is the policy's RecoverFunc: it looks whether an effect of an earlier
+// attempt is there.
+func (p *pod) recover(ctx context.Context, abandoned policy.Abandoned) (*policy.Answer, error) {
+	id, _ := ctx.Value(requestKey{}).(int)
+	p.enter(id, InRecoverFunc)
+	source, ok := p.world.effectUnder(abandoned.Key)
+	p.world.add(Fact{Pod: p.ID, Request: id, Kind: Ran, Source: source, Text: "RecoverFunc"})
+	if !ok {
+		return nil, nil //nolint:nilnil // nothing happened
+	}
+	header := http.Header{}
+	header.Set(sourceHeader, fmt.Sprint(source))
+	return &policy.Answer{Status: http.StatusCreated, Header: header, Body: []byte(recovered)}, nil
+}

@@ -1,0 +1,139 @@
+package explore
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Kind is what a Fact tells of.
+type Kind uint8
+
+// The kinds of a Fact.
+const (
+	Sent     Kind = iota // a client sends its request
+	Left                 // the client disconnects
+	Shown                // the response leaves the pod, and reaches its client
+	Unshown              // the response reaches no client
+	Started              // a handler starts
+	Ran                  // a handler's step
+	Broke                // a callback panics
+	Took                 // an effect, Source says in which lane
+	Stopped              // a handler ends
+	Called               // a call at the store begins
+	Applied              // the store does what it was asked
+	Returned             // the call returns to the engine
+	Observed             // an event
+	Closing              // Shutdown begins
+	Closed               // Shutdown returns
+	Holds                // what the store holds in the end
+)
+
+// Fact is one line of a history.
+type Fact struct {
+	At           time.Duration
+	Pod, Request int
+	Kind         Kind
+	Inner        bool // of the call of core.Do inside the handler
+	Key          int
+	Op           Op
+	N            int
+	Attempt      uint64
+	Status       int
+	Flags        Flags
+	// Life counts how often the store has forgotten the key because its time was over.
+	Life int
+	// Source is the request whose handler made the response, or whose lease was taken over.
+	Source int
+	// Since is when the response began to leave, or when Shutdown began.
+	Since time.Duration
+	Err   error
+	Text  string
+}
+
+// Flags are what else is known of a Fact.
+type Flags uint32
+
+// The flags.
+const (
+	Replayed  Flags = 1 << iota
+	Problem         // the response is the engine's own
+	Guarded         // the handler runs under a lease
+	Careful         // the effect was taken after a look at the context
+	Executed        // the handler marked itself executed
+	Retryable       // the handler marked itself retryable
+	Panicked        // the handler panicked
+	Silent          // the handler wrote nothing, and its context had ended
+	Streamed        // the response went out before the handler ended
+	Granted         // the store gave a lease
+	TookOver        // of an abandoned key
+	Faulty          // a fault of the plan hit the call
+	Probing         // the request is the judge's own, at the end
+	Stopping        // the handler found its context ended
+	Waited          // the handler has waited for the end of its context in vain
+	InTx            // the effect counts when its transaction is committed
+)
+
+// equals reports whether two facts show the same response.
+func (f *Fact) equals(g *Fact) bool {
+	return f.Source == g.Source && f.Status == g.Status && f.Text == g.Text
+}
+
+func (f *Fact) has(flags Flags) bool { return f.Flags&flags == flags }
+
+// History is everything that happened in one schedule, in order.
+type History struct {
+	Facts []Fact
+	// Stuck is why the bubble could not end, or "".
+	Stuck string
+}
+
+// log collects facts from all goroutines of a bubble.
+type log struct {
+	mu    sync.Mutex
+	start time.Time
+	facts []Fact
+}
+
+func (l *log) add(f Fact) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.At = time.Since(l.start)
+	l.facts = append(l.facts, f)
+}
+
+// sorted returns the facts by time. Facts of one instant are sorted by pod and
+// request, because goroutines that run in one instant take turns as they like. One
+// request has one goroutine at work in an instant, so its facts stay in order.
+func (l *log) sorted() []Fact {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.SortStableFunc(l.facts, func(a, b Fact) int {
+		switch {
+		case a.At != b.At:
+			return compare(a.At, b.At)
+		case a.Pod != b.Pod:
+			return compare(a.Pod, b.Pod)
+		case a.Request != b.Request:
+			return compare(a.Request, b.Request)
+		case a.Inner != b.Inner && b.Inner:
+			return -1
+		case a.Inner != b.Inner:
+			return 1
+		default:
+			return 0
+		}
+	})
+	return l.facts
+}
+
+func compare[T int | time.Duration](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,95 @@
+package explore
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// twice is a plan in which one key is sent to two pods, to the second one at this time.
+func twice(second time.Duration, handler ...Step) Plan {
+	return Plan{
+		Policy: defaultPolicy(), Pods: pods(2),
+		Requests: []Request{
+			{ID: 0, Pod: 0, At: ms, Handler: handler},
+			{ID: 1, Pod: 1, At: second, Handler: []Step{{Do: CarefulEffect}}},
+		},
+	}
+}
+
+func sabotaged(by sabotage, plan Plan) Plan {
+	plan.sabotage = by
+	return plan
+}
+
+func changed(plan Plan, change func(*Plan)) Plan {
+	change(&plan)
+	return plan
+}
+
+// Each rule is seen to fail where the simulation is broken on purpose. The same
+// plan in a sound simulation breaks none.
+func TestJudgeSeesEachRuleBroken(t *testing.T) {
+	t.Parallel()
+	effect := Step{Do: CarefulEffect}
+	oneAfterTheOther := twice(100*ms, effect)
+	cutOff := changed(twice(2*time.Second, Step{Do: Sleep, For: 2500 * ms}, effect), func(p *Plan) {
+		p.Outages = []Outage{{Pod: 0, Kind: Cut, From: 100 * ms, For: 10 * time.Second}}
+	})
+	for _, c := range []struct {
+		rule Rule
+		plan Plan
+	}{
+		{TwoEffects, sabotaged(grantsAlways, oneAfterTheOther)},
+		{TwoResponses, sabotaged(grantsAlways, oneAfterTheOther)},
+		{ReplayDiffers, sabotaged(altersBody, oneAfterTheOther)},
+		{NotStored, sabotaged(altersStatus, oneAfterTheOther)},
+		{WronglyReused, sabotaged(altersRequest, oneAfterTheOther)},
+		{ReplayOfOther, sabotaged(forgetsRequest, changed(oneAfterTheOther, func(p *Plan) {
+			p.Requests = slices.Clone(p.Requests)
+			p.Requests[1].Body.Payload = 1
+		}))},
+		{KeyBlocked, sabotaged(neverFinishes, oneAfterTheOther)},
+		{LeaseNotRenewed, sabotaged(leaseEndsEarly, twice(100*ms, Step{Do: Sleep, For: time.Second}, effect))},
+		{NoResponse, sabotaged(slowReply, oneAfterTheOther)},
+		{Stuck, sabotaged(noReply, oneAfterTheOther)},
+		{ShutdownFails, sabotaged(slowReply, oneAfterTheOther)},
+		{ShutdownLate, sabotaged(closesLate, oneAfterTheOther)},
+		{Unavailable, sabotaged(refusesQuietly, oneAfterTheOther)},
+		{Unprotected, sabotaged(refusesQuietly, changed(oneAfterTheOther, func(p *Plan) { p.Policy.FailOpen = true }))},
+		{WaitNoReplay, sabotaged(neverFinishes, changed(oneAfterTheOther, func(p *Plan) { p.Policy.Wait = 2 * time.Second }))},
+		{RollingReused, sabotaged(altersRequest, changed(oneAfterTheOther, func(p *Plan) { p.Pods = []Pod{{ID: 0}, {ID: 1, Exclude: true}} }))},
+		{DeferredResponse, sabotaged(losesResults, twice(2*time.Second, effect))},
+		{UncertainResponse, sabotaged(losesResults, changed(cutOff, func(p *Plan) {
+			p.Requests = slices.Clone(p.Requests)
+			p.Requests[0].Handler = []Step{{Do: Sleep, For: 2500 * ms}, {Do: Effect}}
+		}))},
+		{DecisionEvents, sabotaged(losesDecisions, oneAfterTheOther)},
+		{SettlementEvents, sabotaged(losesSettlement, oneAfterTheOther)},
+		{EffectAfterLease, sabotaged(neverLooks, cutOff)},
+		{EffectBeside, sabotaged(neverLooks, cutOff)},
+		{CutShort, sabotaged(endsRunsEarly, changed(twice(8*time.Second, Step{Do: Sleep, For: 1500 * ms}, effect), func(p *Plan) {
+			p.Policy.MaxRun = 3 * time.Second
+		}))},
+		{UnprotectedBeside, sabotaged(opensAlways, twice(100*ms, effect, Step{Do: Sleep, For: time.Second}))},
+		{RollbackHidden, sabotaged(hidesRollback, changed(oneAfterTheOther, func(p *Plan) {
+			p.Policy.Transactional = true
+			p.Calls = []CallFault{{Op: Commit, Mode: Refused}}
+		}))},
+		{PanicEscapes, sabotaged(escapes, oneAfterTheOther)},
+		{PanicUnreported, sabotaged(hidesPanics, changed(oneAfterTheOther, func(p *Plan) {
+			p.Panics = []Panicking{{In: InClassifier}}
+		}))},
+		{BrokenProblem, sabotaged(breaksProblems, twice(100*ms, effect, Step{Do: Sleep, For: time.Second}))},
+	} {
+		t.Run(string(c.rule), func(t *testing.T) {
+			t.Parallel()
+			if !breaks(t, c.plan, c.rule) {
+				t.Errorf("it is not seen:\n%s", told(t, c.plan))
+			}
+			if sound := sabotaged(soundWorld, c.plan); breaks(t, sound, c.rule) {
+				t.Errorf("it is seen in a sound world:\n%s", told(t, sound))
+			}
+		})
+	}
+}

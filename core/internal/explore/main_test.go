@@ -1,0 +1,16 @@
+package explore
+
+import (
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"testing"
+)
+
+// TestMain lets garbage pile up, because schedules are short, and drops the lines
+// that an engine logs when an Observer panics.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
+}

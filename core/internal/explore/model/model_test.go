@@ -1,0 +1,154 @@
+// Package model checks the lease protocol alone: lease.pml is its model, and Spin searches all of its states.
+package model
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/serverproc"
+)
+
+// timeout bounds one search. The longest takes seconds on a free processor.
+const timeout = 3 * time.Minute
+
+// The properties, each by a part of its assertion that no other one has. README.md states them.
+const (
+	oneResponse     = "final==0"
+	oneResponseEver = "shown==0"
+	alone           = "left>0"
+	oneEffect       = "takenOver"
+	fenced          = "effectsOf"
+	staleIsHarmless = "==latest"
+	laterRunKnows   = "careless"
+	staysReleased   = "released["
+)
+
+// search is one search of the model.
+type search struct {
+	name   string
+	flags  string // the model's switches
+	breaks string // the property that is violated; empty: none is
+}
+
+// The protocol holds, and so do its stricter variants (cases 5, 6, 11, 36, 37, 41).
+var sound = []search{
+	{"late calls", "PODS=2 LATE=2", ""},
+	{"longer lease", "PODS=2 LATE=1 TTL=2", ""},
+	{"three requests", "PODS=3 LATE=0 TRIES=1", ""},
+	{"refuse", "PODS=2 LATE=1 REFUSE STRICT_RESPONSES", ""},
+	{"confirm always", "PODS=2 LATE=1 CONFIRM_ALWAYS STRICT_RESPONSES FROZEN_BEFORE_WRITE", ""},
+	{"tombstone", "PODS=2 LATE=1 TOMBSTONE STRICT_RELEASE", ""},
+}
+
+// What the protocol does not promise: README.md tells how each of these happens.
+var limits = []search{
+	{"shown and never stored", "PODS=2 LATE=0 STRICT_RESPONSES", oneResponseEver},
+	{"frozen before the write", "PODS=2 LATE=0 FROZEN_BEFORE_WRITE", oneResponse},
+	{"late renewal after the release", "PODS=2 LATE=1 STRICT_RELEASE", staysReleased},
+}
+
+// Each mutant breaks one rule, and one property notices.
+var mutants = []search{
+	{"", "PODS=2 LATE=0 SHOW_UNCONFIRMED", oneResponse},
+	{"", "PODS=2 LATE=0 REPLAY_UNCONFIRMED", oneResponse},
+	{"", "PODS=2 LATE=0 COMPLETE_OVER_OTHER", oneResponse},
+	{"", "PODS=2 LATE=0 RENEW_UNBOUNDED", alone},
+	{"", "PODS=2 LATE=0 CLOCK_STOPS", alone},
+	{"", "PODS=2 LATE=0 LEASE_FROM_REPLY", alone},
+	{"", "PODS=2 LATE=0 TAKEOVER_EARLY", alone},
+	{"", "PODS=2 LATE=0 RELEASE_IGNORES_TOKEN", alone},
+	{"", "PODS=2 LATE=0 ATTEMPT_NOT_RAISED", fenced},
+	{"", "PODS=3 LATE=0 TRIES=1 RELEASE_IGNORES_ATTEMPT", fenced},
+	{"", "PODS=3 LATE=0 TRIES=1 RELEASE_FORGETS_ATTEMPT", fenced},
+	{"", "PODS=2 LATE=0 COMPLETE_IGNORES_TOKEN", staleIsHarmless},
+	{"", "PODS=2 LATE=0 EXTEND_IGNORES_TOKEN", staleIsHarmless},
+	{"", "PODS=2 LATE=1 COMPLETE_IGNORES_ATTEMPT", staleIsHarmless},
+	{"", "PODS=2 LATE=1 EXTEND_IGNORES_ATTEMPT", staleIsHarmless},
+	{"", "PODS=2 LATE=0 RELEASE_AFTER_EFFECT", oneEffect},
+	{"", "PODS=2 LATE=0 TOOKOVER_FORGOTTEN", laterRunKnows},
+	{"", "PODS=2 LATE=0 RENEW_AFTER_SETTLE", staysReleased},
+	{"", "PODS=2 LATE=0 EXTEND_WHILE_RELEASING", staysReleased},
+}
+
+func TestProtocol(t *testing.T) { t.Parallel(); checkAll(t, sound) }
+func TestLimits(t *testing.T)   { t.Parallel(); checkAll(t, limits) }
+func TestMutants(t *testing.T)  { t.Parallel(); checkAll(t, mutants) }
+
+func checkAll(t *testing.T, searches []search) {
+	t.Helper()
+	model := load(t)
+	for _, s := range searches {
+		name := s.name
+		if name == "" {
+			name = s.flags[strings.LastIndexByte(s.flags, ' ')+1:]
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.check(t, model)
+		})
+	}
+}
+
+// load returns the model's file, on a machine that can search it.
+func load(t *testing.T) string {
+	t.Helper()
+	for _, program := range []string{"spin", "gcc"} {
+		if _, err := exec.LookPath(program); err != nil {
+			serverproc.Missing(t, "the model of the lease needs "+program+": install the package "+program)
+		}
+	}
+	_, here, _, _ := runtime.Caller(0)
+	model, err := os.ReadFile(filepath.Join(filepath.Dir(here), "lease.pml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(model)
+}
+
+func (s *search) check(t *testing.T, model string) {
+	t.Helper()
+	directory := t.TempDir()
+	if err := os.WriteFile(filepath.Join(directory, "lease.pml"), []byte(model), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	generate := []string{"-a"}
+	for flag := range strings.FieldsSeq(s.flags) {
+		generate = append(generate, "-D"+flag)
+	}
+	run(t, directory, "spin", append(generate, "lease.pml")...)
+	optimize := "-O1"
+	if s.breaks != "" {
+		optimize = "-O0" // a search that ends early costs less than the compiler
+	}
+	run(t, directory, "gcc", optimize, "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=512", "-o", "pan", "pan.c")
+	found := run(t, directory, "./pan", "-m200000")
+	first, _, violated := strings.Cut(found, "(at depth")
+	switch {
+	case strings.Contains(found, "max search depth too small") || !strings.Contains(found, "State-vector"):
+		t.Errorf("%s: the search was cut off:\n%s", s.flags, found)
+	case s.breaks == "" && violated, s.breaks == "" && !strings.Contains(found, "errors: 0"):
+		t.Errorf("%s: a property is violated:\n%s\nREADME.md says how to read the trail.", s.flags, found)
+	case s.breaks != "" && !strings.Contains(first, s.breaks):
+		t.Errorf("%s: want a violation of the assertion with %q:\n%s", s.flags, s.breaks, found)
+	}
+}
+
+// run returns all that a program printed.
+func run(t *testing.T, directory, program string, arguments ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, program, arguments...)
+	command.Dir = directory
+	printed, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(arguments, " "), err, printed)
+	}
+	return string(printed)
+}

@@ -1,0 +1,55 @@
+package explore
+
+import (
+	"time"
+
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Policy is the policy of the route, the same in all pods but for Pod.Exclude.
+type Policy struct {
+	TTL, LockTTL, Wait, StoreTimeout, MaxRun time.Duration
+	FailOpen, Transactional, Observe         bool
+	Optional                                 bool // a request without a key runs unguarded
+	Keep5xx                                  bool // by a Classifier
+	Abandoned                                Abandoned
+	MaxResponse                              int64
+}
+
+// Abandoned is the policy's OnAbandoned.
+type Abandoned uint8
+
+// The modes of OnAbandoned.
+const (
+	Reexecute Abandoned = iota
+	Refuse
+	Recover
+)
+
+// options are the policy's, for a pod.
+func (p *Policy) options(exclude bool, classify func(failure.Outcome) failure.Class, find policy.RecoverFunc) []policy.Option {
+	options := []policy.Option{
+		policy.TTL(p.TTL), policy.LockTTL(p.LockTTL), policy.Wait(p.Wait),
+		policy.StoreTimeout(p.StoreTimeout), policy.MaxRun(p.MaxRun),
+		policy.Transactional(p.Transactional), policy.Observe(p.Observe),
+		policy.MaxResponseBytes(p.MaxResponse), policy.Required(!p.Optional),
+	}
+	if exclude {
+		options = append(options, policy.ExcludeFields("nonce"))
+	}
+	if p.FailOpen {
+		options = append(options, policy.OnStoreError(policy.FailOpen))
+	}
+	if classify != nil {
+		options = append(options, policy.Classifier(classify))
+	}
+	switch p.Abandoned {
+	case Refuse:
+		options = append(options, policy.OnAbandoned(policy.Refuse))
+	case Recover:
+		options = append(options, policy.OnAbandoned(policy.Recover(find)))
+	case Reexecute:
+	}
+	return options
+}

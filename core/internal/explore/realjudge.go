@@ -1,0 +1,90 @@
+package explore
+
+import (
+	"slices"
+	"time"
+)
+
+// notReal are the rules that a real run is not judged by, and why.
+var notReal = map[Rule]string{
+	Stuck:       "only a bubble knows of its goroutines; goleak looks at the end",
+	StaleReplay: "no TTL ends within a plan, because a store does not tell when it forgets",
+	CallCutOff:  "a call that fails counts as hit by a fault, because a network does not tell",
+}
+
+// duringTrouble are the rules that say nothing while a server is away in the end.
+var duringTrouble = []Rule{KeyBlocked, ShutdownLate, ShutdownFails}
+
+// JudgeReal returns every promise that the history of a real run breaks.
+func JudgeReal(p *Plan, h History) []Violation {
+	return slices.DeleteFunc(Judge(p, h), func(v Violation) bool {
+		_, unknown := notReal[v.Rule]
+		return unknown || p.real.late && slices.Contains(duringTrouble, v.Rule)
+	})
+}
+
+// DrawReal makes the plan of a seed for RunReal: short, with a store whose clock and
+// machine do not jump, with records that outlive it, and with leases and timeouts
+// that a busy machine can keep.
+func DrawReal(seed uint64, transacts bool) Plan {
+	p := Draw(seed)
+	y := &p.Policy
+	y.TTL, p.Jumps = 10*time.Minute, nil
+	y.LockTTL = min(max(y.LockTTL, 600*time.Millisecond), 2*time.Second)
+	y.StoreTimeout = max(y.StoreTimeout, 300*time.Millisecond)
+	y.Wait = min(y.Wait, 2*time.Second)
+	y.Transactional = y.Transactional && transacts
+	for i := range p.Requests {
+		r := &p.Requests[i]
+		r.At %= 1500 * time.Millisecond
+		for s := range r.Handler {
+			r.Handler[s].For %= 1500 * time.Millisecond
+		}
+	}
+	for i := range p.Calls {
+		p.Calls[i].For %= time.Second
+	}
+	for i := range p.Outages {
+		p.Outages[i].From %= 1500 * time.Millisecond
+		p.Outages[i].For %= 2 * time.Second
+	}
+	if d := (dice{state: mix(seed)}); d.percent(12) {
+		p.outlast()
+	}
+	return p
+}
+
+// outlast has the handler of the first request run for longer than its lease, while
+// its pod is cut off. A retry comes to another pod then. Chance rarely draws that.
+func (p *Plan) outlast() {
+	y, r := &p.Policy, &p.Requests[0]
+	y.LockTTL, y.StoreTimeout, y.Wait, y.MaxRun = 600*time.Millisecond, 300*time.Millisecond, 0, time.Minute
+	y.Observe, y.Transactional = false, false
+	p.Calls, p.Panics = nil, nil
+	p.Outages = []Outage{{Pod: r.Pod, Kind: Partition, From: 100 * time.Millisecond, For: 2 * time.Second}}
+	r.At, r.Leave, r.NoKey = 0, 0, false
+	r.Handler = []Step{{Do: Effect}, {Do: Sleep, For: 1500 * time.Millisecond}}
+	p.Pods = append(p.Pods, Pod{ID: len(p.Pods)})
+	p.Requests = append(p.Requests, Request{
+		ID: len(p.Requests), Pod: len(p.Pods) - 1, Key: r.Key, At: 1100 * time.Millisecond, Body: r.Body,
+		Handler: []Step{{Do: Effect}},
+	})
+}
+
+// Length is how long the plan lasts where nothing is late: its requests, its outages
+// and the end of a lease.
+func (p *Plan) Length() (d time.Duration) {
+	for i := range p.Requests {
+		d = max(d, p.Requests[i].At+p.Requests[i].duration()+p.frozen(p.Requests[i].Pod))
+	}
+	for _, o := range p.Outages {
+		if o.Kind != Kill {
+			d = max(d, o.From+o.For)
+		}
+	}
+	return d + p.Policy.LockTTL
+}
+
+// Unsteady reports whether a real run was disturbed by more than its plan. Rules of
+// plans in which nothing fails say nothing then.
+func (p *Plan) Unsteady() bool { return p.real.unsteady }

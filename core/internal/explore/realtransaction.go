@@ -1,0 +1,93 @@
+package explore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// realTransaction is a handler's in a database.
+type realTransaction struct {
+	core.Transaction
+	*transaction
+	wire    *wire
+	handler context.Context //nolint:containedctx // it holds the transaction
+}
+
+// BeginTransaction implements core.Transactor.
+func (l *wire) BeginTransaction(ctx context.Context, lease core.Lease) (context.Context, core.Transaction, error) {
+	tx := &realTransaction{wire: l, transaction: &transaction{who: l.world.callerOf(lease)}}
+	err := l.call(Begin, tx.who, func() (v verdict) {
+		v.source = -1
+		tx.handler, tx.Transaction, v.err = l.Store.(core.Transactor).BeginTransaction(ctx, lease) //nolint:forcetypeassert // see Transacts
+		if v.err == nil {
+			l.keep(tx.Transaction)
+		}
+		return v
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return context.WithValue(tx.handler, transactionKey{}, tx.transaction), tx, nil
+}
+
+// Commit implements core.Transaction. The effect is a row of the database.
+func (tx *realTransaction) Commit(ctx context.Context, lease core.Lease, res core.Result) error {
+	l := tx.wire
+	return l.call(Commit, tx.who, func() verdict {
+		if len(tx.effects) > 0 {
+			_ = l.Write(ctx, tx.handler, l.world.tenant, tx.who.request) // it makes the commit fail
+		}
+		tx.ended = true
+		err := tx.Transaction.Commit(ctx, lease, res)
+		for _, effect := range tx.effects {
+			effect.At = l.world.since()
+			switch {
+			case err == nil:
+				l.world.add(effect)
+			case !errors.Is(err, core.ErrLeaseLost) && !errors.Is(err, core.ErrRolledBack):
+				l.world.real.doubt(effect)
+			}
+		}
+		return settledBy(err, res.State.String())
+	})
+}
+
+// doubt keeps an effect until the end tells whether it is there.
+func (r *reality) doubt(effect Fact) {
+	r.world.mu.Lock()
+	defer r.world.mu.Unlock()
+	r.unknown = append(r.unknown, effect)
+}
+
+// Rollback implements core.Transaction.
+func (tx *realTransaction) Rollback(ctx context.Context) error {
+	if tx.ended {
+		return tx.Transaction.Rollback(ctx)
+	}
+	tx.ended = true
+	return tx.wire.call(Rollback, tx.who, func() verdict {
+		return settledBy(tx.Transaction.Rollback(ctx), "rolled back")
+	})
+}
+
+// keep remembers a transaction until the connection is closed.
+func (l *wire) keep(tx core.Transaction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun = append(l.begun, tx)
+}
+
+// end closes the connection. A process that was killed, and a client that panics,
+// leave transactions open, and a pool waits for them.
+func (l *wire) end() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, tx := range l.begun {
+		_ = tx.Rollback(ended) // after the end of a transaction it does nothing
+	}
+	l.Close()
+}

@@ -1,0 +1,292 @@
+package explore
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// run is everything that the history says about one request.
+type run struct {
+	id       int
+	plan     *Request // nil for a probe
+	pod, key int
+	probing  bool
+	sent     *Fact
+	shown    *Fact // Shown or Unshown
+	started  *Fact
+	stopped  *Fact
+	// stoppedBy is the look at which the handler found its context ended.
+	stoppedBy *Fact
+	grants    []*Fact // leases of the store
+	effects   []*Fact
+	born      int // the key's life when it was claimed
+	life      int // and when the run was settled
+	// held is when the lease ends by the clock of its own process, as of each
+	// successful Acquire and Extend.
+	held      []lease
+	asked     [numOps]time.Duration // when the last call of each kind began
+	confirmed time.Duration         // when the process learned that the store has the response
+	settled   time.Duration         // when it first asked to settle
+	taken     time.Duration         // when another request took the key over
+	faulty    bool
+	decisions int
+	ended     int // settlement events
+	executes  bool
+	deferred  time.Duration // when the settlement was put off to the background
+	nested    []*Fact       // effects inside core.Do
+
+	calls      []storeCall
+	begun      [numOps][]time.Duration // when each call began
+	lost       *Fact                   // the event of the lost lease
+	looked     *Fact                   // the RecoverFunc's look
+	waited     []*Fact                 // Awaits that saw no end of the context
+	released   time.Duration           // when the store has released its key, the first time
+	fromStore  bool                    // the store has shown the request a response
+	ownClaim   bool                    // the store has shown the request its own claim
+	seen       *Fact                   // the first record in progress that the store showed
+	rolledBack bool                    // the database refused the commit
+	broke      int                     // a bit for each callback that panicked
+}
+
+// storeCall is one call at the store.
+type storeCall struct {
+	op           Op
+	began, ended time.Duration
+	faulty       bool
+	err          error
+}
+
+// reached reports whether the call reached the store within that time.
+func (c *storeCall) reached(since, until time.Duration) bool {
+	const reply = 10 * time.Millisecond
+	return !c.faulty && c.ended > since && c.began+reply < until
+}
+
+// lease ends by the wall clock of its own process.
+type lease struct{ known, until time.Duration }
+
+// heldUntil is the end of the lease as the process knew it at a moment, by its wall
+// clock.
+func (r *run) heldUntil(at time.Duration) time.Duration {
+	var until time.Duration
+	for _, l := range r.held {
+		if l.known <= at {
+			until = l.until
+		}
+	}
+	return until
+}
+
+// tookOver reports whether the run's claim is one of an abandoned key.
+func (r *run) tookOver() bool {
+	return len(r.grants) > 0 && r.grants[len(r.grants)-1].has(TookOver)
+}
+
+func (r *run) guarded() bool { return r.started != nil && r.started.has(Guarded) }
+
+// keeps reports whether the handler's outcome is one that is stored and stays.
+func (r *run) keeps(p *Plan) bool {
+	keeps5xx := p.Policy.Keep5xx && !p.panics(InClassifier)
+	s := r.stopped
+	switch {
+	case s == nil:
+		return false
+	case s.has(Executed), s.has(Streamed):
+		return true
+	case keeps5xx && s.Status >= http.StatusInternalServerError && !s.has(Panicked):
+		return true
+	case s.has(Retryable), s.has(Panicked), s.has(Silent):
+		return false
+	}
+	switch s.Status {
+	case http.StatusUnauthorized, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return s.Status < http.StatusInternalServerError
+}
+
+// runsOf sorts the facts by their requests.
+func runsOf(p *Plan, h History) (order []*run, byID map[int]*run) {
+	byID = make(map[int]*run, len(p.Requests)+4)
+	plans := make(map[int]*Request, len(p.Requests))
+	for i := range p.Requests {
+		plans[p.Requests[i].ID] = &p.Requests[i]
+	}
+	for i := range h.Facts {
+		f := &h.Facts[i]
+		if f.Request < 0 {
+			continue
+		}
+		r := byID[f.Request]
+		if r == nil {
+			r = &run{id: f.Request, plan: plans[f.Request], pod: f.Pod}
+			byID[f.Request] = r
+			order = append(order, r)
+		}
+		if f.Inner {
+			r.addInner(f)
+			continue
+		}
+		r.add(p, f)
+		if f.Kind == Applied && f.has(TookOver) && f.Source >= 0 && f.Source != f.Request {
+			if taken := byID[f.Source]; taken != nil && taken.taken == 0 {
+				taken.taken = f.At
+			}
+		}
+	}
+	return order, byID
+}
+
+func (r *run) addInner(f *Fact) {
+	switch f.Kind {
+	case Took:
+		r.nested = append(r.nested, f)
+	default:
+		r.faulty = r.faulty || f.has(Faulty)
+	}
+}
+
+func (r *run) add(p *Plan, f *Fact) {
+	r.faulty = r.faulty || f.has(Faulty)
+	switch f.Kind {
+	case Sent:
+		r.sent, r.key, r.probing = f, f.Key, f.has(Probing)
+	case Shown, Unshown:
+		r.shown = f
+	case Observed:
+		r.observed(f)
+	case Called, Applied, Returned:
+		r.called(p, f)
+	default:
+		r.handled(f)
+	}
+}
+
+// handled adds what the handler did.
+func (r *run) handled(f *Fact) {
+	switch f.Kind {
+	case Started:
+		r.started = f
+	case Stopped:
+		r.stopped = f
+	case Took:
+		r.effects = append(r.effects, f)
+	case Broke:
+		r.broke |= 1 << f.N
+	case Ran:
+		switch {
+		case f.has(Stopping) && r.stoppedBy == nil:
+			r.stoppedBy = f
+		case f.has(Waited):
+			r.waited = append(r.waited, f)
+		case f.Text == "RecoverFunc":
+			r.looked = f
+		}
+	default:
+	}
+}
+
+// called adds a call at the store.
+func (r *run) called(p *Plan, f *Fact) {
+	switch f.Kind {
+	case Called:
+		r.asked[f.Op] = f.At
+		r.begun[f.Op] = append(r.begun[f.Op], make([]time.Duration, max(0, f.N+1-len(r.begun[f.Op])))...)
+		r.begun[f.Op][f.N] = f.At
+		// A Release before that gives an earlier claim back.
+		settles := f.Op == Complete || f.Op == Commit || f.Op == Release && r.stopped != nil
+		if settles && r.settled == 0 {
+			r.settled = f.At
+		}
+	case Applied:
+		r.applied(f)
+	default:
+		r.calls = append(r.calls, storeCall{f.Op, r.begun[f.Op][f.N], f.At, f.has(Faulty), f.Err})
+		r.returned(p, f)
+	}
+}
+
+// applied adds what the store did.
+func (r *run) applied(f *Fact) {
+	switch {
+	case f.has(Granted):
+		r.grants, r.life, r.born = append(r.grants, f), f.Life, f.Life
+		r.taken = 0 // what was taken over is a claim that nothing ran under
+	case f.Op == Acquire:
+		r.life, r.ownClaim = f.Life, r.ownClaim || f.Source == r.id
+	case f.Op == Release && f.Text == "released" && (r.released == 0 || r.stopped == nil):
+		r.released = f.At
+	case f.Op == Complete || f.Op == Commit:
+		if f.Err == nil {
+			r.life = f.Life // the store may have forgotten the key while the handler ran
+		}
+	}
+}
+
+func (r *run) returned(p *Plan, f *Fact) {
+	if f.Err != nil {
+		r.rolledBack = r.rolledBack || errors.Is(f.Err, core.ErrRolledBack)
+		return
+	}
+	asked := r.asked[f.Op]
+	ends := asked + p.jumped(Suspension, asked) + p.Policy.LockTTL
+	switch f.Op {
+	case Acquire:
+		r.answered(f, ends)
+	case Extend:
+		r.held = append(r.held, lease{f.At, ends})
+	case Complete, Commit:
+		r.confirmed = f.At
+	default:
+	}
+}
+
+// answered adds the reply to a claim.
+func (r *run) answered(f *Fact, ends time.Duration) {
+	if f.has(Granted) {
+		r.held = append(r.held, lease{f.At, ends})
+		return
+	}
+	switch f.Text {
+	case "completed", "failed":
+		r.fromStore = true
+	case "in_progress", "abandoned":
+		r.seen = f
+	}
+}
+
+func (r *run) observed(f *Fact) {
+	if isDecision(f.Text) {
+		r.decisions++
+	}
+	switch f.Text {
+	case "execute":
+		r.executes = true
+	case "lease_lost":
+		r.ended++
+		if r.lost == nil {
+			r.lost = f
+		}
+	case "settle_deferred":
+		r.deferred = f.At
+	case "store_error":
+		if r.deferred > 0 { // the end of what was deferred
+			r.ended++
+		}
+	case "completed", "failed", "unreplayable", "delete_key", "retryable", "answer_lost", "not_confirmed":
+		r.ended++
+	}
+}
+
+func isDecision(event string) bool {
+	switch event {
+	case "execute", "replay", "no_key", "in_progress", "key_reused", "not_replayable", "outcome_unknown", "refused", "unprotected", "unavailable":
+		return true
+	default:
+		return false
+	}
+}

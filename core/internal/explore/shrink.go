@@ -1,0 +1,163 @@
+package explore
+
+import (
+	"slices"
+	"time"
+)
+
+// shrinkRuns bounds how many plans Shrink tries.
+const shrinkRuns = 4000
+
+// Shrink returns a smaller plan that still fails: fewer elements, simpler handlers
+// and policies, rounder times. It changes one thing after another and keeps what
+// still fails.
+func Shrink(plan Plan, fails func(Plan) bool) Plan {
+	tries := 0
+	for smaller := true; smaller; {
+		smaller = false
+		for _, change := range changes(&plan) {
+			if tries++; tries > shrinkRuns {
+				return plan
+			}
+			candidate := plan.clone()
+			if change(&candidate) && fails(candidate) {
+				plan, smaller = candidate, true
+				break
+			}
+		}
+	}
+	return plan
+}
+
+// clone copies the plan as deep as changes reach.
+func (p *Plan) clone() Plan {
+	c := *p
+	c.Pods, c.Requests = slices.Clone(p.Pods), slices.Clone(p.Requests)
+	c.Calls, c.Outages, c.Jumps = slices.Clone(p.Calls), slices.Clone(p.Outages), slices.Clone(p.Jumps)
+	c.Panics = slices.Clone(p.Panics)
+	for i := range c.Requests {
+		c.Requests[i].Handler = slices.Clone(c.Requests[i].Handler)
+	}
+	return c
+}
+
+// change makes a plan simpler, and reports false when there is nothing to change.
+type change func(*Plan) bool
+
+// changes are all that can be tried, the largest first.
+func changes(p *Plan) []change {
+	var all []change
+	for i := range p.Requests {
+		all = append(all, func(p *Plan) bool { return p.dropRequest(i) })
+	}
+	for i := range p.Pods {
+		all = append(all, func(p *Plan) bool { return p.dropPod(i) })
+	}
+	for i := range p.Outages {
+		all = append(all, func(p *Plan) bool { p.Outages = slices.Delete(p.Outages, i, i+1); return true })
+	}
+	for i := range p.Calls {
+		all = append(all, func(p *Plan) bool { p.Calls = slices.Delete(p.Calls, i, i+1); return true })
+	}
+	for i := range p.Jumps {
+		all = append(all, func(p *Plan) bool { p.Jumps = slices.Delete(p.Jumps, i, i+1); return true })
+	}
+	for i := range p.Panics {
+		all = append(all, func(p *Plan) bool { p.Panics = slices.Delete(p.Panics, i, i+1); return true })
+	}
+	all = append(all, policyChanges...)
+	for i := range p.Requests {
+		all = append(all, requestChanges(p, i)...)
+	}
+	for i := range p.Outages {
+		all = append(all,
+			func(p *Plan) bool { return round(&p.Outages[i].From) },
+			func(p *Plan) bool { return round(&p.Outages[i].For) })
+	}
+	for i := range p.Calls {
+		all = append(all, func(p *Plan) bool { return zero(&p.Calls[i].For) }, func(p *Plan) bool { return round(&p.Calls[i].For) })
+	}
+	return all
+}
+
+var policyChanges = []change{
+	func(p *Plan) bool { return zero(&p.Policy.FailOpen) },
+	func(p *Plan) bool { return zero(&p.Policy.Transactional) },
+	func(p *Plan) bool { return zero(&p.Policy.Observe) },
+	func(p *Plan) bool { return zero(&p.Policy.Keep5xx) },
+	func(p *Plan) bool { return zero(&p.Policy.Optional) },
+	func(p *Plan) bool { return zero(&p.Policy.Abandoned) },
+	func(p *Plan) bool { return zero(&p.Policy.Wait) },
+	func(p *Plan) bool { return set(&p.Policy.TTL, 10*time.Minute) },
+	func(p *Plan) bool { return set(&p.Policy.MaxRun, time.Minute) },
+	func(p *Plan) bool { return set(&p.Policy.MaxResponse, 1<<20) },
+	func(p *Plan) bool { return set(&p.Policy.LockTTL, time.Second) },
+	func(p *Plan) bool { return set(&p.Policy.StoreTimeout, 500*time.Millisecond) },
+}
+
+func requestChanges(p *Plan, i int) []change {
+	all := []change{
+		func(p *Plan) bool { return zero(&p.Requests[i].Leave) },
+		func(p *Plan) bool { return zero(&p.Requests[i].NoKey) },
+		func(p *Plan) bool { return zero(&p.Requests[i].Body) },
+		func(p *Plan) bool { return zero(&p.Requests[i].Key) },
+		func(p *Plan) bool { return round(&p.Requests[i].At) },
+	}
+	for s := range p.Requests[i].Handler {
+		all = append(all,
+			func(p *Plan) bool {
+				p.Requests[i].Handler = slices.Delete(p.Requests[i].Handler, s, s+1)
+				return true
+			},
+			func(p *Plan) bool { return round(&p.Requests[i].Handler[s].For) })
+	}
+	return all
+}
+
+// dropRequest removes a request and the faults of its calls.
+func (p *Plan) dropRequest(i int) bool {
+	id := p.Requests[i].ID
+	p.Requests = slices.Delete(p.Requests, i, i+1)
+	p.Calls = slices.DeleteFunc(p.Calls, func(c CallFault) bool { return c.Request == id })
+	p.Panics = slices.DeleteFunc(p.Panics, func(c Panicking) bool { return c.Request == id && c.In != InClassifier })
+	return true
+}
+
+// dropPod removes a pod. Its requests go to the first pod that is left.
+func (p *Plan) dropPod(i int) bool {
+	if len(p.Pods) == 1 {
+		return false
+	}
+	id := p.Pods[i].ID
+	p.Pods = slices.Delete(p.Pods, i, i+1)
+	p.Outages = slices.DeleteFunc(p.Outages, func(o Outage) bool { return o.Pod == id })
+	for i := range p.Requests {
+		if p.Requests[i].Pod == id {
+			p.Requests[i].Pod = p.Pods[0].ID
+		}
+	}
+	return true
+}
+
+// set changes a value, and reports whether that is a change.
+func set[T comparable](value *T, to T) bool {
+	changed := *value != to
+	*value = to
+	return changed
+}
+
+func zero[T comparable](value *T) bool {
+	var none T
+	return set(value, none)
+}
+
+// round cuts a time that is not whole in milliseconds, or in 10 or 100 of them.
+func round(d *time.Duration) bool {
+	for _, unit := range []time.Duration{100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond} {
+		if rounded := d.Round(unit); rounded != *d && rounded > 0 {
+			*d = rounded
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,94 @@
+package explore
+
+import (
+	"slices"
+	"time"
+)
+
+// closing is what is known of one pod's shutdowns.
+type closing struct {
+	open   int           // calls of Shutdown that have not returned
+	gaveUp bool          // one has given up: from then on no work goes on in the background
+	done   bool          // one has succeeded
+	at     time.Duration // when one has given up
+}
+
+// shutdowns: Shutdown ends, and succeeds when nothing is left.
+func (j *judge) shutdowns() {
+	pods := map[int]*closing{}
+	for i := range j.history.Facts {
+		f := &j.history.Facts[i]
+		c := pods[f.Pod]
+		if c == nil && f.Kind == Closing {
+			c = new(closing)
+			pods[f.Pod] = c
+		}
+		if c != nil {
+			j.closing(f, c)
+		}
+	}
+	for _, p := range j.plan.Pods {
+		if c := pods[p.ID]; c != nil && c.open > 0 && !j.plan.kills(p.ID) {
+			j.report(ShutdownLate, "p%d does not shut down", p.ID)
+		}
+	}
+}
+
+// closing judges a fact of a pod that shuts down.
+func (j *judge) closing(f *Fact, c *closing) {
+	switch {
+	case f.Kind == Closing:
+		c.open++
+	case f.Kind == Closed:
+		j.closed(f, c)
+	case c.isWork(f, j.runs[f.Request], j.slack()) && j.plan.frozen(f.Pod) == 0 && !j.plan.kills(f.Pod):
+		j.report(WorkAfterShutdown, "p%d works for r%d at %v, after its Shutdown", f.Pod, f.Request, f.At)
+	}
+}
+
+// isWork reports whether a fact is work that Shutdown should have waited for, or that
+// it should have ended in the background when it gave up.
+func (c *closing) isWork(f *Fact, r *run, slack time.Duration) bool {
+	calls := f.Kind == Called && slices.Contains([]Op{Extend, Complete, Commit}, f.Op)
+	if c.done {
+		return calls || f.Kind == Started && f.has(Guarded)
+	}
+	inBackground := r != nil && r.deferred > 0 && f.At > r.deferred
+	return c.gaveUp && calls && inBackground && f.At > c.at+slack
+}
+
+// closed judges a Shutdown that has returned.
+func (j *judge) closed(f *Fact, c *closing) {
+	c.open--
+	took, patience := f.At-f.Since, time.Duration(f.N)
+	if took > patience+j.plan.frozen(f.Pod)+j.slack() {
+		j.report(ShutdownLate, "p%d takes %v to shut down, want at most %v", f.Pod, took, patience)
+	}
+	if f.Err == nil {
+		c.done = true
+		return
+	}
+	c.at = f.At
+	idle := !j.plan.ends(f.Pod) || c.gaveUp && !j.serves(f.Pod, f.Since) ||
+		j.plan.onlyStops() && !j.serves(f.Pod, f.At-50*time.Millisecond-j.plan.real.slack)
+	if idle {
+		j.report(ShutdownFails, "p%d has nothing left to do, and Shutdown returns %v", f.Pod, f.Err)
+	}
+	c.gaveUp = true
+}
+
+// serves reports whether a request of the pod was open at that time.
+func (j *judge) serves(pod int, at time.Duration) bool {
+	for _, r := range j.order {
+		if r.pod == pod && r.sent != nil && (r.shown == nil || r.shown.At >= at) {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyStops reports whether the plan shuts pods down and has no other fault.
+func (p *Plan) onlyStops() bool {
+	return !p.real.unsteady && len(p.Calls)+len(p.Jumps)+len(p.Panics) == 0 &&
+		!slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.Kind != Stop })
+}

@@ -1,0 +1,186 @@
+package explore
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// store is the simulated store itself: the contract of core.Store in as few lines
+// as possible. Its faults are in link, the way that calls take to it.
+type store struct {
+	mu      sync.Mutex
+	start   time.Time
+	plan    *Plan
+	records map[string]*record
+	lives   map[string]int
+}
+
+// record is what the store holds for a key.
+type record struct {
+	lease   core.Lease
+	result  core.Result // State is InProgress until it is finished, and zero after a Release
+	ends    time.Time   // the lease
+	expires time.Time
+	holder  int // the request that holds, or held, the lease
+}
+
+// verdict is what the store did with a call.
+type verdict struct {
+	lease  core.Lease
+	record *core.Record
+	err    error
+	life   int
+	source int // whose lease was taken over, or whose record it is
+	word   string
+}
+
+// now is the store's clock.
+func (s *store) now() time.Time {
+	now := time.Now()
+	at := now.Sub(s.start)
+	return now.Add(s.plan.jumped(Skip, at) + s.plan.jumped(Suspension, at))
+}
+
+// find returns the key's record, and forgets one whose time is over.
+func (s *store) find(key string, now time.Time) *record {
+	r := s.records[key]
+	if r != nil && !now.Before(r.expires) {
+		delete(s.records, key)
+		s.lives[key]++
+		return nil
+	}
+	return r
+}
+
+func (s *store) acquire(c core.Claim, caller int) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	r := s.find(c.Key, now)
+	v := verdict{lease: core.Lease{Claim: c, Attempt: 1}, life: s.lives[c.Key], source: -1, word: "lease"}
+	switch {
+	case r == nil, s.plan.sabotage == grantsAlways:
+	case r.result.State == 0:
+		v.lease.Attempt = r.lease.Attempt + 1
+	case r.result.State == core.InProgress && r.lease.Token == c.Token:
+		v.lease.Attempt, v.lease.TookOver, v.word = r.lease.Attempt, r.lease.TookOver, "lease again"
+	case r.result.State == core.InProgress && !now.Before(r.ends) && c.TakeOver && c.Repeats(r.lease.Fingerprint, r.lease.Digest):
+		v.lease.Attempt, v.lease.TookOver, v.source, v.word = r.lease.Attempt+1, true, r.holder, "lease taken over"
+	default:
+		v.lease, v.record, v.source = core.Lease{}, r.show(now), r.holder
+		s.spoil(v.record, c)
+		v.word = v.record.State.String()
+		if v.record.Abandoned() {
+			v.word = "abandoned"
+		}
+		return v
+	}
+	s.hold(v.lease, c.TTL, now, caller)
+	return v
+}
+
+// show is the record as a caller sees it.
+func (r *record) show(now time.Time) *core.Record {
+	shown := &core.Record{
+		State: r.result.State, Fingerprint: r.lease.Fingerprint, Digest: r.lease.Digest, Attempt: r.lease.Attempt,
+		Status: r.result.Status, Header: r.result.Header, Body: r.result.Body, Sketch: r.result.Sketch,
+	}
+	if shown.State == core.InProgress {
+		shown.LeaseLeft = r.ends.Sub(now)
+	}
+	return shown
+}
+
+// spoil changes a record as the sabotage wants it.
+func (s *store) spoil(r *core.Record, c core.Claim) {
+	switch s.plan.sabotage {
+	case altersBody:
+		r.Body = append(slices.Clone(r.Body), '!')
+	case altersRequest:
+		r.Fingerprint += "!"
+		r.Digest = core.Digest{}
+	case forgetsRequest:
+		r.Fingerprint, r.Digest = c.Fingerprint, c.Digest
+	case neverFinishes:
+		r.State, r.LeaseLeft = core.InProgress, time.Second
+	default:
+	}
+}
+
+// isHeldBy reports whether the record is this lease's: a claim that arrives late can
+// raise the attempt under the same token.
+func (r *record) isHeldBy(l core.Lease) bool {
+	return r.lease.Token == l.Token && r.lease.Attempt == l.Attempt
+}
+
+func (s *store) hold(l core.Lease, ttl time.Duration, now time.Time, caller int) {
+	if s.plan.sabotage == leaseEndsEarly {
+		ttl = 0
+	}
+	s.records[l.Key] = &record{
+		lease: l, ends: now.Add(ttl), expires: now.Add(l.Retain), holder: caller,
+		result: core.Result{State: core.InProgress},
+	}
+}
+
+func (s *store) complete(l core.Lease, res core.Result, caller int) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	r := s.find(l.Key, now)
+	v := verdict{life: s.lives[l.Key], source: -1, word: res.State.String()}
+	switch {
+	case r == nil:
+	case !r.isHeldBy(l):
+		v.err, v.source, v.word = core.ErrLeaseLost, r.holder, "lease lost"
+		return v
+	case r.result.State > core.InProgress:
+		v.word = "again"
+		return v
+	}
+	res.Header, res.Body, res.Sketch = slices.Clone(res.Header), slices.Clone(res.Body), slices.Clone(res.Sketch)
+	if s.plan.sabotage == altersStatus {
+		res.Status++
+	}
+	if res.State == core.Unreplayable {
+		res.Header, res.Body = nil, nil
+	}
+	s.records[l.Key] = &record{lease: l, result: res, expires: now.Add(res.Retain), holder: caller}
+	return v
+}
+
+func (s *store) release(l core.Lease) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	r := s.find(l.Key, now)
+	v := verdict{life: s.lives[l.Key], source: -1, word: "released"}
+	switch {
+	case r == nil:
+		v.word = "nothing to release"
+	case !r.isHeldBy(l), r.result.State > core.InProgress:
+		v.err, v.source, v.word = core.ErrLeaseLost, r.holder, "lease lost"
+	case l.Attempt == 1:
+		delete(s.records, l.Key)
+	default:
+		s.records[l.Key] = &record{lease: l, expires: now.Add(l.Retain), holder: r.holder}
+	}
+	return v
+}
+
+func (s *store) extend(l core.Lease, ttl time.Duration, caller int) verdict {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	r := s.find(l.Key, now)
+	v := verdict{life: s.lives[l.Key], source: -1, word: "extended"}
+	if r != nil && (!r.isHeldBy(l) || r.result.State > core.InProgress) {
+		v.err, v.source, v.word = core.ErrLeaseLost, r.holder, "lease lost"
+		return v
+	}
+	s.hold(l, ttl, now, caller)
+	return v
+}

@@ -1,0 +1,234 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+var opNames = [numOps]string{"Acquire", "Extend", "Complete", "Release", "Begin", "Commit", "Rollback"}
+
+var modeNames = [numModes]string{
+	"fails before it is applied", "fails after it was applied", "hangs", "hangs after it was applied", "is refused",
+	"is slow on its way there", "is slow on its way back", "is applied after it was given up",
+	"panics before it is applied", "panics after it was applied",
+}
+
+var callbackNames = [numCallbacks]string{"Observer", "Classifier", "ProblemWriter", "RecoverFunc", "Scope"}
+
+var jumpNames = [...]string{
+	Skip:       "the store's clock jumps",
+	Suspension: "all pods are suspended, and the store goes on",
+	SetBack:    "the pods' wall clocks are set back",
+}
+
+var outageNames = [numOutages]string{
+	"is partitioned from the store", "is cut off from the store", "is frozen", "is killed", "shuts down",
+}
+
+var stepNames = map[StepKind]string{
+	Sleep: "sleep", Await: "await", Look: "look", Effect: "effect", CarefulEffect: "look+effect", MarkExecuted: "MarkExecuted",
+	MarkRetryable: "MarkRetryable", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do",
+}
+
+// Timeline is the plan and its history in words, a line a fact. Two histories are
+// equal exactly when their timelines are.
+func Timeline(p *Plan, h History) string {
+	var b strings.Builder
+	p.describe(&b)
+	b.WriteString("\n        ms  pod request\n")
+	for i := range h.Facts {
+		f := &h.Facts[i]
+		fmt.Fprintf(&b, "%10s  %3s %4s    %s\n", milliseconds(f.At), number(f.Pod, "p"), number(f.Request, "r"), f.words())
+	}
+	if h.Stuck != "" {
+		fmt.Fprintf(&b, "the bubble is stuck: %s\n", h.Stuck)
+	}
+	return b.String()
+}
+
+func number(n int, prefix string) string {
+	if n < 0 {
+		return "-"
+	}
+	return fmt.Sprint(prefix, n)
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%d.%06d", d.Milliseconds(), d.Nanoseconds()%1e6)
+}
+
+func (p *Plan) describe(b *strings.Builder) {
+	y := p.Policy
+	fmt.Fprintf(b, "policy: TTL %v, LockTTL %v, StoreTimeout %v, Wait %v, MaxRun %v, MaxResponseBytes %d, OnAbandoned %s",
+		y.TTL, y.LockTTL, y.StoreTimeout, y.Wait, y.MaxRun, y.MaxResponse, [...]string{"Reexecute", "Refuse", "Recover"}[y.Abandoned])
+	for _, option := range []struct {
+		on   bool
+		name string
+	}{{y.FailOpen, "FailOpen"}, {y.Transactional, "Transactional"}, {y.Observe, "Observe"}, {y.Keep5xx, "Classifier keeps 5xx"}, {y.Optional, "Required(false)"}} {
+		if option.on {
+			fmt.Fprintf(b, ", %s", option.name)
+		}
+	}
+	b.WriteByte('\n')
+	for _, pod := range p.Pods {
+		fmt.Fprintf(b, "pod p%d", pod.ID)
+		if pod.Exclude {
+			b.WriteString(" excludes the member nonce")
+		}
+		b.WriteByte('\n')
+	}
+	for _, r := range p.Requests {
+		fmt.Fprintf(b, "request r%d at %v to p%d, key %d, %s, handler:", r.ID, r.At, r.Pod, r.Key, strings.Join(strings.Fields(r.Body.text()), " "))
+		for _, s := range r.Handler {
+			fmt.Fprintf(b, " %s", s)
+		}
+		if r.NoKey {
+			b.WriteString("; it carries no key")
+		}
+		if r.Leave > 0 {
+			fmt.Fprintf(b, "; its client leaves after %v", r.Leave)
+		}
+		b.WriteByte('\n')
+	}
+	p.describeFaults(b)
+}
+
+func (p *Plan) describeFaults(b *strings.Builder) {
+	for _, c := range p.Calls {
+		fmt.Fprintf(b, "fault: %s #%d of r%d %s (%v)\n", opNames[c.Op], c.N, c.Request, modeNames[c.Mode], c.For)
+	}
+	for _, o := range p.Outages {
+		fmt.Fprintf(b, "fault: p%d %s at %v for %v\n", o.Pod, outageNames[o.Kind], o.From, o.For)
+	}
+	for _, j := range p.Jumps {
+		fmt.Fprintf(b, "fault: %s by %v at %v\n", jumpNames[j.Kind], j.By, j.At)
+	}
+	for _, c := range p.Panics {
+		fmt.Fprintf(b, "fault: call #%d of the %s for r%d panics\n", c.N, callbackNames[c.In], c.Request)
+	}
+}
+
+func (s Step) String() string {
+	switch s.Do {
+	case Sleep, Await, CallDo:
+		return fmt.Sprintf("%s(%v)", stepNames[s.Do], s.For)
+	case Respond, Write:
+		return fmt.Sprintf("%s(%d)", stepNames[s.Do], s.N)
+	default:
+		return stepNames[s.Do]
+	}
+}
+
+// words tells a fact in words.
+func (f *Fact) words() string {
+	text := f.what()
+	if f.Inner {
+		text = "  (in core.Do) " + text
+	}
+	if f.Source >= 0 && f.Source != f.Request {
+		text += fmt.Sprintf(" of r%d", f.Source)
+	}
+	if f.Attempt > 0 {
+		text += fmt.Sprintf(", attempt %d", f.Attempt)
+	}
+	if f.Err != nil {
+		text += ": " + reason(f.Err)
+	}
+	if f.has(Faulty) {
+		text += " [fault]"
+	}
+	return text
+}
+
+func (f *Fact) what() string {
+	switch f.Kind {
+	case Sent:
+		return fmt.Sprintf("client sends key %d %s", f.Key, strings.Join(strings.Fields(f.Text), " "))
+	case Left:
+		return "client disconnects"
+	case Shown:
+		return fmt.Sprintf("client receives %d%s %q", f.Status, f.flagWords(), f.Text)
+	case Unshown:
+		return fmt.Sprintf("client receives nothing (%d%s %q)", f.Status, f.flagWords(), f.Text)
+	case Observed:
+		return "event " + f.Text
+	case Closing:
+		return "Shutdown begins"
+	case Closed:
+		return "Shutdown returns"
+	case Holds:
+		return fmt.Sprintf("in the end the store holds for key %d: %s %d", f.Key, f.Text, f.Status)
+	default:
+		return f.inside()
+	}
+}
+
+// inside tells what handlers and calls at the store do.
+func (f *Fact) inside() string {
+	switch f.Kind {
+	case Started:
+		return "handler starts" + f.flagWords()
+	case Broke:
+		return "the " + f.Text + " panics"
+	case Ran:
+		return "handler: " + f.Text
+	case Took:
+		return "EFFECT" + f.flagWords()
+	case Stopped:
+		return fmt.Sprintf("handler ends, status %d%s", f.Status, f.flagWords())
+	case Called:
+		return fmt.Sprintf("  %s #%d ->", opNames[f.Op], f.N)
+	case Applied:
+		return fmt.Sprintf("     %s #%d at the store: %s", opNames[f.Op], f.N, f.Text)
+	default:
+		return fmt.Sprintf("  %s #%d <- %s", opNames[f.Op], f.N, f.Text)
+	}
+}
+
+var flagNames = []struct {
+	flag Flags
+	name string
+}{
+	{Replayed, "replayed"},
+	{Problem, "problem"},
+	{Guarded, "guarded"},
+	{Careful, "careful"},
+	{Executed, "executed"},
+	{Retryable, "retryable"},
+	{Panicked, "panicked"},
+	{Silent, "silent"},
+	{Streamed, "streamed"},
+	{Probing, "probe"},
+	{InTx, "committed"},
+}
+
+func (f *Fact) flagWords() string {
+	var b strings.Builder
+	for _, n := range flagNames {
+		if f.has(n.flag) {
+			b.WriteString(" " + n.name)
+		}
+	}
+	return b.String()
+}
+
+// reason is an error in words that are the same in each run.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, core.ErrLeaseLost):
+		return "lease lost"
+	case errors.Is(err, core.ErrRolledBack):
+		return "rolled back"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "deadline exceeded"
+	case errors.Is(err, context.Canceled):
+		return "context canceled"
+	default:
+		return err.Error()
+	}
+}

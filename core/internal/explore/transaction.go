@@ -1,0 +1,55 @@
+package explore
+
+import (
+	"context"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// transaction is a handler's at the store: its effects count when it is committed.
+// One goroutine at a time uses it.
+type transaction struct {
+	link    *link
+	who     caller
+	effects []Fact
+	ended   bool
+}
+
+type transactionKey struct{}
+
+// BeginTransaction implements core.Transactor.
+func (l *link) BeginTransaction(ctx context.Context, lease core.Lease) (context.Context, core.Transaction, error) {
+	who := l.world.callerOf(lease)
+	v := l.call(ctx, Begin, who, func() verdict { return verdict{source: -1} })
+	if v.err != nil {
+		return nil, nil, v.err
+	}
+	tx := &transaction{link: l, who: who}
+	return context.WithValue(ctx, transactionKey{}, tx), tx, nil
+}
+
+// Commit implements core.Transaction.
+func (tx *transaction) Commit(ctx context.Context, lease core.Lease, res core.Result) error {
+	return tx.link.call(ctx, Commit, tx.who, func() verdict {
+		v := tx.link.world.store.complete(lease, res, tx.who.request)
+		if v.word == "again" {
+			v.err, v.word = core.ErrLeaseLost, "lease lost"
+		}
+		tx.ended = true
+		if v.err == nil {
+			for _, effect := range tx.effects {
+				tx.link.world.add(effect)
+			}
+		}
+		return v
+	}).err
+}
+
+// Rollback implements core.Transaction.
+func (tx *transaction) Rollback(ctx context.Context) error {
+	if tx.ended {
+		return nil
+	}
+	tx.ended = true
+	return tx.link.call(ctx, Rollback, tx.who, func() verdict { return verdict{source: -1, word: "rolled back"} }).err
+}

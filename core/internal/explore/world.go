@@ -1,0 +1,260 @@
+package explore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// probeID is the first identity of the requests that the judge sends at the end.
+const probeID = 1000
+
+// world is one schedule under way. It lives in one bubble and shares nothing.
+type world struct {
+	log
+	plan  *Plan
+	store *store
+	real  *reality // nil in a simulation
+	group sync.WaitGroup
+
+	tenant  string // the scope of all requests
+	tokens  map[core.Token]caller
+	counts  map[caller]*[numOps]int
+	entries map[entry]int
+	names   map[string]bool // storage keys of the calls inside handlers
+}
+
+// Run carries out the plan.
+func Run(t *testing.T, plan *Plan) (h History) {
+	t.Helper()
+	var w *world
+	defer func() {
+		if cause := recover(); cause != nil {
+			h.Stuck = fmt.Sprint(cause)
+		}
+		h.Facts = w.sorted()
+	}()
+	synctest.Test(t, func(*testing.T) {
+		w = newWorld(plan)
+		w.run()
+	})
+	return h
+}
+
+// connect returns the pod's way to the store.
+func (w *world) connect(p *pod) core.Store {
+	if w.real == nil {
+		return &link{world: w, pod: p}
+	}
+	return w.real.open(p)
+}
+
+func newWorld(plan *Plan) *world {
+	now := time.Now()
+	w := &world{
+		log: log{start: now, facts: make([]Fact, 0, 256)}, plan: plan,
+		store:  &store{start: now, plan: plan, records: map[string]*record{}, lives: map[string]int{}},
+		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[core.Token]caller{}, counts: map[caller]*[numOps]int{}, entries: map[entry]int{}, names: map[string]bool{},
+	}
+	for _, r := range plan.Requests {
+		w.names[core.StorageKey(w.tenant, core.MethodCall, innerName, fmt.Sprint("inner ", r.Key))] = true
+	}
+	return w
+}
+
+// run does everything in the plan, then asks for every key again, and ends.
+func (w *world) run() {
+	pods := map[int]*pod{}
+	for _, p := range w.plan.Pods {
+		pods[p.ID] = newPod(w, p)
+	}
+	for i := range w.plan.Requests {
+		r := &w.plan.Requests[i]
+		if p := pods[r.Pod]; p != nil {
+			w.group.Go(func() { w.send(p, r, 0) })
+		}
+	}
+	for _, o := range w.plan.Outages {
+		if p := pods[o.Pod]; p != nil {
+			w.group.Go(func() { w.end(p, o) })
+		}
+	}
+	sleep(w.plan.settled() - w.since())
+	w.probe(pods)
+	w.group.Wait()
+	w.report()
+}
+
+// end carries out the outages that engines take part in.
+func (w *world) end(p *pod, o Outage) {
+	switch o.Kind {
+	case Kill:
+		sleep(o.From)
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = p.engine.Shutdown(ended) // what is left of the process must come to an end
+	case Stop:
+		sleep(o.From)
+		p.hold(-1, 0)
+		if !p.isDead() {
+			p.shutDown(o.For)
+		}
+	case Partition, Cut, Freeze, numOutages:
+	}
+}
+
+// probe asks for each key, at a fresh pod and at one that still serves, and then shuts
+// all down.
+func (w *world) probe(pods map[int]*pod) {
+	fresh := newPod(w, Pod{ID: len(w.plan.Pods) + 100, Exclude: w.plan.Pods[0].Exclude})
+	serving := []*pod{fresh}
+	for _, p := range w.plan.Pods {
+		if !w.plan.ends(p.ID) {
+			serving = append(serving, pods[p.ID])
+		}
+	}
+	asking := serving
+	if len(asking) > 2 { // one of the others is enough
+		asking = []*pod{fresh, serving[1+w.hash(fresh.ID)%uint64(len(serving)-1)]}
+	}
+	id := probeID
+	asked := map[int]bool{}
+	for _, r := range w.plan.Requests {
+		if asked[r.Key] {
+			continue
+		}
+		asked[r.Key] = true
+		for _, p := range asking {
+			at := w.since() + time.Millisecond
+			w.send(p, &Request{ID: id, Pod: p.ID, Key: r.Key, At: at, Body: r.Body, Handler: []Step{{Do: Effect}}}, Probing)
+			id++
+		}
+	}
+	for _, p := range serving {
+		p.shutDown(time.Minute)
+	}
+}
+
+// ends reports whether the plan kills the pod or shuts it down.
+func (p *Plan) ends(pod int) bool {
+	for _, o := range p.Outages {
+		if o.Pod == pod && (o.Kind == Kill || o.Kind == Stop) {
+			return true
+		}
+	}
+	return false
+}
+
+// report adds what the store holds in the end.
+func (w *world) report() {
+	asked := map[int]bool{}
+	for _, r := range w.plan.Requests {
+		if asked[r.Key] {
+			continue
+		}
+		asked[r.Key] = true
+		held := w.store.records[core.StorageKey(w.tenant, http.MethodPost, path, keyName(r.Key))]
+		f := Fact{Pod: -1, Request: -1, Kind: Holds, Key: r.Key, Source: -1, Text: "nothing"}
+		if held != nil && held.result.State != 0 {
+			f.Text, f.Status, f.Source = held.result.State.String(), held.result.Status, held.holder
+		}
+		w.add(f)
+	}
+}
+
+// isDead reports whether the pod was killed.
+func (w *world) isDead(pod int) bool {
+	for _, o := range w.plan.Outages {
+		if o.Pod == pod && o.Kind == Kill && o.From <= w.since() {
+			return true
+		}
+	}
+	return false
+}
+
+// add takes down a fact. A process that is gone does nothing, although its engine
+// must still come to an end here; its last calls may reach the store.
+func (w *world) add(f Fact) {
+	if f.Kind == Applied || f.Kind == Took && f.has(InTx) || !w.isDead(f.Pod) {
+		w.log.add(f)
+	}
+}
+
+func (w *world) since() time.Duration { return time.Since(w.start) }
+
+// hash derives a number from the plan's seed and an identity.
+func (w *world) hash(parts ...int) uint64 {
+	h := w.plan.Seed
+	for _, part := range parts {
+		h = mix(h + 0x9e3779b97f4a7c15 + uint64(part))
+	}
+	return mix(h)
+}
+
+// introduce remembers on whose behalf a token is used.
+func (w *world) introduce(ctx context.Context, c core.Claim) caller {
+	id, _ := ctx.Value(requestKey{}).(int)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	who := caller{request: id, inner: w.names[c.Key]}
+	w.tokens[c.Token] = who
+	return who
+}
+
+func (w *world) callerOf(l core.Lease) caller {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tokens[l.Token]
+}
+
+// count numbers the calls of one caller.
+func (w *world) count(who caller, op Op) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	counts := w.counts[who]
+	if counts == nil {
+		counts = new([numOps]int)
+		w.counts[who] = counts
+	}
+	counts[op]++
+	return counts[op] - 1
+}
+
+func (w *world) faultOf(who caller, op Op, n int) *CallFault {
+	if who.inner {
+		return nil
+	}
+	for i := range w.plan.Calls {
+		if c := &w.plan.Calls[i]; c.Request == who.request && c.Op == op && c.N == n {
+			return c
+		}
+	}
+	return nil
+}
+
+// later applies something after the call that wanted it is over.
+func (w *world) later(after time.Duration, do func()) {
+	w.group.Go(func() {
+		sleep(after)
+		do()
+	})
+}
+
+// effectUnder finds the first effect under a key.
+func (w *world) effectUnder(key string) (source int, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.facts {
+		if f := &w.facts[i]; f.Kind == Took && !f.Inner && keyName(f.Key) == key {
+			return f.Request, true
+		}
+	}
+	return -1, false
+}

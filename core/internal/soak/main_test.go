@@ -1,0 +1,22 @@
+package soak
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // it reports each connection that a fault has cut
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	// After many dials have failed, a pool of go-redis looks only once a second
+	// whether it was closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}

@@ -1,0 +1,170 @@
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/explore"
+)
+
+// calm is the time between two strikes at the servers of a long soak.
+const calm = 8 * time.Second
+
+// What an ordinary test run takes: so many plans for each store, all at once, none of
+// them longer than brief.
+const (
+	fewPlans = 12
+	brief    = 2700 * time.Millisecond // it leaves room for DrawReal's handlers that outlast a lease
+)
+
+// Times are judged with these slacks. An ordinary test run must not fail on a machine
+// that has other work, and a soak has the machine for itself.
+const (
+	slackInTests = time.Second
+	slackInSoaks = 300 * time.Millisecond
+)
+
+// TestSoak runs plans of the explorer over real stores, many at once, for as long as
+// ONCEKEY_SOAK says, and judges each by the explorer's rules. Each pod has a client
+// and a network of its own. In a long soak servers are killed, frozen and restarted:
+// cases 1 to 8, 11 to 13, 15, 18 and 19.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	for name, open := range settings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			s.soak(t)
+		})
+	}
+}
+
+// soak runs plans until the time is over.
+func (s *setting) soak(t *testing.T) {
+	t.Helper()
+	var w weather
+	s.Trouble = w.between
+	over := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { w.watch(over) })
+	seed := firstSeed(t)
+	s.began = time.Now()
+	strikes := 0
+	if os.Getenv("ONCEKEY_SOAK") == "" {
+		s.Slack = slackInTests
+		s.runFew(t, seed)
+	} else {
+		s.Slack = slackInSoaks
+		strikes = s.runMany(t, seed, &w)
+	}
+	close(over)
+	watching.Wait()
+	t.Logf("%d plans in %v, %d of them on an unsteady machine, %d strikes at servers, first seed %d",
+		s.plans.Load(), time.Since(s.began).Round(time.Millisecond), s.unsteady.Load(), strikes, seed)
+}
+
+// runFew runs a few brief plans at once.
+func (s *setting) runFew(t *testing.T, seed uint64) {
+	t.Helper()
+	var running sync.WaitGroup
+	for range fewPlans {
+		for s.draw(seed).Length() > brief {
+			seed++
+		}
+		chosen := seed
+		running.Go(func() { s.runPlan(t, chosen) })
+		seed++
+	}
+	running.Wait()
+}
+
+// runMany runs plans for as long as ONCEKEY_SOAK says, and strikes at servers.
+func (s *setting) runMany(t *testing.T, seed uint64, w *weather) (strikes int) {
+	t.Helper()
+	done := make(chan struct{})
+	var seeds atomic.Uint64
+	var running sync.WaitGroup
+	for range s.together * runtime.GOMAXPROCS(0) {
+		running.Go(func() {
+			for !t.Failed() {
+				s.runPlan(t, seed+seeds.Add(1)-1)
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	For(t, 0, func(int) {
+		pass(calm)
+		w.strike(s.servers)
+		strikes++
+	})
+	close(done)
+	running.Wait()
+	return strikes
+}
+
+// draw makes the plan of a seed.
+func (s *setting) draw(seed uint64) *explore.Plan {
+	plan := explore.DrawReal(seed, s.Written != nil)
+	return &plan
+}
+
+// firstSeed is that of ONCEKEY_SEED, or random.
+func firstSeed(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("ONCEKEY_SEED")
+	if text == "" {
+		return rand.Uint64N(1 << 40)
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("ONCEKEY_SEED: %v", err)
+	}
+	return seed
+}
+
+// runPlan carries out one plan, and tells what it breaks.
+func (s *setting) runPlan(t *testing.T, seed uint64) {
+	t.Helper()
+	found, timeline, err := s.judge(seed)
+	if err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+		return
+	}
+	if len(found) > 0 {
+		t.Errorf("seed %d, after %v:\n%s", seed, time.Since(s.began).Round(time.Millisecond), timeline())
+	}
+}
+
+// judge carries out one plan and judges it.
+func (s *setting) judge(seed uint64) (found []explore.Violation, timeline func() string, err error) {
+	plan, history, err := explore.RunReal(*s.draw(seed), &s.Backend, fmt.Sprintf("soak-%d", seed))
+	if err != nil {
+		return nil, nil, err
+	}
+	s.plans.Add(1)
+	if plan.Unsteady() {
+		s.unsteady.Add(1)
+	}
+	found = explore.JudgeReal(&plan, history)
+	return found, func() string {
+		var b strings.Builder
+		b.WriteString(explore.Timeline(&plan, history))
+		for _, v := range found {
+			fmt.Fprintf(&b, "BROKEN %s: %s\n", v.Rule, v.Text)
+		}
+		fmt.Fprintf(&b, "draw it again first: ONCEKEY_SEED=%d go test ./core/internal/soak -run 'TestSoak$' -v\n", seed)
+		return b.String()
+	}, nil
+}

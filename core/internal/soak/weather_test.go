@@ -1,0 +1,90 @@
+package soak
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/explore"
+)
+
+// weather is what befalls all plans alike: servers that go away, and a machine that
+// stands still.
+type weather struct {
+	mu     sync.Mutex
+	away   []explore.Away
+	stalls []stall
+}
+
+type stall struct {
+	at   time.Time
+	long time.Duration
+}
+
+// watch measures until done how late a goroutine gets its turn.
+func (w *weather) watch(done <-chan struct{}) {
+	const tick = 10 * time.Millisecond
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+		now := time.Now()
+		if late := now.Sub(last) - tick; late > tick {
+			w.mu.Lock()
+			w.stalls = append(w.stalls, stall{now, late})
+			w.mu.Unlock()
+		}
+		last = now
+	}
+}
+
+// between implements explore.Backend's Trouble.
+func (w *weather) between(from, to time.Time) (trouble explore.Trouble) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := len(w.stalls) - 1; i >= 0 && w.stalls[i].at.After(from); i-- {
+		trouble.Stalled = max(trouble.Stalled, w.stalls[i].long)
+	}
+	for _, away := range w.away {
+		if away.To.After(from) && away.From.Before(to) {
+			trouble.Away = append(trouble.Away, away)
+		}
+	}
+	return trouble
+}
+
+// strike kills, restarts or freezes one server. What is left open of it, plans see
+// as long as it is not over.
+func (w *weather) strike(servers []server) {
+	victim := servers[rand.IntN(len(servers))]
+	w.mu.Lock()
+	n := len(w.away)
+	w.away = append(w.away, explore.Away{From: time.Now(), To: time.Now().Add(time.Hour)})
+	w.mu.Unlock()
+	switch rand.IntN(3) {
+	case 0:
+		victim.Kill()
+		pass(rand.N(2 * time.Second))
+		victim.Restart()
+	case 1:
+		victim.Restart()
+	default:
+		victim.Pause()
+		pass(rand.N(2 * time.Second))
+		victim.Resume()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.away[n].To = time.Now()
+}
+
+// pass is the only place that lets time pass.
+func pass(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+}
