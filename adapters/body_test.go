@@ -1,7 +1,6 @@
 package adapters_test
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"strings"
@@ -96,39 +95,6 @@ func TestClaimedLengthIsBelieved(t *testing.T) {
 	})
 }
 
-// A guard that never saw the body cannot tell two payloads apart.
-func TestBodyThatMiddlewareHasRead(t *testing.T) {
-	t.Parallel()
-	for name, reading := range map[string]func(http.ResponseWriter, *http.Request){
-		"read": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
-		"parsed as a form": func(_ http.ResponseWriter, r *http.Request) {
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			_ = r.ParseForm()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			onEveryRouter(t, func(t *testing.T, m mounting) {
-				s := m.start(t, program{route: route{outside: []middleware{before(reading)}}})
-				s.refuses(payment("k"), http.StatusBadRequest, core.CodeBodyUnreadable)
-			})
-		})
-	}
-}
-
-func TestBodyThatMiddlewareHasPutBack(t *testing.T) {
-	t.Parallel()
-	peeking := before(func(_ http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	})
-	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{route: route{outside: []middleware{peeking}}})
-		s.runsAgain(payment("k"))
-		s.replays(payment("k"))
-	})
-}
-
 func TestHandlerReadsAnEqualBody(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
@@ -144,7 +110,9 @@ func TestHandlerReadsAnEqualBody(t *testing.T) {
 					length = r.ContentLength
 					w.WriteHeader(http.StatusServiceUnavailable)
 				}}})
-				for _, request := range []*http.Request{post("/payments", "k", body), post("/payments", "k", body, chunked)} {
+				untyped := post("/payments", "k", body, chunked)
+				untyped.Header.Del("Content-Type") // an empty body of unknown length and with a type has been read before
+				for _, request := range []*http.Request{post("/payments", "k", body), untyped} {
 					s.do(request)
 					if string(read) != body || length != request.ContentLength {
 						t.Errorf("read %d bytes with length %d, want %d with %d", len(read), length, len(body), request.ContentLength)

@@ -134,7 +134,7 @@ func (row refusal) test(t *testing.T, m mounting) {
 	if p.Type == "" || p.Title == "" || p.Detail == "" || p.Error == "" {
 		t.Errorf("a member is empty: %+v", p)
 	}
-	wantHeader := http.Header{"Content-Type": {"application/problem+json"}, "X-Content-Type-Options": {"nosniff"}}
+	wantHeader := http.Header{"Cache-Control": {"no-store"}, "Content-Type": {"application/problem+json"}, "X-Content-Type-Options": {"nosniff"}}
 	if row.retryAfter != "" {
 		wantHeader.Set("Retry-After", row.retryAfter)
 	}

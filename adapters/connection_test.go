@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -194,6 +195,27 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 					t.Errorf("the rest is %q", rest)
 				}
 				s.ran(1)
+			})
+		})
+	}
+}
+
+// Case 58: a flush by the handler itself is a wish to stream.
+func TestFlushStreamsWhateverTheType(t *testing.T) {
+	t.Parallel()
+	for _, contentType := range []string{"text/event-stream", "application/json", ""} {
+		t.Run(contentType, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				var sent *httptest.ResponseRecorder
+				s := m.start(t, program{route: route{handler: then(set("Content-Type", contentType), write("one"), flush, func(http.ResponseWriter, *http.Request) {
+					if !sent.Flushed || sent.Body.String() != "one" {
+						t.Errorf("flushed is %v with %q, want one", sent.Flushed, sent.Body)
+					}
+				})}})
+				sent = httptest.NewRecorder()
+				s.ServeHTTP(sent, payment("k"))
+				s.refuses(payment("k"), http.StatusConflict, core.CodeNotReplayable)
 			})
 		})
 	}

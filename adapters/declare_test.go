@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
@@ -50,6 +51,57 @@ func TestDeclarationsThatAreWrong(t *testing.T) {
 				t.Errorf("a good policy panicked with %q", said)
 			}
 		})
+	}
+}
+
+// Case 65: a nil argument is refused where it is given, by its name.
+func TestNilArguments(t *testing.T) {
+	t.Parallel()
+	engine := engineFor(t)
+	forChi, forGin := idemchi.New(engine), idemgin.New(engine)
+	var noChi *idemchi.Guard
+	var noGin *idemgin.Guard
+	type API struct {
+		Pay http.HandlerFunc `route:"POST /payments" idempotency:""`
+	}
+	type GinAPI struct {
+		Pay gin.HandlerFunc `route:"POST /payments" idempotency:""`
+	}
+	failing := func(err error) { panic(err) }
+	for _, row := range []struct {
+		want    string
+		declare func()
+	}{
+		{"oncekey: Handler is given a nil http.Handler", func() { engine.Handler(nil) }},
+		{"idemchi: New is given a nil engine", func() { idemchi.New(nil) }},
+		{"idemchi: the guard is nil", func() { noChi.Policy() }},
+		{"idemchi: the guard is nil", func() { noChi.Handle(created) }},
+		{"idemchi: the guard is nil", func() { noChi.Table(tableOf(t, policy.Row("POST /a"))) }},
+		{"idemchi: the guard is nil", func() { idemchi.Audit(chi.NewRouter(), nil) }},
+		{"idemchi: Handle is given a nil handler", func() { forChi.Handle(nil) }},
+		{"idemchi: Table is given a nil table", func() { forChi.Table(nil) }},
+		{"idemchi: the middleware is given a nil handler", func() { forChi.Policy()(nil) }},
+		{"idemchi: Mount is given a nil router or a nil guard", func() { failing(idemchi.Mount(nil, forChi, API{created})) }},
+		{"idemchi: Mount is given a nil router or a nil guard", func() { failing(idemchi.Mount(chi.NewRouter(), nil, API{created})) }},
+		{"POST /payments", func() { failing(idemchi.Mount(chi.NewRouter(), forChi, API{})) }},
+		{"idemchi: Audit is given a nil router", func() { report := idemchi.Audit(nil, forChi); failing(report.Err()) }},
+		{"nil table", func() { report := idemchi.Audit(chi.NewRouter(), forChi, nil); failing(report.Err()) }},
+		{"idemgin: New is given a nil engine", func() { idemgin.New(nil) }},
+		{"idemgin: the guard is nil", func() { noGin.Policy() }},
+		{"idemgin: the guard is nil", func() { noGin.Handle(gin.WrapF(created)) }},
+		{"idemgin: the guard is nil", func() { noGin.Table(tableOf(t, policy.Row("POST /a"))) }},
+		{"idemgin: the guard is nil", func() { idemgin.Audit(gin.New(), nil) }},
+		{"idemgin: Handle is given a nil handler", func() { forGin.Handle(nil) }},
+		{"idemgin: Table is given a nil table", func() { forGin.Table(nil) }},
+		{"idemgin: Mount is given a nil router or a nil guard", func() { failing(idemgin.Mount(nil, forGin, GinAPI{gin.WrapF(created)})) }},
+		{"idemgin: Mount is given a nil router or a nil guard", func() { failing(idemgin.Mount(gin.New(), nil, GinAPI{gin.WrapF(created)})) }},
+		{"POST /payments", func() { failing(idemgin.Mount(gin.New(), forGin, GinAPI{})) }},
+		{"idemgin: Audit is given a nil router", func() { report := idemgin.Audit(nil, forGin); failing(report.Err()) }},
+		{"nil table", func() { report := idemgin.Audit(gin.New(), forGin, nil); failing(report.Err()) }},
+	} {
+		if said := panicOf(row.declare); !strings.Contains(said, row.want) || strings.Contains(said, "nil pointer") {
+			t.Errorf("said %q, want %q", said, row.want)
+		}
 	}
 }
 

@@ -90,6 +90,16 @@ func set(name string, values ...string) http.HandlerFunc {
 
 func flush(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }
 
+// emptyWrite writes nothing, which is allowed with every status.
+func emptyWrite(w http.ResponseWriter, _ *http.Request) {
+	if n, err := w.Write(nil); n != 0 || err != nil {
+		panic(err)
+	}
+	if n, err := io.WriteString(w, ""); n != 0 || err != nil {
+		panic(err)
+	}
+}
+
 // copied writes through io.Copy, which looks for io.ReaderFrom.
 func copied(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -106,6 +116,8 @@ var writings = []writing{
 	{name: "202 without a body", handler: answering(202)},
 	{name: "204", handler: answering(204)},
 	{name: "204 with a body that is not allowed", handler: then(answering(204), write("no"))},
+	{name: "204 with an empty write", handler: then(answering(204), emptyWrite), http1: true}, // Case 60: HTTP/2's writer is stricter
+	{name: "304 with an empty write", handler: then(answering(304), emptyWrite), http1: true},
 	{name: "304", handler: then(set("Etag", `"v1"`), answering(304))},
 	{name: "303 redirect", handler: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/payments/17", http.StatusSeeOther) }},
 	{name: "http.Error 422", handler: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnprocessableEntity) }},
@@ -142,6 +154,12 @@ var writings = []writing{
 	{name: "Content-Length of its own", handler: then(set("Content-Length", "5"), write("hello"))},
 	// net/http's HTTP/2 sends what is too much, and its client cuts the answer.
 	{name: "Content-Length, and more is written", handler: then(set("Content-Length", "5"), write("hello"), write(", world")), http1: true},
+	// Case 58: net/http counts what was tried, so nothing fits after a write that was too long.
+	{name: "Content-Length, and too much at once", handler: then(set("Content-Length", "5"), write("hello, world"), write("hello")), streams: true, http1: true},
+	{name: "Content-Length, and nothing written", handler: then(set("Content-Length", "5"), answering(201)), streams: true},
+	{name: "Content-Length, and too little", handler: then(set("Content-Length", "5"), answering(201), write("he")), streams: true},
+	{name: "Content-Length of a 304", handler: then(set("Content-Length", "5"), answering(304))},
+	{name: "Content-Length that is none", handler: then(set("Content-Length", "five"), created), http1: true},
 	{name: "a body of two buffers", handler: write(strings.Repeat("x", 4096))},
 	{name: "many small writes", handler: then(write(strings.Repeat("a", 2000)), write(strings.Repeat("b", 2000)), write("c"))},
 	{name: "body just below MaxResponseBytes", handler: write(strings.Repeat("x", keptBytes-1))},

@@ -108,7 +108,8 @@ func TestKeyNotRequired(t *testing.T) {
 	})
 }
 
-// A method that the policy does not name passes through as if nobody was there.
+// A method that the policy does not name passes through as if there were no
+// guard. Case 63: for a method that changes something, one event a route says so.
 func TestOtherMethodsPassThrough(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -119,8 +120,8 @@ func TestOtherMethodsPassThrough(t *testing.T) {
 		}
 		s.runsAgain(payment("", put))
 		s.runsAgain(payment("", put))
-		if len(s.events.all) != 0 {
-			t.Errorf("events are %+v, want none", s.events.all)
+		if all := s.events.of(core.ResultWrongSetup); len(s.events.all) != 1 || len(all) != 1 || all[0].code != "" {
+			t.Errorf("events are %+v, want one %s without a code", s.events.all, core.ResultWrongSetup)
 		}
 	})
 }

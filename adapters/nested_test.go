@@ -2,10 +2,12 @@ package adapters_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
@@ -13,7 +15,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// nestings guard two routes by a policy on the group, and by one of their own.
+// nestings guard routes by a policy on the group, and two of them by one of their
+// own.
 func nestings(inner ...policy.Option) map[string]func(*core.Engine, http.HandlerFunc) http.Handler {
 	const outer = 100 // bytes that the outer policy lets in
 	return map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
@@ -21,6 +24,7 @@ func nestings(inner ...policy.Option) map[string]func(*core.Engine, http.Handler
 			mux := http.NewServeMux()
 			mux.Handle("POST /payments", e.Handler(handler, inner...))
 			mux.Handle("POST /refunds", e.Handler(handler, inner...))
+			mux.Handle("POST /plain", handler)
 			return e.Handler(mux, policy.MaxRequestBytes(outer))
 		},
 		"chi": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
@@ -28,6 +32,7 @@ func nestings(inner ...policy.Option) map[string]func(*core.Engine, http.Handler
 			r.Use(guard.Policy(policy.MaxRequestBytes(outer)))
 			r.With(guard.Policy(inner...)).Post("/payments", handler)
 			r.Post("/refunds", guard.Handle(handler, inner...))
+			r.Post("/plain", handler)
 			return r
 		},
 		"gin": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
@@ -35,6 +40,7 @@ func nestings(inner ...policy.Option) map[string]func(*core.Engine, http.Handler
 			group := r.Group("/", guard.Policy(policy.MaxRequestBytes(outer)))
 			group.POST("/payments", guard.Policy(inner...), gin.WrapF(handler))
 			group.POST("/refunds", guard.Handle(gin.WrapF(handler), inner...))
+			group.POST("/plain", gin.WrapF(handler))
 			return r
 		},
 	}
@@ -52,40 +58,138 @@ func startNested(t *testing.T, nest func(*core.Engine, http.HandlerFunc) http.Ha
 	return s
 }
 
-// Where two policies guard one request the outer one counts, and each route
-// says so once.
-func TestNestedGuards(t *testing.T) {
+// Case 64: where a group and its route have a policy each, the route's counts:
+// here by the number of bytes that it lets in.
+func TestRoutePolicyCounts(t *testing.T) {
 	t.Parallel()
-	for name, nest := range nestings() {
+	for name, nest := range nestings(policy.MaxRequestBytes(1000)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startNested(t, nest)
-			for _, key := range []string{"k1", "k2", "k3"} {
-				s.runsAgain(payment(key))
-				s.replays(payment(key))
+			large := `{"note":"` + strings.Repeat("a", 500) + `"}`
+			for _, path := range []string{"/payments", "/refunds"} {
+				for _, key := range []string{"k1", "k2"} {
+					s.runsAgain(post(path, key, large))
+					s.replays(post(path, key, large))
+				}
 			}
-			s.runsAgain(post("/refunds", "k1", amount))
-			if claims := s.store.acquires.Load(); claims != 7 {
+			s.refuses(post("/plain", "k", large), http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+			s.runsAgain(post("/plain", "k", amount))
+			s.replays(post("/plain", "k", amount))
+			if claims := s.store.acquires.Load(); claims != 10 {
 				t.Errorf("the store was asked %d times, want once a request", claims)
-			}
-			if nested := s.events.of(core.ResultNested); len(nested) != 2 {
-				t.Errorf("events are %+v, want one a route", nested)
 			}
 		})
 	}
 }
 
-// The inner policy does nothing: not its limits either.
-func TestInnerPolicyDoesNotCount(t *testing.T) {
+// Case 64: a route that only observes does so inside of a group that guards, and
+// the other way round.
+func TestRoutePolicyCountsWhereOneObserves(t *testing.T) {
 	t.Parallel()
-	for name, nest := range nestings(policy.MaxRequestBytes(1)) {
+	for name, nest := range nestings(policy.Observe(true)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startNested(t, nest)
-			if answer := s.do(payment("k")); answer.Code != http.StatusCreated {
-				t.Errorf("got %d %s, want 201", answer.Code, answer.Body)
+			s.runsAgain(payment("k"))
+			s.runsAgain(payment("k"))
+			if replays := s.events.of(core.ResultReplay); len(replays) != 1 {
+				t.Errorf("observed replays are %+v, want one", replays)
 			}
+		})
+	}
+	var s *service
+	s = everywhere(t, func(e *core.Engine) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("POST /payments", e.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.runs.Add(1)
+			created(w, r)
+		})))
+		return e.Handler(mux, policy.Observe(true))
+	})
+	s.runsAgain(payment("k"))
+	s.replays(payment("k"))
+}
+
+// hidden are two policies of which the outer one cannot see the inner.
+var hidden = map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
+	"net_http": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+		inner := e.Handler(handler)
+		return e.Handler(http.HandlerFunc(inner.ServeHTTP), policy.TTLHours(1))
+	},
+	"chi": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+		r, guard := chi.NewRouter(), idemchi.New(e)
+		inner := guard.Handle(handler)
+		r.With(guard.Policy(policy.TTLHours(1))).Post("/payments", func(w http.ResponseWriter, r *http.Request) { inner(w, r) })
+		return r
+	},
+	"gin": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+		r, guard := gin.New(), idemgin.New(e)
+		inner := guard.Handle(gin.WrapF(handler))
+		r.POST("/payments", guard.Policy(policy.TTLHours(1)), func(c *gin.Context) { inner(c) })
+		return r
+	},
+}
+
+// Case 64: where the outer policy cannot see the inner one, the first request is
+// refused before the handler runs, and both places are named.
+func TestHiddenInnerPolicyIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, nest := range hidden {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startNested(t, nest)
+			for range 2 {
+				answer := s.do(payment("k"))
+				p := problemIn(t, answer)
+				if answer.Code != http.StatusInternalServerError || p.Code != core.CodeWrongSetup || strings.Count(p.Error, "nested_test.go:") != 2 {
+					t.Errorf("got %d %+v", answer.Code, p)
+				}
+			}
+			s.ran(0)
+			if events := s.events.of(core.ResultWrongSetup); len(events) != 2 {
+				t.Errorf("events are %+v, want one a request", events)
+			}
+		})
+	}
+}
+
+// One policy that is mounted twice is one policy.
+func TestOnePolicyTwice(t *testing.T) {
+	t.Parallel()
+	for name, nest := range map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
+		"chi": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+			r, guarded := chi.NewRouter(), idemchi.New(e).Policy()
+			r.Use(guarded)
+			r.With(guarded).Post("/payments", handler)
+			return r
+		},
+		"gin": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+			r, guarded := gin.New(), idemgin.New(e).Policy()
+			r.Group("/", guarded).POST("/payments", guarded, gin.WrapF(handler))
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startNested(t, nest)
+			s.runsAgain(payment("k"))
 			s.replays(payment("k"))
 		})
 	}
+}
+
+// Case 64: a route's policy counts although middleware in between writes its path,
+// and where there is none the group's counts.
+func TestRoutePolicyBehindAnotherPath(t *testing.T) {
+	t.Parallel()
+	s := startNested(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+		r, guard := chi.NewRouter(), idemchi.New(e)
+		r.Use(guard.Policy(policy.TTLHours(1)), chimiddleware.PathRewrite("/old", "/new"))
+		r.With(guard.Policy()).Post("/old", handler)
+		r.Post("/new", handler)
+		return r
+	})
+	s.runsAgain(post("/old", "k", amount))
+	s.replays(post("/old", "k", amount))
 }

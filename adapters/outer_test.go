@@ -126,6 +126,42 @@ func TestHeadersThatAreNotReplayed(t *testing.T) {
 	}
 }
 
+// Case 59: a header that Connection nominates belongs to the connection as well.
+func TestNominatedHeadersAreNotReplayed(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name       string
+		connection []string
+	}{
+		{"one", []string{"X-Hop"}},
+		{"in small letters", []string{"x-hop"}},
+		{"in a list", []string{"close, x-hop ,Upgrade"}},
+		{"in two lines", []string{"close", "X-Hop"}},
+	} {
+		for _, spelled := range []string{"X-Hop", "x-hop"} {
+			for _, name := range []string{"Connection", "connection"} {
+				t.Run(row.name+"/"+name+"/"+spelled, func(t *testing.T) {
+					t.Parallel()
+					onEveryRouter(t, func(t *testing.T, m mounting) {
+						s := m.start(t, program{route: route{
+							policy:  []policy.Option{policy.KeepHeaders("X-Hop")},
+							handler: then(set(name, row.connection...), set(spelled, "a", "b"), set("X-Kept", "yes"), created),
+						}})
+						first, replay := s.do(payment("k")), s.replays(payment("k"))
+						if got := first.Result().Header[spelled]; !slices.Equal(got, []string{"a", "b"}) {
+							t.Errorf("first sent with %q", got)
+						}
+						want := http.Header{"Location": {"/payments/17"}, "X-Kept": {"yes"}, marker: {"true"}}
+						if got := replay.Result().Header; !equalHeaders(got, want) {
+							t.Errorf("replayed with %v, want %v", got, want)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
 func TestHeadersThatThePolicyKeeps(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {

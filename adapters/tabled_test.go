@@ -120,6 +120,50 @@ var tabledPrograms = map[string]tabled{
 		},
 		guarded: []string{"POST /payments", "POST /payments/", "POST //payments", "POST /v1/refunds/"},
 	},
+	// Case 62: middleware inside of the table writes another path, and both paths
+	// have a route.
+	"chi/paths that middleware writes": {
+		rows: []policy.TableRow{policy.Row("POST /payments"), policy.Row("POST /v1/refunds"), policy.Row("POST /v1/deep/{id}")},
+		chi: func(r *chi.Mux, table func(http.Handler) http.Handler, handler http.HandlerFunc) {
+			r.Use(table, chimiddleware.PathRewrite("/old", "/payments"), chimiddleware.StripSlashes, chimiddleware.CleanPath)
+			r.Use(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/refund" {
+						chi.RouteContext(r.Context()).RoutePath = "/v1/refunds"
+					}
+					next.ServeHTTP(w, r)
+				})
+			})
+			r.Post("/payments", handler)
+			r.Post("/{name}/", handler)
+			r.Post("/{name}", handler)
+			r.Route("/v1", func(r chi.Router) {
+				r.Use(chimiddleware.PathRewrite("/nothing", "/"))
+				r.With(chimiddleware.NoCache).Post("/refunds", handler)
+				r.Route("/deep", func(r chi.Router) { r.Handle("/{id}", handler) })
+			})
+		},
+		guarded: []string{"POST /payments", "POST /payments/", "POST //payments", "POST /old", "POST /refund", "POST /v1/refunds", "POST /v1/refunds/", "POST /v1/deep/7"},
+		passed:  []string{"POST /other/", "POST /other", "PUT /v1/deep/7"},
+	},
+	"chi/around a mount": {
+		rows: []policy.TableRow{policy.Row("POST /v1/payments"), policy.Row("POST /v1"), policy.Row("POST /v2/payments")},
+		chi: func(r *chi.Mux, table func(http.Handler) http.Handler, handler http.HandlerFunc) {
+			below := func(r chi.Router) {
+				r.Use(chimiddleware.StripSlashes)
+				r.Post("/", handler)
+				r.Post("/payments", handler)
+				r.Post("/*", handler)
+			}
+			r.With(table).Route("/v1", below)
+			r.Group(func(r chi.Router) {
+				r.Use(table)
+				r.Route("/v2", below)
+			})
+		},
+		guarded: []string{"POST /v1/payments", "POST /v1/payments/", "POST /v1", "POST /v1/", "POST /v2/payments", "POST /v2/payments/"},
+		passed:  []string{"POST /v2", "POST /v2/other"},
+	},
 	"chi/paths that were cleaned before": {
 		rows: []policy.TableRow{policy.Row("POST /payments"), policy.Row("POST /v1/refunds")},
 		chi: func(r *chi.Mux, table func(http.Handler) http.Handler, handler http.HandlerFunc) {

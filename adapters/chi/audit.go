@@ -1,8 +1,10 @@
 package idemchi
 
 import (
+	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/go-chi/chi/v5"
 
@@ -17,33 +19,44 @@ import (
 //	if err := report.Err(); err != nil { ... }                          // a row that guards nothing
 //	for _, warning := range report.Warnings { slog.Warn(warning) }      // a POST that nothing guards
 //
+// A policy that guards none of its routes is an error too, such as one on PUT with
+// the default Methods. Warnings name middleware that belongs outside of the guard
+// (cors, compression, method override, time-outs), as far as names tell it.
+//
 // It sees Policy, Handle, Mount and Table of guards on idem's engine. It does not
 // see a guarded handler within another, nor routes below a handler that is not a
 // chi router.
 func Audit(r chi.Routes, idem *Guard, tables ...*policy.Table) policy.Report {
+	if r == nil || slices.Contains(tables, nil) {
+		return policy.Report{Errors: []error{errors.New("idemchi: Audit is given a nil router or a nil table: give those that serve")}}
+	}
+	idem.mustEngine()
 	inspection := declared.Inspection{Engine: idem.engine, Tables: tables, Canonical: canonical}
-	_ = chi.Walk(r, func(method, pattern string, endpoint http.Handler, middlewares ...func(http.Handler) http.Handler) error {
-		route := declared.Mounted{Key: declared.Key{Method: method, Pattern: canonical(pattern)}}
-		for _, middleware := range middlewares {
-			if codeOf(middleware) == aroundCode {
-				route.Covers = append(route.Covers, ask(middleware(nil)))
+	checking.Lock()
+	defer checking.Unlock()
+	walk(r, func(key declared.Key, endpoint http.Handler, middlewares []func(http.Handler) http.Handler) {
+		route := declared.Mounted{Key: key}
+		for _, cover := range coversOf(endpoint, middlewares) {
+			route.Covers = append(route.Covers, cover.cover)
+		}
+		if first := slices.IndexFunc(middlewares, isGuard); first >= 0 {
+			for _, middleware := range middlewares[first:] {
+				route.Inside = append(route.Inside, declared.FunctionOf(middleware))
 			}
 		}
-		if codeOf(endpoint) == serveCode {
-			route.Covers = append(route.Covers, ask(endpoint))
-		}
 		inspection.Routes = append(inspection.Routes, route)
-		return nil
-	}) // it returns what the function does
+	})
 	return inspection.Report()
 }
 
 // The code of the method values that Policy and Table, and Handle, return: one
 // and the same for every value. Functions of others are never called.
-var (
-	aroundCode = codeOf((*guarding)(nil).around)
-	serveCode  = codeOf((*guarded)(nil).ServeHTTP)
-)
+var aroundCode, serveCode uintptr
+
+//nolint:gochecknoinits // the functions read them, so that they cannot be their initial values
+func init() {
+	aroundCode, serveCode = codeOf((*guarding)(nil).around), codeOf((*guarded)(nil).ServeHTTP)
+}
 
 func codeOf(function any) uintptr {
 	if value := reflect.ValueOf(function); value.Kind() == reflect.Func {
@@ -59,8 +72,12 @@ type question struct {
 	answer *guarding
 }
 
-func ask(handler http.Handler) declared.Cover {
+func askMiddleware(middleware func(http.Handler) http.Handler) *guarding {
+	return ask(middleware(http.NotFoundHandler())) // which is not called
+}
+
+func ask(handler http.Handler) *guarding {
 	var asked question
 	handler.ServeHTTP(&asked, nil)
-	return asked.answer.cover
+	return asked.answer
 }

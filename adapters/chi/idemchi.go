@@ -8,14 +8,21 @@
 //	r.Use(idem.Table(table))                                          // routes guarded by a table of policies
 //	report := idemchi.Audit(r, idem, table)                           // what is not guarded?
 //
-// Mount what authenticates, and what recovers panics, outside the guard. Where
-// a group's policy and a route's both guard a request, the outer one counts,
-// and an event says so. The package translates and decides nothing: the rules
-// are in package core.
+// Mount authentication, and middleware.Recoverer, outside of the guard.
+// docs/middleware.md has the order of other middleware.
+//
+// Where a group and its route both have a policy, the route's counts. A policy
+// that the outer one cannot see, because another function calls it, makes the
+// request fail with 500 wrong_setup before the handler runs. Both declarations are
+// named.
+//
+// The package translates and decides nothing: the rules are in package core.
 package idemchi
 
 import (
 	"net/http"
+	"strings"
+	"sync"
 
 	"github.com/go-chi/chi/v5"
 
@@ -25,20 +32,39 @@ import (
 )
 
 // Guard declares policies on chi routes. It is safe for concurrent use.
-type Guard struct{ engine *core.Engine }
+type Guard struct {
+	engine  *core.Engine
+	routers sync.Map // of chi.Routes to *routers
+}
 
-// New returns a guard that works with engine.
-func New(engine *core.Engine) *Guard { return &Guard{engine} }
+// New returns a guard that works with engine. It panics when engine is nil.
+func New(engine *core.Engine) *Guard {
+	if engine == nil {
+		panic("idemchi: New is given a nil engine: give the one that core.New returned")
+	}
+	return &Guard{engine: engine}
+}
+
+func (g *Guard) mustEngine() *core.Engine {
+	if g == nil || g.engine == nil {
+		panic("idemchi: the guard is nil: make it with idemchi.New")
+	}
+	return g.engine
+}
 
 // Policy returns a middleware for With, Use, Group or Route. It panics when the
 // policy is wrong, as chi does when a pattern is.
 func (g *Guard) Policy(opts ...policy.Option) func(http.Handler) http.Handler {
-	return g.guarding(g.engine.MustRoute(opts...)).around
+	return g.guarding(g.mustEngine().MustRoute(opts...)).around
 }
 
-// Handle returns handler, guarded. It panics when the policy is wrong.
+// Handle returns handler, guarded. It panics when the policy is wrong or handler
+// is nil.
 func (g *Guard) Handle(handler http.HandlerFunc, opts ...policy.Option) http.HandlerFunc {
-	return g.handle(handler, g.engine.MustRoute(opts...))
+	if handler == nil {
+		panic("idemchi: Handle is given a nil handler: give the one to guard")
+	}
+	return g.handle(handler, g.mustEngine().MustRoute(opts...))
 }
 
 func (g *Guard) handle(handler http.HandlerFunc, route *core.Route) http.HandlerFunc {
@@ -47,19 +73,26 @@ func (g *Guard) handle(handler http.HandlerFunc, route *core.Route) http.Handler
 
 func (g *Guard) guarding(route *core.Route) *guarding {
 	return &guarding{
-		cover:   declared.Cover{Engine: g.engine, Route: route},
-		routeOf: func(*http.Request) *core.Route { return route },
+		guard: g, cover: declared.Cover{Engine: g.engine, Route: route},
+		guards: route.Guards,
 	}
 }
 
 // guarding is the middleware of a policy, or of a table. Policy, Handle and Table
 // return method values of it, which Audit knows again.
 type guarding struct {
+	guard   *Guard
 	cover   declared.Cover
-	routeOf func(*http.Request) *core.Route // nil: the request is not guarded
+	guards  func(method string) bool // false: no route of this method is guarded
+	checked sync.Map                 // of chi.Routes to a sync.Once; see checkOnce
 }
 
-func (m *guarding) around(next http.Handler) http.Handler { return &guarded{m, named(next)} }
+func (m *guarding) around(next http.Handler) http.Handler {
+	if next == nil {
+		panic("idemchi: the middleware is given a nil handler: give the one to guard")
+	}
+	return &guarded{m, named(next)}
+}
 
 // guarded is a handler that is guarded.
 type guarded struct {
@@ -73,22 +106,65 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		question.answer = h.guarding
 		return
 	}
-	if route := h.routeOf(r); route != nil {
-		h.cover.Engine.Serve(w, r, route, h.next)
+	route, r := h.decide(r)
+	if route == nil {
+		h.next.ServeHTTP(w, r)
 		return
 	}
-	h.next.ServeHTTP(w, r)
+	h.cover.Engine.Serve(w, r, route, h.next)
 }
 
-// named writes the route's pattern where the engine looks for it: with a policy
-// on the router, chi finds the route after the guard has begun.
+// decide returns the policy for a request, or nil, and the request to go on with.
+func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request) {
+	routing := chi.RouteContext(r.Context())
+	known := h.guard.routersOf(routing)
+	if known == nil && h.cover.Table != nil {
+		panic("idemchi: a Table guards no routes outside of a chi router: mount it with the router's Use")
+	}
+	if known == nil || h.cover.Table == nil && known.shadowed[h.guarding] == nil {
+		return h.cover.Route, r // whatever route it takes
+	}
+	h.checkOnce(routing.Routes)
+	method := methodOf(routing, r)
+	if !h.guards(method) {
+		return nil, r
+	}
+	candidates := known.candidates(routing, method, r)
+	if len(candidates) == 0 {
+		return h.cover.Route, r // chi's handler for unknown paths, or for a path that is written later
+	}
+	for _, pattern := range candidates {
+		key := declared.Key{Method: method, Pattern: pattern}
+		if route := h.cover.RouteOf(key); route != nil && !known.guardsInside(h.guarding, key) {
+			if h.cover.Table != nil {
+				r.Pattern = pattern
+			}
+			return route, r
+		}
+	}
+	return nil, h.passed(r)
+}
+
+// named writes the route's pattern where the engine looks for it. With a policy on
+// the router, chi finds the route after the guard has begun. Otherwise the pattern
+// is read first: chi reuses its context when middleware outside, such as
+// http.TimeoutHandler, does not wait for the handler.
 func named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if routing := chi.RouteContext(r.Context()); routing != nil {
-				r.Pattern = routing.RoutePattern()
-			}
-		}()
+		routing := chi.RouteContext(r.Context())
+		switch {
+		case routing == nil:
+		case isFound(routing):
+			r.Pattern = routing.RoutePattern()
+		default:
+			defer func() { r.Pattern = routing.RoutePattern() }()
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isFound reports whether chi has found the route, and not only a mount.
+func isFound(routing *chi.Context) bool {
+	n := len(routing.RoutePatterns)
+	return n > 0 && !strings.HasSuffix(routing.RoutePatterns[n-1], "*")
 }

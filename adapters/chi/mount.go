@@ -20,6 +20,9 @@ import (
 // policy that the engine refuses, a pattern that chi refuses, and a route that r
 // has already, which chi itself would replace in silence.
 func Mount(r chi.Router, idem *Guard, api any, also ...policy.Addition) error {
+	if r == nil || idem == nil || idem.engine == nil {
+		return errors.New("idemchi: Mount is given a nil router or a nil guard: give both")
+	}
 	fields, err := declared.Fields[http.HandlerFunc](idem.engine, api, also)
 	all := []error{err}
 	taken := make(map[declared.Key]string) // by whom

@@ -1,7 +1,12 @@
 package idemgin
 
 import (
+	"errors"
+	"fmt"
+	"path"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -17,6 +22,11 @@ import (
 //	if err := report.Err(); err != nil { ... }                          // a row that guards nothing
 //	for _, warning := range report.Warnings { slog.Warn(warning) }      // a POST that nothing guards
 //
+// A policy that guards none of its routes is an error too, such as one on PUT with
+// the default Methods, or one inside of a time-out package's middleware. Warnings
+// name middleware that belongs outside of the guard (cors, compression, method
+// override, time-outs), as far as names tell it.
+//
 // It sees Policy, Handle, Mount and Table of guards on idem's engine, and not a
 // guarded handler that another function calls.
 //
@@ -25,39 +35,78 @@ import (
 // tested with, a warning says so, and Audit knows no more than the router's own
 // middleware and the last handler of each route.
 func Audit(router *gin.Engine, idem *Guard, tables ...*policy.Table) policy.Report {
+	if router == nil || slices.Contains(tables, nil) {
+		return policy.Report{Errors: []error{errors.New("idemgin: Audit is given a nil router or a nil table: give those that serve")}}
+	}
+	idem.mustEngine()
 	chains, whole := routes.Chains(router)
 	return audit(chains, whole, idem, tables)
 }
 
 func audit(chains []routes.Chain, whole bool, idem *Guard, tables []*policy.Table) policy.Report {
+	var refused policy.Report
 	inspection := declared.Inspection{Engine: idem.engine, Tables: tables, Canonical: asWritten, Partial: !whole}
 	for _, chain := range chains {
 		route := declared.Mounted{Key: declared.Key{Method: chain.Method, Pattern: chain.Pattern}}
-		for _, handler := range chain.Handlers {
-			if codeOf(handler) == serveCode {
-				route.Covers = append(route.Covers, ask(handler))
+		var limits []string // middleware before a guard that may have another goroutine
+		for i, handler := range chain.Handlers {
+			name := declared.FunctionOf(handler)
+			switch {
+			case codeOf(handler) == serveCode:
+				cover := ask(handler)
+				route.Covers = append(route.Covers, cover.cover)
+				limited(&refused, limits, cover, route.Key)
+			case len(route.Covers) > 0 && i < len(chain.Handlers)-1:
+				route.Inside = append(route.Inside, name)
+			case isTimeout(path.Base(name)):
+				limits = append(limits, name)
 			}
 		}
 		inspection.Routes = append(inspection.Routes, route)
 	}
 	report := inspection.Report()
+	report.Errors = append(report.Errors, refused.Errors...)
+	report.Warnings = append(report.Warnings, refused.Warnings...)
 	if !whole {
 		report.Warnings = append(report.Warnings, "this version of gin is unknown: middleware of groups and routes is not seen, and what it guards is listed as not guarded")
 	}
 	return report
 }
 
+// limited reports a policy or a table behind middleware that runs the handlers on
+// another goroutine: an error for a time-out package, which is known to do so, and
+// a warning for a function with such a name.
+func limited(report *policy.Report, limits []string, cover *guarded, route declared.Key) {
+	if !cover.isMiddleware || cover.cover.RouteOf(route) == nil {
+		return
+	}
+	for _, name := range limits {
+		said := fmt.Sprintf("%s has %s outside of its policy: middleware that runs the handlers on another goroutine, as gin-contrib/timeout does, "+
+			"makes the policy refuse every request: limit the handler with policy.MaxRun, or put http.TimeoutHandler around the gin engine", route, name)
+		if pkg, _, _ := strings.Cut(path.Base(name), "."); isTimeout(pkg) {
+			report.Errors = append(report.Errors, errors.New("policy: "+said))
+		} else {
+			report.Warnings = append(report.Warnings, said)
+		}
+	}
+}
+
+func isTimeout(name string) bool { return strings.Contains(strings.ToLower(name), "timeout") }
+
 // serveCode is the code of the method values that Policy, Handle and Table return:
 // one and the same for every value. Functions of others are never called.
-var serveCode = codeOf((*guarded)(nil).serve)
+var serveCode uintptr
+
+//nolint:gochecknoinits // serve itself reads it, so that it cannot be its initial value
+func init() { serveCode = codeOf((*guarded)(nil).serve) }
 
 func codeOf(handler gin.HandlerFunc) uintptr { return reflect.ValueOf(handler).Pointer() }
 
-const coverKey = "oncekey.cover"
+const guardedKey = "oncekey.guarded"
 
-func ask(handler gin.HandlerFunc) declared.Cover {
+func ask(handler gin.HandlerFunc) *guarded {
 	var asked gin.Context
 	handler(&asked)
-	cover, _ := asked.MustGet(coverKey).(declared.Cover)
-	return cover
+	found, _ := asked.MustGet(guardedKey).(*guarded)
+	return found
 }

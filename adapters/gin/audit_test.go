@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/oncekey/oncekey/adapters/gin/internal/routes"
+	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/policy"
@@ -72,5 +73,30 @@ func TestMountPrintsRoutesOnce(t *testing.T) {
 	}
 	if gin.Mode() != gin.DebugMode {
 		t.Errorf("gin is left in %s mode", gin.Mode())
+	}
+}
+
+// Case 69: a package for time-outs outside of a policy is an error, and a function
+// with such a name a warning. A guarded handler is safe behind both.
+func TestAuditOfTimeouts(t *testing.T) {
+	t.Parallel()
+	idem, handler := newGuard(t), func(*gin.Context) {}
+	middleware, decorated := idem.guarded((*gin.Context).Next, idem.engine.MustRoute()), idem.guarded(handler, idem.engine.MustRoute())
+	middleware.isMiddleware = true
+	for _, row := range []struct {
+		name             string
+		cover            *guarded
+		errors, warnings int
+	}{
+		{"github.com/gin-contrib/timeout.New.func1", middleware, 1, 0},
+		{"github.com/vearne/gin-timeout.Timeout.func1", middleware, 1, 0},
+		{"example.com/shop/web.RequestTimeout.func1", middleware, 0, 1},
+		{"github.com/gin-contrib/timeout.New.func1", decorated, 0, 0},
+	} {
+		var report policy.Report
+		limited(&report, []string{row.name}, row.cover, declared.Key{Method: "POST", Pattern: "/a"})
+		if len(report.Errors) != row.errors || len(report.Warnings) != row.warnings {
+			t.Errorf("%s: got %+v", row.name, report)
+		}
 	}
 }

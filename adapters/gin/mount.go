@@ -23,6 +23,9 @@ import (
 // its own first, and sets gin's mode to release meanwhile, so that gin in debug
 // mode does not print them twice.
 func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
+	if r == nil || idem == nil || idem.engine == nil {
+		return errors.New("idemgin: Mount is given a nil router or a nil guard: give both")
+	}
 	fields, err := declared.Fields[gin.HandlerFunc](idem.engine, api, also)
 	if err := errors.Join(err, try(r, fields)); err != nil {
 		return err

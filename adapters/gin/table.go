@@ -17,12 +17,16 @@ import (
 // A row names the route as gin.Context.FullPath does, with its groups' prefixes:
 // "POST /v1/payments/:id".
 func (g *Guard) Table(table *policy.Table) gin.HandlerFunc {
-	rows := declared.Rows(g.engine, table, asWritten)
+	engine := g.mustEngine()
+	if table == nil {
+		panic("idemgin: Table is given a nil table: give the one that policy.NewTable returned")
+	}
+	rows := declared.Rows(engine, table, asWritten)
 	routeOf := func(c *gin.Context) *core.Route {
 		return rows[declared.Key{Method: c.Request.Method, Pattern: c.FullPath()}]
 	}
-	cover := declared.Cover{Engine: g.engine, Table: table, Rows: rows}
-	return (&guarded{cover, routeOf, (*gin.Context).Next}).serve
+	cover := declared.Cover{Engine: engine, Table: table, Rows: rows}
+	return (&guarded{cover, routeOf, (*gin.Context).Next, true}).serve
 }
 
 // asWritten is a pattern as gin.Context.FullPath spells it.

@@ -5,21 +5,44 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 
 	"github.com/gin-gonic/gin"
 )
 
 const noWritten = -1 // gin's Size before anything was written
 
-// final is gin's writer for the guard's answers: what is stored is what the
-// client gets, so no middleware may change its status any more.
-type final struct{ gin.ResponseWriter }
+// final is gin's writer for the guard's responses.
+type final struct {
+	gin.ResponseWriter
+	sent bool // the guard has begun a response
+}
 
-func (w final) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *final) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w final) WriteHeader(status int) {
+func (w *final) WriteHeader(status int) {
+	w.sent = w.sent || !informational(status)
 	w.ResponseWriter.WriteHeader(status)
-	if !informational(status) {
+}
+
+func (w *final) Write(p []byte) (int, error) {
+	w.sent = true
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *final) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if w.sent { // a status that gin holds back, such as 101
+		w.WriteHeaderNow()
+	}
+	w.sent = true
+	return w.ResponseWriter.Hijack()
+}
+
+// finish sends a status that has no body, so that middleware cannot change a
+// response that is stored. A writer of a middleware's own is left to it: it may
+// have to see the whole response before it sends a header.
+func (w *final) finish() {
+	if w.sent && !w.Written() && reflect.TypeOf(w.ResponseWriter) == ginsOwn {
 		w.WriteHeaderNow()
 	}
 }
@@ -76,6 +99,20 @@ func (w *writer) WriteString(s string) (int, error) {
 	n, err := io.WriteString(w.captured, s)
 	w.size += n
 	return n, err
+}
+
+// writeNoRoute responds as gin does where it has no route or no such method.
+func (w *writer) writeNoRoute() {
+	switch w.status {
+	case http.StatusNotFound:
+		w.Header()["Content-Type"] = []string{gin.MIMEPlain}
+		_, _ = w.WriteString("404 page not found")
+	case http.StatusMethodNotAllowed:
+		w.Header()["Content-Type"] = []string{gin.MIMEPlain}
+		_, _ = w.WriteString("405 method not allowed")
+	default:
+		w.WriteHeaderNow()
+	}
 }
 
 func (w *writer) Flush() {

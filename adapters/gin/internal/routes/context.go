@@ -1,0 +1,32 @@
+package routes
+
+import (
+	"reflect"
+	"unsafe"
+
+	"github.com/gin-gonic/gin"
+)
+
+// The places of the unexported fields of a gin.Context; known is false where this
+// version of gin has others.
+var handlersAt, indexAt, fieldsKnown = contextFields(reflect.TypeFor[gin.Context]())
+
+func contextFields(context reflect.Type) (handlers, index uintptr, known bool) {
+	h, hasHandlers := context.FieldByName("handlers")
+	i, hasIndex := context.FieldByName("index")
+	known = hasHandlers && hasIndex && h.Type == reflect.TypeFor[gin.HandlersChain]() && i.Type == reflect.TypeFor[int8]()
+	return h.Offset, i.Offset, known
+}
+
+// Rest returns the handlers that c.Next would call. It returns false where this
+// version of gin does not show them.
+func Rest(c *gin.Context) (gin.HandlersChain, bool) {
+	if !fieldsKnown {
+		return nil, false
+	}
+	//nolint:gosec // contextFields has looked at their types
+	handlers := *(*gin.HandlersChain)(unsafe.Add(unsafe.Pointer(c), handlersAt))
+	//nolint:gosec // the same
+	next := int(*(*int8)(unsafe.Add(unsafe.Pointer(c), indexAt))) + 1
+	return handlers[min(next, len(handlers)):], true
+}

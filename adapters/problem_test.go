@@ -1,0 +1,157 @@
+package adapters_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/oncekey/oncekey/core"
+)
+
+// Case 60: a 401 carries the scope's challenge, in either form of problem.
+func TestChallenge(t *testing.T) {
+	t.Parallel()
+	const bearer = `Bearer realm="payments"`
+	denied := errors.New("no token")
+	for _, row := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"a challenge", core.Challenge(bearer, denied), bearer},
+		{"wrapped", fmt.Errorf("scope: %w", core.Challenge(bearer, denied)), bearer},
+		{"without an error of its own", core.Challenge(bearer, nil), bearer},
+		{"none", denied, ""},
+		{"empty", core.Challenge("", denied), ""},
+		{"one that splits the response", core.Challenge("Bearer\r\nX-Admin: yes", denied), ""},
+	} {
+		for form, options := range problemForms {
+			t.Run(row.name+"/"+form, func(t *testing.T) {
+				t.Parallel()
+				onEveryRouter(t, func(t *testing.T, m mounting) {
+					s := m.start(t, program{options: options, scope: func(*http.Request) (string, error) { return "alice", row.err }})
+					answer := s.do(payment("k"))
+					if got := answer.Header().Get("Www-Authenticate"); got != row.want || answer.Code != http.StatusUnauthorized {
+						t.Errorf("got %d with the challenge %q, want 401 with %q", answer.Code, got, row.want)
+					}
+					s.ran(0)
+				})
+			})
+		}
+	}
+	if err := core.Challenge(bearer, denied); !errors.Is(err, denied) || err.Error() != denied.Error() {
+		t.Errorf("a challenge is %v, want the error that it wraps", err)
+	}
+}
+
+// problemForms are the engine's own problems, and those of a program that takes
+// no care of headers.
+var problemForms = map[string][]core.Option{
+	"own": nil,
+	"custom": {core.WithProblemWriter(func(w http.ResponseWriter, _ *http.Request, p core.Problem) {
+		w.Header().Set("X-Code", p.Code)
+		w.WriteHeader(p.Status)
+		io.WriteString(w, p.RetryAfter.String())
+	})},
+}
+
+// Case 70 and case 72: no problem may be cached, and only those have Retry-After
+// that another try can mend.
+func TestHeadersOfProblems(t *testing.T) {
+	t.Parallel()
+	temporary := []string{core.CodeInProgress, core.CodeStoreUnavailable, core.CodeShuttingDown, core.CodeHandlerCancelled, core.CodeNotConfirmed}
+	for form, options := range problemForms {
+		for _, row := range refusals() {
+			t.Run(form+"/"+row.name, func(t *testing.T) {
+				t.Parallel()
+				for _, m := range mountings {
+					t.Run(m.name, func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							row.program.options = options
+							s := m.start(t, row.program)
+							if row.paid {
+								s.do(payment("k"))
+							}
+							answer := s.do(row.request())
+							checkProblemHeader(t, answer, row.code, slices.Contains(temporary, row.code))
+						})
+					})
+				}
+			})
+		}
+	}
+}
+
+func checkProblemHeader(t *testing.T, answer *httptest.ResponseRecorder, code string, temporary bool) {
+	t.Helper()
+	if got := answer.Header().Get("Cache-Control"); got != "no-store" {
+		t.Errorf("%s has Cache-Control %q, want no-store", code, got)
+	}
+	want := ""
+	if temporary {
+		want = "1"
+	}
+	if got := answer.Header().Get("Retry-After"); got != want {
+		t.Errorf("%s has Retry-After %q, want %q", code, got, want)
+	}
+	if own := answer.Header().Get("X-Code"); own != "" && (answer.Body.String() != "0s") != temporary {
+		t.Errorf("the writer of %s was given RetryAfter %s", own, answer.Body)
+	}
+}
+
+// Case 70 and case 72: the problems that take the place of a handler's response.
+func TestHeadersOfProblemsAfterTheHandler(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		code      string
+		handler   http.HandlerFunc
+		temporary bool
+	}{
+		{core.CodeHandlerCancelled, untilCancelled, true},
+		{core.CodeHandlerFailed, then(executed, untilCancelled), false},
+	} {
+		t.Run(row.code, func(t *testing.T) {
+			t.Parallel()
+			for _, m := range mountings {
+				t.Run(m.name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s := m.start(t, program{route: route{handler: row.handler, outside: []middleware{deadline}}})
+						checkProblemHeader(t, s.do(payment("k")), row.code, row.temporary)
+					})
+				})
+			}
+		})
+	}
+}
+
+// Case 42: no text says that nothing was done where an earlier attempt, or the
+// handler that was cut short, may have done it.
+func TestTextsOfProblemsAreTrue(t *testing.T) {
+	t.Parallel()
+	for _, row := range append(refusals(), refusal{
+		name: "cut short", program: program{route: route{handler: untilCancelled, outside: []middleware{deadline}}},
+		request: func() *http.Request { return payment("k") }, code: core.CodeHandlerCancelled,
+	}) {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := mountings[0].start(t, row.program)
+				if row.paid {
+					s.do(payment("k"))
+				}
+				p := problemIn(t, s.do(row.request()))
+				for _, claim := range []string{"not started", "before it took effect", "belong to somebody", "has finished", "took effect,"} {
+					if strings.Contains(p.Detail, claim) {
+						t.Errorf("%s says %q, which is not known: %s", p.Code, claim, p.Detail)
+					}
+				}
+			})
+		})
+	}
+}

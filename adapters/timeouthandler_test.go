@@ -1,0 +1,117 @@
+package adapters_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// slowly is a handler that takes a minute whatever its context says, after a
+// first step.
+func slowly(first http.HandlerFunc) http.HandlerFunc {
+	return then(first, func(w http.ResponseWriter, r *http.Request) {
+		advance(time.Minute)
+		created(w, r)
+	})
+}
+
+// timed bounds a handler by http.TimeoutHandler.
+func timed(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Second, "too slow") }
+
+func onEveryRouterInABubble(t *testing.T, test func(t *testing.T, m mounting)) {
+	t.Helper()
+	for _, m := range mountings {
+		t.Run(m.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, m) })
+		})
+	}
+}
+
+// Case 56: http.TimeoutHandler inside the guard responds while the handler runs.
+// Its 503 releases the key, so a retry runs beside the first attempt. That is why
+// it belongs outside.
+func TestTimeoutHandlerInside(t *testing.T) {
+	t.Parallel()
+	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{handler: timed(slowly(func(http.ResponseWriter, *http.Request) {})).ServeHTTP}})
+		if answer := s.do(payment("k")); answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "too slow" {
+			t.Errorf("got %d %q, want the TimeoutHandler's 503", answer.Code, answer.Body)
+		}
+		if released := s.events.of(core.ResultDeleteKey); len(released) != 1 {
+			t.Errorf("events are %+v, want the key released", s.events.all)
+		}
+		s.runsAgain(payment("k"))
+		advance(2 * time.Minute) // both have ended, and neither has said so
+		s.runsAgain(payment("k"))
+		advance(2 * time.Minute)
+	})
+}
+
+// Case 56: a handler that marks its run as executed is safe even there. The 503 is
+// stored, and nothing runs again.
+func TestTimeoutHandlerInsideAfterMarkExecuted(t *testing.T) {
+	t.Parallel()
+	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{handler: timed(slowly(executed)).ServeHTTP}})
+		s.do(payment("k"))
+		if answer := s.replays(payment("k")); answer.Code != http.StatusServiceUnavailable {
+			t.Errorf("got %d, want the stored 503", answer.Code)
+		}
+		advance(2 * time.Minute)
+		s.ran(1)
+	})
+}
+
+// Cases 56 and 69: around the router there is one run, and its response is stored
+// though no client has waited for it.
+func TestTimeoutHandlerOutside(t *testing.T) {
+	t.Parallel()
+	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{handler: slowly(func(http.ResponseWriter, *http.Request) {})}})
+		s.Handler = timed(s.Handler) // around the router: inside it, chi gives its context to the next request
+		if answer := s.do(payment("k")); answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "too slow" {
+			t.Errorf("got %d %q, want the TimeoutHandler's 503", answer.Code, answer.Body)
+		}
+		s.refuses(payment("k"), http.StatusConflict, core.CodeInProgress)
+		advance(2 * time.Minute)
+		if answer := s.replays(payment("k")); answer.Code != http.StatusCreated {
+			t.Errorf("the retry got %d, want 201", answer.Code)
+		}
+		s.ran(1)
+	})
+}
+
+// Case 56: MaxRun bounds a handler without leaving it behind. The key stays taken
+// until the handler has returned.
+func TestMaxRunInPlaceOfTimeoutHandler(t *testing.T) {
+	t.Parallel()
+	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
+		ended := 0
+		s := m.start(t, program{route: route{policy: []policy.Option{policy.MaxRun(time.Second)}, handler: func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			advance(time.Second) // what it has to clean up
+			ended++
+		}}})
+		first := make(chan *httptest.ResponseRecorder)
+		go func() {
+			answer, _ := s.try(payment("k"))
+			first <- answer
+		}()
+		advance(1500 * time.Millisecond) // after MaxRun, and before the handler has returned
+		s.refuses(payment("k"), http.StatusConflict, core.CodeInProgress)
+		if answer := <-first; answer.Code != http.StatusServiceUnavailable || problemIn(t, answer).Code != core.CodeHandlerCancelled {
+			t.Errorf("got %d %s, want 503 handler_cancelled", answer.Code, answer.Body)
+		}
+		if s.runsAgain(payment("k")); ended != 2 {
+			t.Errorf("%d handlers have returned, want 2, one after the other", ended)
+		}
+	})
+}
+
+// advance lets d pass in a synctest bubble, where it takes no time.
+func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's

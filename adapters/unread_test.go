@@ -1,0 +1,174 @@
+package adapters_test
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// exchangeRaw sends a request as it is spelled while it waits for the response, as
+// proxies do: a write that fails before the response was read loses it.
+func (s *server) exchangeRaw(head, body string) (status int, code string, err error) {
+	s.Helper()
+	conn, err := new(net.Dialer).DialContext(s.Context(), "tcp", s.Listener.Addr().String())
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		s.Fatal(err)
+	}
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(conn, head+body)
+		wrote <- err
+	}()
+	defer func() {
+		select {
+		case failed := <-wrote:
+			err = cmp.Or(err, failed)
+		default: // it still writes
+		}
+	}()
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	for _, known := range []string{core.CodePrincipalMissing, core.CodeKeyMissing, core.CodeKeyInvalid, core.CodeBodyTooLarge, core.CodeBodyUnreadable} {
+		if strings.Contains(string(text), `"code":"`+known+`"`) {
+			code = known
+		}
+	}
+	return answer.StatusCode, code, err
+}
+
+// wrapping is middleware that has replaced the writer and the body, as most
+// programs' has.
+func wrapping(wrap func(http.ResponseWriter, *http.Request) http.ResponseWriter) middleware {
+	return middleware{std: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(wrap(w, r), r) })
+	}}
+}
+
+// Case 68: a refusal of an unread body reaches a client whose connection ends with
+// the request.
+func TestRefusalOfAnUnreadBody(t *testing.T) {
+	t.Parallel()
+	const rounds = 3
+	large := strings.Repeat("x", 1<<20)
+	keyed := "Idempotency-Key: k\r\n"
+	wraps := map[string][]middleware{
+		"bare": nil,
+		"wrapped": {wrapping(func(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+			return chimiddleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		})},
+		"body replaced": {wrapping(func(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+			r.Body = http.MaxBytesReader(w, r.Body, 64<<20)
+			return w
+		})},
+	}
+	rows := []struct {
+		name, head string
+		body       string
+		limit      int64
+		scope      core.Scope
+		status     int
+		code       string
+	}{
+		{"no key", "", large, 1 << 20, nil, 400, core.CodeKeyMissing},
+		{"wrong key", "Idempotency-Key: a,b\r\n", large, 1 << 20, nil, 400, core.CodeKeyInvalid},
+		{"no principal", keyed, large, 1 << 20, nobody, 401, core.CodePrincipalMissing},
+		{"too large by a little", keyed, large, 1 << 10, nil, 413, core.CodeBodyTooLarge},
+		{"too large by far", keyed, strings.Repeat("x", 3<<20), 1 << 20, nil, 413, core.CodeBodyTooLarge},
+		{"no key, and too large by far", "", strings.Repeat("x", 3<<20), 1 << 20, nil, 400, core.CodeKeyMissing},
+		{"unknown length, too large", keyed + "Transfer-Encoding: chunked\r\n", chunk(large), 1 << 10, nil, 413, core.CodeBodyTooLarge},
+		{"unknown length, no key", "Transfer-Encoding: chunked\r\n", chunk(large), 1 << 20, nil, 400, core.CodeKeyMissing},
+		{"not a chunk", keyed + "Transfer-Encoding: chunked\r\n", "zz\r\n" + large, 1 << 20, nil, 400, core.CodeBodyUnreadable},
+	}
+	for wrapped, outside := range wraps {
+		t.Run(wrapped, func(t *testing.T) {
+			t.Parallel()
+			test := func(t *testing.T, m mounting) {
+				for _, row := range rows {
+					s := m.start(t, program{scope: row.scope, route: route{
+						policy: []policy.Option{policy.MaxRequestBytes(row.limit)}, outside: outside,
+					}})
+					client := serveService(s)
+					for version, closing := range map[string]string{"HTTP/1.0": "", "HTTP/1.1": "Connection: close\r\n", "HTTP/1.1 kept": ""} {
+						head := "POST /payments " + version[:8] + "\r\nHost: shop.example\r\n" + closing + row.head
+						if !strings.Contains(row.head, "chunked") {
+							head += fmt.Sprintf("Content-Length: %d\r\n", len(row.body))
+						} else if version == "HTTP/1.0" {
+							continue // which knows no chunks
+						}
+						for range rounds {
+							status, code, err := client.exchangeRaw(head+"\r\n", row.body)
+							if status != row.status || code != row.code || err != nil {
+								t.Errorf("%s by %s: got %d %q and %v, want %d %q", row.name, version, status, code, err, row.status, row.code)
+							}
+						}
+					}
+					s.ran(0)
+				}
+			}
+			for _, router := range []string{"net_http", "chi/Policy", "gin/Handle"} {
+				onRouters(t, router, test)
+			}
+		})
+	}
+}
+
+// chunk writes a body as one chunk.
+func chunk(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
+
+// Case 68: a client that waits to be asked for its body is not asked for one that
+// is refused.
+func TestRefusalBeforeTheBodyIsAskedFor(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{scope: nobody})
+		client := serveService(s)
+		status, code, err := client.exchangeRaw("POST /payments HTTP/1.1\r\nHost: shop.example\r\nIdempotency-Key: k\r\n"+
+			"Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n", "")
+		if status != http.StatusUnauthorized || code != core.CodePrincipalMissing || err != nil {
+			t.Errorf("got %d %q and %v, want 401 at once", status, code, err)
+		}
+	})
+}
+
+// Case 68: a refused request whose body was small does not cost its connection.
+func TestRefusalKeepsTheConnection(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{scope: nobody})
+		client := serveService(s)
+		conn, reader, answer := client.dial(t.Context())
+		for range 3 {
+			if answer.StatusCode != http.StatusUnauthorized || answer.Close {
+				t.Fatalf("got %d, and the connection closes: %v", answer.StatusCode, answer.Close)
+			}
+			_, _ = io.Copy(io.Discard, answer.Body)
+			request := client.request(http.MethodPost)
+			if err := request.Write(conn); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if answer, err = http.ReadResponse(reader, request); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
