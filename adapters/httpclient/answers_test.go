@@ -10,11 +10,11 @@ import (
 	"github.com/oncekey/oncekey/adapters/httpclient"
 )
 
-// Every status but these ends the call: the answer to it stands.
+// Case 67: every status but these ends the call, and its response stands.
 func TestWhichAnswersAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		repeated := map[int]bool{429: true, 500: true, 502: true, 503: true, 504: true}
+		repeated := map[int]bool{425: true, 429: true, 500: true, 502: true, 503: true, 504: true}
 		for code := 200; code < 600; code++ {
 			shop := serverThat(step{status: code, body: "first"}, step{status: http.StatusCreated, body: "second"})
 			got := send(transportTo(t, shop), newRequest(t, "", "{}"))
@@ -30,7 +30,8 @@ func TestWhichAnswersAreRepeated(t *testing.T) {
 	})
 }
 
-// Of the conflicts, one ends by itself.
+// Case 67: of the conflicts, those that say so by Retry-After or by oncekey's code
+// end by themselves, whatever form their problem has.
 func TestWhichConflictsAreRepeated(t *testing.T) {
 	t.Parallel()
 	inProgress := problem(http.StatusConflict, "in_progress")
@@ -55,7 +56,14 @@ func TestWhichConflictsAreRepeated(t *testing.T) {
 		"too long to be looked at": {
 			with(func(s *step) { s.body = `{"code":"in_progress","detail":"` + strings.Repeat("x", 64<<10) + `"}` }), false,
 		},
-		"the code of a 422": {problem(http.StatusUnprocessableEntity, "in_progress"), false},
+		"Retry-After, no body": {with(func(s *step) { s.body, s.header = "", map[string]string{"Retry-After": "1"} }), true},
+		"Retry-After, Stripe's form": {with(func(s *step) {
+			s.body = `{"error":{"type":"idempotency_error"}}`
+			s.header = map[string]string{"Retry-After": "1", "Content-Type": "application/json"}
+		}), true},
+		"Retry-After, another code": {with(func(s *step) { s.body = `{"code":"busy"}`; s.header["Retry-After"] = "1" }), true},
+		"Retry-After of a 422":      {step{status: 422, header: map[string]string{"Retry-After": "1"}}, false},
+		"the code of a 422":         {problem(http.StatusUnprocessableEntity, "in_progress"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

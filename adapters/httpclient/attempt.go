@@ -2,8 +2,10 @@ package httpclient
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -44,13 +46,20 @@ func (c *call) attempt() (*http.Response, error) {
 		}
 		return nil, err
 	}
+	if response.Request == nil { // a redirect reads the key there
+		response.Request = outgoing
+	}
 	return response, nil
 }
 
-// outgoingHeader is made anew for every attempt: what one attempt's RoundTripper
-// does to its header is not the next one's business.
+// outgoingHeader is made anew for every attempt, so that an attempt cannot change
+// the header of the next one. The caller's own key keeps the spelling of its name.
 func (c *call) outgoingHeader() http.Header {
 	header := c.request.Header.Clone()
+	if keyIn(header, c.header) == c.key {
+		return header
+	}
+	maps.DeleteFunc(header, func(name string, _ []string) bool { return strings.EqualFold(name, c.header) })
 	if c.key != "" {
 		if header == nil {
 			header = http.Header{}
@@ -58,14 +67,6 @@ func (c *call) outgoingHeader() http.Header {
 		header.Set(c.header, c.key)
 	}
 	return header
-}
-
-// sentKey is the key that the attempts carry.
-func (c *call) sentKey() string {
-	if c.key != "" {
-		return c.key
-	}
-	return c.request.Header.Get(c.header)
 }
 
 // resendCounter counts how often http.Transport sends one request.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"net/http"
 )
 
@@ -34,6 +35,7 @@ func isEmpty(body io.ReadCloser) bool { return body == nil || body == http.NoBod
 func buffered(ctx context.Context, body io.ReadCloser, most int64) *source {
 	// A pipe nobody writes to is not waited for longer than the caller waits.
 	stop := context.AfterFunc(ctx, func() { body.Close() })
+	most = min(most, math.MaxInt64-1) // one byte more is read, to see that there is one
 	head, err := io.ReadAll(io.LimitReader(body, most+1))
 	if !stop() && err != nil {
 		err = context.Cause(ctx)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -56,6 +57,21 @@ func TestBodyIsSentAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Case 66: no limit is so high that the body gets lost.
+func TestEveryLimitSendsTheWholeBody(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int64{1, 2, 3, math.MaxInt64 - 1, math.MaxInt64} {
+		for _, length := range []int64{-1, 2} {
+			shop := serverThat(status(http.StatusCreated))
+			request := newUpload(t, io.NopCloser(strings.NewReader("{}")), length)
+			send(transportTo(t, shop, httpclient.MaxBufferedBody(most)), request).expect(t, http.StatusCreated, "")
+			if got := shop.expectAttempts(t, 1)[0].body; got != "{}" {
+				t.Errorf("MaxBufferedBody(%d), length %d: %q was sent", most, length, got)
+			}
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 type call struct {
 	*Transport
 	request  *http.Request // the caller's: never changed
-	key      string        // to be set; empty leaves the header as it is
+	key      string        // of every attempt; empty for none
 	body     *source
 	begun    time.Time
 	deadline time.Time // the earlier one of MaxTime's and the context's
@@ -45,7 +45,7 @@ func (c *call) do() (*http.Response, error) {
 			}
 			return response, nil
 		}
-		retry := Retry{Request: c.request, Key: c.sentKey(), Attempts: c.sent, Err: err, Wait: wait}
+		retry := Retry{Request: c.request, Key: c.key, Attempts: c.sent, Err: err, Wait: wait}
 		if response != nil {
 			retry.Status = response.StatusCode
 			response.Body.Close()

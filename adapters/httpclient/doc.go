@@ -10,18 +10,27 @@
 //
 // POST and PATCH get a key: a random UUID of version 4, because version 7 tells
 // the receiver when it was made. A key that the caller has set is kept, whatever
-// the method. Calls with a key are repeated, and so are calls whose method is
+// the method; an empty value is no key. Calls with a key are repeated, and so are calls whose method is
 // idempotent by RFC 9110, section 9.2.2: GET, HEAD, OPTIONS, TRACE, PUT, DELETE.
 // Everything else, an Upgrade, and every URL that is not http or https, passes
 // straight through.
 //
-// # Which answers
+// # Which responses
 //
-// A call is repeated after a network error, after 429, 500, 502, 503 and 504, and
-// after 409 when its application/problem+json says "code":"in_progress". No other
-// answer is repeated: 422 says that the key was used with another payload, and it
-// will say so again. When the attempts or the time run out, the caller gets the
-// last answer as it came, or an [AttemptsError] around the last network error.
+//	429, 500, 502, 503, 504   repeated
+//	425                       repeated (RFC 8470, section 5.2)
+//	409 with Retry-After      repeated: the first request is in progress
+//	409 otherwise             repeated if its application/problem+json says "code":"in_progress"
+//	every other status        not repeated: a 422 says that the key was used with another payload
+//
+// [RepeatIf] is asked before this table. When the attempts or the time run out,
+// the caller gets the last response as it came, or an [AttemptsError] around the
+// last network error.
+//
+// A call is repeated after a network error too, but not after one that comes back
+// each time: a certificate that one side refuses, a server without TLS behind an
+// https URL. A request that cannot be written as HTTP (its method, a header, its
+// URI) is refused before the first attempt.
 //
 // Answers that may be repeated, and those whose length is announced, are read
 // before they are handed over when they have at most 64 KiB. So a connection that
@@ -60,10 +69,18 @@
 // # What it does not do
 //
 // It cannot make a server idempotent: one that ignores the key does what it is
-// asked as often as it is asked. A redirect that repeats the method (307, 308) is
-// a call of its own, with a key of its own unless the caller set one; the server
-// that redirected has done nothing. Whoever calls [http.Client.Do] again after it
-// failed makes a new call, unless the request carries the caller's own key.
+// asked as often as it is asked. Calling [http.Client.Do] again after it failed is a
+// new call, unless the request carries the caller's own key.
+//
+// # Redirects
+//
+// A redirect has its own attempts. It carries the key of the request before it if
+// it repeats that request's method and body, as 307 and 308 do: the response to the
+// first one may have been lost after its work was done. A redirect that changes
+// either of them (303, and 301 or 302 of a POST) is another operation and carries no
+// key of the first, not even the caller's own. A key that CheckRedirect sets is kept.
+//
+// # Repetitions by net/http
 //
 // net/http repeats a request that has an Idempotency-Key by itself when a kept
 // connection breaks, without a pause and without saying so. Here it cannot: its

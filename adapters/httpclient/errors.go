@@ -11,7 +11,7 @@ import (
 // without an answer. [http.Client] wraps it in a *url.Error: use errors.As.
 type AttemptsError struct {
 	// Attempts is how often the request was sent, or tried to be; 0 when its own
-	// body could not be read.
+	// body could not be read, or it cannot be written as HTTP.
 	Attempts int
 	// Elapsed is the time from the beginning of the call until it was given up.
 	Elapsed time.Duration

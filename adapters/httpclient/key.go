@@ -33,6 +33,64 @@ func newKey(request *http.Request) string {
 	return uuid.NewString()
 }
 
+// givenKey returns the key that the request has already: the caller's own, or the
+// one that it was sent with before a redirect. It is empty for a new operation.
+//
+// http.Client copies the caller's header to every redirect, and tells by Response
+// where it comes from.
+func (t *Transport) givenKey(request *http.Request) string {
+	own := keyIn(request.Header, t.header)
+	if request.Response == nil || request.Response.Request == nil {
+		return own
+	}
+	if own != "" && own != keyIn(firstOf(request).Header, t.header) {
+		return own // set by CheckRedirect
+	}
+	if isSameOperation(request) {
+		return keyIn(request.Response.Request.Header, t.header)
+	}
+	return ""
+}
+
+// keyIn returns the key in a header, and "" where it has none or an empty one. It
+// also finds a name that was put into the map as it was spelled.
+func keyIn(header http.Header, name string) string {
+	for field, values := range header {
+		if !strings.EqualFold(field, name) {
+			continue
+		}
+		for _, value := range values {
+			if value = strings.Trim(value, " \t"); value != "" { // as net/http sends it
+				return value
+			}
+		}
+	}
+	return ""
+}
+
+// firstOf returns the request that a chain of redirects began with.
+func firstOf(request *http.Request) *http.Request {
+	for request.Response != nil && request.Response.Request != nil {
+		request = request.Response.Request
+	}
+	return request
+}
+
+// isSameOperation reports whether a redirect asks for the operation again that the
+// request before it asked for, with its method and its body. RFC 9110, section
+// 15.4, has 307 and 308 for that; 301, 302 and 303 drop the body.
+func isSameOperation(redirect *http.Request) bool {
+	before := redirect.Response.Request
+	if redirect.Method != before.Method {
+		return false
+	}
+	switch redirect.Response.StatusCode {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return isEmpty(before.Body)
+}
+
 // subject is "METHOD host/path". A path cannot contain a line break: it is escaped.
 func subject(request *http.Request) string {
 	host := cmp.Or(request.Host, request.URL.Host)

@@ -98,6 +98,36 @@ func TestCallersKeyIsKept(t *testing.T) {
 	})
 }
 
+// Case 66: a header without a value is no key. The call gets one, under one name.
+func TestEmptyHeaderIsNoKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, values := range map[string][]string{
+			"Idempotency-Key": nil, "Idempotency-KEY": {}, "idempotency-key": {""}, "IDEMPOTENCY-KEY": {" \t", ""},
+		} {
+			shop := serverThat(failing(), status(http.StatusOK))
+			request := newRequest(t, "", "{}")
+			request.Header[name] = values
+			send(transportTo(t, shop), request).expect(t, http.StatusOK, "")
+			for _, attempt := range shop.expectAttempts(t, 2) {
+				if !uuidV4.MatchString(attempt.key) || len(attempt.header) != 1 || len(attempt.header["Idempotency-Key"]) != 1 {
+					t.Errorf("%s %q was sent as %v", name, values, attempt.header)
+				}
+			}
+			if given := request.Header[name]; len(given) != len(values) {
+				t.Errorf("the caller's header became %v", request.Header)
+			}
+
+			shop = serverThat(failing(), status(http.StatusOK))
+			lock := newRequest(t, "LOCK", "{}")
+			lock.Header[name] = values
+			if got := send(transportTo(t, shop), lock); got.err != errReset { //nolint:errorlint // it went straight through
+				t.Errorf("a LOCK without a key was repeated: %v", got)
+			}
+		}
+	})
+}
+
 // Two calls are two operations.
 func TestEveryCallHasAKeyOfItsOwn(t *testing.T) {
 	t.Parallel()
@@ -203,17 +233,18 @@ func TestWhatPassesStraightThrough(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]httpclient.Option{
-		`Header is ""`:               httpclient.Header(""),
-		`Header is "a b"`:            httpclient.Header("a b"),
-		`Methods has "post"`:         httpclient.Methods("PUT", "post"),
-		`Methods has "PO ST"`:        httpclient.Methods("PO ST"),
-		`MaxAttempts is 0`:           httpclient.MaxAttempts(0),
-		`MaxTime is 0s`:              httpclient.MaxTime(0),
-		`AttemptTimeout is -1ns`:     httpclient.AttemptTimeout(-1),
-		`Backoff is 0s and 1ns`:      httpclient.Backoff(0, 1),
-		`Backoff is 2ns and 1ns`:     httpclient.Backoff(2, 1),
-		`MaxBufferedBody is -1`:      httpclient.MaxBufferedBody(-1),
-		`OnRetry is given nil: give`: httpclient.OnRetry(nil),
+		`Header is ""`:                httpclient.Header(""),
+		`Header is "a b"`:             httpclient.Header("a b"),
+		`Methods has "post"`:          httpclient.Methods("PUT", "post"),
+		`Methods has "PO ST"`:         httpclient.Methods("PO ST"),
+		`MaxAttempts is 0`:            httpclient.MaxAttempts(0),
+		`MaxTime is 0s`:               httpclient.MaxTime(0),
+		`AttemptTimeout is -1ns`:      httpclient.AttemptTimeout(-1),
+		`Backoff is 0s and 1ns`:       httpclient.Backoff(0, 1),
+		`Backoff is 2ns and 1ns`:      httpclient.Backoff(2, 1),
+		`MaxBufferedBody is -1`:       httpclient.MaxBufferedBody(-1),
+		`OnRetry is given nil: give`:  httpclient.OnRetry(nil),
+		`RepeatIf is given nil: give`: httpclient.RepeatIf(nil),
 	} {
 		if transport, err := httpclient.New(nil, option); err == nil || transport != nil || !strings.HasPrefix(err.Error(), "httpclient: "+want) {
 			t.Errorf("got %v, want an error that begins with %q", err, want)

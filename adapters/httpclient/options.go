@@ -100,7 +100,7 @@ func Backoff(base, most time.Duration) Option {
 
 // MaxBufferedBody bounds, in bytes, what is read into memory of a request body
 // that has no GetBody, so that it can be sent again. A longer one is streamed and
-// sent once. Default 1 MiB; 0 buffers nothing.
+// sent once. Default 1 MiB; 0 buffers nothing, and math.MaxInt64 everything.
 //
 // http.NewRequest sets GetBody for the bodies of strings.Reader, bytes.Reader and
 // bytes.Buffer: those are never buffered, however long.
@@ -110,6 +110,29 @@ func MaxBufferedBody(bytes int64) Option {
 			return fmt.Errorf("httpclient: MaxBufferedBody is %d: give 0 or more bytes", bytes)
 		}
 		t.maxBufferedBody = bytes
+		return nil
+	}
+}
+
+// RepeatIf asks decide about every response, before the rules of this package: for
+// providers that mark responses in their own way. Where known is false, these rules
+// apply. Where it is true, again alone counts, whatever the status is. It is not
+// asked when there can be no other attempt. Default none.
+//
+//	httpclient.RepeatIf(func(r *http.Response) (again, known bool) {
+//		again, err := strconv.ParseBool(r.Header.Get("Stripe-Should-Retry"))
+//		return again, err == nil
+//	})
+//
+// The function may read the body, of which it sees the first 64 KiB; the caller
+// gets all of it in any case. Reading a stream waits for it. The function must not
+// change the response. It is called by many calls at once.
+func RepeatIf(decide func(*http.Response) (again, known bool)) Option {
+	return func(t *Transport) error {
+		if decide == nil {
+			return errors.New("httpclient: RepeatIf is given nil: give a function, or leave the option out")
+		}
+		t.repeatIf = decide
 		return nil
 	}
 }

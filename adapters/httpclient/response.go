@@ -52,38 +52,58 @@ func (l *lasting) Close() error {
 	return err
 }
 
-// mayRepeat reports whether a status can lead to another attempt.
+// mayRepeat reports whether a status can lead to another attempt by itself.
 func mayRepeat(status int) bool {
 	switch status {
-	case http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
+	case http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusInternalServerError,
 		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
 	return false
 }
 
-// asksForRepetition reports whether the answer is one to repeat the call after.
-// Of the conflicts that is the one that ends by itself.
-func asksForRepetition(response *http.Response) bool {
-	if response.StatusCode == http.StatusConflict {
-		return problemCode(response) == core.CodeInProgress
+// asksForRepetition reports whether the call is repeated after this response. Of
+// the conflicts, that is one that ends by itself: it says so by Retry-After, or is
+// oncekey's own.
+func (c *call) asksForRepetition(response *http.Response) bool {
+	var again, known bool
+	peek(response, func(shown *http.Response) { again, known = c.repeatIf(shown) })
+	switch {
+	case known:
+		return again
+	case response.StatusCode != http.StatusConflict:
+		return mayRepeat(response.StatusCode)
+	case response.Header.Get("Retry-After") != "":
+		return true
 	}
-	return mayRepeat(response.StatusCode)
+	peek(response, func(shown *http.Response) { again = problemCode(shown) == core.CodeInProgress })
+	return again
 }
 
-// problemCode returns the member code of an RFC 9457 problem that keep has read,
-// and "" of everything else. The body stays readable from its beginning.
+// peek shows a copy of the response whose body has the first 64 KiB, and gives the
+// response back its body from the beginning.
+func peek(response *http.Response, look func(*http.Response)) {
+	body := response.Body
+	var head bytes.Buffer
+	shown := *response
+	shown.Body = io.NopCloser(io.TeeReader(io.LimitReader(body, maxReadAhead), &head))
+	look(&shown)
+	if head.Len() > 0 {
+		response.Body = joined{io.MultiReader(&head, body), body}
+	}
+}
+
+// problemCode returns the member code of an RFC 9457 problem, and "" of everything
+// else.
 func problemCode(response *http.Response) string {
 	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if err != nil || mediaType != "application/problem+json" {
 		return ""
 	}
-	head, err := io.ReadAll(io.LimitReader(response.Body, maxReadAhead+1))
-	response.Body = joined{io.MultiReader(bytes.NewReader(head), response.Body), response.Body}
 	var problem struct {
 		Code string `json:"code"`
 	}
-	if err != nil || json.Unmarshal(head, &problem) != nil {
+	if json.NewDecoder(response.Body).Decode(&problem) != nil {
 		return ""
 	}
 	return problem.Code

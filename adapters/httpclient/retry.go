@@ -2,9 +2,13 @@ package httpclient
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -14,7 +18,7 @@ func (c *call) again(response *http.Response, err error) (wait time.Duration, ag
 	switch {
 	case !c.body.repeatable || c.sent >= c.maxAttempts:
 		return 0, false
-	case err != nil && isPermanent(err), err == nil && !asksForRepetition(response):
+	case err != nil && isPermanent(err), err == nil && !c.asksForRepetition(response):
 		return 0, false
 	case c.request.Context().Err() != nil:
 		return 0, false
@@ -23,11 +27,40 @@ func (c *call) again(response *http.Response, err error) (wait time.Duration, ag
 	return wait, time.Now().Add(wait).Before(c.deadline)
 }
 
-// isPermanent knows the errors that no repetition heals.
+// isPermanent reports whether every repetition ends in the same error: the body
+// cannot be read, the peers do not trust each other, or the server has no TLS.
 func isPermanent(err error) bool {
-	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	_, bodyless := errors.AsType[*bodyError](err)
-	return untrusted || bodyless
+	return has[*bodyError](err) ||
+		has[*tls.CertificateVerificationError](err) || has[x509.UnknownAuthorityError](err) ||
+		has[x509.HostnameError](err) || has[x509.CertificateInvalidError](err) || has[x509.SystemRootsError](err) ||
+		has[tls.RecordHeaderError](err) || errors.Is(err, http.ErrSchemeMismatch) || isRefusedByAlert(err)
+}
+
+func has[E error](err error) bool {
+	_, has := errors.AsType[E](err)
+	return has
+}
+
+// lastingAlerts are the alerts of RFC 8446, section 6.2, that depend on how client
+// and server are set up. The others can come from a damaged record or a busy server.
+var lastingAlerts = []tls.AlertError{
+	40,                 // handshake_failure
+	42, 43, 44, 45, 46, // bad, unsupported, revoked, expired, unknown certificate
+	48, 49, // unknown_ca, access_denied
+	70, 71, // protocol_version, insufficient_security
+	112, 116, 120, // unrecognized_name, certificate_required, no_application_protocol
+}
+
+// isRefusedByAlert reports whether the server ended the TLS handshake for good.
+// Over TCP, crypto/tls gives an alert a type that is not exported: its text is known.
+func isRefusedByAlert(err error) bool {
+	var text string
+	if received, is := errors.AsType[*net.OpError](err); is && received.Op == "remote error" {
+		text = received.Err.Error()
+	} else if alert, is := errors.AsType[tls.AlertError](err); is {
+		text = alert.Error()
+	}
+	return slices.ContainsFunc(lastingAlerts, func(alert tls.AlertError) bool { return alert.Error() == text })
 }
 
 // pause is min(max(base*2^n, Retry-After) + jitter, most), the jitter up to base*2^n.
@@ -37,8 +70,9 @@ func (c *call) pause(response *http.Response) time.Duration {
 	if response != nil {
 		asked = retryAfter(response.Header, c.maxBackoff)
 	}
-	jitter := rand.N(grown + 1) //nolint:gosec // jitter is no secret
-	return min(max(grown, asked)+jitter, c.maxBackoff)
+	jitter := rand.N(min(grown, math.MaxInt64-1) + 1) //nolint:gosec // jitter is no secret
+	least := max(grown, asked)
+	return least + min(jitter, c.maxBackoff-least)
 }
 
 // retryAfter reads RFC 9110, section 10.2.3: seconds, or a date, which is taken

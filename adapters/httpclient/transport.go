@@ -3,7 +3,6 @@ package httpclient
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -22,6 +21,7 @@ type Transport struct {
 	maxBackoff      time.Duration
 	maxBufferedBody int64
 	onRetry         func(Retry)
+	repeatIf        func(*http.Response) (again, known bool)
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -39,7 +39,8 @@ func New(next http.RoundTripper, opts ...Option) (*Transport, error) {
 		header: DefaultHeader, methods: []string{http.MethodPost, http.MethodPatch},
 		maxAttempts: DefaultMaxAttempts, maxTime: DefaultMaxTime, attemptTimeout: DefaultAttemptTimeout,
 		backoff: DefaultBackoff, maxBackoff: DefaultMaxBackoff, maxBufferedBody: DefaultMaxBufferedBody,
-		onRetry: func(Retry) {},
+		onRetry:  func(Retry) {},
+		repeatIf: func(*http.Response) (again, known bool) { return false, false },
 	}
 	for _, opt := range opts {
 		if err := opt(t); err != nil {
@@ -59,6 +60,12 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !repeatable {
 		return t.next.RoundTrip(request)
 	}
+	if err := check(request); err != nil {
+		if request.Body != nil {
+			request.Body.Close()
+		}
+		return nil, &AttemptsError{Err: err}
+	}
 	return t.newCall(request, key).do()
 }
 
@@ -69,39 +76,28 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// keyFor returns the key that attempts must be given, and whether there may be
-// more than one. The key is empty when the caller has set its own, and when the
-// request needs none.
+// keyFor returns the key that all attempts carry, and whether there may be more
+// than one attempt. The key is empty when the request needs none.
 func (t *Transport) keyFor(request *http.Request) (key string, repeatable bool) {
-	switch {
-	case !isPlainHTTP(request):
+	if !isPlainHTTP(request) {
 		return "", false
-	case t.carriesKey(request.Header):
-		return "", true
-	case slices.Contains(t.methods, request.Method):
-		return newKey(request), true
-	default:
-		return "", isIdempotent(request.Method)
 	}
+	if key := t.givenKey(request); key != "" {
+		return key, true
+	}
+	if slices.Contains(t.methods, request.Method) {
+		return newKey(request), true
+	}
+	return "", isIdempotent(request.Method)
 }
 
-// isPlainHTTP reports whether the request is one that this package understands. A
-// broken one is the next RoundTripper's to refuse; after an Upgrade the connection
-// belongs to the caller.
+// isPlainHTTP reports whether the request is one that this package understands.
+// Other schemes are the next RoundTripper's business. After an Upgrade the
+// connection belongs to the caller.
 func isPlainHTTP(request *http.Request) bool {
 	return request.URL != nil && request.URL.Host != "" &&
 		(request.URL.Scheme == "http" || request.URL.Scheme == "https") &&
 		request.Header.Get("Upgrade") == ""
-}
-
-// carriesKey also finds a name that was put into the map as it was spelled.
-func (t *Transport) carriesKey(header http.Header) bool {
-	for name := range header {
-		if strings.EqualFold(name, t.header) {
-			return true
-		}
-	}
-	return false
 }
 
 // isIdempotent follows RFC 9110, section 9.2.2; net/http takes "" for GET.

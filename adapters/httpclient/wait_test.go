@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -51,6 +52,19 @@ func TestWaitsGrowAndAreCapped(t *testing.T) {
 		if early[8] != rounds {
 			t.Errorf("the ninth wait was 30s %d times out of %d", early[8], rounds)
 		}
+	})
+}
+
+// The longest waits that can be asked for do not overflow.
+func TestLongestBackoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shop := serverThat(unavailable("9223372036"), status(http.StatusCreated))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		const longest = time.Duration(math.MaxInt64)
+		send(transportTo(t, shop, httpclient.Backoff(longest, longest), httpclient.MaxTime(longest)), newRequest(t, "", "{}").WithContext(ctx)).
+			expect(t, http.StatusServiceUnavailable, "")
 	})
 }
 

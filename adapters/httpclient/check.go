@@ -1,0 +1,43 @@
+package httpclient
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/oncekey/oncekey/policy"
+)
+
+// check refuses a request that cannot be written as HTTP, before it is sent:
+// net/http refuses it as well, but by errors that look like those of a network.
+func check(request *http.Request) error {
+	if method := request.Method; method != "" && !policy.IsToken(method) {
+		return fmt.Errorf("the request's method %q is not valid", method)
+	}
+	for _, header := range []http.Header{request.Header, request.Trailer} {
+		if err := checkHeader(header); err != nil {
+			return err
+		}
+	}
+	if uri := request.URL.RequestURI(); strings.ContainsFunc(uri, isControl) {
+		return fmt.Errorf("the request's URI %q has a control character", uri)
+	}
+	return nil
+}
+
+// checkHeader does not print values: they may be secret.
+func checkHeader(header http.Header) error {
+	for name, values := range header {
+		if !policy.IsToken(name) {
+			return fmt.Errorf("the request's header name %q is not valid", name)
+		}
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(r rune) bool { return isControl(r) && r != '\t' }) {
+				return fmt.Errorf("the request's header %s has a control character in its value", name)
+			}
+		}
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }

@@ -1,0 +1,90 @@
+package httpclient_test
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/oncekey/oncekey/adapters/httpclient"
+)
+
+// shouldRetry follows Stripe's header.
+func shouldRetry(r *http.Response) (again, known bool) {
+	again, err := strconv.ParseBool(r.Header.Get("Stripe-Should-Retry"))
+	return again, err == nil
+}
+
+// Case 67: RepeatIf is asked before the rules of the package, about every status.
+func TestRepeatIfIsAskedFirst(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		status   int
+		header   string
+		repeated bool
+	}{
+		"a 503 that says no":     {503, "false", false},
+		"a 400 that says yes":    {400, "true", true},
+		"a 200 that says yes":    {200, "true", true},
+		"a 503 that says naught": {503, "", true},
+		"a 400 that says naught": {400, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				first := step{status: row.status, body: "first", header: map[string]string{"Stripe-Should-Retry": row.header}}
+				shop := serverThat(first, status(http.StatusCreated))
+				got := send(transportTo(t, shop, httpclient.RepeatIf(shouldRetry)), newRequest(t, "", "{}"))
+				if row.repeated {
+					got.expect(t, http.StatusCreated, "")
+				} else {
+					got.expect(t, row.status, "first")
+				}
+				shop.expectBodiesClosed(t)
+			})
+		})
+	}
+}
+
+// What RepeatIf reads is the caller's all the same, and it cannot read without end.
+func TestRepeatIfLeavesTheBodyWhole(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("overloaded ", 20_000)
+	for name, body := range map[string]string{"short": "busy", "empty": "", "longer than 64 KiB": long} {
+		for how, read := range map[string]int64{"all": 1 << 30, "two bytes": 2, "nothing": 0} {
+			t.Run(name+", reads "+how, func(t *testing.T) {
+				t.Parallel()
+				var seen atomic.Int64
+				decide := func(r *http.Response) (again, known bool) {
+					n, _ := io.Copy(io.Discard, io.LimitReader(r.Body, read))
+					r.Body.Close()
+					seen.Store(n)
+					return false, true
+				}
+				shop := serverThat(step{status: http.StatusServiceUnavailable, body: body})
+				send(transportTo(t, shop, httpclient.RepeatIf(decide)), newRequest(t, "", "{}")).
+					expect(t, http.StatusServiceUnavailable, body)
+				if want := min(read, int64(len(body)), 64<<10); seen.Load() != want {
+					t.Errorf("it read %d bytes, want %d", seen.Load(), want)
+				}
+				shop.expectBodiesClosed(t)
+			})
+		}
+	}
+}
+
+// A call that cannot be repeated does not ask.
+func TestRepeatIfIsNotAskedInVain(t *testing.T) {
+	t.Parallel()
+	asked := false
+	decide := func(*http.Response) (again, known bool) { asked = true; return true, true }
+	shop := serverThat(status(http.StatusServiceUnavailable))
+	send(transportTo(t, shop, httpclient.RepeatIf(decide), httpclient.MaxAttempts(1)), newRequest(t, "", "{}")).
+		expect(t, http.StatusServiceUnavailable, "")
+	if asked {
+		t.Error("it was asked after the last attempt")
+	}
+}
