@@ -66,15 +66,15 @@ func Document(declarations []policy.Declaration, opts ...Option) (*openapi3.T, e
 // When anything is wrong it changes nothing, and returns everything that is wrong:
 // a method that OpenAPI does not know, two routes that it cannot tell apart (chi
 // tells them by a regular expression), a component of ours under whose name doc has
-// another.
+// another, a nil document or option, a null in an operation that it would describe.
 func Merge(doc *openapi3.T, declarations []policy.Declaration, opts ...Option) error {
-	described := settings{replayHeader: "X-Idempotent-Replay"}
-	for _, opt := range opts {
-		opt(&described)
+	if doc == nil {
+		return errors.New("openapi: the document is nil: give one, or call Document")
 	}
+	described, optErr := settingsOf(opts)
 	routes, err := routesOf(declarations)
 	components := componentsOf()
-	if err := errors.Join(err, conflicts(doc.Components, components)); err != nil {
+	if err := errors.Join(optErr, err, conflicts(doc.Components, components), nulls(doc, routes)); err != nil {
 		return err
 	}
 	if len(routes) == 0 {
@@ -107,6 +107,23 @@ func Merge(doc *openapi3.T, declarations []policy.Declaration, opts ...Option) e
 	return nil
 }
 
+// settingsOf applies the options to the defaults.
+func settingsOf(opts []Option) (settings, error) {
+	described := settings{replayHeader: "X-Idempotent-Replay"}
+	var all []error
+	for i, opt := range opts {
+		if opt == nil {
+			all = append(all, fmt.Errorf("openapi: option %d is nil: leave it out", i+1))
+			continue
+		}
+		opt(&described)
+	}
+	if !policy.IsToken(described.replayHeader) {
+		all = append(all, fmt.Errorf("openapi: ReplayHeader is %q: it must be a header name", described.replayHeader))
+	}
+	return described, errors.Join(all...)
+}
+
 // route is a guarded declaration with its path template.
 type route struct {
 	declaration policy.Declaration
@@ -127,6 +144,10 @@ func routesOf(declarations []policy.Declaration) ([]route, error) {
 		}
 		if !slices.Contains(methods, d.Method) {
 			all = append(all, fmt.Errorf("openapi: %s: %s: OpenAPI describes no method %s", d.Source, d.Route(), d.Method))
+			continue
+		}
+		if !isClosed(d.Pattern) {
+			all = append(all, fmt.Errorf("openapi: %s: %s: the pattern has a brace that is not closed", d.Source, d.Route()))
 			continue
 		}
 		r := route{declaration: d}

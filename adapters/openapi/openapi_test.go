@@ -86,7 +86,7 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 		"the defaults":    {required: true},
 		"not required":    {options: []policy.Option{policy.Required(false)}, differs: map[string]string{"400": "body_unreadable key_invalid"}},
 		"refusing":        {options: []policy.Option{policy.OnAbandoned(policy.Refuse)}, required: true, differs: map[string]string{"409": "in_progress not_replayable outcome_unknown"}},
-		"transactional":   {options: []policy.Option{policy.Transactional(true)}, required: true, differs: map[string]string{"503": "handler_cancelled not_confirmed shutting_down store_unavailable"}},
+		"transactional":   {options: []policy.Option{policy.Transactional(true)}, required: true, differs: map[string]string{"500": "handler_failed rolled_back"}},
 		"fail-open":       {options: []policy.Option{policy.OnStoreError(policy.FailOpen)}, required: true},
 		"only observing":  {options: []policy.Option{policy.Observe(true)}, nothing: true},
 		"another timeout": {options: []policy.Option{policy.TTLHours(1)}, required: true},
@@ -96,7 +96,7 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 			o := operation(t, document(t, policy.Row("POST /a", c.options...)), "POST", "/a")
 			want := map[string]string{
 				"400": "body_unreadable key_invalid key_missing", "401": "principal_missing", "409": "in_progress not_replayable",
-				"413": "body_too_large", "422": "key_reused", "500": "handler_failed", "503": "handler_cancelled shutting_down store_unavailable",
+				"413": "body_too_large", "422": "key_reused", "500": "handler_failed", "503": "handler_cancelled not_confirmed shutting_down store_unavailable",
 			}
 			maps.Copy(want, c.differs)
 			if c.nothing {

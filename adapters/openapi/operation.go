@@ -59,6 +59,7 @@ func problemSchema() *openapi3.Schema {
 		WithProperty("code", text()).
 		WithProperty("error", text()).
 		WithProperty("differs", openapi3.NewArraySchema().WithItems(text())).
+		WithProperty("others", openapi3.NewIntegerSchema().WithMin(1)).
 		WithRequired([]string{"type", "title", "status", "detail", "code", "error"})
 }
 
@@ -134,12 +135,20 @@ func addTo(response *openapi3.ResponseRef, headers openapi3.Headers, content ope
 
 // isOurs reports whether an earlier Merge has been here.
 func isOurs(response *openapi3.ResponseRef) bool {
+	schema := problemSchemaOf(response)
+	return schema != nil && len(schema.AllOf) > 0 && schema.AllOf[0].Ref == "#/components/schemas/"+problemName
+}
+
+// problemSchemaOf returns the schema of a response's problems, or nil.
+func problemSchemaOf(response *openapi3.ResponseRef) *openapi3.Schema {
 	if response.Value == nil {
-		return false
+		return nil
 	}
 	media := response.Value.Content[problemType]
-	return media != nil && media.Schema != nil && media.Schema.Value != nil &&
-		len(media.Schema.Value.AllOf) > 0 && media.Schema.Value.AllOf[0].Ref == "#/components/schemas/"+problemName
+	if media == nil || media.Schema == nil {
+		return nil
+	}
+	return media.Schema.Value
 }
 
 func headerRef(name string, ours *openapi3.Components) *openapi3.HeaderRef {

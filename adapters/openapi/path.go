@@ -6,7 +6,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// templateOf makes a path template of a router's pattern, with its parameters.
+// templateOf makes a path template of a router's pattern, with its parameters. Every
+// brace of the pattern is closed.
 func templateOf(pattern string) (template string, parameters []*openapi3.Parameter) {
 	var out strings.Builder
 	add := func(name, expression string, rest bool) {
@@ -43,7 +44,22 @@ func templateOf(pattern string) (template string, parameters []*openapi3.Paramet
 	return out.String(), parameters
 }
 
-// closing returns where the brace that s begins with is closed.
+// isClosed reports whether every brace of the pattern is closed.
+func isClosed(pattern string) bool {
+	for {
+		brace := strings.IndexByte(pattern, '{')
+		if brace < 0 {
+			return true
+		}
+		end := closing(pattern[brace:])
+		if end < 0 {
+			return false
+		}
+		pattern = pattern[brace+end:]
+	}
+}
+
+// closing returns where the brace that s begins with is closed, or -1.
 func closing(s string) int {
 	depth := 0
 	for i := range len(s) {
@@ -56,7 +72,7 @@ func closing(s string) int {
 			}
 		}
 	}
-	return len(s) - 1 // no router takes such a pattern
+	return -1
 }
 
 func pathParameter(name, expression string, rest bool) *openapi3.Parameter {

@@ -27,7 +27,7 @@ var answers = []answer{
 		{core.CodeKeyInvalid, nil},
 		{core.CodeBodyUnreadable, nil},
 	}},
-	{http.StatusUnauthorized, "The Idempotency-Key belongs to nobody: authenticate first.", false, []code{
+	{http.StatusUnauthorized, "Authenticate to use an Idempotency-Key.", false, []code{
 		{core.CodePrincipalMissing, nil},
 	}},
 	{http.StatusConflict, "A request with this Idempotency-Key is in flight, or its response cannot be replayed.", true, []code{
@@ -43,14 +43,15 @@ var answers = []answer{
 	{http.StatusUnprocessableEntity, "This Idempotency-Key was used with another payload.", false, []code{
 		{core.CodeKeyReused, nil},
 	}},
-	{http.StatusInternalServerError, "The operation took effect, but its response was lost.", false, []code{
+	{http.StatusInternalServerError, "The operation may have taken effect, but its response was lost; or the database refused to commit it.", false, []code{
 		{core.CodeHandlerFailed, nil},
+		{core.CodeRolledBack, func(p *policy.Policy) bool { return p.Transactional }},
 	}},
-	{http.StatusServiceUnavailable, "The operation was not started, or not finished: retry with the same Idempotency-Key.", true, []code{
+	{http.StatusServiceUnavailable, "The request was not processed, or its outcome is not certain: retry with the same Idempotency-Key.", true, []code{
 		{core.CodeStoreUnavailable, nil}, // a record that cannot be read is refused fail-open too
 		{core.CodeShuttingDown, nil},
 		{core.CodeHandlerCancelled, nil},
-		{core.CodeNotConfirmed, func(p *policy.Policy) bool { return p.Transactional }},
+		{core.CodeNotConfirmed, nil},
 	}},
 }
 

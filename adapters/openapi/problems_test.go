@@ -221,7 +221,12 @@ var provocations = map[string]func(t *testing.T) *httptest.ResponseRecorder{
 		return start(t, memstore.New(), core.SharedScope, waits, policy.MaxRun(time.Second)).post("k", "{}")
 	},
 	core.CodeNotConfirmed: func(t *testing.T) *httptest.ResponseRecorder {
-		return start(t, &transactor{memstore.New()}, core.SharedScope, created, policy.Transactional(true)).post("k", "{}")
+		store := &transactor{memstore.New(), errors.New("connection reset")}
+		return start(t, store, core.SharedScope, created, policy.Transactional(true)).post("k", "{}")
+	},
+	core.CodeRolledBack: func(t *testing.T) *httptest.ResponseRecorder {
+		store := &transactor{memstore.New(), core.ErrRolledBack}
+		return start(t, store, core.SharedScope, created, policy.Transactional(true)).post("k", "{}")
 	},
 }
 
@@ -243,14 +248,15 @@ func (s *brokenStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *c
 }
 
 // transactor is a store whose commits fail.
-type transactor struct{ core.Store }
+type transactor struct {
+	core.Store
+	refusal error
+}
 
 func (s *transactor) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
 	return ctx, s, nil
 }
 
-func (*transactor) Commit(context.Context, core.Lease, core.Result) error {
-	return errors.New("connection reset")
-}
+func (s *transactor) Commit(context.Context, core.Lease, core.Result) error { return s.refusal }
 
 func (*transactor) Rollback(context.Context) error { return nil }

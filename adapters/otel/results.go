@@ -30,7 +30,7 @@ var effects = map[core.EventResult]effect{
 	core.ResultUnprotected:    isDecision | endsSpan | isFailure,
 	core.ResultUnavailable:    isDecision | endsSpan | isFailure,
 	core.ResultNoKey:          isDecision,
-	core.ResultNested:         isDecision | marksSpan,
+	core.ResultWrongSetup:     isDecision | endsSpan | isFailure,
 
 	core.ResultCompleted:    isSettlement | endsRun | endsSpan,
 	core.ResultFailed:       isSettlement | endsRun | endsSpan,
@@ -45,6 +45,8 @@ var effects = map[core.EventResult]effect{
 	core.ResultRunTooLong:   isSettlement | marksSpan,
 	core.ResultStoreError:   isStoreError | marksSpan | isFailure, // see ending
 	core.ResultRecoverError: isSettlement | marksSpan,
+
+	core.ResultCallbackPanicked: isSettlement | marksSpan | isFailure,
 }
 
 // effectsOf returns what an event with this result does; one that this package

@@ -44,7 +44,7 @@ func mark(ctx context.Context, event *core.Event, s *series) {
 	}
 	attributes := details(event)
 	if event.Err != nil {
-		attributes = append(attributes, attribute.String("error.message", text(event.Err.Error())))
+		attributes = append(attributes, attribute.String("error.message", text(event.ErrorText())))
 	}
 	span.AddEvent(s.eventName, trace.WithAttributes(attributes...))
 }
@@ -73,7 +73,7 @@ func details(event *core.Event) []attribute.KeyValue {
 // failure describes a status.
 func failure(event *core.Event) string {
 	if event.Err != nil {
-		return text(event.Err.Error())
+		return text(event.ErrorText())
 	}
 	return text(string(event.Result))
 }

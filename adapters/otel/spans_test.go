@@ -168,7 +168,7 @@ func TestStatusOfSpans(t *testing.T) {
 	t.Parallel()
 	failed := []core.EventResult{
 		core.ResultUnprotected, core.ResultUnavailable, core.ResultOutcomeUnknown, core.ResultDeleteKey, core.ResultAnswerLost,
-		core.ResultLeaseLost,
+		core.ResultLeaseLost, core.ResultWrongSetup,
 	}
 	for _, result := range results(t) {
 		for _, err := range []error{nil, errors.New("broken \xff")} {
@@ -180,6 +180,8 @@ func TestStatusOfSpans(t *testing.T) {
 				want := sdktrace.Status{}
 				switch {
 				case !slices.Contains(failed, result):
+				case err != nil && result == core.ResultDeleteKey: // Case 43: the handler's error may quote the request
+					want = sdktrace.Status{Code: codes.Error, Description: "*errors.errorString"}
 				case err != nil:
 					want = sdktrace.Status{Code: codes.Error, Description: "broken \uFFFD"}
 				default:
