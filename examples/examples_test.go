@@ -5,16 +5,19 @@ package examples_test
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"go.uber.org/goleak"
 )
 
@@ -23,7 +26,10 @@ const (
 	answerDeadline = 20 * time.Second // for the first answer of a program, and for its end
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode)
+	goleak.VerifyTestMain(m)
+}
 
 // The three programs are one program on three routers.
 var routers = []string{"chi", "gin", "nethttp"}
@@ -96,7 +102,7 @@ func start(t *testing.T, router string) *program {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, output)
 	}
-	const tries = 5 // each failure means that somebody else took the port in the meantime
+	const tries = 5 // each failure means that another program took the port in the meantime
 	for range tries {
 		if p := launch(t, binary); p != nil {
 			return p
@@ -162,14 +168,26 @@ func listens(t *testing.T, addr string, exited <-chan struct{}) bool {
 	}
 }
 
+// freeAddress names a port below those of outgoing connections. Until the test ends, the UDP socket of that number keeps
+// other tests from taking it: those of core/internal/serverproc do the same.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const lowest, count = 12_000, 10_000
+	var listen net.ListenConfig
+	for range count {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(count)))
+		reservation, err := listen.ListenPacket(t.Context(), "udp", address)
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { reservation.Close() })
+		if listener, err := listen.Listen(t.Context(), "tcp", address); err == nil {
+			listener.Close()
+			return address
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("found no free port")
+	return ""
 }
 
 type answer struct {

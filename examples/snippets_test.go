@@ -26,8 +26,8 @@ import (
 	"github.com/oncekey/oncekey/policy/tablefile"
 )
 
-// The functions of this file hold the README's snippets, line by line as they
-// stand there, and run them.
+// The functions of this file hold the documentation's snippets, line by line as
+// they stand there, and run them.
 
 func userID(*http.Request) (string, error) { return "alice", nil }
 
@@ -86,14 +86,12 @@ type API struct {
 	List   http.HandlerFunc `route:"GET /members"`
 }
 
-// The table file is the README's, too.
+// The table file is that of docs/policy.md, too.
 func TestDeclaredInOnePlace(t *testing.T) {
-	readme := readReadme(t)
+	files := readPage(t, "../docs/policy.md").blocks("yaml")
 	t.Chdir(t.TempDir())
-	_, rest, _ := strings.Cut(readme, "```yaml\n")
-	file, _, found := strings.Cut(rest, "```")
-	if !found || os.WriteFile("idempotency.yaml", []byte(file), 0o600) != nil {
-		t.Fatal("the README has no table, or it cannot be written")
+	if len(files) != 1 || os.WriteFile("idempotency.yaml", []byte(files[0]), 0o600) != nil {
+		t.Fatalf("policy.md has %d table files, or the one cannot be written", len(files))
 	}
 	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
 	if err != nil {
@@ -203,7 +201,7 @@ func TestCallOthers(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		response, err := client.Do(request) // the answer, or an *httpclient.AttemptsError
+		response, err := client.Do(request) // the response, or an *httpclient.AttemptsError
 		if err == nil {
 			err = response.Body.Close()
 		}
@@ -229,12 +227,12 @@ func TestInOneTransaction(t *testing.T) {
 	}
 	r, idem := chi.NewRouter(), idemchi.New(engine)
 	r.With(idem.Policy(pgstore.Transactional())).Post("/transfers", func(w http.ResponseWriter, r *http.Request) {
-		tx, err := pgstore.Tx(r.Context()) // a pgx.Tx of the store's pool; the engine commits it, with the answer
+		tx, err := pgstore.Tx(r.Context()) // a pgx.Tx of the store's pool; the engine commits it, with the response
 		if err == nil {
 			_, err = tx.Exec(r.Context(), "INSERT INTO transfers (id, amount) VALUES ($1, $2)", core.KeyFrom(r.Context()), 100)
 		}
 		if err != nil {
-			http.Error(w, "try again", http.StatusServiceUnavailable) // rolls back, and frees the key
+			http.Error(w, "try again", http.StatusServiceUnavailable) // rolls back, and releases the key
 			return
 		}
 		w.WriteHeader(http.StatusCreated)
@@ -261,41 +259,4 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
-}
-
-func readReadme(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// Every Go snippet of the README is in this file, line by line.
-func TestReadmeSnippetsAreCompiled(t *testing.T) {
-	t.Parallel()
-	source, err := os.ReadFile("snippets_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiled := unindented(string(source))
-	count := 0
-	for _, part := range strings.Split(readReadme(t), "```go\n")[1:] {
-		snippet, _, _ := strings.Cut(part, "```")
-		if count++; !strings.Contains(compiled, unindented(snippet)) {
-			t.Errorf("this snippet is not in snippets_test.go:\n%s", snippet)
-		}
-	}
-	if count < 8 {
-		t.Errorf("the README has %d snippets, want at least 8", count)
-	}
-}
-
-func unindented(code string) string {
-	var plain strings.Builder
-	for line := range strings.Lines(code) {
-		plain.WriteString(strings.TrimSpace(line) + "\n")
-	}
-	return plain.String()
 }

@@ -2,10 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,4 +36,46 @@ func TestOneChargeAnOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Case 71: a message is delivered again, to another process, whose charge breaks after its effect. There is one charge,
+// and the message is set aside.
+func TestBreakAfterTheCharge(t *testing.T) {
+	t.Parallel()
+	errBug := errors.New("a bug after the charge")
+	for name, bug := range map[string]func() error{
+		"an error": func() error { return errBug },
+		"a panic":  func() error { panic(errBug) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, provider := memstore.New(), &provider{}
+			var consumers []*consumer
+			for range 2 {
+				engine, err := core.New(store, core.SharedScope, core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+				if err != nil {
+					t.Fatal(err)
+				}
+				consumers = append(consumers, &consumer{engine: engine, policy: engine.MustRoute(), charge: func(ctx context.Context, o order) (receipt, error) {
+					if _, err := provider.charge(ctx, o); err != nil {
+						return receipt{}, err
+					}
+					return receipt{}, bug()
+				}})
+			}
+			done := false
+			for delivery := range 6 {
+				done = deliver(t.Context(), consumers[delivery%2], message{"message-1", order{"o-1", 101}})
+			}
+			if len(provider.charged) != 1 || !done {
+				t.Errorf("charged %v, done %t, want one charge and a message that is done with", provider.charged, done)
+			}
+		})
+	}
+}
+
+// deliver survives a panic, as the processes of a queue do together.
+func deliver(ctx context.Context, c *consumer, m message) (done bool) {
+	defer func() { _ = recover() }()
+	return c.handle(ctx, m)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -160,6 +161,8 @@ func (s *service) declarations() {
 	s.post("/optional", "", "1")
 	s.guard("POST /nested", s.engine.Handler(http.HandlerFunc(s.pay)).ServeHTTP)
 	s.post("/nested", "k", "1")
+	s.guard("POST /misjudged", func(http.ResponseWriter, *http.Request) {}, policy.Classifier(func(failure.Outcome) failure.Class { panic("a bug") }))
+	s.post("/misjudged", "k", "1")
 	s.guard("POST /transfers", s.pay, policy.Transactional(true))
 	s.post("/transfers", "k", "1")
 	advance(time.Second)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -22,14 +23,16 @@ const (
 
 // entry is one side effect that happened.
 type entry struct {
-	ID      string    `json:"id,omitempty"`
-	OrderID string    `json:"order_id,omitempty"`
-	Email   string    `json:"email,omitempty"`
-	Text    string    `json:"text,omitempty"`
-	User    string    `json:"user"`
-	Key     string    `json:"key"`               // empty when the handler ran unguarded
-	Attempt uint64    `json:"attempt,omitempty"` // above 1 when an earlier one was abandoned
-	Time    time.Time `json:"time"`
+	ID       string    `json:"id,omitempty"`
+	OrderID  string    `json:"order_id,omitempty"`
+	Amount   int64     `json:"amount,omitempty"`
+	Currency string    `json:"currency,omitempty"`
+	Email    string    `json:"email,omitempty"`
+	Text     string    `json:"text,omitempty"`
+	User     string    `json:"user"`
+	Key      string    `json:"key"`               // empty when the handler ran unguarded
+	Attempt  uint64    `json:"attempt,omitempty"` // above 1 when an earlier one was abandoned
+	Time     time.Time `json:"time"`
 }
 
 // stamp says whose entry it is, and under which key it is made.
@@ -43,8 +46,11 @@ func (e entry) stamp(ctx context.Context) entry {
 
 // ledger is the truth: what really happened, whatever clients were told.
 type ledger interface {
-	// add is the side effect. It has happened when add returns nil.
-	add(ctx context.Context, b book, e entry) error
+	// add is the side effect, and the last line of defence: an operation is entered
+	// once, and an order of a user is charged once, whatever the keys were and whatever
+	// the record store has forgotten. It returns the entry that is in the book, and
+	// whether that is the new one. Without an error it has happened, now or before.
+	add(ctx context.Context, b book, e entry) (in entry, added bool, err error)
 	// all returns every entry, oldest first.
 	all(ctx context.Context) (map[book][]entry, error)
 }
@@ -58,21 +64,44 @@ type memoryLedger struct {
 	journal *journal
 	mu      sync.Mutex
 	entries map[book][]entry
+	index   map[string]entry // by each of its identities
 }
 
 func newMemoryLedger(j *journal) *memoryLedger {
-	return &memoryLedger{journal: j, entries: emptyBooks()}
+	return &memoryLedger{journal: j, entries: emptyBooks(), index: make(map[string]entry)}
 }
 
-func (l *memoryLedger) add(ctx context.Context, b book, e entry) error {
+func (l *memoryLedger) add(ctx context.Context, b book, e entry) (in entry, added bool, err error) {
 	e = e.stamp(ctx)
+	identities := e.identities(ctx, b)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, identity := range identities {
+		if before, known := l.index[identity]; known {
+			return before, false, nil
+		}
+	}
 	if err := l.journal.append(b, e); err != nil {
-		return err
+		return entry{}, false, err
 	}
 	l.entries[b] = append(l.entries[b], e)
-	return nil
+	for _, identity := range identities {
+		l.index[identity] = e
+	}
+	return e, true, nil
+}
+
+// identities are what no two entries of a ledger share: tables.sql has them as
+// constraints.
+func (e entry) identities(ctx context.Context, b book) []string {
+	var all []string
+	if operation := core.DeriveKey(ctx, string(b)); operation != "" {
+		all = append(all, operation)
+	}
+	if b == charges {
+		all = append(all, fmt.Sprintf("%q %q", e.User, e.OrderID))
+	}
+	return all
 }
 
 func (l *memoryLedger) all(context.Context) (map[book][]entry, error) {

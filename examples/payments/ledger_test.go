@@ -33,7 +33,7 @@ func TestLedgerSaysWhoPaidForWhat(t *testing.T) {
 		}
 		charge.Time, created.Time, changed.Time = entry{}.Time, entry{}.Time, entry{}.Time
 		charge.ID = ""
-		if want := (entry{OrderID: "order-1", User: "bob", Key: "key-1", Attempt: 1}); charge != want {
+		if want := (entry{OrderID: "order-1", Amount: 4200, Currency: "EUR", User: "bob", Key: "key-1", Attempt: 1}); charge != want {
 			t.Errorf("%s: the charge is %+v, want %+v", router, charge, want)
 		}
 		if want := (entry{ID: "mem_1", Email: "ada@example.com", User: "alice", Key: "key-2", Attempt: 1}); created != want {
@@ -60,7 +60,7 @@ func TestLedgersShareOneFile(t *testing.T) {
 		group.Go(func() {
 			defer lines.Close()
 			for i := range each {
-				if err := books.add(t.Context(), charges, entry{OrderID: fmt.Sprint(i)}); err != nil {
+				if _, _, err := books.add(t.Context(), charges, entry{OrderID: fmt.Sprint(i)}); err != nil {
 					t.Error(err)
 				}
 			}

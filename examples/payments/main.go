@@ -20,6 +20,10 @@
 //	curl localhost:8080/ledger     # what really happened: two charges
 //	curl localhost:8080/attempts   # how often a handler ran here: twice
 //
+// An order is paid once, whatever the keys are. A request that pays it again under
+// another key gets 200 and the payment that exists: 201 means that this request
+// made it. With another amount it gets 409.
+//
 // cards.go lists the other test cards: one is declined, one panics, one crashes
 // after the charge. POST /refunds takes the same body; POST /members and PATCH
 // /members/{id} take {"email"}, POST /notes takes {"text"}.

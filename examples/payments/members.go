@@ -72,8 +72,14 @@ func (s *shop) setEmail(w http.ResponseWriter, r *http.Request, m member) bool {
 		writeError(w, refusal{http.StatusConflict, "email is taken: choose another"})
 		return false
 	}
-	if err := s.ledger.add(r.Context(), memberships, entry{ID: m.ID, Email: m.Email}); err != nil {
+	in, added, err := s.ledger.add(r.Context(), memberships, entry{ID: m.ID, Email: m.Email})
+	if err != nil {
 		writeError(w, err)
+		return false
+	}
+	failure.MarkExecuted(r.Context()) // from here on the response is kept, whatever happens
+	if !added {                       // by a process that died: the members that it knew are gone
+		writeError(w, refusal{http.StatusConflict, "this happened before, as member " + in.ID + ", and its response was lost"})
 		return false
 	}
 	delete(s.members.taken, s.members.email[m.ID])

@@ -1,6 +1,10 @@
 package main
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/oncekey/oncekey/failure"
+)
 
 type note struct {
 	Text string `json:"text"`
@@ -20,9 +24,10 @@ func (s *shop) createNote(w http.ResponseWriter, r *http.Request) {
 		writeError(w, badRequest("text is missing"))
 		return
 	}
-	if err := s.ledger.add(r.Context(), notes, entry{Text: n.Text}); err != nil {
+	if _, _, err := s.ledger.add(r.Context(), notes, entry{Text: n.Text}); err != nil {
 		writeError(w, err)
 		return
 	}
+	failure.MarkExecuted(r.Context())
 	writeJSON(w, http.StatusCreated, n)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/oncekey/oncekey/core"
@@ -24,46 +25,69 @@ type receipt struct {
 }
 
 func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
-	p, id, err := s.moveMoney(w, r, charges, "pay_")
+	m, err := s.moveMoney(w, r, charges, "pay_")
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	w.Header().Set("Location", "/payments/"+id)
-	p.Card.answer(w, receipt{PaymentID: id, OrderID: p.OrderID, Status: "captured"})
+	w.Header().Set("Location", "/payments/"+m.id)
+	m.answer(w, receipt{PaymentID: m.id, OrderID: m.OrderID, Status: "captured"})
 }
 
 func (s *shop) refund(w http.ResponseWriter, r *http.Request) {
-	p, id, err := s.moveMoney(w, r, refunds, "ref_")
+	m, err := s.moveMoney(w, r, refunds, "ref_")
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	w.Header().Set("Location", "/refunds/"+id)
-	p.Card.answer(w, receipt{RefundID: id, OrderID: p.OrderID, Status: "refunded"})
+	w.Header().Set("Location", "/refunds/"+m.id)
+	m.answer(w, receipt{RefundID: m.id, OrderID: m.OrderID, Status: "refunded"})
 }
 
-// moveMoney does what must not happen twice, and returns the id of what it did.
-func (s *shop) moveMoney(w http.ResponseWriter, r *http.Request, book book, prefix string) (payment, string, error) {
+// movement is money that was moved for a payment.
+type movement struct {
+	payment
+	id     string
+	before bool // by an earlier request, or an earlier attempt of this one
+}
+
+// answer writes 201 for money that was moved now. Money that was moved before is
+// 200 with the same receipt: the client gets the payment that exists, and can tell
+// that this request made none.
+func (m movement) answer(w http.ResponseWriter, receipt receipt) {
+	if m.before {
+		writeJSON(w, http.StatusOK, receipt)
+		return
+	}
+	m.Card.answer(w, receipt)
+}
+
+// moveMoney does what must not happen twice.
+func (s *shop) moveMoney(w http.ResponseWriter, r *http.Request, book book, prefix string) (movement, error) {
 	s.countAttempt()
 	ctx := r.Context()
 	p, err := readPayment(w, r)
 	if err != nil {
-		return p, "", err
+		return movement{}, err
 	}
 	if err := p.Card.authorize(ctx); err != nil {
-		return p, "", err
+		return movement{}, err
 	}
 
 	// A payment provider would be handed this key: it is the same in every
 	// attempt of this request, so that the provider recognises a second one.
 	id := prefix + core.DeriveKey(ctx, string(book))[:8]
-	if err := s.ledger.add(ctx, book, entry{ID: id, OrderID: p.OrderID}); err != nil {
-		return p, "", err
+	in, added, err := s.ledger.add(ctx, book, entry{ID: id, OrderID: p.OrderID, Amount: p.Amount, Currency: p.Currency})
+	if err != nil {
+		return movement{}, err
 	}
-	failure.MarkExecuted(ctx) // the point of no return: from here on the answer is kept, whatever happens
-	p.Card.crashAfterCharge()
-	return p, id, nil
+	failure.MarkExecuted(ctx) // the point of no return: from here on the response is kept, whatever happens
+	if added {
+		p.Card.crashAfterCharge()
+	} else if in.Amount != p.Amount || in.Currency != p.Currency {
+		return movement{}, refusal{http.StatusConflict, fmt.Sprintf("order %s was paid with another amount, as %s", in.OrderID, in.ID)}
+	}
+	return movement{p, in.ID, !added}, nil
 }
 
 func readPayment(w http.ResponseWriter, r *http.Request) (payment, error) {

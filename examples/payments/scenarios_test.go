@@ -10,6 +10,11 @@ func order(card string) string {
 	return fmt.Sprintf(`{"order_id":"order-1","amount":4200,"currency":"EUR","card":%q}`, card)
 }
 
+// orderOf is a payment of another order, or of another amount.
+func orderOf(id string, amount int) string {
+	return fmt.Sprintf(`{"order_id":%q,"amount":%d,"currency":"EUR","card":"tok_ok"}`, id, amount)
+}
+
 // pay is a payment's step, refund a refund's.
 func pay(key, card string, status int) step {
 	return step{path: "/payments", key: key, body: order(card), status: status}
@@ -33,8 +38,21 @@ var paymentScenarios = []scenario{
 		pay("k", "tok_ok", 201).with(`"payment_id":"pay_`).again(),
 	}, counts{charges: 1, attempts: 1}},
 	{"another key is another payment", []step{
-		pay("k-1", "tok_ok", 201), pay("k-2", "tok_ok", 201),
+		pay("k-1", "tok_ok", 201), pay("k-2", "tok_ok", 201).sending(orderOf("order-2", 4200)),
 	}, counts{charges: 2, attempts: 2}},
+	{"an order is paid once, under any key", []step{
+		pay("k-1", "tok_ok", 201), pay("k-2", "tok_ok", 200).with(`"status":"captured"`),
+		pay("k-2", "tok_ok", 200).with(`"order_id":"order-1"`).again(),
+		pay("k-3", "tok_stream", 200), pay("k-4", "tok_crash_after_charge", 200),
+		pay("k-5", "tok_ok", 409).sending(orderOf("order-1", 9900)).with("was paid with another amount, as pay_"),
+		pay("k-6", "tok_ok", 201).as("bob"),
+	}, counts{charges: 2, attempts: 6}},
+	{"an order is paid once, also after a panic", []step{
+		pay("k-1", "tok_crash_after_charge", 500), pay("k-2", "tok_ok", 200).with(`"status":"captured"`),
+	}, counts{charges: 1, attempts: 2}},
+	{"an order is refunded in parts", []step{
+		refund("k-1", "tok_ok", 201), refund("k-2", "tok_ok", 201),
+	}, counts{refunds: 2, attempts: 2}},
 	{"another payload under the same key is refused", []step{
 		pay("k", "tok_ok", 201), pay("k", "tok_declined", 422).with(`"key_reused"`),
 	}, counts{charges: 1, attempts: 1}},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -27,52 +26,76 @@ type tableLedger struct {
 	pool    *pgxpool.Pool
 }
 
-// add inserts a row, by itself: for a side effect that is part of the answer's own
-// transaction see transfer. Whoever dies between this row and the stored answer
-// leaves an abandoned key, and the next attempt gets here again: the table's
-// UNIQUE constraint is what then keeps it from charging a second time.
-//
-// That attempt answers 409, for good. It could find the row and say 201; but
-// somebody has died after the charge, and what else was left undone (a mail, a
-// delivery) a program like this one cannot know: the client learns the id, and an
-// operator reads the log.
-func (l *tableLedger) add(ctx context.Context, b book, e entry) error {
+// add inserts a row, by itself: for a side effect that is part of the response's own
+// transaction see transfer. A process that dies between this row and the stored
+// response leaves an abandoned key. The next attempt then finds the row by its
+// constraint, and so does a retry under another key.
+func (l *tableLedger) add(ctx context.Context, b book, e entry) (in entry, added bool, err error) {
 	e = e.stamp(ctx)
 	var operation *string // null is not unique
 	if derived := core.DeriveKey(ctx, string(b)); derived != "" {
 		operation = &derived
 	}
-	_, err := l.pool.Exec(ctx, `
-INSERT INTO payments.ledger (kind, operation, id, order_id, email, text, "user", key, attempt, time)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		b, operation, e.ID, e.OrderID, e.Email, e.Text, e.User, e.Key, int64(e.Attempt), e.Time)
-	switch {
-	case codeOf(err) == uniqueViolation:
-		slog.ErrorContext(ctx, "an attempt at what has happened already", "kind", b, "id", e.ID, "attempt", e.Attempt)
-		return refusal{http.StatusConflict, fmt.Sprintf("this happened before, as %s %s, and its answer was lost", b, e.ID)}
-	case err != nil:
-		return explain(ctx, err)
+	inserted, err := l.pool.Exec(ctx, `
+INSERT INTO payments.ledger (kind, operation, id, order_id, amount, currency, email, text, "user", key, attempt, time)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`,
+		b, operation, e.ID, e.OrderID, e.Amount, e.Currency, e.Email, e.Text, e.User, e.Key, int64(e.Attempt), e.Time)
+	if err != nil {
+		return entry{}, false, explain(ctx, err)
+	}
+	if inserted.RowsAffected() == 0 {
+		in, err = l.find(ctx, b, operation, e)
+		return in, false, err
 	}
 	if err := l.journal.append(b, e); err != nil { // the row is the truth
 		slog.ErrorContext(ctx, "the ledger's file lacks a line", "error", err, "kind", b, "id", e.ID)
 	}
-	return nil
+	return e, true, nil
+}
+
+// find returns the row that keeps e from being inserted.
+func (l *tableLedger) find(ctx context.Context, b book, operation *string, e entry) (entry, error) {
+	rows, err := l.pool.Query(ctx, `
+SELECT `+columns+` FROM payments.ledger
+WHERE kind = $1 AND (operation = $2 OR kind = 'charge' AND "user" = $3 AND order_id = $4) ORDER BY number LIMIT 1`,
+		b, operation, e.User, e.OrderID)
+	if err != nil {
+		return entry{}, explain(ctx, err)
+	}
+	in, err := pgx.CollectExactlyOneRow(rows, scanEntry)
+	if err != nil {
+		return entry{}, explain(ctx, err)
+	}
+	slog.ErrorContext(ctx, "an attempt at what has happened already", "kind", b, "id", in.ID, "attempt", e.Attempt)
+	return in.entry, nil
+}
+
+// columns are those of an entry, as scanEntry reads them.
+const columns = `kind, id, order_id, amount, currency, email, text, "user", key, attempt, time`
+
+func scanEntry(row pgx.CollectableRow) (page, error) {
+	var p page
+	err := row.Scan(&p.book, &p.ID, &p.OrderID, &p.Amount, &p.Currency, &p.Email, &p.Text, &p.User, &p.Key, &p.Attempt, &p.Time)
+	p.Time = p.Time.UTC()
+	return p, err
+}
+
+// page is an entry, and the book that it is in.
+type page struct {
+	book
+	entry
 }
 
 func (l *tableLedger) all(ctx context.Context) (map[book][]entry, error) {
-	rows, err := l.pool.Query(ctx, `
-SELECT kind, id, order_id, email, text, "user", key, attempt, time FROM payments.ledger ORDER BY number`)
+	rows, err := l.pool.Query(ctx, `SELECT `+columns+` FROM payments.ledger ORDER BY number`)
 	if err != nil {
 		return nil, err
 	}
+	pages, err := pgx.CollectRows(rows, scanEntry)
 	entries := emptyBooks()
-	var b book
-	var e entry
-	_, err = pgx.ForEachRow(rows, []any{&b, &e.ID, &e.OrderID, &e.Email, &e.Text, &e.User, &e.Key, &e.Attempt, &e.Time}, func() error {
-		e.Time = e.Time.UTC()
-		entries[b] = append(entries[b], e)
-		return nil
-	})
+	for _, p := range pages {
+		entries[p.book] = append(entries[p.book], p.entry)
+	}
 	return entries, err
 }
 

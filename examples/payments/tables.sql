@@ -21,6 +21,13 @@ CREATE TABLE IF NOT EXISTS payments.ledger (
 	UNIQUE (kind, operation)
 );
 
+ALTER TABLE payments.ledger
+	ADD COLUMN IF NOT EXISTS amount   bigint NOT NULL DEFAULT 0,
+	ADD COLUMN IF NOT EXISTS currency text   NOT NULL DEFAULT '';
+
+-- The last line of defence against two keys for one payment: an order is charged once. It may be refunded in parts.
+CREATE UNIQUE INDEX IF NOT EXISTS ledger_order ON payments.ledger ("user", order_id) WHERE kind = 'charge';
+
 CREATE TABLE IF NOT EXISTS payments.accounts (
 	name    text   PRIMARY KEY,
 	balance bigint NOT NULL CHECK (balance >= 0)

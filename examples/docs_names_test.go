@@ -1,0 +1,143 @@
+package examples_test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// Every code has its heading in problems.md, where the problem's type leads.
+func TestEveryCodeHasItsHeading(t *testing.T) {
+	t.Parallel()
+	const path = "docs/problems.md"
+	anchors := readPage(t, "../"+path).anchors()
+	codes := codesOfCore(t)
+	if len(codes) < 16 {
+		t.Errorf("package core has %d codes, want at least 16", len(codes))
+	}
+	for _, code := range codes {
+		if !anchors[code] {
+			t.Errorf("%s has no heading %q", path, code)
+		}
+	}
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	engine.Handler(http.HandlerFunc(pay)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", nil))
+	var p core.Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Type != repository+"blob/main/"+path+"#"+core.CodeKeyMissing {
+		t.Errorf("a request without a key got the problem %+v, %v", p, err)
+	}
+}
+
+// codesOfCore returns the values of the constants whose names begin with Code.
+func codesOfCore(t *testing.T) (codes []string) {
+	t.Helper()
+	files, err := filepath.Glob("../core/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			spec, ok := node.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, "Code") {
+				return true
+			}
+			if value, ok := spec.Values[0].(*ast.BasicLit); ok {
+				code, err := strconv.Unquote(value.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				codes = append(codes, code)
+			}
+			return true
+		})
+	}
+	return codes
+}
+
+// Every test that a page names exists, in the package that it names.
+func TestNamedTestsExist(t *testing.T) {
+	t.Parallel()
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, match := range declared.FindAllSubmatch(source, -1) {
+			tests[string(match[1])] = true
+			tests[filepath.Base(filepath.Dir(path))+": "+string(match[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:\\w+: )?Test\\w+)`")
+	for _, p := range pages(t) {
+		for _, match := range named.FindAllStringSubmatch(p.text, -1) {
+			if !tests[match[1]] {
+				t.Errorf("%s names %s, which does not exist", p.path, match[1])
+			}
+		}
+	}
+}
+
+// Every make target that a page names is in the Makefile.
+func TestNamedTargetsExist(t *testing.T) {
+	t.Parallel()
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("(?:`|\n)make ([a-z-]+)")
+	for _, p := range pages(t) {
+		for _, match := range named.FindAllStringSubmatch(p.text, -1) {
+			if !strings.Contains(string(makefile), "\n"+match[1]+":") {
+				t.Errorf("%s names make %s, which the Makefile does not have", p.path, match[1])
+			}
+		}
+	}
+}
+
+// The README is short, and its code fits the page: GitHub shows 95 columns.
+func TestReadmeFits(t *testing.T) {
+	t.Parallel()
+	readme := readPage(t, "../README.md")
+	if lines := strings.Count(readme.text, "\n") - 1; lines > 150 {
+		t.Errorf("the README has %d lines, want at most 150", lines)
+	}
+	if words := len(strings.Fields(readme.text)); words > 1100 {
+		t.Errorf("the README has %d words, want at most 1100", words)
+	}
+	for _, match := range fence.FindAllStringSubmatch(readme.text, -1) {
+		for line := range strings.Lines(match[2]) {
+			wide := strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "        ")
+			if utf8.RuneCountInString(wide) > 95 {
+				t.Errorf("this line of the README is too long:\n%s", line)
+			}
+		}
+	}
+}

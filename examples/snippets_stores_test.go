@@ -1,0 +1,61 @@
+package examples_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+// The stores' own tests run them; here they are made.
+func TestRedisOfTwoServices(t *testing.T) {
+	t.Parallel()
+	connect := func() (*core.Engine, *redis.Client, error) {
+		rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
+		engine, err := core.New(redisstore.New(rdb), core.ScopeBy(userID), core.WithService("payments"))
+		return engine, rdb, err
+	}
+	engine, rdb, err := connect()
+	if err != nil || engine == nil {
+		t.Fatal(err)
+	}
+	defer rdb.Close()
+	prefixed := func() core.Store {
+		store := redisstore.New(rdb, redisstore.Prefix("payments:"))
+		return store
+	}
+	named := func(store core.Store) error {
+		guard, err := core.New(store, core.ScopeBy(userID), core.WithService("payments"))
+		payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
+		return err
+	}
+	if err := named(tieredstore.New(memstore.New(memstore.Cache()), memstore.New())); err != nil || prefixed() == nil {
+		t.Error(err)
+	}
+}
+
+// migrateAndSweep is compiled, and not run: the tests of pgstore have a database.
+func migrateAndSweep(ctx context.Context) error {
+	pool, err := pgxpool.New(ctx, "postgres://shop@db/shop")
+	if err != nil {
+		return err
+	}
+	if err := pgstore.Migrate(ctx, pool); err != nil {
+		return err
+	}
+	store := pgstore.New(pool)
+	go store.RunSweeper(ctx, 10*time.Minute)
+	_, err = core.New(store, core.ScopeBy(userID))
+	return err
+}
+
+var _ = migrateAndSweep

@@ -1,0 +1,18 @@
+module github.com/oncekey/oncekey/examples/stripe
+
+go 1.26.0
+
+require (
+	github.com/oncekey/oncekey v0.0.0
+	github.com/stripe/stripe-go/v84 v84.4.1
+)
+
+require (
+	github.com/felixge/httpsnoop v1.1.0 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/pretty v1.2.0 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
+)
+
+replace github.com/oncekey/oncekey => ../..
