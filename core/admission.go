@@ -9,6 +9,20 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
+// subject is the request or call that a run is about, and the policy that guards it.
+type subject struct {
+	event   Subject
+	route   *Route
+	request Request
+	digest  [sha256.Size]byte // the storage key
+}
+
+// know takes down which request this is.
+func (e *Engine) know(a *admission, r Request) {
+	a.request = r
+	a.event = About(r.Method, r.Path, r.Scope, r.Key, e.instance)
+}
+
 // admission is one request on its way to a decision.
 type admission struct {
 	subject

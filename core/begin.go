@@ -45,7 +45,8 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 	if route == nil {
 		route = e.defaults
 	}
-	a := &admission{subject: subject{route: route, request: request, instance: e.instance}, started: time.Now()}
+	a := &admission{subject: subject{route: route}, started: time.Now()}
+	e.know(a, request)
 	a.digest = e.digest(&a.request)
 	a.storageKey = hex.EncodeToString(a.digest[:])
 	return e.begin(ctx, a)
@@ -71,7 +72,7 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 		return decideByRecord(a, rival.record()), rival
 	}
 	if refusal != "" {
-		return Decision{Problem: problem(refusal, "")}, nil
+		return Decision{Problem: NewProblem(refusal, "")}, nil
 	}
 	lease, record, err := e.acquire(ctx, a)
 	switch {
@@ -92,17 +93,17 @@ func decideByRecord(a *admission, record *Record) Decision {
 	switch {
 	case !a.repeats(record):
 		a.sketch = record.Sketch
-		return Decision{Problem: problem(CodeKeyReused, "")}
+		return Decision{Problem: NewProblem(CodeKeyReused, "")}
 	case record.State == Completed || record.State == Failed:
 		return Decision{Record: record}
 	case record.State == Unreplayable && a.route.observes: // which keeps no answers
 		return Decision{Record: record}
 	case record.State == Unreplayable:
-		return Decision{Problem: problem(CodeNotReplayable, "")}
+		return Decision{Problem: NewProblem(CodeNotReplayable, "")}
 	case record.Abandoned() && a.route.policy.OnAbandoned.Refuses():
-		return Decision{Problem: problem(CodeOutcomeUnknown, "")}
+		return Decision{Problem: NewProblem(CodeOutcomeUnknown, "")}
 	default:
-		return Decision{Problem: problem(CodeInProgress, "")}
+		return Decision{Problem: NewProblem(CodeInProgress, "")}
 	}
 }
 
@@ -116,7 +117,7 @@ func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision 
 		if !lease.TookOver { // or the key would be no longer abandoned; its lease ends by itself
 			e.giveBack(a, lease)
 		}
-		return Decision{Problem: problem(refusal, "")}
+		return Decision{Problem: NewProblem(refusal, "")}
 	}
 	run.wakeAt(a.claimed.monotonic.Add(lease.TTL / 3))
 	if lease.TookOver {
@@ -157,7 +158,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	switch {
 	case err != nil:
 		run.report(Event{Result: ResultRecoverError, Err: err})
-		return Decision{Problem: problem(CodeOutcomeUnknown, "")}
+		return Decision{Problem: NewProblem(CodeOutcomeUnknown, "")}
 	case answer == nil:
 		known = true
 		return Decision{Run: run}
@@ -231,7 +232,7 @@ func resultOfCode(code string) EventResult {
 }
 
 func (e *Engine) report(ctx context.Context, a *admission, event Event) {
-	event.subject, event.Route, event.Observed = &a.subject, a.request.Pattern, a.route.observes
+	event.Subject, event.Route, event.Observed = &a.event, a.request.Pattern, a.route.observes
 	event.Duration = time.Since(a.started)
 	e.observer.Observe(ctx, event)
 }

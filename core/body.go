@@ -19,7 +19,7 @@ var rooms = sync.Pool{New: func() any { return new(room) }}
 // is enough.
 func readBody(r *http.Request, room []byte, limit int64) ([]byte, *Problem) {
 	if r.ContentLength > limit {
-		return nil, problem(CodeBodyTooLarge, "")
+		return nil, NewProblem(CodeBodyTooLarge, "")
 	}
 	var body []byte
 	if r.Body != nil && r.Body != http.NoBody {
@@ -39,16 +39,16 @@ func readBody(r *http.Request, room []byte, limit int64) ([]byte, *Problem) {
 func bodyProblem(body []byte, err error, limit int64) *Problem {
 	switch {
 	case isTooLarge(err), int64(len(body)) > limit: // a length that was not true
-		return problem(CodeBodyTooLarge, "")
+		return NewProblem(CodeBodyTooLarge, "")
 	case err != nil:
-		return problem(CodeBodyUnreadable, "")
+		return NewProblem(CodeBodyUnreadable, "")
 	default:
 		return nil
 	}
 }
 
 func consumedProblem() *Problem {
-	return problem(CodeBodyUnreadable, "Request body was read before it reached the idempotency guard")
+	return NewProblem(CodeBodyUnreadable, "Request body was read before it reached the idempotency guard")
 }
 
 // announcesBody reports whether a request that has nothing left to read seems to
@@ -95,7 +95,7 @@ func isTooLarge(err error) bool {
 // peekBody reads the body as readBody does, and leaves the request as it was.
 func peekBody(r *http.Request, limit int64) ([]byte, *Problem) {
 	if r.ContentLength > limit {
-		return nil, problem(CodeBodyTooLarge, "")
+		return nil, NewProblem(CodeBodyTooLarge, "")
 	}
 	var body []byte
 	if r.Body != nil && r.Body != http.NoBody {

@@ -12,11 +12,6 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// MethodCall stands, in the records of functions that Do ran, where those of
-// requests have their method; the function's name stands for the path. An
-// Inspector finds them by it.
-const MethodCall = "CALL"
-
 // Call is one call of a function that must not happen twice.
 type Call struct {
 	// Scope names whose key it is, such as a tenant or a queue. Not empty.
@@ -142,12 +137,10 @@ func (e *Engine) do(ctx context.Context, call *Call, s steps) (Info, error) {
 // admitCall returns what is known of a call, and what is wrong with it.
 func (e *Engine) admitCall(call *Call) (*admission, error) {
 	a := &admission{
-		subject: subject{
-			route: call.Policy, instance: e.instance,
-			request: Request{Scope: call.Scope, Method: MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key},
-		},
+		subject: subject{route: call.Policy},
 		started: time.Now(),
 	}
+	e.know(a, Request{Scope: call.Scope, Method: MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key})
 	if a.route == nil {
 		a.route = e.defaults
 	}

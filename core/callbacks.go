@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
@@ -105,8 +104,7 @@ type guardedObserver struct{ Observer }
 func (o guardedObserver) Observe(ctx context.Context, event Event) {
 	defer func() {
 		if err := panicOf("Observer", recover()); err != nil {
-			slog.Default().LogAttrs(context.Background(), slog.LevelError, "idempotency",
-				slog.String("event", "idempotency."+string(ResultCallbackPanicked)), slog.String("error", printable(err.Error())))
+			LogObserver(nil).Observe(context.Background(), Event{Result: ResultCallbackPanicked, Err: err})
 		}
 	}()
 	o.Observer.Observe(ctx, event)
@@ -119,7 +117,7 @@ func (e *Engine) guardedWriter(write ProblemWriter) ProblemWriter {
 		own := problemRecorder{header: w.Header()}
 		if err := own.record(write, r, p); err != nil {
 			e.observer.Observe(r.Context(), Event{Result: ResultCallbackPanicked, Code: p.Code, Err: err})
-			writeProblem(w, r, p)
+			WriteProblem(w, r, p)
 			return
 		}
 		writeAnswer(w, own.status, own.body)

@@ -249,7 +249,7 @@ func (c *capture) finishBuffered(panicked bool) {
 	outcome := c.run.marked(failure.Outcome{Status: c.status, Panicked: panicked || c.recovered})
 	switch {
 	case panicked:
-		c.replaceByProblem(problem(CodeHandlerFailed, ""))
+		c.replaceByProblem(NewProblem(CodeHandlerFailed, ""))
 	case c.status == 0 && c.run.context.Err() != nil:
 		outcome.Err = context.Cause(&c.run.context)
 		c.replaceByProblem(cancelledProblem(outcome))

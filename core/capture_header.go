@@ -23,7 +23,7 @@ func (c *capture) freeze() {
 	}
 	c.changes = headerChanges(c.smallChanges[:0], c.outer, c.header)
 	c.changes = slices.DeleteFunc(c.changes, func(f Field) bool {
-		return c.isMarker(f.Name) || c.isTrailer(f.Name) || !f.isValid() // trailers come at the end
+		return c.isMarker(f.Name) || c.isTrailer(f.Name) || !isValidField(f) // trailers come at the end
 	})
 }
 
@@ -42,7 +42,7 @@ func (c *capture) settleHeader(changes Header) {
 		}
 		c.header[f.Name] = append(c.header[f.Name], f.Value)
 	}
-	changes.apply(c.header, nil)
+	applyHeader(changes, c.header, nil)
 }
 
 // isMarker reports whether the name is the replay marker's, however it is

@@ -70,11 +70,11 @@ func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decis
 	e.report(ctx, a, Event{Result: ResultStoreError, Err: err})
 	switch forbidden := errors.Is(err, ErrCorruptRecord) || errors.Is(err, ErrStoreForbidden); {
 	case a.waited && !forbidden:
-		return Decision{Problem: problem(CodeInProgress, "")}
+		return Decision{Problem: NewProblem(CodeInProgress, "")}
 	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden:
 		return Decision{}
 	default:
-		return Decision{Problem: problem(CodeStoreUnavailable, "")}
+		return Decision{Problem: NewProblem(CodeStoreUnavailable, "")}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 
+	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -40,7 +41,7 @@ func DeriveKey(ctx context.Context, name string) string {
 	if run == nil {
 		return ""
 	}
-	sum := framedSum("derive", run.lease.Key, name)
+	sum := frame.Sum("derive", run.lease.Key, name)
 	return hex.EncodeToString(sum[:])
 }
 

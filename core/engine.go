@@ -151,7 +151,7 @@ func New(store Store, scope Scope, opts ...Option) (*Engine, error) {
 	}
 	hostname, _ := os.Hostname() // an event without an instance is still an event
 	e := &Engine{
-		store: guardedStore{store}, wall: wallOf(store), scope: scope, observer: LogObserver(nil), writeProblem: writeProblem,
+		store: guardedStore{store}, wall: wallOf(store), scope: scope, observer: LogObserver(nil), writeProblem: WriteProblem,
 		replayHeader: "X-Idempotent-Replay", instance: hostname,
 		settleBudget: time.Hour, live: newLiveRuns(), givingBack: make(chan struct{}, 64),
 	}

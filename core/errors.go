@@ -1,48 +1,23 @@
 package core
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/oncekey/oncekey/core/internal/cause"
+)
 
 // The sentinels of this package. Test for them with errors.Is: what arrives is
 // usually wrapped with the operation and the store's own words.
 var (
-	// ErrLeaseLost says that another attempt holds the key now, or has settled it. A
-	// Store returns it from Complete, Release and Extend. It is the cause of a
-	// handler's context when the lease was lost while the handler ran. Engine.Finish
-	// returns it when the response was not stored for that reason.
-	ErrLeaseLost = errors.New("oncekey: lease lost: another attempt holds this key")
-
 	// ErrRunTooLong is the cause of a handler's context when the handler ran
 	// longer than its policy's MaxRun. The lease is renewed no more.
-	ErrRunTooLong = errors.New("oncekey: the handler ran longer than MaxRun")
+	ErrRunTooLong = cause.New("oncekey: the handler ran longer than MaxRun")
 
 	// ErrNotConfirmed says that the store did not confirm a response, and that the
 	// lease may have ended, or that the reply to a transaction's commit was lost.
 	// Engine.Finish returns it: the response is not shown, and the client learns the
 	// result by a retry.
 	ErrNotConfirmed = errors.New("oncekey: the store has not confirmed the response")
-
-	// ErrCorruptRecord says that what the store holds under a key is no record
-	// this version can read: truncated, half-written, foreign, or of a future
-	// version. A Store returns it from Acquire, an Inspector from Lookup. The
-	// engine answers 503 and runs nothing, under FailOpen too: a record was there,
-	// so a handler may have run.
-	ErrCorruptRecord = errors.New("oncekey: the store holds something that is not a record")
-
-	// ErrStoreFull says that a bounded store takes no new key at the moment.
-	// Finished and running ones stay as they are.
-	ErrStoreFull = errors.New("oncekey: the store is full")
-
-	// ErrStoreForbidden says that the store refuses this process for want of rights
-	// (a Redis ACL, a PostgreSQL grant). A Store returns it, wrapped with the missing
-	// right. Waiting does not help: the engine answers 503, runs nothing (under
-	// FailOpen neither) and does not repeat the call.
-	ErrStoreForbidden = errors.New("oncekey: the store forbids this process what it needs")
-
-	// ErrRolledBack says that a transaction was certainly rolled back: the database
-	// refused the commit, or the commit was never sent. Transaction.Commit returns
-	// it, wrapped with the database's error. The engine then releases the key, and
-	// Engine.Finish returns it: the handler's response is not shown.
-	ErrRolledBack = errors.New("oncekey: the transaction was rolled back")
 
 	// ErrInProgress is what Do returns while another call of the key runs.
 	ErrInProgress = errors.New("oncekey: a call with this key is in progress")

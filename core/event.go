@@ -2,11 +2,12 @@ package core
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/oncekey/oncekey/core/internal/frame"
 )
 
 // EventResult is what was decided or what became of a run.
@@ -77,16 +78,19 @@ type Event struct {
 	// the run short. Its text may quote the request: log ErrorText instead.
 	Err error
 
-	subject *subject
+	// Subject is the request or call; nil when there is none.
+	Subject *Subject
 }
 
-// subject is what an event is about. It is shared by all events of a request
-// and computes nothing until it is asked.
-type subject struct {
-	route    *Route
-	request  Request
-	digest   [sha256.Size]byte // the storage key
-	instance string
+// Subject is the request or call that an event is about: opaque, because an observer
+// must not see a key or a scope. All events of a request share one.
+type Subject struct{ method, path, scope, key, instance string }
+
+// About returns the subject of events about a request, or a call of core.Do (its
+// method is MethodCall, its path the function's name). Tests of observers make
+// events with it.
+func About(method, path, scope, key, instance string) Subject {
+	return Subject{method, path, scope, key, instance}
 }
 
 // Endpoint returns the method and the route's pattern. When the pattern is not
@@ -94,49 +98,51 @@ type subject struct {
 // look like a name (fingerprint.LooksLikeName), such as a card number or a mail
 // address, is a star. Only the pattern may label a metric: see Route.
 func (e *Event) Endpoint() string {
-	if e.subject == nil {
+	if e.Subject == nil {
 		return ""
 	}
-	if e.subject.request.Method != MethodCall && !strings.HasPrefix(e.Route, "/") && strings.Contains(e.Route, " ") {
+	if e.Subject.method != MethodCall && !strings.HasPrefix(e.Route, "/") && strings.Contains(e.Route, " ") {
 		return e.Route // net/http's patterns name the method
 	}
 	name := e.Route
 	if name == "" {
-		name = shownPath(e.subject.request.Path)
+		name = shownPath(e.Subject.path)
 	}
-	return printable(e.subject.request.Method) + " " + name
+	return printable(e.Subject.method) + " " + name
 }
 
 // KeyHash returns 16 hex digits that stand for the idempotency key; "" when
 // there is none. The key itself is the client's and never shown.
 func (e *Event) KeyHash() string {
-	if e.subject == nil {
+	if e.Subject == nil {
 		return ""
 	}
-	return shortHash(e.subject.request.Key)
+	return KeyHash(e.Subject.key)
 }
 
 // ScopeHash returns 16 hex digits that stand for the scope; "" when there is none.
 func (e *Event) ScopeHash() string {
-	if e.subject == nil {
+	if e.Subject == nil {
 		return ""
 	}
-	return shortHash(e.subject.request.Scope)
+	return KeyHash(e.Subject.scope)
 }
 
 // Instance returns the name of the process, see the option Instance.
 func (e *Event) Instance() string {
-	if e.subject == nil {
+	if e.Subject == nil {
 		return ""
 	}
-	return e.subject.instance
+	return e.Subject.instance
 }
 
-func shortHash(s string) string {
-	if s == "" {
+// KeyHash returns 16 hex digits that stand for an idempotency key or a scope, as
+// Event.KeyHash and Event.ScopeHash do; "" for "".
+func KeyHash(key string) string {
+	if key == "" {
 		return ""
 	}
-	sum := framedSum(s)
+	sum := frame.Sum(key)
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/oncekey/oncekey/core/internal/cause"
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
@@ -33,14 +34,11 @@ func (e *Event) ErrorText() string {
 // handlersResults are the results whose Err came from a handler or function.
 var handlersResults = []EventResult{ResultCompleted, ResultFailed, ResultUnreplayable, ResultDeleteKey, ResultRetryable}
 
-// causes are errors that can end a run and whose texts are constant.
-var causes = []error{ErrLeaseLost, ErrRunTooLong, errHandlerPanicked, context.Canceled, context.DeadlineExceeded}
-
 // ErrorTypes names the types of err and of the errors that it wraps, for a log that
 // must not contain their texts. The engine's own causes, such as ErrRunTooLong, keep
 // their texts. err must not be nil.
 func ErrorTypes(err error) string {
-	if slices.Contains(causes, err) {
+	if _, constant := err.(*cause.Error); constant || err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // a wrapped one has a text of its own
 		return err.Error()
 	}
 	name := fmt.Sprintf("%T", err)

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/cause"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
 	"github.com/oncekey/oncekey/failure"
 )
 
 // errHandlerPanicked is the Err of the events of a run that panicked.
-var errHandlerPanicked = errors.New("oncekey: the handler panicked")
+var errHandlerPanicked = cause.New("oncekey: the handler panicked")
 
 // Answer is what a handler answered.
 type Answer struct {

@@ -69,7 +69,7 @@ func TestHeaderChanges(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", changes, want)
 	}
 	next := http.Header{"Vary": {"Origin"}, "X-Frame": {"DENY"}, "X-Request-Id": {"2"}}
-	changes.apply(next, nil)
+	applyHeader(changes, next, nil)
 	if got := next; !reflect.DeepEqual(got, http.Header{
 		"Vary": {"Origin", "Accept", "Cookie"}, "X-Request-Id": {"2"}, "Content-Type": {"application/json"},
 		"Link": {"<a>", "<b>"}, "X-Frame": nil, "Date": nil,
@@ -82,7 +82,7 @@ func TestHeaderChanges(t *testing.T) {
 func TestInvalidStoredHeadersAreDropped(t *testing.T) {
 	t.Parallel()
 	target := http.Header{}
-	Header{
+	applyHeader(Header{
 		{Set, "Good", "value\twith tab"},
 		{Set, "", "empty name"},
 		{Set, "Bad Name", "x"},
@@ -91,7 +91,7 @@ func TestInvalidStoredHeadersAreDropped(t *testing.T) {
 		{Set, "Nul", "\x00"},
 		{Set, http.TrailerPrefix + "Sum", "1"},
 		{Set, http.TrailerPrefix, "1"},
-	}.apply(target, nil)
+	}, target, nil)
 	if want := (http.Header{"Good": {"value\twith tab"}, http.TrailerPrefix + "Sum": {"1"}}); !reflect.DeepEqual(target, want) {
 		t.Errorf("got %v", target)
 	}
@@ -102,18 +102,6 @@ func TestBackoffIsBounded(t *testing.T) {
 	for try := range 100 {
 		if d := backoff(try, time.Millisecond, time.Second); d < time.Millisecond/2 || d > time.Second {
 			t.Errorf("try %d waits %v", try, d)
-		}
-	}
-}
-
-// Case 72: each code says by Retry-After whether another try can mend it. A 409
-// does so if a handler runs, a 503 always, and nothing else.
-func TestOnlyTemporaryProblemsAreRetried(t *testing.T) {
-	t.Parallel()
-	for code, kind := range problemKinds {
-		temporary := code == CodeInProgress || kind.status == http.StatusServiceUnavailable
-		if p := problem(code, ""); p.RetryAfter > 0 != temporary {
-			t.Errorf("%s has RetryAfter %v, want one: %v", code, p.RetryAfter, temporary)
 		}
 	}
 }

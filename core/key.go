@@ -2,12 +2,13 @@ package core
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/oncekey/oncekey/core/internal/frame"
 )
 
 // KeyHeader is the request header that carries the idempotency key
@@ -101,18 +102,6 @@ func otherStructuredType(value string) bool {
 		strings.HasPrefix(value, "(") && strings.HasSuffix(value, ")")
 }
 
-// StorageKey returns the name under which a record is stored: the SHA-256 of
-// scope, method, path and key as 64 hex digits. Each part is framed by its
-// length, so "a:b"+"c" and "a"+"b:c" are two names. For an engine that has a
-// service's name, ask Engine.StorageKey.
-//
-// Host is not part of the name. A client that retries through another host name
-// is the same client and must not pay twice. ScopeByHost separates tenants that
-// are told apart by Host alone.
-func StorageKey(scope, method, path, key string) string {
-	return (&Engine{}).StorageKey(scope, method, path, key)
-}
-
 // StorageKey returns the name under which this engine stores a record: StorageKey's,
 // with the service's name (see WithService) as a part of it.
 func (e *Engine) StorageKey(scope, method, path, key string) string {
@@ -124,19 +113,9 @@ func (e *Engine) StorageKey(scope, method, path, key string) string {
 // service the name is that of the versions before services.
 func (e *Engine) digest(r *Request) [sha256.Size]byte {
 	if e.service == "" {
-		return framedSum(r.Scope, r.Method, r.Path, r.Key)
+		return frame.Sum(r.Scope, r.Method, r.Path, r.Key)
 	}
-	return framedSum(e.service, r.Scope, r.Method, r.Path, r.Key)
-}
-
-// framedSum is the SHA-256 of parts, each after its length.
-func framedSum(parts ...string) [sha256.Size]byte {
-	framed := make([]byte, 0, 512)
-	for _, part := range parts {
-		framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
-		framed = append(framed, part...)
-	}
-	return sha256.Sum256(framed)
+	return frame.Sum(e.service, r.Scope, r.Method, r.Path, r.Key)
 }
 
 // requestPath returns the path that names the request's resource. It is the path

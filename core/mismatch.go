@@ -1,5 +1,7 @@
 package core
 
+import "github.com/oncekey/oncekey/core/internal/frame"
+
 // The commonest mismatch is an honest retry with a new timestamp. To say which
 // member it was, a finished record keeps a sketch of its request: short hashes,
 // keyed by what the store does not know, the idempotency key itself.
@@ -21,7 +23,7 @@ func (a *admission) differences(rival *Run) (names []string, others, missing int
 // key cannot be guessed: the storage key is another hash of that, and makes this one
 // another for every scope and route.
 func (s *subject) sketchKey() (key [16]byte) {
-	sum := framedSum("sketch", string(s.digest[:]), s.request.Key)
+	sum := frame.Sum("sketch", string(s.digest[:]), s.request.Key)
 	copy(key[:], sum[:])
 	return key
 }

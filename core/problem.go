@@ -24,6 +24,11 @@ const (
 	CodeHandlerFailed    = "handler_failed"
 	CodeNotConfirmed     = "not_confirmed"
 	CodeRolledBack       = "rolled_back"
+
+	// CodeWrongSetup is the code of a 500: the guard is mounted where it cannot
+	// protect the operation. The handler did not run. The event and the problem's
+	// error member say which setup is right.
+	CodeWrongSetup = "wrong_setup"
 )
 
 // Problem is a response that the engine gives in place of the handler's: an
@@ -64,9 +69,10 @@ type ProblemWriter func(w http.ResponseWriter, r *http.Request, p Problem)
 // problemTypes is the page of the documentation that has a heading for each code.
 const problemTypes = "https://github.com/oncekey/oncekey/blob/main/docs/problems.md#"
 
-// problem makes the problem of a code; its words are the same for everybody,
-// so that a foreign key and an unknown one look the same from outside.
-func problem(code, message string) *Problem {
+// NewProblem returns the problem of a code. An empty message is the problem's title.
+// The words are the same for every client, so that a foreign key and an unknown one
+// look the same from outside.
+func NewProblem(code, message string) *Problem {
 	kind := problemKinds[code]
 	if message == "" {
 		message = kind.title
@@ -101,21 +107,20 @@ var problemKinds = map[string]struct {
 	CodeHandlerFailed:    {http.StatusInternalServerError, "Request failed", "The operation may have taken effect, but its response was lost: look up its result, and do not send it with a new key.", 0},
 }
 
-// refuseWith writes a problem, in the engine's own form or a program's.
-func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p Problem) {
-	header := w.Header()
-	header.Set("Cache-Control", "no-store") // a problem is about this moment
+// SetHeader sets the header fields of the problem: Cache-Control (no-store, because
+// a problem is about this moment), Retry-After and WWW-Authenticate.
+func (p *Problem) SetHeader(h http.Header) {
+	h.Set("Cache-Control", "no-store")
 	if p.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
+		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
 	}
 	if p.Challenge != "" {
-		header.Set("WWW-Authenticate", p.Challenge)
+		h.Set("WWW-Authenticate", p.Challenge)
 	}
-	e.writeProblem(w, r, p)
 }
 
-// writeProblem is the ProblemWriter unless an option replaces it.
-func writeProblem(w http.ResponseWriter, _ *http.Request, p Problem) {
+// WriteProblem is the default ProblemWriter: application/problem+json.
+func WriteProblem(w http.ResponseWriter, _ *http.Request, p Problem) {
 	body, err := json.Marshal(p)
 	if err != nil { // strings and an int always marshal
 		panic(err)

@@ -165,7 +165,7 @@ func (r *Run) routePattern(found string) string {
 }
 
 func (r *Run) report(event Event) {
-	event.subject, event.Route, event.Observed = r.subject, r.routePattern(""), r.subject.route.observes
+	event.Subject, event.Route, event.Observed = &r.subject.event, r.routePattern(""), r.subject.route.observes
 	event.Attempt = r.lease.Attempt
 	event.Duration = time.Since(r.started)
 	r.engine.observer.Observe(&r.context, event)

@@ -68,7 +68,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		next.ServeHTTP(w, r)
 		return
 	}
-	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
+	a := &admission{subject: subject{route: route}, started: time.Now()}
 	refusal := e.identify(r, a)
 	outer := a.outside(r.Context())
 	switch {
@@ -150,23 +150,25 @@ func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, re
 // identify finds out whose key the request carries, and to what it belongs.
 // Without a key, and without need of one, a.request.Key stays empty.
 func (e *Engine) identify(r *http.Request, a *admission) *Problem {
-	a.request = Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern}
+	e.know(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
 	key, err := keyFromHeader(r.Header)
 	switch {
 	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:
 		return nil
 	case errors.Is(err, errKeyMissing):
-		return problem(CodeKeyMissing, err.Error())
+		return NewProblem(CodeKeyMissing, err.Error())
 	case err != nil:
-		return problem(CodeKeyInvalid, err.Error())
+		return NewProblem(CodeKeyInvalid, err.Error())
 	}
 	scope, err := e.scopeOf(r, a)
 	if err != nil || scope == "" {
-		refusal := problem(CodePrincipalMissing, "")
+		refusal := NewProblem(CodePrincipalMissing, "")
 		refusal.Challenge = challengeOf(err)
 		return refusal
 	}
-	a.request.Scope, a.request.Key = scope, key
+	request := a.request
+	request.Scope, request.Key = scope, key
+	e.know(a, request)
 	a.digest = e.digest(&a.request)
 	return nil
 }
@@ -240,7 +242,7 @@ func (e *Engine) replay(w http.ResponseWriter, record *Record) {
 	values := make([]string, len(record.Header)+1)
 	marker := values[len(record.Header):]
 	marker[0] = "true"
-	record.Header.apply(w.Header(), values)
+	applyHeader(record.Header, w.Header(), values)
 	w.Header()[e.replayHeader] = marker
 	writeAnswer(w, record.Status, record.Body)
 }
@@ -252,16 +254,22 @@ func writeAnswer(w http.ResponseWriter, status int, body []byte) {
 	}
 }
 
+// refuseWith writes a problem, in the engine's own form or a program's.
+func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p Problem) {
+	p.SetHeader(w.Header())
+	e.writeProblem(w, r, p)
+}
+
 // cancelledProblem is the answer of a handler that wrote none because its
 // context ended.
 func cancelledProblem(outcome failure.Outcome) *Problem {
 	switch {
 	case outcome.Executed:
-		return problem(CodeHandlerFailed, "")
+		return NewProblem(CodeHandlerFailed, "")
 	case errors.Is(outcome.Err, ErrLeaseLost):
-		return problem(CodeInProgress, "")
+		return NewProblem(CodeInProgress, "")
 	default:
-		return problem(CodeHandlerCancelled, "")
+		return NewProblem(CodeHandlerCancelled, "")
 	}
 }
 
@@ -269,10 +277,10 @@ func cancelledProblem(outcome failure.Outcome) *Problem {
 func unstoredProblem(err error) *Problem {
 	switch {
 	case errors.Is(err, ErrNotConfirmed):
-		return problem(CodeNotConfirmed, "")
+		return NewProblem(CodeNotConfirmed, "")
 	case errors.Is(err, ErrRolledBack):
-		return problem(CodeRolledBack, "")
+		return NewProblem(CodeRolledBack, "")
 	default:
-		return problem(CodeInProgress, "")
+		return NewProblem(CodeInProgress, "")
 	}
 }

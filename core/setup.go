@@ -14,11 +14,6 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// CodeWrongSetup is the code of a 500 problem: the guard is mounted where it
-// cannot protect the operation. The handler did not run. The event and the
-// problem's error member say which setup is right.
-const CodeWrongSetup = "wrong_setup"
-
 // Refuse responds with 500 wrong_setup in place of a handler that the guard
 // cannot protect where it is mounted. It is for adapters. A route that only
 // observes runs next instead. The event ResultWrongSetup carries the reason.
@@ -28,8 +23,8 @@ func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, re
 
 // unread is a request of which nothing but its first line counts.
 func (e *Engine) unread(r *http.Request, route *Route) *admission {
-	a := &admission{subject: subject{route: route, instance: e.instance}, started: time.Now()}
-	a.request = Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern}
+	a := &admission{subject: subject{route: route}, started: time.Now()}
+	e.know(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
 	return a
 }
 
@@ -39,7 +34,7 @@ func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admissio
 		next.ServeHTTP(w, r)
 		return
 	}
-	e.refuseWith(w, r, *problem(CodeWrongSetup, reason.Error()))
+	e.refuseWith(w, r, *NewProblem(CodeWrongSetup, reason.Error()))
 }
 
 // reportUnguarded says once a route that its policy lets a method pass which
@@ -127,7 +122,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 	default:
 		outcome.Status = c.left
 		if c.run.subject.route.policy.Classify(outcome) == failure.ClassCache {
-			c.replaceByProblem(problem(CodeHandlerFailed, ""))
+			c.replaceByProblem(NewProblem(CodeHandlerFailed, ""))
 			return false
 		}
 	}

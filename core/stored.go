@@ -35,7 +35,7 @@ func storedResult(p *policy.Policy, answer Answer) Result {
 func storedHeader(p *policy.Policy, header Header) Header {
 	nominated := connectionOptions(header)
 	dropped := func(f Field) bool {
-		return !isStored(p, f.Name) || !f.isValid() || nominated != "" && nominates(nominated, f.Name)
+		return !isStored(p, f.Name) || !isValidField(f) || nominated != "" && nominates(nominated, f.Name)
 	}
 	if !slices.ContainsFunc(header, dropped) {
 		return header
