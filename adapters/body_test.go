@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -47,7 +47,7 @@ func TestBodyOverTheLimit(t *testing.T) {
 					s.runsAgain(request)
 					return
 				}
-				s.refuses(request, row.status, core.CodeBodyTooLarge)
+				s.refuses(request, row.status, problem.BodyTooLarge)
 				if asked := s.store.acquires.Load(); asked != 0 {
 					t.Errorf("the store was asked %d times", asked)
 				}
@@ -74,7 +74,7 @@ func TestEndlessBodyIsReadToTheLimit(t *testing.T) {
 		s := m.start(t, program{route: limited(limit)})
 		body := new(endless)
 		s.refuses(payment("k", func(r *http.Request) { r.Body, r.ContentLength = body, -1 }),
-			http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+			http.StatusRequestEntityTooLarge, problem.BodyTooLarge)
 		if body.read > 4*limit {
 			t.Errorf("%d bytes were read, the limit is %d", body.read, limit)
 		}
@@ -88,7 +88,7 @@ func TestClaimedLengthIsBelieved(t *testing.T) {
 		s := m.start(t, program{})
 		body := new(endless)
 		s.refuses(payment("k", func(r *http.Request) { r.Body, r.ContentLength = body, 1<<40 }),
-			http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+			http.StatusRequestEntityTooLarge, problem.BodyTooLarge)
 		if body.read != 0 {
 			t.Errorf("%d bytes were read", body.read)
 		}
@@ -182,7 +182,7 @@ func TestPayload(t *testing.T) {
 				if row.same {
 					s.replays(second)
 				} else {
-					s.refuses(second, http.StatusUnprocessableEntity, core.CodeKeyReused)
+					s.refuses(second, http.StatusUnprocessableEntity, problem.KeyReused)
 				}
 				s.ran(1)
 			})

@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -18,7 +19,7 @@ type ending struct {
 	name    string
 	handler http.HandlerFunc
 	policy  []policy.Option
-	event   core.EventResult
+	event   event.Result
 	// status of the replay; zero: the next request makes the handler run again.
 	replayed int
 }
@@ -26,7 +27,7 @@ type ending struct {
 // endings is the classification table of the design.
 func endings() []ending {
 	var all []ending
-	add := func(event core.EventResult, replayed bool, statuses ...int) {
+	add := func(event event.Result, replayed bool, statuses ...int) {
 		for _, status := range statuses {
 			e := ending{name: strconv.Itoa(status), handler: answering(status), event: event}
 			if replayed {
@@ -35,46 +36,46 @@ func endings() []ending {
 			all = append(all, e)
 		}
 	}
-	add(core.ResultCompleted, true, 200, 201, 202, 204, 206, 226, 299, 300, 301, 302, 303, 304, 307, 308, 399)
-	add(core.ResultFailed, true, 400, 402, 403, 404, 405, 406, 409, 410, 411, 412, 413, 415, 418, 422, 423, 424, 426, 428, 431, 451, 499)
-	add(core.ResultRetryable, false, 401, 407, 408, 425, 429)
-	add(core.ResultDeleteKey, false, 500, 501, 502, 503, 504, 507, 511, 599)
+	add(event.Completed, true, 200, 201, 202, 204, 206, 226, 299, 300, 301, 302, 303, 304, 307, 308, 399)
+	add(event.Failed, true, 400, 402, 403, 404, 405, 406, 409, 410, 411, 412, 413, 415, 418, 422, 423, 424, 426, 428, 431, 451, 499)
+	add(event.Retryable, false, 401, 407, 408, 425, 429)
+	add(event.DeleteKey, false, 500, 501, 502, 503, 504, 507, 511, 599)
 
 	return append(all,
-		ending{name: "panic", handler: panicking, event: core.ResultDeleteKey},
-		ending{name: "panic after 201", handler: then(created, panicking), event: core.ResultDeleteKey},
-		ending{name: "panic of http.ErrAbortHandler", handler: aborting, event: core.ResultDeleteKey},
-		ending{name: "nothing written because the deadline passed", handler: untilCancelled, event: core.ResultDeleteKey},
-		ending{name: "201 although the deadline passed", handler: then(untilCancelled, created), event: core.ResultCompleted, replayed: 201},
-		ending{name: "nothing written", handler: func(http.ResponseWriter, *http.Request) {}, event: core.ResultCompleted, replayed: 200},
+		ending{name: "panic", handler: panicking, event: event.DeleteKey},
+		ending{name: "panic after 201", handler: then(created, panicking), event: event.DeleteKey},
+		ending{name: "panic of http.ErrAbortHandler", handler: aborting, event: event.DeleteKey},
+		ending{name: "nothing written because the deadline passed", handler: untilCancelled, event: event.DeleteKey},
+		ending{name: "201 although the deadline passed", handler: then(untilCancelled, created), event: event.Completed, replayed: 201},
+		ending{name: "nothing written", handler: func(http.ResponseWriter, *http.Request) {}, event: event.Completed, replayed: 200},
 
-		ending{name: "MarkRetryable and 201", handler: then(retryable, created), event: core.ResultRetryable},
-		ending{name: "MarkRetryable after 201", handler: then(created, retryable), event: core.ResultRetryable},
-		ending{name: "MarkRetryable and 409", handler: then(retryable, answering(409)), event: core.ResultRetryable},
-		ending{name: "MarkRetryable and 500", handler: then(retryable, answering(500)), event: core.ResultRetryable},
-		ending{name: "MarkRetryable and panic", handler: then(retryable, panicking), event: core.ResultRetryable},
+		ending{name: "MarkRetryable and 201", handler: then(retryable, created), event: event.Retryable},
+		ending{name: "MarkRetryable after 201", handler: then(created, retryable), event: event.Retryable},
+		ending{name: "MarkRetryable and 409", handler: then(retryable, answering(409)), event: event.Retryable},
+		ending{name: "MarkRetryable and 500", handler: then(retryable, answering(500)), event: event.Retryable},
+		ending{name: "MarkRetryable and panic", handler: then(retryable, panicking), event: event.Retryable},
 
-		ending{name: "MarkExecuted and 201", handler: then(executed, created), event: core.ResultCompleted, replayed: 201},
-		ending{name: "MarkExecuted and 422", handler: then(executed, answering(422)), event: core.ResultFailed, replayed: 422},
-		ending{name: "MarkExecuted and 429", handler: then(executed, answering(429)), event: core.ResultFailed, replayed: 429},
-		ending{name: "MarkExecuted and 500", handler: then(executed, answering(500)), event: core.ResultFailed, replayed: 500},
-		ending{name: "MarkExecuted and panic", handler: then(executed, panicking), event: core.ResultFailed, replayed: 500},
-		ending{name: "MarkExecuted and panic after 201", handler: then(executed, created, panicking), event: core.ResultFailed, replayed: 500},
-		ending{name: "MarkExecuted and nothing written because the deadline passed", handler: then(executed, untilCancelled), event: core.ResultFailed, replayed: 500},
-		ending{name: "MarkExecuted, MarkRetryable and 201", handler: then(executed, retryable, created), event: core.ResultCompleted, replayed: 201},
-		ending{name: "MarkRetryable, MarkExecuted and 503", handler: then(retryable, executed, answering(503)), event: core.ResultFailed, replayed: 503},
+		ending{name: "MarkExecuted and 201", handler: then(executed, created), event: event.Completed, replayed: 201},
+		ending{name: "MarkExecuted and 422", handler: then(executed, answering(422)), event: event.Failed, replayed: 422},
+		ending{name: "MarkExecuted and 429", handler: then(executed, answering(429)), event: event.Failed, replayed: 429},
+		ending{name: "MarkExecuted and 500", handler: then(executed, answering(500)), event: event.Failed, replayed: 500},
+		ending{name: "MarkExecuted and panic", handler: then(executed, panicking), event: event.Failed, replayed: 500},
+		ending{name: "MarkExecuted and panic after 201", handler: then(executed, created, panicking), event: event.Failed, replayed: 500},
+		ending{name: "MarkExecuted and nothing written because the deadline passed", handler: then(executed, untilCancelled), event: event.Failed, replayed: 500},
+		ending{name: "MarkExecuted, MarkRetryable and 201", handler: then(executed, retryable, created), event: event.Completed, replayed: 201},
+		ending{name: "MarkRetryable, MarkExecuted and 503", handler: then(retryable, executed, answering(503)), event: event.Failed, replayed: 503},
 
 		ending{
-			name: "the policy's classifier keeps 500", handler: answering(500), event: core.ResultFailed, replayed: 500,
+			name: "the policy's classifier keeps 500", handler: answering(500), event: event.Failed, replayed: 500,
 			policy: classifiedAs(failure.ClassCache),
 		},
 		ending{
-			name: "the policy's classifier frees 201", handler: created, event: core.ResultRetryable,
+			name: "the policy's classifier frees 201", handler: created, event: event.Retryable,
 			policy: classifiedAs(failure.ClassRetryable),
 		},
 		ending{
 			name: "the policy's classifier is not asked after MarkExecuted", handler: then(executed, answering(500)),
-			event: core.ResultFailed, replayed: 500, policy: classifiedAs(failure.ClassDeleteKey),
+			event: event.Failed, replayed: 500, policy: classifiedAs(failure.ClassDeleteKey),
 		},
 	)
 }
@@ -157,7 +158,7 @@ func TestFreedKeyTakesAnotherPayload(t *testing.T) {
 		}}})
 		s.do(payment("k"))
 		s.runsAgain(post("/payments", "k", `{"amount":4999}`))
-		s.refuses(payment("k"), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		s.refuses(payment("k"), http.StatusUnprocessableEntity, problem.KeyReused)
 	})
 }
 
@@ -167,7 +168,7 @@ func TestReasonIsReported(t *testing.T) {
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		s := m.start(t, program{route: route{handler: then(retryable, answering(409))}})
 		answer := s.do(payment("k"))
-		if freed := s.events.of(core.ResultRetryable); len(freed) != 1 || freed[0].reason != "nothing happened" {
+		if freed := s.events.of(event.Retryable); len(freed) != 1 || freed[0].reason != "nothing happened" {
 			t.Errorf("events are %+v, want one with the reason", freed)
 		}
 		if answer.Body.Len() != 0 {
@@ -185,8 +186,8 @@ func TestCutShortIsNotAnEmptySuccess(t *testing.T) {
 		status  int
 		code    string
 	}{
-		{"before the side effect", untilCancelled, http.StatusServiceUnavailable, core.CodeHandlerCancelled},
-		{"after the side effect", then(executed, untilCancelled), http.StatusInternalServerError, core.CodeHandlerFailed},
+		{"before the side effect", untilCancelled, http.StatusServiceUnavailable, problem.HandlerCancelled},
+		{"after the side effect", then(executed, untilCancelled), http.StatusInternalServerError, problem.HandlerFailed},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

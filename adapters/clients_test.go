@@ -14,6 +14,9 @@ import (
 	"testing/synctest"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -39,7 +42,7 @@ func refusals() []refusal {
 		pay       = func() *http.Request { return payment("k") }
 		withKey   = func(key string) func() *http.Request { return func() *http.Request { return payment(key) } }
 		declaring = func(opts ...policy.Option) program { return program{route: route{policy: opts}} }
-		on        = func(store core.Store, opts ...policy.Option) program {
+		on        = func(store storage.Store, opts ...policy.Option) program {
 			return program{store: store, route: route{policy: opts}}
 		}
 		outage     = errors.New("connection refused")
@@ -81,11 +84,11 @@ func refusals() []refusal {
 		},
 		{name: "in flight, other payload", program: on(holdingOther(inFlight)), request: pay, status: 422, code: "key_reused"},
 		{
-			name: "response not kept, other payload", program: on(holdingOther(core.Record{State: core.Unreplayable})),
+			name: "response not kept, other payload", program: on(holdingOther(storage.Record{State: storage.Unreplayable})),
 			request: pay, status: 422, code: "key_reused",
 		},
 		{
-			name: "finished, response not kept", program: on(holding(core.Record{State: core.Unreplayable, Status: 201})),
+			name: "finished, response not kept", program: on(holding(storage.Record{State: storage.Unreplayable, Status: 201})),
 			request: pay, status: 409, code: "not_replayable",
 		},
 		{
@@ -93,9 +96,9 @@ func refusals() []refusal {
 			request: pay, status: 409, code: "outcome_unknown",
 		},
 		{name: "store unavailable", program: on(failing(outage)), request: pay, status: 503, code: "store_unavailable", retryAfter: "1"},
-		{name: "store full", program: on(failing(core.ErrStoreFull)), request: pay, status: 503, code: "store_unavailable", retryAfter: "1"},
+		{name: "store full", program: on(failing(storage.ErrStoreFull)), request: pay, status: 503, code: "store_unavailable", retryAfter: "1"},
 		{ // Case 20
-			name: "record corrupt, fail-open too", program: on(failing(core.ErrCorruptRecord), failOpen),
+			name: "record corrupt, fail-open too", program: on(failing(storage.ErrCorruptRecord), failOpen),
 			request: pay, status: 503, code: "store_unavailable", retryAfter: "1",
 		},
 	}
@@ -186,7 +189,7 @@ func TestInProgressLooksTheSameEverywhere(t *testing.T) {
 		}}})
 		s.do(payment("k"))
 		s.ran(1)
-		for _, record := range []core.Record{inFlight, abandoned} {
+		for _, record := range []storage.Record{inFlight, abandoned} {
 			elsewhere := m.start(t, program{store: holding(record)}).do(payment("k"))
 			if here.Code != elsewhere.Code || here.Body.String() != elsewhere.Body.String() {
 				t.Errorf("here      %d %s\nelsewhere %d %s", here.Code, here.Body, elsewhere.Code, elsewhere.Body)
@@ -213,8 +216,8 @@ func TestFailOpen(t *testing.T) {
 					t.Errorf("got %d, and the handler read %q", answer.Code, body)
 				}
 			}
-			if unprotected := s.events.of(core.ResultUnprotected); len(unprotected) != 2 {
-				t.Errorf("events are %+v, want %q a request", s.events.all, core.ResultUnprotected)
+			if unprotected := s.events.of(event.Unprotected); len(unprotected) != 2 {
+				t.Errorf("events are %+v, want %q a request", s.events.all, event.Unprotected)
 			}
 		})
 	})
@@ -228,6 +231,6 @@ func TestShuttingDown(t *testing.T) {
 		if err := s.engine.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.refuses(payment("k"), http.StatusServiceUnavailable, core.CodeShuttingDown)
+		s.refuses(payment("k"), http.StatusServiceUnavailable, problem.ShuttingDown)
 	})
 }

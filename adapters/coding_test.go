@@ -12,7 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 	chimiddleware "github.com/go-chi/chi/v5/middleware"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -163,13 +163,13 @@ func TestFilesOfAForm(t *testing.T) {
 		name   string
 		end    http.HandlerFunc
 		policy []policy.Option
-		store  core.Store
+		store  storage.Store
 	}{
 		{name: "returns", end: created},
 		{name: "panics", end: panicking},
 		{name: "aborts", end: aborting},
 		{name: "streams", end: then(created, flush)},
-		{name: "runs unprotected", end: created, policy: []policy.Option{policy.OnStoreError(policy.FailOpen)}, store: failing(core.ErrStoreFull)},
+		{name: "runs unprotected", end: created, policy: []policy.Option{policy.OnStoreError(policy.FailOpen)}, store: failing(storage.ErrStoreFull)},
 		{name: "is observed", end: created, policy: []policy.Option{policy.Observe(true)}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

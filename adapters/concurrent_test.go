@@ -13,6 +13,7 @@ import (
 	chimiddleware "github.com/go-chi/chi/v5/middleware"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -50,7 +51,7 @@ func TestConcurrentDuplicatesAreTurnedAway(t *testing.T) {
 				switch p := problemIn(t, answer); {
 				case answer.Code == http.StatusCreated && !isReplay(answer):
 					first++
-				case p.Code != core.CodeInProgress || answer.Header().Get("Retry-After") != "1":
+				case p.Code != problem.InProgress || answer.Header().Get("Retry-After") != "1":
 					t.Errorf("got %d %s", answer.Code, answer.Body)
 				}
 			}
@@ -90,7 +91,7 @@ func TestWaitEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := m.start(t, program{store: holding(inFlight), route: route{policy: []policy.Option{policy.Wait(3 * time.Second)}}})
 			start := time.Now()
-			s.refuses(payment("k"), http.StatusConflict, core.CodeInProgress)
+			s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
 			if waited := time.Since(start); waited != 3*time.Second {
 				t.Errorf("waited %v, want 3s", waited)
 			}
@@ -227,7 +228,7 @@ func TestMaxRun(t *testing.T) {
 				},
 			}})
 			answer := s.do(payment("k"))
-			if p := problemIn(t, answer); p.Code != core.CodeHandlerCancelled || answer.Header().Get("Retry-After") != "1" {
+			if p := problemIn(t, answer); p.Code != problem.HandlerCancelled || answer.Header().Get("Retry-After") != "1" {
 				t.Errorf("got %d %s %v", answer.Code, answer.Body, answer.Header())
 			}
 			if !errors.Is(cause, core.ErrRunTooLong) {

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -70,7 +71,7 @@ func TestHijack(t *testing.T) {
 				if answer.StatusCode != http.StatusAccepted || string(body) != "hello" {
 					t.Errorf("got %d %q, want 202 hello", answer.StatusCode, body)
 				}
-				client.conflicts(core.CodeNotReplayable)
+				client.conflicts(problem.NotReplayable)
 				s.ran(1)
 			})
 		})
@@ -130,7 +131,7 @@ func TestUpgrade(t *testing.T) {
 				if said, _ := io.ReadAll(answer.Body); string(said) != "welcome\nping\n" {
 					t.Errorf("the connection said %q", said)
 				}
-				s.refuses(post("/payments", "k", ""), http.StatusConflict, core.CodeNotReplayable)
+				s.refuses(post("/payments", "k", ""), http.StatusConflict, problem.NotReplayable)
 				s.ran(1)
 			})
 		})
@@ -189,7 +190,7 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 				if _, err := io.ReadFull(answer.Body, piece); err != nil || string(piece) != row.piece {
 					t.Errorf("got %q and %v before the handler went on", piece, err)
 				}
-				client.conflicts(core.CodeNotReplayable) // while it still runs
+				client.conflicts(problem.NotReplayable) // while it still runs
 				close(arrived)
 				if rest, _ := io.ReadAll(answer.Body); string(rest) != "bye\n" {
 					t.Errorf("the rest is %q", rest)
@@ -215,7 +216,7 @@ func TestFlushStreamsWhateverTheType(t *testing.T) {
 				})}})
 				sent = httptest.NewRecorder()
 				s.ServeHTTP(sent, payment("k"))
-				s.refuses(payment("k"), http.StatusConflict, core.CodeNotReplayable)
+				s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
 			})
 		})
 	}
@@ -234,7 +235,7 @@ func TestStreamedFailureFreesTheKey(t *testing.T) {
 				var s *service
 				s = m.start(t, program{route: route{handler: then(handler, func(http.ResponseWriter, *http.Request) {
 					if s.runs.Load() == 1 {
-						s.refuses(payment("k"), http.StatusConflict, core.CodeInProgress)
+						s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
 					}
 				})}})
 				s.do(payment("k"))
@@ -261,7 +262,7 @@ func TestClientGone(t *testing.T) {
 			},
 		}})
 		client := serveService(s)
-		stored := s.events.next(core.ResultCompleted)
+		stored := s.events.next(event.Completed)
 		ctx, hangUp := context.WithCancel(t.Context())
 		sent := make(chan error, 1)
 		go func() {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // Case 57: a guard that never saw the body cannot tell two payloads apart.
@@ -56,8 +56,8 @@ func TestBodyThatMiddlewareHasRead(t *testing.T) {
 				}
 				onEveryRouter(t, func(t *testing.T, m mounting) {
 					s := m.start(t, program{route: route{outside: []middleware{before(row.reading)}}})
-					s.refuses(post("/payments", "k", "amount=1", changes...), http.StatusBadRequest, core.CodeBodyUnreadable)
-					s.refuses(post("/payments", "k", "amount=2", changes...), http.StatusBadRequest, core.CodeBodyUnreadable)
+					s.refuses(post("/payments", "k", "amount=1", changes...), http.StatusBadRequest, problem.BodyUnreadable)
+					s.refuses(post("/payments", "k", "amount=2", changes...), http.StatusBadRequest, problem.BodyUnreadable)
 					if asked := s.store.acquires.Load(); asked != 0 {
 						t.Errorf("the store was asked %d times", asked)
 					}
@@ -101,7 +101,7 @@ func TestLengthThatIsNotTheBodys(t *testing.T) {
 				s := m.start(t, program{route: route{outside: []middleware{decompressing}}})
 				s.runsAgain(payment("k"))
 				s.replays(payment("k"))
-				s.refuses(post("/payments", "k", `{"amount":1}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+				s.refuses(post("/payments", "k", `{"amount":1}`), http.StatusUnprocessableEntity, problem.KeyReused)
 			})
 		})
 	}

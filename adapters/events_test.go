@@ -15,6 +15,7 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
@@ -31,8 +32,8 @@ func TestEventsNameTheRoute(t *testing.T) {
 		s.do(post("/payments/17", "k", amount))
 		s.do(post("/payments/17", "k", "{}"))
 		s.do(post("/payments/17", "", amount))
-		want := []core.EventResult{
-			core.ResultExecute, core.ResultCompleted, core.ResultReplay, core.ResultKeyReused, core.ResultRefused,
+		want := []event.Result{
+			event.Execute, event.Completed, event.Replay, event.KeyReused, event.Refused,
 		}
 		if len(s.events.all) != len(want) {
 			t.Fatalf("events are %+v, want %q", s.events.all, want)
@@ -77,7 +78,7 @@ func TestEventsOfAGuardAroundTheRouter(t *testing.T) {
 			t.Parallel()
 			s := everywhere(t, guarded)
 			s.do(post("/payments/17", "k", amount))
-			stored := s.events.of(core.ResultCompleted)
+			stored := s.events.of(event.Completed)
 			if len(stored) != 1 || !strings.HasPrefix(stored[0].endpoint, "POST /payments/") || strings.Contains(stored[0].endpoint, "17") {
 				t.Errorf("events are %+v, want the pattern", s.events.all)
 			}
@@ -100,7 +101,7 @@ func TestLogLinesCannotBeForged(t *testing.T) {
 			t.Parallel()
 			var lines bytes.Buffer
 			logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(core.LogObserver(logger)))
+			engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(event.Log(logger)))
 			if err != nil {
 				t.Fatal(err)
 			}

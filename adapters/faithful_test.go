@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -69,7 +69,7 @@ func (row writing) test(t *testing.T, m mounting, http2 bool) {
 	equalSeen(t, "first answer against the bare handler's", first, bare)
 	retry := guarded.send(r.method)
 	if row.streams {
-		if retry.Status != http.StatusConflict || !strings.Contains(retry.Body, core.CodeNotReplayable) {
+		if retry.Status != http.StatusConflict || !strings.Contains(retry.Body, problem.NotReplayable) {
 			t.Errorf("the retry got %d %s, want 409 not_replayable", retry.Status, retry.Body)
 		}
 	} else {

@@ -20,6 +20,7 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -320,7 +321,7 @@ func TestGinHandleContext(t *testing.T) {
 			t.Errorf("got %d %q, want %d", first.Code, first.Body, status)
 		}
 		if status == http.StatusCreated {
-			s.refuses(payment("k"), http.StatusConflict, core.CodeNotReplayable)
+			s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
 		} else {
 			s.runsAgain(payment("k"))
 		}
@@ -382,7 +383,7 @@ func TestGinErrorAnsweredOutside(t *testing.T) {
 			_ = c.Error(errors.New("no receipt"))
 		}}})
 		first, again := done.do(payment("k")), done.replays(payment("k"))
-		if p := problemIn(t, first); p.Code != core.CodeHandlerFailed || first.Body.String() != again.Body.String() || first.Code != again.Code {
+		if p := problemIn(t, first); p.Code != problem.HandlerFailed || first.Body.String() != again.Body.String() || first.Code != again.Code {
 			t.Errorf("got %d %q, and %d %q", first.Code, first.Body, again.Code, again.Body)
 		}
 	})

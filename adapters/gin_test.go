@@ -13,6 +13,7 @@ import (
 
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // startGin runs a gin program that declares its routes itself.
@@ -86,7 +87,7 @@ func TestGinFaithfulness(t *testing.T) {
 				first := client.send(http.MethodPost)
 				equalSeen(t, "first answer against the bare handler's", first, bare)
 				if row.streams {
-					client.conflicts(core.CodeNotReplayable)
+					client.conflicts(problem.NotReplayable)
 				} else {
 					equalSeen(t, "replay against the first answer", client.send(http.MethodPost), first.marked())
 				}
@@ -181,7 +182,7 @@ func TestGinHijackAfterStatus(t *testing.T) {
 		bare := serve(t, m.bare(r), false).send(http.MethodPost)
 		client := serveService(m.start(t, program{route: r}))
 		equalSeen(t, "first answer against the bare handler's", client.send(http.MethodPost), bare)
-		client.conflicts(core.CodeNotReplayable)
+		client.conflicts(problem.NotReplayable)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // user is the scope of tests: who sends the request.
@@ -69,7 +70,7 @@ func TestRevokedUserGetsNoReplay(t *testing.T) {
 		}})
 		s.do(payment("k"))
 		revoked = true
-		s.refuses(payment("k"), http.StatusUnauthorized, core.CodePrincipalMissing)
+		s.refuses(payment("k"), http.StatusUnauthorized, problem.PrincipalMissing)
 		if asked := s.store.acquires.Load(); asked != 1 {
 			t.Errorf("the store was asked %d times, want once", asked)
 		}
@@ -105,7 +106,7 @@ func TestAnotherRequestUnderOneKey(t *testing.T) {
 					row.change(request)
 				}
 				if row.status == reused {
-					s.refuses(request, reused, core.CodeKeyReused)
+					s.refuses(request, reused, problem.KeyReused)
 				} else {
 					s.replays(request)
 				}

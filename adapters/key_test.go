@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -80,7 +82,7 @@ func TestMalformedKeyNeverReachesTheStore(t *testing.T) {
 			onEveryRouter(t, func(t *testing.T, m mounting) {
 				for _, required := range []bool{true, false} {
 					s := m.start(t, program{route: route{policy: []policy.Option{policy.Required(required)}}})
-					s.refuses(payment("", func(r *http.Request) { r.Header[core.KeyHeader] = lines }), http.StatusBadRequest, core.CodeKeyInvalid)
+					s.refuses(payment("", func(r *http.Request) { r.Header[core.KeyHeader] = lines }), http.StatusBadRequest, problem.KeyInvalid)
 					if asked := s.store.acquires.Load(); asked != 0 {
 						t.Errorf("the store was asked %d times", asked)
 					}
@@ -100,8 +102,8 @@ func TestKeyNotRequired(t *testing.T) {
 		if answer.Code != http.StatusCreated || s.store.acquires.Load() != 0 {
 			t.Errorf("got %d after %d claims, want 201 after none", answer.Code, s.store.acquires.Load())
 		}
-		if without := s.events.of(core.ResultNoKey); len(without) != 2 {
-			t.Errorf("%d events %q, want one a request", len(without), core.ResultNoKey)
+		if without := s.events.of(event.NoKey); len(without) != 2 {
+			t.Errorf("%d events %q, want one a request", len(without), event.NoKey)
 		}
 		s.runsAgain(payment("k"))
 		s.replays(payment("k"))
@@ -120,8 +122,8 @@ func TestOtherMethodsPassThrough(t *testing.T) {
 		}
 		s.runsAgain(payment("", put))
 		s.runsAgain(payment("", put))
-		if all := s.events.of(core.ResultWrongSetup); len(s.events.all) != 1 || len(all) != 1 || all[0].code != "" {
-			t.Errorf("events are %+v, want one %s without a code", s.events.all, core.ResultWrongSetup)
+		if all := s.events.of(event.WrongSetup); len(s.events.all) != 1 || len(all) != 1 || all[0].code != "" {
+			t.Errorf("events are %+v, want one %s without a code", s.events.all, event.WrongSetup)
 		}
 	})
 }

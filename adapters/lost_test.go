@@ -9,20 +9,23 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // overtakenStore gives out leases that somebody else has taken over by the time
 // they are renewed or settled.
-type overtakenStore struct{ core.Store }
+type overtakenStore struct{ storage.Store }
 
-func (overtakenStore) Complete(context.Context, core.Lease, core.Result) error {
+func (overtakenStore) Complete(context.Context, storage.Lease, storage.Result) error {
 	return core.ErrLeaseLost
 }
 
-func (overtakenStore) Release(context.Context, core.Lease) error { return core.ErrLeaseLost }
+func (overtakenStore) Release(context.Context, storage.Lease) error { return core.ErrLeaseLost }
 
-func (overtakenStore) Extend(context.Context, core.Lease, time.Duration) error {
+func (overtakenStore) Extend(context.Context, storage.Lease, time.Duration) error {
 	return core.ErrLeaseLost
 }
 
@@ -46,14 +49,14 @@ func TestLostAnswerIsNotShown(t *testing.T) {
 					s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: row.handler}})
 					answer := s.do(payment("k"))
 					p := problemIn(t, answer)
-					if answer.Code != http.StatusConflict || p.Code != core.CodeInProgress || answer.Header().Get("Retry-After") != "1" {
+					if answer.Code != http.StatusConflict || p.Code != problem.InProgress || answer.Header().Get("Retry-After") != "1" {
 						t.Errorf("got %d %s %v, want 409 in_progress", answer.Code, answer.Body, answer.Header())
 					}
 					if answer.Header().Get("Location") != "" {
 						t.Errorf("the problem has the header of the 201: %v", answer.Header())
 					}
-					if lost := s.events.of(core.ResultLeaseLost); len(lost) == 0 {
-						t.Errorf("events are %+v, want %q", s.events.all, core.ResultLeaseLost)
+					if lost := s.events.of(event.LeaseLost); len(lost) == 0 {
+						t.Errorf("events are %+v, want %q", s.events.all, event.LeaseLost)
 					}
 				})
 			})
@@ -99,7 +102,7 @@ func TestNoHijackWithoutTheLease(t *testing.T) {
 		s := m.start(t, program{store: overtakenStore{memstore.New()}, route: route{handler: func(w http.ResponseWriter, _ *http.Request) {
 			_, _, err = http.NewResponseController(w).Hijack()
 		}}})
-		serveService(s).conflicts(core.CodeInProgress)
+		serveService(s).conflicts(problem.InProgress)
 		if !errors.Is(err, core.ErrLeaseLost) {
 			t.Errorf("Hijack returned %v, want core.ErrLeaseLost", err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -179,7 +180,7 @@ func TestMarksOnGinsContext(t *testing.T) {
 					}))
 				})
 				s.do(payment("k"))
-				if freed := s.events.of(core.ResultRetryable); len(freed) != 1 {
+				if freed := s.events.of(event.Retryable); len(freed) != 1 {
 					t.Errorf("events are %+v", s.events.all)
 				}
 			})
@@ -218,7 +219,7 @@ func TestGinErrors(t *testing.T) {
 					return
 				}
 				s.runsAgain(payment("k"))
-				if freed := s.events.of(core.ResultRetryable); freed[0].reason != row.reason {
+				if freed := s.events.of(event.Retryable); freed[0].reason != row.reason {
 					t.Errorf("the reason is %q, want %q", freed[0].reason, row.reason)
 				}
 			})

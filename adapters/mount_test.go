@@ -15,6 +15,7 @@ import (
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -98,8 +99,8 @@ func TestMount(t *testing.T) {
 		s := startMounted(t, router, prefix, created)
 		s.runsAgain(post(prefix+"/payments", "k1", `{"amount":1,"clientTimestamp":1}`))
 		s.replays(post(prefix+"/payments", "k1", `{"amount":1,"clientTimestamp":2}`))
-		s.refuses(post(prefix+"/payments", "k1", `{"amount":2}`), 422, core.CodeKeyReused)
-		s.refuses(post(prefix+"/payments", "", amount, withoutKey), 400, core.CodeKeyMissing)
+		s.refuses(post(prefix+"/payments", "k1", `{"amount":2}`), 422, problem.KeyReused)
+		s.refuses(post(prefix+"/payments", "", amount, withoutKey), 400, problem.KeyMissing)
 
 		s.runsAgain(post(prefix+"/members/7", "k2", amount, with("PATCH")))
 		s.replays(post(prefix+"/members/7", "k2", amount, with("PATCH")))

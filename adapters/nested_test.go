@@ -12,6 +12,8 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -73,7 +75,7 @@ func TestRoutePolicyCounts(t *testing.T) {
 					s.replays(post(path, key, large))
 				}
 			}
-			s.refuses(post("/plain", "k", large), http.StatusRequestEntityTooLarge, core.CodeBodyTooLarge)
+			s.refuses(post("/plain", "k", large), http.StatusRequestEntityTooLarge, problem.BodyTooLarge)
 			s.runsAgain(post("/plain", "k", amount))
 			s.replays(post("/plain", "k", amount))
 			if claims := s.store.acquires.Load(); claims != 10 {
@@ -93,7 +95,7 @@ func TestRoutePolicyCountsWhereOneObserves(t *testing.T) {
 			s := startNested(t, nest)
 			s.runsAgain(payment("k"))
 			s.runsAgain(payment("k"))
-			if replays := s.events.of(core.ResultReplay); len(replays) != 1 {
+			if replays := s.events.of(event.Replay); len(replays) != 1 {
 				t.Errorf("observed replays are %+v, want one", replays)
 			}
 		})
@@ -142,12 +144,12 @@ func TestHiddenInnerPolicyIsRefused(t *testing.T) {
 			for range 2 {
 				answer := s.do(payment("k"))
 				p := problemIn(t, answer)
-				if answer.Code != http.StatusInternalServerError || p.Code != core.CodeWrongSetup || strings.Count(p.Error, "nested_test.go:") != 2 {
+				if answer.Code != http.StatusInternalServerError || p.Code != problem.WrongSetup || strings.Count(p.Error, "nested_test.go:") != 2 {
 					t.Errorf("got %d %+v", answer.Code, p)
 				}
 			}
 			s.ran(0)
-			if events := s.events.of(core.ResultWrongSetup); len(events) != 2 {
+			if events := s.events.of(event.WrongSetup); len(events) != 2 {
 				t.Errorf("events are %+v, want one a request", events)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -33,13 +33,13 @@ func TestObserveChangesNothing(t *testing.T) {
 		if runs := s.runs.Load(); runs != 3 {
 			t.Errorf("it ran %d times, want 3", runs)
 		}
-		wantResults(t, s, core.ResultExecute, core.ResultCompleted, core.ResultReplay, core.ResultReplay)
+		wantResults(t, s, event.Execute, event.Completed, event.Replay, event.Replay)
 	})
 }
 
-func wantResults(t *testing.T, s *service, want ...core.EventResult) {
+func wantResults(t *testing.T, s *service, want ...event.Result) {
 	t.Helper()
-	var got []core.EventResult
+	var got []event.Result
 	for _, event := range s.events.all {
 		got = append(got, event.result)
 	}
@@ -69,7 +69,7 @@ func TestMarksCountWhereARouteObserves(t *testing.T) {
 			if w := s.do(payment("k")); w.Code != http.StatusConflict {
 				t.Errorf("%s: it answered %d", name, w.Code)
 			}
-			wantResults(t, s, core.ResultExecute, core.ResultRetryable)
+			wantResults(t, s, event.Execute, event.Retryable)
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -76,7 +78,7 @@ func TestOuterHeadersOfProblems(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		s := m.start(t, program{route: route{outside: []middleware{outer()}}})
-		s.refuses(payment(""), http.StatusBadRequest, core.CodeKeyInvalid)
+		s.refuses(payment(""), http.StatusBadRequest, problem.KeyInvalid)
 		answer := s.do(payment(""))
 		if id := answer.Header().Get("X-Request-Id"); id != "2" || answer.Header().Get("Vary") != "Origin" {
 			t.Errorf("header is %v", answer.Header())
@@ -231,7 +233,7 @@ func TestReplayHeaderHasAnotherName(t *testing.T) {
 
 func TestProblemsInAnotherForm(t *testing.T) {
 	t.Parallel()
-	plain := core.WithProblemWriter(func(w http.ResponseWriter, r *http.Request, p core.Problem) {
+	plain := core.WithProblemWriter(func(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 		w.Header().Set("X-Path", r.URL.Path)
 		http.Error(w, p.Code, p.Status)
 	})
@@ -243,9 +245,9 @@ func TestProblemsInAnotherForm(t *testing.T) {
 				t.Errorf("got %d %q %v, want %d %q", answer.Code, answer.Body, answer.Header(), status, code)
 			}
 		}
-		want(s.do(payment("")), http.StatusBadRequest, core.CodeKeyInvalid)
+		want(s.do(payment("")), http.StatusBadRequest, problem.KeyInvalid)
 		s.try(payment("k"))
-		want(s.replays(payment("k")), http.StatusInternalServerError, core.CodeHandlerFailed)
+		want(s.replays(payment("k")), http.StatusInternalServerError, problem.HandlerFailed)
 	})
 }
 
@@ -253,7 +255,7 @@ func TestProblemsInAnotherForm(t *testing.T) {
 func TestStoredHeadersThatAreNotValid(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
-		s := m.start(t, program{store: holding(core.Record{State: core.Completed, Status: 201, Header: core.Header{
+		s := m.start(t, program{store: holding(storage.Record{State: storage.Completed, Status: 201, Header: storage.Header{
 			{Name: "", Value: "no name"},
 			{Name: "Bad Name", Value: "space"},
 			{Name: "Bad:Name", Value: "colon"},

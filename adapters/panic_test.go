@@ -10,7 +10,8 @@ import (
 	"github.com/gin-gonic/gin"
 	chimiddleware "github.com/go-chi/chi/v5/middleware"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -103,7 +104,7 @@ func TestPanicRecoveredInside(t *testing.T) {
 								t.Errorf("the 500 has the header of the 201: %v", answer.Header())
 							}
 						}
-						if freed := s.events.of(core.ResultDeleteKey); len(freed) != 2 {
+						if freed := s.events.of(event.DeleteKey); len(freed) != 2 {
 							t.Errorf("events are %+v, want the key freed twice", s.events.all)
 						}
 					})
@@ -166,7 +167,7 @@ func TestPanicAfterMarkExecuted(t *testing.T) {
 					t.Errorf("got %d, want 500", first.Code)
 				}
 				retry := s.replays(payment("k"))
-				if p := problemIn(t, retry); retry.Code != http.StatusInternalServerError || p.Code != core.CodeHandlerFailed {
+				if p := problemIn(t, retry); retry.Code != http.StatusInternalServerError || p.Code != problem.HandlerFailed {
 					t.Errorf("the retry got %d %s, want 500 handler_failed", retry.Code, retry.Body)
 				}
 				if retry.Header().Get("Location") != "" {
@@ -211,7 +212,7 @@ func TestAbortHandler(t *testing.T) {
 					t.Errorf("got %+v, want the connection cut", first)
 				}
 				if row.streamed { // Case 29
-					client.conflicts(core.CodeNotReplayable)
+					client.conflicts(problem.NotReplayable)
 					s.ran(1)
 					return
 				}

@@ -11,6 +11,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -25,9 +27,9 @@ func TestPayloadIsNeverShown(t *testing.T) {
 			for _, body := range []string{`{"card":"` + card + `"}`, `{"` + card + `":1}`, card, card + "=1", "<c>" + card + "</c>", "--b\r\nContent-Disposition: form-data; name=" + card + "\r\n\r\n1\r\n--b--"} {
 				var log bytes.Buffer
 				logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				s := m.start(t, program{options: []core.Option{core.WithDiffers(), core.WithObserver(core.LogObserver(logger))}})
+				s := m.start(t, program{options: []core.Option{core.WithDiffers(), core.WithObserver(event.Log(logger))}})
 				s.do(post("/payments", "k", "a=1&b=2", claim(claimed)))
-				s.refuses(post("/payments", "k", body, claim(claimed)), http.StatusUnprocessableEntity, core.CodeKeyReused)
+				s.refuses(post("/payments", "k", body, claim(claimed)), http.StatusUnprocessableEntity, problem.KeyReused)
 				refused := s.do(post("/payments?q="+card, "k", body, claim(claimed)))
 				if shown := log.String() + refused.Body.String(); strings.Contains(shown, card) {
 					t.Errorf("%q as %q is shown: %s", body, claimed, shown)
@@ -60,7 +62,7 @@ func TestErrorsOfHandlersAreNotShown(t *testing.T) {
 					c.Status(http.StatusConflict)
 				},
 			},
-			options: []core.Option{core.WithObserver(core.LogObserver(logger))},
+			options: []core.Option{core.WithObserver(event.Log(logger))},
 		})
 		s.do(post("/payments", "k", `{"card":"`+card+`"}`))
 		if text := log.String(); strings.Contains(text, card) || !strings.Contains(text, "result=retryable") {

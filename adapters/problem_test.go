@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // Case 60: a 401 carries the scope's challenge, in either form of problem.
@@ -54,7 +55,7 @@ func TestChallenge(t *testing.T) {
 // no care of headers.
 var problemForms = map[string][]core.Option{
 	"own": nil,
-	"custom": {core.WithProblemWriter(func(w http.ResponseWriter, _ *http.Request, p core.Problem) {
+	"custom": {core.WithProblemWriter(func(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 		w.Header().Set("X-Code", p.Code)
 		w.WriteHeader(p.Status)
 		io.WriteString(w, p.RetryAfter.String())
@@ -65,7 +66,7 @@ var problemForms = map[string][]core.Option{
 // that another try can mend.
 func TestHeadersOfProblems(t *testing.T) {
 	t.Parallel()
-	temporary := []string{core.CodeInProgress, core.CodeStoreUnavailable, core.CodeShuttingDown, core.CodeHandlerCancelled, core.CodeNotConfirmed}
+	temporary := []string{problem.InProgress, problem.StoreUnavailable, problem.ShuttingDown, problem.HandlerCancelled, problem.NotConfirmed}
 	for form, options := range problemForms {
 		for _, row := range refusals() {
 			t.Run(form+"/"+row.name, func(t *testing.T) {
@@ -113,8 +114,8 @@ func TestHeadersOfProblemsAfterTheHandler(t *testing.T) {
 		handler   http.HandlerFunc
 		temporary bool
 	}{
-		{core.CodeHandlerCancelled, untilCancelled, true},
-		{core.CodeHandlerFailed, then(executed, untilCancelled), false},
+		{problem.HandlerCancelled, untilCancelled, true},
+		{problem.HandlerFailed, then(executed, untilCancelled), false},
 	} {
 		t.Run(row.code, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +137,7 @@ func TestTextsOfProblemsAreTrue(t *testing.T) {
 	t.Parallel()
 	for _, row := range append(refusals(), refusal{
 		name: "cut short", program: program{route: route{handler: untilCancelled, outside: []middleware{deadline}}},
-		request: func() *http.Request { return payment("k") }, code: core.CodeHandlerCancelled,
+		request: func() *http.Request { return payment("k") }, code: problem.HandlerCancelled,
 	}) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -110,7 +110,7 @@ func TestRelayedStreamIsNotHeldBack(t *testing.T) {
 				if _, err := io.ReadFull(answer.Body, piece); err != nil || string(piece) != row.piece {
 					t.Errorf("got %q and %v before the upstream went on", piece, err)
 				}
-				client.conflicts(core.CodeNotReplayable) // while it still runs
+				client.conflicts(problem.NotReplayable) // while it still runs
 				close(arrived)
 				if rest, _ := io.ReadAll(answer.Body); !strings.HasSuffix(string(rest), "bye\n") {
 					t.Errorf("the rest is %q", rest)
@@ -172,7 +172,7 @@ func TestSlowRelayStreams(t *testing.T) {
 				sends("four ", "one two three four ")
 				close(pieces)
 				<-done
-				s.refuses(payment("k"), http.StatusConflict, core.CodeNotReplayable)
+				s.refuses(payment("k"), http.StatusConflict, problem.NotReplayable)
 			})
 		})
 	}
@@ -188,7 +188,7 @@ func TestRelayedResponseThatIsCut(t *testing.T) {
 		if answer := client.send(http.MethodPost); !answer.Cut {
 			t.Errorf("got %+v, want the connection cut", answer)
 		}
-		client.conflicts(core.CodeNotReplayable)
+		client.conflicts(problem.NotReplayable)
 		s.ran(1)
 	})
 	recovered := func(t *testing.T, m mounting) {
@@ -198,7 +198,7 @@ func TestRelayedResponseThatIsCut(t *testing.T) {
 		if answer := client.send(http.MethodPost); answer.Status != http.StatusCreated {
 			t.Errorf("got %+v, want the 201 that had begun", answer)
 		}
-		client.conflicts(core.CodeNotReplayable)
+		client.conflicts(problem.NotReplayable)
 		s.ran(1)
 	}
 	onRouters(t, "net_http", recovered)
@@ -225,7 +225,7 @@ func TestShortResponseIsNotKept(t *testing.T) {
 		if first := client.send(http.MethodPost); first.Status != http.StatusCreated || !first.Cut {
 			t.Errorf("got %+v, want a 201 that is cut", first)
 		}
-		client.conflicts(core.CodeNotReplayable)
+		client.conflicts(problem.NotReplayable)
 		s.ran(1)
 	})
 	onEveryRouter(t, func(t *testing.T, m mounting) {

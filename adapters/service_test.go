@@ -16,7 +16,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -29,7 +32,7 @@ const (
 type program struct {
 	route
 	scope   core.Scope
-	store   core.Store
+	store   storage.Store
 	options []core.Option
 }
 
@@ -191,9 +194,9 @@ func (s *service) refuses(r *http.Request, status int, code string) {
 }
 
 // problemIn reads a problem; it is the zero Problem when there is none.
-func problemIn(t testing.TB, answer *httptest.ResponseRecorder) core.Problem {
+func problemIn(t testing.TB, answer *httptest.ResponseRecorder) problem.Problem {
 	t.Helper()
-	var p core.Problem
+	var p problem.Problem
 	if answer.Header().Get("Content-Type") == "application/problem+json" {
 		if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil {
 			t.Errorf("%v in %s", err, answer.Body)
@@ -206,18 +209,18 @@ func problemIn(t testing.TB, answer *httptest.ResponseRecorder) core.Problem {
 type eventLog struct {
 	mu      sync.Mutex
 	all     []observed
-	awaited map[core.EventResult]chan struct{}
+	awaited map[event.Result]chan struct{}
 }
 
 type observed struct {
-	result          core.EventResult
+	result          event.Result
 	code            string
 	endpoint, route string
 	reason          string
 }
 
-// Observe implements core.Observer.
-func (l *eventLog) Observe(_ context.Context, e core.Event) {
+// Observe implements event.Observer.
+func (l *eventLog) Observe(_ context.Context, e event.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if came := l.awaited[e.Result]; came != nil {
@@ -228,7 +231,7 @@ func (l *eventLog) Observe(_ context.Context, e core.Event) {
 }
 
 // of returns the events with a result.
-func (l *eventLog) of(result core.EventResult) []observed {
+func (l *eventLog) of(result event.Result) []observed {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.all), func(o observed) bool { return o.result != result })
@@ -244,11 +247,11 @@ func equalHeaders(a, b http.Header) bool {
 }
 
 // next is closed when an event with this result comes.
-func (l *eventLog) next(result core.EventResult) <-chan struct{} {
+func (l *eventLog) next(result event.Result) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	came := make(chan struct{})
-	l.awaited = map[core.EventResult]chan struct{}{result: came}
+	l.awaited = map[event.Result]chan struct{}{result: came}
 	return came
 }
 

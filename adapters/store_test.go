@@ -5,45 +5,45 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // countingStore counts what it is asked.
 type countingStore struct {
-	core.Store
+	storage.Store
 	acquires, completes, releases atomic.Int64
 }
 
-func (s *countingStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *countingStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	s.acquires.Add(1)
 	return s.Store.Acquire(ctx, c)
 }
 
-func (s *countingStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+func (s *countingStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	s.completes.Add(1)
 	return s.Store.Complete(ctx, l, r)
 }
 
-func (s *countingStore) Release(ctx context.Context, l core.Lease) error {
+func (s *countingStore) Release(ctx context.Context, l storage.Lease) error {
 	s.releases.Add(1)
 	return s.Store.Release(ctx, l)
 }
 
 // foundStore answers every claim with what somebody else has left there.
 type foundStore struct {
-	core.Store
-	find func(core.Claim) (*core.Record, error)
+	storage.Store
+	find func(storage.Claim) (*storage.Record, error)
 }
 
-func (s *foundStore) Acquire(_ context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *foundStore) Acquire(_ context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	record, err := s.find(c)
-	return core.Lease{}, record, err
+	return storage.Lease{}, record, err
 }
 
 // holding is a store in which every key has this record, of an equal request.
-func holding(record core.Record) core.Store {
-	return &foundStore{memstore.New(), func(c core.Claim) (*core.Record, error) {
+func holding(record storage.Record) storage.Store {
+	return &foundStore{memstore.New(), func(c storage.Claim) (*storage.Record, error) {
 		found := record
 		found.Fingerprint, found.Attempt = c.Fingerprint, 1
 		return &found, nil
@@ -51,8 +51,8 @@ func holding(record core.Record) core.Store {
 }
 
 // holdingOther is a store in which every key has this record, of another payload.
-func holdingOther(record core.Record) core.Store {
-	return &foundStore{memstore.New(), func(core.Claim) (*core.Record, error) {
+func holdingOther(record storage.Record) storage.Store {
+	return &foundStore{memstore.New(), func(storage.Claim) (*storage.Record, error) {
 		found := record
 		found.Fingerprint, found.Attempt = "sha256:other", 1
 		return &found, nil
@@ -60,12 +60,12 @@ func holdingOther(record core.Record) core.Store {
 }
 
 // failing is a store whose claims fail.
-func failing(err error) core.Store {
-	return &foundStore{memstore.New(), func(core.Claim) (*core.Record, error) { return nil, err }}
+func failing(err error) storage.Store {
+	return &foundStore{memstore.New(), func(storage.Claim) (*storage.Record, error) { return nil, err }}
 }
 
 // inFlight is the record of a request that runs in another process.
-var inFlight = core.Record{State: core.InProgress, LeaseLeft: 30 * time.Second}
+var inFlight = storage.Record{State: storage.InProgress, LeaseLeft: 30 * time.Second}
 
 // abandoned is the record of a request whose process has died.
-var abandoned = core.Record{State: core.InProgress, LeaseLeft: -time.Second}
+var abandoned = storage.Record{State: storage.InProgress, LeaseLeft: -time.Second}

@@ -14,6 +14,7 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // everywhereRouters answer with URL.Path at every path, guarded on each router.
@@ -179,8 +180,8 @@ func TestScopeByHost(t *testing.T) {
 		s.replays(payment("k", as("alice"), at("A.example.:8080")))
 		s.runsAgain(payment("k", as("alice"), at("[::1]")))
 		s.replays(payment("k", as("alice"), at("[::1]:80")))
-		s.refuses(payment("k", as(""), at("a.example")), http.StatusUnauthorized, core.CodePrincipalMissing)
-		s.refuses(payment("k", as("c"), at("a.example b")), http.StatusUnauthorized, core.CodePrincipalMissing)
+		s.refuses(payment("k", as(""), at("a.example")), http.StatusUnauthorized, problem.PrincipalMissing)
+		s.refuses(payment("k", as("c"), at("a.example b")), http.StatusUnauthorized, problem.PrincipalMissing)
 	})
 }
 

@@ -13,6 +13,8 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -93,10 +95,10 @@ func TestTableKeepsThePolicyOfItsRow(t *testing.T) {
 			s, _ := program.start(t)
 			s.runsAgain(post("/v1/members/7", "k", `{"a":1,"sentAt":1}`))
 			s.replays(post("/v1/members/7", "k", `{"a":1,"sentAt":2}`))
-			s.refuses(post("/v1/members/7", "k", `{"a":2}`), 422, core.CodeKeyReused)
+			s.refuses(post("/v1/members/7", "k", `{"a":2}`), 422, problem.KeyReused)
 			s.runsAgain(post("/v1/members/7", "", amount, withoutKey))
 			_, pattern, _ := strings.Cut(row, " ")
-			for _, result := range []core.EventResult{core.ResultExecute, core.ResultReplay, core.ResultNoKey} {
+			for _, result := range []event.Result{event.Execute, event.Replay, event.NoKey} {
 				if all := s.events.of(result); len(all) != 1 || all[0].route != pattern {
 					t.Errorf("%s events are %+v, want one for %s", result, all, pattern)
 				}

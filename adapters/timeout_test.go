@@ -19,6 +19,8 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -169,13 +171,13 @@ func TestMaxRunLimitsTheHandler(t *testing.T) {
 				var meanwhile sync.WaitGroup
 				meanwhile.Go(func() {
 					time.Sleep(timeLimit / 2) //nolint:forbidigo // in a bubble
-					if duplicate := s.do(payment("k")); problemIn(t, duplicate).Code != core.CodeInProgress {
+					if duplicate := s.do(payment("k")); problemIn(t, duplicate).Code != problem.InProgress {
 						t.Errorf("a duplicate got %d %q", duplicate.Code, duplicate.Body)
 					}
 				})
 				answer := s.runsAgain(payment("k"))
 				meanwhile.Wait()
-				if p := problemIn(t, answer); p.Code != core.CodeHandlerCancelled || time.Since(began) != timeLimit {
+				if p := problemIn(t, answer); p.Code != problem.HandlerCancelled || time.Since(began) != timeLimit {
 					t.Errorf("got %d %q after %v", answer.Code, answer.Body, time.Since(began))
 				}
 			}
@@ -225,7 +227,7 @@ func TestTimeoutHandlerInsideOfChi(t *testing.T) {
 				all.Wait()
 				time.Sleep(2 * timeLimit) //nolint:forbidigo // in a bubble
 				s.ran(operations)
-				for _, event := range s.events.of(core.ResultCompleted) {
+				for _, event := range s.events.of(event.Completed) {
 					if event.route != "/payments" {
 						t.Errorf("an event is of the route %q", event.route)
 					}
@@ -305,12 +307,12 @@ func TestTimeoutOutsideIsRefused(t *testing.T) {
 				})
 				answer := s.do(payment("k"))
 				p := problemIn(t, answer)
-				if answer.Code != http.StatusInternalServerError || p.Code != core.CodeWrongSetup ||
+				if answer.Code != http.StatusInternalServerError || p.Code != problem.WrongSetup ||
 					!strings.Contains(p.Error, "policy.MaxRun") || !strings.Contains(p.Error, "http.TimeoutHandler") {
 					t.Errorf("got %d %q", answer.Code, answer.Body)
 				}
 				s.ran(0)
-				if claims := s.store.acquires.Load(); claims != 0 || len(s.events.of(core.ResultWrongSetup)) != 1 {
+				if claims := s.store.acquires.Load(); claims != 0 || len(s.events.of(event.WrongSetup)) != 1 {
 					t.Errorf("the store was asked %d times, events are %+v", claims, s.events.all)
 				}
 			})
@@ -330,7 +332,7 @@ func TestTimeoutOutsideOfAnObserver(t *testing.T) {
 				c.String(http.StatusCreated, "made")
 			})
 		})
-		if answer := s.do(payment("k")); answer.Code != http.StatusCreated || len(s.events.of(core.ResultWrongSetup)) != 1 {
+		if answer := s.do(payment("k")); answer.Code != http.StatusCreated || len(s.events.of(event.WrongSetup)) != 1 {
 			t.Errorf("got %d %q, events are %+v", answer.Code, answer.Body, s.events.all)
 		}
 		s.ran(1)

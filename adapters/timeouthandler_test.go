@@ -7,7 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -42,7 +43,7 @@ func TestTimeoutHandlerInside(t *testing.T) {
 		if answer := s.do(payment("k")); answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "too slow" {
 			t.Errorf("got %d %q, want the TimeoutHandler's 503", answer.Code, answer.Body)
 		}
-		if released := s.events.of(core.ResultDeleteKey); len(released) != 1 {
+		if released := s.events.of(event.DeleteKey); len(released) != 1 {
 			t.Errorf("events are %+v, want the key released", s.events.all)
 		}
 		s.runsAgain(payment("k"))
@@ -77,7 +78,7 @@ func TestTimeoutHandlerOutside(t *testing.T) {
 		if answer := s.do(payment("k")); answer.Code != http.StatusServiceUnavailable || answer.Body.String() != "too slow" {
 			t.Errorf("got %d %q, want the TimeoutHandler's 503", answer.Code, answer.Body)
 		}
-		s.refuses(payment("k"), http.StatusConflict, core.CodeInProgress)
+		s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
 		advance(2 * time.Minute)
 		if answer := s.replays(payment("k")); answer.Code != http.StatusCreated {
 			t.Errorf("the retry got %d, want 201", answer.Code)
@@ -103,8 +104,8 @@ func TestMaxRunInPlaceOfTimeoutHandler(t *testing.T) {
 			first <- answer
 		}()
 		advance(1500 * time.Millisecond) // after MaxRun, and before the handler has returned
-		s.refuses(payment("k"), http.StatusConflict, core.CodeInProgress)
-		if answer := <-first; answer.Code != http.StatusServiceUnavailable || problemIn(t, answer).Code != core.CodeHandlerCancelled {
+		s.refuses(payment("k"), http.StatusConflict, problem.InProgress)
+		if answer := <-first; answer.Code != http.StatusServiceUnavailable || problemIn(t, answer).Code != problem.HandlerCancelled {
 			t.Errorf("got %d %s, want 503 handler_cancelled", answer.Code, answer.Body)
 		}
 		if s.runsAgain(payment("k")); ended != 2 {

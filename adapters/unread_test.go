@@ -14,6 +14,7 @@ import (
 	chimiddleware "github.com/go-chi/chi/v5/middleware"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -47,7 +48,7 @@ func (s *server) exchangeRaw(head, body string) (status int, code string, err er
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	for _, known := range []string{core.CodePrincipalMissing, core.CodeKeyMissing, core.CodeKeyInvalid, core.CodeBodyTooLarge, core.CodeBodyUnreadable} {
+	for _, known := range []string{problem.PrincipalMissing, problem.KeyMissing, problem.KeyInvalid, problem.BodyTooLarge, problem.BodyUnreadable} {
 		if strings.Contains(string(text), `"code":"`+known+`"`) {
 			code = known
 		}
@@ -88,15 +89,15 @@ func TestRefusalOfAnUnreadBody(t *testing.T) {
 		status     int
 		code       string
 	}{
-		{"no key", "", large, 1 << 20, nil, 400, core.CodeKeyMissing},
-		{"wrong key", "Idempotency-Key: a,b\r\n", large, 1 << 20, nil, 400, core.CodeKeyInvalid},
-		{"no principal", keyed, large, 1 << 20, nobody, 401, core.CodePrincipalMissing},
-		{"too large by a little", keyed, large, 1 << 10, nil, 413, core.CodeBodyTooLarge},
-		{"too large by far", keyed, strings.Repeat("x", 3<<20), 1 << 20, nil, 413, core.CodeBodyTooLarge},
-		{"no key, and too large by far", "", strings.Repeat("x", 3<<20), 1 << 20, nil, 400, core.CodeKeyMissing},
-		{"unknown length, too large", keyed + "Transfer-Encoding: chunked\r\n", chunk(large), 1 << 10, nil, 413, core.CodeBodyTooLarge},
-		{"unknown length, no key", "Transfer-Encoding: chunked\r\n", chunk(large), 1 << 20, nil, 400, core.CodeKeyMissing},
-		{"not a chunk", keyed + "Transfer-Encoding: chunked\r\n", "zz\r\n" + large, 1 << 20, nil, 400, core.CodeBodyUnreadable},
+		{"no key", "", large, 1 << 20, nil, 400, problem.KeyMissing},
+		{"wrong key", "Idempotency-Key: a,b\r\n", large, 1 << 20, nil, 400, problem.KeyInvalid},
+		{"no principal", keyed, large, 1 << 20, nobody, 401, problem.PrincipalMissing},
+		{"too large by a little", keyed, large, 1 << 10, nil, 413, problem.BodyTooLarge},
+		{"too large by far", keyed, strings.Repeat("x", 3<<20), 1 << 20, nil, 413, problem.BodyTooLarge},
+		{"no key, and too large by far", "", strings.Repeat("x", 3<<20), 1 << 20, nil, 400, problem.KeyMissing},
+		{"unknown length, too large", keyed + "Transfer-Encoding: chunked\r\n", chunk(large), 1 << 10, nil, 413, problem.BodyTooLarge},
+		{"unknown length, no key", "Transfer-Encoding: chunked\r\n", chunk(large), 1 << 20, nil, 400, problem.KeyMissing},
+		{"not a chunk", keyed + "Transfer-Encoding: chunked\r\n", "zz\r\n" + large, 1 << 20, nil, 400, problem.BodyUnreadable},
 	}
 	for wrapped, outside := range wraps {
 		t.Run(wrapped, func(t *testing.T) {
@@ -143,7 +144,7 @@ func TestRefusalBeforeTheBodyIsAskedFor(t *testing.T) {
 		client := serveService(s)
 		status, code, err := client.exchangeRaw("POST /payments HTTP/1.1\r\nHost: shop.example\r\nIdempotency-Key: k\r\n"+
 			"Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n", "")
-		if status != http.StatusUnauthorized || code != core.CodePrincipalMissing || err != nil {
+		if status != http.StatusUnauthorized || code != problem.PrincipalMissing || err != nil {
 			t.Errorf("got %d %q and %v, want 401 at once", status, code, err)
 		}
 	})

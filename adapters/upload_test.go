@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // upload sends a request as it is spelled, and then no more.
@@ -49,7 +49,7 @@ func TestTruncatedUpload(t *testing.T) {
 				s := m.start(t, program{})
 				answer := serveService(s).upload(request)
 				body, _ := io.ReadAll(answer.Body)
-				if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), core.CodeBodyUnreadable) {
+				if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), problem.BodyUnreadable) {
 					t.Errorf("got %d %s, want 400 body_unreadable", answer.StatusCode, body)
 				}
 				s.ran(0)

@@ -10,21 +10,24 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // deadStore keeps what it claims and loses every call that follows: the store as
 // a process sees it that was killed right after its claim.
-type deadStore struct{ core.Store }
+type deadStore struct{ storage.Store }
 
-func (deadStore) Complete(context.Context, core.Lease, core.Result) error { return errStoreDown }
+func (deadStore) Complete(context.Context, storage.Lease, storage.Result) error { return errStoreDown }
 
-func (deadStore) Release(context.Context, core.Lease) error { return errStoreDown }
+func (deadStore) Release(context.Context, storage.Lease) error { return errStoreDown }
 
-func (deadStore) Extend(context.Context, core.Lease, time.Duration) error { return errStoreDown }
+func (deadStore) Extend(context.Context, storage.Lease, time.Duration) error { return errStoreDown }
 
 // crash claims the key k as a process that is killed in its handler.
-func crash(t *testing.T, store core.Store) {
+func crash(t *testing.T, store storage.Store) {
 	t.Helper()
 	s := newService(t, deadStore{store}, func(http.ResponseWriter, *http.Request) {}, policy.LockTTL(time.Second))
 	s.post(t.Context(), "k", payment)
@@ -49,15 +52,15 @@ func TestAbandonedKeyIsReexecuted(t *testing.T) {
 			created(w, r)
 		})
 		advance(999 * time.Millisecond)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		s.wantRuns(t, 0)
 		advance(time.Millisecond)
-		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		if attempt != 2 {
 			t.Errorf("attempt %d", attempt)
 		}
-		s.wantEvent(t, core.ResultLeaseExpired, 2) // seen by the 422, and taken over
+		s.wantEvent(t, event.LeaseExpired, 2) // seen by the 422, and taken over
 	})
 }
 
@@ -67,14 +70,14 @@ func TestAbandonedKeyIsRefused(t *testing.T) {
 		store := newFaultyStore()
 		crash(t, store)
 		s := newService(t, store, created, policy.OnAbandoned(policy.Refuse))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		advance(time.Second)
 		for range 2 {
-			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeOutcomeUnknown)
+			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 		}
 		s.wantRuns(t, 0)
-		s.wantEvent(t, core.ResultLeaseExpired, 2)
-		s.wantEvent(t, core.ResultOutcomeUnknown, 2)
+		s.wantEvent(t, event.LeaseExpired, 2)
+		s.wantEvent(t, event.OutcomeUnknown, 2)
 	})
 }
 
@@ -124,18 +127,18 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 			func(t *testing.T, s *service) {
 				t.Helper()
 				for range 3 { // each retry may ask again, without waiting for a lease
-					wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeOutcomeUnknown)
+					wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 					advance(time.Millisecond)
 				}
 				s.wantRuns(t, 0)
-				s.wantEvent(t, core.ResultRecoverError, 3)
+				s.wantEvent(t, event.RecoverError, 3)
 			},
 		},
 		"it says nonsense": {
 			func(context.Context, policy.Abandoned) (*policy.Answer, error) { return &policy.Answer{}, nil },
 			func(t *testing.T, s *service) {
 				t.Helper()
-				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeOutcomeUnknown)
+				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 			},
 		},
 		"it panics": {
@@ -192,8 +195,8 @@ func TestOneCallerRecovers(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() { wantFirst(t, here.post(t.Context(), "k", payment)) })
 		advance(30 * time.Second)
-		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
-		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
+		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		group.Wait()
 		if len(asked) != 1 {
 			t.Errorf("asked %d times", len(asked))
@@ -209,11 +212,11 @@ func TestRecoveredAnswerOfALostLeaseIsNotShown(t *testing.T) {
 		store := newFaultyStore()
 		crash(t, store)
 		advance(time.Second)
-		store.set(&store.complete)(func(func() error) error { return core.ErrLeaseLost })
+		store.set(&store.complete)(func(func() error) error { return storage.ErrLeaseLost })
 		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
 			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
 				return &policy.Answer{Status: http.StatusCreated}, nil
 			})))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 	})
 }

@@ -5,13 +5,15 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
 // subject is the request or call that a run is about, and the policy that guards it.
 type subject struct {
-	event   Subject
+	event   event.Subject
 	route   *Route
 	request Request
 	digest  [sha256.Size]byte // the storage key
@@ -20,7 +22,7 @@ type subject struct {
 // know takes down which request this is.
 func (e *Engine) know(a *admission, r Request) {
 	a.request = r
-	a.event = About(r.Method, r.Path, r.Scope, r.Key, e.instance)
+	a.event = event.About(r.Method, r.Path, r.Scope, r.Key, e.instance)
 }
 
 // admission is one request on its way to a decision.
@@ -30,7 +32,7 @@ type admission struct {
 	storageKey   string
 	reading      *fingerprint.Reading // until it is decided; nil when the caller of Begin has the fingerprint
 	sketch       []byte               // of the request that this one differs from
-	bytes        Digest               // of the request as it arrived; zero when the caller of Begin has the fingerprint
+	bytes        storage.Digest       // of the request as it arrived; zero when the caller of Begin has the fingerprint
 	call         lazycontext.Context  // of the first call at the store
 	called       bool
 	waited       bool   // the key was in progress when the store was asked before
@@ -50,8 +52,8 @@ func (a *admission) read(request fingerprint.Request) {
 }
 
 // repeats reports whether the request is the one that the record was made by.
-func (a *admission) repeats(record *Record) bool {
-	claim := Claim{Fingerprint: a.request.Fingerprint, Digest: a.bytes}
+func (a *admission) repeats(record *storage.Record) bool {
+	claim := storage.Claim{Fingerprint: a.request.Fingerprint, Digest: a.bytes}
 	return claim.Repeats(record.Fingerprint, record.Digest)
 }
 

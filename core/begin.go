@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -30,9 +33,9 @@ type Decision struct {
 	// Run is the right to run the handler, which must end in Engine.Finish.
 	Run *Run
 	// Record holds the answer to send again.
-	Record *Record
+	Record *storage.Record
 	// Problem is the answer to send instead.
-	Problem *Problem
+	Problem *problem.Problem
 }
 
 // Begin decides what to do with a request. ctx is the request's: its values
@@ -56,7 +59,7 @@ func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 	defer a.forget()
 	for round := 0; ; round++ {
 		decision, rival := e.decide(ctx, a)
-		concurrent := decision.Problem != nil && decision.Problem.Code == CodeInProgress
+		concurrent := decision.Problem != nil && decision.Problem.Code == problem.InProgress
 		if !concurrent || a.route.observes || !a.waitTurn(ctx, rival, round) {
 			e.reportDecision(ctx, a, decision, rival)
 			return decision
@@ -72,7 +75,7 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 		return decideByRecord(a, rival.record()), rival
 	}
 	if refusal != "" {
-		return Decision{Problem: NewProblem(refusal, "")}, nil
+		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
 	lease, record, err := e.acquire(ctx, a)
 	switch {
@@ -80,7 +83,7 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 		return e.storeFailed(ctx, a, err), nil
 	case record != nil:
 		if record.Abandoned() {
-			e.report(ctx, a, Event{Result: ResultLeaseExpired, Attempt: record.Attempt})
+			e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: record.Attempt})
 		}
 		return decideByRecord(a, record), nil
 	default:
@@ -89,26 +92,26 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 }
 
 // decideByRecord decides for a request that does not hold the lease.
-func decideByRecord(a *admission, record *Record) Decision {
+func decideByRecord(a *admission, record *storage.Record) Decision {
 	switch {
 	case !a.repeats(record):
 		a.sketch = record.Sketch
-		return Decision{Problem: NewProblem(CodeKeyReused, "")}
-	case record.State == Completed || record.State == Failed:
+		return Decision{Problem: problem.New(problem.KeyReused, "")}
+	case record.State == storage.Completed || record.State == storage.Failed:
 		return Decision{Record: record}
-	case record.State == Unreplayable && a.route.observes: // which keeps no answers
+	case record.State == storage.Unreplayable && a.route.observes: // which keeps no answers
 		return Decision{Record: record}
-	case record.State == Unreplayable:
-		return Decision{Problem: NewProblem(CodeNotReplayable, "")}
+	case record.State == storage.Unreplayable:
+		return Decision{Problem: problem.New(problem.NotReplayable, "")}
 	case record.Abandoned() && a.route.policy.OnAbandoned.Refuses():
-		return Decision{Problem: NewProblem(CodeOutcomeUnknown, "")}
+		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	default:
-		return Decision{Problem: NewProblem(CodeInProgress, "")}
+		return Decision{Problem: problem.New(problem.InProgress, "")}
 	}
 }
 
 // start makes the run of a lease that was just acquired.
-func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision {
+func (e *Engine) start(ctx context.Context, a *admission, lease storage.Lease) Decision {
 	run := newRun(ctx, e, a, lease)
 	if refusal := e.live.add(run); refusal != "" {
 		// The store had forgotten a claim that this process still holds, or the
@@ -117,11 +120,11 @@ func (e *Engine) start(ctx context.Context, a *admission, lease Lease) Decision 
 		if !lease.TookOver { // or the key would be no longer abandoned; its lease ends by itself
 			e.giveBack(a, lease)
 		}
-		return Decision{Problem: NewProblem(refusal, "")}
+		return Decision{Problem: problem.New(refusal, "")}
 	}
 	run.wakeAt(a.claimed.monotonic.Add(lease.TTL / 3))
 	if lease.TookOver {
-		e.report(ctx, a, Event{Result: ResultLeaseExpired, Attempt: lease.Attempt - 1})
+		e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: lease.Attempt - 1})
 		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil && !a.route.observes {
 			if decision := e.recoverAbandoned(run, find); decision.Run == nil {
 				return decision
@@ -140,7 +143,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	known, returned := false, false
 	defer func() {
 		if !returned { // it panicked, and the panic goes on
-			run.report(Event{Result: ResultCallbackPanicked, Err: errors.New("oncekey: the RecoverFunc panicked")})
+			run.report(event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the RecoverFunc panicked")})
 		}
 		if !known {
 			run.handBack()
@@ -157,8 +160,8 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	}
 	switch {
 	case err != nil:
-		run.report(Event{Result: ResultRecoverError, Err: err})
-		return Decision{Problem: NewProblem(CodeOutcomeUnknown, "")}
+		run.report(event.Event{Result: event.RecoverError, Err: err})
+		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	case answer == nil:
 		known = true
 		return Decision{Run: run}
@@ -199,39 +202,39 @@ func (a *admission) waitTurn(ctx context.Context, rival *Run, round int) bool {
 
 // reportDecision reports a decision, once a request.
 func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, rival *Run) {
-	event := Event{StoreLatency: a.storeLatency}
+	happened := event.Event{StoreLatency: a.storeLatency}
 	switch {
 	case d.Run != nil:
-		event.Result, event.Attempt = ResultExecute, d.Run.lease.Attempt
+		happened.Result, happened.Attempt = event.Execute, d.Run.lease.Attempt
 	case d.Record != nil:
-		event.Result, event.Attempt = ResultReplay, d.Record.Attempt
+		happened.Result, happened.Attempt = event.Replay, d.Record.Attempt
 	case d.Problem == nil:
-		event.Result = ResultUnprotected
+		happened.Result = event.Unprotected
 	default:
-		event.Code = d.Problem.Code
-		event.Result = resultOfCode(d.Problem.Code)
+		happened.Code = d.Problem.Code
+		happened.Result = resultOfCode(d.Problem.Code)
 	}
-	if event.Result == ResultKeyReused {
-		event.Differs, event.Others, event.Missing = a.differences(rival)
+	if happened.Result == event.KeyReused {
+		happened.Differs, happened.Others, happened.Missing = a.differences(rival)
 		if e.explain {
-			d.Problem.Differs, d.Problem.Others = event.Differs, event.Others
+			d.Problem.Differs, d.Problem.Others = happened.Differs, happened.Others
 		}
 	}
-	e.report(ctx, a, event)
+	e.report(ctx, a, happened)
 }
 
-func resultOfCode(code string) EventResult {
+func resultOfCode(code string) event.Result {
 	switch code {
-	case CodeInProgress, CodeKeyReused, CodeNotReplayable, CodeOutcomeUnknown:
-		return EventResult(code) // these results are named after their codes
-	case CodeStoreUnavailable, CodeShuttingDown:
-		return ResultUnavailable
+	case problem.InProgress, problem.KeyReused, problem.NotReplayable, problem.OutcomeUnknown:
+		return event.Result(code) // these results are named after their codes
+	case problem.StoreUnavailable, problem.ShuttingDown:
+		return event.Unavailable
 	default:
-		return ResultRefused
+		return event.Refused
 	}
 }
 
-func (e *Engine) report(ctx context.Context, a *admission, event Event) {
+func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
 	event.Subject, event.Route, event.Observed = &a.event, a.request.Pattern, a.route.observes
 	event.Duration = time.Since(a.started)
 	e.observer.Observe(ctx, event)

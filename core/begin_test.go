@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -51,7 +54,7 @@ func TestStoreUnavailableFailClosed(t *testing.T) {
 		})
 		start := time.Now()
 		w := s.post(t.Context(), "k", payment)
-		wantCode(t, w, http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		wantCode(t, w, http.StatusServiceUnavailable, problem.StoreUnavailable)
 		if w.Header().Get("Retry-After") != "1" {
 			t.Errorf("Retry-After is %q", w.Header().Get("Retry-After"))
 		}
@@ -59,8 +62,8 @@ func TestStoreUnavailableFailClosed(t *testing.T) {
 			t.Errorf("answered after %v", waited)
 		}
 		s.wantRuns(t, 0)
-		s.wantEvent(t, core.ResultStoreError, 1)
-		s.wantEvent(t, core.ResultUnavailable, 1)
+		s.wantEvent(t, event.StoreError, 1)
+		s.wantEvent(t, event.Unavailable, 1)
 
 		synctest.Wait()
 		setAcquire(nil)
@@ -81,7 +84,7 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 			return errStoreDown
 		})
 		s := newService(t, lateStore{store}, created)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		setAcquire(nil)
 		advance(time.Second)
 		wantFirst(t, s.post(t.Context(), "k", payment))
@@ -91,19 +94,19 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 // lateStore lets a claim arrive though its context has ended.
 type lateStore struct{ *faultyStore }
 
-func (s lateStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s lateStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	return s.faultyStore.Acquire(context.WithoutCancel(ctx), c)
 }
 
 // hangingStore answers nothing until its caller's context ends.
-type hangingStore struct{ core.Store }
+type hangingStore struct{ storage.Store }
 
-func (hangingStore) Acquire(ctx context.Context, _ core.Claim) (core.Lease, *core.Record, error) {
+func (hangingStore) Acquire(ctx context.Context, _ storage.Claim) (storage.Lease, *storage.Record, error) {
 	<-ctx.Done()
-	return core.Lease{}, nil, ctx.Err()
+	return storage.Lease{}, nil, ctx.Err()
 }
 
-func (hangingStore) Release(ctx context.Context, _ core.Lease) error {
+func (hangingStore) Release(ctx context.Context, _ storage.Lease) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -114,7 +117,7 @@ func TestBlackholedStoreIsGivenUpWithinStoreTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t, hangingStore{}, created, policy.StoreTimeout(200*time.Millisecond))
 		start := time.Now()
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		if waited := time.Since(start); waited != 200*time.Millisecond {
 			t.Errorf("answered after %v", waited)
 		}
@@ -152,7 +155,7 @@ func TestStoreUnavailableFailOpen(t *testing.T) {
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 2)
-		s.wantEvent(t, core.ResultUnprotected, 2)
+		s.wantEvent(t, event.Unprotected, 2)
 		if _, guarded := core.LeaseFrom(t.Context()); guarded {
 			t.Error("a lease out of nowhere")
 		}
@@ -166,12 +169,12 @@ func TestCorruptRecordNeverRuns(t *testing.T) {
 	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
 		store := newFaultyStore()
 		store.set(&store.acquire)(func(func() error) error {
-			return fmt.Errorf("%w: version 9", core.ErrCorruptRecord)
+			return fmt.Errorf("%w: version 9", storage.ErrCorruptRecord)
 		})
 		s := newService(t, store, created, policy.OnStoreError(mode))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		s.wantRuns(t, 0)
-		s.wantEvent(t, core.ResultStoreError, 1)
+		s.wantEvent(t, event.StoreError, 1)
 		if n := store.acquires.Load(); n != 1 {
 			t.Errorf("%v: asked %d times", mode, n)
 		}
@@ -183,7 +186,7 @@ func TestFullStoreRefusesNewKeysOnly(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(memstore.MaxRecords(1)), created)
 	wantFirst(t, s.post(t.Context(), "k1", payment))
-	wantCode(t, s.post(t.Context(), "k2", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+	wantCode(t, s.post(t.Context(), "k2", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 	wantReplay(t, s.post(t.Context(), "k1", payment))
 	s.wantRuns(t, 1)
 }
@@ -202,7 +205,7 @@ func TestUnsettledAnswersAreBounded(t *testing.T) {
 		setComplete(failUnapplied)
 		wantFirst(t, s.post(t.Context(), "k1", payment))
 		wantFirst(t, s.post(t.Context(), "k2", payment))
-		wantCode(t, s.post(t.Context(), "k3", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		wantCode(t, s.post(t.Context(), "k3", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		wantReplay(t, s.post(t.Context(), "k2", payment))
 		setComplete(nil)
 		advance(time.Second)
@@ -213,7 +216,7 @@ func TestUnsettledAnswersAreBounded(t *testing.T) {
 // forgetfulStore can lose all it holds, as a Redis without persistence does.
 type forgetfulStore struct {
 	mu sync.Mutex
-	core.Store
+	storage.Store
 }
 
 func (s *forgetfulStore) forget() {
@@ -222,21 +225,21 @@ func (s *forgetfulStore) forget() {
 	s.Store = memstore.New()
 }
 
-func (s *forgetfulStore) current() core.Store {
+func (s *forgetfulStore) current() storage.Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Store
 }
 
-func (s *forgetfulStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *forgetfulStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	return s.current().Acquire(ctx, c)
 }
 
-func (s *forgetfulStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+func (s *forgetfulStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	return s.current().Complete(ctx, l, r)
 }
 
-func (s *forgetfulStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+func (s *forgetfulStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	return s.current().Extend(ctx, l, ttl)
 }
 
@@ -256,9 +259,9 @@ func TestStoreThatForgetsTheClaim(t *testing.T) {
 		group.Go(func() { wantFirst(t, here.post(t.Context(), "k", payment)) })
 		advance(10 * time.Second)
 		store.forget()
-		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		advance(1500 * time.Millisecond) // a renewal
-		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		group.Wait()
 		wantReplay(t, there.post(t.Context(), "k", payment))
 		here.wantRuns(t, 1)
@@ -288,7 +291,7 @@ func TestSecondLeaseInOneProcessIsGivenBack(t *testing.T) {
 			<-finish
 			created(w, r)
 		})
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		synctest.Wait()
 		close(finish)
 		first.Wait()
@@ -310,8 +313,8 @@ func TestBeginAndFinish(t *testing.T) {
 	if decision.Run == nil || decision.Run.Lease().Attempt != 1 {
 		t.Fatalf("the first call got %+v", decision)
 	}
-	if problem := engine.Begin(t.Context(), route, request).Problem; problem == nil || problem.Code != core.CodeInProgress {
-		t.Errorf("a concurrent call got %+v", problem)
+	if refusal := engine.Begin(t.Context(), route, request).Problem; refusal == nil || refusal.Code != problem.InProgress {
+		t.Errorf("a concurrent call got %+v", refusal)
 	}
 	if key := core.KeyFrom(decision.Run.Context()); key != "42" {
 		t.Errorf("KeyFrom is %q", key)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // room is where a small body is read to. It is lent to one request after another.
@@ -17,9 +19,9 @@ var rooms = sync.Pool{New: func() any { return new(room) }}
 
 // readBody reads the whole body, which is at most limit bytes, into room if there
 // is enough.
-func readBody(r *http.Request, room []byte, limit int64) ([]byte, *Problem) {
+func readBody(r *http.Request, room []byte, limit int64) ([]byte, *problem.Problem) {
 	if r.ContentLength > limit {
-		return nil, NewProblem(CodeBodyTooLarge, "")
+		return nil, problem.New(problem.BodyTooLarge, "")
 	}
 	var body []byte
 	if r.Body != nil && r.Body != http.NoBody {
@@ -36,19 +38,19 @@ func readBody(r *http.Request, room []byte, limit int64) ([]byte, *Problem) {
 }
 
 // bodyProblem returns the problem of a body of which readAll has read this much.
-func bodyProblem(body []byte, err error, limit int64) *Problem {
+func bodyProblem(body []byte, err error, limit int64) *problem.Problem {
 	switch {
 	case isTooLarge(err), int64(len(body)) > limit: // a length that was not true
-		return NewProblem(CodeBodyTooLarge, "")
+		return problem.New(problem.BodyTooLarge, "")
 	case err != nil:
-		return NewProblem(CodeBodyUnreadable, "")
+		return problem.New(problem.BodyUnreadable, "")
 	default:
 		return nil
 	}
 }
 
-func consumedProblem() *Problem {
-	return NewProblem(CodeBodyUnreadable, "Request body was read before it reached the idempotency guard")
+func consumedProblem() *problem.Problem {
+	return problem.New(problem.BodyUnreadable, "Request body was read before it reached the idempotency guard")
 }
 
 // announcesBody reports whether a request that has nothing left to read seems to
@@ -93,9 +95,9 @@ func isTooLarge(err error) bool {
 }
 
 // peekBody reads the body as readBody does, and leaves the request as it was.
-func peekBody(r *http.Request, limit int64) ([]byte, *Problem) {
+func peekBody(r *http.Request, limit int64) ([]byte, *problem.Problem) {
 	if r.ContentLength > limit {
-		return nil, NewProblem(CodeBodyTooLarge, "")
+		return nil, problem.New(problem.BodyTooLarge, "")
 	}
 	var body []byte
 	if r.Body != nil && r.Body != http.NoBody {

@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/fingerprint"
 )
@@ -110,10 +113,10 @@ func (e *Engine) do(ctx context.Context, call *Call, s steps) (Info, error) {
 	defer a.forget()
 	switch {
 	case err != nil:
-		e.report(ctx, a, Event{Result: ResultRefused, Code: CodeKeyInvalid, Err: err})
+		e.report(ctx, a, event.Event{Result: event.Refused, Code: problem.KeyInvalid, Err: err})
 		return Info{}, err
 	case a.request.Key == "":
-		e.report(ctx, a, Event{Result: ResultNoKey})
+		e.report(ctx, a, event.Event{Result: event.NoKey})
 		return Info{}, s.run(ctx)
 	case a.outside(ctx) != nil:
 		return Info{}, s.run(ctx)
@@ -140,7 +143,7 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 		subject: subject{route: call.Policy},
 		started: time.Now(),
 	}
-	e.know(a, Request{Scope: call.Scope, Method: MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key})
+	e.know(a, Request{Scope: call.Scope, Method: storage.MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key})
 	if a.route == nil {
 		a.route = e.defaults
 	}
@@ -154,7 +157,7 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 	case len(call.Key) > maxKeyLength:
 		return a, fmt.Errorf("oncekey: Call.Key of %q has %d bytes: give at most %d", call.Name, len(call.Key), maxKeyLength)
 	}
-	input := fingerprint.Request{Method: MethodCall, Path: call.Name}
+	input := fingerprint.Request{Method: storage.MethodCall, Path: call.Name}
 	if call.Input != nil {
 		encoded, err := call.Codec.Marshal(call.Input)
 		if err != nil {
@@ -209,9 +212,9 @@ func statusOf(err error) int {
 }
 
 // recall returns what an earlier call of the function returned.
-func recall(record *Record, s steps) (Info, error) {
+func recall(record *storage.Record, s steps) (Info, error) {
 	info := Info{Replayed: true, Attempt: record.Attempt}
-	if record.State == Failed {
+	if record.State == storage.Failed {
 		return info, failure.Permanent(errors.New(string(record.Body)))
 	}
 	if err := s.decode(record.Body); err != nil {
@@ -244,7 +247,7 @@ func (e *Engine) observeCall(ctx context.Context, a *admission, s steps) error {
 
 // RefusedError is what Do returns when the engine did not run the function. It
 // wraps the sentinel of the Problem's code.
-type RefusedError struct{ Problem Problem }
+type RefusedError struct{ Problem problem.Problem }
 
 // Error returns "oncekey: in_progress: …".
 func (e *RefusedError) Error() string {
@@ -255,12 +258,12 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Unwrap() error { return refusals[e.Problem.Code] }
 
 var refusals = map[string]error{
-	CodeInProgress:       ErrInProgress,
-	CodeKeyReused:        ErrKeyReused,
-	CodeNotReplayable:    ErrNotReplayable,
-	CodeOutcomeUnknown:   ErrOutcomeUnknown,
-	CodeStoreUnavailable: ErrUnavailable,
-	CodeShuttingDown:     ErrUnavailable,
+	problem.InProgress:       ErrInProgress,
+	problem.KeyReused:        ErrKeyReused,
+	problem.NotReplayable:    ErrNotReplayable,
+	problem.OutcomeUnknown:   ErrOutcomeUnknown,
+	problem.StoreUnavailable: ErrUnavailable,
+	problem.ShuttingDown:     ErrUnavailable,
 }
 
 type jsonCodec struct{}

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
@@ -37,7 +40,7 @@ type till struct {
 	runs   atomic.Int64
 }
 
-func newTill(t *testing.T, store core.Store) *till {
+func newTill(t *testing.T, store storage.Store) *till {
 	t.Helper()
 	s := &till{events: &events{}}
 	engine, err := core.New(store, core.SharedScope, core.WithObserver(s.events))
@@ -112,7 +115,7 @@ func TestDoRefusesAnotherInput(t *testing.T) {
 		t.Errorf("got %v, %v %+v, %v", first, second, retry, third)
 	}
 	refused, ok := errors.AsType[*core.RefusedError](third)
-	if !ok || refused.Problem.Code != core.CodeKeyReused || !strings.Contains(third.Error(), "key_reused") {
+	if !ok || refused.Problem.Code != problem.KeyReused || !strings.Contains(third.Error(), "key_reused") {
 		t.Errorf("the error is %v, want a RefusedError that names key_reused", third)
 	}
 }
@@ -126,13 +129,13 @@ func TestDoAndErrors(t *testing.T) {
 		err    error
 		mark   bool
 		kept   bool
-		result core.EventResult
+		result event.Result
 	}{
-		{"an error frees the key", broke, false, false, core.ResultDeleteKey},
-		{"a retryable one, too", failure.Retryable(broke), false, false, core.ResultRetryable},
-		{"a permanent one is kept", failure.Permanent(broke), false, true, core.ResultFailed},
-		{"any is kept after the point of no return", broke, true, true, core.ResultFailed},
-		{"even a retryable one", failure.Retryable(broke), true, true, core.ResultFailed},
+		{"an error frees the key", broke, false, false, event.DeleteKey},
+		{"a retryable one, too", failure.Retryable(broke), false, false, event.Retryable},
+		{"a permanent one is kept", failure.Permanent(broke), false, true, event.Failed},
+		{"any is kept after the point of no return", broke, true, true, event.Failed},
+		{"even a retryable one", failure.Retryable(broke), true, true, event.Failed},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -278,10 +281,10 @@ func TestDoWhenTheStoreBlips(t *testing.T) {
 func TestDoWhoseLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	store := newFaultyStore()
-	store.set(&store.complete)(func(func() error) error { return core.ErrLeaseLost })
+	store.set(&store.complete)(func(func() error) error { return storage.ErrLeaseLost })
 	s := newTill(t, store)
 	got, _, err := s.charge(t.Context(), chargeCall("k", nil))
-	if !errors.Is(err, core.ErrLeaseLost) || got != (receipt{}) {
+	if !errors.Is(err, storage.ErrLeaseLost) || got != (receipt{}) {
 		t.Errorf("it returned %+v, %v, want nothing and ErrLeaseLost", got, err)
 	}
 }
@@ -304,7 +307,7 @@ func TestDoNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("it returned %v, want an error with %s", err, test.names)
 		}
 	}
-	if s.wantRuns(t, 0); s.events.count(core.ResultRefused) != len(tests) {
+	if s.wantRuns(t, 0); s.events.count(event.Refused) != len(tests) {
 		t.Errorf("the events are %v", s.events.results())
 	}
 }
@@ -416,8 +419,8 @@ func TestDoRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		call := chargeCall("k", nil)
-		if _, _, err := store.Acquire(t.Context(), core.Claim{
-			Key: core.StorageKey("orders", core.MethodCall, "charge", "k"), Token: core.NewToken(), Fingerprint: emptyCall,
+		if _, _, err := store.Acquire(t.Context(), storage.Claim{
+			Key: storage.Key("orders", storage.MethodCall, "charge", "k"), Token: storage.NewToken(), Fingerprint: emptyCall,
 			TTL: time.Second, Retain: time.Hour,
 		}); err != nil {
 			t.Fatal(err)
@@ -435,4 +438,4 @@ func TestDoRecovers(t *testing.T) {
 }
 
 // emptyCall is the fingerprint of a charge without input.
-var emptyCall = fingerprint.Of(fingerprint.Request{Method: core.MethodCall, Path: "charge"}, nil)
+var emptyCall = fingerprint.Of(fingerprint.Request{Method: storage.MethodCall, Path: "charge"}, nil)

@@ -8,12 +8,16 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Programs hand the engine functions of their own, and any of them can panic: in a
 // request, or on a goroutine of the engine where nothing would recover it. A panic
 // must not leave a key in progress, so each is turned into something the engine
-// knows how to treat: a store's into an error, a ProblemWriter's into the default
+// knows how to treat: a store's into an error, a problem.Writer's into the default
 // writer, an Observer's into a line of the default logger.
 
 // panicOf returns an error for a recovered panic of the named callback, or nil for
@@ -51,7 +55,7 @@ func placeOfPanic() string {
 }
 
 // guardedStore makes errors of a store's panics.
-type guardedStore struct{ Store }
+type guardedStore struct{ storage.Store }
 
 func toError(callback string, err *error) {
 	if panicked := panicOf(callback, recover()); panicked != nil {
@@ -59,36 +63,36 @@ func toError(callback string, err *error) {
 	}
 }
 
-func (s guardedStore) Acquire(ctx context.Context, c Claim) (l Lease, r *Record, err error) {
+func (s guardedStore) Acquire(ctx context.Context, c storage.Claim) (l storage.Lease, r *storage.Record, err error) {
 	defer toError("Store", &err)
 	return s.Store.Acquire(ctx, c)
 }
 
-func (s guardedStore) Complete(ctx context.Context, l Lease, res Result) (err error) {
+func (s guardedStore) Complete(ctx context.Context, l storage.Lease, res storage.Result) (err error) {
 	defer toError("Store", &err)
 	return s.Store.Complete(ctx, l, res)
 }
 
-func (s guardedStore) Release(ctx context.Context, l Lease) (err error) {
+func (s guardedStore) Release(ctx context.Context, l storage.Lease) (err error) {
 	defer toError("Store", &err)
 	return s.Store.Release(ctx, l)
 }
 
-func (s guardedStore) Extend(ctx context.Context, l Lease, ttl time.Duration) (err error) {
+func (s guardedStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) (err error) {
 	defer toError("Store", &err)
 	return s.Store.Extend(ctx, l, ttl)
 }
 
 // BeginTransaction is called for stores that have transactions: Route has seen to it.
-func (s guardedStore) BeginTransaction(ctx context.Context, l Lease) (handler context.Context, tx Transaction, err error) {
+func (s guardedStore) BeginTransaction(ctx context.Context, l storage.Lease) (handler context.Context, tx storage.Transaction, err error) {
 	defer toError("Transactor", &err)
-	handler, tx, err = s.Store.(Transactor).BeginTransaction(ctx, l) //nolint:forcetypeassert // as it says above
+	handler, tx, err = s.Store.(storage.Transactor).BeginTransaction(ctx, l) //nolint:forcetypeassert // as it says above
 	return handler, guardedTransaction{tx}, err
 }
 
-type guardedTransaction struct{ Transaction }
+type guardedTransaction struct{ storage.Transaction }
 
-func (t guardedTransaction) Commit(ctx context.Context, l Lease, res Result) (err error) {
+func (t guardedTransaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) (err error) {
 	defer toError("Transaction", &err)
 	return t.Transaction.Commit(ctx, l, res)
 }
@@ -99,32 +103,32 @@ func (t guardedTransaction) Rollback(ctx context.Context) (err error) {
 }
 
 // guardedObserver logs an Observer's panics, since it cannot be told of them.
-type guardedObserver struct{ Observer }
+type guardedObserver struct{ event.Observer }
 
-func (o guardedObserver) Observe(ctx context.Context, event Event) {
+func (o guardedObserver) Observe(ctx context.Context, happened event.Event) {
 	defer func() {
 		if err := panicOf("Observer", recover()); err != nil {
-			LogObserver(nil).Observe(context.Background(), Event{Result: ResultCallbackPanicked, Err: err})
+			event.Log(nil).Observe(context.Background(), event.Event{Result: event.CallbackPanicked, Err: err})
 		}
 	}()
-	o.Observer.Observe(ctx, event)
+	o.Observer.Observe(ctx, happened)
 }
 
 // guardedWriter makes a problem writer that answers by the default one where write
 // panics. The response is kept back until write has returned, but for the header.
-func (e *Engine) guardedWriter(write ProblemWriter) ProblemWriter {
-	return func(w http.ResponseWriter, r *http.Request, p Problem) {
+func (e *Engine) guardedWriter(write problem.Writer) problem.Writer {
+	return func(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 		own := problemRecorder{header: w.Header()}
 		if err := own.record(write, r, p); err != nil {
-			e.observer.Observe(r.Context(), Event{Result: ResultCallbackPanicked, Code: p.Code, Err: err})
-			WriteProblem(w, r, p)
+			e.observer.Observe(r.Context(), event.Event{Result: event.CallbackPanicked, Code: p.Code, Err: err})
+			problem.Write(w, r, p)
 			return
 		}
 		writeAnswer(w, own.status, own.body)
 	}
 }
 
-// problemRecorder takes what a ProblemWriter writes.
+// problemRecorder takes what a problem.Writer writes.
 type problemRecorder struct {
 	header http.Header
 	status int
@@ -146,7 +150,7 @@ func (p *problemRecorder) Write(b []byte) (int, error) {
 }
 
 // record lets write respond to p.
-func (p *problemRecorder) record(write ProblemWriter, r *http.Request, about Problem) (err error) {
+func (p *problemRecorder) record(write problem.Writer, r *http.Request, about problem.Problem) (err error) {
 	defer toError("ProblemWriter", &err)
 	write(p, r, about)
 	if p.status == 0 {

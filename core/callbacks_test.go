@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -19,10 +22,10 @@ import (
 // panickyObserver panics at some results, once each time it is armed.
 type panickyObserver struct {
 	events
-	at core.EventResult
+	at event.Result
 }
 
-func (o *panickyObserver) Observe(ctx context.Context, event core.Event) {
+func (o *panickyObserver) Observe(ctx context.Context, event event.Event) {
 	o.events.Observe(ctx, event)
 	if event.Result == o.at {
 		panic("observer bug")
@@ -33,9 +36,9 @@ func (o *panickyObserver) Observe(ctx context.Context, event core.Event) {
 // request and on the engine's own goroutines.
 func TestPanickingObserverChangesNothing(t *testing.T) {
 	t.Parallel()
-	results := []core.EventResult{
-		core.ResultExecute, core.ResultCompleted, core.ResultReplay, core.ResultDeferred, core.ResultStoreError,
-		core.ResultLeaseLost, core.ResultDeleteKey, core.ResultRunTooLong,
+	results := []event.Result{
+		event.Execute, event.Completed, event.Replay, event.Deferred, event.StoreError,
+		event.LeaseLost, event.DeleteKey, event.RunTooLong,
 	}
 	for _, at := range results {
 		t.Run(string(at), func(t *testing.T) {
@@ -116,7 +119,7 @@ func TestPanickingStoreIsAFailingStore(t *testing.T) {
 					advance(time.Minute)
 				}
 				wantReplay(t, s.post(t.Context(), "k", payment))
-				if s.events.count(core.ResultStoreError)+s.events.count(core.ResultDeferred) == 0 {
+				if s.events.count(event.StoreError)+s.events.count(event.Deferred) == 0 {
 					t.Error("no event tells of the panics")
 				}
 				if err := s.Shutdown(t.Context()); err != nil {
@@ -142,12 +145,12 @@ func TestPanickingClassifierIsReplaced(t *testing.T) {
 			}, policy.Classifier(func(failure.Outcome) failure.Class { panic("classifier bug") }))
 			wantFirst(t, s.post(t.Context(), "k", payment))
 			if again := s.post(t.Context(), "k", payment); flush {
-				wantCode(t, again, http.StatusConflict, core.CodeNotReplayable)
+				wantCode(t, again, http.StatusConflict, problem.NotReplayable)
 			} else {
 				wantReplay(t, again)
 			}
 			s.wantRuns(t, 1)
-			if s.events.count(core.ResultCallbackPanicked) == 0 {
+			if s.events.count(event.CallbackPanicked) == 0 {
 				t.Error("no event tells of the panic")
 			}
 			if err := s.Shutdown(t.Context()); err != nil {
@@ -157,17 +160,17 @@ func TestPanickingClassifierIsReplaced(t *testing.T) {
 	}
 }
 
-// Case 39: a ProblemWriter that panics, or that writes nothing, is replaced by the
+// Case 39: a problem.Writer that panics, or that writes nothing, is replaced by the
 // default: for a refusal, and in place of a handler's response.
 func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 	t.Parallel()
-	writers := map[string]core.ProblemWriter{
-		"panics at once": func(http.ResponseWriter, *http.Request, core.Problem) { panic("writer bug") },
-		"panics half-way": func(w http.ResponseWriter, _ *http.Request, _ core.Problem) {
+	writers := map[string]problem.Writer{
+		"panics at once": func(http.ResponseWriter, *http.Request, problem.Problem) { panic("writer bug") },
+		"panics half-way": func(w http.ResponseWriter, _ *http.Request, _ problem.Problem) {
 			w.WriteHeader(http.StatusTeapot)
 			panic("writer bug")
 		},
-		"writes nothing": func(http.ResponseWriter, *http.Request, core.Problem) {},
+		"writes nothing": func(http.ResponseWriter, *http.Request, problem.Problem) {},
 	}
 	for name, write := range writers {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +187,7 @@ func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 			}))
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, newPost(t.Context(), "", payment))
-			wantCode(t, w, http.StatusBadRequest, core.CodeKeyInvalid)
+			wantCode(t, w, http.StatusBadRequest, problem.KeyInvalid)
 
 			func() {
 				defer func() {
@@ -196,13 +199,13 @@ func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 			}()
 			w = httptest.NewRecorder()
 			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
-			wantCode(t, w, http.StatusInternalServerError, core.CodeHandlerFailed)
+			wantCode(t, w, http.StatusInternalServerError, problem.HandlerFailed)
 			for _, event := range seen.all {
 				if event.Err != nil && strings.Contains(event.Err.Error(), "writer bug") {
 					t.Errorf("the event shows the panic's value: %v", event.Err) // Case 43
 				}
 			}
-			if n := seen.count(core.ResultCallbackPanicked); n != 2 || !marked.Load() {
+			if n := seen.count(event.CallbackPanicked); n != 2 || !marked.Load() {
 				t.Errorf("%d events tell of the panics: %v", n, seen.results())
 			}
 			if err := engine.Shutdown(t.Context()); err != nil {
@@ -247,8 +250,8 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 			t.Errorf("the scope's panic became %v", said)
 		}
 		broken.Store(false)
-		claim := core.Claim{
-			Key: core.StorageKey("alice", http.MethodPost, "/payments", "k"), Token: core.NewToken(),
+		claim := storage.Claim{
+			Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(),
 			Digest: digestOf(payment), TTL: time.Second, Retain: time.Hour,
 		}
 		if _, _, err := store.Acquire(t.Context(), claim); err != nil {
@@ -269,7 +272,7 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 		advance(time.Second)
 		w, _ := send()
 		wantFirst(t, w)
-		if n := seen.count(core.ResultCallbackPanicked); n != 2 {
+		if n := seen.count(event.CallbackPanicked); n != 2 {
 			t.Errorf("%d events tell of the panics: %v", n, seen.results())
 		}
 		if err := engine.Shutdown(t.Context()); err != nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -30,15 +32,15 @@ type capture struct {
 	run *Run
 
 	mu      sync.Mutex
-	header  http.Header // what outer middleware has set, and the handler's changes
-	outer   Header      // what outer middleware had set when the handler began
-	changes Header      // what the handler changed, frozen when the header was written
-	trailer []string    // names that the handler announced as trailers
-	status  int         // zero until the header was written
-	length  int64       // the declared Content-Length; negative when none was
-	written int64       // what the handler wrote, or tried to write, of the body
-	body    []byte      // what waits for the store
-	held    time.Time   // when a proxy's flush was first held back; zero when none was
+	header  http.Header    // what outer middleware has set, and the handler's changes
+	outer   storage.Header // what outer middleware had set when the handler began
+	changes storage.Header // what the handler changed, frozen when the header was written
+	trailer []string       // names that the handler announced as trailers
+	status  int            // zero until the header was written
+	length  int64          // the declared Content-Length; negative when none was
+	written int64          // what the handler wrote, or tried to write, of the body
+	body    []byte         // what waits for the store
+	held    time.Time      // when a proxy's flush was first held back; zero when none was
 	mode    captureMode
 	settled bool
 	// recovered says that the handler panicked and somebody inside recovered it.
@@ -49,8 +51,8 @@ type capture struct {
 
 	// Where small answers go.
 	smallBody    [512]byte
-	smallOuter   [2]Field
-	smallChanges [4]Field
+	smallOuter   [2]storage.Field
+	smallChanges [4]storage.Field
 }
 
 type captureMode uint8
@@ -249,7 +251,7 @@ func (c *capture) finishBuffered(panicked bool) {
 	outcome := c.run.marked(failure.Outcome{Status: c.status, Panicked: panicked || c.recovered})
 	switch {
 	case panicked:
-		c.replaceByProblem(NewProblem(CodeHandlerFailed, ""))
+		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
 	case c.status == 0 && c.run.context.Err() != nil:
 		outcome.Err = context.Cause(&c.run.context)
 		c.replaceByProblem(cancelledProblem(outcome))
@@ -271,7 +273,7 @@ func (c *capture) finishBuffered(panicked bool) {
 }
 
 // replaceByProblem makes the engine's own answer the one to store and to send.
-func (c *capture) replaceByProblem(p *Problem) {
+func (c *capture) replaceByProblem(p *problem.Problem) {
 	own := problemRecorder{header: make(http.Header)}
 	c.run.engine.refuseWith(&own, c.r, *p)
 	clear(c.header)

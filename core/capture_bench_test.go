@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/felixge/httpsnoop"
+
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // answerWriter is a connection that costs nothing.
@@ -29,7 +31,7 @@ func BenchmarkCapture(b *testing.B) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = w.Write(body)
 	})
-	engine, err := New(struct{ Store }{}, SharedScope) // nobody asks the store
+	engine, err := New(struct{ storage.Store }{}, SharedScope) // nobody asks the store
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // freeze takes down what the handler has changed: changes that come later are
@@ -22,21 +24,21 @@ func (c *capture) freeze() {
 		}
 	}
 	c.changes = headerChanges(c.smallChanges[:0], c.outer, c.header)
-	c.changes = slices.DeleteFunc(c.changes, func(f Field) bool {
+	c.changes = slices.DeleteFunc(c.changes, func(f storage.Field) bool {
 		return c.isMarker(f.Name) || c.isTrailer(f.Name) || !isValidField(f) // trailers come at the end
 	})
 }
 
 // settleHeader makes the header what outer middleware had set, and these changes of
 // it: what the handler changed later, or must not change, is taken back.
-func (c *capture) settleHeader(changes Header) {
-	var room [4]Field
+func (c *capture) settleHeader(changes storage.Header) {
+	var room [4]storage.Field
 	if slices.Equal(headerChanges(room[:0], c.outer, c.header), changes) {
 		return
 	}
 	clear(c.header)
 	for _, f := range c.outer { // as it was, whatever that is
-		if f.Op == Delete {
+		if f.Op == storage.Delete {
 			c.header[f.Name] = nil
 			continue
 		}
@@ -56,18 +58,18 @@ func (c *capture) isTrailer(name string) bool {
 }
 
 // trailers returns the trailers as net/http spells those that were not announced.
-func (c *capture) trailers() Header {
-	var trailers Header
+func (c *capture) trailers() storage.Header {
+	var trailers storage.Header
 	for name, values := range c.header {
 		if !c.isTrailer(name) || c.isMarker(name) {
 			continue
 		}
 		for _, value := range values {
 			name := http.TrailerPrefix + strings.TrimPrefix(name, http.TrailerPrefix)
-			trailers = append(trailers, Field{Name: name, Value: value})
+			trailers = append(trailers, storage.Field{Name: name, Value: value})
 		}
 	}
-	slices.SortStableFunc(trailers, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(trailers, func(a, b storage.Field) int { return strings.Compare(a.Name, b.Name) })
 	return trailers
 }
 
@@ -78,10 +80,10 @@ func (c *capture) freezeAgain() {
 	before := slices.Clone(c.changes)
 	c.trailer = nil
 	c.freeze()
-	c.changes = slices.DeleteFunc(c.changes, func(f Field) bool {
+	c.changes = slices.DeleteFunc(c.changes, func(f storage.Field) bool {
 		return f.Name != "Content-Type" && slices.Contains(before, f)
 	})
-	if !slices.ContainsFunc(c.changes, func(f Field) bool { return f.Name == "Content-Length" }) {
+	if !slices.ContainsFunc(c.changes, func(f storage.Field) bool { return f.Name == "Content-Length" }) {
 		c.length = -1
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -16,12 +19,12 @@ var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim t
 // acquire claims the key within the policy's StoreTimeout. The request's own
 // cancellation does not reach the store: a claim that is cut off in flight
 // would block the key.
-func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, error) {
+func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *storage.Record, error) {
 	p := &a.route.policy
 	// The token is new for each round of a wait. A claim that was given up may be
 	// released late, and must not take a later round's claim with it.
-	claim := Claim{
-		Key: a.storageKey, Token: NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
+	claim := storage.Claim{
+		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, TakeOver: !p.OnAbandoned.Refuses(),
 	}
 	deadline := time.Now().Add(p.StoreTimeout)
@@ -34,14 +37,14 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (Lease, *Record, err
 		// The same token finds its own claim if the failed call did apply.
 		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
 		if try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
-			e.giveBack(a, Lease{Claim: claim, Attempt: 1})
-			return Lease{}, nil, err
+			e.giveBack(a, storage.Lease{Claim: claim, Attempt: 1})
+			return storage.Lease{}, nil, err
 		}
 	}
 }
 
 // claim makes one call at the store, with a context of its own.
-func (e *Engine) claim(ctx context.Context, a *admission, claim Claim, deadline time.Time) (Lease, *Record, error) {
+func (e *Engine) claim(ctx context.Context, a *admission, claim storage.Claim, deadline time.Time) (storage.Lease, *storage.Record, error) {
 	call := &a.call
 	if a.called { // the first call's context is a part of a, and has ended
 		call = new(lazycontext.Context)
@@ -59,7 +62,7 @@ func (e *Engine) claim(ctx context.Context, a *admission, claim Claim, deadline 
 
 // isLasting reports whether the store would give the same error again.
 func isLasting(err error) bool {
-	return errors.Is(err, ErrCorruptRecord) || errors.Is(err, ErrStoreFull) || errors.Is(err, ErrStoreForbidden)
+	return errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreFull) || errors.Is(err, storage.ErrStoreForbidden)
 }
 
 // storeFailed decides without the store. FailOpen does not apply where a handler
@@ -67,14 +70,14 @@ func isLasting(err error) bool {
 // request looked before. Nor does it where the store forbids what the guard needs:
 // that is a wrong configuration and no outage.
 func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
-	e.report(ctx, a, Event{Result: ResultStoreError, Err: err})
-	switch forbidden := errors.Is(err, ErrCorruptRecord) || errors.Is(err, ErrStoreForbidden); {
+	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
+	switch forbidden := errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreForbidden); {
 	case a.waited && !forbidden:
-		return Decision{Problem: NewProblem(CodeInProgress, "")}
+		return Decision{Problem: problem.New(problem.InProgress, "")}
 	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden:
 		return Decision{}
 	default:
-		return Decision{Problem: NewProblem(CodeStoreUnavailable, "")}
+		return Decision{Problem: problem.New(problem.StoreUnavailable, "")}
 	}
 }
 
@@ -83,7 +86,7 @@ func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decis
 // claim that was cut off may reach the store after its release. The lease would
 // end by itself too: so only a few are given back at a time, and Shutdown waits
 // for one try each.
-func (e *Engine) giveBack(a *admission, lease Lease) {
+func (e *Engine) giveBack(a *admission, lease storage.Lease) {
 	select {
 	case e.givingBack <- struct{}{}:
 	default:
@@ -101,7 +104,7 @@ func (e *Engine) giveBack(a *admission, lease Lease) {
 				released++
 				wait = timeout
 			}
-			if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrStoreForbidden) || !sleep(again, wait) {
+			if errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden) || !sleep(again, wait) {
 				return
 			}
 		}

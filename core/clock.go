@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/machine"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // moment is an instant on both clocks of this machine. They part when the machine
@@ -33,7 +34,7 @@ func (m moment) left(end moment) time.Duration {
 }
 
 // wallOf returns the wall clock of a simulated machine, or nil for this one's.
-func wallOf(store Store) machine.WallClock {
+func wallOf(store storage.Store) machine.WallClock {
 	if simulated, ok := store.(machine.Simulated); ok {
 		return simulated.WallClock()
 	}

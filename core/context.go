@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 
 	"github.com/oncekey/oncekey/core/internal/frame"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -48,9 +49,9 @@ func DeriveKey(ctx context.Context, name string) string {
 // LeaseFrom returns the lease under which the handler of ctx runs. Its Attempt
 // is a fencing token: a resource that remembers the highest one it saw for a
 // key can turn away a holder that has lost its lease and does not know it yet.
-func LeaseFrom(ctx context.Context) (Lease, bool) {
+func LeaseFrom(ctx context.Context) (storage.Lease, bool) {
 	if run := runFrom(ctx); run != nil {
 		return run.lease, true
 	}
-	return Lease{}, false
+	return storage.Lease{}, false
 }

@@ -9,7 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/machine"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -21,8 +24,8 @@ type Engine struct {
 	wall         machine.WallClock // nil: this machine's
 	scope        Scope
 	service      string
-	observer     Observer
-	writeProblem ProblemWriter
+	observer     event.Observer
+	writeProblem problem.Writer
 	ownProblems  bool // writeProblem is the program's
 	replayHeader string
 	instance     string
@@ -38,8 +41,8 @@ type Engine struct {
 // Option changes an Engine's defaults.
 type Option func(*Engine) error
 
-// WithObserver sends events to observer. Default LogObserver(nil).
-func WithObserver(observer Observer) Option {
+// WithObserver sends events to observer. Default event.Log(nil).
+func WithObserver(observer event.Observer) Option {
 	return func(e *Engine) error {
 		if observer == nil {
 			return errors.New("oncekey: WithObserver is given nil: give an Observer, or leave the option out")
@@ -51,7 +54,7 @@ func WithObserver(observer Observer) Option {
 
 // WithProblemWriter writes the engine's own answers in another form. Default:
 // application/problem+json. The writer must keep Problem.Status.
-func WithProblemWriter(write ProblemWriter) Option {
+func WithProblemWriter(write problem.Writer) Option {
 	return func(e *Engine) error {
 		if write == nil {
 			return errors.New("oncekey: WithProblemWriter is given nil: give a function, or leave the option out")
@@ -142,7 +145,7 @@ func WithDiffers() Option {
 // New returns an engine that keeps its records in store. The scope is not
 // optional: whose keys these are is a choice that nobody should forget. An engine
 // keeps a timer: one that serves in a testing/synctest bubble is made in it.
-func New(store Store, scope Scope, opts ...Option) (*Engine, error) {
+func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	if store == nil {
 		return nil, errors.New("oncekey: the store is nil: give one, such as memstore.New()")
 	}
@@ -151,7 +154,7 @@ func New(store Store, scope Scope, opts ...Option) (*Engine, error) {
 	}
 	hostname, _ := os.Hostname() // an event without an instance is still an event
 	e := &Engine{
-		store: guardedStore{store}, wall: wallOf(store), scope: scope, observer: LogObserver(nil), writeProblem: WriteProblem,
+		store: guardedStore{store}, wall: wallOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
 		replayHeader: "X-Idempotent-Replay", instance: hostname,
 		settleBudget: time.Hour, live: newLiveRuns(), givingBack: make(chan struct{}, 64),
 	}

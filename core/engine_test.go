@@ -11,13 +11,15 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
 func TestNewRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		store core.Store
+		store storage.Store
 		scope core.Scope
 		opt   core.Option
 		want  string
@@ -79,7 +81,7 @@ func TestScopeFailures(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := &service{Engine: engine, handler: engine.Handler(http.HandlerFunc(created))}
-			wantCode(t, s.post(t.Context(), "k", payment), http.StatusUnauthorized, core.CodePrincipalMissing)
+			wantCode(t, s.post(t.Context(), "k", payment), http.StatusUnauthorized, problem.PrincipalMissing)
 		})
 	}
 }
@@ -97,7 +99,7 @@ func TestSharedScopeIsTheOptOut(t *testing.T) {
 
 func TestOwnProblemWriterAndReplayHeader(t *testing.T) {
 	t.Parallel()
-	write := func(w http.ResponseWriter, r *http.Request, p core.Problem) {
+	write := func(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 		w.WriteHeader(p.Status)
 		_ = json.NewEncoder(w).Encode(map[string]string{"message": p.Code + " on " + r.URL.Path})
 	}
@@ -118,25 +120,25 @@ func TestOwnProblemWriterAndReplayHeader(t *testing.T) {
 
 func TestStatesAndTokensReadAsWritten(t *testing.T) {
 	t.Parallel()
-	for s := core.InProgress; s <= core.Unreplayable; s++ {
-		if got, ok := core.ParseState(s.String()); !ok || got != s {
+	for s := storage.InProgress; s <= storage.Unreplayable; s++ {
+		if got, ok := storage.ParseState(s.String()); !ok || got != s {
 			t.Errorf("%v is read as %v", s, got)
 		}
 	}
-	for _, s := range []core.State{0, 9} {
+	for _, s := range []storage.State{0, 9} {
 		if s.String() != "invalid" {
 			t.Errorf("state %d is called %v", uint8(s), s)
 		}
 	}
-	if _, ok := core.ParseState("invalid"); ok {
+	if _, ok := storage.ParseState("invalid"); ok {
 		t.Error("an invalid state was read")
 	}
-	token := core.NewToken()
-	if got, err := core.ParseToken(token.String()); err != nil || got != token || token == core.NewToken() {
+	token := storage.NewToken()
+	if got, err := storage.ParseToken(token.String()); err != nil || got != token || token == storage.NewToken() {
 		t.Errorf("%v is read as %v, %v", token, got, err)
 	}
 	for _, bad := range []string{"", "00", strings.Repeat("x", 32)} {
-		if _, err := core.ParseToken(bad); err == nil {
+		if _, err := storage.ParseToken(bad); err == nil {
 			t.Errorf("%q was read as a token", bad)
 		}
 	}

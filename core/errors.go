@@ -4,11 +4,17 @@ import (
 	"errors"
 
 	"github.com/oncekey/oncekey/core/internal/cause"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // The sentinels of this package. Test for them with errors.Is: what arrives is
 // usually wrapped with the operation and the store's own words.
 var (
+	// ErrLeaseLost says that another attempt holds the key now, or has settled it. It
+	// is the cause of a handler's context when the lease was lost while the handler
+	// ran. Engine.Finish returns it when the response was not stored for that reason.
+	ErrLeaseLost = storage.ErrLeaseLost
+
 	// ErrRunTooLong is the cause of a handler's context when the handler ran
 	// longer than its policy's MaxRun. The lease is renewed no more.
 	ErrRunTooLong = cause.New("oncekey: the handler ran longer than MaxRun")

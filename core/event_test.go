@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
@@ -21,7 +22,7 @@ func logged(t *testing.T, handle http.HandlerFunc, requests ...*http.Request) (s
 	t.Helper()
 	var out bytes.Buffer
 	logger := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithInstance("pod-1"), core.WithObserver(core.LogObserver(logger)))
+	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithInstance("pod-1"), core.WithObserver(event.Log(logger)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestEventHashes(t *testing.T) {
 	if first.ScopeHash() != second.ScopeHash() || len(first.ScopeHash()) != 16 {
 		t.Errorf("scope hashes %q and %q", first.ScopeHash(), second.ScopeHash())
 	}
-	var zero core.Event
+	var zero event.Event
 	if zero.Endpoint()+zero.KeyHash()+zero.ScopeHash()+zero.Instance() != "" {
 		t.Error("an event about nothing says something")
 	}
@@ -152,7 +153,7 @@ func TestEventNamesTheRouteOfARouterInside(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /payments", created)
 	engine.Handler(mux).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
-	if last := seen.all[len(seen.all)-1]; last.Result != core.ResultCompleted || last.Route != "POST /payments" {
+	if last := seen.all[len(seen.all)-1]; last.Result != event.Completed || last.Route != "POST /payments" {
 		t.Errorf("got %s of %q", last.Result, last.Route)
 	}
 }
@@ -163,9 +164,9 @@ func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it c
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 	defer slog.SetDefault(before)
-	observer := core.LogObserver(nil)
-	observer.Observe(context.Background(), core.Event{Result: core.ResultAnswerLost, Err: errStoreDown, Attempt: 2})
-	observer.Observe(context.Background(), core.Event{Result: core.ResultReplay}) // Debug: not wanted
+	observer := event.Log(nil)
+	observer.Observe(context.Background(), event.Event{Result: event.AnswerLost, Err: errStoreDown, Attempt: 2})
+	observer.Observe(context.Background(), event.Event{Result: event.Replay}) // Debug: not wanted
 	got := out.String()
 	for _, part := range []string{"level=ERROR", "result=answer_lost", `error="connection refused"`, "attempt=2"} {
 		if !strings.Contains(got, part) {

@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
@@ -20,12 +23,12 @@ import (
 func userID(*http.Request) (string, error) { return "alice", nil }
 
 // quiet keeps the examples' logs out of their output.
-var quiet = core.WithObserver(observe(func(core.Event) {}))
+var quiet = core.WithObserver(observe(func(event.Event) {}))
 
 // observe makes an Observer of a function.
-type observe func(core.Event)
+type observe func(event.Event)
 
-func (o observe) Observe(_ context.Context, event core.Event) { o(event) }
+func (o observe) Observe(_ context.Context, event event.Event) { o(event) }
 
 func newEngine(opts ...core.Option) *core.Engine {
 	engine, err := core.New(memstore.New(), core.ScopeBy(userID), append([]core.Option{quiet}, opts...)...)
@@ -181,9 +184,9 @@ func ExampleEngine_Route_recover() {
 
 // A 422 that explains itself: the client has put a new timestamp in its retry.
 func ExampleWithDiffers() {
-	handler := newEngine(core.WithDiffers(), core.WithObserver(observe(func(event core.Event) {
-		if event.Result == core.ResultKeyReused {
-			fmt.Println("exclude", event.Differs)
+	handler := newEngine(core.WithDiffers(), core.WithObserver(observe(func(happened event.Event) {
+		if happened.Result == event.KeyReused {
+			fmt.Println("exclude", happened.Differs)
 		}
 	}))).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	send(handler, "k1", `{"amount":100,"sentAt":"10:00"}`)
@@ -198,7 +201,7 @@ func ExampleWithDiffers() {
 // How a team rolls a policy out: it watches for a week, and changes nothing.
 func ExampleWithObserveOnly() {
 	runs := 0
-	handler := newEngine(core.WithObserveOnly(), core.WithObserver(observe(func(event core.Event) {
+	handler := newEngine(core.WithObserveOnly(), core.WithObserver(observe(func(event event.Event) {
 		fmt.Println("would:", event.Result)
 	}))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		runs++
@@ -216,7 +219,7 @@ func ExampleWithObserveOnly() {
 
 // Problems in the form that the rest of an API uses.
 func ExampleWithProblemWriter() {
-	handler := newEngine(core.WithProblemWriter(func(w http.ResponseWriter, _ *http.Request, p core.Problem) {
+	handler := newEngine(core.WithProblemWriter(func(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 		w.WriteHeader(p.Status)
 		fmt.Fprintf(w, `{"errors":[%q]}`, p.Code)
 	})).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -244,13 +247,13 @@ func ExampleInspector() {
 	send(engine.Handler(http.HandlerFunc(created)), "k1", payment)
 
 	ctx := context.Background()
-	key := core.StorageKey("alice", http.MethodPost, "/payments", "k1")
+	key := storage.Key("alice", http.MethodPost, "/payments", "k1")
 	record, err := store.Lookup(ctx, key)
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(record.State, record.Status, string(record.Body))
-	fmt.Println(store.Forget(ctx, key, core.RerunIsSafe))
+	fmt.Println(store.Forget(ctx, key, storage.RerunIsSafe))
 	// Output:
 	// 201 {"payment_id":"p1"} replay: false
 	// completed 201 {"payment_id":"p1"}
@@ -279,10 +282,10 @@ func ExampleEngine_Begin() {
 }
 
 // dieUnder leaves a key as a process does that dies while it runs the handler.
-func dieUnder(store core.Store, key string) {
+func dieUnder(store storage.Store, key string) {
 	ctx := context.Background()
-	_, _, err := store.Acquire(ctx, core.Claim{
-		Key: core.StorageKey("alice", http.MethodPost, "/payments", key), Token: core.NewToken(),
+	_, _, err := store.Acquire(ctx, storage.Claim{
+		Key: storage.Key("alice", http.MethodPost, "/payments", key), Token: storage.NewToken(),
 		Fingerprint: fingerprint.Of(fingerprint.Request{Method: http.MethodPost, Path: "/payments", ContentType: "application/json"}, nil),
 		TTL:         time.Millisecond, Retain: time.Hour,
 	})

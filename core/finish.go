@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/cause"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -19,7 +22,7 @@ type Answer struct {
 	// Status is the HTTP status; zero is 200, as it is for net/http.
 	Status int
 	// Header and Body are kept by the engine: do not change them after Finish.
-	Header Header
+	Header storage.Header
 	Body   []byte
 	// Unreplayable says that the answer went out in a way that cannot be
 	// repeated. Only its status is kept.
@@ -36,7 +39,7 @@ type Answer struct {
 //   - ErrNotConfirmed: the store did not confirm the response, and this process may
 //     have lost its lease; or the reply to a transaction's commit was lost. The
 //     engine goes on to settle in the background, and a retry learns the result.
-//   - ErrRolledBack: the database refused the commit. The key is released.
+//   - storage.ErrRolledBack: the database refused the commit. The key is released.
 //
 // Finish returns nil when the store is unavailable while the lease is held: the
 // client gets the response, and the engine stores it in the background, keeping
@@ -57,7 +60,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 		outcome.Err = errHandlerPanicked
 	}
 	run.stopRenewing()
-	done, stored := Event{Err: outcome.Err}, (*Result)(nil)
+	done, stored := event.Event{Err: outcome.Err}, (*storage.Result)(nil)
 	switch run.classify(outcome) {
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, answer)
@@ -66,9 +69,9 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 		done.Result = run.resultStored(stored.State)
 	case failure.ClassRetryable:
 		_, _, done.Reason = run.marks.Read()
-		done.Result = ResultRetryable
+		done.Result = event.Retryable
 	default:
-		done.Result = ResultDeleteKey
+		done.Result = event.DeleteKey
 	}
 	if stored == nil {
 		run.rollback()
@@ -81,7 +84,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 	defer func() {
 		if err := panicOf("Classifier", recover()); err != nil {
-			r.report(Event{Result: ResultCallbackPanicked, Err: err})
+			r.report(event.Event{Result: event.CallbackPanicked, Err: err})
 			class = failure.Classify(outcome)
 		}
 	}()
@@ -90,7 +93,7 @@ func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 
 // tellStore makes the one call that settles, with a deadline of its own. It decides
 // whether the response may be shown, and what is left to do in the background.
-func (e *Engine) tellStore(run *Run, done Event, stored *Result) error {
+func (e *Engine) tellStore(run *Run, done event.Event, stored *storage.Result) error {
 	asked := time.Now()
 	call := run.settlement()
 	err := e.askStore(call.Detach(&run.context, asked.Add(run.subject.route.policy.StoreTimeout)), run, stored)
@@ -103,9 +106,9 @@ func (e *Engine) tellStore(run *Run, done Event, stored *Result) error {
 		done.StoreLatency = latency
 		run.report(done)
 		return nil
-	case errors.Is(err, ErrLeaseLost):
+	case errors.Is(err, storage.ErrLeaseLost):
 		e.live.forget(run)
-		run.report(Event{Result: ResultLeaseLost, Err: err, StoreLatency: latency})
+		run.report(event.Event{Result: event.LeaseLost, Err: err, StoreLatency: latency})
 		if stored == nil { // nothing was to be stored: the client may see this response
 			return nil
 		}
@@ -115,10 +118,10 @@ func (e *Engine) tellStore(run *Run, done Event, stored *Result) error {
 	}
 	// Within the lease no other process has the key, and the response stands. After
 	// that another attempt may store a different one, so that only the store can tell.
-	deferred := Event{Result: ResultDeferred, Err: err, StoreLatency: latency}
+	deferred := event.Event{Result: event.Deferred, Err: err, StoreLatency: latency}
 	stands := stored == nil || run.holdsLease()
 	if !stands {
-		deferred.Code = CodeNotConfirmed
+		deferred.Code = problem.NotConfirmed
 	}
 	run.report(deferred)
 	e.settleLater(run, done, stored, stands)
@@ -143,18 +146,18 @@ func (r *Run) settlement() *lazycontext.Context {
 // nothing, and the next request finds the response.
 func (e *Engine) notCommitted(run *Run, cause error) error {
 	run.tx = nil
-	released := Event{Result: ResultDeleteKey, Err: cause}
-	if errors.Is(cause, ErrRolledBack) {
+	released := event.Event{Result: event.DeleteKey, Err: cause}
+	if errors.Is(cause, storage.ErrRolledBack) {
 		_ = e.tellStore(run, released, nil) // what fails is reported, and repeated
 		return cause
 	}
-	run.report(Event{Result: ResultNotConfirmed, Code: CodeNotConfirmed, Err: cause})
+	run.report(event.Event{Result: event.NotConfirmed, Code: problem.NotConfirmed, Err: cause})
 	e.settleLater(run, released, nil, false)
 	return fmt.Errorf("%w: %w", ErrNotConfirmed, cause)
 }
 
 // askStore settles: it stores what there is to store, or releases the key.
-func (e *Engine) askStore(ctx context.Context, run *Run, stored *Result) error {
+func (e *Engine) askStore(ctx context.Context, run *Run, stored *storage.Result) error {
 	switch {
 	case stored == nil:
 		return e.store.Release(ctx, run.lease)
@@ -169,7 +172,7 @@ func (e *Engine) askStore(ctx context.Context, run *Run, stored *Result) error {
 // waits no longer. The run stays known to this process until then: a duplicate that
 // comes here finds the response, if it stands; the lease is renewed, so that another
 // process does not take the key over.
-func (e *Engine) settleLater(run *Run, done Event, stored *Result, stands bool) {
+func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result, stands bool) {
 	if stands {
 		run.show(stored, false)
 	}
@@ -180,16 +183,16 @@ func (e *Engine) settleLater(run *Run, done Event, stored *Result, stands bool) 
 		ctx, cancel := context.WithTimeout(ctx, e.settleBudget)
 		defer cancel()
 		err := e.keepSettling(ctx, run, stored)
-		switch lost := errors.Is(err, ErrLeaseLost); {
+		switch lost := errors.Is(err, storage.ErrLeaseLost); {
 		case err == nil:
 			run.show(stored, true)
 			run.report(done)
 		case lost && !(stands && stored != nil): // no client was shown the response
-			run.report(Event{Result: ResultLeaseLost, Err: err})
+			run.report(event.Event{Result: event.LeaseLost, Err: err})
 		case stored != nil:
-			run.report(Event{Result: ResultAnswerLost, Err: err})
+			run.report(event.Event{Result: event.AnswerLost, Err: err})
 		default:
-			run.report(Event{Result: ResultStoreError, Err: err})
+			run.report(event.Event{Result: event.StoreError, Err: err})
 		}
 	})
 }
@@ -197,11 +200,11 @@ func (e *Engine) settleLater(run *Run, done Event, stored *Result, stands bool) 
 // keepSettling repeats the call until the store's word is final. The lease is kept
 // alive meanwhile if there is a response to store. It is not for a release: an Extend
 // that comes after a release whose reply was lost would claim the key again.
-func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *Result) error {
+func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Result) error {
 	timeout := run.subject.route.policy.StoreTimeout
 	for try := 0; sleep(ctx, settleBackoff(try)); try++ {
 		err := callStore(ctx, timeout, func(ctx context.Context) error { return e.askStore(ctx, run, stored) })
-		if err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrStoreForbidden) {
+		if err == nil || errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden) {
 			return err
 		}
 		if stored != nil && run.leaseLeft() < run.lease.TTL*2/3 {

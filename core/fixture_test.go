@@ -14,7 +14,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -26,7 +28,7 @@ var errStoreDown = errors.New("connection refused")
 // faultyStore is a store whose calls a test can make fail, before or after they
 // were applied, and which counts them.
 type faultyStore struct {
-	core.Store
+	storage.Store
 	mu                                     sync.Mutex
 	acquire, complete, release, extend     func(apply func() error) error
 	acquires, completes, releases, extends atomic.Int64
@@ -58,52 +60,52 @@ func (s *faultyStore) through(count *atomic.Int64, place *func(func() error) err
 	return fault(apply)
 }
 
-func (s *faultyStore) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, record *core.Record, err error) {
+func (s *faultyStore) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, record *storage.Record, err error) {
 	failed := s.through(&s.acquires, &s.acquire, func() error {
 		lease, record, err = s.Store.Acquire(ctx, c)
 		return err
 	})
 	if failed != nil {
-		return core.Lease{}, nil, failed
+		return storage.Lease{}, nil, failed
 	}
 	return lease, record, nil
 }
 
-func (s *faultyStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+func (s *faultyStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	return s.through(&s.completes, &s.complete, func() error { return s.Store.Complete(ctx, l, r) })
 }
 
-func (s *faultyStore) Release(ctx context.Context, l core.Lease) error {
+func (s *faultyStore) Release(ctx context.Context, l storage.Lease) error {
 	return s.through(&s.releases, &s.release, func() error { return s.Store.Release(ctx, l) })
 }
 
-func (s *faultyStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+func (s *faultyStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	return s.through(&s.extends, &s.extend, func() error { return s.Store.Extend(ctx, l, ttl) })
 }
 
 // events is an Observer that remembers.
 type events struct {
 	mu  sync.Mutex
-	all []core.Event
+	all []event.Event
 }
 
-func (e *events) Observe(_ context.Context, event core.Event) {
+func (e *events) Observe(_ context.Context, event event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = append(e.all, event)
 }
 
-func (e *events) results() []core.EventResult {
+func (e *events) results() []event.Result {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var results []core.EventResult
+	var results []event.Result
 	for _, event := range e.all {
 		results = append(results, event.Result)
 	}
 	return results
 }
 
-func (e *events) count(result core.EventResult) (n int) {
+func (e *events) count(result event.Result) (n int) {
 	for _, r := range e.results() {
 		if r == result {
 			n++
@@ -113,7 +115,7 @@ func (e *events) count(result core.EventResult) (n int) {
 }
 
 // duration is that of the last event of a result.
-func (e *events) duration(result core.EventResult) (last time.Duration) {
+func (e *events) duration(result event.Result) (last time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, event := range e.all {
@@ -134,7 +136,7 @@ type service struct {
 }
 
 // newService guards handle. Services that share a store are processes that do.
-func newService(t *testing.T, store core.Store, handle http.HandlerFunc, opts ...policy.Option) *service {
+func newService(t *testing.T, store storage.Store, handle http.HandlerFunc, opts ...policy.Option) *service {
 	t.Helper()
 	s := &service{events: &events{}}
 	engine, err := core.New(store, core.ScopeBy(bearer), core.WithObserver(s.events))
@@ -177,7 +179,7 @@ func newPost(ctx context.Context, key, body string) *http.Request {
 func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
 
 // digestOf is the digest of newPost's request with this body.
-func digestOf(body string) core.Digest {
+func digestOf(body string) storage.Digest {
 	return fingerprint.Digest(fingerprint.Request{
 		Method: http.MethodPost, Path: "/payments", ContentType: "application/json", Body: []byte(body),
 	})
@@ -222,7 +224,7 @@ func (s *service) wantRuns(t *testing.T, n int64) {
 	}
 }
 
-func (s *service) wantEvent(t *testing.T, result core.EventResult, n int) {
+func (s *service) wantEvent(t *testing.T, result event.Result, n int) {
 	t.Helper()
 	if got := s.events.count(result); got != n {
 		t.Errorf("%d events %s, want %d: %v", got, result, n, s.events.results())

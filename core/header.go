@@ -5,39 +5,40 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // headerChanges returns what turns outer into handled, sorted by name so that
 // a stored answer is the same bytes each time. They go into changes, if there is
 // room. outer is what headerChanges made of a header before.
-func headerChanges(changes, outer Header, handled http.Header) Header {
+func headerChanges(changes, outer storage.Header, handled http.Header) storage.Header {
 	for name, values := range handled {
-		before, op := fieldsOf(outer, name), Set
+		before, op := fieldsOf(outer, name), storage.Set
 		if n := len(before); n > 0 && len(values) >= n && slices.EqualFunc(before, values[:n], hasValue) {
-			values, op = values[n:], Add
+			values, op = values[n:], storage.Add
 		}
-		if op == Set && len(values) == 0 {
-			changes = append(changes, Field{Op: Delete, Name: name})
+		if op == storage.Set && len(values) == 0 {
+			changes = append(changes, storage.Field{Op: storage.Delete, Name: name})
 		}
 		for _, value := range values {
-			changes = append(changes, Field{Op: op, Name: name, Value: value})
+			changes = append(changes, storage.Field{Op: op, Name: name, Value: value})
 		}
 	}
 	previous := ""
 	for _, field := range outer {
-		if _, kept := handled[field.Name]; !kept && field.Op != Delete && field.Name != previous {
-			changes = append(changes, Field{Op: Delete, Name: field.Name})
+		if _, kept := handled[field.Name]; !kept && field.Op != storage.Delete && field.Name != previous {
+			changes = append(changes, storage.Field{Op: storage.Delete, Name: field.Name})
 		}
 		previous = field.Name
 	}
-	slices.SortStableFunc(changes, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(changes, func(a, b storage.Field) int { return strings.Compare(a.Name, b.Name) })
 	return changes
 }
 
 // fieldsOf returns the fields of a name that have a value.
-func fieldsOf(h Header, name string) Header {
-	first := slices.IndexFunc(h, func(f Field) bool { return f.Name == name && f.Op != Delete })
+func fieldsOf(h storage.Header, name string) storage.Header {
+	first := slices.IndexFunc(h, func(f storage.Field) bool { return f.Name == name && f.Op != storage.Delete })
 	if first < 0 {
 		return nil
 	}
@@ -48,12 +49,12 @@ func fieldsOf(h Header, name string) Header {
 	return h[first:after]
 }
 
-func hasValue(f Field, value string) bool { return f.Value == value }
+func hasValue(f storage.Field, value string) bool { return f.Value == value }
 
 // applyHeader repeats the changes on target. Names and values that HTTP does not
 // allow are dropped: a store is not trusted to have kept them whole. The values go
 // into room, as far as there is some, and target keeps it.
-func applyHeader(h Header, target http.Header, room []string) {
+func applyHeader(h storage.Header, target http.Header, room []string) {
 	if len(room) < len(h) {
 		room = make([]string, len(h))
 	}
@@ -63,9 +64,9 @@ func applyHeader(h Header, target http.Header, room []string) {
 			continue
 		}
 		switch {
-		case field.Op == Delete:
+		case field.Op == storage.Delete:
 			target[field.Name] = nil
-		case field.Op == Add || field.Name == previous:
+		case field.Op == storage.Add || field.Name == previous:
 			target[field.Name] = append(target[field.Name], field.Value)
 		default:
 			target[field.Name], room = room[:1:1], room[1:]
@@ -76,7 +77,7 @@ func applyHeader(h Header, target http.Header, room []string) {
 }
 
 // isValidField reports whether HTTP allows the field.
-func isValidField(f Field) bool { return validFieldName(f.Name) && validFieldValue(f.Value) }
+func isValidField(f storage.Field) bool { return validFieldName(f.Name) && validFieldValue(f.Value) }
 
 // validFieldName reports whether HTTP allows the name; "Trailer:Name" is
 // net/http's own spelling of a trailer.

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 func TestCanonicalPath(t *testing.T) {
@@ -56,14 +58,14 @@ func TestHeaderChanges(t *testing.T) {
 		"Date":         nil,
 	}
 	changes := headerChanges(nil, headerChanges(nil, nil, outer), handled)
-	want := Header{
-		{Set, "Content-Type", "application/json"},
-		{Delete, "Date", ""},
-		{Set, "Link", "<a>"},
-		{Set, "Link", "<b>"},
-		{Add, "Vary", "Accept"},
-		{Add, "Vary", "Cookie"},
-		{Delete, "X-Frame", ""},
+	want := storage.Header{
+		{Op: storage.Set, Name: "Content-Type", Value: "application/json"},
+		{Op: storage.Delete, Name: "Date", Value: ""},
+		{Op: storage.Set, Name: "Link", Value: "<a>"},
+		{Op: storage.Set, Name: "Link", Value: "<b>"},
+		{Op: storage.Add, Name: "Vary", Value: "Accept"},
+		{Op: storage.Add, Name: "Vary", Value: "Cookie"},
+		{Op: storage.Delete, Name: "X-Frame", Value: ""},
 	}
 	if !reflect.DeepEqual(changes, want) {
 		t.Errorf("got  %v\nwant %v", changes, want)
@@ -82,15 +84,15 @@ func TestHeaderChanges(t *testing.T) {
 func TestInvalidStoredHeadersAreDropped(t *testing.T) {
 	t.Parallel()
 	target := http.Header{}
-	applyHeader(Header{
-		{Set, "Good", "value\twith tab"},
-		{Set, "", "empty name"},
-		{Set, "Bad Name", "x"},
-		{Set, "Bad:Name", "x"},
-		{Set, "Split", "a\r\nSet-Cookie: b"},
-		{Set, "Nul", "\x00"},
-		{Set, http.TrailerPrefix + "Sum", "1"},
-		{Set, http.TrailerPrefix, "1"},
+	applyHeader(storage.Header{
+		{Op: storage.Set, Name: "Good", Value: "value\twith tab"},
+		{Op: storage.Set, Name: "", Value: "empty name"},
+		{Op: storage.Set, Name: "Bad Name", Value: "x"},
+		{Op: storage.Set, Name: "Bad:Name", Value: "x"},
+		{Op: storage.Set, Name: "Split", Value: "a\r\nSet-Cookie: b"},
+		{Op: storage.Set, Name: "Nul", Value: "\x00"},
+		{Op: storage.Set, Name: http.TrailerPrefix + "Sum", Value: "1"},
+		{Op: storage.Set, Name: http.TrailerPrefix, Value: "1"},
 	}, target, nil)
 	if want := (http.Header{"Good": {"value\twith tab"}, http.TrailerPrefix + "Sum": {"1"}}); !reflect.DeepEqual(target, want) {
 		t.Errorf("got %v", target)

@@ -102,8 +102,8 @@ func otherStructuredType(value string) bool {
 		strings.HasPrefix(value, "(") && strings.HasSuffix(value, ")")
 }
 
-// StorageKey returns the name under which this engine stores a record: StorageKey's,
-// with the service's name (see WithService) as a part of it.
+// StorageKey returns the name under which this engine stores a record: that of
+// storage.Key, with the service's name (see WithService) as a part of it.
 func (e *Engine) StorageKey(scope, method, path, key string) string {
 	digest := e.digest(&Request{Scope: scope, Method: method, Path: path, Key: key})
 	return hex.EncodeToString(digest[:])

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 func TestParseKey(t *testing.T) {
@@ -88,7 +89,7 @@ func TestStorageKey(t *testing.T) {
 		{"a", "POST", "/q", "b:c"},
 		{"a\x00", "POST", "/p", "b:c"},
 	} {
-		key := core.StorageKey(parts[0], parts[1], parts[2], parts[3])
+		key := storage.Key(parts[0], parts[1], parts[2], parts[3])
 		if other, taken := seen[key]; taken || len(key) != 64 {
 			t.Errorf("%q and %q share %s", parts, other, key)
 		}

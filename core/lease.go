@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // wakeAt has the run watched at that time, or at the end of its lease or of MaxRun
@@ -31,7 +34,7 @@ func (r *Run) endOfMaxRun() time.Time { return r.claimed.Add(r.subject.route.pol
 // the handler from learning that its lease is over.
 func (r *Run) watch() {
 	if time.Until(r.endOfMaxRun()) <= 0 {
-		r.end(ErrRunTooLong, Event{Result: ResultRunTooLong, Err: ErrRunTooLong})
+		r.end(ErrRunTooLong, event.Event{Result: event.RunTooLong, Err: ErrRunTooLong})
 		return
 	}
 	if r.loseInTime() {
@@ -64,7 +67,7 @@ func (r *Run) renew() {
 	over := r.cutOff || r.settling
 	r.mu.Unlock()
 	switch {
-	case errors.Is(err, ErrLeaseLost):
+	case errors.Is(err, storage.ErrLeaseLost):
 		// Another attempt has the key: from now on the store decides about it.
 		r.engine.live.forget(r)
 		r.lose(err)
@@ -72,7 +75,7 @@ func (r *Run) renew() {
 	case over:
 		return
 	case err != nil:
-		r.report(Event{Result: ResultStoreError, Err: err})
+		r.report(event.Event{Result: event.StoreError, Err: err})
 		next = time.Now().Add(r.lease.TTL / 10)
 	}
 	r.wakeAt(next)
@@ -123,15 +126,17 @@ func (r *Run) loseInTime() bool {
 	if why == nil {
 		why = context.DeadlineExceeded
 	}
-	r.lose(fmt.Errorf("%w: it could not be renewed in time: %w", ErrLeaseLost, why))
+	r.lose(fmt.Errorf("%w: it could not be renewed in time: %w", storage.ErrLeaseLost, why))
 	return true
 }
 
 // lose tells the handler that it does not hold the lease any more.
-func (r *Run) lose(why error) { r.end(ErrLeaseLost, Event{Result: ResultLeaseLost, Err: why}) }
+func (r *Run) lose(why error) {
+	r.end(storage.ErrLeaseLost, event.Event{Result: event.LeaseLost, Err: why})
+}
 
 // end ends the handler's context before its time, once, and says why.
-func (r *Run) end(cause error, event Event) {
+func (r *Run) end(cause error, event event.Event) {
 	r.mu.Lock()
 	known := r.cutOff
 	r.cutOff = true

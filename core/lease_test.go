@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -94,7 +97,7 @@ func TestWaitEnds(t *testing.T) {
 		synctest.Wait()
 
 		start := time.Now()
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		if waited := time.Since(start); waited != 5*time.Second {
 			t.Errorf("waited %v, want the policy's 5s", waited)
 		}
@@ -144,7 +147,7 @@ func TestHandlerFourTimesLongerThanLockTTLRunsOnce(t *testing.T) {
 		go func() { answer <- first.post(t.Context(), "k", payment) }()
 		for range 39 {
 			advance(100 * time.Millisecond)
-			wantCode(t, other.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+			wantCode(t, other.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		}
 		wantFirst(t, <-answer)
 		wantReplay(t, other.post(t.Context(), "k", payment))
@@ -174,7 +177,7 @@ func TestClaimSlowerThanItsLease(t *testing.T) {
 		slow.Store(1)
 		wantFirst(t, s.post(t.Context(), "once", payment))
 		slow.Store(100)
-		wantCode(t, s.post(t.Context(), "always", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		wantCode(t, s.post(t.Context(), "always", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		s.wantRuns(t, 1)
 	})
 }
@@ -194,16 +197,16 @@ func TestLeaseLostToSomebodyElse(t *testing.T) {
 		store := newFaultyStore()
 		var cause error
 		s := newService(t, store, untilCancelled(&cause), policy.LockTTL(3*time.Second))
-		store.set(&store.extend)(func(func() error) error { return core.ErrLeaseLost })
+		store.set(&store.extend)(func(func() error) error { return storage.ErrLeaseLost })
 		start := time.Now()
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
-		if !errors.Is(cause, core.ErrLeaseLost) {
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
+		if !errors.Is(cause, storage.ErrLeaseLost) {
 			t.Errorf("the cause is %v", cause)
 		}
 		if after := time.Since(start); after != time.Second {
 			t.Errorf("noticed after %v, want at the first renewal", after)
 		}
-		s.wantEvent(t, core.ResultLeaseLost, 1)
+		s.wantEvent(t, event.LeaseLost, 1)
 	})
 }
 
@@ -217,14 +220,14 @@ func TestLeaseThatCannotBeRenewedIsLostInTime(t *testing.T) {
 		store.set(&store.extend)(failUnapplied)
 		start := time.Now()
 		s.post(t.Context(), "k", payment)
-		if !errors.Is(cause, core.ErrLeaseLost) {
+		if !errors.Is(cause, storage.ErrLeaseLost) {
 			t.Errorf("the cause is %v", cause)
 		}
 		if after := time.Since(start); after != 3*time.Second {
 			t.Errorf("cancelled after %v, want when the lease may have ended", after)
 		}
-		s.wantEvent(t, core.ResultLeaseLost, 1)
-		if s.events.count(core.ResultStoreError) == 0 {
+		s.wantEvent(t, event.LeaseLost, 1)
+		if s.events.count(event.StoreError) == 0 {
 			t.Error("the failed renewals were not reported")
 		}
 	})
@@ -248,7 +251,7 @@ func TestAfterALostLeaseTheStoreDecides(t *testing.T) {
 		defer group.Wait()
 		group.Go(func() { stubborn.post(t.Context(), "k", payment) })
 		advance(2750 * time.Millisecond)
-		setExtend(func(func() error) error { return core.ErrLeaseLost })
+		setExtend(func(func() error) error { return storage.ErrLeaseLost })
 		advance(time.Second)
 		wantFirst(t, winner.post(t.Context(), "k", payment))
 		wantReplay(t, stubborn.post(t.Context(), "k", payment))
@@ -268,7 +271,7 @@ func TestRenewalSurvivesABlip(t *testing.T) {
 		setExtend(failUnapplied)
 		time.AfterFunc(2500*time.Millisecond, func() { setExtend(nil) })
 		wantFirst(t, s.post(t.Context(), "k", payment))
-		s.wantEvent(t, core.ResultLeaseLost, 0)
+		s.wantEvent(t, event.LeaseLost, 0)
 	})
 }
 
@@ -279,11 +282,11 @@ func TestMaxRunCancelsTheHandlerAndRenewsNoMore(t *testing.T) {
 		var cause error
 		s := newService(t, store, untilCancelled(&cause), policy.LockTTL(3*time.Second), policy.MaxRun(5*time.Second))
 		start := time.Now()
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeHandlerCancelled)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.HandlerCancelled)
 		if !errors.Is(cause, core.ErrRunTooLong) || time.Since(start) != 5*time.Second {
 			t.Errorf("cancelled after %v by %v", time.Since(start), cause)
 		}
-		s.wantEvent(t, core.ResultRunTooLong, 1)
+		s.wantEvent(t, event.RunTooLong, 1)
 
 		// One that does not listen keeps its key until its lease has run out.
 		stubborn := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
@@ -299,7 +302,7 @@ func TestMaxRunCancelsTheHandlerAndRenewsNoMore(t *testing.T) {
 		if n := store.extends.Load() - before; n != 4 {
 			t.Errorf("%d renewals, want those of the first 5 seconds", n)
 		}
-		wantCode(t, stubborn.post(t.Context(), "k2", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, stubborn.post(t.Context(), "k2", payment), http.StatusConflict, problem.InProgress)
 		wantFirst(t, other.post(t.Context(), "k2", payment))
 	})
 }

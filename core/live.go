@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 type onceFlag struct{ atomic.Bool }
@@ -48,9 +50,9 @@ func (l *liveRuns) find(key string) (run *Run, refusal string) {
 	defer l.mu.Unlock()
 	switch {
 	case l.closing:
-		refusal = CodeShuttingDown
+		refusal = problem.ShuttingDown
 	case l.unsettled >= l.maxUnsettled:
-		refusal = CodeStoreUnavailable
+		refusal = problem.StoreUnavailable
 	}
 	return l.byKey[key], refusal
 }
@@ -62,9 +64,9 @@ func (l *liveRuns) add(run *Run) (refusal string) {
 	defer l.mu.Unlock()
 	switch {
 	case l.closing:
-		return CodeShuttingDown
+		return problem.ShuttingDown
 	case l.byKey[run.lease.Key] != nil:
-		return CodeInProgress
+		return problem.InProgress
 	}
 	l.byKey[run.lease.Key] = run
 	l.work++

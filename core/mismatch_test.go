@@ -10,20 +10,23 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // mismatch returns the last event of a 422.
-func (e *events) mismatch() core.Event {
+func (e *events) mismatch() event.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, event := range slices.Backward(e.all) {
-		if event.Result == core.ResultKeyReused {
-			return event
+	for _, happened := range slices.Backward(e.all) {
+		if happened.Result == event.KeyReused {
+			return happened
 		}
 	}
-	return core.Event{}
+	return event.Event{}
 }
 
 // The event of a 422 names what changed, and the answer does not unless it is
@@ -48,7 +51,7 @@ func TestMismatchIsExplained(t *testing.T) {
 			newService(t, store, created).post(t.Context(), "k", test.first)
 			s := newService(t, store, created) // another process
 			w := s.post(t.Context(), "k", test.second)
-			wantCode(t, w, http.StatusUnprocessableEntity, core.CodeKeyReused)
+			wantCode(t, w, http.StatusUnprocessableEntity, problem.KeyReused)
 			if strings.Contains(w.Body.String(), "differs") {
 				t.Errorf("the answer says too much: %s", w.Body)
 			}
@@ -81,7 +84,7 @@ func TestMismatchWithARequestInFlight(t *testing.T) {
 	var s *service
 	s = newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
 		if s.runs.Load() == 1 {
-			wantCode(t, s.post(t.Context(), "k", `{"amount":2}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+			wantCode(t, s.post(t.Context(), "k", `{"amount":2}`), http.StatusUnprocessableEntity, problem.KeyReused)
 		}
 		created(w, r)
 	})
@@ -127,7 +130,7 @@ func TestSketchSaysNothingWithoutTheKey(t *testing.T) {
 	sketch := func(key string) string {
 		store := memstore.New()
 		newService(t, store, created).post(t.Context(), key, `{"pin":"1234"}`)
-		record, err := store.Lookup(context.Background(), core.StorageKey("alice", http.MethodPost, "/payments", key))
+		record, err := store.Lookup(context.Background(), storage.Key("alice", http.MethodPost, "/payments", key))
 		if err != nil || len(record.Sketch) == 0 {
 			t.Fatalf("got %+v, %v, want a sketch", record, err)
 		}

@@ -14,13 +14,15 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // observed returns the results of the events, and fails unless all are marked.
-func (s *service) observed(t *testing.T) []core.EventResult {
+func (s *service) observed(t *testing.T) []event.Result {
 	t.Helper()
 	s.events.mu.Lock()
 	defer s.events.mu.Unlock()
@@ -29,7 +31,7 @@ func (s *service) observed(t *testing.T) []core.EventResult {
 			t.Errorf("the event %s is not marked as observed", event.Result)
 		}
 	}
-	results := make([]core.EventResult, len(s.events.all))
+	results := make([]event.Result, len(s.events.all))
 	for i, event := range s.events.all {
 		results[i] = event.Result
 	}
@@ -52,8 +54,8 @@ func TestObserveChangesNothing(t *testing.T) {
 		wantFirst(t, w)
 	}
 	s.wantRuns(t, 5)
-	want := []core.EventResult{
-		core.ResultExecute, core.ResultCompleted, core.ResultReplay, core.ResultKeyReused, core.ResultRefused, core.ResultRefused,
+	want := []event.Result{
+		event.Execute, event.Completed, event.Replay, event.KeyReused, event.Refused, event.Refused,
 	}
 	if got := s.observed(t); !slices.Equal(got, want) {
 		t.Errorf("the events are %v, want %v", got, want)
@@ -65,22 +67,22 @@ func TestObserveReportsWhatWouldBecomeOfTheKey(t *testing.T) {
 	tests := []struct {
 		name   string
 		handle http.HandlerFunc
-		want   core.EventResult
+		want   event.Result
 	}{
-		{"kept", created, core.ResultCompleted},
-		{"nothing written", func(http.ResponseWriter, *http.Request) {}, core.ResultCompleted},
-		{"a lasting no", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }, core.ResultFailed},
-		{"broke down", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, core.ResultDeleteKey},
+		{"kept", created, event.Completed},
+		{"nothing written", func(http.ResponseWriter, *http.Request) {}, event.Completed},
+		{"a lasting no", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }, event.Failed},
+		{"broke down", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, event.DeleteKey},
 		{"marked", func(w http.ResponseWriter, r *http.Request) {
 			failure.MarkRetryable(r.Context())
 			w.WriteHeader(http.StatusConflict)
-		}, core.ResultRetryable},
+		}, event.Retryable},
 		{"flushed", func(w http.ResponseWriter, r *http.Request) {
 			created(w, r)
 			_ = http.NewResponseController(w).Flush()
-		}, core.ResultUnreplayable},
-		{"flushed, the old way", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, core.ResultUnreplayable},
-		{"too large", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("a", 101)) }, core.ResultUnreplayable},
+		}, event.Unreplayable},
+		{"flushed, the old way", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, event.Unreplayable},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("a", 101)) }, event.Unreplayable},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -105,7 +107,7 @@ func TestObserveAndPanics(t *testing.T) {
 		}()
 		s.post(t.Context(), "k", payment)
 	}()
-	s.wantEvent(t, core.ResultDeleteKey, 1)
+	s.wantEvent(t, event.DeleteKey, 1)
 }
 
 // The handler's context is the request's own: a client that hangs up ends it, as
@@ -158,7 +160,7 @@ func TestObserveLeavesTheBody(t *testing.T) {
 			w := httptest.NewRecorder()
 			s.handler.ServeHTTP(w, r)
 			wantFirst(t, w)
-			if refused := s.events.count(core.ResultRefused) == 1; refused != (len(test.want) > 8 || test.err != nil) {
+			if refused := s.events.count(event.Refused) == 1; refused != (len(test.want) > 8 || test.err != nil) {
 				t.Errorf("the events are %v", s.events.results())
 			}
 		})
@@ -176,8 +178,8 @@ func TestObserveWithoutStore(t *testing.T) {
 		store.set(&store.acquire)(nil)
 		store.set(&store.complete)(failUnapplied)
 		wantFirst(t, s.post(t.Context(), "k2", payment))
-		s.wantEvent(t, core.ResultUnavailable, 1)
-		s.wantEvent(t, core.ResultDeferred, 1)
+		s.wantEvent(t, event.Unavailable, 1)
+		s.wantEvent(t, event.Deferred, 1)
 		store.set(&store.complete)(nil)
 		advance(time.Second)
 	})
@@ -190,7 +192,7 @@ func TestObserveThenGuard(t *testing.T) {
 	store := memstore.New()
 	newService(t, store, created, policy.Observe(true)).post(t.Context(), "k", payment)
 	guard := newService(t, store, created)
-	wantCode(t, guard.post(t.Context(), "k", payment), http.StatusConflict, core.CodeNotReplayable)
+	wantCode(t, guard.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
 	guard.wantRuns(t, 0)
 }
 
@@ -207,7 +209,7 @@ func TestObserveOnlyIsForEveryRoute(t *testing.T) {
 		handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
 		wantFirst(t, w)
 	}
-	if got := seen.results(); !slices.Equal(got, []core.EventResult{core.ResultExecute, core.ResultCompleted, core.ResultReplay}) {
+	if got := seen.results(); !slices.Equal(got, []event.Result{event.Execute, event.Completed, event.Replay}) {
 		t.Errorf("the events are %v", got)
 	}
 	for range 2 {
@@ -219,7 +221,7 @@ func TestObserveOnlyIsForEveryRoute(t *testing.T) {
 			t.Errorf("a call returned %+v, %v", info, err)
 		}
 	}
-	if got := seen.results()[3:]; !slices.Equal(got, []core.EventResult{core.ResultExecute, core.ResultCompleted, core.ResultReplay}) {
+	if got := seen.results()[3:]; !slices.Equal(got, []event.Result{event.Execute, event.Completed, event.Replay}) {
 		t.Errorf("the events of calls are %v", got)
 	}
 	if _, err := engine.Route(policy.Transactional(true)); err == nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -50,7 +51,7 @@ func newOutside(tb testing.TB, handler http.HandlerFunc) *outside {
 	tb.Helper()
 	o := &outside{}
 	logger := slog.New(slog.NewTextHandler(&o.log, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: withoutNoise}))
-	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithDiffers(), core.WithObserver(core.LogObserver(logger)))
+	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithDiffers(), core.WithObserver(event.Log(logger)))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestUnknownPathShowsNoValue(t *testing.T) {
 func TestErrorsOfFunctionsAreLoggedByType(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(core.LogObserver(slog.New(slog.NewTextHandler(&log, nil)))))
+	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,11 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -22,7 +25,7 @@ import (
 // context ends: with hung set, or cut off after a while that the deadline has no
 // part in, with deaf set.
 type stuckStore struct {
-	core.Store
+	storage.Store
 	extend, complete atomic.Bool
 	deaf             time.Duration
 }
@@ -36,14 +39,14 @@ func (s *stuckStore) hang(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (s *stuckStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+func (s *stuckStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	if s.extend.Load() {
 		return s.hang(ctx)
 	}
 	return s.Store.Extend(ctx, l, ttl)
 }
 
-func (s *stuckStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+func (s *stuckStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	if s.complete.Load() {
 		return s.hang(ctx)
 	}
@@ -86,8 +89,8 @@ func TestWaitForAHolderThatDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		claim := core.Claim{
-			Key: core.StorageKey("alice", http.MethodPost, "/payments", "k"), Token: core.NewToken(), Fingerprint: "another version's",
+		claim := storage.Claim{
+			Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(), Fingerprint: "another version's",
 			Digest: digestOf(payment), TTL: 2 * time.Second, Retain: time.Hour,
 		}
 		if _, _, err := store.Acquire(t.Context(), claim); err != nil { // and no process renews it
@@ -120,10 +123,10 @@ func TestHangingRenewalDoesNotOutliveTheLease(t *testing.T) {
 					ended = time.Since(start)
 				}, policy.LockTTL(3*time.Second), policy.StoreTimeout(2*time.Second))
 				s.post(t.Context(), "k", payment)
-				if !errors.Is(cause, core.ErrLeaseLost) || ended != 3*time.Second {
+				if !errors.Is(cause, storage.ErrLeaseLost) || ended != 3*time.Second {
 					t.Errorf("the context ended after %v by %v, want after the 3s of its lease", ended, cause)
 				}
-				s.wantEvent(t, core.ResultLeaseLost, 1)
+				s.wantEvent(t, event.LeaseLost, 1)
 			})
 		})
 	}
@@ -143,11 +146,11 @@ func TestUnconfirmedResponseIsNotShown(t *testing.T) {
 		store.extend.Store(true)
 		store.complete.Store(true)
 		first := s.post(t.Context(), "k", payment)
-		wantCode(t, first, http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		wantCode(t, first, http.StatusServiceUnavailable, problem.NotConfirmed)
 		if first.Header().Get("Retry-After") == "" {
 			t.Error("the client is not told to retry")
 		}
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		store.extend.Store(false)
 		store.complete.Store(false)
 		advance(time.Second)
@@ -170,7 +173,7 @@ func TestUnconfirmedResponseIsNotReplayedAfterTheLease(t *testing.T) {
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		advance(3 * time.Second)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 	})
 }
 
@@ -188,14 +191,14 @@ func TestUnconfirmedStreamIsNotShown(t *testing.T) {
 				t.Errorf("Flush returned %v", err)
 			}
 		}, policy.LockTTL(3*time.Second))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.NotConfirmed)
 	})
 }
 
 // suspendedStore is on a machine that can be suspended: its wall clock goes on, and
 // its monotonic clock, which is the bubble's, does not.
 type suspendedStore struct {
-	core.Store
+	storage.Store
 	mu    sync.Mutex
 	ahead time.Duration
 }
@@ -232,7 +235,7 @@ func TestSuspendedMachineHasLostItsLease(t *testing.T) {
 					advance(time.Second)
 					store.suspend(time.Minute)
 					thawed := time.Now()
-					if err := look(r.Context()); err == nil || !errors.Is(context.Cause(r.Context()), core.ErrLeaseLost) {
+					if err := look(r.Context()); err == nil || !errors.Is(context.Cause(r.Context()), storage.ErrLeaseLost) {
 						t.Errorf("the context ended with %v by %v", err, context.Cause(r.Context()))
 					}
 					if noticed := time.Since(thawed); noticed > time.Second {
@@ -241,7 +244,7 @@ func TestSuspendedMachineHasLostItsLease(t *testing.T) {
 					created(w, r)
 				}, policy.LockTTL(30*time.Second))
 				wantFirst(t, s.post(t.Context(), "k", payment)) // the store has confirmed it
-				s.wantEvent(t, core.ResultLeaseLost, 1)
+				s.wantEvent(t, event.LeaseLost, 1)
 			})
 		})
 	}
@@ -274,9 +277,9 @@ func TestForbiddenStoreRunsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		store.set(&store.acquire)(func(func() error) error { return fmt.Errorf("evalsha: %w", core.ErrStoreForbidden) })
+		store.set(&store.acquire)(func(func() error) error { return fmt.Errorf("evalsha: %w", storage.ErrStoreForbidden) })
 		s := newService(t, store, created, policy.OnStoreError(policy.FailOpen))
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		s.wantRuns(t, 0)
 		if n := store.acquires.Load(); n != 1 {
 			t.Errorf("%d claims of a store that forbids them", n)
@@ -290,11 +293,11 @@ func TestForbiddenSettlementIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
-		store.set(&store.complete)(func(func() error) error { return core.ErrStoreForbidden })
+		store.set(&store.complete)(func(func() error) error { return storage.ErrStoreForbidden })
 		s := newService(t, store, created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		advance(time.Second)
-		s.wantEvent(t, core.ResultAnswerLost, 1)
+		s.wantEvent(t, event.AnswerLost, 1)
 		if n := store.completes.Load(); n > 2 {
 			t.Errorf("%d settlements of a store that forbids them", n)
 		}
@@ -319,13 +322,13 @@ func TestRollingDeployOfExcludeFields(t *testing.T) {
 			wantFirst(t, before.post(t.Context(), "k", sent))
 			wantReplay(t, after.post(t.Context(), "k", sent))
 			wantReplay(t, before.post(t.Context(), "k", sent))
-			wantCode(t, after.post(t.Context(), "k", other), http.StatusUnprocessableEntity, core.CodeKeyReused)
+			wantCode(t, after.post(t.Context(), "k", other), http.StatusUnprocessableEntity, problem.KeyReused)
 			if oldExcludes {
 				wantReplay(t, before.post(t.Context(), "k", again))
 			}
 			wantFirst(t, after.post(t.Context(), "k2", sent))
 			wantReplay(t, before.post(t.Context(), "k2", sent))
-			wantCode(t, before.post(t.Context(), "k2", other), http.StatusUnprocessableEntity, core.CodeKeyReused)
+			wantCode(t, before.post(t.Context(), "k2", other), http.StatusUnprocessableEntity, problem.KeyReused)
 		})
 	}
 }
@@ -336,17 +339,17 @@ func TestRollingDeployWhileInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		s := newService(t, store, created)
-		claim := core.Claim{
-			Key: core.StorageKey("alice", http.MethodPost, "/payments", "k"), Token: core.NewToken(), Fingerprint: "another version's",
+		claim := storage.Claim{
+			Key: storage.Key("alice", http.MethodPost, "/payments", "k"), Token: storage.NewToken(), Fingerprint: "another version's",
 			Digest: digestOf(payment), TTL: 10 * time.Second, Retain: time.Hour,
 		}
 		if _, _, err := store.Acquire(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
-		wantCode(t, s.post(t.Context(), "k", `{"amount":1}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":1}`), http.StatusUnprocessableEntity, problem.KeyReused)
 		advance(11 * time.Second)
-		wantCode(t, s.post(t.Context(), "k", `{"amount":1}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":1}`), http.StatusUnprocessableEntity, problem.KeyReused)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 	})
 }

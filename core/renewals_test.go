@@ -13,19 +13,20 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // renewed is a store that takes down when each key's lease is renewed.
 type renewed struct {
-	core.Store
+	storage.Store
 	mu    sync.Mutex
 	start time.Time
 	at    map[string][]time.Duration // by fingerprint
 }
 
-func (s *renewed) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+func (s *renewed) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	s.mu.Lock()
 	s.at[l.Fingerprint] = append(s.at[l.Fingerprint], time.Since(s.start))
 	s.mu.Unlock()
@@ -46,7 +47,7 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 		var group sync.WaitGroup
 		begin := func(name string, route *core.Route, lasts time.Duration) {
 			group.Go(func() {
-				request := core.Request{Scope: "s", Method: core.MethodCall, Path: "/", Key: name, Fingerprint: name}
+				request := core.Request{Scope: "s", Method: storage.MethodCall, Path: "/", Key: name, Fingerprint: name}
 				run := engine.Begin(t.Context(), route, request).Run
 				if run == nil {
 					t.Errorf("%s does not run", name)

@@ -5,7 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -17,13 +19,13 @@ type Run struct {
 	subject *subject
 	started time.Time // when the request was admitted
 	claimed time.Time // when the handler's time began, after a wait for another one
-	lease   Lease
+	lease   storage.Lease
 	sketch  []byte // of the request; nil when there is none
 	marks   failure.Marks
 	context runContext
 	handler context.Context // context, or one that carries the transaction as well
 	// tx and endTransaction are nil unless the policy is transactional.
-	tx             Transaction
+	tx             storage.Transaction
 	endTransaction context.CancelFunc
 	// wouldKeep says, of a run that is only observed, that a guard would have kept
 	// its answer.
@@ -33,15 +35,15 @@ type Run struct {
 
 	call    lazycontext.Context // of the settlement's first call
 	called  bool
-	storing Result // what the settlement stores
+	storing storage.Result // what the settlement stores
 
 	mu        sync.Mutex
-	pattern   string  // the route's, as soon as it is known
-	heldUntil moment  // when the lease ends at the earliest
-	result    *Result // shown to duplicates in this process; nil while there is none
-	confirmed bool    // the store has the result
-	settling  bool    // nothing is left to renew
-	renewing  bool    // an Extend is under way, for which the settlement waits:
+	pattern   string          // the route's, as soon as it is known
+	heldUntil moment          // when the lease ends at the earliest
+	result    *storage.Result // shown to duplicates in this process; nil while there is none
+	confirmed bool            // the store has the result
+	settling  bool            // nothing is left to renew
+	renewing  bool            // an Extend is under way, for which the settlement waits:
 	renewed   sync.Cond
 	cutOff    bool  // the handler's context has ended, by a lost lease or MaxRun
 	lastError error // of the renewals
@@ -54,7 +56,7 @@ type Run struct {
 	smallSketch [128]byte
 }
 
-func newRun(ctx context.Context, e *Engine, a *admission, lease Lease) *Run {
+func newRun(ctx context.Context, e *Engine, a *admission, lease storage.Lease) *Run {
 	var run *Run
 	if a.served {
 		execution := new(execution)
@@ -89,17 +91,17 @@ func (r *Run) endContext() {
 func (r *Run) Context() context.Context { return r.handler }
 
 // Lease returns the lease that the run holds.
-func (r *Run) Lease() Lease { return r.lease }
+func (r *Run) Lease() storage.Lease { return r.lease }
 
 // record shows the run to duplicates in this process as the store would. A result
 // that the store has not confirmed counts only within the lease: after that another
 // process may have stored a different one.
-func (r *Run) record() *Record {
+func (r *Run) record() *storage.Record {
 	held := r.holdsLease()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	record := &Record{
-		State: InProgress, Attempt: r.lease.Attempt, LeaseLeft: r.lease.TTL,
+	record := &storage.Record{
+		State: storage.InProgress, Attempt: r.lease.Attempt, LeaseLeft: r.lease.TTL,
 		Fingerprint: r.lease.Fingerprint, Digest: r.lease.Digest,
 	}
 	if r.result != nil && (r.confirmed || held) {
@@ -125,7 +127,7 @@ func (r *Run) isKept() bool {
 }
 
 // show makes a result known to duplicates in this process; nil: the key is released.
-func (r *Run) show(result *Result, confirmed bool) {
+func (r *Run) show(result *storage.Result, confirmed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result, r.confirmed = result, confirmed
@@ -149,7 +151,7 @@ func (r *Run) handBack() {
 		return r.engine.store.Extend(ctx, r.lease, time.Millisecond)
 	})
 	if err != nil { // the lease then ends by itself
-		r.report(Event{Result: ResultStoreError, Err: err})
+		r.report(event.Event{Result: event.StoreError, Err: err})
 	}
 }
 
@@ -164,7 +166,7 @@ func (r *Run) routePattern(found string) string {
 	return r.pattern
 }
 
-func (r *Run) report(event Event) {
+func (r *Run) report(event event.Event) {
 	event.Subject, event.Route, event.Observed = &r.subject.event, r.routePattern(""), r.subject.route.observes
 	event.Attempt = r.lease.Attempt
 	event.Duration = time.Since(r.started)

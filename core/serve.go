@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
@@ -75,7 +78,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	case refusal != nil:
 		e.refuse(w, r, a, refusal, next)
 	case a.request.Key == "":
-		e.report(r.Context(), a, Event{Result: ResultNoKey})
+		e.report(r.Context(), a, event.Event{Result: event.NoKey})
 		next.ServeHTTP(w, r)
 	case outer == route: // one policy, mounted twice
 		next.ServeHTTP(w, r)
@@ -137,8 +140,8 @@ func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, body []byte
 
 // refuse answers a request that never reaches the store; where the route only
 // observes, next does.
-func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *Problem, next http.Handler) {
-	e.report(r.Context(), a, Event{Result: ResultRefused, Code: refusal.Code, Err: errors.New(refusal.Error)})
+func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *problem.Problem, next http.Handler) {
+	e.report(r.Context(), a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(refusal.Error)})
 	if a.route.observes {
 		next.ServeHTTP(w, r)
 		return
@@ -149,20 +152,20 @@ func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, re
 
 // identify finds out whose key the request carries, and to what it belongs.
 // Without a key, and without need of one, a.request.Key stays empty.
-func (e *Engine) identify(r *http.Request, a *admission) *Problem {
+func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
 	e.know(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
 	key, err := keyFromHeader(r.Header)
 	switch {
 	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:
 		return nil
 	case errors.Is(err, errKeyMissing):
-		return NewProblem(CodeKeyMissing, err.Error())
+		return problem.New(problem.KeyMissing, err.Error())
 	case err != nil:
-		return NewProblem(CodeKeyInvalid, err.Error())
+		return problem.New(problem.KeyInvalid, err.Error())
 	}
 	scope, err := e.scopeOf(r, a)
 	if err != nil || scope == "" {
-		refusal := NewProblem(CodePrincipalMissing, "")
+		refusal := problem.New(problem.PrincipalMissing, "")
 		refusal.Challenge = challengeOf(err)
 		return refusal
 	}
@@ -179,7 +182,7 @@ func (e *Engine) scopeOf(r *http.Request, a *admission) (string, error) {
 	returned := false
 	defer func() {
 		if !returned {
-			e.report(r.Context(), a, Event{Result: ResultCallbackPanicked, Err: errors.New("oncekey: the Scope panicked")})
+			e.report(r.Context(), a, event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the Scope panicked")})
 		}
 	}()
 	scope, err := e.scope(r)
@@ -238,7 +241,7 @@ func removeFiles(guarded, original *http.Request) {
 }
 
 // replay writes a stored answer.
-func (e *Engine) replay(w http.ResponseWriter, record *Record) {
+func (e *Engine) replay(w http.ResponseWriter, record *storage.Record) {
 	values := make([]string, len(record.Header)+1)
 	marker := values[len(record.Header):]
 	marker[0] = "true"
@@ -255,32 +258,32 @@ func writeAnswer(w http.ResponseWriter, status int, body []byte) {
 }
 
 // refuseWith writes a problem, in the engine's own form or a program's.
-func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p Problem) {
+func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 	p.SetHeader(w.Header())
 	e.writeProblem(w, r, p)
 }
 
 // cancelledProblem is the answer of a handler that wrote none because its
 // context ended.
-func cancelledProblem(outcome failure.Outcome) *Problem {
+func cancelledProblem(outcome failure.Outcome) *problem.Problem {
 	switch {
 	case outcome.Executed:
-		return NewProblem(CodeHandlerFailed, "")
-	case errors.Is(outcome.Err, ErrLeaseLost):
-		return NewProblem(CodeInProgress, "")
+		return problem.New(problem.HandlerFailed, "")
+	case errors.Is(outcome.Err, storage.ErrLeaseLost):
+		return problem.New(problem.InProgress, "")
 	default:
-		return NewProblem(CodeHandlerCancelled, "")
+		return problem.New(problem.HandlerCancelled, "")
 	}
 }
 
 // unstoredProblem takes the place of a response that Finish says must not be shown.
-func unstoredProblem(err error) *Problem {
+func unstoredProblem(err error) *problem.Problem {
 	switch {
 	case errors.Is(err, ErrNotConfirmed):
-		return NewProblem(CodeNotConfirmed, "")
-	case errors.Is(err, ErrRolledBack):
-		return NewProblem(CodeRolledBack, "")
+		return problem.New(problem.NotConfirmed, "")
+	case errors.Is(err, storage.ErrRolledBack):
+		return problem.New(problem.RolledBack, "")
 	default:
-		return NewProblem(CodeInProgress, "")
+		return problem.New(problem.InProgress, "")
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -31,17 +34,17 @@ func TestAnswerThatTheStoreDoesNotTakeIsStoredLater(t *testing.T) {
 		for range 20 { // far longer than the lease, which is kept alive
 			advance(time.Second)
 			wantReplay(t, here.post(t.Context(), "k", payment))
-			wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+			wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		}
-		wantCode(t, here.post(t.Context(), "k", `{"amount":200}`), http.StatusUnprocessableEntity, core.CodeKeyReused)
+		wantCode(t, here.post(t.Context(), "k", `{"amount":200}`), http.StatusUnprocessableEntity, problem.KeyReused)
 
 		setComplete(nil)
 		advance(time.Second)
 		wantReplay(t, there.post(t.Context(), "k", payment))
 		here.wantRuns(t, 1)
 		there.wantRuns(t, 0)
-		here.wantEvent(t, core.ResultDeferred, 1)
-		here.wantEvent(t, core.ResultCompleted, 1)
+		here.wantEvent(t, event.Deferred, 1)
+		here.wantEvent(t, event.Completed, 1)
 		if err := here.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -64,7 +67,7 @@ func TestCompletionThatWasAppliedIsRepeatedUnnoticed(t *testing.T) {
 		advance(time.Second)
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 1)
-		s.wantEvent(t, core.ResultAnswerLost, 0)
+		s.wantEvent(t, event.AnswerLost, 0)
 	})
 }
 
@@ -82,7 +85,7 @@ func TestSettleBudgetEnds(t *testing.T) {
 		handler.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
 		advance(time.Minute)
 		synctest.Wait()
-		if seen.count(core.ResultAnswerLost) != 1 {
+		if seen.count(event.AnswerLost) != 1 {
 			t.Errorf("the lost answer was not reported: %v", seen.results())
 		}
 	})
@@ -99,12 +102,12 @@ func TestAnswerLostToSomebodyElse(t *testing.T) {
 			if calls++; calls == 1 {
 				return errStoreDown
 			}
-			return core.ErrLeaseLost
+			return storage.ErrLeaseLost
 		})
 		s := newService(t, store, created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		advance(time.Second)
-		s.wantEvent(t, core.ResultAnswerLost, 1)
+		s.wantEvent(t, event.AnswerLost, 1)
 		if calls != 2 {
 			t.Errorf("%d tries", calls)
 		}
@@ -122,12 +125,12 @@ func TestReleaseThatFailsIsRepeated(t *testing.T) {
 		})
 		setRelease(failUnapplied)
 		s.post(t.Context(), "k", payment)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		setRelease(nil)
 		advance(time.Second)
 		s.post(t.Context(), "k", payment)
 		s.wantRuns(t, 2)
-		s.wantEvent(t, core.ResultDeleteKey, 2)
+		s.wantEvent(t, event.DeleteKey, 2)
 
 		// Somebody else took it over in the meantime: nothing is left to do.
 		calls := 0
@@ -135,11 +138,11 @@ func TestReleaseThatFailsIsRepeated(t *testing.T) {
 			if calls++; calls == 1 {
 				return errStoreDown
 			}
-			return core.ErrLeaseLost
+			return storage.ErrLeaseLost
 		})
 		s.post(t.Context(), "k2", payment)
 		advance(time.Second)
-		s.wantEvent(t, core.ResultLeaseLost, 1)
+		s.wantEvent(t, event.LeaseLost, 1)
 	})
 }
 
@@ -151,13 +154,13 @@ func TestStaleHolderCannotSettle(t *testing.T) {
 		"answers": created,
 		"streams": func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusCreated)
-			if err := http.NewResponseController(w).Flush(); !errors.Is(err, core.ErrLeaseLost) {
+			if err := http.NewResponseController(w).Flush(); !errors.Is(err, storage.ErrLeaseLost) {
 				t.Errorf("Flush returned %v", err)
 			}
-			if _, err := w.Write([]byte("more")); !errors.Is(err, core.ErrLeaseLost) {
+			if _, err := w.Write([]byte("more")); !errors.Is(err, storage.ErrLeaseLost) {
 				t.Errorf("Write returned %v", err)
 			}
-			if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, core.ErrLeaseLost) {
+			if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, storage.ErrLeaseLost) {
 				t.Errorf("Hijack returned %v", err)
 			}
 		},
@@ -179,9 +182,9 @@ func TestStaleHolderCannotSettle(t *testing.T) {
 				go func() { late <- stale.post(t.Context(), "k", payment) }()
 				advance(10 * time.Second)
 				wantFirst(t, winner.post(t.Context(), "k", payment)) // the next attempt
-				winner.wantEvent(t, core.ResultLeaseExpired, 1)
+				winner.wantEvent(t, event.LeaseExpired, 1)
 
-				wantCode(t, <-late, http.StatusConflict, core.CodeInProgress)
+				wantCode(t, <-late, http.StatusConflict, problem.InProgress)
 				wantReplay(t, stale.post(t.Context(), "k", payment))
 				winner.wantRuns(t, 1)
 			})
@@ -212,15 +215,15 @@ func TestSettlementCutOffAfterTheLease(t *testing.T) {
 		advance(10 * time.Second)
 		wantFirst(t, winner.post(t.Context(), "k", payment))
 		w := <-late
-		wantCode(t, w, http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		wantCode(t, w, http.StatusServiceUnavailable, problem.NotConfirmed)
 		if w.Header().Get("Retry-After") != "1" {
 			t.Errorf("no Retry-After: %v", w.Header())
 		}
-		wantCode(t, frozen.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+		wantCode(t, frozen.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		advance(time.Second)
 		wantReplay(t, frozen.post(t.Context(), "k", payment))
-		frozen.wantEvent(t, core.ResultAnswerLost, 0)
-		frozen.wantEvent(t, core.ResultLeaseLost, 2) // the handler's, and the settlement's
+		frozen.wantEvent(t, event.AnswerLost, 0)
+		frozen.wantEvent(t, event.LeaseLost, 2) // the handler's, and the settlement's
 	})
 }
 
@@ -264,10 +267,10 @@ func TestStreamWhileTheStoreIsDown(t *testing.T) {
 		if w := s.post(t.Context(), "k", payment); w.Code != http.StatusCreated || w.Body.String() != "all of it" {
 			t.Errorf("got %d %s", w.Code, w.Body)
 		}
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeNotReplayable)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
 		setComplete(nil)
 		advance(time.Second)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeNotReplayable)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
 		s.wantRuns(t, 1)
 	})
 }
@@ -321,7 +324,7 @@ func TestEventsCountTheWait(t *testing.T) {
 		setComplete(nil)
 		advance(time.Second)
 
-		least := map[core.EventResult]time.Duration{core.ResultInProgress: 2 * time.Second, core.ResultCompleted: 30 * time.Second}
+		least := map[event.Result]time.Duration{event.InProgress: 2 * time.Second, event.Completed: 30 * time.Second}
 		for result, want := range least {
 			s.wantEvent(t, result, 1)
 			if got := s.events.duration(result); got < want {

@@ -11,12 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 )
 
 // Refuse responds with 500 wrong_setup in place of a handler that the guard
 // cannot protect where it is mounted. It is for adapters. A route that only
-// observes runs next instead. The event ResultWrongSetup carries the reason.
+// observes runs next instead. The event event.WrongSetup carries the reason.
 func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, reason error, next http.Handler) {
 	e.refuseSetup(w, r, e.unread(r, route), reason, next)
 }
@@ -29,12 +31,12 @@ func (e *Engine) unread(r *http.Request, route *Route) *admission {
 }
 
 func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admission, reason error, next http.Handler) {
-	e.report(r.Context(), a, Event{Result: ResultWrongSetup, Code: CodeWrongSetup, Err: reason})
+	e.report(r.Context(), a, event.Event{Result: event.WrongSetup, Code: problem.WrongSetup, Err: reason})
 	if a.route.observes {
 		next.ServeHTTP(w, r)
 		return
 	}
-	e.refuseWith(w, r, *NewProblem(CodeWrongSetup, reason.Error()))
+	e.refuseWith(w, r, *problem.New(problem.WrongSetup, reason.Error()))
 }
 
 // reportUnguarded says once a route that its policy lets a method pass which
@@ -43,7 +45,7 @@ func (e *Engine) reportUnguarded(r *http.Request, route *Route) {
 	if r.Method != http.MethodPut && r.Method != http.MethodDelete || !route.unguarded.first() {
 		return
 	}
-	e.report(r.Context(), e.unread(r, route), Event{Result: ResultWrongSetup, Err: fmt.Errorf(
+	e.report(r.Context(), e.unread(r, route), event.Event{Result: event.WrongSetup, Err: fmt.Errorf(
 		"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method)})
 }
 
@@ -122,7 +124,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 	default:
 		outcome.Status = c.left
 		if c.run.subject.route.policy.Classify(outcome) == failure.ClassCache {
-			c.replaceByProblem(NewProblem(CodeHandlerFailed, ""))
+			c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
 			return false
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // Case 9: answers in flight are stored before the process ends.
@@ -47,7 +49,7 @@ func TestShutdownRefusesNewKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeShuttingDown)
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
 	s.wantRuns(t, 0)
 }
 
@@ -66,7 +68,7 @@ func TestShutdownGivesUpAtItsDeadline(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()
-		s.wantEvent(t, core.ResultAnswerLost, 2)
+		s.wantEvent(t, event.AnswerLost, 2)
 	})
 }
 
@@ -78,7 +80,7 @@ func TestShutdownDoesNotWaitForClaimsGivenBack(t *testing.T) {
 		store := newFaultyStore()
 		store.set(&store.acquire, &store.release)(failUnapplied)
 		s := newService(t, store, created)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		start := time.Now()
 		if err := s.Shutdown(t.Context()); err != nil || time.Since(start) > time.Second {
 			t.Errorf("Shutdown returned %v after %v", err, time.Since(start))
@@ -100,7 +102,7 @@ func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 			}
 			return err
 		})
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeShuttingDown)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
 		s.wantRuns(t, 0)
 	})
 }

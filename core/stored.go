@@ -5,17 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // storedResult is what is kept of an answer.
-func storedResult(p *policy.Policy, answer Answer) Result {
+func storedResult(p *policy.Policy, answer Answer) storage.Result {
 	if answer.Status == 0 {
 		answer.Status = http.StatusOK
 	}
-	result := Result{State: Completed, Status: answer.Status, Retain: p.TTL}
+	result := storage.Result{State: storage.Completed, Status: answer.Status, Retain: p.TTL}
 	if answer.Status >= http.StatusBadRequest {
-		result.State = Failed
+		result.State = storage.Failed
 	}
 	header := storedHeader(p, answer.Header)
 	size := int64(len(answer.Body))
@@ -23,7 +25,7 @@ func storedResult(p *policy.Policy, answer Answer) Result {
 		size += int64(len(field.Name) + len(field.Value))
 	}
 	if answer.Unreplayable || size > p.MaxResponseBytes {
-		result.State = Unreplayable
+		result.State = storage.Unreplayable
 		return result
 	}
 	result.Header, result.Body = header, answer.Body
@@ -32,9 +34,9 @@ func storedResult(p *policy.Policy, answer Answer) Result {
 
 // storedHeader leaves out what belongs to one connection, one moment or one
 // browser, unless the policy keeps it.
-func storedHeader(p *policy.Policy, header Header) Header {
+func storedHeader(p *policy.Policy, header storage.Header) storage.Header {
 	nominated := connectionOptions(header)
-	dropped := func(f Field) bool {
+	dropped := func(f storage.Field) bool {
 		return !isStored(p, f.Name) || !isValidField(f) || nominated != "" && nominates(nominated, f.Name)
 	}
 	if !slices.ContainsFunc(header, dropped) {
@@ -45,7 +47,7 @@ func storedHeader(p *policy.Policy, header Header) Header {
 
 // connectionOptions returns the values of the Connection fields, joined. They name
 // fields that are for one connection as well: RFC 9110, section 7.6.1.
-func connectionOptions(header Header) (options string) {
+func connectionOptions(header storage.Header) (options string) {
 	for _, f := range header {
 		if strings.EqualFold(f.Name, "Connection") {
 			options += f.Value + ","
@@ -74,13 +76,13 @@ func isStored(p *policy.Policy, name string) bool {
 
 // resultStored names what the run's answer was stored as; or would have been,
 // where the run is only observed.
-func (r *Run) resultStored(as State) EventResult {
+func (r *Run) resultStored(as storage.State) event.Result {
 	switch {
-	case as == Unreplayable && !r.wouldKeep:
-		return ResultUnreplayable
-	case as == Failed, as == Unreplayable && r.storing.Status >= http.StatusBadRequest:
-		return ResultFailed
+	case as == storage.Unreplayable && !r.wouldKeep:
+		return event.Unreplayable
+	case as == storage.Failed, as == storage.Unreplayable && r.storing.Status >= http.StatusBadRequest:
+		return event.Failed
 	default:
-		return ResultCompleted
+		return event.Completed
 	}
 }

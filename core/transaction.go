@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // transacts reports whether the store has transactions. One that stands over others
 // is a Transactor whatever those are, and says in Transacts what it is worth.
-func transacts(store Store) bool {
+func transacts(store storage.Store) bool {
 	if over, says := store.(interface{ Transacts() bool }); says {
 		return over.Transacts()
 	}
-	_, can := store.(Transactor)
+	_, can := store.(storage.Transactor)
 	return can
 }
 
@@ -46,7 +49,7 @@ func (r *Run) rollback() {
 	}
 	err := callStore(context.WithoutCancel(&r.context), r.subject.route.policy.StoreTimeout, r.tx.Rollback)
 	if err != nil {
-		r.report(Event{Result: ResultStoreError, Err: err})
+		r.report(event.Event{Result: event.StoreError, Err: err})
 	}
 	r.tx = nil
 }
@@ -55,5 +58,5 @@ func (r *Run) rollback() {
 func (e *Engine) settleUnused(run *Run, cause error) {
 	defer run.close()
 	run.stopRenewing()
-	_ = e.tellStore(run, Event{Result: ResultDeleteKey, Err: cause}, nil) // what fails is reported, and repeated
+	_ = e.tellStore(run, event.Event{Result: event.DeleteKey, Err: cause}, nil) // what fails is reported, and repeated
 }

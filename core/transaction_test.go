@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -27,7 +30,7 @@ type bank struct {
 
 func newBank() *bank { return &bank{faultyStore: newFaultyStore()} }
 
-func (b *bank) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+func (b *bank) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
 	tx := &bankTransaction{bank: b}
 	err := b.through(&b.acquires, &b.begin, func() error { return ctx.Err() })
 	return context.WithValue(ctx, bankKey{}, tx), tx, err
@@ -41,7 +44,7 @@ type bankTransaction struct {
 	ended bool
 }
 
-func (tx *bankTransaction) Commit(ctx context.Context, l core.Lease, res core.Result) error {
+func (tx *bankTransaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
 	return tx.bank.through(&tx.bank.completes, &tx.bank.commit, func() error {
 		tx.ended = true
 		if err := tx.bank.Complete(ctx, l, res); err != nil {
@@ -123,9 +126,9 @@ func TestTransactionIsRolledBackWhenTheKeyIsFreed(t *testing.T) {
 func TestTransactionOfALostLeaseIsNotShown(t *testing.T) {
 	t.Parallel()
 	b := newBank()
-	b.commit = func(func() error) error { return core.ErrLeaseLost }
+	b.commit = func(func() error) error { return storage.ErrLeaseLost }
 	s := newBankService(t, b, deposit)
-	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeInProgress)
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 	b.wantBalance(t, 0)
 }
 
@@ -137,11 +140,11 @@ func TestCommitThatFailed(t *testing.T) {
 		b.set(&b.commit)(failUnapplied)
 		s := newBankService(t, b, deposit)
 		w := s.post(t.Context(), "k", payment)
-		wantCode(t, w, http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		wantCode(t, w, http.StatusServiceUnavailable, problem.NotConfirmed)
 		if w.Header().Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
-		s.wantEvent(t, core.ResultNotConfirmed, 1)
+		s.wantEvent(t, event.NotConfirmed, 1)
 		advance(time.Second)
 		b.set(&b.commit)(nil)
 		wantFirst(t, s.post(t.Context(), "k", payment))
@@ -158,7 +161,7 @@ func TestCommitWhoseReplyWasLost(t *testing.T) {
 			return errors.Join(apply(), errStoreDown)
 		})
 		s := newBankService(t, b, deposit)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.NotConfirmed)
 		advance(time.Second)
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		b.wantBalance(t, 100)
@@ -188,7 +191,7 @@ func TestTransactionThatCannotBegin(t *testing.T) {
 				b := newBank()
 				b.set(&b.begin)(begin)
 				s := newBankService(t, b, deposit)
-				wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeStoreUnavailable)
+				wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 				s.wantRuns(t, 0)
 				b.set(&b.begin)(nil)
 				wantFirst(t, s.post(t.Context(), "k", payment))
@@ -210,7 +213,7 @@ func TestTransactionThatStreams(t *testing.T) {
 		b.wantBalance(t, 100)
 	})
 	s.post(t.Context(), "k", payment)
-	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, core.CodeNotReplayable)
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
 	b.wantBalance(t, 100)
 }
 
@@ -231,7 +234,7 @@ func TestTransactionalRouteNeedsAStoreWithTransactions(t *testing.T) {
 // released at once, and the response says so.
 func TestRefusedCommitReleasesTheKey(t *testing.T) {
 	t.Parallel()
-	refusals := map[string]error{"refused": fmt.Errorf("deferred constraint: %w", core.ErrRolledBack), "accepted": nil}
+	refusals := map[string]error{"refused": fmt.Errorf("deferred constraint: %w", storage.ErrRolledBack), "accepted": nil}
 	b := newBank()
 	s := newBankService(t, b, deposit)
 	for _, name := range []string{"refused", "refused", "accepted"} {
@@ -246,15 +249,15 @@ func TestRefusedCommitReleasesTheKey(t *testing.T) {
 			wantFirst(t, w)
 			continue
 		}
-		wantCode(t, w, http.StatusInternalServerError, core.CodeRolledBack)
+		wantCode(t, w, http.StatusInternalServerError, problem.RolledBack)
 		if strings.Contains(w.Body.String(), "deferred constraint") {
 			t.Error("the client is told the database's words")
 		}
 	}
 	b.wantBalance(t, 100)
 	s.wantRuns(t, 3)
-	s.wantEvent(t, core.ResultNotConfirmed, 0)
-	s.wantEvent(t, core.ResultDeleteKey, 2)
+	s.wantEvent(t, event.NotConfirmed, 0)
+	s.wantEvent(t, event.DeleteKey, 2)
 }
 
 // Case 50: so does a function that Do runs.
@@ -265,11 +268,11 @@ func TestRefusedCommitOfACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.commit = func(func() error) error { return core.ErrRolledBack }
+	b.commit = func(func() error) error { return storage.ErrRolledBack }
 	call := core.Call{Scope: "s", Name: "deposit", Key: "k", Policy: engine.MustRoute(policy.Transactional(true))}
 	for range 2 {
 		_, _, err := core.Do(t.Context(), engine, call, func(context.Context) (int, error) { return 1, nil })
-		if !errors.Is(err, core.ErrRolledBack) {
+		if !errors.Is(err, storage.ErrRolledBack) {
 			t.Errorf("Do returned %v", err)
 		}
 	}
@@ -286,7 +289,7 @@ func TestPanickingCommit(t *testing.T) {
 			_ = apply()
 			panic("driver bug")
 		}
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, core.CodeNotConfirmed)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.NotConfirmed)
 		advance(time.Second)
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 1)

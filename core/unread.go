@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // refusedBytes bounds how much of a refused request's body is read.
@@ -17,12 +19,12 @@ const refusedBytes = 1 << 20
 //
 // A body of up to 1 MiB is read, so that the connection stays usable. Anything
 // longer stays unread: net/http is told to close the connection gently.
-func dispose(w http.ResponseWriter, r *http.Request, refusal *Problem) {
+func dispose(w http.ResponseWriter, r *http.Request, refusal *problem.Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	known := r.ContentLength >= 0 || refusal.Code != CodeBodyTooLarge // or it has been read to the limit
-	awaited := r.Header.Get("Expect") != ""                           // reading would ask the client to send it
+	known := r.ContentLength >= 0 || refusal.Code != problem.BodyTooLarge // or it has been read to the limit
+	awaited := r.Header.Get("Expect") != ""                               // reading would ask the client to send it
 	if known && !awaited && r.ContentLength <= refusedBytes {
 		if _, err := io.CopyN(io.Discard, r.Body, refusedBytes+1); errors.Is(err, io.EOF) {
 			return

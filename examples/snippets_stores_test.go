@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -29,11 +30,11 @@ func TestRedisOfTwoServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rdb.Close()
-	prefixed := func() core.Store {
+	prefixed := func() storage.Store {
 		store := redisstore.New(rdb, redisstore.Prefix("payments:"))
 		return store
 	}
-	named := func(store core.Store) error {
+	named := func(store storage.Store) error {
 		guard, err := core.New(store, core.ScopeBy(userID), core.WithService("payments"))
 		payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
 		return err

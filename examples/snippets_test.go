@@ -20,6 +20,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/openapi"
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/policy"
@@ -247,7 +248,7 @@ func TestMeasure(t *testing.T) {
 	store := memstore.New()
 	var guard *core.Engine
 	measure := func() error {
-		observer, err := idemotel.New(idemotel.WithNext(core.LogObserver(nil))) // the global providers; the log goes on
+		observer, err := idemotel.New(idemotel.WithNext(event.Log(nil))) // the global providers; the log goes on
 		if err != nil {
 			return err
 		}

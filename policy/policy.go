@@ -49,7 +49,7 @@ type Policy struct {
 	// Reexecute.
 	OnAbandoned AbandonedMode
 	// Transactional runs the handler in a transaction of the store, which must be a
-	// core.Transactor: what the handler writes there and its answer are committed
+	// storage.Transactor: what the handler writes there and its answer are committed
 	// together, or not at all. Default false.
 	Transactional bool
 	// Observe only watches: every request runs its handler as if there were no

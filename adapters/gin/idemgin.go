@@ -41,6 +41,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/gin/internal/routes"
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -230,7 +231,7 @@ func (s seenErrors) since(c *gin.Context) []*gin.Error {
 func markRetryable(errs []*gin.Error, r *http.Request) {
 	for _, err := range errs {
 		if failure.IsRetryable(err.Err) {
-			failure.MarkRetryable(r.Context(), core.ErrorTypes(err.Err))
+			failure.MarkRetryable(r.Context(), event.ErrorTypes(err.Err))
 		}
 	}
 }

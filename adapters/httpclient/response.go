@@ -8,7 +8,7 @@ import (
 	"mime"
 	"net/http"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // maxReadAhead bounds, in bytes, what is read of an answer before the caller, or
@@ -76,7 +76,7 @@ func (c *call) asksForRepetition(response *http.Response) bool {
 	case response.Header.Get("Retry-After") != "":
 		return true
 	}
-	peek(response, func(shown *http.Response) { again = problemCode(shown) == core.CodeInProgress })
+	peek(response, func(shown *http.Response) { again = problemCode(shown) == problem.InProgress })
 	return again
 }
 

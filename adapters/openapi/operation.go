@@ -48,7 +48,7 @@ func header(description string, schema *openapi3.Schema) *openapi3.Header {
 	return &openapi3.Header{Parameter: openapi3.Parameter{Description: description, Schema: schema.NewRef()}}
 }
 
-// problemSchema describes core.Problem as it is written.
+// problemSchema describes problem.Problem as it is written.
 func problemSchema() *openapi3.Schema {
 	text := openapi3.NewStringSchema
 	return openapi3.NewObjectSchema().

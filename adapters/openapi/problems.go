@@ -3,7 +3,7 @@ package openapi
 import (
 	"net/http"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -23,35 +23,35 @@ type code struct {
 
 var answers = []answer{
 	{http.StatusBadRequest, "The Idempotency-Key is missing or malformed, or the body could not be read.", false, []code{
-		{core.CodeKeyMissing, func(p *policy.Policy) bool { return p.Required }},
-		{core.CodeKeyInvalid, nil},
-		{core.CodeBodyUnreadable, nil},
+		{problem.KeyMissing, func(p *policy.Policy) bool { return p.Required }},
+		{problem.KeyInvalid, nil},
+		{problem.BodyUnreadable, nil},
 	}},
 	{http.StatusUnauthorized, "Authenticate to use an Idempotency-Key.", false, []code{
-		{core.CodePrincipalMissing, nil},
+		{problem.PrincipalMissing, nil},
 	}},
 	{http.StatusConflict, "A request with this Idempotency-Key is in flight, or its response cannot be replayed.", true, []code{
-		{core.CodeInProgress, nil},
-		{core.CodeNotReplayable, nil},
-		{core.CodeOutcomeUnknown, func(p *policy.Policy) bool {
+		{problem.InProgress, nil},
+		{problem.NotReplayable, nil},
+		{problem.OutcomeUnknown, func(p *policy.Policy) bool {
 			return p.OnAbandoned.Refuses() || p.OnAbandoned.RecoverFunc() != nil
 		}},
 	}},
 	{http.StatusRequestEntityTooLarge, "The request body is too large.", false, []code{
-		{core.CodeBodyTooLarge, nil},
+		{problem.BodyTooLarge, nil},
 	}},
 	{http.StatusUnprocessableEntity, "This Idempotency-Key was used with another payload.", false, []code{
-		{core.CodeKeyReused, nil},
+		{problem.KeyReused, nil},
 	}},
 	{http.StatusInternalServerError, "The operation may have taken effect, but its response was lost; or the database refused to commit it.", false, []code{
-		{core.CodeHandlerFailed, nil},
-		{core.CodeRolledBack, func(p *policy.Policy) bool { return p.Transactional }},
+		{problem.HandlerFailed, nil},
+		{problem.RolledBack, func(p *policy.Policy) bool { return p.Transactional }},
 	}},
 	{http.StatusServiceUnavailable, "The request was not processed, or its outcome is not certain: retry with the same Idempotency-Key.", true, []code{
-		{core.CodeStoreUnavailable, nil}, // a record that cannot be read is refused fail-open too
-		{core.CodeShuttingDown, nil},
-		{core.CodeHandlerCancelled, nil},
-		{core.CodeNotConfirmed, nil},
+		{problem.StoreUnavailable, nil}, // a record that cannot be read is refused fail-open too
+		{problem.ShuttingDown, nil},
+		{problem.HandlerCancelled, nil},
+		{problem.NotConfirmed, nil},
 	}},
 }
 

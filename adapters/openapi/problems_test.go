@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"log/slog"
 	"maps"
@@ -23,34 +20,18 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
-// coreCodes are the codes that core declares, read from its source: a new one
-// must be described here too.
-func coreCodes(t *testing.T) (all []string) {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../core/problem.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ast.Inspect(file, func(node ast.Node) bool {
-		if value, isValue := node.(*ast.ValueSpec); isValue && strings.HasPrefix(value.Names[0].Name, "Code") {
-			code, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, code)
-		}
-		return true
-	})
-	slices.Sort(all)
-	if len(all) < 14 {
-		t.Fatalf("core has only the codes %v", all)
-	}
-	return all
+// clientCodes are the codes that a client of a sound service can meet. wrong_setup
+// tells the service's authors of a mistake.
+func clientCodes() []string {
+	return slices.DeleteFunc(problem.Codes(), func(code string) bool { return code == problem.WrongSetup })
 }
 
 func TestEveryCodeIsDescribed(t *testing.T) {
@@ -60,7 +41,7 @@ func TestEveryCodeIsDescribed(t *testing.T) {
 		described = append(described, some...)
 	}
 	slices.Sort(described)
-	if want := coreCodes(t); !slices.Equal(described, want) {
+	if want := clientCodes(); !slices.Equal(described, want) {
 		t.Errorf("described are %v\nwant          %v", described, want)
 	}
 }
@@ -68,7 +49,7 @@ func TestEveryCodeIsDescribed(t *testing.T) {
 // What the engine really answers, code by code, is what the document says.
 func TestRealProblemsAreAsDescribed(t *testing.T) {
 	t.Parallel()
-	if got, want := slices.Sorted(maps.Keys(provocations)), coreCodes(t); !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(provocations)), clientCodes(); !slices.Equal(got, want) {
 		t.Fatalf("provoked are %v\nwant         %v", got, want)
 	}
 	doc := document(t, policy.Row("POST /payments", everything))
@@ -126,9 +107,9 @@ type program struct {
 	engine *core.Engine
 }
 
-func start(t *testing.T, store core.Store, scope core.Scope, handler http.HandlerFunc, opts ...policy.Option) program {
+func start(t *testing.T, store storage.Store, scope core.Scope, handler http.HandlerFunc, opts ...policy.Option) program {
 	t.Helper()
-	engine, err := core.New(store, scope, core.WithDiffers(), core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+	engine, err := core.New(store, scope, core.WithDiffers(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,106 +138,106 @@ func (p program) send(r *http.Request) *httptest.ResponseRecorder {
 
 // provocations make the engine answer with each of its codes.
 var provocations = map[string]func(t *testing.T) *httptest.ResponseRecorder{
-	core.CodePrincipalMissing: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.PrincipalMissing: func(t *testing.T) *httptest.ResponseRecorder {
 		nobody := func(*http.Request) (string, error) { return "", errors.New("who?") }
 		return start(t, memstore.New(), nobody, created).post("k", "{}")
 	},
-	core.CodeKeyMissing: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.KeyMissing: func(t *testing.T) *httptest.ResponseRecorder {
 		return start(t, memstore.New(), core.SharedScope, created).post("", "{}")
 	},
-	core.CodeKeyInvalid: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.KeyInvalid: func(t *testing.T) *httptest.ResponseRecorder {
 		return start(t, memstore.New(), core.SharedScope, created).post("a,b", "{}")
 	},
-	core.CodeBodyTooLarge: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.BodyTooLarge: func(t *testing.T) *httptest.ResponseRecorder {
 		return start(t, memstore.New(), core.SharedScope, created, policy.MaxRequestBytes(1)).post("k", "{}")
 	},
-	core.CodeBodyUnreadable: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.BodyUnreadable: func(t *testing.T) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, "/payments", io.NopCloser(iotest.ErrReader(errors.New("cut off"))))
 		r.Header.Set(core.KeyHeader, "k")
 		return start(t, memstore.New(), core.SharedScope, created).send(r)
 	},
-	core.CodeInProgress: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.InProgress: func(t *testing.T) *httptest.ResponseRecorder {
 		var p program
 		var duplicate *httptest.ResponseRecorder
 		p = start(t, memstore.New(), core.SharedScope, func(http.ResponseWriter, *http.Request) { duplicate = p.post("k", "{}") })
 		p.post("k", "{}")
 		return duplicate
 	},
-	core.CodeKeyReused: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.KeyReused: func(t *testing.T) *httptest.ResponseRecorder {
 		p := start(t, memstore.New(), core.SharedScope, created)
 		p.post("k", `{"amount":1}`)
 		return p.post("k", `{"amount":2}`)
 	},
-	core.CodeNotReplayable: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.NotReplayable: func(t *testing.T) *httptest.ResponseRecorder {
 		p := start(t, memstore.New(), core.SharedScope, func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() })
 		p.post("k", "{}")
 		return p.post("k", "{}")
 	},
-	core.CodeOutcomeUnknown: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.OutcomeUnknown: func(t *testing.T) *httptest.ResponseRecorder {
 		store := &brokenStore{Store: memstore.New()}
 		p := start(t, store, core.SharedScope, created, policy.OnAbandoned(policy.Refuse))
 		p.post("k", "{}")
 		store.abandons = true
 		return p.post("k", "{}")
 	},
-	core.CodeStoreUnavailable: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.StoreUnavailable: func(t *testing.T) *httptest.ResponseRecorder {
 		return start(t, &brokenStore{Store: memstore.New(), away: true}, core.SharedScope, created).post("k", "{}")
 	},
-	core.CodeShuttingDown: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.ShuttingDown: func(t *testing.T) *httptest.ResponseRecorder {
 		p := start(t, memstore.New(), core.SharedScope, created)
 		if err := p.engine.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		return p.post("k", "{}")
 	},
-	core.CodeHandlerCancelled: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.HandlerCancelled: func(t *testing.T) *httptest.ResponseRecorder {
 		waits := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 		return start(t, memstore.New(), core.SharedScope, waits, policy.MaxRun(time.Second)).post("k", "{}")
 	},
-	core.CodeHandlerFailed: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.HandlerFailed: func(t *testing.T) *httptest.ResponseRecorder {
 		waits := func(_ http.ResponseWriter, r *http.Request) {
 			failure.MarkExecuted(r.Context())
 			<-r.Context().Done()
 		}
 		return start(t, memstore.New(), core.SharedScope, waits, policy.MaxRun(time.Second)).post("k", "{}")
 	},
-	core.CodeNotConfirmed: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.NotConfirmed: func(t *testing.T) *httptest.ResponseRecorder {
 		store := &transactor{memstore.New(), errors.New("connection reset")}
 		return start(t, store, core.SharedScope, created, policy.Transactional(true)).post("k", "{}")
 	},
-	core.CodeRolledBack: func(t *testing.T) *httptest.ResponseRecorder {
-		store := &transactor{memstore.New(), core.ErrRolledBack}
+	problem.RolledBack: func(t *testing.T) *httptest.ResponseRecorder {
+		store := &transactor{memstore.New(), storage.ErrRolledBack}
 		return start(t, store, core.SharedScope, created, policy.Transactional(true)).post("k", "{}")
 	},
 }
 
 // brokenStore is a store that is away, or whose holders all went away.
 type brokenStore struct {
-	core.Store
+	storage.Store
 	away, abandons bool
 }
 
-func (s *brokenStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *brokenStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if s.away {
-		return core.Lease{}, nil, errors.New("connection refused")
+		return storage.Lease{}, nil, errors.New("connection refused")
 	}
 	lease, record, err := s.Store.Acquire(ctx, c)
 	if s.abandons && record != nil {
-		record.State, record.LeaseLeft = core.InProgress, 0
+		record.State, record.LeaseLeft = storage.InProgress, 0
 	}
 	return lease, record, err
 }
 
 // transactor is a store whose commits fail.
 type transactor struct {
-	core.Store
+	storage.Store
 	refusal error
 }
 
-func (s *transactor) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+func (s *transactor) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
 	return ctx, s, nil
 }
 
-func (s *transactor) Commit(context.Context, core.Lease, core.Result) error { return s.refusal }
+func (s *transactor) Commit(context.Context, storage.Lease, storage.Result) error { return s.refusal }
 
 func (*transactor) Rollback(context.Context) error { return nil }

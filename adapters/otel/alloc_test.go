@@ -13,12 +13,13 @@ import (
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
 // observedEvents returns the events of a request that replays, on a route with
 // this pattern, as the engine makes them.
-func observedEvents(tb testing.TB, pattern string) (all []core.Event) {
+func observedEvents(tb testing.TB, pattern string) (all []event.Event) {
 	tb.Helper()
 	s := newService(tb, memstore.New())
 	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(collector{&all}))
@@ -31,9 +32,9 @@ func observedEvents(tb testing.TB, pattern string) (all []core.Event) {
 	return all[len(all)-1:]
 }
 
-type collector struct{ all *[]core.Event }
+type collector struct{ all *[]event.Event }
 
-func (c collector) Observe(_ context.Context, event core.Event) { *c.all = append(*c.all, event) }
+func (c collector) Observe(_ context.Context, event event.Event) { *c.all = append(*c.all, event) }
 
 // setups are what an event may meet, and the allocations it may cost.
 func setups(tb testing.TB) []setup {
@@ -58,7 +59,7 @@ type setup struct {
 	most          float64
 }
 
-func (s setup) observer(tb testing.TB) (*idemotel.Observer, core.Event) {
+func (s setup) observer(tb testing.TB) (*idemotel.Observer, event.Event) {
 	tb.Helper()
 	observer, err := idemotel.New(s.options...)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package idemotel turns the engine's events into OpenTelemetry metrics and spans.
 //
-//	observer, err := idemotel.New(idemotel.WithNext(core.LogObserver(nil))) // measured, and logged as before
+//	observer, err := idemotel.New(idemotel.WithNext(event.Log(nil))) // measured, and logged as before
 //	if err != nil { ... }
 //	engine, err := core.New(store, scope, core.WithObserver(observer))
 //

@@ -20,7 +20,9 @@ import (
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -81,14 +83,14 @@ func points(metric metricdata.Metrics) map[attribute.Set]int64 {
 }
 
 // want compares the values of a metric, by result; those that are zero are left out.
-func (m *telemetry) want(name string, want map[core.EventResult]int64) {
+func (m *telemetry) want(name string, want map[event.Result]int64) {
 	m.Helper()
-	got := make(map[core.EventResult]int64)
+	got := make(map[event.Result]int64)
 	for attributes, value := range points(m.collect()[name]) {
 		result, _ := attributes.Value("idempotency.result")
-		got[core.EventResult(result.AsString())] += value
+		got[event.Result(result.AsString())] += value
 	}
-	maps.DeleteFunc(got, func(_ core.EventResult, n int64) bool { return n == 0 })
+	maps.DeleteFunc(got, func(_ event.Result, n int64) bool { return n == 0 })
 	if !maps.Equal(got, want) {
 		m.Errorf("%s is %v, want %v", name, got, want)
 	}
@@ -140,7 +142,7 @@ type service struct {
 	mux    *http.ServeMux
 }
 
-func newService(t testing.TB, store core.Store, opts ...core.Option) *service {
+func newService(t testing.TB, store storage.Store, opts ...core.Option) *service {
 	t.Helper()
 	s := &service{telemetry: newTelemetry(t), mux: http.NewServeMux()}
 	engine, err := core.New(store, core.ScopeBy(bearer), append(opts, core.WithObserver(s.observer))...)
@@ -157,7 +159,7 @@ func newService(t testing.TB, store core.Store, opts ...core.Option) *service {
 }
 
 // newPayments is a service with POST /payments.
-func newPayments(t testing.TB, store core.Store, handle http.HandlerFunc, opts ...policy.Option) *service {
+func newPayments(t testing.TB, store storage.Store, handle http.HandlerFunc, opts ...policy.Option) *service {
 	t.Helper()
 	s := newService(t, store)
 	s.guard("POST /payments", handle, opts...)
@@ -189,7 +191,7 @@ var errStoreDown = errors.New("connection refused")
 
 // brokenStore is a store whose calls fail while a test says so.
 type brokenStore struct {
-	core.Store
+	storage.Store
 	mu                                 sync.Mutex
 	acquire, complete, release, extend error
 }
@@ -211,15 +213,15 @@ func (s *brokenStore) failure(method *error) error {
 	return *method
 }
 
-func (s *brokenStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *brokenStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if err := s.failure(&s.acquire); err != nil {
-		return core.Lease{}, nil, err
+		return storage.Lease{}, nil, err
 	}
 	return s.Store.Acquire(ctx, c)
 }
 
 // Complete takes a millisecond, as a settlement at a server would at least.
-func (s *brokenStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+func (s *brokenStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	advance(time.Millisecond)
 	if err := s.failure(&s.complete); err != nil {
 		return err
@@ -227,7 +229,7 @@ func (s *brokenStore) Complete(ctx context.Context, l core.Lease, r core.Result)
 	return s.Store.Complete(ctx, l, r)
 }
 
-func (s *brokenStore) Release(ctx context.Context, l core.Lease) error {
+func (s *brokenStore) Release(ctx context.Context, l storage.Lease) error {
 	advance(time.Millisecond)
 	if err := s.failure(&s.release); err != nil {
 		return err
@@ -235,7 +237,7 @@ func (s *brokenStore) Release(ctx context.Context, l core.Lease) error {
 	return s.Store.Release(ctx, l)
 }
 
-func (s *brokenStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+func (s *brokenStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	if err := s.failure(&s.extend); err != nil {
 		return err
 	}
@@ -245,11 +247,13 @@ func (s *brokenStore) Extend(ctx context.Context, l core.Lease, ttl time.Duratio
 // transactions makes a store of one whose commits fail.
 type transactions struct{ *brokenStore }
 
-func (s transactions) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+func (s transactions) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
 	return ctx, failingCommit{}, nil
 }
 
 type failingCommit struct{}
 
-func (failingCommit) Commit(context.Context, core.Lease, core.Result) error { return errStoreDown }
-func (failingCommit) Rollback(context.Context) error                        { return nil }
+func (failingCommit) Commit(context.Context, storage.Lease, storage.Result) error {
+	return errStoreDown
+}
+func (failingCommit) Rollback(context.Context) error { return nil }

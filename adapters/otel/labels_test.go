@@ -14,7 +14,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -85,7 +87,7 @@ func TestCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.want("idempotency.requests", map[core.EventResult]int64{core.ResultExecute: 1, core.ResultReplay: 1})
+	s.want("idempotency.requests", map[event.Result]int64{event.Execute: 1, event.Replay: 1})
 	if method, route := s.values("http.request.method"), s.values("http.route"); method[0] != "CALL" || route[0] != "charge" {
 		t.Errorf("method %q, route %q, want CALL and charge", method, route)
 	}
@@ -118,8 +120,8 @@ func TestErrorTypes(t *testing.T) {
 		err  error
 		want string
 	}{
-		{fmt.Errorf("get: %w", core.ErrCorruptRecord), "corrupt_record"},
-		{fmt.Errorf("set: %w", core.ErrStoreFull), "store_full"},
+		{fmt.Errorf("get: %w", storage.ErrCorruptRecord), "corrupt_record"},
+		{fmt.Errorf("set: %w", storage.ErrStoreFull), "store_full"},
 		{fmt.Errorf("get: %w", context.DeadlineExceeded), "timeout"},
 		{&net.OpError{Op: "dial", Err: &net.DNSError{IsTimeout: true}}, "timeout"},
 		{&net.OpError{Op: "dial", Err: &net.DNSError{}}, "_OTHER"},
@@ -128,13 +130,13 @@ func TestErrorTypes(t *testing.T) {
 		{nil, "_OTHER"},
 	} {
 		seen := newTelemetry(t)
-		seen.observer.Observe(t.Context(), core.Event{Result: core.ResultStoreError, Err: row.err})
+		seen.observer.Observe(t.Context(), event.Event{Result: event.StoreError, Err: row.err})
 		if got := seen.values("error.type"); !slices.Equal(got, []string{row.want}) {
 			t.Errorf("%v: error.type is %q, want %q", row.err, got, row.want)
 		}
 	}
 	seen := newTelemetry(t)
-	seen.observer.Observe(t.Context(), core.Event{Result: core.ResultRefused, Err: errors.New("no key")})
+	seen.observer.Observe(t.Context(), event.Event{Result: event.Refused, Err: errors.New("no key")})
 	if got := seen.values("error.type"); len(got) > 0 {
 		t.Errorf("a client's mistake has the error.type %q", got)
 	}

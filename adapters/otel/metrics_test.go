@@ -16,14 +16,15 @@ import (
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
 )
 
-// results are the EventResult constants of package core, as they stand in its source.
-func results(t *testing.T) (all []core.EventResult) {
+// results are the constants of package event, as they stand in its source.
+func results(t *testing.T) (all []event.Result) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../core/event.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../core/event/event.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func results(t *testing.T) (all []core.EventResult) {
 		if !ok {
 			return true
 		}
-		if named, _ := spec.Type.(*ast.Ident); named == nil || named.Name != "EventResult" {
+		if named, _ := spec.Type.(*ast.Ident); named == nil || named.Name != "Result" {
 			return true
 		}
 		for _, value := range spec.Values {
@@ -40,7 +41,7 @@ func results(t *testing.T) (all []core.EventResult) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, core.EventResult(text))
+			all = append(all, event.Result(text))
 		}
 		return true
 	})
@@ -59,7 +60,7 @@ func TestEveryResultIsMeasured(t *testing.T) {
 			continue
 		}
 		seen := newTelemetry(t)
-		seen.observer.Observe(t.Context(), core.Event{Result: result})
+		seen.observer.Observe(t.Context(), event.Event{Result: result})
 		counted := int64(0)
 		for _, name := range []string{"requests", "settlements", "lease.expired", "store.errors"} {
 			counted += seen.total("idempotency." + name)
@@ -74,8 +75,8 @@ func TestEveryResultIsMeasured(t *testing.T) {
 func TestUnknownResultIsCounted(t *testing.T) {
 	t.Parallel()
 	seen := newTelemetry(t)
-	seen.observer.Observe(t.Context(), core.Event{Result: "new"})
-	seen.want("idempotency.settlements", map[core.EventResult]int64{"new": 1})
+	seen.observer.Observe(t.Context(), event.Event{Result: "new"})
+	seen.want("idempotency.settlements", map[event.Result]int64{"new": 1})
 }
 
 func TestDecisionsAndSettlementsAreCounted(t *testing.T) {
@@ -87,16 +88,16 @@ func TestDecisionsAndSettlementsAreCounted(t *testing.T) {
 	s.post(t.Context(), "/payments", "k", "2")
 	s.post(t.Context(), "/payments", strings.Repeat("k", 256), "1")
 
-	decisions := map[core.EventResult]int64{
-		core.ResultExecute: 1, core.ResultReplay: 2, core.ResultKeyReused: 1, core.ResultRefused: 1,
+	decisions := map[event.Result]int64{
+		event.Execute: 1, event.Replay: 2, event.KeyReused: 1, event.Refused: 1,
 	}
 	s.want("idempotency.requests", decisions)
 	s.want("idempotency.decision.duration", decisions)
-	s.want("idempotency.conflicts", map[core.EventResult]int64{core.ResultKeyReused: 1})
-	s.want("idempotency.settlements", map[core.EventResult]int64{core.ResultCompleted: 1})
-	s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultCompleted: 1})
-	s.want("idempotency.store.errors", map[core.EventResult]int64{})
-	s.want("idempotency.lease.expired", map[core.EventResult]int64{})
+	s.want("idempotency.conflicts", map[event.Result]int64{event.KeyReused: 1})
+	s.want("idempotency.settlements", map[event.Result]int64{event.Completed: 1})
+	s.want("idempotency.run.duration", map[event.Result]int64{event.Completed: 1})
+	s.want("idempotency.store.errors", map[event.Result]int64{})
+	s.want("idempotency.lease.expired", map[event.Result]int64{})
 }
 
 // A conflict is whatever is answered with 409 or 422.
@@ -104,10 +105,10 @@ func TestConflicts(t *testing.T) {
 	t.Parallel()
 	seen := newTelemetry(t)
 	for _, result := range results(t) {
-		seen.observer.Observe(t.Context(), core.Event{Result: result})
+		seen.observer.Observe(t.Context(), event.Event{Result: result})
 	}
-	seen.want("idempotency.conflicts", map[core.EventResult]int64{
-		core.ResultInProgress: 1, core.ResultKeyReused: 1, core.ResultNotReplayable: 1, core.ResultOutcomeUnknown: 1,
+	seen.want("idempotency.conflicts", map[event.Result]int64{
+		event.InProgress: 1, event.KeyReused: 1, event.NotReplayable: 1, event.OutcomeUnknown: 1,
 	})
 }
 
@@ -122,7 +123,7 @@ func TestKeysThatAreFreed(t *testing.T) {
 	})
 	s.post(t.Context(), "/payments", "taken", "1")
 	s.post(t.Context(), "/payments", "broken", "1")
-	freed := map[core.EventResult]int64{core.ResultRetryable: 1, core.ResultDeleteKey: 1}
+	freed := map[event.Result]int64{event.Retryable: 1, event.DeleteKey: 1}
 	s.want("idempotency.settlements", freed)
 	s.want("idempotency.run.duration", freed)
 }
@@ -134,8 +135,8 @@ func TestEventsOfClientsThatAreGone(t *testing.T) {
 	hangUp()
 	s := newPayments(t, memstore.New(), created)
 	s.post(gone, "/payments", "k", "1")
-	s.want("idempotency.requests", map[core.EventResult]int64{core.ResultExecute: 1})
-	s.want("idempotency.settlements", map[core.EventResult]int64{core.ResultCompleted: 1})
+	s.want("idempotency.requests", map[event.Result]int64{event.Execute: 1})
+	s.want("idempotency.settlements", map[event.Result]int64{event.Completed: 1})
 	if len(s.ended()) != 1 {
 		t.Errorf("%d spans, want one", len(s.ended()))
 	}
@@ -149,7 +150,7 @@ func TestMoreRoutesThanAreKept(t *testing.T) {
 	seen := newTelemetry(t)
 	for range 2 {
 		for i := range routes {
-			seen.observer.Observe(t.Context(), core.Event{Result: core.ResultReplay, Route: fmt.Sprintf("POST /%d", i)})
+			seen.observer.Observe(t.Context(), event.Event{Result: event.Replay, Route: fmt.Sprintf("POST /%d", i)})
 		}
 	}
 	if n := seen.total("idempotency.requests"); n != 2*routes {
@@ -176,13 +177,13 @@ func TestConcurrentEvents(t *testing.T) {
 	for range times {
 		group.Go(func() {
 			for i, result := range all {
-				seen.observer.Observe(context.Background(), core.Event{Result: result, Route: fmt.Sprintf("POST /%d", i%3), Duration: time.Second})
+				seen.observer.Observe(context.Background(), event.Event{Result: result, Route: fmt.Sprintf("POST /%d", i%3), Duration: time.Second})
 			}
 		})
 	}
 	group.Wait()
-	seen.want("idempotency.conflicts", map[core.EventResult]int64{
-		core.ResultInProgress: times, core.ResultKeyReused: times, core.ResultNotReplayable: times, core.ResultOutcomeUnknown: times,
+	seen.want("idempotency.conflicts", map[event.Result]int64{
+		event.InProgress: times, event.KeyReused: times, event.NotReplayable: times, event.OutcomeUnknown: times,
 	})
 	if n := seen.total("idempotency.lease.expired"); n != times {
 		t.Errorf("%d leases expired, want %d", n, times)
@@ -195,6 +196,6 @@ func TestStoreDuration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPayments(t, newBrokenStore(), created)
 		s.post(t.Context(), "/payments", "k", "1")
-		s.want("idempotency.store.duration", map[core.EventResult]int64{core.ResultCompleted: 1})
+		s.want("idempotency.store.duration", map[event.Result]int64{event.Completed: 1})
 	})
 }

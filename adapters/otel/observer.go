@@ -9,13 +9,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // scope names this package to OpenTelemetry.
 const scope = "github.com/oncekey/oncekey/adapters/otel"
 
-var _ core.Observer = (*Observer)(nil)
+var _ event.Observer = (*Observer)(nil)
 
 // Observer measures events. One serves any number of engines. It is safe for
 // concurrent use, and has nothing to close: what it has measured is flushed with
@@ -23,7 +24,7 @@ var _ core.Observer = (*Observer)(nil)
 type Observer struct {
 	meters      metric.MeterProvider
 	tracers     trace.TracerProvider
-	next        core.Observer // nil when nobody else wants the events
+	next        event.Observer // nil when nobody else wants the events
 	tracer      trace.Tracer
 	instruments instruments
 	series      seriesCache
@@ -60,8 +61,8 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 
 // WithNext hands every event on to next after it was measured. An engine has one
 // observer, and this one takes the place of the engine's log: with
-// core.LogObserver(nil) the log goes on. Default: nobody.
-func WithNext(next core.Observer) Option {
+// event.Log(nil) the log goes on. Default: nobody.
+func WithNext(next event.Observer) Option {
 	return func(o *Observer) error {
 		if next == nil {
 			return errors.New("idemotel: WithNext is given nil: give an observer, or leave the option out")
@@ -77,7 +78,7 @@ func New(opts ...Option) (*Observer, error) {
 	o := &Observer{
 		meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(),
 		series:  seriesCache{known: make(map[labels]*series)},
-		pending: pendingRuns{by: make(map[core.Token]*series)},
+		pending: pendingRuns{by: make(map[storage.Token]*series)},
 	}
 	for _, opt := range opts {
 		if err := opt(o); err != nil {
@@ -92,10 +93,10 @@ func New(opts ...Option) (*Observer, error) {
 	return o, nil
 }
 
-// Observe implements core.Observer. It counts events whose ctx has ended, too. It
+// Observe implements event.Observer. It counts events whose ctx has ended, too. It
 // waits for nothing but what the providers' own processors wait for, and makes at
 // most 8 allocations where the request is not sampled, and 14 where it is.
-func (o *Observer) Observe(ctx context.Context, event core.Event) {
+func (o *Observer) Observe(ctx context.Context, event event.Event) {
 	effects := effectsOf(event.Result)
 	known := o.series.of(labelsOf(&event, effects))
 	begun := o.pending.find(ctx)
@@ -128,7 +129,7 @@ func (o *Observer) count(ctx context.Context, effects effect, s *series) {
 	}
 }
 
-func (o *Observer) time(ctx context.Context, event *core.Event, effects effect, s *series) {
+func (o *Observer) time(ctx context.Context, event *event.Event, effects effect, s *series) {
 	if effects.has(isDecision) {
 		o.instruments.decision.Record(ctx, event.Duration.Seconds(), s.recorded...)
 	}

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 )
 
 func TestNewRefusesNonsense(t *testing.T) {
@@ -64,7 +64,7 @@ func TestInstruments(t *testing.T) {
 	t.Parallel()
 	seen := newTelemetry(t)
 	for _, result := range results(t) {
-		seen.observer.Observe(t.Context(), core.Event{Result: result, Duration: time.Second, StoreLatency: time.Second})
+		seen.observer.Observe(t.Context(), event.Event{Result: result, Duration: time.Second, StoreLatency: time.Second})
 	}
 	all := seen.collect()
 	for name, want := range map[string]instrument{
@@ -100,18 +100,18 @@ func TestInstruments(t *testing.T) {
 // remembered is an Observer that keeps what it is told.
 type remembered struct {
 	context context.Context
-	event   core.Event
+	event   event.Event
 }
 
-func (r *remembered) Observe(ctx context.Context, event core.Event) { r.context, r.event = ctx, event }
+func (r *remembered) Observe(ctx context.Context, event event.Event) { r.context, r.event = ctx, event }
 
 // The log, or whoever else wants the events, gets them as they came.
 func TestNextObserverGetsTheEvent(t *testing.T) {
 	t.Parallel()
 	var next remembered
 	seen := newTelemetry(t, idemotel.WithNext(&next))
-	seen.observer.Observe(t.Context(), core.Event{Result: core.ResultReplay, Attempt: 7})
-	if next.context != t.Context() || next.event.Result != core.ResultReplay || next.event.Attempt != 7 {
+	seen.observer.Observe(t.Context(), event.Event{Result: event.Replay, Attempt: 7})
+	if next.context != t.Context() || next.event.Result != event.Replay || next.event.Attempt != 7 {
 		t.Errorf("got %+v", next.event)
 	}
 }
@@ -134,7 +134,7 @@ func TestGlobalProviders(t *testing.T) { //nolint:paralleltest // it sets the gl
 	if errEarly != nil {
 		t.Fatal(errEarly)
 	}
-	early.Observe(t.Context(), core.Event{Result: core.ResultRefused}) // nobody listens, at first
+	early.Observe(t.Context(), event.Event{Result: event.Refused}) // nobody listens, at first
 	seen := globals()
 	seen.TB = t
 	late, err := idemotel.New()
@@ -142,8 +142,8 @@ func TestGlobalProviders(t *testing.T) { //nolint:paralleltest // it sets the gl
 		t.Fatal(err)
 	}
 	requests, spans := seen.total("idempotency.requests"), len(seen.ended())
-	early.Observe(t.Context(), core.Event{Result: core.ResultReplay})
-	late.Observe(t.Context(), core.Event{Result: core.ResultReplay})
+	early.Observe(t.Context(), event.Event{Result: event.Replay})
+	late.Observe(t.Context(), event.Event{Result: event.Replay})
 	if n := seen.total("idempotency.requests") - requests; n != 2 {
 		t.Errorf("%d requests are counted, want 2", n)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // maxPending is far above what an engine lets wait (core.WithMaxUnsettled): more
@@ -17,7 +18,7 @@ const maxPending = 1 << 16
 type pendingRuns struct {
 	n  atomic.Int64 // len(by), to be read without the lock: it is nearly always zero
 	mu sync.Mutex
-	by map[core.Token]*series // the series that counted the run's beginning
+	by map[storage.Token]*series // the series that counted the run's beginning
 }
 
 // add reports whether the run was not known yet, and is now.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
@@ -26,9 +27,9 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 		if n := s.total(pending); n != 2 {
 			t.Errorf("%d pending, want 2", n)
 		}
-		s.want("idempotency.settlements", map[core.EventResult]int64{core.ResultDeferred: 2})
-		s.want("idempotency.store.errors", map[core.EventResult]int64{core.ResultDeferred: 2})
-		s.want("idempotency.run.duration", map[core.EventResult]int64{}) // they have not ended
+		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 2})
+		s.want("idempotency.store.errors", map[event.Result]int64{event.Deferred: 2})
+		s.want("idempotency.run.duration", map[event.Result]int64{}) // they have not ended
 		if len(s.ended()) != 0 {
 			t.Errorf("%d spans, want none yet", len(s.ended()))
 		}
@@ -38,7 +39,7 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
-		s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultCompleted: 2})
+		s.want("idempotency.run.duration", map[event.Result]int64{event.Completed: 2})
 		s.post(t.Context(), "/payments", "k3", "1") // one that never waited
 		if n := s.total(pending); n != 0 || s.observer.Pending() != 0 {
 			t.Errorf("%d pending, %d remembered, want none", n, s.observer.Pending())
@@ -56,8 +57,8 @@ func TestLostAnswerIsNotPending(t *testing.T) {
 		store.fails(errStoreDown, &store.complete)
 		s.post(t.Context(), "/payments", "k", "1")
 		advance(2 * time.Minute)
-		s.want("idempotency.settlements", map[core.EventResult]int64{core.ResultDeferred: 1, core.ResultAnswerLost: 1})
-		s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultAnswerLost: 1})
+		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 1, event.AnswerLost: 1})
+		s.want("idempotency.run.duration", map[event.Result]int64{event.AnswerLost: 1})
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -78,7 +79,7 @@ func TestKeyThatCannotBeFreedEndsItsRun(t *testing.T) {
 			t.Errorf("%d pending, want one", n)
 		}
 		advance(2 * time.Minute)
-		s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultStoreError: 1})
+		s.want("idempotency.run.duration", map[event.Result]int64{event.StoreError: 1})
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -95,7 +96,7 @@ func TestPendingRunThatLosesItsLease(t *testing.T) {
 		s.post(t.Context(), "/payments", "k", "1")
 		store.fails(core.ErrLeaseLost, &store.release)
 		advance(time.Second)
-		s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultLeaseLost: 1})
+		s.want("idempotency.run.duration", map[event.Result]int64{event.LeaseLost: 1})
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -110,14 +111,14 @@ func TestUnconfirmedCommitIsPending(t *testing.T) {
 		s := newPayments(t, store, created, policy.Transactional(true))
 		store.fails(errStoreDown, &store.release)
 		s.post(t.Context(), "/payments", "k", "1")
-		s.want("idempotency.store.errors", map[core.EventResult]int64{core.ResultNotConfirmed: 1})
+		s.want("idempotency.store.errors", map[event.Result]int64{event.NotConfirmed: 1})
 		if n := s.total(pending); n != 1 {
 			t.Errorf("%d pending, want one", n)
 		}
 		store.fails(nil, &store.release)
 		advance(time.Second)
-		s.want("idempotency.settlements", map[core.EventResult]int64{core.ResultNotConfirmed: 1, core.ResultDeleteKey: 1})
-		s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultDeleteKey: 1})
+		s.want("idempotency.settlements", map[event.Result]int64{event.NotConfirmed: 1, event.DeleteKey: 1})
+		s.want("idempotency.run.duration", map[event.Result]int64{event.DeleteKey: 1})
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -133,8 +134,8 @@ func TestLostLeaseEndsARunOnce(t *testing.T) {
 		s := newPayments(t, store, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		store.fails(core.ErrLeaseLost, &store.extend, &store.complete, &store.release)
 		s.post(t.Context(), "/payments", "k", "1")
-		s.want("idempotency.settlements", map[core.EventResult]int64{core.ResultLeaseLost: 2})
-		s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultLeaseLost: 1})
+		s.want("idempotency.settlements", map[event.Result]int64{event.LeaseLost: 2})
+		s.want("idempotency.run.duration", map[event.Result]int64{event.LeaseLost: 1})
 		if len(s.ended()) != 1 {
 			t.Errorf("%d spans, want one", len(s.ended()))
 		}
@@ -153,8 +154,8 @@ func TestRenewalThatFailsEndsNothing(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 		})
 		s.post(t.Context(), "/payments", "k", "1")
-		s.want("idempotency.store.errors", map[core.EventResult]int64{core.ResultStoreError: 1})
-		s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultCompleted: 1})
+		s.want("idempotency.store.errors", map[event.Result]int64{event.StoreError: 1})
+		s.want("idempotency.run.duration", map[event.Result]int64{event.Completed: 1})
 	})
 }
 
@@ -173,7 +174,7 @@ func TestMorePendingRunsThanAreRemembered(t *testing.T) {
 		}
 		store.fails(nil, &store.complete)
 		advance(time.Second)
-		s.want("idempotency.run.duration", map[core.EventResult]int64{core.ResultCompleted: 1})
+		s.want("idempotency.run.duration", map[event.Result]int64{event.Completed: 1})
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -187,11 +188,11 @@ func TestPendingRunWhoseRouteIsFoundLate(t *testing.T) {
 	s := newService(t, memstore.New())
 	request := core.Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k"}
 	run := s.engine.Begin(t.Context(), s.engine.MustRoute(), request).Run
-	s.observer.Observe(run.Context(), core.Event{Result: core.ResultDeferred})
+	s.observer.Observe(run.Context(), event.Event{Result: event.Deferred})
 	if n := s.total(pending); n != 1 {
 		t.Errorf("%d pending, want one", n)
 	}
-	s.observer.Observe(run.Context(), core.Event{Result: core.ResultCompleted, Route: "POST /payments"})
+	s.observer.Observe(run.Context(), event.Event{Result: event.Completed, Route: "POST /payments"})
 	for attributes, value := range points(s.collect()[pending]) {
 		if value != 0 || attributes.HasValue("idempotency.result") {
 			t.Errorf("%d pending of %v, want none, of no result", value, attributes.ToSlice())

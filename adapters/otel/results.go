@@ -1,6 +1,8 @@
 package idemotel
 
-import "github.com/oncekey/oncekey/core"
+import (
+	"github.com/oncekey/oncekey/core/event"
+)
 
 // effect is what an event does to metrics and spans.
 type effect uint
@@ -19,39 +21,39 @@ const (
 )
 
 // effects has a line for every EventResult of package core.
-var effects = map[core.EventResult]effect{
-	core.ResultExecute:        isDecision | marksSpan,
-	core.ResultReplay:         isDecision | endsSpan,
-	core.ResultInProgress:     isDecision | isConflict | endsSpan,
-	core.ResultKeyReused:      isDecision | isConflict | endsSpan,
-	core.ResultNotReplayable:  isDecision | isConflict | endsSpan,
-	core.ResultOutcomeUnknown: isDecision | isConflict | endsSpan | isFailure,
-	core.ResultRefused:        isDecision | endsSpan,
-	core.ResultUnprotected:    isDecision | endsSpan | isFailure,
-	core.ResultUnavailable:    isDecision | endsSpan | isFailure,
-	core.ResultNoKey:          isDecision,
-	core.ResultWrongSetup:     isDecision | endsSpan | isFailure,
+var effects = map[event.Result]effect{
+	event.Execute:        isDecision | marksSpan,
+	event.Replay:         isDecision | endsSpan,
+	event.InProgress:     isDecision | isConflict | endsSpan,
+	event.KeyReused:      isDecision | isConflict | endsSpan,
+	event.NotReplayable:  isDecision | isConflict | endsSpan,
+	event.OutcomeUnknown: isDecision | isConflict | endsSpan | isFailure,
+	event.Refused:        isDecision | endsSpan,
+	event.Unprotected:    isDecision | endsSpan | isFailure,
+	event.Unavailable:    isDecision | endsSpan | isFailure,
+	event.NoKey:          isDecision,
+	event.WrongSetup:     isDecision | endsSpan | isFailure,
 
-	core.ResultCompleted:    isSettlement | endsRun | endsSpan,
-	core.ResultFailed:       isSettlement | endsRun | endsSpan,
-	core.ResultUnreplayable: isSettlement | endsRun | endsSpan,
-	core.ResultDeleteKey:    isSettlement | endsRun | endsSpan | isFailure,
-	core.ResultRetryable:    isSettlement | endsRun | endsSpan,
-	core.ResultDeferred:     isSettlement | isStoreError | isPending | marksSpan,
-	core.ResultAnswerLost:   isSettlement | endsRun | endsSpan | isFailure,
-	core.ResultNotConfirmed: isSettlement | isStoreError | isPending | marksSpan,
-	core.ResultLeaseLost:    isSettlement | marksSpan | isFailure, // see ending
-	core.ResultLeaseExpired: isLeaseExpired | marksSpan,
-	core.ResultRunTooLong:   isSettlement | marksSpan,
-	core.ResultStoreError:   isStoreError | marksSpan | isFailure, // see ending
-	core.ResultRecoverError: isSettlement | marksSpan,
+	event.Completed:    isSettlement | endsRun | endsSpan,
+	event.Failed:       isSettlement | endsRun | endsSpan,
+	event.Unreplayable: isSettlement | endsRun | endsSpan,
+	event.DeleteKey:    isSettlement | endsRun | endsSpan | isFailure,
+	event.Retryable:    isSettlement | endsRun | endsSpan,
+	event.Deferred:     isSettlement | isStoreError | isPending | marksSpan,
+	event.AnswerLost:   isSettlement | endsRun | endsSpan | isFailure,
+	event.NotConfirmed: isSettlement | isStoreError | isPending | marksSpan,
+	event.LeaseLost:    isSettlement | marksSpan | isFailure, // see ending
+	event.LeaseExpired: isLeaseExpired | marksSpan,
+	event.RunTooLong:   isSettlement | marksSpan,
+	event.StoreError:   isStoreError | marksSpan | isFailure, // see ending
+	event.RecoverError: isSettlement | marksSpan,
 
-	core.ResultCallbackPanicked: isSettlement | marksSpan | isFailure,
+	event.CallbackPanicked: isSettlement | marksSpan | isFailure,
 }
 
 // effectsOf returns what an event with this result does; one that this package
 // does not know yet is counted as something that became of a run.
-func effectsOf(result core.EventResult) effect {
+func effectsOf(result event.Result) effect {
 	if known, ok := effects[result]; ok {
 		return known
 	}
@@ -62,12 +64,12 @@ func effectsOf(result core.EventResult) effect {
 // does not tell. A lost lease is noticed by a renewal, and the handler goes on; or
 // by the settlement, which has waited for the store. And a store's error is the
 // last word on a key that could not be freed in the background.
-func (e effect) ending(event *core.Event, wasPending bool) effect {
+func (e effect) ending(happened *event.Event, wasPending bool) effect {
 	last := false
-	switch event.Result {
-	case core.ResultLeaseLost:
-		last = wasPending || event.StoreLatency > 0
-	case core.ResultStoreError:
+	switch happened.Result {
+	case event.LeaseLost:
+		last = wasPending || happened.StoreLatency > 0
+	case event.StoreError:
 		last = wasPending
 	default:
 	}

@@ -12,13 +12,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // labels are what events of one kind have in common. All their values come from
 // fixed sets but the route's, which is as written in the program.
 type labels struct {
-	result    core.EventResult
+	result    event.Result
 	observed  bool
 	method    string
 	route     string // as the event has it: with the method or without, or empty
@@ -26,7 +27,7 @@ type labels struct {
 }
 
 // labelsOf allocates nothing where the route's pattern names the method.
-func labelsOf(event *core.Event, effects effect) labels {
+func labelsOf(event *event.Event, effects effect) labels {
 	l := labels{result: event.Result, observed: event.Observed, route: event.Route, method: methodOf(event)}
 	if effects.has(isStoreError) {
 		l.errorType = errorType(event.Err)
@@ -122,7 +123,7 @@ const (
 
 // methodOf returns the request's method. Of the endpoint it reads only the first
 // word: the rest may be a path, which has no place in a metric.
-func methodOf(event *core.Event) string {
+func methodOf(event *event.Event) string {
 	if method, _ := splitPattern(event.Route); method != "" {
 		return knownMethod(method)
 	}
@@ -152,7 +153,7 @@ func routeName(pattern string) string {
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-		http.MethodConnect, http.MethodOptions, http.MethodTrace, core.MethodCall:
+		http.MethodConnect, http.MethodOptions, http.MethodTrace, storage.MethodCall:
 		return method
 	default:
 		return otherMethod
@@ -163,9 +164,9 @@ func knownMethod(method string) string {
 func errorType(err error) string {
 	timeout, isNetwork := errors.AsType[net.Error](err)
 	switch {
-	case errors.Is(err, core.ErrCorruptRecord):
+	case errors.Is(err, storage.ErrCorruptRecord):
 		return "corrupt_record"
-	case errors.Is(err, core.ErrStoreFull):
+	case errors.Is(err, storage.ErrStoreFull):
 		return "store_full"
 	case errors.Is(err, context.DeadlineExceeded), isNetwork && timeout.Timeout():
 		return "timeout"

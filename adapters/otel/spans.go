@@ -8,10 +8,10 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 )
 
-func (o *Observer) trace(ctx context.Context, event *core.Event, effects effect, s *series) {
+func (o *Observer) trace(ctx context.Context, event *event.Event, effects effect, s *series) {
 	switch {
 	case effects.has(endsSpan):
 		o.record(ctx, event, effects, s)
@@ -22,7 +22,7 @@ func (o *Observer) trace(ctx context.Context, event *core.Event, effects effect,
 
 // record makes the request's span, now that it is over. A sampler sees the
 // attributes that metrics have; what has to be computed, only a span that is kept.
-func (o *Observer) record(ctx context.Context, event *core.Event, effects effect, s *series) {
+func (o *Observer) record(ctx context.Context, event *event.Event, effects effect, s *series) {
 	ended := time.Now()
 	options := append(make([]trace.SpanStartOption, 0, len(s.started)+1), s.started...)
 	options = append(options, trace.WithTimestamp(ended.Add(-event.Duration)))
@@ -37,7 +37,7 @@ func (o *Observer) record(ctx context.Context, event *core.Event, effects effect
 }
 
 // mark adds an event to the request's span, if that is not over.
-func mark(ctx context.Context, event *core.Event, s *series) {
+func mark(ctx context.Context, event *event.Event, s *series) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -50,7 +50,7 @@ func mark(ctx context.Context, event *core.Event, s *series) {
 }
 
 // details are what is said of one request alone.
-func details(event *core.Event) []attribute.KeyValue {
+func details(event *event.Event) []attribute.KeyValue {
 	all := make([]attribute.KeyValue, 0, 6)
 	if hash := event.KeyHash(); hash != "" {
 		all = append(all, attribute.String("idempotency.key.hash", hash))
@@ -71,7 +71,7 @@ func details(event *core.Event) []attribute.KeyValue {
 }
 
 // failure describes a status.
-func failure(event *core.Event) string {
+func failure(event *event.Event) string {
 	if event.Err != nil {
 		return text(event.ErrorText())
 	}

@@ -14,7 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
@@ -90,7 +90,7 @@ func TestSpansHaveTheHashOfTheKeyAlone(t *testing.T) {
 	for _, span := range s.ended() {
 		attributes := details(span.Attributes())
 		hashes[attributes["idempotency.key.hash"]]++
-		if attributes["idempotency.result"] == string(core.ResultReplay) {
+		if attributes["idempotency.result"] == string(event.Replay) {
 			replays++
 		}
 	}
@@ -166,21 +166,21 @@ func TestSpanWithoutAParent(t *testing.T) {
 // The status is for who operates the service: what clients do is no error of it.
 func TestStatusOfSpans(t *testing.T) {
 	t.Parallel()
-	failed := []core.EventResult{
-		core.ResultUnprotected, core.ResultUnavailable, core.ResultOutcomeUnknown, core.ResultDeleteKey, core.ResultAnswerLost,
-		core.ResultLeaseLost, core.ResultWrongSetup,
+	failed := []event.Result{
+		event.Unprotected, event.Unavailable, event.OutcomeUnknown, event.DeleteKey, event.AnswerLost,
+		event.LeaseLost, event.WrongSetup,
 	}
 	for _, result := range results(t) {
 		for _, err := range []error{nil, errors.New("broken \xff")} {
 			seen := newTelemetry(t)
-			seen.observer.Observe(t.Context(), core.Event{
+			seen.observer.Observe(t.Context(), event.Event{
 				Result: result, Err: err, StoreLatency: time.Millisecond, Code: "code", Reason: "reason \xff",
 			})
 			for _, span := range seen.ended() {
 				want := sdktrace.Status{}
 				switch {
 				case !slices.Contains(failed, result):
-				case err != nil && result == core.ResultDeleteKey: // Case 43: the handler's error may quote the request
+				case err != nil && result == event.DeleteKey: // Case 43: the handler's error may quote the request
 					want = sdktrace.Status{Code: codes.Error, Description: "*errors.errorString"}
 				case err != nil:
 					want = sdktrace.Status{Code: codes.Error, Description: "broken \uFFFD"}
@@ -225,7 +225,7 @@ func TestNamesOfSpans(t *testing.T) {
 		"charge card": "idempotency charge card",
 	} {
 		seen := newTelemetry(t)
-		seen.observer.Observe(t.Context(), core.Event{Result: core.ResultReplay, Route: route})
+		seen.observer.Observe(t.Context(), event.Event{Result: event.Replay, Route: route})
 		if got := seen.ended()[0].Name(); got != want {
 			t.Errorf("%q: the span is %q, want %q", route, got, want)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // newShard is a shard whose records are hashed that way.
@@ -22,7 +22,7 @@ func (shard *shard) named(id identity) *name {
 
 func (shard *shard) file(id identity, expires time.Duration) {
 	n := shard.named(id)
-	d := newDraft(n, &core.Lease{}, &core.Result{State: core.Completed, Status: 200, Body: make([]byte, 2000)})
+	d := newDraft(n, &storage.Lease{}, &storage.Result{State: storage.Completed, Status: 200, Body: make([]byte, 2000)})
 	shard.index.insert(n.hash, shard.finished.add(&d, nil, expires))
 }
 

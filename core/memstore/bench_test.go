@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 func BenchmarkFirstTime(b *testing.B) {
 	store := memstore.New(memstore.MaxRecords(1<<30), memstore.MaxBytes(1<<40))
-	claims := make([]core.Claim, 1<<16)
+	claims := make([]storage.Claim, 1<<16)
 	for i := range claims {
 		claims[i] = claim(i)
 		claims[i].Retain, claims[i].TTL = time.Second, time.Second
@@ -65,7 +65,7 @@ func BenchmarkGrown(b *testing.B) {
 	for _, records := range []int{10_000, 1_000_000} {
 		b.Run(strconv.Itoa(records), func(b *testing.B) {
 			store := filled(b, records)
-			claims := make([]core.Claim, 1<<16)
+			claims := make([]storage.Claim, 1<<16)
 			for i := range claims {
 				claims[i] = claim(rand.IntN(records))
 			}
@@ -84,10 +84,10 @@ func filled(tb testing.TB, records int) *memstore.Store {
 	tb.Helper()
 	store := memstore.New(memstore.MaxRecords(1<<30), memstore.MaxBytes(1<<40))
 	res := result(strings.Repeat("x", 300))
-	res.Header = core.Header{{Name: "Content-Type", Value: "application/json"}}
+	res.Header = storage.Header{{Name: "Content-Type", Value: "application/json"}}
 	for n := range records {
 		c := claim(n)
-		c.Fingerprint, c.Digest = "sha256:"+strings.Repeat("0f", 32), core.Digest{1}
+		c.Fingerprint, c.Digest = "sha256:"+strings.Repeat("0f", 32), storage.Digest{1}
 		must(tb, store.Complete(tb.Context(), win(tb, store, c), res))
 	}
 	return store
@@ -98,7 +98,7 @@ func filled(tb testing.TB, records int) *memstore.Store {
 func BenchmarkNewKeys(b *testing.B) {
 	store := memstore.New(memstore.MaxRecords(1<<30), memstore.MaxBytes(1<<40))
 	res := result(strings.Repeat("x", 300))
-	claims := make([]core.Claim, b.N)
+	claims := make([]storage.Claim, b.N)
 	for i := range claims {
 		claims[i] = claim(i)
 	}
@@ -122,13 +122,13 @@ func BenchmarkNewKeys(b *testing.B) {
 func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts everybody's
 	store := memstore.New()
 	res := result("answer")
-	res.Header = core.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Location", Value: "/payments/1"}}
+	res.Header = storage.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Location", Value: "/payments/1"}}
 	finished := claim(1)
 	finished.Fingerprint = "sha256:" + strings.Repeat("0f", 32)
 	must(t, store.Complete(t.Context(), win(t, store, finished), res))
 	win(t, store, claim(2))
 	for name, test := range map[string]struct {
-		claim core.Claim
+		claim storage.Claim
 		limit float64
 	}{
 		"replay":      {finished, 1}, // the record with its fields; their text is the entry's
@@ -152,7 +152,7 @@ func TestAllocationsOfNewKeys(t *testing.T) { //nolint:paralleltest // AllocsPer
 	const runs = 5_000
 	store, ctx := memstore.New(), t.Context()
 	res := result(strings.Repeat("x", 300))
-	claims := make([]core.Claim, 3*runs)
+	claims := make([]storage.Claim, 3*runs)
 	for n := range claims {
 		claims[n] = claim(n)
 	}

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -106,7 +106,7 @@ func (s *Store) reserve(cost int64) bool {
 
 func (s *Store) errFull() error {
 	return fmt.Errorf("memstore: %w: %d of %d records, %d of %d bytes",
-		core.ErrStoreFull, s.records.Load(), s.maxRecords, s.bytes.Load(), s.maxBytes)
+		storage.ErrStoreFull, s.records.Load(), s.maxRecords, s.bytes.Load(), s.maxBytes)
 }
 
 func addWithin(sum *atomic.Int64, delta, limit int64) bool {

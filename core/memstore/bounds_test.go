@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/storeprobe"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 var win, must = storeprobe.Win, storeprobe.Must
@@ -20,14 +20,14 @@ var win, must = storeprobe.Win, storeprobe.Must
 // overhead is what MaxBytes documents.
 const overhead = 256
 
-func claim(n int) core.Claim {
-	return core.Claim{
-		Key: fmt.Sprintf("%064x", n), Token: core.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour,
+func claim(n int) storage.Claim {
+	return storage.Claim{
+		Key: fmt.Sprintf("%064x", n), Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour,
 	}
 }
 
-func result(body string) core.Result {
-	return core.Result{State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
+func result(body string) storage.Result {
+	return storage.Result{State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
 }
 
 // Case 21: a full store refuses new keys; live and finished records stay.
@@ -51,7 +51,7 @@ func TestFullStore(t *testing.T) {
 			refuse := func(mentions string) {
 				t.Helper()
 				_, _, err := store.Acquire(t.Context(), claim(3))
-				if !errors.Is(err, core.ErrStoreFull) || !strings.Contains(err.Error(), mentions) {
+				if !errors.Is(err, storage.ErrStoreFull) || !strings.Contains(err.Error(), mentions) {
 					t.Fatalf("Acquire returned %v, want ErrStoreFull and %q", err, mentions)
 				}
 			}
@@ -59,7 +59,7 @@ func TestFullStore(t *testing.T) {
 			must(t, store.Complete(t.Context(), finished, result("answer")))
 			must(t, store.Extend(t.Context(), running, time.Minute))
 			refuse("")
-			for n, state := range map[int]core.State{1: core.InProgress, 2: core.Completed} {
+			for n, state := range map[int]storage.State{1: storage.InProgress, 2: storage.Completed} {
 				if _, r, err := store.Acquire(t.Context(), claim(n)); err != nil || r == nil || r.State != state {
 					t.Errorf("key %d holds %+v (%v), want it %s", n, r, err, state)
 				}
@@ -78,13 +78,13 @@ func TestFullStoreTakesAnswers(t *testing.T) {
 	store := memstore.New(memstore.MaxBytes(1000), memstore.MaxRecords(2))
 	lease := win(t, store, claim(1))
 	must(t, store.Complete(t.Context(), lease, result(strings.Repeat("x", 5000))))
-	forgotten := core.Lease{Claim: claim(2), Attempt: 1}
+	forgotten := storage.Lease{Claim: claim(2), Attempt: 1}
 	must(t, store.Complete(t.Context(), forgotten, result("answer")))
-	must(t, store.Extend(t.Context(), core.Lease{Claim: claim(3), Attempt: 1}, time.Minute))
+	must(t, store.Extend(t.Context(), storage.Lease{Claim: claim(3), Attempt: 1}, time.Minute))
 	if store.Len() != 3 {
 		t.Errorf("it holds %d records, want 3", store.Len())
 	}
-	if _, _, err := store.Acquire(t.Context(), claim(4)); !errors.Is(err, core.ErrStoreFull) {
+	if _, _, err := store.Acquire(t.Context(), claim(4)); !errors.Is(err, storage.ErrStoreFull) {
 		t.Errorf("Acquire returned %v, want ErrStoreFull", err)
 	}
 }
@@ -105,14 +105,14 @@ func TestCacheForgetsRatherThanRefuse(t *testing.T) {
 	if held := store.Len(); held < 20 {
 		t.Errorf("it holds %d records, want about as many as it may", held)
 	}
-	if _, record, err := store.Acquire(t.Context(), claim(999)); err != nil || record == nil || record.State != core.Completed {
+	if _, record, err := store.Acquire(t.Context(), claim(999)); err != nil || record == nil || record.State != storage.Completed {
 		t.Errorf("the last key has %+v, %v, want its answer", record, err)
 	}
 	if _, record, err := store.Acquire(t.Context(), claim(0)); err != nil || record != nil {
 		t.Errorf("the first key has %+v, %v, want it forgotten", record, err)
 	}
 	must(t, store.Extend(t.Context(), running, time.Minute)) // what runs is not forgotten
-	if _, record, err := store.Acquire(t.Context(), claim(-1)); err != nil || record == nil || record.State != core.InProgress {
+	if _, record, err := store.Acquire(t.Context(), claim(-1)); err != nil || record == nil || record.State != storage.InProgress {
 		t.Errorf("the running key has %+v, %v, want it in progress", record, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestCacheFullOfRunningKeys(t *testing.T) {
 	store := memstore.New(memstore.Cache(), memstore.MaxRecords(2))
 	win(t, store, claim(1))
 	win(t, store, claim(2))
-	if _, _, err := store.Acquire(t.Context(), claim(3)); !errors.Is(err, core.ErrStoreFull) {
+	if _, _, err := store.Acquire(t.Context(), claim(3)); !errors.Is(err, storage.ErrStoreFull) {
 		t.Errorf("Acquire returned %v, want ErrStoreFull", err)
 	}
 }
@@ -178,7 +178,7 @@ func TestBoundsAreExact(t *testing.T) {
 				if store.Len() > room {
 					t.Errorf("it holds %d records, want at most %d", store.Len(), room)
 				}
-				if err != nil && !errors.Is(err, core.ErrStoreFull) {
+				if err != nil && !errors.Is(err, storage.ErrStoreFull) {
 					t.Error(err)
 				}
 				if err == nil && record == nil && turn%7 != 0 {
@@ -196,7 +196,7 @@ func TestBoundsAreExact(t *testing.T) {
 		if _, record, err := store.Acquire(t.Context(), c); err == nil && record != nil {
 			held++
 		} else if err == nil {
-			must(t, store.Release(t.Context(), core.Lease{Claim: c, Attempt: 1}))
+			must(t, store.Release(t.Context(), storage.Lease{Claim: c, Attempt: 1}))
 		}
 	}
 	if store.Len() != held {
@@ -208,12 +208,12 @@ func TestBoundsAreExact(t *testing.T) {
 func TestBytesOfAnAnswerAreCounted(t *testing.T) {
 	t.Parallel()
 	res := result("body")
-	res.Sketch, res.Header = make([]byte, 256), core.Header{{Name: "Name", Value: "value"}}
+	res.Sketch, res.Header = make([]byte, 256), storage.Header{{Name: "Name", Value: "value"}}
 	const perField = 40
 	c := claim(1)
 	size := int64(overhead + len(c.Key) + len(c.Fingerprint))
 	answered := size + int64(len(res.Body)+len(res.Sketch)+perField+len("Name")+len("value"))
-	for room, want := range map[int64]error{answered + size: nil, answered + size - 1: core.ErrStoreFull} {
+	for room, want := range map[int64]error{answered + size: nil, answered + size - 1: storage.ErrStoreFull} {
 		store := memstore.New(memstore.MaxBytes(room))
 		must(t, store.Complete(t.Context(), win(t, store, c), res))
 		if _, _, err := store.Acquire(t.Context(), claim(2)); !errors.Is(err, want) {
@@ -232,7 +232,7 @@ func TestBytesAreGivenBack(t *testing.T) {
 			c.TTL, c.Retain = time.Second, time.Second
 			lease := win(t, store, c)
 			res := result(strings.Repeat("x", 10_000))
-			res.Retain, res.Header, res.Sketch = time.Second, core.Header{{Name: "A", Value: "b"}}, make([]byte, 256)
+			res.Retain, res.Header, res.Sketch = time.Second, storage.Header{{Name: "A", Value: "b"}}, make([]byte, 256)
 			switch n % 3 {
 			case 0:
 				must(t, store.Complete(t.Context(), lease, res))

@@ -4,19 +4,19 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // draft is what an entry is made of.
 type draft struct {
 	name   *name
-	lease  *core.Lease
-	result *core.Result // without what is not kept
-	texts  int          // bytes of the header's names and values
-	header int          // bytes of the header in the entry
+	lease  *storage.Lease
+	result *storage.Result // without what is not kept
+	texts  int             // bytes of the header's names and values
+	header int             // bytes of the header in the entry
 }
 
-func newDraft(n *name, l *core.Lease, res *core.Result) draft {
+func newDraft(n *name, l *storage.Lease, res *storage.Result) draft {
 	d := draft{name: n, lease: l, result: res}
 	for i := range res.Header {
 		name, value := len(res.Header[i].Name), len(res.Header[i].Value)
@@ -31,7 +31,7 @@ func uvarintSize(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
 
 // limit is the most that the entry can take.
 func (d *draft) limit() int {
-	const lengths, fixed = 8 * binary.MaxVarintLen64, len(core.Digest{}) + len(core.Token{})
+	const lengths, fixed = 8 * binary.MaxVarintLen64, len(storage.Digest{}) + len(storage.Token{})
 	return preamble + lengths + len(d.lease.Fingerprint) + len(d.lease.Key) + d.header + fixed + len(d.result.Sketch) + len(d.result.Body)
 }
 
@@ -51,7 +51,7 @@ func (d *draft) appendTo(b []byte) []byte {
 	if !known {
 		form |= spelledFingerprint
 	}
-	if d.lease.Digest != (core.Digest{}) {
+	if d.lease.Digest != (storage.Digest{}) {
 		form |= digested
 	}
 	var unset [atIdentity]byte

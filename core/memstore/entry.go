@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // entry begins with a finished record as an archive holds it:
@@ -56,7 +56,7 @@ func (e entry) setExpires(expires time.Duration) {
 
 func (e entry) identity() *identity { return (*identity)(e[atIdentity:]) }
 
-func (e entry) state() core.State { return core.State(e[atState]) }
+func (e entry) state() storage.State { return storage.State(e[atState]) }
 
 func (e entry) has(form byte) bool { return e[atForm]&form != 0 }
 
@@ -67,7 +67,7 @@ type parts struct {
 	fields      int
 	key         []byte
 	fingerprint []byte
-	digest      core.Digest
+	digest      storage.Digest
 	header      []byte // for each field its Op, and name and value after their lengths
 	token       []byte
 	sketch      []byte
@@ -88,18 +88,18 @@ func (e entry) parts() (p parts) {
 	}
 	p.fingerprint = r.take(fingerprint)
 	if e.has(digested) {
-		p.digest = core.Digest(r.take(len(core.Digest{})))
+		p.digest = storage.Digest(r.take(len(storage.Digest{})))
 	}
-	p.header, p.token = r.take(header), r.take(len(core.Token{}))
+	p.header, p.token = r.take(header), r.take(len(storage.Token{}))
 	p.sketch, p.body = r.take(sketch), r.take(body)
 	p.size = r.at
 	return p
 }
 
 // isOf reports whether the entry completes the lease.
-func (e entry) isOf(l *core.Lease) bool {
+func (e entry) isOf(l *storage.Lease) bool {
 	p := e.parts()
-	return core.Token(p.token) == l.Token && p.attempt == l.Attempt
+	return storage.Token(p.token) == l.Token && p.attempt == l.Attempt
 }
 
 func (e entry) key() string {
@@ -127,12 +127,12 @@ func (e entry) cost(p *parts) int64 {
 
 // record is the whole record. All that it refers to is the entry's own bytes, or the
 // fingerprint that the caller expects, when it is the entry's.
-func (e entry) record(expected string) *core.Record {
+func (e entry) record(expected string) *storage.Record {
 	p := e.parts()
 	const few = 2 // fields that take no allocation of their own
 	made := new(struct {
-		record core.Record
-		fields [few]core.Field
+		record storage.Record
+		fields [few]storage.Field
 	})
 	r := &made.record
 	e.fill(r, &p, expected)
@@ -144,14 +144,14 @@ func (e entry) record(expected string) *core.Record {
 	}
 	switch {
 	case p.fields > few:
-		r.Header = make(core.Header, p.fields)
+		r.Header = make(storage.Header, p.fields)
 	case p.fields > 0:
 		r.Header = made.fields[:p.fields:p.fields]
 	}
 	rest := reader{p.header, 0}
 	for i := range r.Header {
 		op, name, value := rest.field()
-		r.Header[i] = core.Field{Op: op, Name: text(name), Value: text(value)}
+		r.Header[i] = storage.Field{Op: op, Name: text(name), Value: text(value)}
 	}
 	return r
 }
@@ -164,13 +164,13 @@ func text(b []byte) string {
 }
 
 // summary is the record without what its handler answered, but for the status.
-func (e entry) summary() *core.Record {
-	p, r := e.parts(), new(core.Record)
+func (e entry) summary() *storage.Record {
+	p, r := e.parts(), new(storage.Record)
 	e.fill(r, &p, "")
 	return r
 }
 
-func (e entry) fill(r *core.Record, p *parts, expected string) {
+func (e entry) fill(r *storage.Record, p *parts, expected string) {
 	r.State, r.Attempt, r.Status, r.Digest = e.state(), p.attempt, p.status, p.digest
 	r.Fingerprint = expected
 	if e.has(spelledFingerprint) {
@@ -213,8 +213,8 @@ func (r *reader) take(n int) []byte {
 }
 
 // field takes a field of a header.
-func (r *reader) field() (op core.FieldOp, name, value []byte) {
-	op = core.FieldOp(r.take(1)[0])
+func (r *reader) field() (op storage.FieldOp, name, value []byte) {
+	op = storage.FieldOp(r.take(1)[0])
 	name = r.take(r.length())
 	return op, name, r.take(r.length())
 }

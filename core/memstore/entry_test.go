@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // What is read from an entry is what was written, whatever follows it in the chunk
@@ -19,11 +19,11 @@ func FuzzEntry(f *testing.F) {
 	f.Add(strings.ToUpper(digits), "sha256:"+digits[1:], strings.Repeat("n", 127), strings.Repeat("v", 128), make([]byte, 20_000), []byte{0}, 2, 1<<40, uint64(128))
 	store := New()
 	f.Fuzz(func(t *testing.T, key, fingerprint, field, value string, body, sketch []byte, fields, status int, attempt uint64) {
-		res := core.Result{State: core.Failed, Status: status, Body: body, Sketch: sketch}
+		res := storage.Result{State: storage.Failed, Status: status, Body: body, Sketch: sketch}
 		for n := range fields & 7 {
-			res.Header = append(res.Header, core.Field{Op: core.FieldOp(n), Name: field[:min(n*9, len(field))], Value: value})
+			res.Header = append(res.Header, storage.Field{Op: storage.FieldOp(n), Name: field[:min(n*9, len(field))], Value: value})
 		}
-		l := core.Lease{Claim: core.Claim{Key: key, Fingerprint: fingerprint, Token: core.NewToken()}, Attempt: attempt}
+		l := storage.Lease{Claim: storage.Claim{Key: key, Fingerprint: fingerprint, Token: storage.NewToken()}, Attempt: attempt}
 		l.Digest[attempt%uint64(len(l.Digest))] = byte(status) // at times none
 		n := store.identify(key)
 		d := newDraft(&n, &l, &res)
@@ -48,9 +48,9 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-func checkRecord(t *testing.T, got *core.Record, l *core.Lease, res *core.Result) {
+func checkRecord(t *testing.T, got *storage.Record, l *storage.Lease, res *storage.Result) {
 	t.Helper()
-	want := &core.Record{
+	want := &storage.Record{
 		State: res.State, Fingerprint: l.Fingerprint, Digest: l.Digest, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
 	}
 	if len(want.Body) == 0 {

@@ -27,7 +27,7 @@ type name struct {
 }
 
 // identify returns the key's name. A key which is not 64 hex digits, one that
-// core.StorageKey did not make, is known by a hash. It is keyed with the store's
+// storage.Key did not make, is known by a hash. It is keyed with the store's
 // secret, so that nobody can choose two keys that meet.
 func (s *Store) identify(key string) name {
 	id, complete := unhex(key)

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // What looks almost like a storage key or a fingerprint, and is none, comes back as
@@ -29,7 +29,7 @@ func TestAlmostHexadecimal(t *testing.T) {
 			t.Errorf("Lookup of %q returned %+v and %v", spelling, record, err)
 		}
 	}
-	listed := listAll(t, store, core.Completed, 2)
+	listed := listAll(t, store, storage.Completed, 2)
 	for _, spelling := range spellings {
 		if listed[spelling] != 1 {
 			t.Errorf("%q is listed %d times, want once", spelling, listed[spelling])

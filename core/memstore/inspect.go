@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -19,12 +19,12 @@ const (
 )
 
 // errNoWord is for who has not given his word.
-var errNoWord = errors.New("memstore: forget: the caller must say core.RerunIsSafe")
+var errNoWord = errors.New("memstore: forget: the caller must say storage.RerunIsSafe")
 
-var _ core.Inspector = (*Store)(nil)
+var _ storage.Inspector = (*Store)(nil)
 
-// Lookup implements [core.Inspector].
-func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
+// Lookup implements [storage.Inspector].
+func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("memstore: look up: %w", err)
 	}
@@ -44,7 +44,7 @@ func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
 	}
 }
 
-// List implements [core.Inspector]. The records come without Header and Body:
+// List implements [storage.Inspector]. The records come without Header and Body:
 // Lookup has them. One that is there, and in the state, from the first page to
 // the last is listed exactly once, and no key is listed twice, whatever else
 // changes meanwhile. No lock is held for longer than it takes to look at about a
@@ -52,8 +52,8 @@ func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
 // cost less than many small ones.
 //
 // A cursor means nothing to any other Store, nor to this program's next run.
-func (s *Store) List(ctx context.Context, state core.State, cursor string, limit int) (page []core.Entry, next string, err error) {
-	if _, known := core.ParseState(state.String()); !known {
+func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
+	if _, known := storage.ParseState(state.String()); !known {
 		return nil, "", fmt.Errorf("memstore: list records in state %d: there is no such state", state)
 	}
 	if limit < 1 || limit > maxPage {
@@ -85,7 +85,7 @@ type listed struct {
 
 // list returns the first records in the state, in the order of their identities,
 // that have not been passed.
-func (shard *shard) list(state core.State, passed func(id identity) bool, limit int, clock func() time.Duration) []core.Entry {
+func (shard *shard) list(state storage.State, passed func(id identity) bool, limit int, clock func() time.Duration) []storage.Entry {
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := clock()
@@ -98,7 +98,7 @@ func (shard *shard) list(state core.State, passed func(id identity) bool, limit 
 			first = first[:min(len(first), limit)]
 		}
 	}
-	if state == core.InProgress {
+	if state == storage.InProgress {
 		for _, r := range shard.running.records {
 			if r != nil && !r.released && r.expires > now {
 				insert(listed{id: r.id, running: r})
@@ -110,24 +110,24 @@ func (shard *shard) list(state core.State, passed func(id identity) bool, limit 
 			insert(listed{id: *e.identity(), finished: e})
 		}
 	}
-	entries := make([]core.Entry, len(first))
+	entries := make([]storage.Entry, len(first))
 	for i, one := range first {
 		entries[i] = one.entry(now)
 	}
 	return entries
 }
 
-func (l *listed) entry(now time.Duration) core.Entry {
+func (l *listed) entry(now time.Duration) storage.Entry {
 	if l.running != nil {
-		return core.Entry{Key: l.running.key, Record: l.running.inProgress(now)}
+		return storage.Entry{Key: l.running.key, Record: l.running.inProgress(now)}
 	}
-	return core.Entry{Key: l.finished.key(), Record: l.finished.summary()}
+	return storage.Entry{Key: l.finished.key(), Record: l.finished.summary()}
 }
 
-// Forget implements [core.Inspector]. A released key counts as none, and its
+// Forget implements [storage.Inspector]. A released key counts as none, and its
 // attempt number is forgotten too.
-func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, error) {
-	if word != core.RerunIsSafe {
+func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
+	if word != storage.RerunIsSafe {
 		return false, errNoWord
 	}
 	if err := ctx.Err(); err != nil {

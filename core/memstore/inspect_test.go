@@ -9,12 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // listAll follows the cursor to its end, and counts how often each key is listed.
-func listAll(t *testing.T, store *memstore.Store, state core.State, limit int) map[string]int {
+func listAll(t *testing.T, store *memstore.Store, state storage.State, limit int) map[string]int {
 	t.Helper()
 	times, cursor := map[string]int{}, ""
 	for {
@@ -55,20 +55,20 @@ func TestListUnderTraffic(t *testing.T) {
 				case err != nil:
 					t.Error(err)
 				case record != nil:
-					_, err = store.Forget(t.Context(), claim(staying+n%passing).Key, core.RerunIsSafe)
+					_, err = store.Forget(t.Context(), claim(staying+n%passing).Key, storage.RerunIsSafe)
 				case n%3 == 0:
 					err = store.Release(t.Context(), lease)
 				default:
 					err = store.Complete(t.Context(), lease, result("passing"))
 				}
-				if err != nil && !errors.Is(err, core.ErrLeaseLost) {
+				if err != nil && !errors.Is(err, storage.ErrLeaseLost) {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	for _, limit := range []int{1000, 100} {
-		times := listAll(t, store, core.Completed, limit)
+		times := listAll(t, store, storage.Completed, limit)
 		for n := range staying {
 			if times[claim(n).Key] != 1 {
 				t.Fatalf("in pages of %d key %d is listed %d times, want once", limit, n, times[claim(n).Key])
@@ -91,16 +91,16 @@ func TestListRefusesCursors(t *testing.T) {
 		for n := range 10 {
 			win(t, store, claim(n))
 		}
-		_, cursor, err := store.List(t.Context(), core.InProgress, "", 1)
+		_, cursor, err := store.List(t.Context(), storage.InProgress, "", 1)
 		must(t, err)
 		return cursor
 	}
 	good := cursorOf(store)
-	if _, _, err := store.List(t.Context(), core.InProgress, good, 1); err != nil {
+	if _, _, err := store.List(t.Context(), storage.InProgress, good, 1); err != nil {
 		t.Errorf("List with its own cursor returned %v", err)
 	}
 	for _, wrong := range []string{"x", good[1:], good + "0", cursorOf(other), strings.Repeat("long", 1000)} {
-		if _, _, err := store.List(t.Context(), core.InProgress, wrong, 1); err == nil || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 300 {
+		if _, _, err := store.List(t.Context(), storage.InProgress, wrong, 1); err == nil || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 300 {
 			t.Errorf("List with the cursor %.20q returned %v, want an error", wrong, err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestListOfOddKeys(t *testing.T) {
 		win(t, store, c)
 	}
 	for _, limit := range []int{1, 3, 4, 1000} {
-		if times := listAll(t, store, core.InProgress, limit); len(times) != len(keys) {
+		if times := listAll(t, store, storage.InProgress, limit); len(times) != len(keys) {
 			t.Errorf("in pages of %d there are %v, want %q", limit, times, keys)
 		}
 	}
@@ -131,7 +131,7 @@ func TestForgetMakesRoom(t *testing.T) {
 		if r, err := store.Lookup(t.Context(), claim(n).Key); err != nil || r == nil {
 			t.Errorf("Lookup returned %+v and %v, want the record", r, err)
 		}
-		if there, err := store.Forget(t.Context(), claim(n).Key, core.RerunIsSafe); err != nil || !there {
+		if there, err := store.Forget(t.Context(), claim(n).Key, storage.RerunIsSafe); err != nil || !there {
 			t.Errorf("Forget returned %t and %v, want true", there, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestExpiredRecordsAreNotListed(t *testing.T) {
 		store := memstore.New()
 		win(t, store, claim(1))
 		<-time.After(time.Hour)
-		if times := listAll(t, store, core.InProgress, 10); len(times) != 0 {
+		if times := listAll(t, store, storage.InProgress, 10); len(times) != 0 {
 			t.Errorf("the list is %v, want none", times)
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // heapNow is what is reachable, in bytes and in objects.
@@ -89,10 +89,10 @@ func TestReplaysOutliveTheirRecords(t *testing.T) {
 		const records = 2_000
 		store := memstore.New()
 		body := func(n int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%08d", n), 20) }
-		handed := make([]*core.Record, records)
+		handed := make([]*storage.Record, records)
 		for n := range records {
 			res := result(string(body(n)))
-			res.Header, res.Sketch = core.Header{{Name: "Number", Value: fmt.Sprint(n)}}, body(n)[:8]
+			res.Header, res.Sketch = storage.Header{{Name: "Number", Value: fmt.Sprint(n)}}, body(n)[:8]
 			res.Retain = time.Duration(1+n%7) * time.Hour
 			must(t, store.Complete(t.Context(), win(t, store, claim(n)), res))
 			_, record, err := store.Acquire(t.Context(), claim(n))
@@ -133,10 +133,10 @@ func TestReplaysBesideTraffic(t *testing.T) {
 				case err != nil:
 				case record == nil:
 					err = store.Complete(context.Background(), lease, result(body(c.Key)))
-				case record.State == core.Completed && string(record.Body) != body(c.Key):
+				case record.State == storage.Completed && string(record.Body) != body(c.Key):
 					t.Errorf("%s holds %s", c.Key, record.Body)
-				case record.State == core.Completed && random.IntN(2) == 0:
-					_, err = store.Forget(context.Background(), c.Key, core.RerunIsSafe)
+				case record.State == storage.Completed && random.IntN(2) == 0:
+					_, err = store.Forget(context.Background(), c.Key, storage.RerunIsSafe)
 				}
 				if err != nil {
 					t.Error(err)
@@ -152,7 +152,7 @@ func TestCompletingKeepsTheRoom(t *testing.T) {
 	t.Parallel()
 	const room = 5_000
 	store := memstore.New(memstore.MaxRecords(room))
-	leases := make([]core.Lease, room)
+	leases := make([]storage.Lease, room)
 	for n := range leases {
 		leases[n] = win(t, store, claim(n))
 	}
@@ -161,7 +161,7 @@ func TestCompletingKeepsTheRoom(t *testing.T) {
 	for range 4 {
 		others.Go(func() {
 			for ctx.Err() == nil {
-				if _, record, err := store.Acquire(context.Background(), claim(room)); record != nil || !errors.Is(err, core.ErrStoreFull) {
+				if _, record, err := store.Acquire(context.Background(), claim(room)); record != nil || !errors.Is(err, storage.ErrStoreFull) {
 					t.Errorf("a full store's Acquire returned %+v and %v, want ErrStoreFull", record, err)
 				}
 			}
@@ -184,7 +184,7 @@ func TestRunningRecordsAreGivenBack(t *testing.T) { //nolint:paralleltest // it 
 	store := memstore.New()
 	before, _ := heapNow()
 	for range 2 {
-		leases := make([]core.Lease, crowd)
+		leases := make([]storage.Lease, crowd)
 		for n := range leases {
 			c := claim(n)
 			c.Fingerprint = strings.Repeat("f", 200)

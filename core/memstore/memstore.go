@@ -6,7 +6,7 @@
 //
 // A Store starts no goroutine and needs no Close: it drops expired records while
 // it serves requests. It is bounded, see [MaxRecords] and [MaxBytes]: when it is
-// full it refuses new keys with [core.ErrStoreFull] rather than forget running
+// full it refuses new keys with [storage.ErrStoreFull] rather than forget running
 // or finished ones, because a forgotten key is a payment made twice.
 //
 // Finished records are kept as bytes in a few large pieces of memory: a record of
@@ -16,7 +16,7 @@
 // With [Cache] it is a local cache of finished records, as the hot tier of a
 // tieredstore.
 //
-// For operators it is a [core.Inspector].
+// For operators it is a [storage.Inspector].
 //
 // What it does not do: it shares nothing with other processes, and it forgets
 // everything when this one ends. With two instances behind a load balancer, or
@@ -32,14 +32,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // shardCount spreads the keys over locks. More than the processors of any
 // machine that a single-instance service is likely to have.
 const shardCount = 1 << shardBits
 
-// Store is a [core.Store] in memory. It is safe for concurrent use. Make one
+// Store is a [storage.Store] in memory. It is safe for concurrent use. Make one
 // with [New].
 type Store struct {
 	maxRecords int64
@@ -60,7 +60,7 @@ type Store struct {
 	shards [shardCount]shard
 }
 
-var _ core.Checker = (*Store)(nil)
+var _ storage.Checker = (*Store)(nil)
 
 // New returns an empty store, bounded as the options say.
 func New(options ...Option) *Store {
@@ -84,33 +84,33 @@ func New(options ...Option) *Store {
 // that no request has swept away yet included.
 func (s *Store) Len() int { return int(s.records.Load()) }
 
-// Acquire implements [core.Store]. When there is no room for a new key, after
-// everything expired has been dropped, it returns core.ErrStoreFull, wrapped
+// Acquire implements [storage.Store]. When there is no room for a new key, after
+// everything expired has been dropped, it returns storage.ErrStoreFull, wrapped
 // with the numbers.
-func (s *Store) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if err := ctx.Err(); err != nil {
-		return core.Lease{}, nil, fmt.Errorf("memstore: acquire: %w", err)
+		return storage.Lease{}, nil, fmt.Errorf("memstore: acquire: %w", err)
 	}
 	n := s.identify(c.Key)
 	for {
 		lease, found, finished, full := s.acquire(&n, &c)
 		switch {
 		case finished != nil:
-			return core.Lease{}, finished.record(c.Fingerprint), nil
+			return storage.Lease{}, finished.record(c.Fingerprint), nil
 		case !full:
 			return lease, found, nil
 		}
 		// What has expired in the other shards makes room. Each turn drops something,
 		// so there is a last one.
 		if !s.evictEverywhere() && !s.makeRoom(1, cost(c.Key, c.Fingerprint)) {
-			return core.Lease{}, nil, s.errFull()
+			return storage.Lease{}, nil, s.errFull()
 		}
 	}
 }
 
 // acquire returns a lease, the record of a key that is not finished, the entry of
 // one that is, or that there is no room.
-func (s *Store) acquire(n *name, c *core.Claim) (l core.Lease, found *core.Record, finished entry, full bool) {
+func (s *Store) acquire(n *name, c *storage.Claim) (l storage.Lease, found *storage.Record, finished entry, full bool) {
 	shard := s.shardOf(n.hash)
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
@@ -135,13 +135,13 @@ func (s *Store) acquire(n *name, c *core.Claim) (l core.Lease, found *core.Recor
 	return s.claim(shard, r, l, now), nil, nil, false
 }
 
-// Complete implements [core.Store]. It succeeds in a full store too: a handler
+// Complete implements [storage.Store]. It succeeds in a full store too: a handler
 // has run, and its answer must be kept.
-func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: complete: %w", err)
 	}
-	if res.State == core.Unreplayable {
+	if res.State == storage.Unreplayable {
 		res.Header, res.Body = nil, nil
 	}
 	n := s.identify(l.Key)
@@ -165,14 +165,14 @@ func (s *Store) complete(d *draft, encoded []byte) error {
 	case finished != nil && finished.isOf(d.lease):
 		return nil // a repetition
 	case finished != nil, r != nil && !r.isOf(d.lease):
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	}
 	s.finish(shard, r, d, encoded, now+d.result.Retain)
 	return nil
 }
 
-// Release implements [core.Store].
-func (s *Store) Release(ctx context.Context, l core.Lease) error {
+// Release implements [storage.Store].
+func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: release: %w", err)
 	}
@@ -192,14 +192,14 @@ func (s *Store) Release(ctx context.Context, l core.Lease) error {
 		return nil
 	default:
 		r.hold(&l)
-		r.released, r.fingerprint, r.digest = true, "", core.Digest{}
+		r.released, r.fingerprint, r.digest = true, "", storage.Digest{}
 		s.keep(shard, r, now+l.Retain)
 		return nil
 	}
 }
 
-// Extend implements [core.Store].
-func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+// Extend implements [storage.Store].
+func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: extend: %w", err)
 	}
@@ -220,7 +220,7 @@ func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 	return nil
 }
 
-// Check implements [core.Checker]. Memory is always there, so it returns an error
+// Check implements [storage.Checker]. Memory is always there, so it returns an error
 // only for a context that has ended.
 func (s *Store) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -230,7 +230,7 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // admit claims a key that the store does not hold, if there is room for it.
-func (s *Store) admit(shard *shard, n *name, c *core.Claim, now time.Duration) (l core.Lease, admitted bool) {
+func (s *Store) admit(shard *shard, n *name, c *storage.Claim, now time.Duration) (l storage.Lease, admitted bool) {
 	size := cost(c.Key, c.Fingerprint)
 	if !s.reserve(size) {
 		return l, false
@@ -241,15 +241,15 @@ func (s *Store) admit(shard *shard, n *name, c *core.Claim, now time.Duration) (
 }
 
 // claim makes the record the lease's, from now.
-func (s *Store) claim(shard *shard, r *record, l core.Lease, now time.Duration) core.Lease {
+func (s *Store) claim(shard *shard, r *record, l storage.Lease, now time.Duration) storage.Lease {
 	r.hold(&l)
 	r.leaseEnd = now + l.TTL
 	s.keep(shard, r, now+l.Retain)
 	return l
 }
 
-func lease(c *core.Claim, attempt uint64, tookOver bool) core.Lease {
-	return core.Lease{Claim: *c, Attempt: attempt, TookOver: tookOver}
+func lease(c *storage.Claim, attempt uint64, tookOver bool) storage.Lease {
+	return storage.Lease{Claim: *c, Attempt: attempt, TookOver: tookOver}
 }
 
 func (s *Store) now() time.Duration { return time.Since(s.start) }

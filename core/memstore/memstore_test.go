@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 )
 
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Config{
-		New:  func(testing.TB) core.Store { return memstore.New() },
+		New:  func(testing.TB) storage.Store { return memstore.New() },
 		Wrap: synctest.Test,
 	})
 }
@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceInRealTime(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Config{
-		New:  func(testing.TB) core.Store { return memstore.New() },
+		New:  func(testing.TB) storage.Store { return memstore.New() },
 		Unit: 50 * time.Millisecond,
 	})
 }

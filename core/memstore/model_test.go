@@ -9,13 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // kept is what the store must hold for a key.
 type kept struct {
-	record  *core.Record
+	record  *storage.Record
 	expires time.Time
 }
 
@@ -30,7 +30,7 @@ type history struct {
 
 // claimAny has a key of 64 hex digits or an odd one, and a fingerprint of the usual
 // form or an odd one, with a digest or without.
-func (h *history) claimAny() core.Claim {
+func (h *history) claimAny() storage.Claim {
 	c := claim(h.random.IntN(h.keys))
 	if h.random.IntN(4) == 0 {
 		c.Key = "odd " + c.Key
@@ -44,7 +44,7 @@ func (h *history) claimAny() core.Claim {
 	return c
 }
 
-func (h *history) resultAny() core.Result {
+func (h *history) resultAny() storage.Result {
 	size := h.random.IntN(600)
 	switch h.random.IntN(20) {
 	case 0:
@@ -52,14 +52,14 @@ func (h *history) resultAny() core.Result {
 	case 1:
 		size = 0
 	}
-	res := core.Result{
-		State: core.Completed, Status: 100 + h.random.IntN(900), Retain: time.Duration(1+h.random.IntN(3)*h.random.IntN(100)) * time.Minute,
+	res := storage.Result{
+		State: storage.Completed, Status: 100 + h.random.IntN(900), Retain: time.Duration(1+h.random.IntN(3)*h.random.IntN(100)) * time.Minute,
 	}
 	if size > 0 {
 		res.Body = bytes.Repeat([]byte{byte(size)}, size)
 	}
 	for n := range h.random.IntN(4) {
-		res.Header = append(res.Header, core.Field{Op: core.FieldOp(h.random.IntN(3)), Name: fmt.Sprint("Name-", n), Value: fmt.Sprint(size)})
+		res.Header = append(res.Header, storage.Field{Op: storage.FieldOp(h.random.IntN(3)), Name: fmt.Sprint("Name-", n), Value: fmt.Sprint(size)})
 	}
 	if size%2 == 1 {
 		res.Sketch = bytes.Repeat([]byte("s"), 1+size%256)
@@ -74,7 +74,7 @@ func (h *history) step(t *testing.T) {
 	want, there := h.kept[c.Key]
 	there = there && time.Now().Before(want.expires)
 	if there && h.random.IntN(3) == 0 {
-		forgotten, err := h.store.Forget(t.Context(), c.Key, core.RerunIsSafe)
+		forgotten, err := h.store.Forget(t.Context(), c.Key, storage.RerunIsSafe)
 		if err != nil || !forgotten {
 			t.Fatalf("Forget returned %t and %v, want true", forgotten, err)
 		}
@@ -94,7 +94,7 @@ func (h *history) step(t *testing.T) {
 	}
 	res := h.resultAny()
 	must(t, h.store.Complete(t.Context(), lease, res))
-	h.kept[c.Key] = kept{&core.Record{
+	h.kept[c.Key] = kept{&storage.Record{
 		State: res.State, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
 	}, time.Now().Add(res.Retain)}
 }
@@ -102,7 +102,7 @@ func (h *history) step(t *testing.T) {
 // check compares all that is there, by its key and in the list.
 func (h *history) check(t *testing.T) {
 	t.Helper()
-	listed := listAll(t, h.store, core.Completed, 1000)
+	listed := listAll(t, h.store, storage.Completed, 1000)
 	for key, want := range h.kept {
 		if !time.Now().Before(want.expires) {
 			want.record = nil

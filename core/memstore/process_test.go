@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Nothing is asked that could be away, or frozen: in a bubble time passes only when
@@ -33,7 +33,7 @@ func TestCallsWaitForNothing(t *testing.T) {
 			}
 			_, err = store.Lookup(ctx, claim(n).Key)
 			must(t, err)
-			_, _, err = store.List(ctx, core.Completed, "", 10)
+			_, _, err = store.List(ctx, storage.Completed, "", 10)
 			must(t, err)
 		}
 		if _, _, err := store.Acquire(ctx, claim(100)); err == nil || ctx.Err() != nil {
@@ -79,11 +79,11 @@ func TestNothingBecomesUnreadable(t *testing.T) {
 		res := result(string(garbage()))
 		res.Status, res.Sketch = int(random.Int32())-1<<30, garbage()
 		for range random.IntN(5) {
-			res.Header = append(res.Header, core.Field{Op: core.FieldOp(random.Uint32()), Name: string(garbage()), Value: string(garbage())})
+			res.Header = append(res.Header, storage.Field{Op: storage.FieldOp(random.Uint32()), Name: string(garbage()), Value: string(garbage())})
 		}
 		must(t, store.Complete(t.Context(), win(t, store, c), res))
-		want := &core.Record{
-			State: core.Completed, Fingerprint: c.Fingerprint, Attempt: 1, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
+		want := &storage.Record{
+			State: storage.Completed, Fingerprint: c.Fingerprint, Attempt: 1, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
 		}
 		if _, record, err := store.Acquire(t.Context(), c); err != nil || !reflect.DeepEqual(record, want) {
 			t.Fatalf("Acquire returned %+v and %v, want %+v", record, err, want)

@@ -3,7 +3,7 @@ package memstore
 import (
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // record is what the store holds for a key that is not finished. It is running or
@@ -14,8 +14,8 @@ type record struct {
 	place       place
 	key         string
 	fingerprint string
-	digest      core.Digest
-	token       core.Token
+	digest      storage.Digest
+	token       storage.Token
 	attempt     uint64
 	tookOver    bool
 	// released: nobody holds the key; only the attempt number is remembered.
@@ -29,17 +29,17 @@ type record struct {
 }
 
 // hold gives the record to the lease's holder, running.
-func (r *record) hold(l *core.Lease) {
+func (r *record) hold(l *storage.Lease) {
 	r.token, r.attempt, r.tookOver = l.Token, l.Attempt, l.TookOver
 	r.fingerprint, r.digest, r.released = l.Fingerprint, l.Digest, false
 }
 
 // isOf reports whether the record is the lease's own.
-func (r *record) isOf(l *core.Lease) bool { return r.token == l.Token && r.attempt == l.Attempt }
+func (r *record) isOf(l *storage.Lease) bool { return r.token == l.Token && r.attempt == l.Attempt }
 
-func (r *record) inProgress(now time.Duration) *core.Record {
-	return &core.Record{
-		State:       core.InProgress,
+func (r *record) inProgress(now time.Duration) *storage.Record {
+	return &storage.Record{
+		State:       storage.InProgress,
 		Fingerprint: r.fingerprint,
 		Digest:      r.digest,
 		Attempt:     r.attempt,

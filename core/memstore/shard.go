@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // shard is a part of the keys under one lock. The index leads to each of them, in
@@ -67,10 +67,10 @@ func (s *Store) lookUp(shard *shard, n *name, now time.Duration) (*record, entry
 
 // openTo returns the key's record, or nil when there is none, if the lease may
 // still be settled: no other attempt has claimed the key, and it is not finished.
-func (s *Store) openTo(shard *shard, n *name, l *core.Lease, now time.Duration) (*record, error) {
+func (s *Store) openTo(shard *shard, n *name, l *storage.Lease, now time.Duration) (*record, error) {
 	r, finished := s.lookUp(shard, n, now)
 	if finished != nil || r != nil && !r.isOf(l) {
-		return nil, core.ErrLeaseLost
+		return nil, storage.ErrLeaseLost
 	}
 	return r, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -22,9 +22,9 @@ const (
 // errFaster: somebody else was. Look who.
 var errFaster = errors.New("another caller was faster")
 
-// Acquire implements [core.Store]. A row that is no record is a wrapped
-// core.ErrCorruptRecord that says what is wrong.
-func (s *Store) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, found *core.Record, err error) {
+// Acquire implements [storage.Store]. A row that is no record is a wrapped
+// storage.ErrCorruptRecord that says what is wrong.
+func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, found *storage.Record, err error) {
 	err = s.retry(ctx, func() error {
 		if err := s.ready(ctx); err != nil {
 			return err
@@ -37,24 +37,24 @@ func (s *Store) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, fo
 		return err
 	})
 	if err != nil {
-		return core.Lease{}, nil, s.failure("acquire", c.Key, err)
+		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
 	}
 	return lease, found, nil
 }
 
 // claimed is what Acquire returns.
 type claimed struct {
-	lease core.Lease
-	found *core.Record
+	lease storage.Lease
+	found *storage.Record
 }
 
-func (s *Store) acquire(ctx context.Context, db querier, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *Store) acquire(ctx context.Context, db querier, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	for range acquireRounds {
 		var a acquired
 		if err := db.QueryRow(ctx, s.statements.acquire,
 			c.Key, uuid(c.Token), c.Fingerprint, interval(c.TTL), interval(c.Retain), c.TakeOver, s.asynchronousClaims,
 			digest(c.Digest)).Scan(&a); err != nil {
-			return core.Lease{}, nil, err
+			return storage.Lease{}, nil, err
 		}
 		lease, found, err := a.leaseOrRecord(c)
 		if !errors.Is(err, errFaster) {
@@ -62,7 +62,7 @@ func (s *Store) acquire(ctx context.Context, db querier, c core.Claim) (core.Lea
 		}
 	}
 	// The key changed each time, in the hands of holders who come and go.
-	return core.Lease{}, &core.Record{State: core.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: momentary}, nil
+	return storage.Lease{}, &storage.Record{State: storage.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: momentary}, nil
 }
 
 // acquired is what acquireStatement returns.
@@ -80,16 +80,16 @@ func (a *acquired) ScanRow(rows pgx.Rows) error {
 }
 
 // leaseOrRecord is what the row says to the claim.
-func (a *acquired) leaseOrRecord(c core.Claim) (core.Lease, *core.Record, error) {
+func (a *acquired) leaseOrRecord(c storage.Claim) (storage.Lease, *storage.Record, error) {
 	switch {
 	case a.won == nil:
 		found, err := a.decode()
-		return core.Lease{}, found, err
+		return storage.Lease{}, found, err
 	case *a.won == 0:
-		return core.Lease{}, nil, errFaster
+		return storage.Lease{}, nil, errFaster
 	case *a.won < 0:
-		return core.Lease{Claim: c, Attempt: uint64(-*a.won), TookOver: true}, nil, nil
+		return storage.Lease{Claim: c, Attempt: uint64(-*a.won), TookOver: true}, nil, nil
 	default:
-		return core.Lease{Claim: c, Attempt: uint64(*a.won)}, nil, nil
+		return storage.Lease{Claim: c, Attempt: uint64(*a.won)}, nil, nil
 	}
 }

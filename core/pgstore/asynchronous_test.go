@@ -8,9 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // lazily runs a server that writes its log to the disk when it is waited for, and
@@ -46,7 +46,7 @@ func TestClaimsOfNewKeysAloneAreAsynchronous(t *testing.T) {
 	t.Parallel()
 	_, pool, asynchronous := lazily(t)
 	standard := pgstore.New(pool)
-	key := func() string { return core.NewToken().String() }
+	key := func() string { return storage.NewToken().String() }
 	tests := []struct {
 		name  string
 		call  func()
@@ -105,10 +105,10 @@ func TestCrashForgetsNothingThatWasCompleted(t *testing.T) {
 	running := win(t, store, claim("running"))
 	finish(t, store, "finished")
 	crash(t, server, pool)
-	if r := find(t, store, claim("finished")); r.State != core.Completed || string(r.Body) != "finished" {
+	if r := find(t, store, claim("finished")); r.State != storage.Completed || string(r.Body) != "finished" {
 		t.Errorf("the record is %+v, want the answer", r)
 	}
-	if r := find(t, store, claim("running")); r.State != core.InProgress {
+	if r := find(t, store, claim("running")); r.State != storage.InProgress {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	must(t, store.Complete(t.Context(), running, result("answer")))
@@ -117,8 +117,8 @@ func TestCrashForgetsNothingThatWasCompleted(t *testing.T) {
 // forgotten claims a key in such a way that a crash forgets it. The handler, if
 // there is one, runs until the crash.
 func forgotten(
-	t *testing.T, server *postgrestest.Server, pool *pgxpool.Pool, store *pgstore.Store, key string, handler func(core.Lease),
-) (lease core.Lease) {
+	t *testing.T, server *postgrestest.Server, pool *pgxpool.Pool, store *pgstore.Store, key string, handler func(storage.Lease),
+) (lease storage.Lease) {
 	t.Helper()
 	if !everTrue(func() bool {
 		lease = win(t, store, claim(key))
@@ -152,7 +152,7 @@ func TestForgottenClaim(t *testing.T) {
 
 	lease = forgotten(t, server, pool, store, "renewed", nil)
 	must(t, store.Extend(t.Context(), lease, time.Minute))
-	if r := find(t, store, claim("renewed")); r.State != core.InProgress {
+	if r := find(t, store, claim("renewed")); r.State != storage.InProgress {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 
@@ -161,10 +161,10 @@ func TestForgottenClaim(t *testing.T) {
 	if second.Attempt != 1 || second.TookOver {
 		t.Errorf("the retry got attempt %d with TookOver %t: want the first attempt once more", second.Attempt, second.TookOver)
 	}
-	if err := store.Extend(t.Context(), lease, time.Minute); !errors.Is(err, core.ErrLeaseLost) {
+	if err := store.Extend(t.Context(), lease, time.Minute); !errors.Is(err, storage.ErrLeaseLost) {
 		t.Errorf("renewing the forgotten claim returned %v, want ErrLeaseLost", err)
 	}
-	if err := store.Complete(t.Context(), lease, result("first")); !errors.Is(err, core.ErrLeaseLost) {
+	if err := store.Complete(t.Context(), lease, result("first")); !errors.Is(err, storage.ErrLeaseLost) {
 		t.Errorf("completing the forgotten claim returned %v, want ErrLeaseLost", err)
 	}
 	must(t, store.Complete(t.Context(), second, result("second")))
@@ -176,7 +176,7 @@ func TestForgottenClaimOfTransaction(t *testing.T) {
 	server, pool, store := lazily(t)
 	execute(t, pool, `CREATE TABLE payments (amount int)`)
 	execute(t, pool, `CHECKPOINT`)
-	pay := func(lease core.Lease) core.Transaction {
+	pay := func(lease storage.Lease) storage.Transaction {
 		ctx, transaction, err := store.BeginTransaction(t.Context(), lease)
 		must(t, err)
 		t.Cleanup(func() { _ = transaction.Rollback(context.WithoutCancel(ctx)) }) // gives the connection back
@@ -186,8 +186,8 @@ func TestForgottenClaimOfTransaction(t *testing.T) {
 		must(t, err)
 		return transaction
 	}
-	var first core.Transaction
-	lease := forgotten(t, server, pool, store, "key", func(l core.Lease) { first = pay(l) })
+	var first storage.Transaction
+	lease := forgotten(t, server, pool, store, "key", func(l storage.Lease) { first = pay(l) })
 	retry := win(t, store, claim("key"))
 	second := pay(retry)
 	must(t, second.Commit(t.Context(), retry, result("second")))

@@ -10,18 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // race lets a hundred callers claim at once, and returns the only winner.
-func race(t *testing.T, store core.Store, c func() core.Claim) (winner core.Lease) {
+func race(t *testing.T, store storage.Store, c func() storage.Claim) (winner storage.Lease) {
 	t.Helper()
 	const callers = 100
 	var mutex sync.Mutex
-	var winners []core.Lease
-	var losers []*core.Record
+	var winners []storage.Lease
+	var losers []*storage.Record
 	var calls sync.WaitGroup
 	start := make(chan struct{})
 	for range callers {
@@ -46,7 +46,7 @@ func race(t *testing.T, store core.Store, c func() core.Claim) (winner core.Leas
 		t.Fatalf("%d of %d callers got the lease, want 1", len(winners), callers)
 	}
 	for _, r := range losers {
-		if r.State != core.InProgress || r.Abandoned() || r.Attempt != winners[0].Attempt {
+		if r.State != storage.InProgress || r.Abandoned() || r.Attempt != winners[0].Attempt {
 			t.Fatalf("a loser found %+v, want attempt %d in progress", r, winners[0].Attempt)
 		}
 	}
@@ -65,13 +65,13 @@ func TestExactlyOneOfHundredWins(t *testing.T) {
 				config.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
 			})
 			store := pgstore.New(pool)
-			race(t, store, func() core.Claim { return claim("key") })
+			race(t, store, func() storage.Claim { return claim("key") })
 			abandon(t, pool, "key")
-			if lease := race(t, store, func() core.Claim { return takeOver("key") }); lease.Attempt != 2 || !lease.TookOver {
+			if lease := race(t, store, func() storage.Claim { return takeOver("key") }); lease.Attempt != 2 || !lease.TookOver {
 				t.Errorf("it was taken over as attempt %d with TookOver %t, want 2 with true", lease.Attempt, lease.TookOver)
 			}
 			expire(t, pool, "key")
-			if lease := race(t, store, func() core.Claim { return takeOver("key") }); lease.Attempt != 1 || lease.TookOver {
+			if lease := race(t, store, func() storage.Claim { return takeOver("key") }); lease.Attempt != 1 || lease.TookOver {
 				t.Errorf("the expired key was claimed as attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
 			}
 		})
@@ -88,7 +88,7 @@ func TestClaimThatWasTooLateLooksAgain(t *testing.T) {
 	if _, _, err := store.AcquireIn(t.Context(), rival, claim("key")); err != nil {
 		t.Fatal(err)
 	}
-	found := make(chan *core.Record)
+	found := make(chan *storage.Record)
 	go func() {
 		_, record, err := store.Acquire(t.Context(), claim("key"))
 		if err != nil {
@@ -98,7 +98,7 @@ func TestClaimThatWasTooLateLooksAgain(t *testing.T) {
 	}()
 	eventually(t, func() bool { return isWaiting(t, pool) })
 	must(t, rival.Commit(t.Context()))
-	if r := <-found; r == nil || r.State != core.InProgress || r.Attempt != 1 {
+	if r := <-found; r == nil || r.State != storage.InProgress || r.Attempt != 1 {
 		t.Errorf("the record is %+v, want attempt 1 in progress", r)
 	}
 }
@@ -137,7 +137,7 @@ func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 			meddle()
 		}
 	}
-	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
+	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	if looks := tracer.statements.Load(); looks != pgstore.AcquireRounds {
@@ -152,18 +152,18 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 	own := claim("key")
 	tests := []struct {
 		name   string
-		late   core.Claim
-		before func(t *testing.T, store core.Store, pool *pgxpool.Pool)
+		late   storage.Claim
+		before func(t *testing.T, store storage.Store, pool *pgxpool.Pool)
 		want   error
 	}{
 		{"its own", own, nil, nil},
-		{"somebody else's", claim("key"), nil, core.ErrLeaseLost},
-		{"its own, which takes over", core.Claim{
+		{"somebody else's", claim("key"), nil, storage.ErrLeaseLost},
+		{"its own, which takes over", storage.Claim{
 			Key: own.Key, Token: own.Token, Fingerprint: own.Fingerprint, TTL: own.TTL, Retain: own.Retain, TakeOver: true,
-		}, func(t *testing.T, store core.Store, pool *pgxpool.Pool) {
+		}, func(t *testing.T, store storage.Store, pool *pgxpool.Pool) {
 			win(t, store, claim("key"))
 			abandon(t, pool, "key")
-		}, core.ErrLeaseLost},
+		}, storage.ErrLeaseLost},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 				}
 			}
 			store := pgstore.New(connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer }))
-			if err := store.Release(t.Context(), core.Lease{Claim: own, Attempt: 1}); !errors.Is(err, test.want) {
+			if err := store.Release(t.Context(), storage.Lease{Claim: own, Attempt: 1}); !errors.Is(err, test.want) {
 				t.Errorf("Release returned %v, want %v", err, test.want)
 			}
 			if statements := tracer.statements.Load(); statements != 2 {
@@ -253,7 +253,7 @@ func TestCompletesTheAttemptOfTheLease(t *testing.T) {
 	if third.Attempt != 3 {
 		t.Fatalf("the lease is %+v, want attempt 3", third)
 	}
-	if err := store.Complete(t.Context(), first, result("too late")); !errors.Is(err, core.ErrLeaseLost) {
+	if err := store.Complete(t.Context(), first, result("too late")); !errors.Is(err, storage.ErrLeaseLost) {
 		t.Errorf("the first lease is completed: %v", err)
 	}
 	must(t, store.Complete(t.Context(), third, result("answer")))

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 )
 
@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 	pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
-		New: func(t testing.TB) core.Store {
+		New: func(t testing.TB) storage.Store {
 			schema := pgstore.Schema(fmt.Sprintf("Case %d", cases.Add(1)))
 			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
 				t.Fatal(err)
@@ -54,14 +54,14 @@ func TestQueryModes(t *testing.T) {
 			must(t, store.Release(t.Context(), second))
 			third := win(t, store, claim(key))
 			res := result("\x00\xff'\\")
-			res.Header = core.Header{{Name: "A", Value: "'\x00\xff"}, {Op: core.Delete, Name: `B"\`}}
+			res.Header = storage.Header{{Name: "A", Value: "'\x00\xff"}, {Op: storage.Delete, Name: `B"\`}}
 			res.Sketch = []byte("\xff'\\\x00")
 			must(t, store.Complete(t.Context(), third, res))
 			r := find(t, store, claim(key))
 			if third.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || !slices.Equal(r.Header, res.Header) || !bytes.Equal(r.Sketch, res.Sketch) {
 				t.Errorf("the record is %+v, want attempt 3 and %+v", r, res)
 			}
-			if page, _, err := store.List(t.Context(), core.Completed, "", 1000); err != nil || len(page) == 0 {
+			if page, _, err := store.List(t.Context(), storage.Completed, "", 1000); err != nil || len(page) == 0 {
 				t.Errorf("List returned %d records and %v", len(page), err)
 			}
 			if _, err := store.Sweep(t.Context(), 10); err != nil {

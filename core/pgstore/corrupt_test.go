@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Case 20: a row that is no record is neither replayed nor claimed.
@@ -43,7 +43,7 @@ func TestCorruptRows(t *testing.T) {
 			}
 			before := row()
 			lease, record, err := store.Acquire(t.Context(), takeOver(test.name))
-			if record != nil || lease != (core.Lease{}) || !errors.Is(err, core.ErrCorruptRecord) {
+			if record != nil || lease != (storage.Lease{}) || !errors.Is(err, storage.ErrCorruptRecord) {
 				t.Fatalf("Acquire returned %+v, %+v and %v, want ErrCorruptRecord", lease, record, err)
 			}
 			for _, part := range []string{`"` + test.name + `"`, test.mentions} {
@@ -51,7 +51,7 @@ func TestCorruptRows(t *testing.T) {
 					t.Errorf("the error is %q, want it to mention %s", err, part)
 				}
 			}
-			if _, err := store.Lookup(t.Context(), test.name); !errors.Is(err, core.ErrCorruptRecord) {
+			if _, err := store.Lookup(t.Context(), test.name); !errors.Is(err, storage.ErrCorruptRecord) {
 				t.Errorf("Lookup returned %v, want ErrCorruptRecord", err)
 			}
 			if after := row(); after != before {

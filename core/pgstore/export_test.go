@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // What tests need beside the package's own surface.
@@ -19,7 +19,7 @@ const (
 func (s *Store) SweepStatement() string { return s.statements.sweep }
 
 // AcquireIn is Acquire within a transaction, in which can be seen what it does.
-func (s *Store) AcquireIn(ctx context.Context, tx pgx.Tx, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *Store) AcquireIn(ctx context.Context, tx pgx.Tx, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	return s.acquire(ctx, tx, c)
 }
 

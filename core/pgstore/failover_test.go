@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // promoted makes the standby the server to write to, once its primary is gone.
@@ -59,7 +59,7 @@ func TestSynchronousStandbyLosesNothing(t *testing.T) {
 	if r := find(t, successor, claim("finished")); string(r.Body) != "finished" {
 		t.Errorf("the record is %+v, want the answer", r)
 	}
-	if r := find(t, successor, takeOver("running")); r.State != core.InProgress || r.Abandoned() {
+	if r := find(t, successor, takeOver("running")); r.State != storage.InProgress || r.Abandoned() {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	must(t, successor.Complete(t.Context(), running, result("late")))
@@ -86,7 +86,7 @@ func TestAsynchronousStandbyCanLoseAClaim(t *testing.T) {
 	if next.Attempt != stale.Attempt {
 		t.Errorf("it got attempt %d, want %d once more", next.Attempt, stale.Attempt)
 	}
-	if err := successor.Complete(t.Context(), stale, result("stale")); !errors.Is(err, core.ErrLeaseLost) {
+	if err := successor.Complete(t.Context(), stale, result("stale")); !errors.Is(err, storage.ErrLeaseLost) {
 		t.Errorf("Complete of the lost claim returned %v, want ErrLeaseLost", err)
 	}
 }
@@ -112,7 +112,7 @@ func TestAsynchronousCommitCanLoseAClaim(t *testing.T) {
 		if lost {
 			return
 		}
-		eventually(t, func() bool { _, err := store.Forget(t.Context(), "key", core.RerunIsSafe); return err == nil })
+		eventually(t, func() bool { _, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); return err == nil })
 		execute(t, pool, `CHECKPOINT`)
 	}
 	t.Error("three claims in a row have survived: want one lost, as this setting allows")

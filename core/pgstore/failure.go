@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Codes of PostgreSQL, see its appendix A.
@@ -34,7 +34,7 @@ const (
 
 // retry repeats a call that has certainly done nothing (case 19): the server has
 // rolled it back for the sake of another one, or was never asked. After any other
-// error nobody knows, and the caller decides: each call of a [core.Store] can be
+// error nobody knows, and the caller decides: each call of a [storage.Store] can be
 // repeated.
 func (s *Store) retry(ctx context.Context, call func() error) error {
 	pause := firstPause
@@ -76,12 +76,12 @@ func (s *Store) failure(operation, key string, err error) error {
 }
 
 // refusal says why a transaction was rolled back. A right that is missing here may be
-// missing to the handler's own role, so this is never core.ErrStoreForbidden.
+// missing to the handler's own role, so this is never storage.ErrStoreForbidden.
 func (s *Store) refusal(operation, key string, err error) error {
 	if codeOf(err) != insufficientPrivilege {
 		err = s.explained(err)
 	}
-	return fmt.Errorf("pgstore: %s %q: %w: %w", operation, key, core.ErrRolledBack, err)
+	return fmt.Errorf("pgstore: %s %q: %w: %w", operation, key, storage.ErrRolledBack, err)
 }
 
 // explained adds what to do about an error of the server: a table or a function that
@@ -92,7 +92,7 @@ func (s *Store) explained(err error) error {
 		return s.notMigrated(err)
 	case insufficientPrivilege:
 		s.readiness.proven.Store(false) // the next claim finds out which right it is
-		return fmt.Errorf("%w: %w", core.ErrStoreForbidden, err)
+		return fmt.Errorf("%w: %w", storage.ErrStoreForbidden, err)
 	case invalidStatementName, duplicateStatement:
 		return fmt.Errorf("a pooler keeps no session for this pool, set default_query_exec_mode=exec: %w", err)
 	default:

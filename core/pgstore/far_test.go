@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/internal/faultproxy"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -128,7 +129,7 @@ func TestLateCallKeepsItsConnection(t *testing.T) {
 	proxy.Set(faultproxy.Latency(farAway))
 	for operation, call := range map[string]func(ctx context.Context) error{
 		"Release": func(ctx context.Context) error {
-			return store.Release(ctx, core.Lease{Claim: claim("none"), Attempt: 1})
+			return store.Release(ctx, storage.Lease{Claim: claim("none"), Attempt: 1})
 		},
 		"Extend": func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) },
 	} {

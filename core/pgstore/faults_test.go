@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Case 19: a server that was killed comes back with all it has acknowledged.
@@ -26,7 +26,7 @@ func TestKilledServer(t *testing.T) {
 	running := win(t, store, claim("running"))
 	server.Kill()
 	for operation, err := range tryAll(t, store, running, 5*time.Second) {
-		if err == nil || errors.Is(err, core.ErrLeaseLost) || !strings.Contains(err.Error(), `"`) {
+		if err == nil || errors.Is(err, storage.ErrLeaseLost) || !strings.Contains(err.Error(), `"`) {
 			t.Errorf("%s returned %v, want an error that names the key", operation, err)
 		}
 	}
@@ -34,7 +34,7 @@ func TestKilledServer(t *testing.T) {
 	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
 		t.Errorf("the record is %+v, want the answer", r)
 	}
-	if r := find(t, store, claim("running")); r.State != core.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
+	if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	must(t, store.Complete(t.Context(), running, result("late")))
@@ -111,7 +111,7 @@ func TestCommitOnFrozenServer(t *testing.T) {
 	}
 	server.Resume()
 	eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 })
-	if r := find(t, store, claim("key")); r.State != core.InProgress {
+	if r := find(t, store, claim("key")); r.State != storage.InProgress {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	must(t, store.Complete(t.Context(), lease, result("answer")))
@@ -196,7 +196,7 @@ func failWith(t *testing.T, pool *pgxpool.Pool, code string) {
 func TestMissingTableSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	store := pgstore.New(connect(t, postgrestest.Shared(t), nil))
-	for operation, err := range tryAll(t, store, core.Lease{Claim: claim("key"), Attempt: 1}, 10*time.Second) {
+	for operation, err := range tryAll(t, store, storage.Lease{Claim: claim("key"), Attempt: 1}, 10*time.Second) {
 		if operation != "BeginTransaction" && (err == nil || !strings.Contains(err.Error(), "run pgstore.Migrate first")) {
 			t.Errorf("%s returned %v, want what to do", operation, err)
 		}
@@ -207,7 +207,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 }
 
 // tryAll makes each call with a deadline, Acquire for a new key.
-func tryAll(t *testing.T, store *pgstore.Store, lease core.Lease, patience time.Duration) map[string]error {
+func tryAll(t *testing.T, store *pgstore.Store, lease storage.Lease, patience time.Duration) map[string]error {
 	t.Helper()
 	limited := func(call func(ctx context.Context) error) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

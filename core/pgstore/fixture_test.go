@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/faultproxy"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/storeprobe"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
@@ -85,11 +85,11 @@ func ask[T any](t *testing.T, pool *pgxpool.Pool, query string, arguments ...any
 	return value
 }
 
-func claim(key string) core.Claim {
-	return core.Claim{Key: key, Token: core.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
+func claim(key string) storage.Claim {
+	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
 }
 
-func takeOver(key string) core.Claim {
+func takeOver(key string) storage.Claim {
 	c := claim(key)
 	c.TakeOver = true
 	return c
@@ -97,20 +97,20 @@ func takeOver(key string) core.Claim {
 
 // digested gives a claim the digest of a request, and a fingerprint that only this
 // claim has.
-func digested(c core.Claim, request string) core.Claim {
+func digested(c storage.Claim, request string) storage.Claim {
 	c.Digest, c.Fingerprint = fingerprint.Digest(fingerprint.Request{Path: request}), c.Token.String()
 	return c
 }
 
-func result(body string) core.Result {
-	return core.Result{
-		State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: core.Header{{Name: "A", Value: "b"}},
+func result(body string) storage.Result {
+	return storage.Result{
+		State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: storage.Header{{Name: "A", Value: "b"}},
 		Sketch: []byte("sketch of " + body),
 	}
 }
 
 // finish claims and completes a key, with the key as answer.
-func finish(t *testing.T, store core.Store, key string) {
+func finish(t *testing.T, store storage.Store, key string) {
 	t.Helper()
 	must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
 }

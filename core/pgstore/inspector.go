@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -19,10 +19,10 @@ const (
 )
 
 // errNoWord is returned to who has not said it.
-var errNoWord = errors.New("pgstore: forget: the caller must say core.RerunIsSafe")
+var errNoWord = errors.New("pgstore: forget: the caller must say storage.RerunIsSafe")
 
-// Lookup implements [core.Inspector].
-func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
+// Lookup implements [storage.Inspector].
+func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	var r storedRecord
 	err := s.unprepared(s.pool).QueryRow(ctx, s.statements.lookUp, key).Scan(&r)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -35,14 +35,14 @@ func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
 	return record, s.failure("look up", key, err)
 }
 
-// List implements [core.Inspector]. Pages are in the order of their keys, and the
+// List implements [storage.Inspector]. Pages are in the order of their keys, and the
 // cursor is a key. A record that cannot be read is passed by, with a warning in
 // the log that names its key.
-func (s *Store) List(ctx context.Context, state core.State, cursor string, limit int) (page []core.Entry, next string, err error) {
+func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
 	if limit < 1 || limit > maximumPage {
 		return nil, "", fmt.Errorf("pgstore: list %d records: want from 1 to %d", limit, maximumPage)
 	}
-	if _, known := core.ParseState(state.String()); !known {
+	if _, known := storage.ParseState(state.String()); !known {
 		return nil, "", fmt.Errorf("pgstore: list records in state %d: there is no such state", state)
 	}
 	var last string
@@ -70,7 +70,7 @@ func (s *Store) List(ctx context.Context, state core.State, cursor string, limit
 				slog.String("key", r.key), slog.Any("error", err))
 			continue
 		}
-		page = append(page, core.Entry{Key: r.key, Record: record})
+		page = append(page, storage.Entry{Key: r.key, Record: record})
 	}
 	return page, next, nil
 }
@@ -94,9 +94,9 @@ func (r *listedRecord) ScanRow(rows pgx.Rows) error {
 	return row.end()
 }
 
-// Forget implements [core.Inspector]. The attempt number is forgotten too.
-func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, error) {
-	if word != core.RerunIsSafe {
+// Forget implements [storage.Inspector]. The attempt number is forgotten too.
+func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
+	if word != storage.RerunIsSafe {
 		return false, errNoWord
 	}
 	var forgotten bool

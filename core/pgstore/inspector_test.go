@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // keyOf is the n-th key that fill writes.
@@ -22,7 +22,7 @@ func TestLookup(t *testing.T) {
 	win(t, store, claim("abandoned"))
 	abandon(t, pool, "abandoned")
 	tombstone(t, store, "released")
-	look := func(key string) *core.Record {
+	look := func(key string) *storage.Record {
 		record, err := store.Lookup(t.Context(), key)
 		must(t, err)
 		return record
@@ -44,7 +44,7 @@ func TestLookup(t *testing.T) {
 func tombstone(t *testing.T, store *pgstore.Store, key string) {
 	t.Helper()
 	c := claim(key)
-	lease := core.Lease{Claim: c, Attempt: 2, TookOver: true}
+	lease := storage.Lease{Claim: c, Attempt: 2, TookOver: true}
 	must(t, store.Extend(t.Context(), lease, c.TTL))
 	must(t, store.Release(t.Context(), lease))
 }
@@ -59,7 +59,7 @@ func TestListGoesThroughAllPages(t *testing.T) {
 		win(t, store, claim(fmt.Sprintf("running%d", n)))
 		tombstone(t, store, fmt.Sprintf("released%d", n))
 	}
-	for state, want := range map[core.State]int{core.Completed: 25, core.InProgress: 3, core.Failed: 0} {
+	for state, want := range map[storage.State]int{storage.Completed: 25, storage.InProgress: 3, storage.Failed: 0} {
 		seen := listAll(t, store, state, 10)
 		if len(seen) != want {
 			t.Errorf("%d records are %s, want %d", len(seen), state, want)
@@ -73,9 +73,9 @@ func TestListGoesThroughAllPages(t *testing.T) {
 }
 
 // listAll follows the cursor to its end, and fails when a key comes twice.
-func listAll(t *testing.T, store *pgstore.Store, state core.State, limit int) map[string]*core.Record {
+func listAll(t *testing.T, store *pgstore.Store, state storage.State, limit int) map[string]*storage.Record {
 	t.Helper()
-	seen, cursor := map[string]*core.Record{}, ""
+	seen, cursor := map[string]*storage.Record{}, ""
 	for {
 		page, next, err := store.List(t.Context(), state, cursor, limit)
 		must(t, err)
@@ -101,12 +101,12 @@ func TestListOfFewAmongMany(t *testing.T) {
 	store, pool := open(t)
 	fill(t, pool, "a", pgstore.KeysPerPage+10)
 	win(t, store, claim("z"))
-	page, next, err := store.List(t.Context(), core.InProgress, "", 10)
+	page, next, err := store.List(t.Context(), storage.InProgress, "", 10)
 	must(t, err)
 	if len(page) != 0 || next == "" {
 		t.Errorf("the first page has %d records and next %q, want none, and a cursor", len(page), next)
 	}
-	if seen := listAll(t, store, core.InProgress, 10); len(seen) != 1 || seen["z"] == nil {
+	if seen := listAll(t, store, storage.InProgress, 10); len(seen) != 1 || seen["z"] == nil {
 		t.Errorf("the list is %v, want z", seen)
 	}
 }
@@ -116,7 +116,7 @@ func TestListOfWhatCannotBeRead(t *testing.T) {
 	store, pool := open(t)
 	fill(t, pool, "key", 5)
 	execute(t, pool, `UPDATE oncekey.records SET status = 7 WHERE key = 'key2'`)
-	page, _, err := store.List(t.Context(), core.Completed, "", 10)
+	page, _, err := store.List(t.Context(), storage.Completed, "", 10)
 	if err != nil || len(page) != 4 {
 		t.Errorf("beside it there are %d records and %v, want 4", len(page), err)
 	}
@@ -126,7 +126,7 @@ func TestListOfWhatCannotBeRead(t *testing.T) {
 		}
 	}
 	for _, limit := range []int{-1, 0, 1001} {
-		if _, _, err := store.List(t.Context(), core.Completed, "", limit); err == nil || !strings.Contains(err.Error(), "1000") {
+		if _, _, err := store.List(t.Context(), storage.Completed, "", limit); err == nil || !strings.Contains(err.Error(), "1000") {
 			t.Errorf("List of %d returned %v, want what would be right", limit, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestForget(t *testing.T) {
 		t.Errorf("Forget without the word returned %t and %v, want an error", there, err)
 	}
 	for key, want := range map[string]bool{"completed": true, "expired": false, "released": false, "missing": false} {
-		there, err := store.Forget(t.Context(), key, core.RerunIsSafe)
+		there, err := store.Forget(t.Context(), key, storage.RerunIsSafe)
 		if there != want || err != nil {
 			t.Errorf("Forget of the %s key returned %t and %v, want %t", key, there, err, want)
 		}
@@ -161,8 +161,8 @@ func TestInspectorWithoutTable(t *testing.T) {
 	store, pool := open(t)
 	execute(t, pool, `DROP SCHEMA oncekey CASCADE`)
 	_, lookup := store.Lookup(t.Context(), "key")
-	_, _, list := store.List(t.Context(), core.Completed, "", 1)
-	_, forget := store.Forget(t.Context(), "key", core.RerunIsSafe)
+	_, _, list := store.List(t.Context(), storage.Completed, "", 1)
+	_, forget := store.Forget(t.Context(), "key", storage.RerunIsSafe)
 	for _, err := range []error{lookup, list, forget} {
 		if err == nil || !strings.Contains(err.Error(), "pgstore.Migrate") {
 			t.Errorf("the error is %v, want what to do", err)

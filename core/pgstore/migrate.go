@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // migrationFiles follow the rules of the README beside them.
@@ -70,7 +70,7 @@ func Migrations(options ...Option) []Migration {
 // A store needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its table
 // records, and EXECUTE on its functions, which every role has unless the database's
 // default privileges say otherwise. A right that is missing is an error, of Migrate
-// and of the store, that wraps [core.ErrStoreForbidden] and names the GRANT.
+// and of the store, that wraps [storage.ErrStoreForbidden] and names the GRANT.
 //
 // Tables that a newer version has migrated stay as they are: every version adds
 // only what older ones can do without, so that old and new programs can use them
@@ -174,7 +174,7 @@ func (s *Store) mayMigrate(t tables, version, want int) error {
 	switch {
 	case !t.ownsTable:
 		return fmt.Errorf("%w: the tables are at version %d and this program needs %d, run pgstore.Migrate as their owner, role %q",
-			core.ErrStoreForbidden, version, want, t.owner)
+			storage.ErrStoreForbidden, version, want, t.owner)
 	case !t.create:
 		return forbidden(t.role, []string{inSchema(s.schema, "GRANT CREATE ON SCHEMA {schema}")})
 	default:

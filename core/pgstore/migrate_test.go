@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Ten pods start at once.
@@ -107,7 +107,7 @@ func TestTablesOlderThanTheProgramSayWhatToDo(t *testing.T) {
 	pool := connect(t, postgrestest.Shared(t), nil)
 	store := pgstore.New(pool)
 	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:1]))
-	lease := core.Lease{Claim: claim("key"), Attempt: 1}
+	lease := storage.Lease{Claim: claim("key"), Attempt: 1}
 	failures := tryAll(t, store, lease, 10*time.Second)
 	delete(failures, "Release") // needs nothing new
 	delete(failures, "BeginTransaction")

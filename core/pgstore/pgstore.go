@@ -61,14 +61,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // DefaultSchema has the tables unless [Schema] says otherwise.
 const DefaultSchema = "oncekey"
 
-// Store is a [core.Store] in PostgreSQL, and a [core.Transactor], a
-// [core.Inspector] and a [core.Checker] too. It is safe for concurrent use. Make one with [New].
+// Store is a [storage.Store] in PostgreSQL, and a [storage.Transactor], a
+// [storage.Inspector] and a [storage.Checker] too. It is safe for concurrent use. Make one with [New].
 type Store struct {
 	pool       *pgxpool.Pool
 	schema     string
@@ -82,10 +82,10 @@ type Store struct {
 }
 
 var (
-	_ core.Store      = (*Store)(nil)
-	_ core.Transactor = (*Store)(nil)
-	_ core.Inspector  = (*Store)(nil)
-	_ core.Checker    = (*Store)(nil)
+	_ storage.Store      = (*Store)(nil)
+	_ storage.Transactor = (*Store)(nil)
+	_ storage.Inspector  = (*Store)(nil)
+	_ storage.Checker    = (*Store)(nil)
 )
 
 // Option is a setting of [New], [Migrate] and [Migrations].

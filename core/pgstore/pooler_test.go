@@ -17,10 +17,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/serverproc"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 var errNotUp = errors.New("pgbouncer is not up")
@@ -128,7 +128,7 @@ func servedThrough(ctx context.Context, store *pgstore.Store, key string) error 
 func inspectedThrough(ctx context.Context, store *pgstore.Store, key string) error {
 	_, err := store.Lookup(ctx, key)
 	if err == nil {
-		_, _, err = store.List(ctx, core.Completed, "", 10)
+		_, _, err = store.List(ctx, storage.Completed, "", 10)
 	}
 	if err == nil {
 		_, err = store.Sweep(ctx, 10)

@@ -33,7 +33,7 @@ type preparation struct {
 	err  error         // read after done
 }
 
-// Check implements [core.Checker]. It also makes a connection ready for requests:
+// Check implements [storage.Checker]. It also makes a connection ready for requests:
 // a program that calls it before it serves has no slow first request.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.prepare().wait(ctx); err != nil {

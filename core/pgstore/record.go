@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/tidwall/gjson"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -26,7 +26,7 @@ type storedRecord struct {
 	state       string
 	attempt     int64
 	fingerprint string
-	digest      core.Digest
+	digest      storage.Digest
 	leaseLeft   *int64 // in microseconds
 	status      *int64
 	header      []byte
@@ -49,19 +49,19 @@ func (r *storedRecord) ScanRow(rows pgx.Rows) error {
 	return row.end()
 }
 
-func (r *storedRecord) decode() (*core.Record, error) {
+func (r *storedRecord) decode() (*storage.Record, error) {
 	if r.version != version {
 		return nil, corrupt("its version is %d, this is version %d", r.version, version)
 	}
-	state, known := core.ParseState(r.state)
+	state, known := storage.ParseState(r.state)
 	if !known {
 		return nil, corrupt("its state is %s", excerpt(r.state))
 	}
 	if r.attempt < 1 {
 		return nil, corrupt("its attempt number is %d", r.attempt)
 	}
-	record := &core.Record{State: state, Fingerprint: r.fingerprint, Digest: r.digest, Attempt: uint64(r.attempt)}
-	if state == core.InProgress {
+	record := &storage.Record{State: state, Fingerprint: r.fingerprint, Digest: r.digest, Attempt: uint64(r.attempt)}
+	if state == storage.InProgress {
 		if r.leaseLeft == nil {
 			return nil, corrupt("it is in progress, and its lease has no end")
 		}
@@ -78,7 +78,7 @@ func (r *storedRecord) decode() (*core.Record, error) {
 }
 
 // encodeHeader returns nil for no fields.
-func encodeHeader(header core.Header) []byte {
+func encodeHeader(header storage.Header) []byte {
 	if len(header) == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-func decodeHeader(encoded []byte) (core.Header, error) {
+func decodeHeader(encoded []byte) (storage.Header, error) {
 	if encoded == nil {
 		return nil, nil
 	}
@@ -135,7 +135,7 @@ func wordsOf(header gjson.Result) (fields [][]string, readable bool) {
 }
 
 func corrupt(format string, details ...any) error {
-	return fmt.Errorf("%w: %s", core.ErrCorruptRecord, fmt.Sprintf(format, details...))
+	return fmt.Errorf("%w: %s", storage.ErrCorruptRecord, fmt.Sprintf(format, details...))
 }
 
 func describe(status *int64) string {
@@ -158,10 +158,10 @@ func excerpt(s string) string {
 // The types of the statements' arguments, said aloud for the sake of pools whose
 // query mode does not ask the server for them.
 
-func uuid(token core.Token) pgtype.UUID { return pgtype.UUID{Bytes: token, Valid: true} }
+func uuid(token storage.Token) pgtype.UUID { return pgtype.UUID{Bytes: token, Valid: true} }
 
 // digest is null for the zero digest, which stands for none.
-func digest(d core.Digest) pgtype.UUID { return pgtype.UUID{Bytes: d, Valid: d != core.Digest{}} }
+func digest(d storage.Digest) pgtype.UUID { return pgtype.UUID{Bytes: d, Valid: d != storage.Digest{}} }
 
 // interval rounds up to a microsecond: what was asked for is the least that is kept.
 func interval(d time.Duration) pgtype.Interval {

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/faultproxy"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // writes lets the handler execute a statement in its transaction.
@@ -87,10 +87,10 @@ func TestTransactionThatCannotBeCommitted(t *testing.T) {
 			r := begin(t, nil)
 			test.spoil(t, r)
 			err := r.Commit(t.Context(), r.lease, result("paid"))
-			if err == nil || errors.Is(err, core.ErrLeaseLost) || errors.Is(err, core.ErrStoreForbidden) {
+			if err == nil || errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden) {
 				t.Errorf("Commit returned %v, want an error about this transaction", err)
 			}
-			if errors.Is(err, core.ErrRolledBack) != test.rolledBack {
+			if errors.Is(err, storage.ErrRolledBack) != test.rolledBack {
 				t.Errorf("Commit returned %v, want ErrRolledBack: %t", err, test.rolledBack)
 			}
 			r.ends(t, false)
@@ -110,7 +110,7 @@ func TestHandlerResetsItsRole(t *testing.T) {
 }
 
 // Case 50: a commit whose reply is lost may have been carried out. That is never
-// ErrRolledBack.
+// storage.ErrRolledBack.
 func TestLostReplyToCommitIsNotARollback(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.Shared(t)
@@ -136,7 +136,7 @@ func TestLostReplyToCommitIsNotARollback(t *testing.T) {
 			defer cancel()
 			err = transaction.Commit(short, lease, result("paid"))
 			proxy.Set(faultproxy.None())
-			if err == nil || errors.Is(err, core.ErrRolledBack) || errors.Is(err, core.ErrLeaseLost) {
+			if err == nil || errors.Is(err, storage.ErrRolledBack) || errors.Is(err, storage.ErrLeaseLost) {
 				t.Errorf("Commit returned %v, want an error that leaves the outcome open", err)
 			}
 		})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // errNotMigrated is how a table or function shows that is not there yet.
@@ -82,5 +82,5 @@ func (s *Store) missing(r rights) (grants []string) {
 // forbidden names the statements that would give the role its rights.
 func forbidden(role string, grants []string) error {
 	to := " TO " + pgx.Identifier{role}.Sanitize()
-	return fmt.Errorf("%w: role %q lacks a right, run: %s", core.ErrStoreForbidden, role, strings.Join(grants, to+"; ")+to)
+	return fmt.Errorf("%w: role %q lacks a right, run: %s", storage.ErrStoreForbidden, role, strings.Join(grants, to+"; ")+to)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -79,7 +80,7 @@ func serves(t *testing.T, pool *pgxpool.Pool) {
 	if _, err := store.Sweep(t.Context(), 10); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := store.List(t.Context(), core.Completed, "", 10); err != nil {
+	if _, _, err := store.List(t.Context(), storage.Completed, "", 10); err != nil {
 		t.Error(err)
 	}
 }
@@ -110,7 +111,7 @@ func TestMigrateNamesTheMissingGrant(t *testing.T) {
 	t.Parallel()
 	names := func(t *testing.T, pool *pgxpool.Pool, want string) {
 		t.Helper()
-		if err := pgstore.Migrate(t.Context(), pool); !errors.Is(err, core.ErrStoreForbidden) || !strings.Contains(err.Error(), want) {
+		if err := pgstore.Migrate(t.Context(), pool); !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), want) {
 			t.Errorf("Migrate returned %v, want ErrStoreForbidden with %q", err, want)
 		}
 	}
@@ -169,7 +170,7 @@ func TestMissingRightIsFoundBeforeTheFirstClaim(t *testing.T) {
 			grant := fmt.Sprintf("%s TO %q", test.grant, r.service)
 			_, _, err := store.Acquire(t.Context(), claim("key"))
 			for operation, err := range map[string]error{"Acquire": err, "Check": store.Check(t.Context())} {
-				if !errors.Is(err, core.ErrStoreForbidden) || !strings.HasSuffix(err.Error(), ": "+grant) {
+				if !errors.Is(err, storage.ErrStoreForbidden) || !strings.HasSuffix(err.Error(), ": "+grant) {
 					t.Errorf("%s returned %v, want ErrStoreForbidden with %q", operation, err, grant)
 				}
 			}
@@ -190,10 +191,10 @@ func TestRightThatIsRevokedLater(t *testing.T) {
 	store := pgstore.New(r.as(t, r.service))
 	lease := win(t, store, claim("key"))
 	execute(t, r.admin, `REVOKE UPDATE ON oncekey.records FROM `+r.service)
-	if err := store.Complete(t.Context(), lease, result("response")); !errors.Is(err, core.ErrStoreForbidden) {
+	if err := store.Complete(t.Context(), lease, result("response")); !errors.Is(err, storage.ErrStoreForbidden) {
 		t.Errorf("Complete returned %v, want ErrStoreForbidden", err)
 	}
-	if _, _, err := store.Acquire(t.Context(), claim("other")); !errors.Is(err, core.ErrStoreForbidden) || !strings.Contains(err.Error(), "GRANT UPDATE") {
+	if _, _, err := store.Acquire(t.Context(), claim("other")); !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), "GRANT UPDATE") {
 		t.Errorf("Acquire returned %v, want ErrStoreForbidden that names the right", err)
 	}
 	execute(t, r.admin, `GRANT UPDATE ON oncekey.records TO `+r.service)

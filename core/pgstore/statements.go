@@ -13,7 +13,7 @@ const (
 
 	// isOpen: the row r, not expired, may be claimed by token $2 for fingerprint $3 and
 	// digest $8, which takes abandoned keys over if $6. It is never null, though $8 may
-	// be: see core.Claim.Repeats.
+	// be: see storage.Claim.Repeats.
 	isOpen = `(r.version = 1 AND (r.state = 'released' OR r.state = 'in_progress' AND (
 		r.token = $2 OR $6::boolean AND r.lease_until <= clock_timestamp() AND (
 			r.fingerprint = $3 OR r.digest = $8 AND r.digest_token = r.token)))) IS TRUE`

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // queryTracer counts statements, and lets others in after each of them.
@@ -95,7 +95,7 @@ func TestLookingWritesNothing(t *testing.T) {
 	abandon(t, pool, "abandoned")
 	other := takeOver("abandoned")
 	other.Fingerprint = "sha256:other"
-	for what, c := range map[string]core.Claim{
+	for what, c := range map[string]storage.Claim{
 		"a replay": takeOver("completed"), "a key in progress": takeOver("running"), "a foreign abandoned key": other,
 		"an abandoned key": claim("abandoned"),
 	} {

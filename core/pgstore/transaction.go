@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -81,9 +81,9 @@ func (handlerTx) Commit(context.Context) error { return ErrNotYours }
 
 func (handlerTx) Rollback(context.Context) error { return ErrNotYours }
 
-// BeginTransaction implements [core.Transactor]. See [Tx] for what the handler
+// BeginTransaction implements [storage.Transactor]. See [Tx] for what the handler
 // makes of it.
-func (s *Store) BeginTransaction(ctx context.Context, l core.Lease) (context.Context, core.Transaction, error) {
+func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
 	var tx pgx.Tx
 	err := s.retry(ctx, func() (err error) {
 		tx, err = s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
@@ -95,7 +95,7 @@ func (s *Store) BeginTransaction(ctx context.Context, l core.Lease) (context.Con
 	return context.WithValue(ctx, transactionKey{}, pgx.Tx(handlerTx{tx})), &transaction{store: s, tx: tx}, nil
 }
 
-// transaction is a [core.Transaction].
+// transaction is a [storage.Transaction].
 type transaction struct {
 	store *Store
 	tx    pgx.Tx
@@ -103,10 +103,10 @@ type transaction struct {
 	ended bool
 }
 
-// Commit implements [core.Transaction]. A lease that this token has finished
+// Commit implements [storage.Transaction]. A lease that this token has finished
 // already is lost too: there is an answer, and it is not the one of this
 // transaction.
-func (t *transaction) Commit(ctx context.Context, l core.Lease, res core.Result) error {
+func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
 	const operation = "commit the transaction of"
 	if err := t.whole(); err != nil {
 		_ = t.Rollback(ctx) // its error changes nothing
@@ -114,8 +114,8 @@ func (t *transaction) Commit(ctx context.Context, l core.Lease, res core.Result)
 	}
 	if err := t.complete(ctx, l, res); err != nil {
 		_ = t.Rollback(ctx) // the server never saw a COMMIT, and rolls back without being asked
-		if errors.Is(err, core.ErrLeaseLost) {
-			return core.ErrLeaseLost
+		if errors.Is(err, storage.ErrLeaseLost) {
+			return storage.ErrLeaseLost
 		}
 		return t.store.refusal(operation, l.Key, err)
 	}
@@ -138,14 +138,14 @@ func isRefusal(err error) bool {
 	return errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
-func (t *transaction) complete(ctx context.Context, l core.Lease, res core.Result) error {
+func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	db, arguments := t.store.often(t.tx), completion(l, res)
 	completed, err := t.store.complete(ctx, db, arguments)
 	if err == nil && !completed {
 		completed, err = t.store.restore(ctx, db, l, arguments)
 	}
 	if err == nil && !completed {
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	}
 	if err == nil {
 		err = ctx.Err() // a COMMIT must not be sent too late: its reply would be lost
@@ -168,7 +168,7 @@ func (t *transaction) whole() error {
 	return nil
 }
 
-// Rollback implements [core.Transaction]. It takes up to two seconds, when ctx has
+// Rollback implements [storage.Transaction]. It takes up to two seconds, when ctx has
 // ended too, to free what the handler has locked.
 func (t *transaction) Rollback(ctx context.Context) error {
 	if t.ended {

@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // run is a handler in a transaction.
 type run struct {
 	context.Context
-	core.Transaction
+	storage.Transaction
 	tx    pgx.Tx
-	lease core.Lease
+	lease storage.Lease
 	store *pgstore.Store
 	pool  *pgxpool.Pool
 }
@@ -70,7 +70,7 @@ func (r run) ends(t *testing.T, committed bool) {
 	}
 	record, err := r.store.Lookup(t.Context(), "key")
 	must(t, err)
-	if answered := record != nil && record.State == core.Completed && string(record.Body) == "paid"; answered != committed {
+	if answered := record != nil && record.State == storage.Completed && string(record.Body) == "paid"; answered != committed {
 		t.Errorf("the record is %+v, want the answer to be there: %t", record, committed)
 	}
 	must(t, r.Rollback(t.Context())) // once more
@@ -118,7 +118,7 @@ func TestCommitWithoutTime(t *testing.T) {
 	r := begin(t, nil)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.Commit(ended, r.lease, result("paid")); !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrRolledBack) {
+	if err := r.Commit(ended, r.lease, result("paid")); !errors.Is(err, context.Canceled) || !errors.Is(err, storage.ErrRolledBack) {
 		t.Errorf("Commit returned %v, want context.Canceled and ErrRolledBack", err)
 	}
 	r.ends(t, false)
@@ -145,7 +145,7 @@ func TestLostLeaseRollsBack(t *testing.T) {
 			t.Parallel()
 			r := begin(t, nil)
 			lose(t, r)
-			if err := r.Commit(t.Context(), r.lease, result("paid")); !errors.Is(err, core.ErrLeaseLost) {
+			if err := r.Commit(t.Context(), r.lease, result("paid")); !errors.Is(err, storage.ErrLeaseLost) {
 				t.Errorf("Commit returned %v, want ErrLeaseLost", err)
 			}
 			r.ends(t, false)
@@ -160,7 +160,7 @@ func TestTakeOverDuringCommit(t *testing.T) {
 	abandon(t, r.pool, "key")
 	_, err := r.tx.Exec(r.Context, `SELECT FROM oncekey.records WHERE key = 'key' FOR UPDATE`)
 	must(t, err)
-	found := make(chan *core.Record)
+	found := make(chan *storage.Record)
 	go func() {
 		_, record, err := r.store.Acquire(t.Context(), takeOver("key"))
 		if err != nil {
@@ -187,7 +187,7 @@ func TestReleaseDuringCommit(t *testing.T) {
 	go func() { released <- r.store.Release(t.Context(), r.lease) }()
 	eventually(t, func() bool { return isWaiting(t, r.pool) })
 	must(t, r.Commit(t.Context(), r.lease, result("paid")))
-	if err := <-released; !errors.Is(err, core.ErrLeaseLost) {
+	if err := <-released; !errors.Is(err, storage.ErrLeaseLost) {
 		t.Errorf("Release returned %v, want ErrLeaseLost", err)
 	}
 	r.ends(t, true)

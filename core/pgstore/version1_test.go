@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // version1Statements are what programs of version 1 send, word for word.
@@ -56,7 +56,7 @@ func (r *oldRecord) columns() []any {
 	return []any{&r.version, &r.state, &r.attempt, &r.fingerprint, &r.leaseLeft, &r.status, &r.header, &r.body}
 }
 
-func (o oldProgram) acquire(t *testing.T, c core.Claim) (r oldRecord) {
+func (o oldProgram) acquire(t *testing.T, c storage.Claim) (r oldRecord) {
 	t.Helper()
 	row := o.pool.QueryRow(t.Context(), o.statement(t, "acquire"), c.Key, [16]byte(c.Token), c.Fingerprint, c.TTL, c.Retain, c.TakeOver)
 	must(t, row.Scan(append([]any{&r.won, &r.tookOver}, r.columns()...)...))
@@ -65,7 +65,7 @@ func (o oldProgram) acquire(t *testing.T, c core.Claim) (r oldRecord) {
 
 // tries reports whether it got the key. Where somebody was faster version 1 finds
 // nothing, and would look again.
-func (o oldProgram) tries(t *testing.T, c core.Claim) (bool, error) {
+func (o oldProgram) tries(t *testing.T, c storage.Claim) (bool, error) {
 	t.Helper()
 	var r oldRecord
 	row := o.pool.QueryRow(t.Context(), o.statement(t, "acquire"), c.Key, [16]byte(c.Token), c.Fingerprint, c.TTL, c.Retain, c.TakeOver)
@@ -77,14 +77,14 @@ func (o oldProgram) tries(t *testing.T, c core.Claim) (bool, error) {
 }
 
 // wins expects to get this attempt.
-func (o oldProgram) wins(t *testing.T, c core.Claim, attempt int64) {
+func (o oldProgram) wins(t *testing.T, c storage.Claim, attempt int64) {
 	t.Helper()
 	if r := o.acquire(t, c); !r.won || r.attempt != attempt || r.tookOver != c.TakeOver {
 		t.Errorf("version 1 got %+v, want attempt %d", r, attempt)
 	}
 }
 
-func (o oldProgram) complete(t *testing.T, c core.Claim, attempt int64, body string) {
+func (o oldProgram) complete(t *testing.T, c storage.Claim, attempt int64, body string) {
 	t.Helper()
 	o.changes(t, "complete", c.Key, [16]byte(c.Token), "completed", attempt, attempt > 1, c.Fingerprint, time.Hour,
 		int16(201), `[["set","A","b"]]`, []byte(body))
@@ -233,7 +233,7 @@ func TestMigrationKeepsWhatIsThere(t *testing.T) {
 	if r := find(t, store, claim("finished")); string(r.Body) != "answer" || r.Sketch != nil {
 		t.Errorf("the record is %+v, want the answer", r)
 	}
-	must(t, store.Complete(t.Context(), core.Lease{Claim: running, Attempt: 1}, result("late")))
+	must(t, store.Complete(t.Context(), storage.Lease{Claim: running, Attempt: 1}, result("late")))
 	if r := find(t, store, claim("running")); string(r.Body) != "late" {
 		t.Errorf("the record is %+v, want the late answer", r)
 	}

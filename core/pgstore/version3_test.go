@@ -7,9 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // version3Statements are the statements of programs of version 3, word for word.
@@ -38,7 +38,7 @@ func (p program3) changes(t *testing.T, name string, arguments ...any) {
 
 // acquire returns the attempt that was won, negative for one that was taken over,
 // or 0 and the record's fingerprint.
-func (p program3) acquire(t *testing.T, c core.Claim) (won int64, fingerprint string) {
+func (p program3) acquire(t *testing.T, c storage.Claim) (won int64, fingerprint string) {
 	t.Helper()
 	var leaseLeft, version, attempt, status, wonOrNull *int64
 	var state, found *string
@@ -55,14 +55,14 @@ func (p program3) acquire(t *testing.T, c core.Claim) (won int64, fingerprint st
 }
 
 // wins expects to get this attempt.
-func (p program3) wins(t *testing.T, c core.Claim, want int64) {
+func (p program3) wins(t *testing.T, c storage.Claim, want int64) {
 	t.Helper()
 	if won, _ := p.acquire(t, c); won != want {
 		t.Errorf("version 3 won attempt %d, want %d", won, want)
 	}
 }
 
-func (p program3) complete(t *testing.T, c core.Claim, attempt int64, body string) {
+func (p program3) complete(t *testing.T, c storage.Claim, attempt int64, body string) {
 	t.Helper()
 	p.changes(t, "complete", c.Key, [16]byte(c.Token), "completed", time.Hour, int16(201), `[["set","A","b"]]`, []byte(body),
 		[]byte("sketch"), attempt)
@@ -80,7 +80,7 @@ func TestProgramOfVersion3OnNewestTables(t *testing.T) {
 	old.changes(t, "extend", c.Key, [16]byte(c.Token), 1, false, c.Fingerprint, time.Minute, time.Hour)
 	old.complete(t, c, 1, "old response")
 	r := find(t, store, digested(claim("key"), "request"))
-	if string(r.Body) != "old response" || r.Fingerprint != c.Fingerprint || r.Digest != (core.Digest{}) || string(r.Sketch) != "sketch" {
+	if string(r.Body) != "old response" || r.Fingerprint != c.Fingerprint || r.Digest != (storage.Digest{}) || string(r.Sketch) != "sketch" {
 		t.Errorf("the new program found %+v, want the old one's response without a digest", r)
 	}
 	lease := win(t, store, digested(claim("new"), "request"))
@@ -109,7 +109,7 @@ func TestTakeOverBetweenVersion3AndThis(t *testing.T) {
 	// The digest that is still in the row is the first attempt's, and not version 3's.
 	other := takeOver("key")
 	other.Digest, other.Fingerprint = first.Digest, "sha256:other"
-	if r := find(t, store, other); r.Digest != (core.Digest{}) {
+	if r := find(t, store, other); r.Digest != (storage.Digest{}) {
 		t.Errorf("the record is %+v, want no digest of an attempt that is over", r)
 	}
 	if lease := win(t, store, takeOver("key")); lease.Attempt != 3 || !lease.TookOver {
@@ -125,7 +125,7 @@ func TestMigrationFromVersion3(t *testing.T) {
 	store, old := pgstore.New(pool), program3{pool}
 	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:3]))
 	finished, abandoned, running := claim("finished"), claim("abandoned"), claim("running")
-	for _, c := range []core.Claim{finished, abandoned, running} {
+	for _, c := range []storage.Claim{finished, abandoned, running} {
 		old.wins(t, c, 1)
 	}
 	old.complete(t, finished, 1, "response")
@@ -133,16 +133,16 @@ func TestMigrationFromVersion3(t *testing.T) {
 
 	must(t, pgstore.Migrate(t.Context(), pool))
 
-	if r := find(t, store, claim("finished")); string(r.Body) != "response" || r.Digest != (core.Digest{}) {
+	if r := find(t, store, claim("finished")); string(r.Body) != "response" || r.Digest != (storage.Digest{}) {
 		t.Errorf("the record is %+v, want the response without a digest", r)
 	}
-	if r := find(t, store, digested(takeOver("abandoned"), "request")); r.State != core.InProgress || r.LeaseLeft > 0 {
+	if r := find(t, store, digested(takeOver("abandoned"), "request")); r.State != storage.InProgress || r.LeaseLeft > 0 {
 		t.Errorf("the record is %+v, want it abandoned", r)
 	}
 	if lease := win(t, store, takeOver("abandoned")); lease.Attempt != 2 {
 		t.Errorf("the lease is %+v, want attempt 2", lease)
 	}
-	must(t, store.Complete(t.Context(), core.Lease{Claim: running, Attempt: 1}, result("late")))
+	must(t, store.Complete(t.Context(), storage.Lease{Claim: running, Attempt: 1}, result("late")))
 	if r := find(t, store, claim("running")); string(r.Body) != "late" {
 		t.Errorf("the record is %+v, want the late response", r)
 	}

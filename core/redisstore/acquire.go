@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -25,28 +25,28 @@ const (
 	whenever = 1 << 52
 )
 
-// Acquire implements [core.Store]. A value that is no record is a wrapped
-// core.ErrCorruptRecord that names the key and says what is wrong; so is a
+// Acquire implements [storage.Store]. A value that is no record is a wrapped
+// storage.ErrCorruptRecord that names the key and says what is wrong; so is a
 // record in progress whose expiry somebody has removed, because the end of its
 // lease is then unknown. A finished record without expiry is replayed.
 //
 // The first Acquire of a Store takes a round trip more: like [Store.Check], it asks
 // whether this process may settle what it claims. If not, it claims nothing and
-// returns a wrapped core.ErrStoreForbidden.
-func (s *Store) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+// returns a wrapped storage.ErrStoreForbidden.
+func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if err := s.permit(ctx); err != nil {
-		return core.Lease{}, nil, s.failure("acquire", c.Key, err)
+		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
 	}
 	lease, record, err := s.acquire(ctx, c)
 	if err != nil {
-		return core.Lease{}, nil, s.failure("acquire", c.Key, err)
+		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
 	}
 	s.evictionOnce.Do(func() { go s.warnOfEviction() })
 	return lease, record, nil
 }
 
-func (s *Store) acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
-	first := core.Lease{Claim: c, Attempt: 1}
+func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	first := storage.Lease{Claim: c, Attempt: 1}
 	value := encodeClaim(first, time.Now())
 	var seen, last *sighting
 	for round := 1; ; round++ {
@@ -65,12 +65,12 @@ func (s *Store) acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 			}
 			last, seen = seen, instead // somebody was faster
 		case seen.certain(last):
-			return core.Lease{}, &seen.record, nil
+			return storage.Lease{}, &seen.record, nil
 		default: // it expired meanwhile, or that it is abandoned needs another look
 			last, seen = seen, nil
 		}
 		if round == acquireRounds {
-			return core.Lease{}, cmp.Or(seen, last).busy(), nil
+			return storage.Lease{}, cmp.Or(seen, last).busy(), nil
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (s *sighting) certain(last *sighting) bool {
 //
 // An AutoPipeliner merges commands with other callers', but not pipelines: see
 // lookMerged.
-func (s *Store) claimOrLook(ctx context.Context, c core.Claim, value []byte) (*sighting, error) {
+func (s *Store) claimOrLook(ctx context.Context, c storage.Claim, value []byte) (*sighting, error) {
 	return bounded(ctx, s, func(ctx context.Context) (*sighting, error) {
 		key, retain := s.prefix+c.Key, milliseconds(c.Retain)
 		found, left := s.set(ctx, key, value, retain)
@@ -193,7 +193,7 @@ func look(value []byte, left time.Duration) (*sighting, error) {
 
 // clock adds what is left of the lease, as the key has so much left to live.
 func (s *sighting) clock(left time.Duration) error {
-	if s.record.State != core.InProgress {
+	if s.record.State != storage.InProgress {
 		return nil
 	}
 	switch left {
@@ -209,12 +209,12 @@ func (s *sighting) clock(left time.Duration) error {
 
 // openTo returns the lease that the claim may replace what is there with, as long
 // as that has at most latest milliseconds to live.
-func (s *sighting) openTo(c core.Claim) (next core.Lease, latest int64, open bool) {
-	next = core.Lease{Claim: c, Attempt: s.record.Attempt + 1}
+func (s *sighting) openTo(c storage.Claim) (next storage.Lease, latest int64, open bool) {
+	next = storage.Lease{Claim: c, Attempt: s.record.Attempt + 1}
 	switch {
 	case s.released:
 		return next, whenever, true
-	case s.record.State != core.InProgress:
+	case s.record.State != storage.InProgress:
 		return next, 0, false
 	case s.token == c.Token:
 		// An earlier call's success was hidden from its caller, or the replicas are
@@ -231,7 +231,7 @@ func (s *sighting) openTo(c core.Claim) (next core.Lease, latest int64, open boo
 
 // replace claims a key that is not free, if it is still as it was seen, and then
 // returns seen. Otherwise it returns what is there instead: nil when nothing is.
-func (s *Store) replace(ctx context.Context, seen *sighting, next core.Lease, latest int64) (*sighting, error) {
+func (s *Store) replace(ctx context.Context, seen *sighting, next storage.Lease, latest int64) (*sighting, error) {
 	value := encodeClaim(next, time.Now())
 	return bounded(ctx, s, func(ctx context.Context) (*sighting, error) {
 		command, unconfirmed := s.write(ctx, replaceScript, next.Key, seen.value, value, milliseconds(next.Retain), latest)
@@ -254,9 +254,9 @@ func (s *Store) replace(ctx context.Context, seen *sighting, next core.Lease, la
 
 // busy is the answer about a key that changed each time it was looked at. It had
 // a holder in between, who left what is seen now.
-func (s *sighting) busy() *core.Record {
-	return &core.Record{
-		State: core.InProgress, Fingerprint: s.record.Fingerprint, Digest: s.record.Digest, Attempt: s.record.Attempt, LeaseLeft: momentary,
+func (s *sighting) busy() *storage.Record {
+	return &storage.Record{
+		State: storage.InProgress, Fingerprint: s.record.Fingerprint, Digest: s.record.Digest, Attempt: s.record.Attempt, LeaseLeft: momentary,
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 func TestWarnOfEviction(t *testing.T) {
@@ -57,7 +57,7 @@ func TestWarnsOfEvictionOnce(t *testing.T) {
 	reader, writer := io.Pipe()
 	store := New(rdb, Logger(slog.New(slog.NewTextHandler(writer, nil))))
 	for range 3 {
-		if _, _, err := store.Acquire(t.Context(), core.Claim{Key: "key", Token: core.NewToken(), TTL: time.Minute, Retain: time.Hour}); err != nil {
+		if _, _, err := store.Acquire(t.Context(), storage.Claim{Key: "key", Token: storage.NewToken(), TTL: time.Minute, Retain: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}

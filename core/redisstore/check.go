@@ -8,16 +8,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // checkKey is a key that no request has: storage keys are hashes. It has their
 // form, so the ACL patterns that match them match it.
 var checkKey = strings.Repeat("f", 64)
 
-var _ core.Checker = (*Store)(nil)
+var _ storage.Checker = (*Store)(nil)
 
-// Check implements [core.Checker] in one round trip. It tries each command that
+// Check implements [storage.Checker] in one round trip. It tries each command that
 // Acquire, Complete, Release and Extend need, on a key that is never there. On a
 // cluster it asks one master. It does not ask for replicas, see [WaitReplicas]: a
 // claim finds out whether they are there.
@@ -34,7 +34,7 @@ func (s *Store) permit(ctx context.Context) error {
 		return nil
 	}
 	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
-	if isServerError(err) && !errors.Is(err, core.ErrStoreForbidden) {
+	if isServerError(err) && !errors.Is(err, storage.ErrStoreForbidden) {
 		return nil
 	}
 	return err
@@ -44,7 +44,7 @@ func (s *Store) permit(ctx context.Context) error {
 // command is tried by itself too, because a script's error does not name it.
 func (s *Store) check(ctx context.Context) error {
 	key := s.prefix + checkKey
-	settling := []any{attemptPrefix(core.Lease{Claim: core.Claim{Token: core.NewToken()}, Attempt: 1}), "", 1}
+	settling := []any{attemptPrefix(storage.Lease{Claim: storage.Claim{Token: storage.NewToken()}, Attempt: 1}), "", 1}
 	pipeline := s.client.Pipeline()
 	if s.replicas.wanted > 0 {
 		pipeline.Append(ctx, key, "") // which makes the key, for a millisecond
@@ -63,7 +63,7 @@ func (s *Store) check(ctx context.Context) error {
 		switch err := command.Err(); {
 		case err == nil, errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
 		case isForbidden(err):
-			return fmt.Errorf("%w: the server refuses %s: %w", core.ErrStoreForbidden, strings.ToUpper(command.Name()), err)
+			return fmt.Errorf("%w: the server refuses %s: %w", storage.ErrStoreForbidden, strings.ToUpper(command.Name()), err)
 		case other == nil:
 			other = err
 		}

@@ -13,8 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -49,11 +51,11 @@ func TestMissingRightIsNoticedBeforeTheFirstClaim(t *testing.T) {
 			store := redisstore.New(rdb)
 			for range 2 { // a refusal is not the last word
 				lease, record, err := store.Acquire(t.Context(), claim("key"))
-				if !errors.Is(err, core.ErrStoreForbidden) || !strings.Contains(err.Error(), strings.ToUpper(missing)) {
+				if !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), strings.ToUpper(missing)) {
 					t.Errorf("Acquire returned %+v, %+v and %v, want ErrStoreForbidden and the command", lease, record, err)
 				}
 			}
-			if err := store.Check(t.Context()); !errors.Is(err, core.ErrStoreForbidden) {
+			if err := store.Check(t.Context()); !errors.Is(err, storage.ErrStoreForbidden) {
 				t.Errorf("Check returned %v, want ErrStoreForbidden", err)
 			}
 			if keys := connect(t, server, nil).DBSize(t.Context()).Val(); keys != 0 {
@@ -71,7 +73,7 @@ func TestMissingRightWithReplicas(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	must(t, r.rdb.Do(t.Context(), "acl", "setuser", "default", "-append").Err())
-	if _, _, err := r.asking(late).Acquire(t.Context(), claim("key")); !errors.Is(err, core.ErrStoreForbidden) || !strings.Contains(err.Error(), "APPEND") {
+	if _, _, err := r.asking(late).Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), "APPEND") {
 		t.Errorf("Acquire returned %v, want ErrStoreForbidden and APPEND", err)
 	}
 	must(t, r.rdb.Do(t.Context(), "acl", "setuser", "default", "+append").Err())
@@ -100,7 +102,7 @@ func TestOtherRefusalsOfRights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := redisstore.New(start(t))
-			if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, core.ErrStoreForbidden) {
+			if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) {
 				t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
 			}
 		})
@@ -119,11 +121,11 @@ func TestRightThatIsLost(t *testing.T) {
 		"Release":  store.Release(t.Context(), second),
 		"Extend":   store.Extend(t.Context(), first, first.TTL),
 	} {
-		if !errors.Is(err, core.ErrStoreForbidden) {
+		if !errors.Is(err, storage.ErrStoreForbidden) {
 			t.Errorf("%s returned %v, want ErrStoreForbidden", name, err)
 		}
 	}
-	if _, _, err := store.Acquire(t.Context(), claim("third")); !errors.Is(err, core.ErrStoreForbidden) {
+	if _, _, err := store.Acquire(t.Context(), claim("third")); !errors.Is(err, storage.ErrStoreForbidden) {
 		t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
 	}
 }
@@ -134,7 +136,7 @@ func TestRefusalsThatPass(t *testing.T) {
 	rdb := connect(t, redistest.Start(t), func(options *redis.Options) { options.MaxRetries = -1 })
 	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	store := redisstore.New(rdb)
-	if _, _, err := store.Acquire(t.Context(), claim("key")); err == nil || errors.Is(err, core.ErrStoreForbidden) {
+	if _, _, err := store.Acquire(t.Context(), claim("key")); err == nil || errors.Is(err, storage.ErrStoreForbidden) {
 		t.Errorf("Acquire returned %v, want the server's OOM", err)
 	}
 	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
@@ -149,7 +151,7 @@ func TestRequestsToAStoreThatCannotSettle(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			rdb := user(t, redistest.Start(t), "~*", "+@all", "-eval", "-evalsha")
-			guard, err := core.New(redisstore.New(rdb), core.SharedScope, core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+			guard, err := core.New(redisstore.New(rdb), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 			must(t, err)
 			var runs atomic.Int32
 			handler := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 )
 
@@ -43,7 +43,7 @@ func conform(t *testing.T, client redis.UniversalClient, options ...redisstore.O
 	t.Helper()
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
-		New: func(testing.TB) core.Store {
+		New: func(testing.TB) storage.Store {
 			prefix := redisstore.Prefix(fmt.Sprintf("case%d:", cases.Add(1)))
 			return redisstore.New(client, append([]redisstore.Option{prefix}, options...)...)
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/faultproxy"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
@@ -77,7 +78,7 @@ func TestEventOfARefusedConnection(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: unused, ContextTimeoutEnabled: true})
 	defer rdb.Close()
 	var reported []error
-	observer := observe(func(event core.Event) { reported = append(reported, event.Err) })
+	observer := observe(func(event event.Event) { reported = append(reported, event.Err) })
 	guard, err := core.New(redisstore.New(rdb), core.SharedScope, core.WithObserver(observer))
 	must(t, err)
 	request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
@@ -90,9 +91,9 @@ func TestEventOfARefusedConnection(t *testing.T) {
 	must(t, guard.Shutdown(t.Context()))
 }
 
-type observe func(core.Event)
+type observe func(event.Event)
 
-func (o observe) Observe(_ context.Context, event core.Event) { o(event) }
+func (o observe) Observe(_ context.Context, event event.Event) { o(event) }
 
 // Case 47: calls that have a connection do not mind that others get none.
 func TestRefusedConnectionsAreTheirOwnCalls(t *testing.T) {

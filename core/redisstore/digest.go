@@ -4,13 +4,13 @@ import (
 	"encoding/hex"
 	"fmt"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
-// digest is a core.Digest that stands in a line as 32 hex digits. A version before
+// digest is a storage.Digest that stands in a line as 32 hex digits. A version before
 // digests reads such a line all the same, because encoding/json passes unknown
 // members by; and a line without one has the zero digest.
-type digest core.Digest //nolint:recvcheck // encoding/json reads by pointer, and writes by value
+type digest storage.Digest //nolint:recvcheck // encoding/json reads by pointer, and writes by value
 
 func (d digest) appendTo(b []byte) []byte { return hex.AppendEncode(b, d[:]) }
 

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // earlierLine is line as the version before digests declared it.
@@ -62,7 +62,7 @@ func TestRecordsOfTheVersionBefore(t *testing.T) {
 			`"at":"2026-01-02T15:04:05Z","status":201,"headers":[["set","Content-Type","application/json"]],"size":3}` + "\n{}\n",
 	} {
 		held, err := decode([]byte(value))
-		if err != nil || held.record.Fingerprint != "sha256:f" || held.record.Digest != (core.Digest{}) {
+		if err != nil || held.record.Fingerprint != "sha256:f" || held.record.Digest != (storage.Digest{}) {
 			t.Errorf("decode of %s returned %+v and %v", value, held, err)
 		}
 	}

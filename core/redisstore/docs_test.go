@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 )
 
@@ -51,7 +51,7 @@ func TestDocumentedRights(t *testing.T) {
 		rdb := connect(t, server, service)
 		var cases atomic.Int32
 		storetest.Run(t, storetest.Config{
-			New: func(testing.TB) core.Store {
+			New: func(testing.TB) storage.Store {
 				return redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("oncekey:case%d:", cases.Add(1))))
 			},
 			Unit: 100 * time.Millisecond,
@@ -82,7 +82,7 @@ func TestDocumentedRightsOfSettings(t *testing.T) {
 			must(t, store.Complete(t.Context(), lease, result("answer")))
 			find(t, store, claim(fmt.Sprint(n)))
 		}
-		if listed := listAll(t, store, core.Completed, 100); len(listed) != 20 {
+		if listed := listAll(t, store, storage.Completed, 100); len(listed) != 20 {
 			t.Errorf("%d records are listed, want 20", len(listed))
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/faultproxy"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
@@ -34,7 +35,7 @@ func TestFarServerIsReached(t *testing.T) {
 		Addr: proxy.Addr(), ContextTimeoutEnabled: true, TLSConfig: &tls.Config{RootCAs: certificates, MinVersion: tls.VersionTLS12},
 	})
 	defer rdb.Close()
-	guard, err := core.New(redisstore.New(rdb), core.SharedScope, core.WithObserver(observe(func(core.Event) {})))
+	guard, err := core.New(redisstore.New(rdb), core.SharedScope, core.WithObserver(observe(func(event.Event) {})))
 	must(t, err)
 	handler := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
 	key := 0

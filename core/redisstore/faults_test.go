@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Case 15: scripts lost.
@@ -46,7 +46,7 @@ func TestServerThatRestartsEmpty(t *testing.T) {
 	if r := find(t, store, claim("completed")); string(r.Body) != "answer" {
 		t.Errorf("the record is %+v, want the answer", r)
 	}
-	if r := find(t, store, claim("extended")); r.State != core.InProgress || r.Attempt != 1 {
+	if r := find(t, store, claim("extended")); r.State != storage.InProgress || r.Attempt != 1 {
 		t.Errorf("the record is %+v, want attempt 1 in progress", r)
 	}
 	win(t, store, claim("released"))
@@ -60,7 +60,7 @@ func TestServerThatRestartsWithItsData(t *testing.T) {
 	must(t, store.Complete(t.Context(), finished, result("answer")))
 	server.Kill()
 	server.Restart()
-	if r := find(t, store, claim("running")); r.State != core.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
+	if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	if r := find(t, store, claim("finished")); string(r.Body) != "answer" {
@@ -108,7 +108,7 @@ func TestClaimThatWasAppliedAfterItsDeadline(t *testing.T) {
 	}
 	server.Resume()
 	win(t, store, c)
-	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Attempt != 1 {
+	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Attempt != 1 {
 		t.Errorf("the record is %+v, want attempt 1 in progress", r)
 	}
 }
@@ -144,7 +144,7 @@ func TestServerThatRefuses(t *testing.T) {
 }
 
 // refuses expects the server's error from each method, directly and pipelined.
-func refuses(t *testing.T, rdb *redis.Client, lease core.Lease, mentions string) {
+func refuses(t *testing.T, rdb *redis.Client, lease storage.Lease, mentions string) {
 	t.Helper()
 	pipeliner, err := rdb.AutoPipeline()
 	must(t, err)
@@ -153,7 +153,7 @@ func refuses(t *testing.T, rdb *redis.Client, lease core.Lease, mentions string)
 			if operation == "Release" && err == nil {
 				continue // deleting needs no memory
 			}
-			if err == nil || !strings.Contains(err.Error(), mentions) || errors.Is(err, core.ErrLeaseLost) {
+			if err == nil || !strings.Contains(err.Error(), mentions) || errors.Is(err, storage.ErrLeaseLost) {
 				t.Errorf("%s: %s returned %v, want an error with %s", name, operation, err, mentions)
 			}
 		}
@@ -161,7 +161,7 @@ func refuses(t *testing.T, rdb *redis.Client, lease core.Lease, mentions string)
 }
 
 // tryAll makes each call with a deadline, Acquire for a new key.
-func tryAll(t *testing.T, store core.Store, lease core.Lease, patience time.Duration) map[string]error {
+func tryAll(t *testing.T, store storage.Store, lease storage.Lease, patience time.Duration) map[string]error {
 	t.Helper()
 	limited := func(call func(ctx context.Context) error) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

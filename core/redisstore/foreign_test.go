@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Case 20: what others have written under our keys is neither replayed nor
@@ -37,7 +37,7 @@ func TestForeignValues(t *testing.T) {
 			c := claim(test.name)
 			c.TakeOver = true
 			lease, record, err := store.Acquire(t.Context(), c)
-			if record != nil || lease != (core.Lease{}) || !errors.Is(err, core.ErrCorruptRecord) {
+			if record != nil || lease != (storage.Lease{}) || !errors.Is(err, storage.ErrCorruptRecord) {
 				t.Fatalf("Acquire returned %+v, %+v and %v, want ErrCorruptRecord", lease, record, err)
 			}
 			for _, part := range []string{`"oncekey:` + test.name + `"`, test.mentions} {
@@ -59,7 +59,7 @@ func TestSettlingWhatSomebodyOverwrote(t *testing.T) {
 	lease := win(t, store, claim("key"))
 	must(t, rdb.Set(t.Context(), "oncekey:key", "hello", time.Hour).Err())
 	for operation, err := range tryAll(t, store, lease, time.Minute) {
-		if operation != "Acquire" && !errors.Is(err, core.ErrLeaseLost) {
+		if operation != "Acquire" && !errors.Is(err, storage.ErrLeaseLost) {
 			t.Errorf("%s returned %v, want ErrLeaseLost", operation, err)
 		}
 	}

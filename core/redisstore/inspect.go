@@ -6,24 +6,24 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // errNoWord is for who has not given his word.
-var errNoWord = errors.New("redisstore: forget: the caller must say core.RerunIsSafe")
+var errNoWord = errors.New("redisstore: forget: the caller must say storage.RerunIsSafe")
 
-var _ core.Inspector = (*Store)(nil)
+var _ storage.Inspector = (*Store)(nil)
 
-// Lookup implements [core.Inspector]. It is one round trip, to the key's master.
+// Lookup implements [storage.Inspector]. It is one round trip, to the key's master.
 // What is no record is an error like Acquire's.
-func (s *Store) Lookup(ctx context.Context, key string) (*core.Record, error) {
-	record, err := bounded(ctx, s, func(ctx context.Context) (*core.Record, error) { return s.lookUp(ctx, key) })
+func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
+	record, err := bounded(ctx, s, func(ctx context.Context) (*storage.Record, error) { return s.lookUp(ctx, key) })
 	return record, s.failure("look up", key, err)
 }
 
 // lookUp reads the value and its time to live in a transaction: nothing comes
 // between the two, as it may in claimOrLook.
-func (s *Store) lookUp(ctx context.Context, key string) (*core.Record, error) {
+func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error) {
 	transaction := s.client.TxPipeline()
 	found := transaction.Get(ctx, s.prefix+key)
 	left := transaction.PTTL(ctx, s.prefix+key)
@@ -44,11 +44,11 @@ func (s *Store) lookUp(ctx context.Context, key string) (*core.Record, error) {
 	return &seen.record, nil
 }
 
-// Forget implements [core.Inspector]. It removes what is no record too, and
+// Forget implements [storage.Inspector]. It removes what is no record too, and
 // reports that something was there. A released key counts as none, and its
 // attempt number is forgotten too.
-func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, error) {
-	if word != core.RerunIsSafe {
+func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
+	if word != storage.RerunIsSafe {
 		return false, errNoWord
 	}
 	there, err := bounded(ctx, s, func(ctx context.Context) (bool, error) {
@@ -69,8 +69,8 @@ func (s *Store) Forget(ctx context.Context, key string, word core.Word) (bool, e
 
 // listed returns the record as a list shows it: without what the handler
 // answered, but for the status.
-func listed(key string, r *core.Record) core.Entry {
-	return core.Entry{Key: key, Record: &core.Record{
+func listed(key string, r *storage.Record) storage.Entry {
+	return storage.Entry{Key: key, Record: &storage.Record{
 		State: r.State, Fingerprint: r.Fingerprint, Digest: r.Digest, Attempt: r.Attempt, LeaseLeft: r.LeaseLeft, Status: r.Status,
 	}}
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 func TestLookupAndForgetTakeOneRoundTrip(t *testing.T) {
@@ -29,7 +29,7 @@ func TestLookupAndForgetTakeOneRoundTrip(t *testing.T) {
 	if r, err := store.Lookup(t.Context(), "key"); err != nil || string(r.Body) != "answer" {
 		t.Errorf("Lookup returned %+v and %v, want the answer", r, err)
 	}
-	if there, err := store.Forget(t.Context(), "key", core.RerunIsSafe); err != nil || !there {
+	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); err != nil || !there {
 		t.Errorf("Forget returned %t and %v, want true", there, err)
 	}
 	if batches.pipelines != 2 || batches.others != 0 {
@@ -85,10 +85,10 @@ func TestInspectingForeignValues(t *testing.T) {
 	rdb := connect(t, redistest.Start(t), nil)
 	store := redisstore.New(rdb)
 	for _, key := range foreign(t, rdb, store) {
-		if r, err := store.Lookup(t.Context(), key); r != nil || !errors.Is(err, core.ErrCorruptRecord) || !strings.Contains(err.Error(), key) {
+		if r, err := store.Lookup(t.Context(), key); r != nil || !errors.Is(err, storage.ErrCorruptRecord) || !strings.Contains(err.Error(), key) {
 			t.Errorf("Lookup returned %+v and %v, want ErrCorruptRecord and the key", r, err)
 		}
-		if there, err := store.Forget(t.Context(), key, core.RerunIsSafe); !there || err != nil {
+		if there, err := store.Forget(t.Context(), key, storage.RerunIsSafe); !there || err != nil {
 			t.Errorf("Forget returned %t and %v, want true", there, err)
 		}
 		win(t, store, claim(key))
@@ -103,8 +103,8 @@ func TestInspectingFails(t *testing.T) {
 	store := redisstore.New(rdb)
 	inspect := func(ctx context.Context) []error {
 		_, lookUp := store.Lookup(ctx, "key")
-		_, _, list := store.List(ctx, core.Completed, "", 10)
-		_, forget := store.Forget(ctx, "key", core.RerunIsSafe)
+		_, _, list := store.List(ctx, storage.Completed, "", 10)
+		_, forget := store.Forget(ctx, "key", storage.RerunIsSafe)
 		return []error{lookUp, list, forget}
 	}
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -125,15 +125,15 @@ func TestInspectingFails(t *testing.T) {
 		}
 	}
 	must(t, rdb.Do(t.Context(), "acl", "setuser", "default", "+scan", "-eval").Err())
-	if _, _, err := store.List(t.Context(), core.InProgress, "", 10); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+	if _, _, err := store.List(t.Context(), storage.InProgress, "", 10); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("List returned %v, want the server's error", err)
 	}
 }
 
 // listAll follows the cursor to its end.
-func listAll(t *testing.T, store *redisstore.Store, state core.State, limit int) map[string]*core.Record {
+func listAll(t *testing.T, store *redisstore.Store, state storage.State, limit int) map[string]*storage.Record {
 	t.Helper()
-	seen, cursor := map[string]*core.Record{}, ""
+	seen, cursor := map[string]*storage.Record{}, ""
 	for {
 		page, next, err := store.List(t.Context(), state, cursor, limit)
 		must(t, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // What is read by hand is what encoding/json makes of it.
@@ -88,13 +88,13 @@ func TestUnusualLinesAreReadToo(t *testing.T) {
 
 func usualValues() map[string][]byte {
 	l := someLease()
-	header := core.Header{{Name: "Content-Type", Value: "application/json"}, {Op: core.Delete, Name: "Server"}, {Name: "X", Value: "\xff"}}
+	header := storage.Header{{Name: "Content-Type", Value: "application/json"}, {Op: storage.Delete, Name: "Server"}, {Name: "X", Value: "\xff"}}
 	return map[string][]byte{
 		"a claim":           encodeClaim(l, someTime),
 		"a released key":    encodeReleased(l, someTime),
-		"an answer":         encodeResult(l, core.Result{State: core.Completed, Status: 201, Header: header, Body: []byte("{}")}, someTime),
-		"a bare answer":     encodeResult(l, core.Result{State: core.Failed, Status: 400}, someTime),
-		"a sketched answer": encodeResult(l, core.Result{State: core.Unreplayable, Status: 200, Sketch: []byte("sketch")}, someTime),
+		"an answer":         encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Header: header, Body: []byte("{}")}, someTime),
+		"a bare answer":     encodeResult(l, storage.Result{State: storage.Failed, Status: 400}, someTime),
+		"a sketched answer": encodeResult(l, storage.Result{State: storage.Unreplayable, Status: 200, Sketch: []byte("sketch")}, someTime),
 	}
 }
 

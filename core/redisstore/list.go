@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 var errHiddenMasters = errors.New(
 	"this client hides the cluster's masters: give New the *redis.ClusterClient itself")
 
-// List implements [core.Inspector]. The records come without Header and Body:
+// List implements [storage.Inspector]. The records come without Header and Body:
 // Lookup has them. A page looks at about ten times limit keys at most, and reads
 // no more than the beginning of each value. Values that are no records are passed
 // by, with a warning in the log that counts them.
@@ -44,8 +44,8 @@ var errHiddenMasters = errors.New(
 //
 // With an AutoPipeliner in front of a cluster List returns an error: it hides
 // the masters.
-func (s *Store) List(ctx context.Context, state core.State, cursor string, limit int) ([]core.Entry, string, error) {
-	if _, known := core.ParseState(state.String()); !known {
+func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) ([]storage.Entry, string, error) {
+	if _, known := storage.ParseState(state.String()); !known {
 		return nil, "", fmt.Errorf("redisstore: list records in state %d: there is no such state", state)
 	}
 	if limit < 1 || limit > maxPage {
@@ -56,7 +56,7 @@ func (s *Store) List(ctx context.Context, state core.State, cursor string, limit
 		return nil, "", err
 	}
 	listing := &listing{store: s, state: state, at: at}
-	page, err := bounded(ctx, s, func(ctx context.Context) ([]core.Entry, error) { return listing.page(ctx, limit) })
+	page, err := bounded(ctx, s, func(ctx context.Context) ([]storage.Entry, error) { return listing.page(ctx, limit) })
 	if err != nil {
 		return nil, "", fmt.Errorf("redisstore: list: %w", err)
 	}
@@ -66,7 +66,7 @@ func (s *Store) List(ctx context.Context, state core.State, cursor string, limit
 // listing is one call of List.
 type listing struct {
 	store   *Store
-	state   core.State
+	state   storage.State
 	at      position
 	servers []redis.Cmdable
 	// unreadable counts the values that were passed by; firstUnreadable says what
@@ -75,7 +75,7 @@ type listing struct {
 	firstUnreadable error
 }
 
-func (l *listing) page(ctx context.Context, limit int) (page []core.Entry, err error) {
+func (l *listing) page(ctx context.Context, limit int) (page []storage.Entry, err error) {
 	if err := l.findServers(ctx); err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (l *listing) scan(ctx context.Context, count int) error {
 }
 
 // read adds those of the keys to the page that are in the state.
-func (l *listing) read(ctx context.Context, page []core.Entry, keys [][]byte) ([]core.Entry, error) {
+func (l *listing) read(ctx context.Context, page []storage.Entry, keys [][]byte) ([]storage.Entry, error) {
 	if len(keys) == 0 {
 		return page, nil
 	}
@@ -177,7 +177,7 @@ func (l *listing) read(ctx context.Context, page []core.Entry, keys [][]byte) ([
 		key := string(keys[i])
 		record, err := l.recordOf(ctx, key, answer)
 		switch failed := l.store.failure("list", key, err); {
-		case errors.Is(failed, core.ErrCorruptRecord):
+		case errors.Is(failed, storage.ErrCorruptRecord):
 			if l.unreadable++; l.unreadable == 1 {
 				l.firstUnreadable = failed
 			}
@@ -191,7 +191,7 @@ func (l *listing) read(ctx context.Context, page []core.Entry, keys [][]byte) ([
 }
 
 // recordOf makes a record, or nil, of what beginningScript has answered.
-func (l *listing) recordOf(ctx context.Context, key string, answer *redis.Cmd) (*core.Record, error) {
+func (l *listing) recordOf(ctx context.Context, key string, answer *redis.Cmd) (*storage.Record, error) {
 	values, err := answer.Slice()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil //nolint:nilnil // gone by now, or in another state

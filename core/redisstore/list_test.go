@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // A list neither stops at values that are no records nor hides them.
@@ -24,7 +24,7 @@ func TestListPassesForeignValuesBy(t *testing.T) {
 	foreign(t, rdb, store)
 	must(t, rdb.Set(t.Context(), "oncekey:empty", "", 0).Err())
 	win(t, store, claim("ours"))
-	if listed := listAll(t, store, core.InProgress, 1000); len(listed) != 1 || listed["ours"] == nil {
+	if listed := listAll(t, store, storage.InProgress, 1000); len(listed) != 1 || listed["ours"] == nil {
 		t.Errorf("the list is %v, want our key alone", listed)
 	}
 	if said := log.String(); strings.Count(said, "level=WARN") != 1 || !strings.Contains(said, "count=5") || !strings.Contains(said, "oncekey:") {
@@ -41,11 +41,11 @@ func TestListReadsBeginningsOnly(t *testing.T) {
 	fill(t, store, records, strings.Repeat("body\n", 20_000))
 	wide := result("wide")
 	for range 5000 {
-		wide.Header = append(wide.Header, core.Field{Name: "X", Value: `,"headers":`})
+		wide.Header = append(wide.Header, storage.Field{Name: "X", Value: `,"headers":`})
 	}
 	must(t, store.Complete(t.Context(), win(t, store, claim("wide")), wide))
 	before := sentBytes(t, rdb)
-	listed := listAll(t, store, core.Completed, 20)
+	listed := listAll(t, store, storage.Completed, 20)
 	sent := sentBytes(t, rdb) - before
 	if r := listed["wide"]; len(listed) != records+1 || r == nil || r.Status != 201 || r.Attempt != 1 || r.Body != nil || r.Header != nil {
 		t.Errorf("%d records are listed, and the wide one is %+v", len(listed), r)
@@ -54,7 +54,7 @@ func TestListReadsBeginningsOnly(t *testing.T) {
 		t.Errorf("the server has sent %d bytes, want about a kilobyte for each of %d records", sent, records)
 	}
 	before = sentBytes(t, rdb)
-	listAll(t, store, core.InProgress, 20)
+	listAll(t, store, storage.InProgress, 20)
 	if sent := sentBytes(t, rdb) - before; sent > 200*records {
 		t.Errorf("the server has sent %d bytes, want none of records in another state", sent)
 	}
@@ -75,14 +75,14 @@ func TestListOfLongFingerprints(t *testing.T) {
 		c := claim("key")
 		c.Fingerprint = fingerprint
 		lease := win(t, store, c)
-		if r := listAll(t, store, core.InProgress, 10)["key"]; r == nil || r.Fingerprint != fingerprint || r.LeaseLeft <= 0 {
+		if r := listAll(t, store, storage.InProgress, 10)["key"]; r == nil || r.Fingerprint != fingerprint || r.LeaseLeft <= 0 {
 			t.Errorf("the record is %+v, want the fingerprint %.20q", r, fingerprint)
 		}
 		must(t, store.Complete(t.Context(), lease, result(strings.Repeat("body", 1000))))
-		if r := listAll(t, store, core.Completed, 10)["key"]; r == nil || r.Fingerprint != fingerprint || r.Body != nil {
+		if r := listAll(t, store, storage.Completed, 10)["key"]; r == nil || r.Fingerprint != fingerprint || r.Body != nil {
 			t.Errorf("the record is %+v, want the fingerprint %.20q and no body", r, fingerprint)
 		}
-		if there, err := store.Forget(t.Context(), "key", core.RerunIsSafe); !there || err != nil {
+		if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); !there || err != nil {
 			t.Errorf("Forget returned %t and %v", there, err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestListKeepsToItsPrefix(t *testing.T) {
 		must(t, rdb.Set(t.Context(), "somebody:"+strconv.Itoa(n), "theirs", 0).Err())
 	}
 	for _, prefix := range []string{"a*c:", "a?c:", "[abc]:", `a\*:`, "abc:"} {
-		listed := listAll(t, redisstore.New(rdb, redisstore.Prefix(prefix)), core.InProgress, 10)
+		listed := listAll(t, redisstore.New(rdb, redisstore.Prefix(prefix)), storage.InProgress, 10)
 		if len(listed) != 1 || listed["of "+prefix] == nil {
 			t.Errorf("under %q are %v, want its own key", prefix, listed)
 		}
@@ -115,21 +115,21 @@ func TestListOfCluster(t *testing.T) {
 	const records = 200
 	fill(t, store, records, "body")
 	for _, limit := range []int{1, 7, 1000} {
-		if listed := listAll(t, store, core.Completed, limit); len(listed) != records {
+		if listed := listAll(t, store, storage.Completed, limit); len(listed) != records {
 			t.Errorf("in pages of %d there are %d records, want %d", limit, len(listed), records)
 		}
 	}
 	if r, err := store.Lookup(t.Context(), strings.Repeat("0", 64)); err != nil || r == nil {
 		t.Errorf("Lookup returned %+v and %v, want the record", r, err)
 	}
-	_, cursor, err := store.List(t.Context(), core.Completed, "", 1)
+	_, cursor, err := store.List(t.Context(), storage.Completed, "", 1)
 	must(t, err)
 	single := redisstore.New(connect(t, redistest.Start(t), nil))
-	if _, _, err := single.List(t.Context(), core.Completed, cursor, 1); err == nil || !strings.Contains(err.Error(), "not those of the first page") {
+	if _, _, err := single.List(t.Context(), storage.Completed, cursor, 1); err == nil || !strings.Contains(err.Error(), "not those of the first page") {
 		t.Errorf("List with a cursor of other servers returned %v, want an error", err)
 	}
 	hiding := redisstore.New(pipelined(t, cluster))
-	if _, _, err := hiding.List(t.Context(), core.Completed, "", 1); err == nil || !strings.Contains(err.Error(), "*redis.ClusterClient") {
+	if _, _, err := hiding.List(t.Context(), storage.Completed, "", 1); err == nil || !strings.Contains(err.Error(), "*redis.ClusterClient") {
 		t.Errorf("List through an AutoPipeliner returned %v, want what to do", err)
 	}
 }
@@ -138,13 +138,13 @@ func TestListRefusesCursors(t *testing.T) {
 	t.Parallel()
 	store := redisstore.New(connect(t, redistest.Start(t), nil))
 	fill(t, store, 20, "body")
-	_, cursor, err := store.List(t.Context(), core.Completed, "", 1)
+	_, cursor, err := store.List(t.Context(), storage.Completed, "", 1)
 	must(t, err)
 	if cursor == "" {
 		t.Fatal("there is no second page")
 	}
 	for _, wrong := range []string{"x", "!", cursor + "A", cursor[1:], cursor[:len(cursor)-1], "e30", "bnVsbA", strings.Repeat("A", 1000)} {
-		if _, _, err := store.List(t.Context(), core.Completed, wrong, 1); err == nil || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 300 {
+		if _, _, err := store.List(t.Context(), storage.Completed, wrong, 1); err == nil || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 300 {
 			t.Errorf("List with the cursor %.20q returned %v, want an error", wrong, err)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // meddler is a hook that lets others in where Acquire's two commands have a gap,
@@ -79,7 +79,7 @@ func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	others, store, rdb := meddled(t, m)
 	m.before = func() { win(t, others, claim("key")) }
 	m.between = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()) }
-	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
+	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 }
@@ -111,7 +111,7 @@ func TestCompletionInTheGapDoesNotLengthenTheLease(t *testing.T) {
 		long.Retain = 48 * time.Hour
 		must(t, others.Complete(t.Context(), holder, long))
 	}
-	if r := find(t, store, claim("key")); r.State != core.InProgress || r.Abandoned() || r.LeaseLeft > holder.TTL {
+	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Abandoned() || r.LeaseLeft > holder.TTL {
 		t.Errorf("the record is %+v, want it in progress for at most %s", r, holder.TTL)
 	}
 }
@@ -137,15 +137,15 @@ func TestReleasedKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	rival := claim("key")
 	rival.TakeOver = true
 	must(t, others.Release(t.Context(), win(t, others, rival)))
-	var last core.Lease
+	var last storage.Lease
 	m.script = func() { // another tombstone each time
-		rival.Token = core.NewToken()
+		rival.Token = storage.NewToken()
 		last = win(t, others, rival)
 		must(t, others.Release(t.Context(), last))
 	}
 	asker := claim("key")
 	asker.Fingerprint = "sha256:other"
-	if r := find(t, store, asker); r.State != core.InProgress || r.Abandoned() || r.Attempt != last.Attempt || r.Fingerprint != "sha256:f" {
+	if r := find(t, store, asker); r.State != storage.InProgress || r.Abandoned() || r.Attempt != last.Attempt || r.Fingerprint != "sha256:f" {
 		t.Errorf("the record is %+v, want attempt %d of its last holder in progress", r, last.Attempt)
 	}
 }
@@ -182,7 +182,7 @@ func TestReleasedKeyThatExpiresIsClaimed(t *testing.T) {
 }
 
 // abandoned returns a lease that has run out.
-func abandoned(t *testing.T, store core.Store, key string) core.Lease {
+func abandoned(t *testing.T, store storage.Store, key string) storage.Lease {
 	t.Helper()
 	c := claim(key)
 	c.TTL = time.Millisecond

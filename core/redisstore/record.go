@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -25,8 +25,8 @@ const (
 
 // stored is what a value says. A released one has a record without a state.
 type stored struct {
-	record        core.Record
-	token         core.Token
+	record        storage.Record
+	token         storage.Token
 	tookOver      bool
 	released      bool
 	lease, retain time.Duration
@@ -35,30 +35,30 @@ type stored struct {
 // afterLease is how much longer the record lives than its lease.
 func (s *stored) afterLease() time.Duration { return s.retain - s.lease }
 
-func encodeClaim(l core.Lease, at time.Time) []byte {
-	head := lineOf(l, core.InProgress.String(), at)
+func encodeClaim(l storage.Lease, at time.Time) []byte {
+	head := lineOf(l, storage.InProgress.String(), at)
 	head.Fingerprint, head.Digest, head.TookOver = l.Fingerprint, digest(l.Digest), l.TookOver
 	head.LeaseMS, head.RetainMS = milliseconds(l.TTL), milliseconds(l.Retain)
 	return encode(head, nil)
 }
 
-func encodeReleased(l core.Lease, at time.Time) []byte {
+func encodeReleased(l storage.Lease, at time.Time) []byte {
 	head := lineOf(l, released, at)
 	head.Fingerprint = l.Fingerprint
 	return encode(head, nil)
 }
 
-func encodeResult(l core.Lease, res core.Result, at time.Time) []byte {
+func encodeResult(l storage.Lease, res storage.Result, at time.Time) []byte {
 	head := lineOf(l, res.State.String(), at)
 	head.Fingerprint, head.Digest, head.Status, head.Sketch = l.Fingerprint, digest(l.Digest), res.Status, res.Sketch
-	if res.State == core.Unreplayable {
+	if res.State == storage.Unreplayable {
 		return encode(head, nil)
 	}
 	head.Headers = storedheader.Encode(res.Header, utf8.ValidString)
 	return encode(head, res.Body)
 }
 
-func lineOf(l core.Lease, state string, at time.Time) line {
+func lineOf(l storage.Lease, state string, at time.Time) line {
 	return line{
 		Token: l.Token.String(), State: state, Version: version, Attempt: l.Attempt,
 		At: at.UTC().Format(time.RFC3339Nano),
@@ -132,7 +132,7 @@ func parseJSON(first []byte) (head line, err error) {
 }
 
 func interpret(head line, body []byte) (stored, error) {
-	token, err := core.ParseToken(head.Token)
+	token, err := storage.ParseToken(head.Token)
 	if err != nil {
 		return stored{}, corrupt("its token is %s", excerpt(head.Token))
 	}
@@ -142,7 +142,7 @@ func interpret(head line, body []byte) (stored, error) {
 	s := stored{
 		token:    token,
 		tookOver: head.TookOver,
-		record:   core.Record{Fingerprint: head.Fingerprint, Digest: core.Digest(head.Digest), Attempt: head.Attempt},
+		record:   storage.Record{Fingerprint: head.Fingerprint, Digest: storage.Digest(head.Digest), Attempt: head.Attempt},
 	}
 	err = s.read(head, body)
 	return s, err
@@ -154,12 +154,12 @@ func (s *stored) read(head line, body []byte) error {
 		s.released = true
 		return nil
 	}
-	state, known := core.ParseState(head.State)
+	state, known := storage.ParseState(head.State)
 	if !known {
 		return corrupt("its state is %s", excerpt(head.State))
 	}
 	s.record.State = state
-	if state == core.InProgress {
+	if state == storage.InProgress {
 		if head.LeaseMS < 1 || head.RetainMS < head.LeaseMS || head.RetainMS > math.MaxInt64/int64(time.Millisecond) {
 			return corrupt("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
 		}
@@ -180,7 +180,7 @@ func (s *stored) read(head line, body []byte) error {
 }
 
 func corrupt(format string, details ...any) error {
-	return fmt.Errorf("%w: %s", core.ErrCorruptRecord, fmt.Sprintf(format, details...))
+	return fmt.Errorf("%w: %s", storage.ErrCorruptRecord, fmt.Sprintf(format, details...))
 }
 
 // excerpt quotes the beginning of a string that may be long, and may hold

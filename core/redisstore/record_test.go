@@ -9,15 +9,15 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 var someTime = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 
-func someLease() core.Lease {
-	return core.Lease{
-		Claim: core.Claim{
-			Key: "key", Token: core.Token{0xab, 0xcd}, Fingerprint: "sha256:f", Digest: core.Digest{0xd1, 15: 0x9e}, TTL: 30 * time.Second, Retain: 24 * time.Hour,
+func someLease() storage.Lease {
+	return storage.Lease{
+		Claim: storage.Claim{
+			Key: "key", Token: storage.Token{0xab, 0xcd}, Fingerprint: "sha256:f", Digest: storage.Digest{0xd1, 15: 0x9e}, TTL: 30 * time.Second, Retain: 24 * time.Hour,
 		},
 		Attempt: 2, TookOver: true,
 	}
@@ -28,15 +28,15 @@ func someLease() core.Lease {
 func TestFormat(t *testing.T) {
 	t.Parallel()
 	l := someLease()
-	res := core.Result{State: core.Completed, Status: 201, Body: []byte("{}\n"), Header: core.Header{
-		{Op: core.Set, Name: "Content-Type", Value: "application/json"},
-		{Op: core.Add, Name: "Vary", Value: "a<b>&"},
-		{Op: core.Delete, Name: "Server"},
-		{Op: core.Set, Name: "X-Raw", Value: "\xff"},
+	res := storage.Result{State: storage.Completed, Status: 201, Body: []byte("{}\n"), Header: storage.Header{
+		{Op: storage.Set, Name: "Content-Type", Value: "application/json"},
+		{Op: storage.Add, Name: "Vary", Value: "a<b>&"},
+		{Op: storage.Delete, Name: "Server"},
+		{Op: storage.Set, Name: "X-Raw", Value: "\xff"},
 	}}
-	sketched := core.Result{State: core.Unreplayable, Status: 200, Sketch: []byte("\x00\xff")}
+	sketched := storage.Result{State: storage.Unreplayable, Status: 200, Sketch: []byte("\x00\xff")}
 	undigested := l
-	undigested.Digest = core.Digest{}
+	undigested.Digest = storage.Digest{}
 	const member = `"digest":"d100000000000000000000000000009e",`
 	const token = `{"token":"abcd0000000000000000000000000000","state":`
 	tests := []struct {
@@ -89,7 +89,7 @@ func TestScriptsKnowThePlaces(t *testing.T) {
 // Case 20.
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
-	whole := string(encodeResult(someLease(), core.Result{State: core.Completed, Status: 201, Body: []byte("body"), Sketch: []byte("s"), Header: core.Header{{Name: "A", Value: "b"}}}, someTime))
+	whole := string(encodeResult(someLease(), storage.Result{State: storage.Completed, Status: 201, Body: []byte("body"), Sketch: []byte("s"), Header: storage.Header{{Name: "A", Value: "b"}}}, someTime))
 	running := string(encodeClaim(someLease(), someTime))
 	change := func(value, old, changed string) string {
 		if !strings.Contains(value, old) {
@@ -135,7 +135,7 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := decode([]byte(test.value))
-			if !errors.Is(err, core.ErrCorruptRecord) || !strings.Contains(err.Error(), test.mentions) {
+			if !errors.Is(err, storage.ErrCorruptRecord) || !strings.Contains(err.Error(), test.mentions) {
 				t.Errorf("decode returned %v, want ErrCorruptRecord and a word about %s", err, test.mentions)
 			}
 		})
@@ -146,18 +146,18 @@ func FuzzResult(f *testing.F) {
 	f.Add("token of 16 byte", uint64(1), "sha256:f", 200, uint8(0), "Name", "value", []byte("body"))
 	f.Add("", uint64(0), "", 100, uint8(2), "\xff", "\x00\n\r\u2028\ufffd", []byte("\n\x00\xff"))
 	f.Fuzz(func(t *testing.T, token string, attempt uint64, fingerprint string, status int, operation uint8, name, value string, body []byte) {
-		l := core.Lease{Claim: core.Claim{Fingerprint: strings.ToValidUTF8(fingerprint, "")}, Attempt: max(attempt, 1)}
+		l := storage.Lease{Claim: storage.Claim{Fingerprint: strings.ToValidUTF8(fingerprint, "")}, Attempt: max(attempt, 1)}
 		copy(l.Token[:], token)
 		copy(l.Digest[:], name)
-		res := core.Result{
-			State: core.Failed, Status: minStatus + int(uint(status)%900), Body: body, Sketch: []byte("\x00" + value),
-			Header: core.Header{{Op: core.FieldOp(operation % 3), Name: name, Value: value}, {Name: value, Value: name}},
+		res := storage.Result{
+			State: storage.Failed, Status: minStatus + int(uint(status)%900), Body: body, Sketch: []byte("\x00" + value),
+			Header: storage.Header{{Op: storage.FieldOp(operation % 3), Name: name, Value: value}, {Name: value, Value: name}},
 		}
 		got, err := decode(encodeResult(l, res, someTime))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := core.Record{
+		want := storage.Record{
 			State: res.State, Fingerprint: l.Fingerprint, Digest: l.Digest, Attempt: l.Attempt, Status: res.Status, Header: res.Header, Body: got.record.Body,
 			Sketch: res.Sketch,
 		}
@@ -171,18 +171,18 @@ func FuzzDecode(f *testing.F) {
 	l := someLease()
 	f.Add(encodeClaim(l, someTime))
 	f.Add(encodeReleased(l, someTime))
-	f.Add(encodeResult(l, core.Result{State: core.Completed, Status: 201, Body: []byte("x"), Header: core.Header{{Name: "A", Value: "\xff"}}}, someTime))
+	f.Add(encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Body: []byte("x"), Header: storage.Header{{Name: "A", Value: "\xff"}}}, someTime))
 	f.Add([]byte("{}\n"))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		held, err := decode(value)
 		if err != nil {
-			if !errors.Is(err, core.ErrCorruptRecord) {
+			if !errors.Is(err, storage.ErrCorruptRecord) {
 				t.Errorf("decode returned %v, want ErrCorruptRecord", err)
 			}
 			return
 		}
 		r := held.record
-		if r.State > core.InProgress && (r.Status < minStatus || r.Status > maxStatus) || r.Attempt < 1 || !utf8.ValidString(r.Fingerprint) {
+		if r.State > storage.InProgress && (r.Status < minStatus || r.Status > maxStatus) || r.Attempt < 1 || !utf8.ValidString(r.Fingerprint) {
 			t.Errorf("a record that cannot be was read: %+v", r)
 		}
 	})

@@ -103,13 +103,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // DefaultPrefix stands before each storage key unless [Prefix] says otherwise.
 const DefaultPrefix = "oncekey:"
 
-// Store is a [core.Store] in Redis. It is safe for concurrent use. Make one with
+// Store is a [storage.Store] in Redis. It is safe for concurrent use. Make one with
 // [New].
 type Store struct {
 	client       redis.UniversalClient
@@ -128,7 +128,7 @@ type Store struct {
 	punctual bool
 }
 
-var _ core.Store = (*Store)(nil)
+var _ storage.Store = (*Store)(nil)
 
 // Option is a setting of [New].
 type Option func(*Store)
@@ -185,8 +185,8 @@ func movesKeys(client redis.UniversalClient) bool {
 	return moves
 }
 
-// Complete implements [core.Store].
-func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+// Complete implements [storage.Store].
+func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	arguments := []any{attemptPrefix(l), encodeResult(l, res, time.Now()), milliseconds(res.Retain)}
 	if s.replicas.wanted > 0 {
 		arguments = append(arguments, s.replicas.wanted)
@@ -200,36 +200,36 @@ func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) err
 		return outcome, err
 	})
 	if err == nil && outcome == settledOthers {
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	}
 	return s.failure("complete", l.Key, err)
 }
 
-// Release implements [core.Store].
-func (s *Store) Release(ctx context.Context, l core.Lease) error {
+// Release implements [storage.Store].
+func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	var tombstone []byte // none: the key is deleted
 	if l.Attempt > 1 {
 		tombstone = encodeReleased(l, time.Now())
 	}
 	outcome, err := s.settle(ctx, l, attemptPrefix(l), tombstone, l.Retain)
 	if err == nil && outcome != settled {
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	}
 	return s.failure("release", l.Key, err)
 }
 
-// Extend implements [core.Store].
-func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+// Extend implements [storage.Store].
+func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	extended, err := s.extend(ctx, l, ttl)
 	if err == nil && !extended {
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	}
 	return s.failure("extend", l.Key, err)
 }
 
 // extend writes the claim once more, to be kept as long as the first time, with
 // a lease of ttl from now.
-func (s *Store) extend(ctx context.Context, l core.Lease, ttl time.Duration) (bool, error) {
+func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) (bool, error) {
 	l.TTL = ttl
 	outcome, err := s.settle(ctx, l, attemptPrefix(l), encodeClaim(l, time.Now()), l.Retain)
 	return outcome == settled, err
@@ -237,11 +237,11 @@ func (s *Store) extend(ctx context.Context, l core.Lease, ttl time.Duration) (bo
 
 // settle runs settleScript: value takes the place of the lease's claim, which
 // begins with claim, for retain. No value deletes it.
-func (s *Store) settle(ctx context.Context, l core.Lease, claim string, value []byte, retain time.Duration) (int, error) {
+func (s *Store) settle(ctx context.Context, l storage.Lease, claim string, value []byte, retain time.Duration) (int, error) {
 	return bounded(ctx, s, func(ctx context.Context) (int, error) { return s.settleNow(ctx, l, claim, value, retain) })
 }
 
-func (s *Store) settleNow(ctx context.Context, l core.Lease, claim string, value []byte, retain time.Duration) (int, error) {
+func (s *Store) settleNow(ctx context.Context, l storage.Lease, claim string, value []byte, retain time.Duration) (int, error) {
 	return settleScript.Run(ctx, s.client, []string{s.prefix + l.Key}, claim, value, milliseconds(retain)).Int()
 }
 
@@ -250,13 +250,13 @@ func (s *Store) failure(operation, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if redis.HasErrorPrefix(err, "WRONGTYPE") && !errors.Is(err, core.ErrCorruptRecord) {
-		err = fmt.Errorf("%w: it is no string: %w", core.ErrCorruptRecord, err)
+	if redis.HasErrorPrefix(err, "WRONGTYPE") && !errors.Is(err, storage.ErrCorruptRecord) {
+		err = fmt.Errorf("%w: it is no string: %w", storage.ErrCorruptRecord, err)
 	}
 	if isForbidden(err) {
 		s.permitted.Store(false) // the next claim asks before it is made
-		if !errors.Is(err, core.ErrStoreForbidden) {
-			err = fmt.Errorf("%w: %w", core.ErrStoreForbidden, err)
+		if !errors.Is(err, storage.ErrStoreForbidden) {
+			err = fmt.Errorf("%w: %w", storage.ErrStoreForbidden, err)
 		}
 	}
 	return fmt.Errorf("redisstore: %s %q: %w", operation, s.prefix+key, err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // grace is how much longer than the replicas may take a call may take, and how long
@@ -151,7 +151,7 @@ func (s *Store) write(ctx context.Context, script *redis.Script, key string, arg
 
 // giveBack undoes a claim that nothing has run under, and returns why. It compares
 // the whole value: a claim that the same caller has made since then stands.
-func (s *Store) giveBack(ctx context.Context, l core.Lease, value []byte, why error) error {
+func (s *Store) giveBack(ctx context.Context, l storage.Lease, value []byte, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	var instead []byte // nothing: the key is deleted

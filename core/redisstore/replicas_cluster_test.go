@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // On a cluster WAIT, which has no key, goes to the master of the key: there alone
@@ -25,7 +25,7 @@ func TestClusterAsksTheReplicasOfTheKeysMaster(t *testing.T) {
 	away := shards[0]
 	away.Replicas[0].Pause()
 	impatient := redisstore.New(client, redisstore.WaitReplicas(1, soon))
-	refused := make([]core.Claim, 0, 30)
+	refused := make([]storage.Claim, 0, 30)
 	for n := range 30 {
 		key := fmt.Sprint("key-", n)
 		if away.Holds("oncekey:" + key) {
@@ -78,7 +78,7 @@ func TestClusterThatIsAwayConfirmsNothing(t *testing.T) {
 	store := redisstore.New(client, redisstore.WaitReplicas(1, late))
 	ctx, cancel := context.WithTimeout(t.Context(), late)
 	defer cancel()
-	lease := core.Lease{Claim: claim("key"), Attempt: 1}
+	lease := storage.Lease{Claim: claim("key"), Attempt: 1}
 	if err := store.Complete(ctx, lease, result("answer")); err == nil || errors.Is(err, redisstore.ErrTooFewReplicas) {
 		t.Errorf("Complete returned %v, want the client's error", err)
 	}

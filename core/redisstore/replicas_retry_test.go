@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // repeater is a hook that has the first pipeline with a WAIT sent twice, as go-redis
@@ -106,7 +106,7 @@ func TestLateGiveBackLeavesALaterClaimAlone(t *testing.T) {
 	hooked.AddHook(m)
 	r.replica.Pause()
 	tooFew(t, redisstore.New(hooked, redisstore.WaitReplicas(1, soon)), c)
-	if record := find(t, r.plain, claim("key")); record.State != core.InProgress || record.Abandoned() {
+	if record := find(t, r.plain, claim("key")); record.State != storage.InProgress || record.Abandoned() {
 		t.Errorf("the record is %+v, want it in progress", record)
 	}
 }
@@ -133,7 +133,7 @@ func TestClaimThatIsGoneBeforeTheReplicasAreAsked(t *testing.T) {
 	t.Cleanup(func() { hooked.Close() })
 	hooked.AddHook(m)
 	store := redisstore.New(hooked, redisstore.WaitReplicas(1, late))
-	if record := find(t, store, claim("key")); record.State != core.InProgress || record.Abandoned() {
+	if record := find(t, store, claim("key")); record.State != storage.InProgress || record.Abandoned() {
 		t.Errorf("the record is %+v, want it in progress: the claim never stood", record)
 	}
 	times := 0

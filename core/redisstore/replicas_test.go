@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/faultproxy"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -70,7 +70,7 @@ func (r *replicated) expectFree(t *testing.T) {
 }
 
 // tooFew expects Acquire to refuse a claim for its replicas.
-func tooFew(t *testing.T, store core.Store, c core.Claim) {
+func tooFew(t *testing.T, store storage.Store, c storage.Claim) {
 	t.Helper()
 	lease, record, err := store.Acquire(t.Context(), c)
 	if !errors.Is(err, redisstore.ErrTooFewReplicas) || !strings.Contains(err.Error(), "want 1, got 0") {
@@ -159,11 +159,11 @@ func TestTakeOverThatTooFewReplicasHave(t *testing.T) {
 
 	r.replica.Pause()
 	abandoned(t, r.plain, "other")
-	tooFew(t, r.asking(soon), func() core.Claim { c := claim("other"); c.TakeOver = true; return c }())
+	tooFew(t, r.asking(soon), func() storage.Claim { c := claim("other"); c.TakeOver = true; return c }())
 	r.replica.Resume()
 	third := claim("other")
 	third.TakeOver = true
-	var lease core.Lease
+	var lease storage.Lease
 	eventually(t, func() bool {
 		got, record, err := r.asking(late).Acquire(t.Context(), third)
 		lease = got
@@ -198,7 +198,7 @@ func TestAnswerThatTooFewReplicasHave(t *testing.T) {
 	r.link.Set(faultproxy.Blackhole())
 	for range 2 {
 		err := r.asking(soon).Complete(t.Context(), lease, result("answer"))
-		if !errors.Is(err, redisstore.ErrTooFewReplicas) || errors.Is(err, core.ErrLeaseLost) {
+		if !errors.Is(err, redisstore.ErrTooFewReplicas) || errors.Is(err, storage.ErrLeaseLost) {
 			t.Errorf("Complete returned %v, want ErrTooFewReplicas", err)
 		}
 		if record := find(t, r.plain, claim("key")); string(record.Body) != "answer" {
@@ -218,7 +218,7 @@ func TestLeaseThatSomebodyElseHasIsLost(t *testing.T) {
 	next.TakeOver = true
 	win(t, r.plain, next)
 	r.replica.Pause()
-	if err := r.asking(soon).Complete(t.Context(), lease, result("answer")); !errors.Is(err, core.ErrLeaseLost) {
+	if err := r.asking(soon).Complete(t.Context(), lease, result("answer")); !errors.Is(err, storage.ErrLeaseLost) {
 		t.Errorf("Complete returned %v, want core.ErrLeaseLost", err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/internal/storeprobe"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 func TestRoundTrips(t *testing.T) {
@@ -128,12 +128,12 @@ func (c *tripCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	}
 }
 
-func claim(key string) core.Claim {
-	return core.Claim{Key: key, Token: core.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
+func claim(key string) storage.Claim {
+	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
 }
 
-func result(body string) core.Result {
-	return core.Result{State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
+func result(body string) storage.Result {
+	return storage.Result{State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
 }
 
 var win, find, must = storeprobe.Win, storeprobe.Find, storeprobe.Must

@@ -5,7 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // The scripts read no more than the beginning of a value, which has the same
@@ -97,11 +97,11 @@ func isReleased(value string) bool {
 }
 
 // claimPrefix is how each claim begins that the token has made.
-func claimPrefix(token core.Token) string {
+func claimPrefix(token storage.Token) string {
 	return `{"token":"` + token.String() + `"` + stateInProgress
 }
 
 // attemptPrefix is how the claim of one attempt begins.
-func attemptPrefix(l core.Lease) string {
+func attemptPrefix(l storage.Lease) string {
 	return fmt.Sprintf(`%s,"v":%d,"attempt":%d,`, claimPrefix(l.Token), version, l.Attempt)
 }

@@ -3,7 +3,7 @@ package storetest
 import (
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 var claimCases = []testCase{
@@ -18,7 +18,7 @@ var claimCases = []testCase{
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			r := f.find(ofAnotherRequest(f.claim()))
-			if r.State != core.InProgress || r.Fingerprint != lease.Fingerprint || r.Attempt != 1 || r.Abandoned() {
+			if r.State != storage.InProgress || r.Fingerprint != lease.Fingerprint || r.Attempt != 1 || r.Abandoned() {
 				f.Errorf("the record is %s of %s, want attempt 1 of %s in progress", describe(r), r.Fingerprint, lease.Fingerprint)
 			}
 			if r.LeaseLeft <= 0 || r.LeaseLeft > lease.TTL {
@@ -58,7 +58,7 @@ var claimCases = []testCase{
 			c := f.claim()
 			lease := f.win(c, 1, false)
 			f.complete(lease, f.result(lease))
-			if r := f.find(c); r.State != core.Completed {
+			if r := f.find(c); r.State != storage.Completed {
 				f.Errorf("the record is %s, want the completed one", describe(r))
 			}
 		},

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -21,7 +21,7 @@ var concurrentCases = []testCase{
 		rule: "of any number of concurrent callers exactly one gets the lease, and all the others see its record (case 1)",
 		test: func(f *fixture) {
 			for round := range 5 {
-				winner, losers := f.race(func() core.Claim {
+				winner, losers := f.race(func() storage.Claim {
 					c := f.claim()
 					c.Key = key(round)
 					return c
@@ -81,10 +81,10 @@ var concurrentCases = []testCase{
 
 // race lets all callers acquire at once, and returns the only winner's lease and
 // the records that the others got.
-func (f *fixture) race(claim func() core.Claim) (core.Lease, []*core.Record) {
+func (f *fixture) race(claim func() storage.Claim) (storage.Lease, []*storage.Record) {
 	f.Helper()
-	var winners []core.Lease
-	var losers []*core.Record
+	var winners []storage.Lease
+	var losers []*storage.Record
 	var mutex sync.Mutex
 	f.together(callers, func(int) error {
 		lease, record, err := f.store.Acquire(f.Context(), claim())
@@ -106,10 +106,10 @@ func (f *fixture) race(claim func() core.Claim) (core.Lease, []*core.Record) {
 	return winners[0], losers
 }
 
-func (f *fixture) seeClaim(records []*core.Record, winner core.Lease) {
+func (f *fixture) seeClaim(records []*storage.Record, winner storage.Lease) {
 	f.Helper()
 	for _, r := range records {
-		if r.State != core.InProgress || r.Attempt != winner.Attempt || r.Abandoned() || r.LeaseLeft > winner.TTL {
+		if r.State != storage.InProgress || r.Attempt != winner.Attempt || r.Abandoned() || r.LeaseLeft > winner.TTL {
 			f.Fatalf("a loser found %s, want attempt %d in progress", describe(r), winner.Attempt)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 var contentCases = []testCase{
@@ -35,8 +35,8 @@ var contentCases = []testCase{
 			res := f.result(lease)
 			for n := range 300 {
 				res.Header = append(res.Header,
-					core.Field{Op: core.Add, Name: "Link", Value: fmt.Sprintf("<%d>; rel=item, <x>", n%100)},
-					core.Field{Op: core.Set, Name: "link", Value: fmt.Sprint(-n)}) // another spelling is another name
+					storage.Field{Op: storage.Add, Name: "Link", Value: fmt.Sprintf("<%d>; rel=item, <x>", n%100)},
+					storage.Field{Op: storage.Set, Name: "link", Value: fmt.Sprint(-n)}) // another spelling is another name
 			}
 			f.complete(lease, res)
 			f.replays(lease, res)
@@ -48,11 +48,11 @@ var contentCases = []testCase{
 			"none, and the next result of a key that has expired has its own alone",
 		test: func(f *fixture) {
 			for i, sketch := range sketches() {
-				for _, state := range []core.State{core.Completed, core.Failed, core.Unreplayable} {
+				for _, state := range []storage.State{storage.Completed, storage.Failed, storage.Unreplayable} {
 					c := of(f.claim(), key(10*i+int(state)))
 					lease := f.win(c, 1, false)
-					f.complete(lease, core.Result{State: state, Status: 201, Sketch: sketch, Retain: f.long()})
-					f.replays(lease, core.Result{State: state, Status: 201, Sketch: sketch})
+					f.complete(lease, storage.Result{State: state, Status: 201, Sketch: sketch, Retain: f.long()})
+					f.replays(lease, storage.Result{State: state, Status: 201, Sketch: sketch})
 				}
 			}
 			lease := f.win(f.claim(), 1, false)
@@ -92,7 +92,7 @@ var contentCases = []testCase{
 				res := f.result(lease)
 				res.Header = nil
 				for _, text := range append(texts(), "\x00", "\xff\xfe", "a\x00b\xc3", "\xed\xa0\x80") {
-					res.Header = append(res.Header, core.Field{Name: text, Value: text}, core.Field{Name: "X-" + text, Value: "-" + text})
+					res.Header = append(res.Header, storage.Field{Name: text, Value: text}, storage.Field{Name: "X-" + text, Value: "-" + text})
 				}
 				f.complete(lease, res)
 				f.replays(lease, res)
@@ -168,15 +168,15 @@ var fencingCases = []testCase{
 }
 
 // of is the claim, for another key.
-func of(c core.Claim, key string) core.Claim {
+func of(c storage.Claim, key string) storage.Claim {
 	c.Key = key
 	return c
 }
 
 // refuses expects ErrLeaseLost for a lease that differs in its token alone.
-func (f *fixture) refuses(l core.Lease) {
+func (f *fixture) refuses(l storage.Lease) {
 	f.Helper()
-	l.Token = core.NewToken()
+	l.Token = storage.NewToken()
 	f.isLost("Extend", f.store.Extend(f.Context(), l, f.long()))
 	f.isLost("Release", f.store.Release(f.Context(), l))
 	f.isLost("Complete", f.store.Complete(f.Context(), l, f.result(l)))
@@ -199,31 +199,31 @@ func texts() []string {
 }
 
 // results are answers that a store may get wrong.
-func (f *fixture) results() []core.Result {
-	answer := func(state core.State, status int, body string, header ...core.Field) core.Result {
-		return core.Result{State: state, Status: status, Body: []byte(body), Header: header, Sketch: []byte("sketch"), Retain: f.long()}
+func (f *fixture) results() []storage.Result {
+	answer := func(state storage.State, status int, body string, header ...storage.Field) storage.Result {
+		return storage.Result{State: state, Status: status, Body: []byte(body), Header: header, Sketch: []byte("sketch"), Retain: f.long()}
 	}
-	results := []core.Result{
-		answer(core.Completed, 200, ""),
-		answer(core.Completed, 204, "", core.Field{Op: core.Set, Name: "Location", Value: ""}),
-		answer(core.Failed, 422, `{"error":"no"}`, core.Field{Op: core.Set, Name: "Content-Type", Value: "application/json"}),
-		answer(core.Completed, 999, "\x00"),
-		answer(core.Completed, 100, "\n\n{\"token\":\"\"}\n\r\n"),
-		answer(core.Completed, 201, "invalid UTF-8: \xff\xfe\x80, and NUL: \x00, and quotes: \"'`\\"),
-		answer(core.Completed, 201, strings.Repeat("0123456789abcde\n", 1<<16)), // 1 MiB
-		answer(core.Completed, 201, "order",
-			core.Field{Op: core.Add, Name: "Vary", Value: "Origin"},
-			core.Field{Op: core.Set, Name: "Link", Value: "<b>; rel=next"},
-			core.Field{Op: core.Delete, Name: "Server"},
-			core.Field{Op: core.Set, Name: "Link", Value: "<a>; rel=prev"},
-			core.Field{Op: core.Set, Name: "Link", Value: "<b>; rel=next"},
-			core.Field{Op: core.Add, Name: "Vary", Value: "Accept"}),
+	results := []storage.Result{
+		answer(storage.Completed, 200, ""),
+		answer(storage.Completed, 204, "", storage.Field{Op: storage.Set, Name: "Location", Value: ""}),
+		answer(storage.Failed, 422, `{"error":"no"}`, storage.Field{Op: storage.Set, Name: "Content-Type", Value: "application/json"}),
+		answer(storage.Completed, 999, "\x00"),
+		answer(storage.Completed, 100, "\n\n{\"token\":\"\"}\n\r\n"),
+		answer(storage.Completed, 201, "invalid UTF-8: \xff\xfe\x80, and NUL: \x00, and quotes: \"'`\\"),
+		answer(storage.Completed, 201, strings.Repeat("0123456789abcde\n", 1<<16)), // 1 MiB
+		answer(storage.Completed, 201, "order",
+			storage.Field{Op: storage.Add, Name: "Vary", Value: "Origin"},
+			storage.Field{Op: storage.Set, Name: "Link", Value: "<b>; rel=next"},
+			storage.Field{Op: storage.Delete, Name: "Server"},
+			storage.Field{Op: storage.Set, Name: "Link", Value: "<a>; rel=prev"},
+			storage.Field{Op: storage.Set, Name: "Link", Value: "<b>; rel=next"},
+			storage.Field{Op: storage.Add, Name: "Vary", Value: "Accept"}),
 	}
 	// Any byte may stand in a value: what is no valid header the core filters.
-	values := make(core.Header, 0, 256)
+	values := make(storage.Header, 0, 256)
 	for b := range 256 {
-		values = append(values, core.Field{Op: core.Set, Name: fmt.Sprintf("X-%d", b), Value: string([]byte{'a', byte(b), 'z'})})
+		values = append(values, storage.Field{Op: storage.Set, Name: fmt.Sprintf("X-%d", b), Value: string([]byte{'a', byte(b), 'z'})})
 	}
-	values = append(values, core.Field{Name: "X-Unicode", Value: "价格 €5 \u2028 \ufffd \U0001f511"}, core.Field{Name: "X-Empty"})
-	return append(results, answer(core.Completed, 201, "bytes", values...))
+	values = append(values, storage.Field{Name: "X-Unicode", Value: "价格 €5 \u2028 \ufffd \U0001f511"}, storage.Field{Name: "X-Empty"})
+	return append(results, answer(storage.Completed, 201, "bytes", values...))
 }

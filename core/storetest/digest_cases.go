@@ -1,6 +1,8 @@
 package storetest
 
-import "github.com/oncekey/oncekey/core"
+import (
+	"github.com/oncekey/oncekey/core/storage"
+)
 
 // digestCases are about the pods of a rolling deploy (case 40): they may see
 // different fingerprints of one request, or write no digests yet.
@@ -10,7 +12,7 @@ var digestCases = []testCase{
 		rule: "a record has the digest of its claim, in progress and finished; so has one that Extend or Complete wrote anew, and a " +
 			"zero digest stays zero (case 40)",
 		test: func(f *fixture) {
-			for i, digest := range []core.Digest{{}, digest, {15: 1}, {0: 1}, otherDigest} {
+			for i, digest := range []storage.Digest{{}, digest, {15: 1}, {0: 1}, otherDigest} {
 				c := of(f.claim(), key(2*i))
 				c.Digest = digest
 				lease := f.win(c, 1, false)
@@ -20,7 +22,7 @@ var digestCases = []testCase{
 				f.complete(lease, f.result(lease))
 				f.replays(lease, f.result(lease))
 
-				forgotten := core.Lease{Claim: of(c, key(2*i+1)), Attempt: 3}
+				forgotten := storage.Lease{Claim: of(c, key(2*i+1)), Attempt: 3}
 				f.extend(forgotten, f.long())
 				f.isOf(f.find(of(f.claim(), forgotten.Key)), forgotten)
 			}
@@ -30,7 +32,7 @@ var digestCases = []testCase{
 		name: "digest of a forgotten claim",
 		rule: "a Complete of a claim that the store has lost writes its digest too (case 40)",
 		test: func(f *fixture) {
-			lease := core.Lease{Claim: f.claim(), Attempt: 1}
+			lease := storage.Lease{Claim: f.claim(), Attempt: 1}
 			f.complete(lease, f.result(lease))
 			f.replays(lease, f.result(lease))
 		},
@@ -51,7 +53,7 @@ var digestCases = []testCase{
 		rule: "a claim with the record's fingerprint is a retry of its request, whatever the digests say: it takes an abandoned key " +
 			"over, and the record is the new claim's (case 40)",
 		test: func(f *fixture) {
-			for i, digests := range [][2]core.Digest{{digest, otherDigest}, {{}, digest}, {digest, {}}, {{}, {}}} {
+			for i, digests := range [][2]storage.Digest{{digest, otherDigest}, {{}, digest}, {digest, {}}, {{}, {}}} {
 				f.holdsAfter(key(i), digests[0], digests[1])
 			}
 		},
@@ -60,7 +62,7 @@ var digestCases = []testCase{
 		name: "no take-over without a digest",
 		rule: "a zero digest is no digest: two of them are not equal, so a claim with another fingerprint does not take over (case 40)",
 		test: func(f *fixture) {
-			for i, digests := range [][2]core.Digest{{{}, {}}, {digest, {}}, {{}, digest}, {digest, otherDigest}} {
+			for i, digests := range [][2]storage.Digest{{{}, {}}, {digest, {}}, {{}, digest}, {digest, otherDigest}} {
 				c := of(f.shortClaim(), key(i))
 				c.Digest = digests[0]
 				lease := f.win(c, 1, false)
@@ -79,7 +81,7 @@ var digestCases = []testCase{
 
 // holdsAfter expects a claim to take over a key that was abandoned with the same
 // fingerprint and another digest.
-func (f *fixture) holdsAfter(key string, abandoned, next core.Digest) {
+func (f *fixture) holdsAfter(key string, abandoned, next storage.Digest) {
 	f.Helper()
 	c := of(f.shortClaim(), key)
 	c.Digest = abandoned

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -17,68 +17,68 @@ const (
 )
 
 // digest and otherDigest belong to different requests.
-var digest, otherDigest = core.Digest{1, 0xff, 15: 0x0a}, core.Digest{2}
+var digest, otherDigest = storage.Digest{1, 0xff, 15: 0x0a}, storage.Digest{2}
 
 // fixture is what a case works with: the store and how long a unit is.
 type fixture struct {
 	testing.TB
-	store core.Store
+	store storage.Store
 	unit  time.Duration
 }
 
-// key returns the n-th storage key, in the form of core.StorageKey.
+// key returns the n-th storage key, in the form of storage.Key.
 func key(n int) string { return fmt.Sprintf("%064x", n) }
 
 // long is a lease, or a record, that lasts longer than the case.
 func (f *fixture) long() time.Duration { return 100 * f.unit }
 
 // claim asks for a key with a new token and a lease that lasts.
-func (f *fixture) claim() core.Claim {
-	return core.Claim{
-		Key: key(1), Token: core.NewToken(), Fingerprint: fingerprint, Digest: digest, TTL: f.long(), Retain: 10 * f.long(),
+func (f *fixture) claim() storage.Claim {
+	return storage.Claim{
+		Key: key(1), Token: storage.NewToken(), Fingerprint: fingerprint, Digest: digest, TTL: f.long(), Retain: 10 * f.long(),
 	}
 }
 
 // shortClaim asks with a lease of one unit.
-func (f *fixture) shortClaim() core.Claim {
+func (f *fixture) shortClaim() storage.Claim {
 	c := f.claim()
 	c.TTL = f.unit
 	return c
 }
 
 // takeOver asks for a key that may have been abandoned.
-func (f *fixture) takeOver() core.Claim {
+func (f *fixture) takeOver() storage.Claim {
 	c := f.claim()
 	c.TakeOver = true
 	return c
 }
 
 // ofAnotherRequest is the claim of a request that differs in its bytes.
-func ofAnotherRequest(c core.Claim) core.Claim {
+func ofAnotherRequest(c storage.Claim) storage.Claim {
 	c.Fingerprint, c.Digest = otherFingerprint, otherDigest
 	return c
 }
 
 // result is an answer that shows who gave it.
-func (f *fixture) result(by core.Lease) core.Result {
-	return core.Result{
-		State: core.Completed, Status: 201, Body: fmt.Appendf(nil, "answer of %s", by.Token), Retain: f.long(),
-		Header: core.Header{{Op: core.Set, Name: "Content-Type", Value: "text/plain"}},
+func (f *fixture) result(by storage.Lease) storage.Result {
+	return storage.Result{
+		State: storage.Completed, Status: 201, Body: fmt.Appendf(nil, "answer of %s", by.Token), Retain: f.long(),
+		Header: storage.Header{{Op: storage.Set, Name: "Content-Type", Value: "text/plain"}},
 		Sketch: fmt.Appendf(nil, "sketch of %s", by.Token),
 	}
 }
 
 // acquire returns what Acquire did, and fails on an error or on an answer that
 // is both a lease and a record, or neither.
-func (f *fixture) acquire(c core.Claim) (core.Lease, *core.Record) {
+func (f *fixture) acquire(c storage.Claim) (storage.Lease, *storage.Record) {
 	f.Helper()
 	lease, record, err := f.store.Acquire(f.Context(), c)
 	switch {
 	case err != nil:
 		f.Fatalf("Acquire: %v", err)
-	case record != nil && lease != (core.Lease{}):
+	case record != nil && lease != (storage.Lease{}):
 		f.Fatalf("Acquire returned a record, %s, and a lease, attempt %d: want one of them", record.State, lease.Attempt)
-	case record == nil && lease == (core.Lease{}):
+	case record == nil && lease == (storage.Lease{}):
 		f.Fatal("Acquire returned neither a lease nor a record")
 	case record == nil && lease.Claim != c:
 		f.Fatalf("the lease is for %+v, want the claim %+v", lease.Claim, c)
@@ -87,7 +87,7 @@ func (f *fixture) acquire(c core.Claim) (core.Lease, *core.Record) {
 }
 
 // win expects that the claim gets the lease.
-func (f *fixture) win(c core.Claim, attempt uint64, tookOver bool) core.Lease {
+func (f *fixture) win(c storage.Claim, attempt uint64, tookOver bool) storage.Lease {
 	f.Helper()
 	lease, record := f.acquire(c)
 	if record != nil {
@@ -100,7 +100,7 @@ func (f *fixture) win(c core.Claim, attempt uint64, tookOver bool) core.Lease {
 }
 
 // find expects that the claim does not get the lease, and returns the record.
-func (f *fixture) find(c core.Claim) *core.Record {
+func (f *fixture) find(c storage.Claim) *storage.Record {
 	f.Helper()
 	lease, record := f.acquire(c)
 	if record == nil {
@@ -110,9 +110,9 @@ func (f *fixture) find(c core.Claim) *core.Record {
 }
 
 // holds expects the lease to stand, whoever asks.
-func (f *fixture) holds(l core.Lease) {
+func (f *fixture) holds(l storage.Lease) {
 	f.Helper()
-	if r := f.find(f.takeOver()); r.State != core.InProgress || r.Attempt != l.Attempt || r.LeaseLeft <= 0 {
+	if r := f.find(f.takeOver()); r.State != storage.InProgress || r.Attempt != l.Attempt || r.LeaseLeft <= 0 {
 		f.Fatalf("the store holds %s, want attempt %d in progress", describe(r), l.Attempt)
 	} else {
 		f.isOf(r, l)
@@ -120,7 +120,7 @@ func (f *fixture) holds(l core.Lease) {
 }
 
 // replays expects the lease's result to be what everybody gets.
-func (f *fixture) replays(l core.Lease, want core.Result) {
+func (f *fixture) replays(l storage.Lease, want storage.Result) {
 	f.Helper()
 	c := f.takeOver()
 	c.Key = l.Key
@@ -128,7 +128,7 @@ func (f *fixture) replays(l core.Lease, want core.Result) {
 }
 
 // shows expects the record to be the lease's result.
-func (f *fixture) shows(r *core.Record, l core.Lease, want core.Result) {
+func (f *fixture) shows(r *storage.Record, l storage.Lease, want storage.Result) {
 	f.Helper()
 	if r.State != want.State || r.Status != want.Status || !bytes.Equal(r.Body, want.Body) || !slices.Equal(r.Header, want.Header) {
 		f.Fatalf("the record is %s\nwant %s %d %v, %s", describe(r), want.State, want.Status, want.Header, shorten(want.Body))
@@ -140,7 +140,7 @@ func (f *fixture) shows(r *core.Record, l core.Lease, want core.Result) {
 }
 
 // isOf expects the record to be of the lease's request and attempt.
-func (f *fixture) isOf(r *core.Record, l core.Lease) {
+func (f *fixture) isOf(r *storage.Record, l storage.Lease) {
 	f.Helper()
 	if r.Attempt != l.Attempt || r.Fingerprint != l.Fingerprint || r.Digest != l.Digest {
 		f.Fatalf("the record is of attempt %d, %s, digest %x\nwant %d, %s, digest %x",
@@ -148,21 +148,21 @@ func (f *fixture) isOf(r *core.Record, l core.Lease) {
 	}
 }
 
-func (f *fixture) complete(l core.Lease, r core.Result) {
+func (f *fixture) complete(l storage.Lease, r storage.Result) {
 	f.Helper()
 	if err := f.store.Complete(f.Context(), l, r); err != nil {
 		f.Fatalf("Complete: %v", err)
 	}
 }
 
-func (f *fixture) release(l core.Lease) {
+func (f *fixture) release(l storage.Lease) {
 	f.Helper()
 	if err := f.store.Release(f.Context(), l); err != nil {
 		f.Fatalf("Release: %v", err)
 	}
 }
 
-func (f *fixture) extend(l core.Lease, ttl time.Duration) {
+func (f *fixture) extend(l storage.Lease, ttl time.Duration) {
 	f.Helper()
 	if err := f.store.Extend(f.Context(), l, ttl); err != nil {
 		f.Fatalf("Extend: %v", err)
@@ -171,7 +171,7 @@ func (f *fixture) extend(l core.Lease, ttl time.Duration) {
 
 func (f *fixture) isLost(method string, err error) {
 	f.Helper()
-	f.isError(method, err, core.ErrLeaseLost)
+	f.isError(method, err, storage.ErrLeaseLost)
 }
 
 func (f *fixture) isError(method string, err, want error) {
@@ -182,7 +182,7 @@ func (f *fixture) isError(method string, err, want error) {
 }
 
 // abandon makes a claim, and lets its lease run out.
-func (f *fixture) abandon() core.Lease {
+func (f *fixture) abandon() storage.Lease {
 	f.Helper()
 	lease := f.win(f.shortClaim(), 1, false)
 	f.wait(2 * f.unit)
@@ -191,7 +191,7 @@ func (f *fixture) abandon() core.Lease {
 
 // overtaken returns the lease of a holder that was too late, and of the one that
 // took its key over.
-func (f *fixture) overtaken() (stale, current core.Lease) {
+func (f *fixture) overtaken() (stale, current storage.Lease) {
 	f.Helper()
 	stale = f.abandon()
 	return stale, f.win(f.takeOver(), 2, true)
@@ -209,10 +209,10 @@ func (f *fixture) wait(d time.Duration) {
 
 // winWhenFree asks again and again until the claim gets the lease, and returns
 // it and the time that has passed since start.
-func (f *fixture) winWhenFree(c core.Claim, start time.Time, patience time.Duration) (core.Lease, time.Duration) {
+func (f *fixture) winWhenFree(c storage.Claim, start time.Time, patience time.Duration) (storage.Lease, time.Duration) {
 	f.Helper()
 	for {
-		c.Token = core.NewToken()
+		c.Token = storage.NewToken()
 		lease, record := f.acquire(c)
 		passed := time.Since(start)
 		if record == nil {
@@ -225,7 +225,7 @@ func (f *fixture) winWhenFree(c core.Claim, start time.Time, patience time.Durat
 	}
 }
 
-func describe(r *core.Record) string {
+func describe(r *storage.Record) string {
 	return fmt.Sprintf("{%s attempt:%d lease left:%s status:%d header:%v body:%s}",
 		r.State, r.Attempt, r.LeaseLeft, r.Status, r.Header, shorten(r.Body))
 }

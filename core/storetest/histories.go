@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -110,16 +110,16 @@ func (f *fixture) live(key string, random *rand.Rand, granted *ledger) error {
 // ledger is what the store has granted for one key.
 type ledger struct {
 	mutex                         sync.Mutex
-	claims, completions, releases []core.Lease
+	claims, completions, releases []storage.Lease
 }
 
-func (l *ledger) add(grants *[]core.Lease, lease core.Lease) {
+func (l *ledger) add(grants *[]storage.Lease, lease storage.Lease) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	*grants = append(*grants, lease)
 }
 
-func (l *ledger) settled(grants *[]core.Lease, lease core.Lease, err error) error {
+func (l *ledger) settled(grants *[]storage.Lease, lease storage.Lease, err error) error {
 	if err == nil {
 		l.add(grants, lease)
 	}
@@ -128,7 +128,7 @@ func (l *ledger) settled(grants *[]core.Lease, lease core.Lease, err error) erro
 
 // check looks for grants that contradict each other; record is what the key
 // holds in the end.
-func (l *ledger) check(record *core.Record) error {
+func (l *ledger) check(record *storage.Record) error {
 	given, released := countAttempts(l.claims), countAttempts(l.releases)
 	for attempt, times := range given {
 		switch {
@@ -145,14 +145,14 @@ func (l *ledger) check(record *core.Record) error {
 		return fmt.Errorf("%d answers were accepted, want at most 1", len(l.completions))
 	case len(l.completions) == 1 && (record == nil || string(record.Body) != fmt.Sprintf("answer of %s", l.completions[0].Token)):
 		return errors.New("the answer that was accepted is not the one that is replayed")
-	case len(l.completions) == 0 && record != nil && record.State != core.InProgress:
+	case len(l.completions) == 0 && record != nil && record.State != storage.InProgress:
 		return errors.New("an answer is replayed that was never accepted")
 	default:
 		return nil
 	}
 }
 
-func countAttempts(leases []core.Lease) map[uint64]int {
+func countAttempts(leases []storage.Lease) map[uint64]int {
 	counts := map[uint64]int{}
 	for _, lease := range leases {
 		counts[lease.Attempt]++
@@ -162,7 +162,7 @@ func countAttempts(leases []core.Lease) map[uint64]int {
 
 // orLost forgives that the lease was lost.
 func orLost(err error) error {
-	if errors.Is(err, core.ErrLeaseLost) {
+	if errors.Is(err, storage.ErrLeaseLost) {
 		return nil
 	}
 	return err

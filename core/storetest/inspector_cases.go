@@ -3,10 +3,10 @@ package storetest
 import (
 	"context"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
-// inspectorCases are skipped for a store that is no core.Inspector.
+// inspectorCases are skipped for a store that is no storage.Inspector.
 var inspectorCases = []testCase{
 	{
 		name: "look up a running key",
@@ -14,7 +14,7 @@ var inspectorCases = []testCase{
 		test: func(f *fixture) {
 			lease := f.win(f.shortClaim(), 1, false)
 			f.extend(lease, f.long())
-			if r := f.lookUp(key(1)); r.State != core.InProgress || r.Attempt != 1 || r.Fingerprint != fingerprint ||
+			if r := f.lookUp(key(1)); r.State != storage.InProgress || r.Attempt != 1 || r.Fingerprint != fingerprint ||
 				r.LeaseLeft <= 0 || r.LeaseLeft > f.long() {
 				f.Errorf("the record is %s, want attempt 1 in progress for up to %s", describe(r), f.long())
 			} else {
@@ -68,12 +68,12 @@ var inspectorCases = []testCase{
 			expired.Key, expired.Retain = key(2), f.unit
 			f.win(expired, 1, false)
 			f.wait(2 * f.unit)
-			want := map[core.State]core.Lease{}
-			for state := core.InProgress; state <= core.Unreplayable; state++ {
+			want := map[storage.State]storage.Lease{}
+			for state := storage.InProgress; state <= storage.Unreplayable; state++ {
 				c := f.claim()
 				c.Key = key(10 + int(state))
 				want[state] = f.win(c, 1, false)
-				if state != core.InProgress {
+				if state != storage.InProgress {
 					res := f.result(want[state])
 					res.State = state
 					f.complete(want[state], res)
@@ -88,8 +88,8 @@ var inspectorCases = []testCase{
 				if len(listed) != 1 || r == nil {
 					f.Fatalf("%d records are listed as %s, want key %s alone", len(listed), state, lease.Key)
 				}
-				if r.State != state || r.Attempt != 1 || r.Fingerprint != fingerprint || state != core.InProgress && r.Status != 201 ||
-					state == core.InProgress && (r.LeaseLeft <= 0 || r.LeaseLeft > lease.TTL) {
+				if r.State != state || r.Attempt != 1 || r.Fingerprint != fingerprint || state != storage.InProgress && r.Status != 201 ||
+					state == storage.InProgress && (r.LeaseLeft <= 0 || r.LeaseLeft > lease.TTL) {
 					f.Errorf("the list has %s of %s", describe(r), r.Fingerprint)
 				}
 				f.isOf(r, lease)
@@ -103,11 +103,11 @@ var inspectorCases = []testCase{
 			const keys = 10_000
 			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
 			for _, limit := range []int{1000, 333} {
-				if listed := f.list(core.Completed, limit, nil); len(listed) != keys {
+				if listed := f.list(storage.Completed, limit, nil); len(listed) != keys {
 					f.Errorf("pages of %d have %d of %d records", limit, len(listed), keys)
 				}
 			}
-			if listed := f.list(core.InProgress, 1000, nil); len(listed) != 0 {
+			if listed := f.list(storage.InProgress, 1000, nil); len(listed) != 0 {
 				f.Errorf("%d records are in progress, want none", len(listed))
 			}
 		},
@@ -118,7 +118,7 @@ var inspectorCases = []testCase{
 		test: func(f *fixture) {
 			const keys = 50
 			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
-			if listed := f.list(core.Completed, 1, nil); len(listed) != keys {
+			if listed := f.list(storage.Completed, 1, nil); len(listed) != keys {
 				f.Errorf("%d of %d records are listed", len(listed), keys)
 			}
 		},
@@ -128,10 +128,10 @@ var inspectorCases = []testCase{
 		rule: "a record that is there from the first page to the last is listed, whatever comes and goes between two pages",
 		test: func(f *fixture) {
 			const staying, passing = 300, 300
-			var leases []core.Lease
-			claim := func(n int) core.Lease {
+			var leases []storage.Lease
+			claim := func(n int) storage.Lease {
 				c := f.claim()
-				c.Key = core.StorageKey("", "", "", key(n)) // all over the order
+				c.Key = storage.Key("", "", "", key(n)) // all over the order
 				return f.win(c, 1, false)
 			}
 			for n := range staying {
@@ -139,7 +139,7 @@ var inspectorCases = []testCase{
 				leases = append(leases, claim(staying+n))
 			}
 			came := staying + passing
-			listed := f.list(core.InProgress, 20, func() {
+			listed := f.list(storage.InProgress, 20, func() {
 				for _, lease := range leases[:min(40, len(leases))] {
 					f.release(lease)
 				}
@@ -150,7 +150,7 @@ var inspectorCases = []testCase{
 				}
 			})
 			for n := range staying {
-				if listed[core.StorageKey("", "", "", key(n))] == nil {
+				if listed[storage.Key("", "", "", key(n))] == nil {
 					f.Fatalf("key %d was there all the time, and was not listed", n)
 				}
 			}
@@ -162,11 +162,11 @@ var inspectorCases = []testCase{
 		test: func(f *fixture) {
 			f.win(f.claim(), 1, false)
 			for _, limit := range []int{-1, 0, 1001} {
-				if _, _, err := f.inspector().List(f.Context(), core.InProgress, "", limit); err == nil {
+				if _, _, err := f.inspector().List(f.Context(), storage.InProgress, "", limit); err == nil {
 					f.Errorf("List with limit %d returned no error", limit)
 				}
 			}
-			for _, state := range []core.State{0, core.Unreplayable + 1, 255} {
+			for _, state := range []storage.State{0, storage.Unreplayable + 1, 255} {
 				if _, _, err := f.inspector().List(f.Context(), state, "", 1); err == nil {
 					f.Errorf("List of state %d returned no error", state)
 				}
@@ -204,7 +204,7 @@ var inspectorCases = []testCase{
 		rule: "Forget does nothing for a caller who does not say that running the request again is safe",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
-			for _, word := range []core.Word{"", "please", core.RerunIsSafe + "."} {
+			for _, word := range []storage.Word{"", "please", storage.RerunIsSafe + "."} {
 				if there, err := f.inspector().Forget(f.Context(), lease.Key, word); err == nil || there {
 					f.Errorf("Forget with the word %q returned %t and %v, want an error", word, there, err)
 				}
@@ -221,26 +221,26 @@ var inspectorCases = []testCase{
 			lease := f.win(f.claim(), 1, false)
 			_, err := f.inspector().Lookup(ended, lease.Key)
 			f.isError("Lookup", err, context.Canceled)
-			_, _, err = f.inspector().List(ended, core.InProgress, "", 1)
+			_, _, err = f.inspector().List(ended, storage.InProgress, "", 1)
 			f.isError("List", err, context.Canceled)
-			_, err = f.inspector().Forget(ended, lease.Key, core.RerunIsSafe)
+			_, err = f.inspector().Forget(ended, lease.Key, storage.RerunIsSafe)
 			f.isError("Forget", err, context.Canceled)
 			f.holds(lease)
 		},
 	},
 }
 
-func (f *fixture) inspector() core.Inspector {
+func (f *fixture) inspector() storage.Inspector {
 	f.Helper()
-	inspector, is := f.store.(core.Inspector)
+	inspector, is := f.store.(storage.Inspector)
 	if !is {
-		f.Skip("the store is no core.Inspector")
+		f.Skip("the store is no storage.Inspector")
 	}
 	return inspector
 }
 
 // lookUp expects a record.
-func (f *fixture) lookUp(key string) *core.Record {
+func (f *fixture) lookUp(key string) *storage.Record {
 	f.Helper()
 	r, err := f.inspector().Lookup(f.Context(), key)
 	if err != nil {
@@ -261,9 +261,9 @@ func (f *fixture) showsNothing(what, key string) {
 
 // list follows the cursor to the end, and calls between, which may be nil, after
 // each page.
-func (f *fixture) list(state core.State, limit int, between func()) map[string]*core.Record {
+func (f *fixture) list(state storage.State, limit int, between func()) map[string]*storage.Record {
 	f.Helper()
-	listed, cursor := map[string]*core.Record{}, ""
+	listed, cursor := map[string]*storage.Record{}, ""
 	for {
 		page, next, err := f.inspector().List(f.Context(), state, cursor, limit)
 		if err != nil {
@@ -288,7 +288,7 @@ func (f *fixture) list(state core.State, limit int, between func()) map[string]*
 // forgets expects Forget to report whether there was a record.
 func (f *fixture) forgets(want bool) {
 	f.Helper()
-	if there, err := f.inspector().Forget(f.Context(), key(1), core.RerunIsSafe); err != nil || there != want {
+	if there, err := f.inspector().Forget(f.Context(), key(1), storage.RerunIsSafe); err != nil || there != want {
 		f.Fatalf("Forget returned %t and %v, want %t", there, err, want)
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
-func (m *model) answer(l core.Lease, res core.Result) core.Record {
-	r := core.Record{
+func (m *model) answer(l storage.Lease, res storage.Result) storage.Record {
+	r := storage.Record{
 		State: res.State, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt, Status: res.Status, Sketch: m.sketch(l, res),
 	}
 	if m.bug == digestOfResultForgotten || m.bug == digestOfForgottenForgotten && m.lookUp(l.Key) == nil {
-		r.Digest = core.Digest{}
+		r.Digest = storage.Digest{}
 	}
-	if res.State != core.Unreplayable || m.bug == unreplayableKept {
+	if res.State != storage.Unreplayable || m.bug == unreplayableKept {
 		r.Body, r.Header = bytes.Clone(res.Body), slices.Clone(res.Header)
 	}
 	switch m.bug {
@@ -25,13 +25,13 @@ func (m *model) answer(l core.Lease, res core.Result) core.Record {
 	case headerRetained:
 		r.Header = res.Header
 	case headerSorted:
-		slices.SortFunc(r.Header, func(a, b core.Field) int { return bytes.Compare([]byte(a.Value), []byte(b.Value)) })
+		slices.SortFunc(r.Header, func(a, b storage.Field) int { return bytes.Compare([]byte(a.Value), []byte(b.Value)) })
 	case emptyValueDropped:
-		r.Header = slices.DeleteFunc(r.Header, func(f core.Field) bool { return f.Value == "" })
+		r.Header = slices.DeleteFunc(r.Header, func(f storage.Field) bool { return f.Value == "" })
 	case bodyMadeText:
 		r.Body = bytes.ToValidUTF8(r.Body, []byte("?"))
 	case headerValuesMerged:
-		r.Header = slices.CompactFunc(r.Header, func(a, b core.Field) bool { return strings.EqualFold(a.Name, b.Name) })
+		r.Header = slices.CompactFunc(r.Header, func(a, b storage.Field) bool { return strings.EqualFold(a.Name, b.Name) })
 	case bodyCutAtNUL:
 		r.Body, _, _ = bytes.Cut(r.Body, []byte{0})
 	default:
@@ -39,7 +39,7 @@ func (m *model) answer(l core.Lease, res core.Result) core.Record {
 	return r
 }
 
-func (m *model) sketch(l core.Lease, res core.Result) []byte {
+func (m *model) sketch(l storage.Lease, res storage.Result) []byte {
 	switch m.bug {
 	case sketchForgotten:
 		return nil
@@ -55,7 +55,7 @@ func (m *model) sketch(l core.Lease, res core.Result) []byte {
 			return e.sketchBefore
 		}
 	case unreplayableUnsketched:
-		if res.State == core.Unreplayable {
+		if res.State == storage.Unreplayable {
 			return nil
 		}
 	default:
@@ -63,7 +63,7 @@ func (m *model) sketch(l core.Lease, res core.Result) []byte {
 	return bytes.Clone(res.Sketch)
 }
 
-func (m *model) retain(l core.Lease, res core.Result) time.Duration {
+func (m *model) retain(l storage.Lease, res storage.Result) time.Duration {
 	if m.bug == retainOfTheClaim {
 		return l.Retain
 	}

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
-var _ core.Inspector = (*model)(nil)
+var _ storage.Inspector = (*model)(nil)
 
-func (m *model) Lookup(ctx context.Context, key string) (*core.Record, error) {
+func (m *model) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	if err := m.inspect(ctx); err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (m *model) Lookup(ctx context.Context, key string) (*core.Record, error) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	r := e.Record
-	if r.State == core.InProgress && m.bug != lookUpKeepsTime {
+	if r.State == storage.InProgress && m.bug != lookUpKeepsTime {
 		r.LeaseLeft = time.Until(e.leaseEnd)
 	}
 	switch m.bug {
@@ -32,18 +32,18 @@ func (m *model) Lookup(ctx context.Context, key string) (*core.Record, error) {
 	case lookUpWithoutSketch:
 		r.Sketch = nil
 	case lookUpWithoutDigest:
-		r.Digest = core.Digest{}
+		r.Digest = storage.Digest{}
 	default:
 	}
 	return &r, nil
 }
 
-func (m *model) List(ctx context.Context, state core.State, cursor string, limit int) (page []core.Entry, next string, err error) {
+func (m *model) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
 	if err := m.inspect(ctx); err != nil {
 		return nil, "", err
 	}
 	defer m.mutex.Unlock()
-	if _, known := core.ParseState(state.String()); (limit < 1 || limit > 1000 || !known) && m.bug != listOfAnyLength {
+	if _, known := storage.ParseState(state.String()); (limit < 1 || limit > 1000 || !known) && m.bug != listOfAnyLength {
 		return nil, "", errors.New("nonsense")
 	}
 	keys := slices.Sorted(maps.Keys(m.records))
@@ -61,9 +61,9 @@ func (m *model) List(ctx context.Context, state core.State, cursor string, limit
 			r.Header, r.Body = nil, nil
 		}
 		if m.bug == listWithoutDigest {
-			r.Digest = core.Digest{}
+			r.Digest = storage.Digest{}
 		}
-		page = append(page, core.Entry{Key: key, Record: &r})
+		page = append(page, storage.Entry{Key: key, Record: &r})
 		if next = key; m.bug == listByNumber {
 			next = number(i)
 		}
@@ -81,19 +81,19 @@ func (m *model) before(cursor string, i int, key string) bool {
 
 func number(i int) string { return fmt.Sprintf("%06d", i) }
 
-func (m *model) cut(page []core.Entry) []core.Entry {
+func (m *model) cut(page []storage.Entry) []storage.Entry {
 	if m.bug == listLosesRecords || m.bug == listSkipsOfOne && len(page) == 1 {
 		return page[:len(page)-1]
 	}
 	return page
 }
 
-func (m *model) Forget(ctx context.Context, key string, word core.Word) (bool, error) {
+func (m *model) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
 	if err := m.inspect(ctx); err != nil {
 		return false, err
 	}
 	defer m.mutex.Unlock()
-	if word != core.RerunIsSafe && m.bug != forgetWithoutWord {
+	if word != storage.RerunIsSafe && m.bug != forgetWithoutWord {
 		return false, errors.New("say the word")
 	}
 	e := m.lookUp(key)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // model is the contract in as few lines as possible, under one lock, with a
@@ -15,34 +15,34 @@ type model struct {
 	bug     bug
 	mutex   sync.Mutex
 	records map[string]*entry
-	found   map[string]core.Record // by inProgressForEver
+	found   map[string]storage.Record // by inProgressForEver
 }
 
 type entry struct {
-	core.Lease
-	core.Record
+	storage.Lease
+	storage.Record
 	leaseEnd, expires time.Time
 	sketchBefore      []byte
 }
 
-func newModel(b bug) core.Store {
-	m := &model{bug: b, records: map[string]*entry{}, found: map[string]core.Record{}}
+func newModel(b bug) storage.Store {
+	m := &model{bug: b, records: map[string]*entry{}, found: map[string]storage.Record{}}
 	if b == worksAfterTheEnd {
 		return lateModel{m}
 	}
 	return m
 }
 
-func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (m *model) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if err := m.ended(ctx); err != nil {
-		return core.Lease{}, nil, err
+		return storage.Lease{}, nil, err
 	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	now, e := time.Now(), m.lookUp(c.Key)
-	l := core.Lease{Claim: c, Attempt: 1}
+	l := storage.Lease{Claim: c, Attempt: 1}
 	if r, found := m.found[c.Key]; found {
-		return core.Lease{}, &r, nil
+		return storage.Lease{}, &r, nil
 	}
 	switch {
 	case e == nil:
@@ -53,8 +53,8 @@ func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 	case e.State == 0:
 		l.Attempt, l.TookOver = e.Lease.Attempt+1, m.bug == releaseCountsAsTakenOver
 		m.gap(reclaimNotAtomic)
-	case e.State != core.InProgress && (e.Token != c.Token || m.bug != ownFinishedReclaimed):
-		return core.Lease{}, &e.Record, nil
+	case e.State != storage.InProgress && (e.Token != c.Token || m.bug != ownFinishedReclaimed):
+		return storage.Lease{}, &e.Record, nil
 	case e.Token == c.Token && m.bug != ownClaimNotFound:
 		l.Attempt, l.TookOver = e.Lease.Attempt, e.TookOver && m.bug != ownTakeOverUntold
 		if m.bug == ownClaimNotRenewed {
@@ -72,7 +72,7 @@ func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 		}
 		m.gap(takeOverNotAtomic)
 	case m.bug == contentionIsAnError:
-		return core.Lease{}, nil, core.ErrLeaseLost
+		return storage.Lease{}, nil, storage.ErrLeaseLost
 	default:
 		r := e.Record
 		r.LeaseLeft = e.leaseEnd.Sub(now)
@@ -85,13 +85,13 @@ func (m *model) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 			r.LeaseLeft += time.Duration(c.Token[0]) * time.Second
 		default:
 		}
-		return core.Lease{}, &r, nil
+		return storage.Lease{}, &r, nil
 	}
 	m.hold(l, now)
 	return l, nil, nil
 }
 
-func (m *model) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+func (m *model) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	if err := m.ended(ctx); err != nil {
 		return err
 	}
@@ -100,23 +100,23 @@ func (m *model) Complete(ctx context.Context, l core.Lease, res core.Result) err
 	now, e := time.Now(), m.lookUp(l.Key)
 	switch {
 	case e == nil && m.bug == completeOnlyWhatIsKnown:
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	case e == nil:
 	case m.foreign(e, l) && m.bug != completeWithoutToken:
-		return core.ErrLeaseLost
-	case e.State > core.InProgress && m.bug == completeNotRepeatable:
-		return core.ErrLeaseLost
-	case e.State > core.InProgress && m.bug != completeOverwrites:
+		return storage.ErrLeaseLost
+	case e.State > storage.InProgress && m.bug == completeNotRepeatable:
+		return storage.ErrLeaseLost
+	case e.State > storage.InProgress && m.bug != completeOverwrites:
 		return nil
 	case e.leaseEnd.Before(now) && m.bug == completeOnlyInTime:
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	}
 	m.gap(completeNotAtomic)
 	m.records[l.Key] = &entry{Lease: l, expires: now.Add(m.retain(l, res)), Record: m.answer(l, res)}
 	return nil
 }
 
-func (m *model) Release(ctx context.Context, l core.Lease) error {
+func (m *model) Release(ctx context.Context, l storage.Lease) error {
 	if err := m.ended(ctx); err != nil {
 		return err
 	}
@@ -125,18 +125,18 @@ func (m *model) Release(ctx context.Context, l core.Lease) error {
 	e := m.lookUp(l.Key)
 	switch {
 	case e == nil && m.bug == releaseNotRepeatable:
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	case e == nil || m.bug == releaseDoesNothing:
 		return nil
 	case m.bug == releaseWithoutAttempt && e.Token == l.Token:
 	case m.foreign(e, l) && m.bug != releaseWithoutToken:
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	}
 	switch {
-	case e.State > core.InProgress && m.bug != releaseOfFinished,
+	case e.State > storage.InProgress && m.bug != releaseOfFinished,
 		e.State == 0 && m.bug == releaseOfReleased,
 		e.leaseEnd.Before(time.Now()) && m.bug == releaseOnlyInTime:
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	case l.Attempt == 1 || m.bug == releaseForgetsAttempt:
 		delete(m.records, l.Key)
 		return nil
@@ -149,7 +149,7 @@ func (m *model) Release(ctx context.Context, l core.Lease) error {
 	return nil
 }
 
-func (m *model) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	if err := m.ended(ctx); err != nil {
 		return err
 	}
@@ -159,13 +159,13 @@ func (m *model) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 	expires := now.Add(l.Retain)
 	switch {
 	case e == nil && m.bug == extendOnlyWhatIsKnown:
-		return core.ErrLeaseLost
+		return storage.ErrLeaseLost
 	case e != nil:
 		switch {
 		case m.foreign(e, l) && m.bug != extendWithoutToken,
-			e.State > core.InProgress && m.bug != extendOfFinished,
+			e.State > storage.InProgress && m.bug != extendOfFinished,
 			e.leaseEnd.Before(now) && m.bug == extendOnlyInTime:
-			return core.ErrLeaseLost
+			return storage.ErrLeaseLost
 		case m.bug == extendDoesNothing:
 			return nil
 		case m.bug == extendAddsUp:
@@ -176,18 +176,18 @@ func (m *model) Extend(ctx context.Context, l core.Lease, ttl time.Duration) err
 	}
 	l.TTL = ttl
 	if m.bug == extendLosesHolder {
-		l.Token = core.Token{}
+		l.Token = storage.Token{}
 	}
 	m.hold(l, now)
 	m.records[l.Key].expires = expires
 	return nil
 }
 
-func (m *model) hold(l core.Lease, now time.Time) {
+func (m *model) hold(l storage.Lease, now time.Time) {
 	before := m.records[l.Key]
 	m.records[m.name(l.Key)] = &entry{
 		Lease: l, leaseEnd: now.Add(l.TTL), expires: now.Add(l.Retain),
-		Record: core.Record{State: core.InProgress, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt},
+		Record: storage.Record{State: storage.InProgress, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt},
 	}
 	if m.bug == forgetsAbandoned {
 		m.records[l.Key].expires = now.Add(l.TTL)
@@ -213,14 +213,14 @@ func (m *model) lookUp(key string) *entry {
 }
 
 // foreign reports whether the record is somebody else's.
-func (m *model) foreign(e *entry, l core.Lease) bool {
+func (m *model) foreign(e *entry, l storage.Lease) bool {
 	if m.bug == attemptForToken {
 		return e.Lease.Attempt != l.Attempt
 	}
 	return e.Token != l.Token || e.Lease.Attempt != l.Attempt && m.bug != tokenForAttempt
 }
 
-func (m *model) sameRequest(l core.Lease, c core.Claim) bool {
+func (m *model) sameRequest(l storage.Lease, c storage.Claim) bool {
 	if m.bug == fingerprintTrimmed {
 		l.Fingerprint, c.Fingerprint = strings.TrimRight(l.Fingerprint, " "), strings.TrimRight(c.Fingerprint, " ")
 	}
@@ -236,10 +236,10 @@ func (m *model) sameRequest(l core.Lease, c core.Claim) bool {
 	}
 }
 
-func (m *model) digest(l core.Lease) core.Digest {
+func (m *model) digest(l storage.Lease) storage.Digest {
 	switch m.bug {
 	case digestForgotten:
-		return core.Digest{}
+		return storage.Digest{}
 	case digestCutShort:
 		l.Digest[15] = 0
 	default:
@@ -247,7 +247,7 @@ func (m *model) digest(l core.Lease) core.Digest {
 	return l.Digest
 }
 
-func (m *model) abandoned(e *entry, c core.Claim, now time.Time) bool {
+func (m *model) abandoned(e *entry, c storage.Claim, now time.Time) bool {
 	switch m.bug {
 	case takeOverTooEarly:
 		now = now.Add(20 * time.Millisecond)
@@ -279,7 +279,7 @@ func (m *model) ended(ctx context.Context) error {
 	case m.bug == contextIgnored || ctx.Err() == nil:
 		return nil
 	case m.bug == contextErrorHidden:
-		return core.ErrStoreFull
+		return storage.ErrStoreFull
 	default:
 		return ctx.Err()
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // clockGrain is how coarse a store's clock may be.
@@ -180,9 +180,9 @@ func (f *fixture) ignores(ended context.Context, key string) {
 }
 
 // runs expects the lease's key to be in progress, unsettled.
-func (f *fixture) runs(l core.Lease) {
+func (f *fixture) runs(l storage.Lease) {
 	f.Helper()
-	if r := f.find(of(f.takeOver(), l.Key)); r.State != core.InProgress || r.Abandoned() {
+	if r := f.find(of(f.takeOver(), l.Key)); r.State != storage.InProgress || r.Abandoned() {
 		f.Fatalf("the record is %s, want it in progress", describe(r))
 	}
 }
@@ -211,7 +211,7 @@ func (f *fixture) claimedBefore(key string) error {
 	if err != nil {
 		return err
 	}
-	if record == nil || record.State != core.Completed || string(record.Body) != key {
+	if record == nil || record.State != storage.Completed || string(record.Body) != key {
 		return errors.New(key + " has not kept its own answer")
 	}
 	return nil

@@ -3,7 +3,7 @@ package storetest
 import (
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 var completeCases = []testCase{
@@ -26,9 +26,9 @@ var completeCases = []testCase{
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			res := f.result(lease)
-			res.State = core.Unreplayable
+			res.State = storage.Unreplayable
 			f.complete(lease, res)
-			f.replays(lease, core.Result{State: core.Unreplayable, Status: res.Status, Sketch: res.Sketch})
+			f.replays(lease, storage.Result{State: storage.Unreplayable, Status: res.Status, Sketch: res.Sketch})
 		},
 	},
 	{
@@ -45,7 +45,7 @@ var completeCases = []testCase{
 		rule: "an answer is stored even when the store has lost the claim, as long as nobody else has claimed the key",
 		test: func(f *fixture) {
 			c := f.claim()
-			lease := core.Lease{Claim: c, Attempt: 3, TookOver: true}
+			lease := storage.Lease{Claim: c, Attempt: 3, TookOver: true}
 			f.complete(lease, f.result(lease))
 			f.replays(lease, f.result(lease))
 		},
@@ -218,7 +218,7 @@ var extendCases = []testCase{
 		rule: "a lease that the store has lost is renewed as long as nobody else has claimed the key, and keeps its attempt number",
 		test: func(f *fixture) {
 			c := f.claim()
-			lease := core.Lease{Claim: c, Attempt: 3, TookOver: true}
+			lease := storage.Lease{Claim: c, Attempt: 3, TookOver: true}
 			f.extend(lease, f.long())
 			f.holds(lease)
 			f.win(c, 3, true)

@@ -1,15 +1,15 @@
-// Package storetest is the conformance suite of [core.Store]. A new store starts
+// Package storetest is the conformance suite of [storage.Store]. A new store starts
 // by passing it:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, storetest.Config{
-//			New: func(t testing.TB) core.Store { return mystore.New(emptyDatabase(t)) },
+//			New: func(t testing.TB) storage.Store { return mystore.New(emptyDatabase(t)) },
 //		})
 //	}
 //
 // Each case is a subtest with a fresh store, and all of them run in parallel. A
 // case that fails prints the rule of the contract that the store has broken. The
-// cases about [core.Inspector] are skipped for a store that does not implement it.
+// cases about [storage.Inspector] are skipped for a store that does not implement it.
 //
 // What the suite does not test: what a store does when its server is full, slow,
 // cut off or restarted, and what it makes of values that it did not write. Every
@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // defaultUnit suits a server on the same machine.
@@ -30,7 +30,7 @@ const defaultUnit = 200 * time.Millisecond
 type Config struct {
 	// New returns a store without records. Each case calls it once. It may clean
 	// up with t.Cleanup. Required.
-	New func(t testing.TB) core.Store
+	New func(t testing.TB) storage.Store
 
 	// Unit is the length of the short leases: cases let leases of one unit run
 	// out, and expect leases of a hundred to last while they work. It has to be a

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -17,14 +17,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestModelPasses(t *testing.T) {
 	t.Parallel()
 	Run(t, Config{
-		New:  func(testing.TB) core.Store { return newModel(none) },
+		New:  func(testing.TB) storage.Store { return newModel(none) },
 		Wrap: synctest.Test,
 	})
 }
 
 func TestModelPassesInRealTime(t *testing.T) {
 	t.Parallel()
-	Run(t, Config{New: func(testing.TB) core.Store { return newModel(none) }, Unit: 50 * time.Millisecond})
+	Run(t, Config{New: func(testing.TB) storage.Store { return newModel(none) }, Unit: 50 * time.Millisecond})
 }
 
 // Every way to break the contract is found by the case that is about it.
@@ -65,7 +65,7 @@ func fails(t *testing.T, c testCase, b bug) bool {
 	done := make(chan struct{})
 	go func() {
 		defer close(done) // FailNow ends the goroutine
-		c.run(observed, Config{New: func(testing.TB) core.Store { return newModel(b) }})
+		c.run(observed, Config{New: func(testing.TB) storage.Store { return newModel(b) }})
 	}()
 	<-done
 	if observed.failed && !observed.explained {

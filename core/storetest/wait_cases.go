@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -51,15 +54,15 @@ var waitCases = []testCase{
 					mode = policy.Refuse
 				}
 				request := core.Request{Method: "POST", Path: "/payments", Key: mode.String(), Fingerprint: fingerprint}
-				c := of(f.claim(), core.StorageKey(request.Scope, request.Method, request.Path, request.Key))
+				c := of(f.claim(), storage.Key(request.Scope, request.Method, request.Path, request.Key))
 				c.TTL = 3 * f.unit
 				f.win(c, 1, false) // and its process is gone
 				waiter := f.process(f.store)
 				route := waiter.MustRoute(policy.Wait(f.long()), policy.LockTTL(f.long()), policy.OnAbandoned(mode), f.storeTimeout())
 				decision := waiter.Begin(f.Context(), route, request)
 				switch {
-				case refuses && (decision.Problem == nil || decision.Problem.Code != core.CodeOutcomeUnknown):
-					f.Errorf("the duplicate got %+v, want %s", decision, core.CodeOutcomeUnknown)
+				case refuses && (decision.Problem == nil || decision.Problem.Code != problem.OutcomeUnknown):
+					f.Errorf("the duplicate got %+v, want %s", decision, problem.OutcomeUnknown)
 				case !refuses && decision.Run == nil:
 					f.Errorf("the duplicate got %+v, want to run", decision)
 				case !refuses:
@@ -75,17 +78,17 @@ var waitCases = []testCase{
 
 // pollingStore counts the claims.
 type pollingStore struct {
-	core.Store
+	storage.Store
 	polls atomic.Int32
 }
 
-func (s *pollingStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *pollingStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	s.polls.Add(1)
 	return s.Store.Acquire(ctx, c)
 }
 
 // process is an engine over the store, as another process would have one.
-func (f *fixture) process(store core.Store) *core.Engine {
+func (f *fixture) process(store storage.Store) *core.Engine {
 	f.Helper()
 	engine, err := core.New(store, core.SharedScope, core.WithObserver(unobserved{}))
 	if err != nil {
@@ -96,7 +99,7 @@ func (f *fixture) process(store core.Store) *core.Engine {
 
 type unobserved struct{}
 
-func (unobserved) Observe(context.Context, core.Event) {}
+func (unobserved) Observe(context.Context, event.Event) {}
 
 // storeTimeout is as generous as the unit: a case is not about a slow store.
 func (f *fixture) storeTimeout() policy.Option { return policy.StoreTimeout(f.long()) }

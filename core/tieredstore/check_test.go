@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
 // checked is a store whose Check returns err.
 type checked struct {
-	core.Store
+	storage.Store
 	err error
 }
 
@@ -25,9 +25,9 @@ func (c checked) Check(context.Context) error { return c.err }
 // refusal is logged.
 func TestCheckIsTheDurableTiers(t *testing.T) {
 	t.Parallel()
-	forbidden := core.ErrStoreForbidden
+	forbidden := storage.ErrStoreForbidden
 	for _, test := range []struct {
-		hot, durable core.Store
+		hot, durable storage.Store
 		want         error
 		logged       bool
 	}{
@@ -52,7 +52,7 @@ func TestCheckIsTheDurableTiers(t *testing.T) {
 func TestHotTierThatIsForbidden(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
-	s.hot.set(func(context.Context, string, func() error) error { return core.ErrStoreForbidden })
+	s.hot.set(func(context.Context, string, func() error) error { return storage.ErrStoreForbidden })
 	finish(t, s, "key", "answer")
 	replays(t, s, "key", "answer")
 }

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
@@ -16,7 +16,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Config{
-		New:  func(testing.TB) core.Store { return tieredstore.New(memstore.New(), memstore.New()) },
+		New:  func(testing.TB) storage.Store { return tieredstore.New(memstore.New(), memstore.New()) },
 		Wrap: synctest.Test,
 	})
 }
@@ -39,7 +39,7 @@ func TestConformanceOverBrokenHotTier(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, storetest.Config{
-				New: func(testing.TB) core.Store {
+				New: func(testing.TB) storage.Store {
 					hot := newServer()
 					link := hot.link()
 					link.set(broken(hot))

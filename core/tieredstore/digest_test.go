@@ -3,7 +3,7 @@ package tieredstore_test
 import (
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Case 40: a process of a version before digests fills the hot tier without the
@@ -13,10 +13,10 @@ func TestHotRecordThatLacksItsDigest(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
 	first := claim("key")
-	first.Digest = core.Digest{1}
+	first.Digest = storage.Digest{1}
 	must(t, s.durable.Complete(t.Context(), win(t, s.durable, first), result("answer")))
 	undigested := first
-	undigested.Digest = core.Digest{}
+	undigested.Digest = storage.Digest{}
 	must(t, s.hot.Complete(t.Context(), win(t, s.hot, undigested), result("answer")))
 	s.wants(t, 2, 2)
 
@@ -26,7 +26,7 @@ func TestHotRecordThatLacksItsDigest(t *testing.T) {
 		t.Errorf("the record is of digest %x, want %x", r.Digest, first.Digest)
 	}
 	s.wants(t, 1, 1)
-	retry.Token, retry.Fingerprint = core.NewToken(), first.Fingerprint
+	retry.Token, retry.Fingerprint = storage.NewToken(), first.Fingerprint
 	find(t, s, retry)
 	s.wants(t, 1, 0)
 }

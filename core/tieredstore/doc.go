@@ -90,7 +90,7 @@
 //     has a finished record, and the durable tier something else, after Forget
 //     or a RefillFor too long: nobody looks, until a new run completes and the
 //     hot tier refuses its answer. That is repaired if the hot tier is a
-//     [core.Inspector], or else when the record ends. If the durable tier has lost
+//     [storage.Inspector], or else when the record ends. If the durable tier has lost
 //     what it acknowledged, the hot tier's answer goes on to protect the key.
 //   - The hot tier holds a record that cannot be read (case 20): reported, removed
 //     if it is an Inspector, and step 2 decides. An unreadable record in the

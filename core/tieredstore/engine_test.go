@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestEngineWithOneTierDown(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
-	guard, err := core.New(s, core.SharedScope, core.WithObserver(core.LogObserver(silent)))
+	guard, err := core.New(s, core.SharedScope, core.WithObserver(event.Log(silent)))
 	must(t, err)
 	ran := map[string]int{}
 	pay := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -65,7 +65,7 @@ func TestDurableTierDown(t *testing.T) {
 				defer cancel()
 				replays(t, s, "finished", "answer")
 				for _, key := range []string{"new", "running"} {
-					if lease, record, err := s.Acquire(ctx, claim(key)); err == nil || record != nil || lease != (core.Lease{}) {
+					if lease, record, err := s.Acquire(ctx, claim(key)); err == nil || record != nil || lease != (storage.Lease{}) {
 						t.Errorf("Acquire of the %s key returned %+v, %+v and %v, want only an error", key, lease, record, err)
 					}
 				}
@@ -78,7 +78,7 @@ func TestDurableTierDown(t *testing.T) {
 					"Extend":   s.Extend(ctx, running, time.Minute),
 					"Release":  s.Release(ctx, running),
 				} {
-					if err == nil || errors.Is(err, core.ErrLeaseLost) {
+					if err == nil || errors.Is(err, storage.ErrLeaseLost) {
 						t.Errorf("%s returned %v, want the durable tier's error", method, err)
 					}
 				}
@@ -158,7 +158,7 @@ func TestLostLease(t *testing.T) {
 			"Release":  s.Release(t.Context(), stale),
 			"Extend":   s.Extend(t.Context(), stale, time.Minute),
 		} {
-			if !errors.Is(err, core.ErrLeaseLost) {
+			if !errors.Is(err, storage.ErrLeaseLost) {
 				t.Errorf("%s returned %v, want ErrLeaseLost", method, err)
 			}
 		}
@@ -193,7 +193,7 @@ func TestCrashBetweenSteps(t *testing.T) {
 	t.Parallel()
 	const inHot, inDurable = true, true
 	crashes := map[string]struct {
-		crash func(t *testing.T, s tiers, lease core.Lease)
+		crash func(t *testing.T, s tiers, lease storage.Lease)
 		// claimed is where the process had claimed the key before.
 		claimedInHot, claimedInDurable bool
 		// now and later are what the next request gets, at once and when all leases
@@ -203,22 +203,22 @@ func TestCrashBetweenSteps(t *testing.T) {
 		"claimed in the hot tier":     {nil, inHot, !inDurable, "attempt 1", "attempt 1"},
 		"claimed in the durable tier": {nil, !inHot, inDurable, "in_progress", "attempt 2"},
 		"claimed in both":             {nil, inHot, inDurable, "in_progress", "attempt 2"},
-		"completed in the durable tier": {func(t *testing.T, s tiers, lease core.Lease) {
+		"completed in the durable tier": {func(t *testing.T, s tiers, lease storage.Lease) {
 			t.Helper()
 			must(t, s.durable.Complete(t.Context(), lease, result("answer")))
 		}, inHot, inDurable, "answer", "answer"},
-		"released in the durable tier": {func(t *testing.T, s tiers, lease core.Lease) {
+		"released in the durable tier": {func(t *testing.T, s tiers, lease storage.Lease) {
 			t.Helper()
 			must(t, s.durable.Release(t.Context(), lease))
 		}, inHot, inDurable, "attempt 1", "attempt 1"},
-		"extended in the durable tier": {func(t *testing.T, s tiers, lease core.Lease) {
+		"extended in the durable tier": {func(t *testing.T, s tiers, lease storage.Lease) {
 			t.Helper()
 			must(t, s.durable.Extend(t.Context(), lease, time.Hour))
 		}, inHot, inDurable, "in_progress", "in_progress"},
-		"forgotten in the hot tier": {func(t *testing.T, s tiers, lease core.Lease) {
+		"forgotten in the hot tier": {func(t *testing.T, s tiers, lease storage.Lease) {
 			t.Helper()
 			must(t, s.Complete(t.Context(), lease, result("answer")))
-			must(t, onlyError(s.hot.Forget(t.Context(), lease.Key, core.RerunIsSafe)))
+			must(t, onlyError(s.hot.Forget(t.Context(), lease.Key, storage.RerunIsSafe)))
 		}, inHot, inDurable, "answer", "answer"},
 	}
 	for name, c := range crashes {
@@ -227,7 +227,7 @@ func TestCrashBetweenSteps(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					s := newTiers()
-					lease := core.Lease{Claim: claim("key"), Attempt: 1}
+					lease := storage.Lease{Claim: claim("key"), Attempt: 1}
 					if c.claimedInHot {
 						win(t, s.hot, lease.Claim)
 					}
@@ -242,7 +242,7 @@ func TestCrashBetweenSteps(t *testing.T) {
 					must(t, err)
 					got := fmt.Sprintf("attempt %d", next.Attempt)
 					if record != nil {
-						if got = string(record.Body); record.State == core.InProgress {
+						if got = string(record.Body); record.State == storage.InProgress {
 							got = record.State.String()
 						}
 					}

@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/storeprobe"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -43,21 +43,21 @@ func (s tiers) wants(t *testing.T, hot, durable int) {
 	}
 }
 
-func claim(key string) core.Claim {
-	return core.Claim{
-		Key: key, Token: core.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: 10 * time.Hour, TakeOver: true,
+func claim(key string) storage.Claim {
+	return storage.Claim{
+		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: 10 * time.Hour, TakeOver: true,
 	}
 }
 
-func result(body string) core.Result {
-	return core.Result{
-		State: core.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: core.Header{{Name: "A", Value: "b"}},
+func result(body string) storage.Result {
+	return storage.Result{
+		State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: storage.Header{{Name: "A", Value: "b"}},
 		Sketch: []byte("sketch of " + body),
 	}
 }
 
 // finish claims and completes a key.
-func finish(t *testing.T, store core.Store, key, body string) core.Lease {
+func finish(t *testing.T, store storage.Store, key, body string) storage.Lease {
 	t.Helper()
 	lease := win(t, store, claim(key))
 	must(t, store.Complete(t.Context(), lease, result(body)))
@@ -65,18 +65,18 @@ func finish(t *testing.T, store core.Store, key, body string) core.Lease {
 }
 
 // replays expects the answer to be what everybody gets.
-func replays(t *testing.T, store core.Store, key, body string) {
+func replays(t *testing.T, store storage.Store, key, body string) {
 	t.Helper()
-	if r := find(t, store, claim(key)); r.State != core.Completed || string(r.Body) != body || r.Status != 201 || len(r.Header) != 1 ||
+	if r := find(t, store, claim(key)); r.State != storage.Completed || string(r.Body) != body || r.Status != 201 || len(r.Header) != 1 ||
 		string(r.Sketch) != "sketch of "+body {
 		t.Errorf("key %q has %+v, want the answer %q", key, r, body)
 	}
 }
 
 // runs expects that the key is in progress.
-func runs(t *testing.T, store core.Store, key string) {
+func runs(t *testing.T, store storage.Store, key string) {
 	t.Helper()
-	if r := find(t, store, claim(key)); r.State != core.InProgress || r.Abandoned() {
+	if r := find(t, store, claim(key)); r.State != storage.InProgress || r.Abandoned() {
 		t.Errorf("key %q has %+v, want it in progress", key, r)
 	}
 }

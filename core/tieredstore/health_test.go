@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -125,7 +125,7 @@ func TestFailuresAreLogged(t *testing.T) {
 		}
 		s.hot.set(refuse)
 		for range 10 {
-			win(t, s, claim(core.NewToken().String()))
+			win(t, s, claim(storage.NewToken().String()))
 		}
 		lines("level=WARN msg=\"tieredstore: the hot tier failed, the durable tier goes on alone\" error=\"the server is down\" failures=1")
 		pass(t.Context(), 10*time.Second)
@@ -139,7 +139,7 @@ func TestFailuresAreLogged(t *testing.T) {
 		s.hot.set(unreadable)
 		pass(t.Context(), 10*time.Second)
 		for range 10 {
-			win(t, s, claim(core.NewToken().String()))
+			win(t, s, claim(storage.NewToken().String()))
 		}
 		lines("not a record")
 	})

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -26,7 +26,7 @@ const (
 )
 
 // builder makes one process's store.
-type builder func(hot, durable core.Store) core.Store
+type builder func(hot, durable storage.Store) storage.Store
 
 // history is what random callers in several processes do with a few keys, while
 // the servers fail at random: processes die in mid-request, links break, the hot
@@ -37,7 +37,7 @@ type history struct {
 	durable *server
 	hots    []*link // by process
 	durs    []*link
-	stores  []core.Store
+	stores  []storage.Store
 	ledgers [historyKeys]ledger
 }
 
@@ -128,12 +128,12 @@ func delayed(f fault, random *rand.Rand) fault {
 }
 
 // live is one life of a caller, which may end at any point.
-func (h *history) live(store core.Store, key string, random *rand.Rand, l *ledger) {
+func (h *history) live(store storage.Store, key string, random *rand.Rand, l *ledger) {
 	upTo := func(d time.Duration) { pass(context.Background(), time.Duration(random.Int64N(int64(d)))) }
 	c := claim(key)
 	c.TTL = historyLease
-	var lease core.Lease
-	var record *core.Record
+	var lease storage.Lease
+	var record *storage.Record
 	asked, err := tryThrice(func(ctx context.Context) (err error) {
 		lease, record, err = store.Acquire(ctx, c)
 		return err
@@ -141,7 +141,7 @@ func (h *history) live(store core.Store, key string, random *rand.Rand, l *ledge
 	switch {
 	case err != nil:
 		if random.IntN(2) == 0 { // as the engine does; or else it is dead
-			_, _ = tryThrice(func(ctx context.Context) error { return store.Release(ctx, core.Lease{Claim: c, Attempt: 1}) })
+			_, _ = tryThrice(func(ctx context.Context) error { return store.Release(ctx, storage.Lease{Claim: c, Attempt: 1}) })
 		}
 		return
 	case record != nil:
@@ -180,14 +180,14 @@ func tryThrice(call func(ctx context.Context) error) (asked time.Time, err error
 		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		err = call(ctx)
 		cancel()
-		if err == nil || errors.Is(err, core.ErrLeaseLost) {
+		if err == nil || errors.Is(err, storage.ErrLeaseLost) {
 			break
 		}
 	}
 	return asked, err
 }
 
-func tiered(hot, durable core.Store) core.Store {
+func tiered(hot, durable storage.Store) storage.Store {
 	return tieredstore.New(hot, durable, tieredstore.Logger(silent), tieredstore.HotTimeout(10*time.Millisecond))
 }
 
@@ -211,11 +211,11 @@ func TestNothingRunsTwice(t *testing.T) {
 
 // trusting runs what the hot tier grants.
 type trusting struct {
-	core.Store
-	hot core.Store
+	storage.Store
+	hot storage.Store
 }
 
-func (s trusting) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s trusting) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	lease, record, err := s.hot.Acquire(ctx, c)
 	if err == nil && record == nil {
 		return lease, nil, nil
@@ -225,11 +225,11 @@ func (s trusting) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.
 
 // hasty completes the hot tier first.
 type hasty struct {
-	core.Store
-	hot core.Store
+	storage.Store
+	hot storage.Store
 }
 
-func (s hasty) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+func (s hasty) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	_ = s.hot.Complete(ctx, l, res)
 	return s.Store.Complete(ctx, l, res)
 }
@@ -238,9 +238,9 @@ func (s hasty) Complete(ctx context.Context, l core.Lease, res core.Result) erro
 func TestHistoriesFindDoubleRuns(t *testing.T) {
 	t.Parallel()
 	for name, build := range map[string]builder{
-		"trusting": func(hot, durable core.Store) core.Store { return trusting{tiered(hot, durable), hot} },
-		"hasty":    func(hot, durable core.Store) core.Store { return hasty{tiered(hot, durable), hot} },
-		"hot only": func(hot, _ core.Store) core.Store { return hot },
+		"trusting": func(hot, durable storage.Store) storage.Store { return trusting{tiered(hot, durable), hot} },
+		"hasty":    func(hot, durable storage.Store) storage.Store { return hasty{tiered(hot, durable), hot} },
+		"hot only": func(hot, _ storage.Store) storage.Store { return hot },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

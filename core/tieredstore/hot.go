@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -28,8 +28,8 @@ const (
 // hotTier is the hot store, and how it is dealt with: nothing that it does may
 // fail a request.
 type hotTier struct {
-	store     core.Store
-	inspector core.Inspector // the store, or nil when it is none
+	store     storage.Store
+	inspector storage.Inspector // the store, or nil when it is none
 	timeout   time.Duration
 	refillFor time.Duration
 	health    health
@@ -38,24 +38,24 @@ type hotTier struct {
 // fillClaim is the hot tier's part of a claim: the right to fill. It is kept no
 // longer than its lease, because nobody asks what became of it, and may take over
 // what a store that once had no other behind it has left abandoned.
-func fillClaim(c core.Claim) core.Claim {
+func fillClaim(c storage.Claim) storage.Claim {
 	c.Retain, c.TakeOver = c.TTL, true
 	return c
 }
 
 // look returns the finished record of a key, or else the right to fill it, or
 // else neither: somebody else has the right, or the hot tier does not answer.
-func (h *hotTier) look(ctx context.Context, c core.Claim) (finished *core.Record, fill *core.Lease) {
+func (h *hotTier) look(ctx context.Context, c storage.Claim) (finished *storage.Record, fill *storage.Lease) {
 	limit := h.timeout
 	if deadline, limited := ctx.Deadline(); limited {
 		limit = min(limit, time.Until(deadline)/2) // the rest is the durable tier's
 	}
-	var lease core.Lease
-	var found *core.Record
+	var lease storage.Lease
+	var found *storage.Record
 	err := h.call(ctx, limit, func(ctx context.Context) (err error) {
 		lease, found, err = h.store.Acquire(ctx, fillClaim(c))
-		if errors.Is(err, core.ErrCorruptRecord) && h.inspector != nil { // case 20
-			_, forgetting := h.inspector.Forget(ctx, c.Key, core.RerunIsSafe) // the durable tier says whether it is
+		if errors.Is(err, storage.ErrCorruptRecord) && h.inspector != nil { // case 20
+			_, forgetting := h.inspector.Forget(ctx, c.Key, storage.RerunIsSafe) // the durable tier says whether it is
 			err = errors.Join(err, forgetting)
 		}
 		return err
@@ -65,7 +65,7 @@ func (h *hotTier) look(ctx context.Context, c core.Claim) (finished *core.Record
 		return nil, nil
 	case found == nil:
 		return nil, &lease
-	case found.State == core.InProgress, mayLackDigest(found, &c):
+	case found.State == storage.InProgress, mayLackDigest(found, &c):
 		return nil, nil
 	default:
 		return found, nil
@@ -75,20 +75,20 @@ func (h *hotTier) look(ctx context.Context, c core.Claim) (finished *core.Record
 // mayLackDigest reports whether the durable tier may know better that the claim
 // repeats the record's request: a process of a version before digests may have
 // filled the hot tier without the digest (case 40).
-func mayLackDigest(found *core.Record, c *core.Claim) bool {
-	var none core.Digest
+func mayLackDigest(found *storage.Record, c *storage.Claim) bool {
+	var none storage.Digest
 	return found.Digest == none && c.Digest != none && found.Fingerprint != c.Fingerprint
 }
 
 // correct tells the hot tier, where the claim c has got the right to fill, what the
 // durable tier holds for the key since asked or longer (case 18).
-func (h *hotTier) correct(ctx context.Context, asked time.Time, c core.Claim, fill core.Lease, truth *core.Record) {
-	if truth.State == core.InProgress {
+func (h *hotTier) correct(ctx context.Context, asked time.Time, c storage.Claim, fill storage.Lease, truth *storage.Record) {
+	if truth.State == storage.InProgress {
 		h.release(ctx, fill) // for its holder to fill
 		return
 	}
 	fill.Fingerprint, fill.Digest, fill.Attempt = truth.Fingerprint, truth.Digest, truth.Attempt
-	h.complete(ctx, asked, fill, core.Result{
+	h.complete(ctx, asked, fill, storage.Result{
 		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Sketch: truth.Sketch, Retain: h.refill(c.Retain),
 	})
 }
@@ -100,13 +100,13 @@ func (h *hotTier) refill(retain time.Duration) time.Duration {
 }
 
 // complete stores what the durable tier has agreed to since asked.
-func (h *hotTier) complete(ctx context.Context, asked time.Time, l core.Lease, res core.Result) {
+func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease, res storage.Result) {
 	if time.Since(asked) > fillWithin {
 		return
 	}
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error {
 		err := h.store.Complete(ctx, l, res)
-		if errors.Is(err, core.ErrLeaseLost) && l.Attempt > 1 {
+		if errors.Is(err, storage.ErrLeaseLost) && l.Attempt > 1 {
 			// The hot tier's own claim is a first attempt, whatever the durable tier's is.
 			fill := l
 			fill.Attempt = 1
@@ -114,7 +114,7 @@ func (h *hotTier) complete(ctx context.Context, asked time.Time, l core.Lease, r
 				err = h.store.Complete(ctx, l, res)
 			}
 		}
-		if errors.Is(err, core.ErrLeaseLost) && h.inspector != nil {
+		if errors.Is(err, storage.ErrLeaseLost) && h.inspector != nil {
 			err = h.replace(ctx, l, res)
 		}
 		return err
@@ -124,12 +124,12 @@ func (h *hotTier) complete(ctx context.Context, asked time.Time, l core.Lease, r
 // replace stores a result in the place of another answer, which the durable tier
 // does not have any more. Where there is a claim instead, its holder will see to
 // it, or Forget has closed the key.
-func (h *hotTier) replace(ctx context.Context, l core.Lease, res core.Result) error {
+func (h *hotTier) replace(ctx context.Context, l storage.Lease, res storage.Result) error {
 	found, err := h.inspector.Lookup(ctx, l.Key)
-	if err != nil || found == nil || found.State == core.InProgress || answers(found, l, res) {
+	if err != nil || found == nil || found.State == storage.InProgress || answers(found, l, res) {
 		return err
 	}
-	if _, err := h.inspector.Forget(ctx, l.Key, core.RerunIsSafe); err != nil {
+	if _, err := h.inspector.Forget(ctx, l.Key, storage.RerunIsSafe); err != nil {
 		return err
 	}
 	res.Retain = min(res.Retain, h.refill(l.Retain))
@@ -137,22 +137,22 @@ func (h *hotTier) replace(ctx context.Context, l core.Lease, res core.Result) er
 }
 
 // answers reports whether a record holds the result already.
-func answers(r *core.Record, l core.Lease, res core.Result) bool {
+func answers(r *storage.Record, l storage.Lease, res storage.Result) bool {
 	same := r.State == res.State && r.Status == res.Status && r.Attempt == l.Attempt && r.Fingerprint == l.Fingerprint &&
 		r.Digest == l.Digest && bytes.Equal(r.Sketch, res.Sketch)
-	if res.State == core.Unreplayable {
+	if res.State == storage.Unreplayable {
 		return same
 	}
 	return same && bytes.Equal(r.Body, res.Body) && slices.Equal(r.Header, res.Header)
 }
 
-func (h *hotTier) release(ctx context.Context, fill core.Lease) {
+func (h *hotTier) release(ctx context.Context, fill storage.Lease) {
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error { return h.store.Release(ctx, fill) })
 }
 
-func (h *hotTier) extend(ctx context.Context, l core.Lease, ttl time.Duration) {
+func (h *hotTier) extend(ctx context.Context, l storage.Lease, ttl time.Duration) {
 	l.TTL = ttl
-	fill := core.Lease{Claim: fillClaim(l.Claim), Attempt: 1}
+	fill := storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1}
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error { return h.store.Extend(ctx, fill, ttl) })
 }
 
@@ -169,9 +169,9 @@ func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(conte
 	defer limited.Release()
 	err := call(limited.Limit(ctx, time.Now().Add(limit)))
 	switch {
-	case err == nil, errors.Is(err, core.ErrLeaseLost):
+	case err == nil, errors.Is(err, storage.ErrLeaseLost):
 		h.health.answered(ctx, nil)
-	case errors.Is(err, core.ErrCorruptRecord), errors.Is(err, core.ErrStoreFull):
+	case errors.Is(err, storage.ErrCorruptRecord), errors.Is(err, storage.ErrStoreFull):
 		h.health.answered(ctx, err) // about one key, or new ones: it still replays the others
 	case ctx.Err() != nil:
 		// The caller has no more time, which says nothing about the store.
@@ -186,9 +186,9 @@ func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(conte
 // It does not care about the tier's health: its caller wants to know.
 func (h *hotTier) close(ctx context.Context, key string) error {
 	stand := fillWithin + h.timeout
-	closing := core.Claim{Key: key, Token: core.NewToken(), Fingerprint: "closed by Forget", TTL: stand, Retain: stand}
+	closing := storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "closed by Forget", TTL: stand, Retain: stand}
 	for range closings {
-		if _, err := h.inspector.Forget(ctx, key, core.RerunIsSafe); err != nil {
+		if _, err := h.inspector.Forget(ctx, key, storage.RerunIsSafe); err != nil {
 			return err
 		}
 		_, found, err := h.store.Acquire(ctx, closing)

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -19,7 +19,7 @@ func TestLookupAndListAskTheDurableTier(t *testing.T) {
 	if r, err := s.Lookup(t.Context(), "key"); err != nil || string(r.Body) != "answer" {
 		t.Errorf("Lookup returned %+v and %v, want the record", r, err)
 	}
-	if page, next, err := s.List(t.Context(), core.Completed, "", 10); err != nil || len(page) != 1 || page[0].Key != "key" || next != "" {
+	if page, next, err := s.List(t.Context(), storage.Completed, "", 10); err != nil || len(page) != 1 || page[0].Key != "key" || next != "" {
 		t.Errorf("List returned %+v, %q and %v, want the key", page, next, err)
 	}
 	s.wants(t, 0, 2)
@@ -34,7 +34,7 @@ func TestForget(t *testing.T) {
 			t.Error("Forget did without the word")
 		}
 		replays(t, s, "key", "first")
-		if held, err := s.Forget(t.Context(), "key", core.RerunIsSafe); !held || err != nil {
+		if held, err := s.Forget(t.Context(), "key", storage.RerunIsSafe); !held || err != nil {
 			t.Errorf("Forget returned %t and %v, want true", held, err)
 		}
 		finish(t, s, "key", "second")
@@ -45,8 +45,8 @@ func TestForget(t *testing.T) {
 		replays(t, s, "key", "second")
 		s.hot.taken()
 		s.wants(t, 0, 0)
-		must(t, onlyError(s.Forget(t.Context(), "key", core.RerunIsSafe)))
-		if held, err := s.Forget(t.Context(), "key", core.RerunIsSafe); held || err != nil {
+		must(t, onlyError(s.Forget(t.Context(), "key", storage.RerunIsSafe)))
+		if held, err := s.Forget(t.Context(), "key", storage.RerunIsSafe); held || err != nil {
 			t.Errorf("Forget of nothing returned %t and %v, want false", held, err)
 		}
 	})
@@ -69,7 +69,7 @@ func TestForgetBetweenReadAndFill(t *testing.T) {
 		})
 		go replays(t, s, "key", "first")
 		synctest.Wait()
-		must(t, onlyError(s.Forget(t.Context(), "key", core.RerunIsSafe)))
+		must(t, onlyError(s.Forget(t.Context(), "key", storage.RerunIsSafe)))
 		pass(t.Context(), 2*time.Second)
 		s.durable.set(nil)
 		win(t, s, claim("key"))
@@ -84,11 +84,11 @@ func TestForgetIsTooSlow(t *testing.T) {
 	s.hot.set(func(ctx context.Context, method string, apply func() error) error {
 		err := apply()
 		if method == "Forget" {
-			must(t, s.hot.server.link().Complete(ctx, core.Lease{Claim: claim("key"), Attempt: 1}, result("answer")))
+			must(t, s.hot.server.link().Complete(ctx, storage.Lease{Claim: claim("key"), Attempt: 1}, result("answer")))
 		}
 		return err
 	})
-	if _, err := s.Forget(t.Context(), "key", core.RerunIsSafe); err == nil {
+	if _, err := s.Forget(t.Context(), "key", storage.RerunIsSafe); err == nil {
 		t.Error("Forget succeeded")
 	}
 	replays(t, s, "key", "answer")
@@ -111,7 +111,7 @@ func TestForgetFails(t *testing.T) {
 			default:
 				s.durable.set(refuse.in("Forget"))
 			}
-			if _, err := s.Forget(t.Context(), "key", core.RerunIsSafe); !errors.Is(err, errDown) {
+			if _, err := s.Forget(t.Context(), "key", storage.RerunIsSafe); !errors.Is(err, errDown) {
 				t.Errorf("Forget returned %v, want the tier's error", err)
 			}
 			s.hot.set(nil)
@@ -150,7 +150,7 @@ func TestWrongSketchIsReplaced(t *testing.T) {
 	s.hot.server.flush()
 	wrong := result("answer")
 	wrong.Sketch = nil
-	must(t, s.hot.Complete(t.Context(), core.Lease{Claim: claim("key"), Attempt: 1}, wrong))
+	must(t, s.hot.Complete(t.Context(), storage.Lease{Claim: claim("key"), Attempt: 1}, wrong))
 	must(t, s.Complete(t.Context(), lease, result("answer")))
 	replays(t, s.hot, "key", "answer")
 }
@@ -160,9 +160,9 @@ func TestOtherAnswersStand(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
 	lease := finish(t, s, "key", "answer")
-	for _, state := range []core.State{core.Completed, core.Unreplayable} {
+	for _, state := range []storage.State{storage.Completed, storage.Unreplayable} {
 		finished := lease
-		finished.Token, finished.Key = core.NewToken(), state.String()
+		finished.Token, finished.Key = storage.NewToken(), state.String()
 		res := result("answer")
 		res.State = state
 		must(t, s.hot.Complete(t.Context(), finished, res)) // another refill of the same answer
@@ -185,7 +185,7 @@ func TestOtherAnswersStand(t *testing.T) {
 	for _, method := range []string{"Lookup", "Forget"} {
 		lease := win(t, s, claim(method))
 		s.hot.server.flush()
-		must(t, s.hot.Complete(t.Context(), core.Lease{Claim: claim(method), Attempt: 1}, result("wrong")))
+		must(t, s.hot.Complete(t.Context(), storage.Lease{Claim: claim(method), Attempt: 1}, result("wrong")))
 		s.hot.set(refuse.in(method))
 		must(t, s.Complete(t.Context(), lease, result("right")))
 	}
@@ -214,12 +214,12 @@ func TestTiersThatAreNoInspectors(t *testing.T) {
 	hot, durable := newServer().link(), newServer().link()
 	plain := tieredstore.New(hot, bare{durable})
 	_, lookUp := plain.Lookup(t.Context(), "key")
-	_, _, list := plain.List(t.Context(), core.Completed, "", 1)
+	_, _, list := plain.List(t.Context(), storage.Completed, "", 1)
 	for operation, err := range map[string]error{
 		"Lookup":                              lookUp,
 		"List":                                list,
-		"Forget":                              onlyError(plain.Forget(t.Context(), "key", core.RerunIsSafe)),
-		"Forget with a hot tier that is none": onlyError(tieredstore.New(bare{hot}, durable).Forget(t.Context(), "key", core.RerunIsSafe)),
+		"Forget":                              onlyError(plain.Forget(t.Context(), "key", storage.RerunIsSafe)),
+		"Forget with a hot tier that is none": onlyError(tieredstore.New(bare{hot}, durable).Forget(t.Context(), "key", storage.RerunIsSafe)),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s returned %v, want errors.ErrUnsupported", operation, err)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // ledger is what callers were told about one key, and finds contradictions.
@@ -23,12 +23,12 @@ type ledger struct {
 
 // holder is somebody who was given the lease, and runs.
 type holder struct {
-	lease core.Lease
+	lease storage.Lease
 	until time.Time // the lease does not end before
 	done  bool
 }
 
-func (l *ledger) granted(lease core.Lease, asked time.Time) {
+func (l *ledger) granted(lease storage.Lease, asked time.Time) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	now, firsts := time.Now(), 0
@@ -52,20 +52,20 @@ func (l *ledger) granted(lease core.Lease, asked time.Time) {
 	l.holders = append(l.holders, &holder{lease: lease, until: asked.Add(lease.TTL)})
 }
 
-func (l *ledger) renewed(lease core.Lease, asked time.Time) {
+func (l *ledger) renewed(lease storage.Lease, asked time.Time) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.holder(lease).until = asked.Add(lease.TTL)
 }
 
 // settling is called before the holder settles: the lease may end at any time.
-func (l *ledger) settling(lease core.Lease) {
+func (l *ledger) settling(lease storage.Lease) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.holder(lease).done = true
 }
 
-func (l *ledger) releasing(lease core.Lease) {
+func (l *ledger) releasing(lease storage.Lease) {
 	l.settling(lease)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -74,8 +74,8 @@ func (l *ledger) releasing(lease core.Lease) {
 	}
 }
 
-func (l *ledger) saw(record *core.Record) {
-	if record.State == core.InProgress {
+func (l *ledger) saw(record *storage.Record) {
+	if record.State == storage.InProgress {
 		return
 	}
 	l.accepted(string(record.Body))
@@ -94,7 +94,7 @@ func (l *ledger) accepted(answer string) {
 	l.answer = answer
 }
 
-func (l *ledger) holder(lease core.Lease) *holder {
+func (l *ledger) holder(lease storage.Lease) *holder {
 	for _, h := range l.holders {
 		if h.lease.Token == lease.Token {
 			return h

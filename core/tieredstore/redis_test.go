@@ -10,12 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
@@ -26,7 +26,7 @@ const patience = 10 * time.Second
 func TestConformanceOverRedis(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t))
-	conform(t, rdb, 200*time.Millisecond, func(testing.TB, int32) core.Store { return memstore.New() })
+	conform(t, rdb, 200*time.Millisecond, func(testing.TB, int32) storage.Store { return memstore.New() })
 }
 
 func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
@@ -36,7 +36,7 @@ func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 	}
 	rdb := connect(t, redistest.Start(t))
 	pool := openPool(t, 20)
-	conform(t, rdb, 300*time.Millisecond, func(t testing.TB, n int32) core.Store {
+	conform(t, rdb, 300*time.Millisecond, func(t testing.TB, n int32) storage.Store {
 		schema := pgstore.Schema(fmt.Sprintf("case_%d", n))
 		if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
 			t.Fatal(err)
@@ -47,11 +47,11 @@ func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 
 // conform gives each case a prefix of its own, which is as good as an empty Redis.
 // The suite's 10,000 keys must fit into a hundred units.
-func conform(t *testing.T, rdb *redis.Client, unit time.Duration, durable func(t testing.TB, n int32) core.Store) {
+func conform(t *testing.T, rdb *redis.Client, unit time.Duration, durable func(t testing.TB, n int32) storage.Store) {
 	t.Helper()
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
-		New: func(t testing.TB) core.Store {
+		New: func(t testing.TB) storage.Store {
 			n := cases.Add(1)
 			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
 			return tieredstore.New(hot, durable(t, n), tieredstore.Logger(silent))
@@ -224,7 +224,7 @@ func TestTransactionInPostgreSQL(t *testing.T) {
 	must(t, pgstore.Migrate(t.Context(), pool))
 	must(t, func() error { _, err := pool.Exec(t.Context(), `CREATE TABLE payments (id text)`); return err }())
 	store := tieredstore.New(redisstore.New(connect(t, redistest.Start(t))), pgstore.New(pool), tieredstore.HotTimeout(patience))
-	pay := func(key string) (core.Transaction, core.Lease) {
+	pay := func(key string) (storage.Transaction, storage.Lease) {
 		lease := win(t, store, claim(key))
 		ctx, transaction, err := store.BeginTransaction(t.Context(), lease)
 		must(t, err)
@@ -258,7 +258,7 @@ func TestForgetInRedisAndPostgreSQL(t *testing.T) {
 	must(t, pgstore.Migrate(t.Context(), pool))
 	store := tieredstore.New(redisstore.New(connect(t, redistest.Start(t))), pgstore.New(pool), tieredstore.HotTimeout(patience))
 	finish(t, store, "key", "first")
-	if there, err := store.Forget(t.Context(), "key", core.RerunIsSafe); !there || err != nil {
+	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); !there || err != nil {
 		t.Errorf("Forget returned %t and %v, want true", there, err)
 	}
 	if r, err := store.Lookup(t.Context(), "key"); r != nil || err != nil {

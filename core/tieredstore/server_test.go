@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // server stands for a database: a memstore that can lose what it has acknowledged.
@@ -67,11 +67,11 @@ var (
 	hang   fault = func(ctx context.Context, _ string, _ func() error) error { <-ctx.Done(); return ctx.Err() }
 	// loseReply applies the call, and says that it failed.
 	loseReply fault = func(_ context.Context, _ string, apply func() error) error { _ = apply(); return errDown }
-	full      fault = func(context.Context, string, func() error) error { return core.ErrStoreFull }
+	full      fault = func(context.Context, string, func() error) error { return storage.ErrStoreFull }
 	// unreadable is about what is read: in a key without a record, too.
 	unreadable fault = func(_ context.Context, method string, apply func() error) error {
 		if method == "Acquire" {
-			return core.ErrCorruptRecord
+			return storage.ErrCorruptRecord
 		}
 		return apply()
 	}
@@ -96,8 +96,8 @@ func (f fault) in(methods ...string) fault {
 	}
 }
 
-// link is one process's connection to a server. It is a core.Store and a
-// core.Inspector that counts its calls, and fails as it is told.
+// link is one process's connection to a server. It is a storage.Store and a
+// storage.Inspector that counts its calls, and fails as it is told.
 type link struct {
 	server *server
 
@@ -135,10 +135,10 @@ func (l *link) call(ctx context.Context, method string, apply func() error) erro
 	return fault(ctx, method, apply)
 }
 
-func (l *link) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (l *link) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	type found struct {
-		lease  core.Lease
-		record *core.Record
+		lease  storage.Lease
+		record *storage.Record
 	}
 	done := make(chan found, 1) // a late call's is read by nobody
 	err := l.call(ctx, "Acquire", func() error {
@@ -159,13 +159,13 @@ func (l *link) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Rec
 		return err
 	})
 	if err != nil {
-		return core.Lease{}, nil, err
+		return storage.Lease{}, nil, err
 	}
 	got := <-done
 	return got.lease, got.record, nil
 }
 
-func (l *link) Complete(ctx context.Context, lease core.Lease, res core.Result) error {
+func (l *link) Complete(ctx context.Context, lease storage.Lease, res storage.Result) error {
 	return l.settle(ctx, "Complete", func(store *memstore.Store, passed time.Duration) error {
 		again := res
 		if again.Retain -= passed; again.Retain <= 0 {
@@ -175,13 +175,13 @@ func (l *link) Complete(ctx context.Context, lease core.Lease, res core.Result) 
 	})
 }
 
-func (l *link) Release(ctx context.Context, lease core.Lease) error {
+func (l *link) Release(ctx context.Context, lease storage.Lease) error {
 	return l.settle(ctx, "Release", func(store *memstore.Store, _ time.Duration) error {
 		return store.Release(context.Background(), lease)
 	})
 }
 
-func (l *link) Extend(ctx context.Context, lease core.Lease, ttl time.Duration) error {
+func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	return l.settle(ctx, "Extend", func(store *memstore.Store, passed time.Duration) error {
 		return store.Extend(context.Background(), lease, max(1, ttl-passed))
 	})
@@ -195,7 +195,7 @@ func (l *link) write(do func(*memstore.Store, time.Duration) error) error {
 	return l.server.apply(func(store *memstore.Store) (bool, error) { return true, do(store, 0) }, do)
 }
 
-func (l *link) Lookup(ctx context.Context, key string) (found *core.Record, err error) {
+func (l *link) Lookup(ctx context.Context, key string) (found *storage.Record, err error) {
 	err = l.call(ctx, "Lookup", func() error {
 		found, err = l.server.current().Lookup(ctx, key)
 		return err
@@ -203,7 +203,7 @@ func (l *link) Lookup(ctx context.Context, key string) (found *core.Record, err 
 	return found, err
 }
 
-func (l *link) List(ctx context.Context, state core.State, cursor string, limit int) (page []core.Entry, next string, err error) {
+func (l *link) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
 	err = l.call(ctx, "List", func() error {
 		page, next, err = l.server.current().List(ctx, state, cursor, limit)
 		return err
@@ -211,7 +211,7 @@ func (l *link) List(ctx context.Context, state core.State, cursor string, limit 
 	return page, next, err
 }
 
-func (l *link) Forget(ctx context.Context, key string, word core.Word) (bool, error) {
+func (l *link) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
 	var forgotten atomic.Bool // a late call's is read by nobody
 	err := l.call(ctx, "Forget", func() error {
 		return l.write(func(store *memstore.Store, _ time.Duration) error {
@@ -223,5 +223,5 @@ func (l *link) Forget(ctx context.Context, key string, word core.Word) (bool, er
 	return forgotten.Load(), err
 }
 
-// bare hides what a store has beside the methods of core.Store.
-type bare struct{ core.Store }
+// bare hides what a store has beside the methods of storage.Store.
+type bare struct{ storage.Store }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -19,19 +19,19 @@ const (
 	DefaultRefillFor = time.Minute
 )
 
-// Store is a [core.Store] of two tiers. It is also a [core.Transactor] and a
-// [core.Inspector], as far as its tiers are: see [Store.BeginTransaction] and
+// Store is a [storage.Store] of two tiers. It is also a [storage.Transactor] and a
+// [storage.Inspector], as far as its tiers are: see [Store.BeginTransaction] and
 // [Store.Forget]. It is safe for concurrent use, starts no goroutine and needs
 // no Close. Make one with [New].
 type Store struct {
 	hot     hotTier
-	durable core.Store
+	durable storage.Store
 }
 
 var (
-	_ core.Store      = (*Store)(nil)
-	_ core.Transactor = (*Store)(nil)
-	_ core.Inspector  = (*Store)(nil)
+	_ storage.Store      = (*Store)(nil)
+	_ storage.Transactor = (*Store)(nil)
+	_ storage.Inspector  = (*Store)(nil)
 )
 
 // Option is a setting of [New].
@@ -73,25 +73,25 @@ func Logger(logger *slog.Logger) Option { return func(s *Store) { s.hot.health.l
 // of finished records, one for each instance: a memstore made with memstore.Cache,
 // which stays within its bounds. A record that is forgotten at the durable tier by
 // another instance (Forget) is replayed from it until it expires there.
-func New(hot, durable core.Store, options ...Option) *Store {
+func New(hot, durable storage.Store, options ...Option) *Store {
 	if hot == nil || durable == nil {
 		panic("tieredstore: New: want two stores, one of them is nil")
 	}
 	s := &Store{durable: durable}
 	s.hot.store, s.hot.timeout, s.hot.refillFor = hot, DefaultHotTimeout, DefaultRefillFor
-	s.hot.inspector, _ = hot.(core.Inspector)
+	s.hot.inspector, _ = hot.(storage.Inspector)
 	for _, option := range options {
 		option(s)
 	}
 	return s
 }
 
-// Acquire implements [core.Store]. A finished record may come from the hot tier;
+// Acquire implements [storage.Store]. A finished record may come from the hot tier;
 // a lease, any other record, and an error are the durable tier's.
-func (s *Store) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	finished, fill := s.hot.look(ctx, c)
 	if finished != nil {
-		return core.Lease{}, finished, nil
+		return storage.Lease{}, finished, nil
 	}
 	asked := time.Now()
 	lease, found, err := s.durable.Acquire(ctx, c)
@@ -101,9 +101,9 @@ func (s *Store) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Re
 	return lease, found, err
 }
 
-// Complete implements [core.Store]. It returns nil when the durable tier has the
+// Complete implements [storage.Store]. It returns nil when the durable tier has the
 // result.
-func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	asked := time.Now()
 	if err := s.durable.Complete(ctx, l, res); err != nil {
 		return err
@@ -112,19 +112,19 @@ func (s *Store) Complete(ctx context.Context, l core.Lease, res core.Result) err
 	return nil
 }
 
-// Release implements [core.Store]. It returns nil when the durable tier has freed
+// Release implements [storage.Store]. It returns nil when the durable tier has freed
 // the key.
-func (s *Store) Release(ctx context.Context, l core.Lease) error {
+func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	if err := s.durable.Release(ctx, l); err != nil {
 		return err
 	}
-	s.hot.release(ctx, core.Lease{Claim: fillClaim(l.Claim), Attempt: 1})
+	s.hot.release(ctx, storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1})
 	return nil
 }
 
-// Extend implements [core.Store]. It returns nil when the durable tier has renewed
+// Extend implements [storage.Store]. It returns nil when the durable tier has renewed
 // the lease.
-func (s *Store) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	if err := s.durable.Extend(ctx, l, ttl); err != nil {
 		return err
 	}

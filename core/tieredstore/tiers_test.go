@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -86,12 +86,12 @@ func TestDuplicateOfRunningRequest(t *testing.T) {
 
 func TestColdHotTierIsRefilled(t *testing.T) {
 	t.Parallel()
-	for _, state := range []core.State{core.Completed, core.Failed, core.Unreplayable} {
+	for _, state := range []storage.State{storage.Completed, storage.Failed, storage.Unreplayable} {
 		t.Run(state.String(), func(t *testing.T) {
 			t.Parallel()
 			s := newTiers()
 			digested := claim("key")
-			digested.Digest = core.Digest{1}
+			digested.Digest = storage.Digest{1}
 			lease := win(t, s, digested)
 			want := result("answer")
 			want.State = state
@@ -210,7 +210,7 @@ func TestFullDurableTier(t *testing.T) {
 	s := tieredstore.New(memstore.New(), memstore.New(memstore.MaxRecords(1)), tieredstore.Logger(silent))
 	lease := win(t, s, claim("first"))
 	for range 2 {
-		if lease, record, err := s.Acquire(t.Context(), claim("second")); !errors.Is(err, core.ErrStoreFull) {
+		if lease, record, err := s.Acquire(t.Context(), claim("second")); !errors.Is(err, storage.ErrStoreFull) {
 			t.Errorf("Acquire returned %+v, %+v and %v, want ErrStoreFull", lease, record, err)
 		}
 		runs(t, s, "first")

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
-// BeginTransaction implements [core.Transactor] with a transaction of the durable
+// BeginTransaction implements [storage.Transactor] with a transaction of the durable
 // tier: the handler finds it as it would without a hot tier, with pgstore.Tx.
 // When the durable tier is no Transactor it returns an error that is
 // [errors.ErrUnsupported]; see [Store.Transacts].
-func (s *Store) BeginTransaction(ctx context.Context, l core.Lease) (context.Context, core.Transaction, error) {
-	durable, can := s.durable.(core.Transactor)
+func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
+	durable, can := s.durable.(storage.Transactor)
 	if !can {
 		return nil, nil, unsupported("begin a transaction", "durable", s.durable)
 	}
@@ -25,23 +25,23 @@ func (s *Store) BeginTransaction(ctx context.Context, l core.Lease) (context.Con
 	return handler, &transaction{Transaction: tx, store: s}, nil
 }
 
-// Transacts reports whether the durable tier is a [core.Transactor]: whether a route
+// Transacts reports whether the durable tier is a [storage.Transactor]: whether a route
 // over this store may be declared Transactional.
 func (s *Store) Transacts() bool {
-	_, can := s.durable.(core.Transactor)
+	_, can := s.durable.(storage.Transactor)
 	return can
 }
 
 // transaction is one of the durable tier, whose Rollback it has.
 type transaction struct {
-	core.Transaction
+	storage.Transaction
 	store *Store
 }
 
-// Commit implements [core.Transaction]. What was committed goes to the hot tier
+// Commit implements [storage.Transaction]. What was committed goes to the hot tier
 // too. What may have been committed, because the reply was lost, does not: the
 // next request asks the durable tier.
-func (t *transaction) Commit(ctx context.Context, l core.Lease, res core.Result) error {
+func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
 	asked := time.Now()
 	if err := t.Transaction.Commit(ctx, l, res); err != nil {
 		return err
@@ -50,6 +50,6 @@ func (t *transaction) Commit(ctx context.Context, l core.Lease, res core.Result)
 	return nil
 }
 
-func unsupported(operation, tier string, store core.Store) error {
+func unsupported(operation, tier string, store storage.Store) error {
 	return fmt.Errorf("tieredstore: %s: %w by the %s tier, a %T", operation, errors.ErrUnsupported, tier, store)
 }

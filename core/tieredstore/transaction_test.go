@@ -10,6 +10,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -21,7 +22,7 @@ type transactionKey struct{}
 
 type transaction struct{ *link }
 
-func (l transactional) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+func (l transactional) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
 	err := l.call(ctx, "Begin", func() error { return nil })
 	if err != nil {
 		return nil, nil, err
@@ -29,7 +30,7 @@ func (l transactional) BeginTransaction(ctx context.Context, _ core.Lease) (cont
 	return context.WithValue(ctx, transactionKey{}, true), transaction(l), nil
 }
 
-func (t transaction) Commit(ctx context.Context, l core.Lease, res core.Result) error {
+func (t transaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
 	return t.Complete(ctx, l, res)
 }
 
@@ -105,7 +106,7 @@ func TestTransactionalRouteNeedsADatabase(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{}) // it is never dialled
 	t.Cleanup(func() { rdb.Close() })
-	for name, store := range map[string]core.Store{
+	for name, store := range map[string]storage.Store{
 		"memory": memstore.New(), "Redis": redisstore.New(rdb), "two tiers without one": newTiers().Store,
 	} {
 		engine, err := core.New(store, core.SharedScope)
@@ -121,11 +122,11 @@ func TestTransactionCannotBegin(t *testing.T) {
 	t.Parallel()
 	s := newTransactional()
 	s.durable.set(refuse.in("Begin"))
-	if _, _, err := s.BeginTransaction(t.Context(), core.Lease{}); !errors.Is(err, errDown) {
+	if _, _, err := s.BeginTransaction(t.Context(), storage.Lease{}); !errors.Is(err, errDown) {
 		t.Errorf("BeginTransaction returned %v, want the database's error", err)
 	}
 	plain := newTiers()
-	if _, _, err := plain.BeginTransaction(t.Context(), core.Lease{}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, _, err := plain.BeginTransaction(t.Context(), storage.Lease{}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("BeginTransaction returned %v, want errors.ErrUnsupported", err)
 	}
 }

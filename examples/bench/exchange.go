@@ -16,7 +16,9 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/examples/bench/internal/load"
 )
 
@@ -66,9 +68,9 @@ func newKeys(n int) []string {
 // question here.
 type silent struct{}
 
-func (silent) Observe(context.Context, core.Event) {}
+func (silent) Observe(context.Context, event.Event) {}
 
-func newEngine(store core.Store) (*core.Engine, error) {
+func newEngine(store storage.Store) (*core.Engine, error) {
 	bearer := func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }
 	return core.New(store, core.ScopeBy(bearer), core.WithObserver(silent{}))
 }

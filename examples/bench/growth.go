@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
@@ -37,7 +37,7 @@ const inMemory = "memstore"
 func requestKey(i int) string { return fmt.Sprint("growth-", i) }
 
 // requestClaim is the claim of the payload under that key.
-func requestClaim(i int) core.Claim {
+func requestClaim(i int) storage.Claim {
 	claim := newClaim(requestKey(i))
 	claim.Fingerprint = payloadFingerprint
 	return claim
@@ -53,7 +53,7 @@ func growthKey(i int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func growthClaim(i int) core.Claim {
+func growthClaim(i int) storage.Claim {
 	claim := newClaim("")
 	claim.Key = growthKey(i)
 	return claim
@@ -93,7 +93,7 @@ func growth(ctx context.Context, s *suite) (report.Section, error) {
 		},
 	}
 	table := report.Table{Head: []string{"store", "records", "replay", "x smallest"}}
-	for _, grow := range []func(context.Context, *suite, []int) (string, []core.Store, func(), error){growMemory, growRedis, growPostgres, growTiers} {
+	for _, grow := range []func(context.Context, *suite, []int) (string, []storage.Store, func(), error){growMemory, growRedis, growPostgres, growTiers} {
 		name, stores, end, err := grow(ctx, s, sizes)
 		if err == nil && len(stores) > 0 {
 			err = s.compareGrowth(ctx, &section, &table, name, storeArms(ctx, stores, sizes))
@@ -115,20 +115,20 @@ func growth(ctx context.Context, s *suite) (report.Section, error) {
 }
 
 // storeArms ask each store for records at random.
-func storeArms(ctx context.Context, stores []core.Store, sizes []int) (arms []harness.Arm) {
+func storeArms(ctx context.Context, stores []storage.Store, sizes []int) (arms []harness.Arm) {
 	for i, store := range stores {
 		claimOf := growthClaim
 		if _, in := store.(*memstore.Store); in {
 			claimOf = requestClaim
 		}
 		next := inTurn(sampleOf(sizes[i], claimOf))
-		arms = append(arms, storeWork{ctx, store, 1}.replayArm(fmt.Sprint(sizes[i]), func(int) core.Claim { return next() }))
+		arms = append(arms, storeWork{ctx, store, 1}.replayArm(fmt.Sprint(sizes[i]), func(int) storage.Claim { return next() }))
 	}
 	return arms
 }
 
 // compareRequestGrowth measures replays as clients get them, in process.
-func (s *suite) compareRequestGrowth(ctx context.Context, section *report.Section, table *report.Table, stores []core.Store, sizes []int) error {
+func (s *suite) compareRequestGrowth(ctx context.Context, section *report.Section, table *report.Table, stores []storage.Store, sizes []int) error {
 	var arms []harness.Arm
 	for i, store := range stores {
 		engine, err := newEngine(store)
@@ -172,7 +172,7 @@ func (s *suite) compareGrowth(ctx context.Context, section *report.Section, tabl
 	return nil
 }
 
-func growMemory(ctx context.Context, _ *suite, sizes []int) (name string, stores []core.Store, end func(), err error) {
+func growMemory(ctx context.Context, _ *suite, sizes []int) (name string, stores []storage.Store, end func(), err error) {
 	for _, records := range sizes {
 		store, err := filledMemory(ctx, records)
 		if err != nil {
@@ -186,7 +186,7 @@ func growMemory(ctx context.Context, _ *suite, sizes []int) (name string, stores
 // redisDatabase is where the store of a size is: 0 and 1 are the other parts'.
 const redisDatabase = 2
 
-func growRedis(ctx context.Context, s *suite, sizes []int) (name string, stores []core.Store, end func(), err error) {
+func growRedis(ctx context.Context, s *suite, sizes []int) (name string, stores []storage.Store, end func(), err error) {
 	var clients []*redis.Client
 	end = func() {
 		for _, client := range clients {
@@ -213,7 +213,7 @@ func fillRedis(ctx context.Context, client *redis.Client, records int) error {
 		return err // it was filled for another part of the growth
 	}
 	work := storeWork{ctx, redisstore.New(client), 1}
-	if err := work.finish([]core.Claim{growthClaim(0)}, newResult()); err != nil {
+	if err := work.finish([]storage.Claim{growthClaim(0)}, newResult()); err != nil {
 		return err
 	}
 	value, err := client.Get(ctx, redisstore.DefaultPrefix+growthKey(0)).Result()
@@ -234,7 +234,7 @@ func fillRedis(ctx context.Context, client *redis.Client, records int) error {
 	return nil
 }
 
-func growPostgres(ctx context.Context, s *suite, sizes []int) (name string, stores []core.Store, end func(), err error) {
+func growPostgres(ctx context.Context, s *suite, sizes []int) (name string, stores []storage.Store, end func(), err error) {
 	if s.postgres == nil {
 		return "", nil, func() {}, nil
 	}
@@ -263,7 +263,7 @@ func fillPostgres(ctx context.Context, pool *pgxpool.Pool, schema string, record
 	if err := pool.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&held); err != nil || held > 0 {
 		return store, err
 	}
-	if err := (storeWork{ctx, store, 1}).finish([]core.Claim{growthClaim(0)}, newResult()); err != nil {
+	if err := (storeWork{ctx, store, 1}).finish([]storage.Claim{growthClaim(0)}, newResult()); err != nil {
 		return nil, err
 	}
 	columns, values, err := copied(ctx, pool, schema, expires)
@@ -301,7 +301,7 @@ func copied(ctx context.Context, pool *pgxpool.Pool, schema, expires string) (co
 }
 
 // growTiers has a store of each size in both tiers: replays come from Redis.
-func growTiers(ctx context.Context, s *suite, sizes []int) (name string, stores []core.Store, end func(), err error) {
+func growTiers(ctx context.Context, s *suite, sizes []int) (name string, stores []storage.Store, end func(), err error) {
 	_, hot, endHot, err := growRedis(ctx, s, sizes)
 	if err != nil || len(hot) == 0 {
 		return "", nil, endHot, err

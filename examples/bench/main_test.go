@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/examples/bench/internal/load"
 )
 
@@ -47,16 +47,16 @@ func TestDocuments(t *testing.T) {
 
 // countingStore counts what an engine asks of it.
 type countingStore struct {
-	core.Store
+	storage.Store
 	calls atomic.Int64
 }
 
-func (s *countingStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *countingStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	s.calls.Add(1)
 	return s.Store.Acquire(ctx, c)
 }
 
-func (s *countingStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+func (s *countingStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	s.calls.Add(1)
 	return s.Store.Complete(ctx, l, r)
 }

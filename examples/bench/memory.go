@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
@@ -105,7 +105,7 @@ func filledMemory(ctx context.Context, records int) (*memstore.Store, error) {
 	store := newMemory()
 	work := storeWork{ctx, store, 1}
 	for i := range records {
-		if err := work.finish([]core.Claim{requestClaim(i)}, newResult()); err != nil {
+		if err := work.finish([]storage.Claim{requestClaim(i)}, newResult()); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +132,7 @@ func (s *suite) measureContention(ctx context.Context, section *report.Section) 
 		return err
 	}
 	sample := sampleOf(s.records, requestClaim)
-	known := func(i int) core.Claim { return sample[i%len(sample)] }
+	known := func(i int) storage.Claim { return sample[i%len(sample)] }
 	var arms []harness.Arm
 	for _, workers := range []int{1, 8, 64} {
 		work := storeWork{ctx, store, workers}
@@ -160,8 +160,8 @@ func (s *suite) measureContention(ctx context.Context, section *report.Section) 
 // borrowArm claims new keys, and gives them back before the next slice, so that
 // the store does not grow.
 func (w storeWork) borrowArm(workers int) harness.Arm {
-	var claims []core.Claim
-	var leases []core.Lease
+	var claims []storage.Claim
+	var leases []storage.Lease
 	return harness.Arm{
 		Name: fmt.Sprintf("acquire, %d at once", workers), Most: 1 << 14,
 		Prepare: func(n int) error {
@@ -170,7 +170,7 @@ func (w storeWork) borrowArm(workers int) harness.Arm {
 					return err
 				}
 			}
-			claims, leases = newClaims(n), make([]core.Lease, n)
+			claims, leases = newClaims(n), make([]storage.Lease, n)
 			return nil
 		},
 		Run: func(n int) error {
@@ -194,7 +194,7 @@ func (s *suite) measureSweep(ctx context.Context, section *report.Section) error
 			section.Notes = append(section.Notes, "The sweep was not measured: filling the store took too long.")
 			return nil
 		}
-		if err := work.finish([]core.Claim{requestClaim(i)}, result); err != nil {
+		if err := work.finish([]storage.Claim{requestClaim(i)}, result); err != nil {
 			return err
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
@@ -82,7 +82,7 @@ func (s *suite) preparePostgres(ctx context.Context) (size int, err error) {
 	}
 	claim := newClaim(newKey())
 	work := storeWork{ctx, pgstore.New(pool), 1}
-	if err := work.finish([]core.Claim{claim}, newResult()); err != nil {
+	if err := work.finish([]storage.Claim{claim}, newResult()); err != nil {
 		return 0, err
 	}
 	err = pool.QueryRow(ctx, `SELECT pg_column_size(r.*) FROM oncekey.records AS r WHERE key = $1`, claim.Key).Scan(&size)
@@ -161,11 +161,11 @@ func postgresArms(ctx context.Context, pool *pgxpool.Pool, concurrency, size int
 	if err := rows.insert(ctx, known.Key); err != nil {
 		return nil, err
 	}
-	if err := work.finish([]core.Claim{known}, newResult()); err != nil {
+	if err := work.finish([]storage.Claim{known}, newResult()); err != nil {
 		return nil, err
 	}
 	writes := func(name string, write func(context.Context, string) error) harness.Arm {
-		var claims []core.Claim
+		var claims []storage.Claim
 		return harness.Arm{
 			Name:    name,
 			Prepare: func(n int) error { claims = newClaims(n); return nil },

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
@@ -47,7 +47,7 @@ func (s *suite) redisValueSize(ctx context.Context) (int, error) {
 	defer client.Close()
 	claim := newClaim(newKey())
 	work := storeWork{ctx, redisstore.New(client), 1}
-	if err := work.finish([]core.Claim{claim}, newResult()); err != nil {
+	if err := work.finish([]storage.Claim{claim}, newResult()); err != nil {
 		return 0, err
 	}
 	length, err := client.StrLen(ctx, redisstore.DefaultPrefix+claim.Key).Result()
@@ -114,7 +114,7 @@ func redisArms(ctx context.Context, prefix string, concurrency, size int, steady
 	if err := steady.Set(ctx, known, value, time.Hour).Err(); err != nil {
 		return nil, err
 	}
-	var keys []core.Claim
+	var keys []storage.Claim
 	set := harness.Arm{
 		Name: prefix + "SET PX", Most: 1 << 16,
 		Prepare: func(n int) error { keys = newClaims(n); return flush() },
@@ -130,7 +130,7 @@ func redisArms(ctx context.Context, prefix string, concurrency, size int, steady
 	near := nearContext{ctx}
 	growing, constant := storeWork{near, redisstore.New(emptied), concurrency}, storeWork{near, redisstore.New(steady), concurrency}
 	claim := newClaim(newKey())
-	if err := constant.finish([]core.Claim{claim}, newResult()); err != nil {
+	if err := constant.finish([]storage.Claim{claim}, newResult()); err != nil {
 		return nil, err
 	}
 	return []harness.Arm{

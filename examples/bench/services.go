@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
 )
@@ -38,7 +38,7 @@ func inMemoryServices(context.Context, *suite) (name string, processors int, ser
 
 func barePay(context.Context) (http.Handler, error) { return http.HandlerFunc(pay), nil }
 
-func onceKey(store core.Store) (http.Handler, error) {
+func onceKey(store storage.Store) (http.Handler, error) {
 	engine, err := newEngine(store)
 	if err != nil {
 		return nil, err

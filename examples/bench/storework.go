@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 )
 
@@ -16,33 +16,33 @@ var errNotFound = errors.New("there is no record")
 // storeWork is what a request asks of a store.
 type storeWork struct {
 	ctx     context.Context //nolint:containedctx // a comparison's, which ends before it
-	store   core.Store
+	store   storage.Store
 	workers int
 }
 
-func newClaim(key string) core.Claim {
-	return core.Claim{
-		Key: core.StorageKey("Bearer alice", "POST", "/payments", key), Token: core.NewToken(), TTL: 30 * time.Second, Retain: 24 * time.Hour,
+func newClaim(key string) storage.Claim {
+	return storage.Claim{
+		Key: storage.Key("Bearer alice", "POST", "/payments", key), Token: storage.NewToken(), TTL: 30 * time.Second, Retain: 24 * time.Hour,
 		Fingerprint: "sha256:6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b", TakeOver: true,
 	}
 }
 
-func newClaims(n int) []core.Claim {
-	claims := make([]core.Claim, n)
+func newClaims(n int) []storage.Claim {
+	claims := make([]storage.Claim, n)
 	for i := range claims {
 		claims[i] = newClaim(newKey())
 	}
 	return claims
 }
 
-func newResult() core.Result {
-	return core.Result{
-		State: core.Completed, Status: 201, Header: core.Header{{Name: "Content-Type", Value: "application/json"}}, Body: answer,
+func newResult() storage.Result {
+	return storage.Result{
+		State: storage.Completed, Status: 201, Header: storage.Header{{Name: "Content-Type", Value: "application/json"}}, Body: answer,
 		Retain: 24 * time.Hour,
 	}
 }
 
-func (w storeWork) acquire(c core.Claim) (core.Lease, error) {
+func (w storeWork) acquire(c storage.Claim) (storage.Lease, error) {
 	lease, found, err := w.store.Acquire(w.ctx, c)
 	if err == nil && found != nil {
 		err = errNotWon
@@ -50,16 +50,16 @@ func (w storeWork) acquire(c core.Claim) (core.Lease, error) {
 	return lease, err
 }
 
-func (w storeWork) find(c core.Claim) error {
+func (w storeWork) find(c storage.Claim) error {
 	_, found, err := w.store.Acquire(w.ctx, c)
-	if err == nil && (found == nil || found.State != core.Completed) {
+	if err == nil && (found == nil || found.State != storage.Completed) {
 		err = errNotFound
 	}
 	return err
 }
 
 // finish makes finished records.
-func (w storeWork) finish(claims []core.Claim, result core.Result) error {
+func (w storeWork) finish(claims []storage.Claim, result storage.Result) error {
 	return harness.Parallel(w.workers, len(claims), func(_, i int) error {
 		lease, err := w.acquire(claims[i])
 		if err != nil {
@@ -71,7 +71,7 @@ func (w storeWork) finish(claims []core.Claim, result core.Result) error {
 
 // acquireArm claims new keys; before runs before each slice, and may be nil.
 func (w storeWork) acquireArm(name string, before func() error) harness.Arm {
-	var claims []core.Claim
+	var claims []storage.Claim
 	return harness.Arm{
 		Name: name, Most: 1 << 16,
 		Prepare: func(n int) error { claims = newClaims(n); return call(before) },
@@ -86,7 +86,7 @@ func (w storeWork) acquireArm(name string, before func() error) harness.Arm {
 
 // settleArm completes leases that were claimed before the slice.
 func (w storeWork) settleArm(name string, before func() error) harness.Arm {
-	var leases []core.Lease
+	var leases []storage.Lease
 	return harness.Arm{
 		Name: name, Most: 1 << 16,
 		Prepare: func(n int) error {
@@ -94,7 +94,7 @@ func (w storeWork) settleArm(name string, before func() error) harness.Arm {
 				return err
 			}
 			claims := newClaims(n)
-			leases = make([]core.Lease, n)
+			leases = make([]storage.Lease, n)
 			return harness.Parallel(w.workers, n, func(_, i int) (err error) {
 				leases[i], err = w.acquire(claims[i])
 				return err
@@ -109,7 +109,7 @@ func (w storeWork) settleArm(name string, before func() error) harness.Arm {
 
 // firstArm claims new keys and settles them.
 func (w storeWork) firstArm(name string, before func() error) harness.Arm {
-	var claims []core.Claim
+	var claims []storage.Claim
 	return harness.Arm{
 		Name: name, Most: 1 << 16,
 		Prepare: func(n int) error { claims = newClaims(n); return call(before) },
@@ -118,14 +118,14 @@ func (w storeWork) firstArm(name string, before func() error) harness.Arm {
 }
 
 // replayArm asks for finished records, one after the other.
-func (w storeWork) replayArm(name string, keys func(i int) core.Claim) harness.Arm {
+func (w storeWork) replayArm(name string, keys func(i int) storage.Claim) harness.Arm {
 	return harness.Arm{Name: name, Run: func(n int) error {
 		return harness.Parallel(w.workers, n, func(_, i int) error { return w.find(keys(i)) })
 	}}
 }
 
 // always is for a replay of one key.
-func always(c core.Claim) func(int) core.Claim { return func(int) core.Claim { return c } }
+func always(c storage.Claim) func(int) storage.Claim { return func(int) storage.Claim { return c } }
 
 func call(function func() error) error {
 	if function == nil {

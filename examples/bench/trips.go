@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // requestKinds are what countTrips counts.
@@ -16,7 +16,7 @@ var requestKinds = []string{"first", "replay", "422", "409"}
 // returns by how much each raised trips. One before them loads what is loaded
 // once. The conflict is with another process: an engine knows its own runs, and
 // asks nobody.
-func countTrips(ctx context.Context, store core.Store, trips *atomic.Int64) (map[string]int, error) {
+func countTrips(ctx context.Context, store storage.Store, trips *atomic.Int64) (map[string]int, error) {
 	e, err := exchangeWith(ctx, store, pay)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func countTrips(ctx context.Context, store core.Store, trips *atomic.Int64) (map
 	return counts, end()
 }
 
-func exchangeWith(ctx context.Context, store core.Store, handler http.HandlerFunc) (*exchange, error) {
+func exchangeWith(ctx context.Context, store storage.Store, handler http.HandlerFunc) (*exchange, error) {
 	engine, err := newEngine(store)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func exchangeWith(ctx context.Context, store core.Store, handler http.HandlerFun
 }
 
 // holdKey runs a handler with the key in an engine of its own, until end.
-func holdKey(ctx context.Context, store core.Store, key string) (end func() error, err error) {
+func holdKey(ctx context.Context, store storage.Store, key string) (end func() error, err error) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	e, err := exchangeWith(ctx, store, func(w http.ResponseWriter, r *http.Request) {
 		close(entered)

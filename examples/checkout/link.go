@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 var errCut = errors.New("the process is dead: it has no connection to the store")
@@ -14,15 +14,15 @@ var errCut = errors.New("the process is dead: it has no connection to the store"
 // does not.
 type link struct {
 	pod   *pod
-	store core.Store
+	store storage.Store
 }
 
-var _ core.Store = (*link)(nil)
+var _ storage.Store = (*link)(nil)
 
-// Acquire implements core.Store.
-func (l *link) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+// Acquire implements storage.Store.
+func (l *link) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if l.pod.isDead() {
-		return core.Lease{}, nil, errCut
+		return storage.Lease{}, nil, errCut
 	}
 	lease, record, err := l.store.Acquire(ctx, c)
 	if err == nil && record == nil {
@@ -31,24 +31,24 @@ func (l *link) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Rec
 	return lease, record, err
 }
 
-// Complete implements core.Store.
-func (l *link) Complete(ctx context.Context, lease core.Lease, result core.Result) error {
+// Complete implements storage.Store.
+func (l *link) Complete(ctx context.Context, lease storage.Lease, result storage.Result) error {
 	if l.pod.isDead() {
 		return errCut
 	}
 	return l.store.Complete(ctx, lease, result)
 }
 
-// Release implements core.Store.
-func (l *link) Release(ctx context.Context, lease core.Lease) error {
+// Release implements storage.Store.
+func (l *link) Release(ctx context.Context, lease storage.Lease) error {
 	if l.pod.isDead() {
 		return errCut
 	}
 	return l.store.Release(ctx, lease)
 }
 
-// Extend implements core.Store.
-func (l *link) Extend(ctx context.Context, lease core.Lease, ttl time.Duration) error {
+// Extend implements storage.Store.
+func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	if l.pod.isDead() {
 		return errCut
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -128,8 +129,8 @@ func (p *pod) isDead() bool {
 	}
 }
 
-// Observe implements core.Observer: the page draws the engine's events.
-func (p *pod) Observe(ctx context.Context, event core.Event) {
+// Observe implements event.Observer: the page draws the engine's events.
+func (p *pod) Observe(ctx context.Context, event event.Event) {
 	if p.isDead() {
 		return
 	}

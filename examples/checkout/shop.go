@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // pace is how fast things happen: slow enough to watch.
@@ -32,7 +32,7 @@ type shop struct {
 	id        string
 	pace      pace
 	opened    time.Time
-	store     core.Store
+	store     storage.Store
 	bank      bank
 	notices   chan notice
 	overflown chan struct{} // closed when the page does not read its notices

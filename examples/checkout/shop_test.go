@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -296,9 +296,9 @@ func TestCutLinkReachesNoStore(t *testing.T) {
 
 func linkCalls(ctx context.Context, l *link) map[string]func() error {
 	return map[string]func() error{
-		"Acquire":  func() error { _, _, err := l.Acquire(ctx, core.Claim{}); return err },
-		"Complete": func() error { return l.Complete(ctx, core.Lease{}, core.Result{}) },
-		"Release":  func() error { return l.Release(ctx, core.Lease{}) },
-		"Extend":   func() error { return l.Extend(ctx, core.Lease{}, time.Second) },
+		"Acquire":  func() error { _, _, err := l.Acquire(ctx, storage.Claim{}); return err },
+		"Complete": func() error { return l.Complete(ctx, storage.Lease{}, storage.Result{}) },
+		"Release":  func() error { return l.Release(ctx, storage.Lease{}) },
+		"Extend":   func() error { return l.Extend(ctx, storage.Lease{}, time.Second) },
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
@@ -51,7 +52,7 @@ type receipt struct {
 func run(out io.Writer, messages int, seed uint64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 	if err != nil {
 		return err
 	}

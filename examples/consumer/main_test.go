@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
@@ -52,7 +53,7 @@ func TestBreakAfterTheCharge(t *testing.T) {
 			store, provider := memstore.New(), &provider{}
 			var consumers []*consumer
 			for range 2 {
-				engine, err := core.New(store, core.SharedScope, core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+				engine, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -25,7 +26,7 @@ var errStoreDown = errors.New("connection refused")
 // faultyStore is a store whose calls fail while a test says so, and whose
 // transactions are never committed.
 type faultyStore struct {
-	core.Store
+	storage.Store
 	mu                                 sync.Mutex
 	acquire, complete, release, extend error
 }
@@ -49,15 +50,15 @@ func (s *faultyStore) fault(call *error) error {
 	return *call
 }
 
-func (s *faultyStore) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (s *faultyStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	advance(time.Millisecond) // the way to a server and back
 	if err := s.fault(&s.acquire); err != nil {
-		return core.Lease{}, nil, err
+		return storage.Lease{}, nil, err
 	}
 	return s.Store.Acquire(ctx, c)
 }
 
-func (s *faultyStore) Complete(ctx context.Context, l core.Lease, r core.Result) error {
+func (s *faultyStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	advance(time.Millisecond)
 	if err := s.fault(&s.complete); err != nil {
 		return err
@@ -65,28 +66,28 @@ func (s *faultyStore) Complete(ctx context.Context, l core.Lease, r core.Result)
 	return s.Store.Complete(ctx, l, r)
 }
 
-func (s *faultyStore) Release(ctx context.Context, l core.Lease) error {
+func (s *faultyStore) Release(ctx context.Context, l storage.Lease) error {
 	if err := s.fault(&s.release); err != nil {
 		return err
 	}
 	return s.Store.Release(ctx, l)
 }
 
-func (s *faultyStore) Extend(ctx context.Context, l core.Lease, ttl time.Duration) error {
+func (s *faultyStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	if err := s.fault(&s.extend); err != nil {
 		return err
 	}
 	return s.Store.Extend(ctx, l, ttl)
 }
 
-func (s *faultyStore) BeginTransaction(ctx context.Context, _ core.Lease) (context.Context, core.Transaction, error) {
+func (s *faultyStore) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
 	return ctx, uncommitted{}, nil
 }
 
 type uncommitted struct{}
 
-func (uncommitted) Commit(context.Context, core.Lease, core.Result) error { return errStoreDown }
-func (uncommitted) Rollback(context.Context) error                        { return nil }
+func (uncommitted) Commit(context.Context, storage.Lease, storage.Result) error { return errStoreDown }
+func (uncommitted) Rollback(context.Context) error                              { return nil }
 
 // advance lets d pass in a synctest bubble, where it takes no time.
 func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
@@ -100,7 +101,7 @@ func (s *service) post(target, key, body string) {
 }
 
 // startService is the program's service on a store, in a bubble.
-func startService(t *testing.T, store core.Store) *service {
+func startService(t *testing.T, store storage.Store) *service {
 	t.Helper()
 	s, err := newService(store)
 	if err != nil {
@@ -174,7 +175,7 @@ func (s *service) brokenStore(store *faultyStore) {
 		s.post("/payments", "unavailable", "1")
 		s.post("/open", "unprotected", "1")
 	})
-	store.while(core.ErrCorruptRecord, &store.acquire, func() { s.post("/payments", "corrupt", "1") })
+	store.while(storage.ErrCorruptRecord, &store.acquire, func() { s.post("/payments", "corrupt", "1") })
 	store.while(errStoreDown, &store.complete, func() {
 		s.post("/payments", "lost", "1")
 		advance(2 * time.Hour) // more than the settle budget

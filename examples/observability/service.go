@@ -15,6 +15,8 @@ import (
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -31,14 +33,14 @@ type service struct {
 // instruments to the meter provider, and that is read by Prometheus' handler. The
 // log goes on beside it. A program that traces would give the observer its
 // TracerProvider, or set the global one.
-func newService(store core.Store) (*service, error) {
+func newService(store storage.Store) (*service, error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
 	if err != nil {
 		return nil, err
 	}
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
-	observer, err := idemotel.New(idemotel.WithMeterProvider(meters), idemotel.WithNext(core.LogObserver(nil)))
+	observer, err := idemotel.New(idemotel.WithMeterProvider(meters), idemotel.WithNext(event.Log(nil)))
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -23,7 +23,7 @@ var stores = map[string]func(context.Context, settings, *journal) (backend, erro
 
 // backend is where everything is kept.
 type backend struct {
-	store  core.Store
+	store  storage.Store
 	ledger ledger
 	bank   *bank // nil unless there is a database
 	// close is for when the last answer is stored.

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
-// WriteProblem is a core.ProblemWriter. Of the responses in Stripe's shape, stripe-go repeats only 429 lock_timeout, and other
+// WriteProblem is a problem.Writer. Of the responses in Stripe's shape, stripe-go repeats only 429 lock_timeout, and other
 // libraries follow Stripe-Should-Retry. A problem with Retry-After is temporary and gets both; every other problem is final.
-func WriteProblem(w http.ResponseWriter, _ *http.Request, p core.Problem) {
+func WriteProblem(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 	header, status, code := w.Header(), p.Status, p.Code
 	if p.RetryAfter > 0 {
 		status, code = http.StatusTooManyRequests, "lock_timeout"

@@ -18,7 +18,9 @@ import (
 	client "github.com/stripe/stripe-go/v84"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/examples/stripe"
 	"github.com/oncekey/oncekey/failure"
 )
@@ -67,7 +69,7 @@ func (s *server) pay(t *testing.T, key string, amount int64) (*client.PaymentInt
 func guarded(t *testing.T, handle http.HandlerFunc) http.Handler {
 	t.Helper()
 	engine, err := core.New(memstore.New(), core.SharedScope, core.WithProblemWriter(stripe.WriteProblem),
-		core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+		core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,16 +88,16 @@ func expectError(t *testing.T, err error, status int, code string) {
 // Case 72: stripe-go repeats the temporary problems, takes the others as final, and decodes all of them.
 func TestEveryProblem(t *testing.T) {
 	t.Parallel()
-	for _, p := range []core.Problem{
-		{Status: 400, Code: core.CodeKeyInvalid},
-		{Status: 401, Code: core.CodePrincipalMissing},
-		{Status: 409, Code: core.CodeInProgress, RetryAfter: time.Second},
-		{Status: 409, Code: core.CodeNotReplayable},
-		{Status: 409, Code: core.CodeOutcomeUnknown},
-		{Status: 413, Code: core.CodeBodyTooLarge},
-		{Status: 422, Code: core.CodeKeyReused},
-		{Status: 500, Code: core.CodeHandlerFailed},
-		{Status: 503, Code: core.CodeStoreUnavailable, RetryAfter: 1500 * time.Millisecond},
+	for _, p := range []problem.Problem{
+		{Status: 400, Code: problem.KeyInvalid},
+		{Status: 401, Code: problem.PrincipalMissing},
+		{Status: 409, Code: problem.InProgress, RetryAfter: time.Second},
+		{Status: 409, Code: problem.NotReplayable},
+		{Status: 409, Code: problem.OutcomeUnknown},
+		{Status: 413, Code: problem.BodyTooLarge},
+		{Status: 422, Code: problem.KeyReused},
+		{Status: 500, Code: problem.HandlerFailed},
+		{Status: 503, Code: problem.StoreUnavailable, RetryAfter: 1500 * time.Millisecond},
 	} {
 		t.Run(p.Code, func(t *testing.T) {
 			t.Parallel()
@@ -156,7 +158,7 @@ func TestPaymentThroughFaults(t *testing.T) {
 	}
 	s.requests.Store(0)
 	_, err = s.pay(t, "key-1", 900)
-	expectError(t, err, http.StatusUnprocessableEntity, core.CodeKeyReused)
+	expectError(t, err, http.StatusUnprocessableEntity, problem.KeyReused)
 	if s.requests.Load() != 1 || charges.Load() != 1 {
 		t.Errorf("%d requests and %d charges, want one of each", s.requests.Load(), charges.Load())
 	}

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 )
 
 // errCallback is what a callback panics with.
 var errCallback = errors.New("the callback's own panic")
 
-// brokenStatus is the status of half a problem that a ProblemWriter leaves behind
+// brokenStatus is the status of half a problem that a problem.Writer leaves behind
 // when it panics. No client may see it.
 const brokenStatus = 299
 
@@ -68,9 +68,9 @@ func (p *pod) classify(o failure.Outcome) failure.Class {
 	return failure.Classify(o)
 }
 
-// writeProblem is a ProblemWriter that writes what the default one does. When it
+// writeProblem is a problem.Writer that writes what the default one does. When it
 // panics, half of a response is written.
-func (p *pod) writeProblem(w http.ResponseWriter, r *http.Request, problem core.Problem) {
+func (p *pod) writeProblem(w http.ResponseWriter, r *http.Request, problem problem.Problem) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			w.WriteHeader(brokenStatus)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // calls judges the calls at the store that were made for a request.
@@ -74,7 +74,7 @@ func (j *judge) background(r *run) {
 	renewed := false
 	for _, c := range r.calls {
 		switch {
-		case c.op == Complete && c.err != nil && !errors.Is(c.err, core.ErrLeaseLost):
+		case c.op == Complete && c.err != nil && !errors.Is(c.err, storage.ErrLeaseLost):
 			completes = append(completes, c)
 		case c.op == Extend && len(completes) > 0:
 			renewed = true

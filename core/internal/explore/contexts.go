@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // slack is for what happens in one instant, and for the jitter of calls. A real
@@ -63,7 +64,7 @@ func (j *judge) beside(r *run, rule Rule, e *Fact) {
 // toldLost is when the store has told the run that its lease is lost, or zero.
 func (r *run) toldLost() time.Duration {
 	for _, c := range r.calls {
-		if c.op != Release && errors.Is(c.err, core.ErrLeaseLost) { // a Release may give an earlier claim back
+		if c.op != Release && errors.Is(c.err, storage.ErrLeaseLost) { // a Release may give an earlier claim back
 			return c.ended
 		}
 	}

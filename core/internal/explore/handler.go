@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -20,7 +21,7 @@ var errPanic = errors.New("the handler's own panic")
 
 const (
 	innerName     = "step"
-	innerEndpoint = core.MethodCall + " " + innerName
+	innerEndpoint = storage.MethodCall + " " + innerName
 	sourceHeader  = "X-Run"     // names the request whose handler made the response
 	recovered     = "recovered" // the body of a RecoverFunc's response
 )

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/machine"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // The errors of a hostile network.
@@ -26,8 +26,8 @@ type link struct {
 }
 
 var (
-	_ core.Transactor   = (*link)(nil)
-	_ machine.Simulated = (*link)(nil)
+	_ storage.Transactor = (*link)(nil)
+	_ machine.Simulated  = (*link)(nil)
 )
 
 // WallClock implements machine.Simulated.
@@ -39,16 +39,16 @@ type caller struct {
 	inner   bool // from core.Do inside the handler
 }
 
-func (l *link) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (l *link) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	who := l.world.introduce(ctx, c)
 	v := l.call(ctx, Acquire, who, func() verdict { return l.world.store.acquire(c, who.request) })
 	if v.err != nil {
-		return core.Lease{}, nil, v.err
+		return storage.Lease{}, nil, v.err
 	}
 	return v.lease, v.record, nil
 }
 
-func (l *link) Complete(ctx context.Context, lease core.Lease, res core.Result) error {
+func (l *link) Complete(ctx context.Context, lease storage.Lease, res storage.Result) error {
 	if l.world.plan.sabotage == losesResults {
 		return nil
 	}
@@ -56,12 +56,12 @@ func (l *link) Complete(ctx context.Context, lease core.Lease, res core.Result) 
 	return l.call(ctx, Complete, who, func() verdict { return l.world.store.complete(lease, res, who.request) }).err
 }
 
-func (l *link) Release(ctx context.Context, lease core.Lease) error {
+func (l *link) Release(ctx context.Context, lease storage.Lease) error {
 	who := l.world.callerOf(lease)
 	return l.call(ctx, Release, who, func() verdict { return l.world.store.release(lease) }).err
 }
 
-func (l *link) Extend(ctx context.Context, lease core.Lease, ttl time.Duration) error {
+func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	who := l.world.callerOf(lease)
 	return l.call(ctx, Extend, who, func() verdict { return l.world.store.extend(lease, ttl, who.request) }).err
 }
@@ -166,7 +166,7 @@ func (j *journey) reply(ctx context.Context, v verdict, back time.Duration) verd
 // refusal is why a call was not made. A commit that is refused is rolled back.
 func (j *journey) refusal() error {
 	if j.op == Commit {
-		return core.ErrRolledBack
+		return storage.ErrRolledBack
 	}
 	return errRefused
 }

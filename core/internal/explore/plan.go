@@ -45,7 +45,7 @@ const (
 	endsRunsEarly            // engines have a third of the policy's MaxRun
 	escapes                  // panics of callbacks reach the server
 	hidesPanics              // the observer drops the reports of panics
-	breaksProblems           // clients see what a ProblemWriter wrote before it panicked
+	breaksProblems           // clients see what a problem.Writer wrote before it panicked
 	opensAlways              // after a refusal the handler runs all the same, without protection
 	hidesRollback            // clients see an empty problem
 )

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -91,11 +92,11 @@ func (p *pod) hold(request int, after time.Duration) bool {
 	}
 }
 
-// Observe implements core.Observer.
-func (p *pod) Observe(ctx context.Context, e core.Event) {
+// Observe implements event.Observer.
+func (p *pod) Observe(ctx context.Context, e event.Event) {
 	id, _ := ctx.Value(requestKey{}).(int)
 	by := p.world.plan.sabotage
-	switch decision, panicked := isDecision(string(e.Result)), e.Result == core.ResultCallbackPanicked; {
+	switch decision, panicked := isDecision(string(e.Result)), e.Result == event.CallbackPanicked; {
 	case decision && by == losesDecisions, !decision && by == losesSettlement, panicked && by == hidesPanics:
 		return
 	}

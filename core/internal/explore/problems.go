@@ -3,7 +3,8 @@ package explore
 import (
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // problem judges the engine's own responses.
@@ -15,13 +16,13 @@ func (j *judge) problem(r *run) {
 	if r.shown.has(Problem) {
 		code = r.shown.Text
 	}
-	if r.rolledBack != (code == core.CodeRolledBack) {
+	if r.rolledBack != (code == problem.RolledBack) {
 		j.report(RollbackHidden, "r%d is shown %d %s", r.id, r.shown.Status, code)
 	}
 	switch code {
-	case core.CodeKeyReused:
+	case problem.KeyReused:
 		j.reused(r)
-	case core.CodeStoreUnavailable, core.CodeNotConfirmed, core.CodeInProgress:
+	case problem.StoreUnavailable, problem.NotConfirmed, problem.InProgress:
 		j.again(r, code)
 	}
 }
@@ -31,11 +32,11 @@ func (j *judge) again(r *run, code string) {
 	switch {
 	case r.probing:
 		j.report(KeyBlocked, "the probe r%d gets %s", r.id, code)
-	case code == core.CodeInProgress:
+	case code == problem.InProgress:
 		if j.plan.quiet() && r.stopped == nil {
 			j.waited(r)
 		}
-	case j.plan.quiet(), code == core.CodeNotConfirmed && !r.faulty && len(j.plan.Jumps) == 0:
+	case j.plan.quiet(), code == problem.NotConfirmed && !r.faulty && len(j.plan.Jumps) == 0:
 		j.report(Unavailable, "r%d gets 503 %s although nothing failed", r.id, code)
 	}
 }
@@ -59,7 +60,7 @@ func (j *judge) panics() {
 		switch f := &j.history.Facts[i]; {
 		case f.Kind == Broke && Callback(f.N) != InObserver:
 			broke++
-		case f.Kind == Observed && f.Text == string(core.ResultCallbackPanicked):
+		case f.Kind == Observed && f.Text == string(event.CallbackPanicked):
 			reported++
 		}
 	}

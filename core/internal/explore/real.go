@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/faultproxy"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Connection is one pod's own client of a real store.
 type Connection struct {
-	Store core.Store
+	Store storage.Store
 	// Networks are on the way to the store's servers.
 	Networks []*faultproxy.Proxy
 	// Write notes an effect of the request in the transaction that is in handler.
@@ -27,7 +28,7 @@ type Backend struct {
 	// Connect opens a client for a pod.
 	Connect func() (*Connection, error)
 	// Inspector looks at the store, past all faults of plans.
-	Inspector core.Inspector
+	Inspector storage.Inspector
 	// Written returns the requests whose transactional effect is in the database. It
 	// is nil where the store has no transactions.
 	Written func(ctx context.Context, tenant string) ([]int, error)
@@ -150,7 +151,7 @@ func (w *world) isBusy(request int) bool {
 	defer w.mu.Unlock()
 	for _, f := range slices.Backward(w.facts) {
 		if f.Request == request && f.Kind == Shown {
-			return f.has(Problem) && slices.Contains([]string{core.CodeInProgress, core.CodeStoreUnavailable, core.CodeNotConfirmed}, f.Text)
+			return f.has(Problem) && slices.Contains([]string{problem.InProgress, problem.StoreUnavailable, problem.NotConfirmed}, f.Text)
 		}
 	}
 	return false
@@ -191,8 +192,8 @@ func (r *reality) report() error {
 	ctx, cancel := context.WithTimeout(context.Background(), realPatience)
 	defer cancel()
 	for _, request := range r.world.plan.keys() {
-		key := core.StorageKey(r.world.tenant, http.MethodPost, path, keyName(request.Key))
-		held, err := insist(ctx, func() (*core.Record, error) { return r.Inspector.Lookup(ctx, key) })
+		key := storage.Key(r.world.tenant, http.MethodPost, path, keyName(request.Key))
+		held, err := insist(ctx, func() (*storage.Record, error) { return r.Inspector.Lookup(ctx, key) })
 		if err != nil {
 			return fmt.Errorf("look a key up: %w", err)
 		}

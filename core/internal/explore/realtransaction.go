@@ -4,23 +4,23 @@ import (
 	"context"
 	"errors"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // realTransaction is a handler's in a database.
 type realTransaction struct {
-	core.Transaction
+	storage.Transaction
 	*transaction
 	wire    *wire
 	handler context.Context //nolint:containedctx // it holds the transaction
 }
 
-// BeginTransaction implements core.Transactor.
-func (l *wire) BeginTransaction(ctx context.Context, lease core.Lease) (context.Context, core.Transaction, error) {
+// BeginTransaction implements storage.Transactor.
+func (l *wire) BeginTransaction(ctx context.Context, lease storage.Lease) (context.Context, storage.Transaction, error) {
 	tx := &realTransaction{wire: l, transaction: &transaction{who: l.world.callerOf(lease)}}
 	err := l.call(Begin, tx.who, func() (v verdict) {
 		v.source = -1
-		tx.handler, tx.Transaction, v.err = l.Store.(core.Transactor).BeginTransaction(ctx, lease) //nolint:forcetypeassert // see Transacts
+		tx.handler, tx.Transaction, v.err = l.Store.(storage.Transactor).BeginTransaction(ctx, lease) //nolint:forcetypeassert // see Transacts
 		if v.err == nil {
 			l.keep(tx.Transaction)
 		}
@@ -32,8 +32,8 @@ func (l *wire) BeginTransaction(ctx context.Context, lease core.Lease) (context.
 	return context.WithValue(tx.handler, transactionKey{}, tx.transaction), tx, nil
 }
 
-// Commit implements core.Transaction. The effect is a row of the database.
-func (tx *realTransaction) Commit(ctx context.Context, lease core.Lease, res core.Result) error {
+// Commit implements storage.Transaction. The effect is a row of the database.
+func (tx *realTransaction) Commit(ctx context.Context, lease storage.Lease, res storage.Result) error {
 	l := tx.wire
 	return l.call(Commit, tx.who, func() verdict {
 		if len(tx.effects) > 0 {
@@ -46,7 +46,7 @@ func (tx *realTransaction) Commit(ctx context.Context, lease core.Lease, res cor
 			switch {
 			case err == nil:
 				l.world.add(effect)
-			case !errors.Is(err, core.ErrLeaseLost) && !errors.Is(err, core.ErrRolledBack):
+			case !errors.Is(err, storage.ErrLeaseLost) && !errors.Is(err, storage.ErrRolledBack):
 				l.world.real.doubt(effect)
 			}
 		}
@@ -61,7 +61,7 @@ func (r *reality) doubt(effect Fact) {
 	r.unknown = append(r.unknown, effect)
 }
 
-// Rollback implements core.Transaction.
+// Rollback implements storage.Transaction.
 func (tx *realTransaction) Rollback(ctx context.Context) error {
 	if tx.ended {
 		return tx.Transaction.Rollback(ctx)
@@ -73,7 +73,7 @@ func (tx *realTransaction) Rollback(ctx context.Context) error {
 }
 
 // keep remembers a transaction until the connection is closed.
-func (l *wire) keep(tx core.Transaction) {
+func (l *wire) keep(tx storage.Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.begun = append(l.begun, tx)

@@ -53,5 +53,5 @@ const (
 	RollbackHidden    Rule = "rollback-hidden"            // a commit that the database refused is told as such
 	PanicEscapes      Rule = "panic-escapes"              // only panics of handlers, Scope and RecoverFunc reach the server (case 39)
 	PanicUnreported   Rule = "panic-unreported"           // an event reports the panic of a callback
-	BrokenProblem     Rule = "broken-problem"             // half a problem of a ProblemWriter that panicked is not sent
+	BrokenProblem     Rule = "broken-problem"             // half a problem of a problem.Writer that panicked is not sent
 )

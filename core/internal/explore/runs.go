@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // run is everything that the history says about one request.
@@ -229,7 +229,7 @@ func (r *run) applied(f *Fact) {
 
 func (r *run) returned(p *Plan, f *Fact) {
 	if f.Err != nil {
-		r.rolledBack = r.rolledBack || errors.Is(f.Err, core.ErrRolledBack)
+		r.rolledBack = r.rolledBack || errors.Is(f.Err, storage.ErrRolledBack)
 		return
 	}
 	asked := r.asked[f.Op]

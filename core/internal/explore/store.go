@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
-// store is the simulated store itself: the contract of core.Store in as few lines
+// store is the simulated store itself: the contract of storage.Store in as few lines
 // as possible. Its faults are in link, the way that calls take to it.
 type store struct {
 	mu      sync.Mutex
@@ -20,17 +20,17 @@ type store struct {
 
 // record is what the store holds for a key.
 type record struct {
-	lease   core.Lease
-	result  core.Result // State is InProgress until it is finished, and zero after a Release
-	ends    time.Time   // the lease
+	lease   storage.Lease
+	result  storage.Result // State is InProgress until it is finished, and zero after a Release
+	ends    time.Time      // the lease
 	expires time.Time
 	holder  int // the request that holds, or held, the lease
 }
 
 // verdict is what the store did with a call.
 type verdict struct {
-	lease  core.Lease
-	record *core.Record
+	lease  storage.Lease
+	record *storage.Record
 	err    error
 	life   int
 	source int // whose lease was taken over, or whose record it is
@@ -55,22 +55,22 @@ func (s *store) find(key string, now time.Time) *record {
 	return r
 }
 
-func (s *store) acquire(c core.Claim, caller int) verdict {
+func (s *store) acquire(c storage.Claim, caller int) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
 	r := s.find(c.Key, now)
-	v := verdict{lease: core.Lease{Claim: c, Attempt: 1}, life: s.lives[c.Key], source: -1, word: "lease"}
+	v := verdict{lease: storage.Lease{Claim: c, Attempt: 1}, life: s.lives[c.Key], source: -1, word: "lease"}
 	switch {
 	case r == nil, s.plan.sabotage == grantsAlways:
 	case r.result.State == 0:
 		v.lease.Attempt = r.lease.Attempt + 1
-	case r.result.State == core.InProgress && r.lease.Token == c.Token:
+	case r.result.State == storage.InProgress && r.lease.Token == c.Token:
 		v.lease.Attempt, v.lease.TookOver, v.word = r.lease.Attempt, r.lease.TookOver, "lease again"
-	case r.result.State == core.InProgress && !now.Before(r.ends) && c.TakeOver && c.Repeats(r.lease.Fingerprint, r.lease.Digest):
+	case r.result.State == storage.InProgress && !now.Before(r.ends) && c.TakeOver && c.Repeats(r.lease.Fingerprint, r.lease.Digest):
 		v.lease.Attempt, v.lease.TookOver, v.source, v.word = r.lease.Attempt+1, true, r.holder, "lease taken over"
 	default:
-		v.lease, v.record, v.source = core.Lease{}, r.show(now), r.holder
+		v.lease, v.record, v.source = storage.Lease{}, r.show(now), r.holder
 		s.spoil(v.record, c)
 		v.word = v.record.State.String()
 		if v.record.Abandoned() {
@@ -83,50 +83,50 @@ func (s *store) acquire(c core.Claim, caller int) verdict {
 }
 
 // show is the record as a caller sees it.
-func (r *record) show(now time.Time) *core.Record {
-	shown := &core.Record{
+func (r *record) show(now time.Time) *storage.Record {
+	shown := &storage.Record{
 		State: r.result.State, Fingerprint: r.lease.Fingerprint, Digest: r.lease.Digest, Attempt: r.lease.Attempt,
 		Status: r.result.Status, Header: r.result.Header, Body: r.result.Body, Sketch: r.result.Sketch,
 	}
-	if shown.State == core.InProgress {
+	if shown.State == storage.InProgress {
 		shown.LeaseLeft = r.ends.Sub(now)
 	}
 	return shown
 }
 
 // spoil changes a record as the sabotage wants it.
-func (s *store) spoil(r *core.Record, c core.Claim) {
+func (s *store) spoil(r *storage.Record, c storage.Claim) {
 	switch s.plan.sabotage {
 	case altersBody:
 		r.Body = append(slices.Clone(r.Body), '!')
 	case altersRequest:
 		r.Fingerprint += "!"
-		r.Digest = core.Digest{}
+		r.Digest = storage.Digest{}
 	case forgetsRequest:
 		r.Fingerprint, r.Digest = c.Fingerprint, c.Digest
 	case neverFinishes:
-		r.State, r.LeaseLeft = core.InProgress, time.Second
+		r.State, r.LeaseLeft = storage.InProgress, time.Second
 	default:
 	}
 }
 
 // isHeldBy reports whether the record is this lease's: a claim that arrives late can
 // raise the attempt under the same token.
-func (r *record) isHeldBy(l core.Lease) bool {
+func (r *record) isHeldBy(l storage.Lease) bool {
 	return r.lease.Token == l.Token && r.lease.Attempt == l.Attempt
 }
 
-func (s *store) hold(l core.Lease, ttl time.Duration, now time.Time, caller int) {
+func (s *store) hold(l storage.Lease, ttl time.Duration, now time.Time, caller int) {
 	if s.plan.sabotage == leaseEndsEarly {
 		ttl = 0
 	}
 	s.records[l.Key] = &record{
 		lease: l, ends: now.Add(ttl), expires: now.Add(l.Retain), holder: caller,
-		result: core.Result{State: core.InProgress},
+		result: storage.Result{State: storage.InProgress},
 	}
 }
 
-func (s *store) complete(l core.Lease, res core.Result, caller int) verdict {
+func (s *store) complete(l storage.Lease, res storage.Result, caller int) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -135,9 +135,9 @@ func (s *store) complete(l core.Lease, res core.Result, caller int) verdict {
 	switch {
 	case r == nil:
 	case !r.isHeldBy(l):
-		v.err, v.source, v.word = core.ErrLeaseLost, r.holder, "lease lost"
+		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "lease lost"
 		return v
-	case r.result.State > core.InProgress:
+	case r.result.State > storage.InProgress:
 		v.word = "again"
 		return v
 	}
@@ -145,14 +145,14 @@ func (s *store) complete(l core.Lease, res core.Result, caller int) verdict {
 	if s.plan.sabotage == altersStatus {
 		res.Status++
 	}
-	if res.State == core.Unreplayable {
+	if res.State == storage.Unreplayable {
 		res.Header, res.Body = nil, nil
 	}
 	s.records[l.Key] = &record{lease: l, result: res, expires: now.Add(res.Retain), holder: caller}
 	return v
 }
 
-func (s *store) release(l core.Lease) verdict {
+func (s *store) release(l storage.Lease) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -161,8 +161,8 @@ func (s *store) release(l core.Lease) verdict {
 	switch {
 	case r == nil:
 		v.word = "nothing to release"
-	case !r.isHeldBy(l), r.result.State > core.InProgress:
-		v.err, v.source, v.word = core.ErrLeaseLost, r.holder, "lease lost"
+	case !r.isHeldBy(l), r.result.State > storage.InProgress:
+		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "lease lost"
 	case l.Attempt == 1:
 		delete(s.records, l.Key)
 	default:
@@ -171,14 +171,14 @@ func (s *store) release(l core.Lease) verdict {
 	return v
 }
 
-func (s *store) extend(l core.Lease, ttl time.Duration, caller int) verdict {
+func (s *store) extend(l storage.Lease, ttl time.Duration, caller int) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
 	r := s.find(l.Key, now)
 	v := verdict{life: s.lives[l.Key], source: -1, word: "extended"}
-	if r != nil && (!r.isHeldBy(l) || r.result.State > core.InProgress) {
-		v.err, v.source, v.word = core.ErrLeaseLost, r.holder, "lease lost"
+	if r != nil && (!r.isHeldBy(l) || r.result.State > storage.InProgress) {
+		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "lease lost"
 		return v
 	}
 	s.hold(l, ttl, now, caller)

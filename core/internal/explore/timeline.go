@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 var opNames = [numOps]string{"Acquire", "Extend", "Complete", "Release", "Begin", "Commit", "Rollback"}
@@ -220,9 +220,9 @@ func (f *Fact) flagWords() string {
 // reason is an error in words that are the same in each run.
 func reason(err error) string {
 	switch {
-	case errors.Is(err, core.ErrLeaseLost):
+	case errors.Is(err, storage.ErrLeaseLost):
 		return "lease lost"
-	case errors.Is(err, core.ErrRolledBack):
+	case errors.Is(err, storage.ErrRolledBack):
 		return "rolled back"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "deadline exceeded"

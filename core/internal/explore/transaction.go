@@ -3,7 +3,7 @@ package explore
 import (
 	"context"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // transaction is a handler's at the store: its effects count when it is committed.
@@ -17,8 +17,8 @@ type transaction struct {
 
 type transactionKey struct{}
 
-// BeginTransaction implements core.Transactor.
-func (l *link) BeginTransaction(ctx context.Context, lease core.Lease) (context.Context, core.Transaction, error) {
+// BeginTransaction implements storage.Transactor.
+func (l *link) BeginTransaction(ctx context.Context, lease storage.Lease) (context.Context, storage.Transaction, error) {
 	who := l.world.callerOf(lease)
 	v := l.call(ctx, Begin, who, func() verdict { return verdict{source: -1} })
 	if v.err != nil {
@@ -28,12 +28,12 @@ func (l *link) BeginTransaction(ctx context.Context, lease core.Lease) (context.
 	return context.WithValue(ctx, transactionKey{}, tx), tx, nil
 }
 
-// Commit implements core.Transaction.
-func (tx *transaction) Commit(ctx context.Context, lease core.Lease, res core.Result) error {
+// Commit implements storage.Transaction.
+func (tx *transaction) Commit(ctx context.Context, lease storage.Lease, res storage.Result) error {
 	return tx.link.call(ctx, Commit, tx.who, func() verdict {
 		v := tx.link.world.store.complete(lease, res, tx.who.request)
 		if v.word == "again" {
-			v.err, v.word = core.ErrLeaseLost, "lease lost"
+			v.err, v.word = storage.ErrLeaseLost, "lease lost"
 		}
 		tx.ended = true
 		if v.err == nil {
@@ -45,7 +45,7 @@ func (tx *transaction) Commit(ctx context.Context, lease core.Lease, res core.Re
 	}).err
 }
 
-// Rollback implements core.Transaction.
+// Rollback implements storage.Transaction.
 func (tx *transaction) Rollback(ctx context.Context) error {
 	if tx.ended {
 		return nil

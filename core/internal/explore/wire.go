@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // wire is a pod's way to a real store. The faults of the plan are done to the
@@ -19,13 +19,13 @@ type wire struct {
 	mu       sync.Mutex
 	faults   []*trouble // those of the moment, the newest last
 	episodes int        // how many faults there have been
-	begun    []core.Transaction
+	begun    []storage.Transaction
 }
 
-var _ core.Transactor = (*wire)(nil)
+var _ storage.Transactor = (*wire)(nil)
 
 // open makes the pod's client.
-func (r *reality) open(p *pod) core.Store {
+func (r *reality) open(p *pod) storage.Store {
 	connection, err := r.Connect()
 	if err != nil {
 		panic(err)
@@ -40,7 +40,7 @@ func (r *reality) open(p *pod) core.Store {
 // Transacts tells the engine whether the store does.
 func (l *wire) Transacts() bool { return l.world.real.Written != nil }
 
-func (l *wire) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, record *core.Record, err error) {
+func (l *wire) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, record *storage.Record, err error) {
 	who := l.world.introduce(ctx, c)
 	err = l.call(Acquire, who, func() verdict {
 		lease, record, err = l.Store.Acquire(ctx, c)
@@ -49,39 +49,39 @@ func (l *wire) Acquire(ctx context.Context, c core.Claim) (lease core.Lease, rec
 	return lease, record, err
 }
 
-func (l *wire) Complete(ctx context.Context, lease core.Lease, res core.Result) error {
+func (l *wire) Complete(ctx context.Context, lease storage.Lease, res storage.Result) error {
 	return l.call(Complete, l.world.callerOf(lease), func() verdict {
 		return settledBy(l.Store.Complete(ctx, lease, res), res.State.String())
 	})
 }
 
-func (l *wire) Release(ctx context.Context, lease core.Lease) error {
+func (l *wire) Release(ctx context.Context, lease storage.Lease) error {
 	return l.call(Release, l.world.callerOf(lease), func() verdict {
 		return settledBy(l.Store.Release(ctx, lease), "released")
 	})
 }
 
-func (l *wire) Extend(ctx context.Context, lease core.Lease, ttl time.Duration) error {
+func (l *wire) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	return l.call(Extend, l.world.callerOf(lease), func() verdict {
 		return settledBy(l.Store.Extend(ctx, lease, ttl), "extended")
 	})
 }
 
 func settledBy(err error, word string) verdict {
-	if errors.Is(err, core.ErrLeaseLost) {
+	if errors.Is(err, storage.ErrLeaseLost) {
 		word = "lease lost"
 	}
 	return verdict{source: -1, err: err, word: word}
 }
 
 // claimed is what a claim has come to.
-func (r *reality) claimed(key string, lease core.Lease, record *core.Record, err error, who caller) verdict {
+func (r *reality) claimed(key string, lease storage.Lease, record *storage.Record, err error, who caller) verdict {
 	v := verdict{lease: lease, record: record, err: err, source: -1, word: "lease"}
 	switch {
 	case err != nil:
 		v.word = ""
 	case record != nil:
-		v.lease, v.source, v.word = core.Lease{}, r.holderOf(key, record.Attempt), record.State.String()
+		v.lease, v.source, v.word = storage.Lease{}, r.holderOf(key, record.Attempt), record.State.String()
 		if record.Abandoned() {
 			v.word = "abandoned"
 		}
@@ -95,7 +95,7 @@ func (r *reality) claimed(key string, lease core.Lease, record *core.Record, err
 }
 
 // granted notes an attempt, and returns the request whose lease it took over, or -1.
-func (r *reality) granted(key string, lease core.Lease, who caller) (from int) {
+func (r *reality) granted(key string, lease storage.Lease, who caller) (from int) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
 	if r.holders[key] == nil {
@@ -130,7 +130,7 @@ func (l *wire) call(op Op, who caller, do func() verdict) error {
 	j.faulty = held
 	j.log(Called, verdict{source: -1})
 	v, explained := l.observe(j)
-	unexpected := v.err != nil && !errors.Is(v.err, core.ErrLeaseLost)
+	unexpected := v.err != nil && !errors.Is(v.err, storage.ErrLeaseLost)
 	j.faulty = l.pod.hold(who.request, 0) || held || explained || unexpected
 	if !unexpected {
 		j.log(Applied, v)
@@ -154,7 +154,7 @@ func (l *wire) observe(j *journey) (v verdict, explained bool) {
 	took := time.Since(began)
 	after, still := l.state()
 	explained = j.faulty || j.fault != nil || before != after || !calm || !still
-	failed := v.err != nil && !errors.Is(v.err, core.ErrLeaseLost)
+	failed := v.err != nil && !errors.Is(v.err, storage.ErrLeaseLost)
 	if !explained && (failed || took > l.world.plan.Policy.steady()) {
 		l.world.real.unsteady.Store(true)
 	}

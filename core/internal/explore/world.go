@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // probeID is the first identity of the requests that the judge sends at the end.
@@ -25,7 +25,7 @@ type world struct {
 	group sync.WaitGroup
 
 	tenant  string // the scope of all requests
-	tokens  map[core.Token]caller
+	tokens  map[storage.Token]caller
 	counts  map[caller]*[numOps]int
 	entries map[entry]int
 	names   map[string]bool // storage keys of the calls inside handlers
@@ -49,7 +49,7 @@ func Run(t *testing.T, plan *Plan) (h History) {
 }
 
 // connect returns the pod's way to the store.
-func (w *world) connect(p *pod) core.Store {
+func (w *world) connect(p *pod) storage.Store {
 	if w.real == nil {
 		return &link{world: w, pod: p}
 	}
@@ -61,10 +61,10 @@ func newWorld(plan *Plan) *world {
 	w := &world{
 		log: log{start: now, facts: make([]Fact, 0, 256)}, plan: plan,
 		store:  &store{start: now, plan: plan, records: map[string]*record{}, lives: map[string]int{}},
-		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[core.Token]caller{}, counts: map[caller]*[numOps]int{}, entries: map[entry]int{}, names: map[string]bool{},
+		tenant: cmp.Or(plan.real.tenant, "tenant"), tokens: map[storage.Token]caller{}, counts: map[caller]*[numOps]int{}, entries: map[entry]int{}, names: map[string]bool{},
 	}
 	for _, r := range plan.Requests {
-		w.names[core.StorageKey(w.tenant, core.MethodCall, innerName, fmt.Sprint("inner ", r.Key))] = true
+		w.names[storage.Key(w.tenant, storage.MethodCall, innerName, fmt.Sprint("inner ", r.Key))] = true
 	}
 	return w
 }
@@ -160,7 +160,7 @@ func (w *world) report() {
 			continue
 		}
 		asked[r.Key] = true
-		held := w.store.records[core.StorageKey(w.tenant, http.MethodPost, path, keyName(r.Key))]
+		held := w.store.records[storage.Key(w.tenant, http.MethodPost, path, keyName(r.Key))]
 		f := Fact{Pod: -1, Request: -1, Kind: Holds, Key: r.Key, Source: -1, Text: "nothing"}
 		if held != nil && held.result.State != 0 {
 			f.Text, f.Status, f.Source = held.result.State.String(), held.result.Status, held.holder
@@ -199,7 +199,7 @@ func (w *world) hash(parts ...int) uint64 {
 }
 
 // introduce remembers on whose behalf a token is used.
-func (w *world) introduce(ctx context.Context, c core.Claim) caller {
+func (w *world) introduce(ctx context.Context, c storage.Claim) caller {
 	id, _ := ctx.Value(requestKey{}).(int)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +208,7 @@ func (w *world) introduce(ctx context.Context, c core.Claim) caller {
 	return who
 }
 
-func (w *world) callerOf(l core.Lease) caller {
+func (w *world) callerOf(l storage.Lease) caller {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.tokens[l.Token]

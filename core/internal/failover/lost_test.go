@@ -7,10 +7,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
@@ -118,7 +118,7 @@ func TestTieredStoreLosesNothingInAFailover(t *testing.T) {
 }
 
 // tiered returns a store with connections of its own to both tiers.
-func tiered(t *testing.T, d *deployment, database string) core.Store {
+func tiered(t *testing.T, d *deployment, database string) storage.Store {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(database)
 	if err != nil {

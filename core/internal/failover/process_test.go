@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -21,7 +23,7 @@ const (
 	storeTimeout = policy.DefaultStoreTimeout
 )
 
-func storageKey(key string) string { return core.StorageKey(client, http.MethodPost, path, key) }
+func storageKey(key string) string { return storage.Key(client, http.MethodPost, path, key) }
 
 // ledger is what the handlers of all processes really did.
 type ledger struct {
@@ -67,10 +69,10 @@ type process struct {
 const slow = "slow"
 
 // start returns a process that keeps its records in store.
-func (l *ledger) start(t *testing.T, store core.Store) *process {
+func (l *ledger) start(t *testing.T, store storage.Store) *process {
 	t.Helper()
 	byName := core.ScopeBy(func(*http.Request) (string, error) { return client, nil })
-	engine, err := core.New(store, byName, core.WithObserver(core.LogObserver(slog.New(slog.DiscardHandler))))
+	engine, err := core.New(store, byName, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 	if err != nil {
 		t.Fatal(err)
 	}

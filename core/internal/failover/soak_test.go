@@ -10,11 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/internal/soak"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Cases 16 and 17, for as long as ONCEKEY_SOAK says: one master after the other
@@ -36,8 +36,8 @@ func TestSoakFailover(t *testing.T) {
 		awaitSuccessor: func() *redistest.Server { t.Helper(); return cluster.Shards()[0].Master },
 	}
 	database := postgrestest.Shared(t)
-	alone := newShop(t, "alone", func() core.Store { return redisstore.New(d.client(), redisstore.Prefix("alone:")) })
-	durable := newShop(t, "tiered", func() core.Store { return tiered(t, d, database) })
+	alone := newShop(t, "alone", func() storage.Store { return redisstore.New(d.client(), redisstore.Prefix("alone:")) })
+	durable := newShop(t, "tiered", func() storage.Store { return tiered(t, d, database) })
 
 	kills := 0
 	soak.For(t, 0, func(int) {
@@ -84,7 +84,7 @@ type shop struct {
 	served    atomic.Int64
 }
 
-func newShop(t *testing.T, name string, newStore func() core.Store) *shop {
+func newShop(t *testing.T, name string, newStore func() storage.Store) *shop {
 	t.Helper()
 	s := &shop{name: name, effects: newLedger()}
 	for range 2 {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // broken is a memory store that errs now and then.
@@ -19,26 +19,26 @@ type broken struct {
 	calls atomic.Int64
 	late  sync.WaitGroup
 
-	acquire  func(b *broken, ctx context.Context, c core.Claim) (core.Lease, *core.Record, error)
-	complete func(b *broken, ctx context.Context, l core.Lease, res core.Result) error
-	release  func(b *broken, ctx context.Context, l core.Lease) error
+	acquire  func(b *broken, ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error)
+	complete func(b *broken, ctx context.Context, l storage.Lease, res storage.Result) error
+	release  func(b *broken, ctx context.Context, l storage.Lease) error
 }
 
-func (b *broken) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (b *broken) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if b.acquire == nil {
 		return b.Store.Acquire(ctx, c)
 	}
 	return b.acquire(b, ctx, c)
 }
 
-func (b *broken) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+func (b *broken) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	if b.complete == nil {
 		return b.Store.Complete(ctx, l, res)
 	}
 	return b.complete(b, ctx, l, res)
 }
 
-func (b *broken) Release(ctx context.Context, l core.Lease) error {
+func (b *broken) Release(ctx context.Context, l storage.Lease) error {
 	if b.release == nil {
 		return b.Store.Release(ctx, l)
 	}
@@ -56,16 +56,16 @@ func TestBrokenStoresAreFound(t *testing.T) {
 		store *broken
 	}{
 		"grants two leases": {load{}, &broken{
-			acquire: func(b *broken, ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+			acquire: func(b *broken, ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 				lease, record, err := b.Store.Acquire(ctx, c)
-				if record != nil && record.State == core.InProgress && b.errs() {
-					return core.Lease{Claim: c, Attempt: 1}, nil, nil
+				if record != nil && record.State == storage.InProgress && b.errs() {
+					return storage.Lease{Claim: c, Attempt: 1}, nil, nil
 				}
 				return lease, record, err
 			},
 		}},
 		"ends leases early": {load{}, &broken{
-			acquire: func(b *broken, ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+			acquire: func(b *broken, ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 				early := c
 				early.TTL = time.Millisecond
 				lease, record, err := b.Store.Acquire(ctx, early)
@@ -76,7 +76,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 			},
 		}},
 		"repeats attempt numbers": {load{short: true}, &broken{
-			acquire: func(b *broken, ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+			acquire: func(b *broken, ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 				lease, record, err := b.Store.Acquire(ctx, c)
 				if lease.TookOver {
 					lease.Attempt--
@@ -85,7 +85,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 			},
 		}},
 		"loses answers": {load{}, &broken{
-			complete: func(b *broken, ctx context.Context, l core.Lease, res core.Result) error {
+			complete: func(b *broken, ctx context.Context, l storage.Lease, res storage.Result) error {
 				if b.errs() {
 					return nil
 				}
@@ -93,7 +93,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 			},
 		}},
 		"forgets sketches": {load{}, &broken{
-			complete: func(b *broken, ctx context.Context, l core.Lease, res core.Result) error {
+			complete: func(b *broken, ctx context.Context, l storage.Lease, res storage.Result) error {
 				if b.errs() {
 					res.Sketch = nil
 				}
@@ -101,7 +101,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 			},
 		}},
 		"stores answers late": {load{}, &broken{
-			complete: func(b *broken, ctx context.Context, l core.Lease, res core.Result) error {
+			complete: func(b *broken, ctx context.Context, l storage.Lease, res storage.Result) error {
 				b.late.Go(func() {
 					<-time.After(2 * time.Millisecond)
 					_ = b.Store.Complete(context.WithoutCancel(ctx), l, res) // nobody hears of it
@@ -110,25 +110,25 @@ func TestBrokenStoresAreFound(t *testing.T) {
 			},
 		}},
 		"says that a late answer is stored": {load{short: true}, &broken{
-			complete: func(b *broken, ctx context.Context, l core.Lease, res core.Result) error {
-				if err := b.Store.Complete(ctx, l, res); !errors.Is(err, core.ErrLeaseLost) {
+			complete: func(b *broken, ctx context.Context, l storage.Lease, res storage.Result) error {
+				if err := b.Store.Complete(ctx, l, res); !errors.Is(err, storage.ErrLeaseLost) {
 					return err
 				}
 				return nil
 			},
 		}},
 		"forgets released attempts": {load{short: true}, &broken{
-			release: func(b *broken, ctx context.Context, l core.Lease) error {
+			release: func(b *broken, ctx context.Context, l storage.Lease) error {
 				err := b.Store.Release(ctx, l)
 				if err == nil {
-					_, err = b.Forget(ctx, l.Key, core.RerunIsSafe)
+					_, err = b.Forget(ctx, l.Key, storage.RerunIsSafe)
 				}
 				return err
 			},
 		}},
 		"lets anybody release": {load{short: true}, &broken{
-			release: func(b *broken, ctx context.Context, l core.Lease) error {
-				_, err := b.Forget(ctx, l.Key, core.RerunIsSafe)
+			release: func(b *broken, ctx context.Context, l storage.Lease) error {
+				_, err := b.Forget(ctx, l.Key, storage.RerunIsSafe)
 				return err
 			},
 		}},
@@ -159,11 +159,11 @@ func TestUnexpectedErrorIsReported(t *testing.T) {
 	t.Parallel()
 	full := &broken{
 		Store: memstore.New(),
-		acquire: func(*broken, context.Context, core.Claim) (core.Lease, *core.Record, error) {
-			return core.Lease{}, nil, core.ErrStoreFull
+		acquire: func(*broken, context.Context, storage.Claim) (storage.Lease, *storage.Record, error) {
+			return storage.Lease{}, nil, storage.ErrStoreFull
 		},
 	}
-	if err := examine(context.WithoutCancel(t.Context()), full, load{}, 1); !errors.Is(err, core.ErrStoreFull) {
+	if err := examine(context.WithoutCancel(t.Context()), full, load{}, 1); !errors.Is(err, storage.ErrStoreFull) {
 		t.Errorf("it returned %v, want ErrStoreFull", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // shortest and longest short leases, and pauses between calls.
@@ -23,8 +23,8 @@ type caller struct {
 // live is one request: it claims the key, renews its lease or not, settles it or
 // not, and may come back when it is too late.
 func (c *caller) live() {
-	claim := core.Claim{
-		Key: c.key, Token: core.NewToken(), Fingerprint: "a", TTL: lasting, Retain: 2 * lasting, TakeOver: !c.once(4),
+	claim := storage.Claim{
+		Key: c.key, Token: storage.NewToken(), Fingerprint: "a", TTL: lasting, Retain: 2 * lasting, TakeOver: !c.once(4),
 	}
 	if c.once(6) {
 		claim.Fingerprint = "b"
@@ -32,7 +32,7 @@ func (c *caller) live() {
 	answered := c.acquire(claim)
 	if answered.unknown && c.once(2) {
 		// As the engine does: it gives back what it may have got.
-		c.settle(call{method: release, lease: core.Lease{Claim: claim, Attempt: 1}})
+		c.settle(call{method: release, lease: storage.Lease{Claim: claim, Attempt: 1}})
 		return
 	}
 	if answered.unknown {
@@ -42,7 +42,7 @@ func (c *caller) live() {
 		c.pause()
 		return
 	}
-	lease := core.Lease{Claim: claim, Attempt: answered.attempt, TookOver: answered.tookOver}
+	lease := storage.Lease{Claim: claim, Attempt: answered.attempt, TookOver: answered.tookOver}
 	for range c.random.IntN(3) {
 		c.pause()
 		c.keep(lease)
@@ -54,7 +54,7 @@ func (c *caller) live() {
 }
 
 // keep makes sure of a lease.
-func (c *caller) keep(l core.Lease) {
+func (c *caller) keep(l storage.Lease) {
 	if c.once(3) {
 		c.acquire(l.Claim)
 		return
@@ -63,7 +63,7 @@ func (c *caller) keep(l core.Lease) {
 }
 
 // end settles a lease, or lets it be.
-func (c *caller) end(l core.Lease) {
+func (c *caller) end(l storage.Lease) {
 	switch c.random.IntN(8) {
 	case 0:
 		c.settle(call{method: complete, lease: l, body: "answer of " + l.Token.String()[:4]}) // the same in each repetition
@@ -76,16 +76,16 @@ func (c *caller) end(l core.Lease) {
 
 // look asks for the record without taking it over, and with all time.
 func (c *caller) look() {
-	claim := core.Claim{Key: c.key, Token: core.NewToken(), Fingerprint: "c", TTL: lasting, Retain: 2 * lasting}
-	c.ask(call{method: acquire, lease: core.Lease{Claim: claim}}, patience)
+	claim := storage.Claim{Key: c.key, Token: storage.NewToken(), Fingerprint: "c", TTL: lasting, Retain: 2 * lasting}
+	c.ask(call{method: acquire, lease: storage.Lease{Claim: claim}}, patience)
 }
 
-func (c *caller) acquire(claim core.Claim) outcome {
+func (c *caller) acquire(claim storage.Claim) outcome {
 	short := c.load.short && c.once(2)
 	if short {
 		claim.TTL = c.upTo(longest)
 	}
-	return c.ask(call{method: acquire, lease: core.Lease{Claim: claim}, short: short}, c.deadline())
+	return c.ask(call{method: acquire, lease: storage.Lease{Claim: claim}, short: short}, c.deadline())
 }
 
 func (c *caller) settle(what call) { c.ask(what, c.deadline()) }
@@ -109,8 +109,8 @@ func (c *caller) perform(ctx context.Context, what call) (outcome, error) {
 	case acquire:
 		return c.claim(ctx, l.Claim)
 	case complete:
-		err = c.store.Complete(ctx, l, core.Result{
-			State: core.Completed, Status: 201, Body: []byte(what.body), Sketch: []byte(sketchOf(what.body)), Retain: lasting,
+		err = c.store.Complete(ctx, l, storage.Result{
+			State: storage.Completed, Status: 201, Body: []byte(what.body), Sketch: []byte(sketchOf(what.body)), Retain: lasting,
 		})
 	case release:
 		err = c.store.Release(ctx, l)
@@ -121,13 +121,13 @@ func (c *caller) perform(ctx context.Context, what call) (outcome, error) {
 		}
 		err = c.store.Extend(ctx, l, ttl)
 	}
-	if errors.Is(err, core.ErrLeaseLost) {
+	if errors.Is(err, storage.ErrLeaseLost) {
 		return outcome{lost: true}, nil
 	}
 	return outcome{}, err
 }
 
-func (c *caller) claim(ctx context.Context, claim core.Claim) (outcome, error) {
+func (c *caller) claim(ctx context.Context, claim storage.Claim) (outcome, error) {
 	lease, record, err := c.store.Acquire(ctx, claim)
 	switch {
 	case err != nil:

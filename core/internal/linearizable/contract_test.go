@@ -7,22 +7,22 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // The contract by example: which short histories it allows.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	a, b := core.Claim{Token: core.Token{1}, Fingerprint: "f", TakeOver: true}, core.Claim{Token: core.Token{2}, Fingerprint: "f", TakeOver: true}
-	leaseA, leaseB := core.Lease{Claim: a, Attempt: 1}, core.Lease{Claim: b, Attempt: 2, TookOver: true}
-	claimA, shortA := call{method: acquire, lease: core.Lease{Claim: a}}, call{method: acquire, lease: core.Lease{Claim: a}, short: true}
-	claimB := call{method: acquire, lease: core.Lease{Claim: b}}
+	a, b := storage.Claim{Token: storage.Token{1}, Fingerprint: "f", TakeOver: true}, storage.Claim{Token: storage.Token{2}, Fingerprint: "f", TakeOver: true}
+	leaseA, leaseB := storage.Lease{Claim: a, Attempt: 1}, storage.Lease{Claim: b, Attempt: 2, TookOver: true}
+	claimA, shortA := call{method: acquire, lease: storage.Lease{Claim: a}}, call{method: acquire, lease: storage.Lease{Claim: a}, short: true}
+	claimB := call{method: acquire, lease: storage.Lease{Claim: b}}
 	completeA, completeB := call{method: complete, lease: leaseA, body: "A"}, call{method: complete, lease: leaseB, body: "B"}
 	releaseA := call{method: release, lease: leaseA}
 	won := outcome{won: true, attempt: 1}
 	tookOver := outcome{won: true, attempt: 2, tookOver: true}
-	busy := outcome{found: core.InProgress, attempt: 1, fingerprint: "f"}
-	isA := outcome{found: core.Completed, attempt: 1, fingerprint: "f", body: "A", sketch: sketchOf("A")}
+	busy := outcome{found: storage.InProgress, attempt: 1, fingerprint: "f"}
+	isA := outcome{found: storage.Completed, attempt: 1, fingerprint: "f", body: "A", sketch: sketchOf("A")}
 	unknown := outcome{unknown: true}
 	releaseB, third := call{method: release, lease: leaseB}, outcome{won: true, attempt: 3}
 

@@ -1,7 +1,7 @@
 // Package linearizable holds tests alone: they let many callers do anything
 // with a few keys of a store at once, record what each call was answered and
 // when, and search for an order of the calls, one after the other, that the
-// contract of [core.Store] allows. If there is none, the store has answered two
+// contract of [storage.Store] allows. If there is none, the store has answered two
 // calls in ways that contradict each other.
 //
 // The search is porcupine's; the contract is written down in model_test.go, with

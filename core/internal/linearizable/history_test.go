@@ -13,7 +13,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
@@ -46,11 +46,11 @@ var loads = map[string]load{
 // examine lets callers loose on the store, and returns an error when what they
 // were answered contradicts itself. What they do is the seed's choice; how their
 // calls meet is chance.
-func examine(ctx context.Context, store core.Store, load load, seed uint64) error {
+func examine(ctx context.Context, store storage.Store, load load, seed uint64) error {
 	histories := make([]*history, keys)
 	var callers sync.WaitGroup
 	for n := range histories {
-		key := core.StorageKey("", "", "", core.NewToken().String())
+		key := storage.Key("", "", "", storage.NewToken().String())
 		h := &history{ctx: ctx, store: store, load: load, key: key, start: time.Now()}
 		histories[n] = h
 		for id := range callersPerKey {
@@ -74,7 +74,7 @@ func examine(ctx context.Context, store core.Store, load load, seed uint64) erro
 // history is what happened to one key.
 type history struct {
 	ctx   context.Context // the test's
-	store core.Store
+	store storage.Store
 	load  load
 	key   string
 	start time.Time

@@ -5,7 +5,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 type method string
@@ -21,7 +21,7 @@ const (
 type call struct {
 	method method
 	// lease is what is settled or renewed. Acquire uses its Claim alone.
-	lease core.Lease
+	lease storage.Lease
 	// short: the lease may run out while the test runs. Acquire and Extend.
 	short bool
 	// body of the answer to complete.
@@ -39,7 +39,7 @@ type outcome struct {
 	attempt  uint64
 	tookOver bool
 	// found is the record that it returned instead.
-	found       core.State
+	found       storage.State
 	fingerprint string
 	abandoned   bool
 	body        string
@@ -59,7 +59,7 @@ const (
 // keyState is all that matters of a key.
 type keyState struct {
 	phase       phase
-	token       core.Token
+	token       storage.Token
 	attempt     uint64
 	tookOver    bool
 	fingerprint string
@@ -90,17 +90,17 @@ func contract(s keyState, c call) []possibility {
 func acquiring(s keyState, c call) []possibility {
 	claim := c.lease.Claim
 	win := func(attempt uint64, tookOver bool) possibility {
-		lease := core.Lease{Claim: claim, Attempt: attempt, TookOver: tookOver}
+		lease := storage.Lease{Claim: claim, Attempt: attempt, TookOver: tookOver}
 		return possibility{outcome{won: true, attempt: attempt, tookOver: tookOver}, runBy(lease, c.short)}
 	}
-	record := outcome{found: core.InProgress, attempt: s.attempt, fingerprint: s.fingerprint}
+	record := outcome{found: storage.InProgress, attempt: s.attempt, fingerprint: s.fingerprint}
 	switch {
 	case s.phase == free:
 		return []possibility{win(1, false)}
 	case s.phase == released:
 		return []possibility{win(s.attempt+1, false)}
 	case s.phase == finished:
-		record.found, record.body, record.sketch = core.Completed, s.body, sketchOf(s.body)
+		record.found, record.body, record.sketch = storage.Completed, s.body, sketchOf(s.body)
 		return []possibility{{record, s}}
 	case s.token == claim.Token:
 		return []possibility{win(s.attempt, s.tookOver)}
@@ -153,11 +153,11 @@ func extending(s keyState, c call) []possibility {
 func sketchOf(body string) string { return "sketch of the " + body }
 
 // heldBy reports whether no attempt but the lease's own has claimed the key.
-func heldBy(s keyState, l core.Lease) bool {
+func heldBy(s keyState, l storage.Lease) bool {
 	return s.phase == free || s.token == l.Token && s.attempt == l.Attempt
 }
 
-func runBy(l core.Lease, short bool) keyState {
+func runBy(l storage.Lease, short bool) keyState {
 	return keyState{
 		phase: running, token: l.Token, attempt: l.Attempt, tookOver: l.TookOver, fingerprint: l.Fingerprint, short: short,
 	}

@@ -9,24 +9,24 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/postgrestest"
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/internal/soak"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
 // stores are examined each.
-var stores = map[string]func(t *testing.T) core.Store{
-	"memstore":   func(*testing.T) core.Store { return memstore.New() },
-	"redisstore": func(t *testing.T) core.Store { return redisstore.New(connect(t)) },
-	"pgstore":    func(t *testing.T) core.Store { return pgstore.New(database(t)) },
-	"tieredstore": func(t *testing.T) core.Store {
+var stores = map[string]func(t *testing.T) storage.Store{
+	"memstore":   func(*testing.T) storage.Store { return memstore.New() },
+	"redisstore": func(t *testing.T) storage.Store { return redisstore.New(connect(t)) },
+	"pgstore":    func(t *testing.T) storage.Store { return pgstore.New(database(t)) },
+	"tieredstore": func(t *testing.T) storage.Store {
 		return tieredstore.New(redisstore.New(connect(t)), pgstore.New(database(t)))
 	},
 }
@@ -91,7 +91,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-func expectOrder(t *testing.T, store core.Store, load load, seed uint64) {
+func expectOrder(t *testing.T, store storage.Store, load load, seed uint64) {
 	t.Helper()
 	if err := examine(context.WithoutCancel(t.Context()), store, load, seed); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/explore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // broken is a real store that breaks its contract now and then.
 type broken struct {
-	core.Store
+	storage.Store
 	calls *atomic.Uint64
 	// grants says that a claim succeeds although another attempt holds the key.
 	grants bool
@@ -23,15 +23,15 @@ type broken struct {
 
 func (b *broken) now() bool { return b.calls.Add(1)%3 == 0 }
 
-func (b *broken) Acquire(ctx context.Context, c core.Claim) (core.Lease, *core.Record, error) {
+func (b *broken) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	lease, record, err := b.Store.Acquire(ctx, c)
 	if b.grants && record != nil && b.now() {
-		return core.Lease{Claim: c, Attempt: record.Attempt}, nil, nil
+		return storage.Lease{Claim: c, Attempt: record.Attempt}, nil, nil
 	}
 	return lease, record, err
 }
 
-func (b *broken) Complete(ctx context.Context, l core.Lease, res core.Result) error {
+func (b *broken) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	if b.loses && b.now() {
 		return nil
 	}

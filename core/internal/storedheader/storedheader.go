@@ -10,17 +10,17 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // inBase64 marks a field whose name and value stand in base64.
 const inBase64 = "base64"
 
-var operations = [...]string{core.Set: "set", core.Add: "add", core.Delete: "delete"}
+var operations = [...]string{storage.Set: "set", storage.Add: "add", storage.Delete: "delete"}
 
 // Encode returns the words of each field. isPlain says what the store can keep as
 // it is: the rest stands in base64.
-func Encode(header core.Header, isPlain func(string) bool) [][]string {
+func Encode(header storage.Header, isPlain func(string) bool) [][]string {
 	fields := make([][]string, len(header))
 	encoding := base64.StdEncoding
 	for i, f := range header {
@@ -36,11 +36,11 @@ func Encode(header core.Header, isPlain func(string) bool) [][]string {
 
 // Decode is the inverse of Encode; no fields are a nil header. Its error names the
 // field that cannot be read, and what is there.
-func Decode(fields [][]string) (core.Header, error) {
+func Decode(fields [][]string) (storage.Header, error) {
 	if len(fields) == 0 {
 		return nil, nil
 	}
-	header := make(core.Header, len(fields))
+	header := make(storage.Header, len(fields))
 	for i, words := range fields {
 		var readable bool
 		if header[i], readable = decodeField(words); !readable {
@@ -50,25 +50,25 @@ func Decode(fields [][]string) (core.Header, error) {
 	return header, nil
 }
 
-func decodeField(words []string) (core.Field, bool) {
+func decodeField(words []string) (storage.Field, bool) {
 	const plain, encoded = 3, 4
 	if len(words) != plain && (len(words) != encoded || words[plain] != inBase64) {
-		return core.Field{}, false
+		return storage.Field{}, false
 	}
-	field := core.Field{Name: words[1], Value: words[2]}
+	field := storage.Field{Name: words[1], Value: words[2]}
 	if len(words) == encoded {
 		name, nameErr := base64.StdEncoding.DecodeString(words[1])
 		value, valueErr := base64.StdEncoding.DecodeString(words[2])
 		if errors.Join(nameErr, valueErr) != nil {
-			return core.Field{}, false
+			return storage.Field{}, false
 		}
 		field.Name, field.Value = string(name), string(value)
 	}
 	for operation, name := range operations {
 		if name == words[0] {
-			field.Op = core.FieldOp(operation)
+			field.Op = storage.FieldOp(operation)
 			return field, true
 		}
 	}
-	return core.Field{}, false
+	return storage.Field{}, false
 }

@@ -6,18 +6,18 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 func TestHeaderIsReadAsWritten(t *testing.T) {
 	t.Parallel()
-	header := core.Header{
-		{Op: core.Set, Name: "Link", Value: "<a>"},
-		{Op: core.Set, Name: "Link", Value: "<b>"},
-		{Op: core.Add, Name: "Vary", Value: ""},
-		{Op: core.Delete, Name: "Server"},
-		{Op: core.Set, Name: "X-Raw", Value: "\xff\x00"},
+	header := storage.Header{
+		{Op: storage.Set, Name: "Link", Value: "<a>"},
+		{Op: storage.Set, Name: "Link", Value: "<b>"},
+		{Op: storage.Add, Name: "Vary", Value: ""},
+		{Op: storage.Delete, Name: "Server"},
+		{Op: storage.Set, Name: "X-Raw", Value: "\xff\x00"},
 	}
 	words := storedheader.Encode(header, utf8.ValidString)
 	if len(words[0]) != 3 || len(words[4]) != 4 {

@@ -4,11 +4,11 @@ package storeprobe
 import (
 	"testing"
 
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Win claims a key, and expects to get the lease.
-func Win(t testing.TB, store core.Store, c core.Claim) core.Lease {
+func Win(t testing.TB, store storage.Store, c storage.Claim) storage.Lease {
 	t.Helper()
 	lease, record, err := store.Acquire(t.Context(), c)
 	if err != nil || record != nil {
@@ -18,7 +18,7 @@ func Win(t testing.TB, store core.Store, c core.Claim) core.Lease {
 }
 
 // Find claims a key, and expects to get its record.
-func Find(t testing.TB, store core.Store, c core.Claim) *core.Record {
+func Find(t testing.TB, store storage.Store, c storage.Claim) *storage.Record {
 	t.Helper()
 	lease, record, err := store.Acquire(t.Context(), c)
 	if err != nil || record == nil {

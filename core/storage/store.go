@@ -1,4 +1,18 @@
-package core
+// Package storage is the contract between the engine and a store: the interface
+// [Store], the records that it keeps, and the optional interfaces [Checker],
+// [Inspector] and [Transactor].
+//
+// A program that uses a store needs package core and the package of its store. A
+// program that has a store of its own implements Store and proves it with package
+// storetest:
+//
+//	func TestConformance(t *testing.T) {
+//		storetest.Run(t, storetest.Config{New: func(testing.TB) storage.Store { return mystore.New() }})
+//	}
+//
+// The package imports no other package that a program sees, so a store does not
+// depend on the engine.
+package storage
 
 import (
 	"context"
@@ -73,7 +87,7 @@ type Store interface {
 
 // Claim asks for the lease of one key.
 type Claim struct {
-	// Key is the storage key: 64 hex digits, see StorageKey.
+	// Key is the storage key: 64 hex digits, see Key.
 	Key string
 	// Token names the caller. It is new for every request.
 	Token Token

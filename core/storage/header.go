@@ -1,4 +1,4 @@
-package core
+package storage
 
 // Header is the part of an answer's header that the handler itself made: what
 // it changed in the header that outer middleware had left there. Applying it

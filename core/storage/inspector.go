@@ -1,11 +1,11 @@
-package core
+package storage
 
 import "context"
 
 // Inspector is what operators ask of a store. Every store of this module has
 // it; none of its methods is on a request's way.
 type Inspector interface {
-	// Lookup returns the record of a storage key (see StorageKey), or nil when
+	// Lookup returns the record of a storage key (see Key), or nil when
 	// there is none.
 	Lookup(ctx context.Context, key string) (*Record, error)
 	// List returns a page of records in one state, in no particular order, and

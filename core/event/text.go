@@ -1,4 +1,4 @@
-package core
+package event
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func (e *Event) ErrorText() string {
 	switch {
 	case e.Err == nil:
 		return ""
-	case e.Result == ResultRefused:
+	case e.Result == Refused:
 		if inner := errors.Unwrap(e.Err); inner != nil { // of a codec
 			return strings.TrimSuffix(e.Err.Error(), inner.Error()) + ErrorTypes(inner)
 		}
@@ -32,7 +32,7 @@ func (e *Event) ErrorText() string {
 }
 
 // handlersResults are the results whose Err came from a handler or function.
-var handlersResults = []EventResult{ResultCompleted, ResultFailed, ResultUnreplayable, ResultDeleteKey, ResultRetryable}
+var handlersResults = []Result{Completed, Failed, Unreplayable, DeleteKey, Retryable}
 
 // ErrorTypes names the types of err and of the errors that it wraps, for a log that
 // must not contain their texts. The engine's own causes, such as ErrRunTooLong, keep

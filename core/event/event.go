@@ -1,4 +1,15 @@
-package core
+// Package event describes the engine's decisions and settlements, and sends them to
+// an [Observer].
+//
+//	core.New(store, scope, core.WithObserver(event.Log(logger)))
+//
+// Log writes them as lines of package log/slog, and is the default. Package
+// adapters/otel turns them into metrics and spans. An observer of a program's own is
+// tested with events that [About] makes:
+//
+//	subject := event.About("POST", "/payments", "alice", "k1", "pod-1")
+//	observer.Observe(ctx, event.Event{Result: event.Replay, Subject: &subject})
+package event
 
 import (
 	"context"
@@ -8,48 +19,49 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/frame"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
-// EventResult is what was decided or what became of a run.
-type EventResult string
+// Result is what was decided or what became of a run.
+type Result string
 
 // Decisions: one for each guarded request.
 const (
-	ResultExecute        EventResult = "execute"         // the handler runs
-	ResultReplay         EventResult = "replay"          // the stored answer was sent
-	ResultInProgress     EventResult = "in_progress"     // 409: a concurrent request
-	ResultKeyReused      EventResult = "key_reused"      // 422: another payload
-	ResultNotReplayable  EventResult = "not_replayable"  // 409: finished, answer not kept
-	ResultOutcomeUnknown EventResult = "outcome_unknown" // 409: abandoned, not run again
-	ResultRefused        EventResult = "refused"         // 400, 401 or 413: never reached the store
-	ResultUnprotected    EventResult = "unprotected"     // store unavailable, FailOpen: ran without protection
-	ResultUnavailable    EventResult = "unavailable"     // 503: store unavailable, or shutting down
-	ResultNoKey          EventResult = "no_key"          // no key, and none required: ran unguarded
-	ResultWrongSetup     EventResult = "wrong_setup"     // refused with 500, or let pass (no Code): Err says what to declare otherwise
+	Execute        Result = "execute"         // the handler runs
+	Replay         Result = "replay"          // the stored answer was sent
+	InProgress     Result = "in_progress"     // 409: a concurrent request
+	KeyReused      Result = "key_reused"      // 422: another payload
+	NotReplayable  Result = "not_replayable"  // 409: finished, answer not kept
+	OutcomeUnknown Result = "outcome_unknown" // 409: abandoned, not run again
+	Refused        Result = "refused"         // 400, 401 or 413: never reached the store
+	Unprotected    Result = "unprotected"     // store unavailable, FailOpen: ran without protection
+	Unavailable    Result = "unavailable"     // 503: store unavailable, or shutting down
+	NoKey          Result = "no_key"          // no key, and none required: ran unguarded
+	WrongSetup     Result = "wrong_setup"     // refused with 500, or let pass (no Code): Err says what to declare otherwise
 )
 
 // Settlements: one for each run, more when the store fails.
 const (
-	ResultCompleted    EventResult = "completed"       // answer stored
-	ResultFailed       EventResult = "failed"          // answer stored: a lasting no
-	ResultUnreplayable EventResult = "unreplayable"    // finished, answer not kept
-	ResultDeleteKey    EventResult = "delete_key"      // key freed: the run broke down
-	ResultRetryable    EventResult = "retryable"       // key freed: nothing happened yet
-	ResultDeferred     EventResult = "settle_deferred" // the store failed: settled in the background from now on
-	ResultAnswerLost   EventResult = "answer_lost"     // the background gave up
-	ResultNotConfirmed EventResult = "not_confirmed"   // a transaction's commit failed, or its reply was lost
-	ResultLeaseLost    EventResult = "lease_lost"      // somebody else holds the key
-	ResultLeaseExpired EventResult = "lease_expired"   // an abandoned attempt was seen
-	ResultRunTooLong   EventResult = "run_too_long"    // the handler passed MaxRun
-	ResultStoreError   EventResult = "store_error"     // one call at the store failed
-	ResultRecoverError EventResult = "recover_error"   // the policy's RecoverFunc returned an error
+	Completed    Result = "completed"       // answer stored
+	Failed       Result = "failed"          // answer stored: a lasting no
+	Unreplayable Result = "unreplayable"    // finished, answer not kept
+	DeleteKey    Result = "delete_key"      // key freed: the run broke down
+	Retryable    Result = "retryable"       // key freed: nothing happened yet
+	Deferred     Result = "settle_deferred" // the store failed: settled in the background from now on
+	AnswerLost   Result = "answer_lost"     // the background gave up
+	NotConfirmed Result = "not_confirmed"   // a transaction's commit failed, or its reply was lost
+	LeaseLost    Result = "lease_lost"      // somebody else holds the key
+	LeaseExpired Result = "lease_expired"   // an abandoned attempt was seen
+	RunTooLong   Result = "run_too_long"    // the handler passed MaxRun
+	StoreError   Result = "store_error"     // one call at the store failed
+	RecoverError Result = "recover_error"   // the policy's RecoverFunc returned an error
 
-	ResultCallbackPanicked EventResult = "callback_panicked" // a function or store of the program panicked
+	CallbackPanicked Result = "callback_panicked" // a function or store of the program panicked
 )
 
 // Event is one decision, or one thing that happened to a run.
 type Event struct {
-	Result EventResult
+	Result Result
 	// Route is the route's pattern, or "" when it is not known (yet).
 	Route string
 	// Code of the problem that was sent, if one was.
@@ -87,7 +99,7 @@ type Event struct {
 type Subject struct{ method, path, scope, key, instance string }
 
 // About returns the subject of events about a request, or a call of core.Do (its
-// method is MethodCall, its path the function's name). Tests of observers make
+// method is storage.MethodCall, its path the function's name). Tests of observers make
 // events with it.
 func About(method, path, scope, key, instance string) Subject {
 	return Subject{method, path, scope, key, instance}
@@ -101,7 +113,7 @@ func (e *Event) Endpoint() string {
 	if e.Subject == nil {
 		return ""
 	}
-	if e.Subject.method != MethodCall && !strings.HasPrefix(e.Route, "/") && strings.Contains(e.Route, " ") {
+	if e.Subject.method != storage.MethodCall && !strings.HasPrefix(e.Route, "/") && strings.Contains(e.Route, " ") {
 		return e.Route // net/http's patterns name the method
 	}
 	name := e.Route
@@ -153,11 +165,11 @@ type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
 
-// LogObserver returns the default observer. It writes to logger, or to
+// Log returns the default observer. It writes to logger, or to
 // slog.Default() as it is at that moment when logger is nil: what goes well at
 // level Debug, what clients do wrong and what frees a key at Info, what
 // operators should know at Warn, and lost answers at Error.
-func LogObserver(logger *slog.Logger) Observer { return logObserver{logger} }
+func Log(logger *slog.Logger) Observer { return logObserver{logger} }
 
 type logObserver struct{ logger *slog.Logger }
 
@@ -202,11 +214,11 @@ func (o logObserver) Observe(ctx context.Context, event Event) {
 
 func (e *Event) level() slog.Level {
 	switch e.Result {
-	case ResultExecute, ResultReplay, ResultNoKey, ResultCompleted, ResultFailed, ResultUnreplayable:
+	case Execute, Replay, NoKey, Completed, Failed, Unreplayable:
 		return slog.LevelDebug
-	case ResultInProgress, ResultKeyReused, ResultNotReplayable, ResultRefused, ResultRetryable, ResultDeleteKey:
+	case InProgress, KeyReused, NotReplayable, Refused, Retryable, DeleteKey:
 		return slog.LevelInfo
-	case ResultAnswerLost, ResultCallbackPanicked:
+	case AnswerLost, CallbackPanicked:
 		return slog.LevelError
 	default:
 		return slog.LevelWarn

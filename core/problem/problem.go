@@ -1,0 +1,142 @@
+// Package problem holds the responses that the engine sends in place of a handler's:
+// RFC 9457 problems with a code for programs. docs/problems.md explains each code.
+//
+// A program that wants another form gives core.WithProblemWriter a [Writer].
+package problem
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// The codes of a Problem.
+const (
+	PrincipalMissing = "principal_missing"
+	KeyMissing       = "key_missing"
+	KeyInvalid       = "key_invalid"
+	BodyTooLarge     = "body_too_large"
+	BodyUnreadable   = "body_unreadable"
+	InProgress       = "in_progress"
+	KeyReused        = "key_reused"
+	NotReplayable    = "not_replayable"
+	OutcomeUnknown   = "outcome_unknown"
+	StoreUnavailable = "store_unavailable"
+	ShuttingDown     = "shutting_down"
+	HandlerCancelled = "handler_cancelled"
+	HandlerFailed    = "handler_failed"
+	NotConfirmed     = "not_confirmed"
+	RolledBack       = "rolled_back"
+
+	// WrongSetup is the code of a 500: the guard is mounted where it cannot
+	// protect the operation. The handler did not run. The event and the problem's
+	// error member say which setup is right.
+	WrongSetup = "wrong_setup"
+)
+
+// Problem is a response that the engine gives in place of the handler's: an
+// RFC 9457 problem with the extension members code and error.
+type Problem struct {
+	// Type is a URI that names the kind of problem.
+	Type string `json:"type"`
+	// Title is the same for every problem of a kind.
+	Title string `json:"title"`
+	// Status is the HTTP status.
+	Status int `json:"status"`
+	// Detail says what the client can do.
+	Detail string `json:"detail"`
+	// Code is for programs: one of the constants of this package.
+	Code string `json:"code"`
+	// Error is one sentence for clients that look for this member.
+	Error string `json:"error"`
+	// Differs names the members of the request that are not those of the key's
+	// first, when the engine tells clients so (core.WithDiffers).
+	Differs []string `json:"differs,omitempty"`
+	// Others counts the differing members that Differs does not name, because
+	// their names could be values (see fingerprint.LooksLikeName).
+	Others int `json:"others,omitempty"`
+	// RetryAfter is sent as the Retry-After header, in whole seconds rounded up;
+	// zero sends none. It is above zero exactly where the same request may succeed
+	// later: a 409 without it is final.
+	RetryAfter time.Duration `json:"-"`
+	// Challenge is sent as the WWW-Authenticate header; empty sends none. It comes
+	// from the scope function, see core.Challenge.
+	Challenge string `json:"-"`
+}
+
+// Writer writes a problem as a response, with the status p.Status. The
+// header of w already has the problem's Cache-Control (no-store), Retry-After and
+// WWW-Authenticate; the writer may change them. It must be safe for concurrent use.
+type Writer func(w http.ResponseWriter, r *http.Request, p Problem)
+
+// problemTypes is the page of the documentation that has a heading for each code.
+const problemTypes = "https://github.com/oncekey/oncekey/blob/main/docs/problems.md#"
+
+// New returns the problem of a code. An empty message is the problem's title.
+// The words are the same for every client, so that a foreign key and an unknown one
+// look the same from outside.
+func New(code, message string) *Problem {
+	kind := kinds[code]
+	if message == "" {
+		message = kind.title
+	}
+	return &Problem{
+		Type: problemTypes + code, Title: kind.title, Status: kind.status,
+		Detail: kind.detail, Code: code, Error: message, RetryAfter: kind.retryAfter,
+	}
+}
+
+// Codes returns all codes, sorted.
+func Codes() []string { return slices.Sorted(maps.Keys(kinds)) }
+
+var kinds = map[string]struct {
+	status     int
+	title      string
+	detail     string
+	retryAfter time.Duration
+}{
+	PrincipalMissing: {http.StatusUnauthorized, "Principal missing", "Authenticate to use an Idempotency-Key.", 0},
+	KeyMissing:       {http.StatusBadRequest, "Idempotency-Key missing", "Send an Idempotency-Key header that is new for every operation and the same for every retry of it.", 0},
+	KeyInvalid:       {http.StatusBadRequest, "Idempotency-Key invalid", "Send one key of 1 to 255 visible ASCII characters, such as a random UUID.", 0},
+	BodyTooLarge:     {http.StatusRequestEntityTooLarge, "Request body too large", "Send a smaller request body.", 0},
+	BodyUnreadable:   {http.StatusBadRequest, "Request body unreadable", "Send the request again with its whole body.", 0},
+	InProgress:       {http.StatusConflict, "Request in progress", "A request with this Idempotency-Key is in progress, or has only just ended: retry later with the same key.", time.Second},
+	KeyReused:        {http.StatusUnprocessableEntity, "Idempotency-Key reused", "This Idempotency-Key was used with another payload: use a new key for a new operation.", 0},
+	NotReplayable:    {http.StatusConflict, "Response not replayable", "An earlier request with this Idempotency-Key was handled, but its response was not kept: look up its result, and do not send it with a new key.", 0},
+	OutcomeUnknown:   {http.StatusConflict, "Outcome unknown", "An earlier attempt was cut off, and whether it took effect is not known: look up its result before you send it with a new key.", 0},
+	StoreUnavailable: {http.StatusServiceUnavailable, "Idempotency store unavailable", "This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key.", time.Second},
+	ShuttingDown:     {http.StatusServiceUnavailable, "Shutting down", "This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry with the same key.", time.Second},
+	HandlerCancelled: {http.StatusServiceUnavailable, "Request cancelled", "The operation was cut short, and may have taken effect in part: retry later with the same Idempotency-Key.", time.Second},
+	NotConfirmed:     {http.StatusServiceUnavailable, "Response not confirmed", "The result of the operation is not known yet. Retry with the same Idempotency-Key to learn it.", time.Second},
+	RolledBack:       {http.StatusInternalServerError, "Rolled back", "The database refused to commit the operation, and nothing of it was stored. The Idempotency-Key can be used again.", 0},
+	WrongSetup:       {http.StatusInternalServerError, "Idempotency guard set up wrongly", "The operation was not started, because this service could not protect it from running twice.", 0},
+	HandlerFailed:    {http.StatusInternalServerError, "Request failed", "The operation may have taken effect, but its response was lost: look up its result, and do not send it with a new key.", 0},
+}
+
+// SetHeader sets the header fields of the problem: Cache-Control (no-store, because
+// a problem is about this moment), Retry-After and WWW-Authenticate.
+func (p *Problem) SetHeader(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	if p.Challenge != "" {
+		h.Set("WWW-Authenticate", p.Challenge)
+	}
+}
+
+// Write is the default Writer: application/problem+json.
+func Write(w http.ResponseWriter, _ *http.Request, p Problem) {
+	body, err := json.Marshal(p)
+	if err != nil { // strings and an int always marshal
+		panic(err)
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/problem+json")
+	header.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(p.Status)
+	w.Write(append(body, '\n')) //nolint:errcheck // a client that is gone cannot be told
+}

@@ -1,0 +1,50 @@
+package problem
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// Case 72: each code says by Retry-After whether another try can mend it. A 409
+// does so if a handler runs, a 503 always, and nothing else.
+func TestOnlyTemporaryProblemsAreRetried(t *testing.T) {
+	t.Parallel()
+	for code, kind := range kinds {
+		temporary := code == InProgress || kind.status == http.StatusServiceUnavailable
+		if p := New(code, ""); p.RetryAfter > 0 != temporary {
+			t.Errorf("%s has RetryAfter %v, want one: %v", code, p.RetryAfter, temporary)
+		}
+	}
+}
+
+// A code without words would be a problem of status zero.
+func TestEveryCodeHasItsWords(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "problem.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var declared []string
+	ast.Inspect(file, func(node ast.Node) bool {
+		group, isGroup := node.(*ast.GenDecl)
+		if !isGroup || group.Tok != token.CONST {
+			return true
+		}
+		for _, spec := range group.Specs {
+			value, isText := spec.(*ast.ValueSpec).Values[0].(*ast.BasicLit)
+			if code, err := strconv.Unquote(value.Value); isText && err == nil && spec.(*ast.ValueSpec).Names[0].IsExported() {
+				declared = append(declared, code)
+			}
+		}
+		return true
+	})
+	slices.Sort(declared)
+	if !slices.Equal(declared, Codes()) {
+		t.Errorf("declared are %v\nwith words   %v", declared, Codes())
+	}
+}
