@@ -1,19 +1,15 @@
 package core
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"runtime"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
 )
 
 // errHandlerDone is what a writer returns after its handler has returned.
@@ -205,78 +201,7 @@ func (c *capture) prepare(n int) error {
 	return nil
 }
 
-// isShort reports whether the handler has declared a longer body than it wrote.
-// net/http then cuts the connection, and so it would with each replay.
-func (c *capture) isShort() bool {
-	return c.length > int64(len(c.body)) && bodyAllowed(c.status) && c.r.Method != http.MethodHead
-}
-
 // bodyAllowed follows RFC 9110, section 6.4.1.
 func bodyAllowed(status int) bool {
 	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
-}
-
-// finish settles what the handler has left, and answers. It is called in a
-// defer, so it also sees the end of a handler that panicked.
-func (c *capture) finish(panicked bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer func() { c.mode = done }()
-	c.run.routePattern(c.r.Pattern)
-	switch {
-	case c.settled:
-		c.run.close()
-	case panicked && c.mode == buffering && !c.held.IsZero():
-		c.finishUnreplayable(false) // as it would be settled if the flush had not been held back
-		c.settleHeader(nil)
-	case c.mode == buffering && c.settledOutside(panicked):
-	case c.mode == buffering:
-		c.finishBuffered(panicked)
-	default:
-		c.finishUnreplayable(panicked)
-	}
-	if c.mode == streaming {
-		maps.DeleteFunc(c.header, func(name string, _ []string) bool { return c.isMarker(name) })
-	}
-}
-
-// finishUnreplayable settles a response that cannot be repeated.
-func (c *capture) finishUnreplayable(panicked bool) {
-	outcome := failure.Outcome{Status: max(c.status, http.StatusOK), Panicked: panicked}
-	c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
-}
-
-// finishBuffered stores the answer, and then sends it.
-func (c *capture) finishBuffered(panicked bool) {
-	outcome := c.run.marked(failure.Outcome{Status: c.status, Panicked: panicked || c.recovered})
-	switch {
-	case panicked:
-		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
-	case c.status == 0 && c.run.context.Err() != nil:
-		outcome.Err = context.Cause(&c.run.context)
-		c.replaceByProblem(cancelledProblem(outcome))
-	case c.status == 0:
-		c.writeHeader(http.StatusOK)
-	}
-	answer := Answer{Status: c.status, Header: append(c.changes, c.trailers()...), Body: c.body, Unreplayable: c.isShort()}
-	err := c.run.engine.Finish(c.run, outcome, answer)
-	switch {
-	case panicked: // whoever recovers it answers
-		c.settleHeader(nil)
-	case err != nil:
-		c.settleHeader(nil)
-		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(err))
-	default:
-		c.settleHeader(answer.Header)
-		writeAnswer(c.w, answer.Status, answer.Body)
-	}
-}
-
-// replaceByProblem makes the engine's own answer the one to store and to send.
-func (c *capture) replaceByProblem(p *problem.Problem) {
-	own := problemRecorder{header: make(http.Header)}
-	c.run.engine.refuseWith(&own, c.r, *p)
-	clear(c.header)
-	c.trailer, c.length = nil, -1
-	c.status, c.body, c.changes = own.status, own.body, headerChanges(nil, nil, own.header)
 }

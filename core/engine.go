@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -243,3 +244,18 @@ func (e *Engine) MustRoute(opts ...policy.Option) *Route {
 	}
 	return route
 }
+
+// transacts reports whether the store has transactions. One that stands over others
+// is a Transactor whatever those are, and says in Transacts what it is worth.
+func transacts(store storage.Store) bool {
+	if over, says := store.(interface{ Transacts() bool }); says {
+		return over.Transacts()
+	}
+	_, can := store.(storage.Transactor)
+	return can
+}
+
+type onceFlag struct{ atomic.Bool }
+
+// first reports true once.
+func (f *onceFlag) first() bool { return !f.Load() && f.CompareAndSwap(false, true) }

@@ -1,14 +1,9 @@
 package core
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
-
-	"github.com/oncekey/oncekey/core/internal/frame"
 )
 
 // KeyHeader is the request header that carries the idempotency key
@@ -102,56 +97,89 @@ func otherStructuredType(value string) bool {
 		strings.HasPrefix(value, "(") && strings.HasSuffix(value, ")")
 }
 
-// StorageKey returns the name under which this engine stores a record: that of
-// storage.Key, with the service's name (see WithService) as a part of it.
-func (e *Engine) StorageKey(scope, method, path, key string) string {
-	digest := e.digest(&Request{Scope: scope, Method: method, Path: path, Key: key})
-	return hex.EncodeToString(digest[:])
-}
+// Scope names the principal whose key a request carries: the same key from two
+// principals is two keys. An error, and an empty name, are answered with 401;
+// Challenge adds a WWW-Authenticate value to that response. A Scope is called
+// before the request's body is read, and must leave the body alone. It must be
+// safe for concurrent use.
+//
+// Host does not separate keys by itself: see ScopeByHost.
+type Scope func(*http.Request) (string, error)
 
-// digest is the storage key of a request's record, before it is spelled. Without a
-// service the name is that of the versions before services.
-func (e *Engine) digest(r *Request) [sha256.Size]byte {
-	if e.service == "" {
-		return frame.Sum(r.Scope, r.Method, r.Path, r.Key)
+// ScopeBy makes a Scope of a function that names the principal, such as the
+// user whom authentication put in the context.
+func ScopeBy(principal func(*http.Request) (string, error)) Scope { return principal }
+
+// SharedScope puts everybody's keys in one scope: the explicit opt-out for
+// services with a single client. Anybody who knows a key can then read the
+// response stored under it.
+func SharedScope(*http.Request) (string, error) { return "\x00shared", nil }
+
+// ScopeByHost separates the tenants of a service by the request's Host, and the
+// principals of each tenant by scope. Use it where one principal's name means two
+// accounts on two host names.
+//
+// Without it, Host is not part of a record's name: a client that retries through
+// another host name of the service gets the stored response, and does not pay
+// twice. Case, a trailing dot and the ports 80 and 443 do not count (RFC 9110,
+// section 4.2.3). Only r.Host counts, never a forwarded header: a proxy in front
+// must pass the client's Host on.
+//
+// The name that events and policy.Abandoned carry is the host, a space, and the
+// name that scope returned. Errors and empty names of scope are 401, as ever.
+func ScopeByHost(scope Scope) Scope {
+	if scope == nil {
+		return nil // New names it
 	}
-	return frame.Sum(e.service, r.Scope, r.Method, r.Path, r.Key)
-}
-
-// requestPath returns the path that names the request's resource. It is the path
-// that the client asked for where middleware has only stripped a prefix of it, so
-// that two mounts of one handler stay two resources. Any other URL.Path counts by
-// itself: a handler has made a sub-request, or middleware has rewritten the path.
-func requestPath(r *http.Request) string {
-	path := canonicalPath(r.URL)
-	if asked, _, _ := strings.Cut(r.RequestURI, "?"); asked != path {
-		if u, err := url.ParseRequestURI(asked); err == nil { // in the absolute form as well
-			if whole := canonicalPath(u); strings.HasSuffix(whole, path) {
-				path = whole
-			}
+	return func(r *http.Request) (string, error) {
+		principal, err := scope(r)
+		if err != nil || principal == "" {
+			return "", err
 		}
+		host := canonicalHost(r.Host)
+		if strings.Contains(host, " ") { // net/http's server lets none in
+			return "", errors.New("oncekey: the request's Host holds a space")
+		}
+		return host + " " + principal, nil
 	}
-	if path == "" { // RFC 9110, section 4.2.3
-		return "/"
-	}
-	return path
 }
 
-// canonicalPath returns the path by which a resource is known: equal spellings
-// of a path are one, but an escaped slash stays different from a slash. It splits
-// RawPath itself, because URL.EscapedPath drops a RawPath that has characters
-// which it would have escaped.
-func canonicalPath(u *url.URL) string {
-	if u.RawPath == "" {
-		return strings.ReplaceAll(u.Path, "%", "%25")
+// canonicalHost spells equal hosts alike.
+func canonicalHost(host string) string {
+	port := ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host, port = host[:i], host[i:]
 	}
-	if plain, err := url.PathUnescape(u.RawPath); err != nil || plain != u.Path {
-		return strings.ReplaceAll(u.Path, "%", "%25") // only Path was rewritten
+	switch port {
+	case ":", ":80", ":443":
+		port = ""
 	}
-	segments := strings.Split(u.RawPath, "/")
-	for i, segment := range segments {
-		plain, _ := url.PathUnescape(segment) // the whole of them could be
-		segments[i] = strings.NewReplacer("%", "%25", "/", "%2F").Replace(plain)
+	return strings.ToLower(strings.TrimSuffix(host, ".")) + port
+}
+
+// Challenge makes an error for a Scope: the 401 then carries value as its
+// WWW-Authenticate header (RFC 9110, section 11.6.1), such as
+// `Bearer realm="payments"`. The error wraps err, which may be nil. A value that
+// is empty, or that HTTP does not allow in a header, is not sent.
+func Challenge(value string, err error) error {
+	if err == nil {
+		err = errors.New("oncekey: the request names no principal")
 	}
-	return strings.Join(segments, "/")
+	return &challengeError{value, err}
+}
+
+type challengeError struct {
+	value string
+	error
+}
+
+func (e *challengeError) Unwrap() error { return e.error }
+
+// challengeOf returns the WWW-Authenticate value of a Scope's error, or "".
+func challengeOf(err error) string {
+	challenge, ok := errors.AsType[*challengeError](err)
+	if !ok || !validFieldValue(challenge.value) {
+		return ""
+	}
+	return challenge.value
 }

@@ -75,14 +75,6 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease storage.Lease) *
 	return run
 }
 
-// endContext ends the handler's context.
-func (r *Run) endContext() {
-	r.context.end(nil)
-	if r.endTransaction != nil {
-		r.endTransaction()
-	}
-}
-
 // Context returns the handler's context. It carries the values of Begin's
 // context and a deadline that was set there, the lease, and the marks of
 // package failure. It is not cancelled when the client goes away; it is when
@@ -133,11 +125,35 @@ func (r *Run) show(result *storage.Result, confirmed bool) {
 	r.result, r.confirmed = result, confirmed
 }
 
-// close ends the run: its context and its place among the engine's work.
-func (r *Run) close() {
-	r.engine.renewals.remove(r)
-	r.endContext()
-	r.engine.live.end()
+// routePattern returns the route's pattern, after taking down a better one: a
+// router that runs inside the guard finds it after the run has begun.
+func (r *Run) routePattern(found string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found != "" {
+		r.pattern = found
+	}
+	return r.pattern
+}
+
+func (r *Run) report(event event.Event) {
+	event.Subject, event.Route, event.Observed = &r.subject.event, r.routePattern(""), r.subject.route.observes
+	event.Attempt = r.lease.Attempt
+	event.Duration = time.Since(r.started)
+	r.engine.observer.Observe(&r.context, event)
+}
+
+// rollback undoes what the handler of a transactional route wrote. Where that
+// fails the connection is broken, and the database does it by itself.
+func (r *Run) rollback() {
+	if r.tx == nil {
+		return
+	}
+	err := callStore(context.WithoutCancel(&r.context), r.subject.route.policy.StoreTimeout, r.tx.Rollback)
+	if err != nil {
+		r.report(event.Event{Result: event.StoreError, Err: err})
+	}
+	r.tx = nil
 }
 
 // handBack gives up a run whose outcome stays unknown: the key is abandoned
@@ -155,20 +171,126 @@ func (r *Run) handBack() {
 	}
 }
 
-// routePattern returns the route's pattern, after taking down a better one: a
-// router that runs inside the guard finds it after the run has begun.
-func (r *Run) routePattern(found string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if found != "" {
-		r.pattern = found
-	}
-	return r.pattern
+// close ends the run: its context and its place among the engine's work.
+func (r *Run) close() {
+	r.engine.renewals.remove(r)
+	r.endContext()
+	r.engine.live.end()
 }
 
-func (r *Run) report(event event.Event) {
-	event.Subject, event.Route, event.Observed = &r.subject.event, r.routePattern(""), r.subject.route.observes
-	event.Attempt = r.lease.Attempt
-	event.Duration = time.Since(r.started)
-	r.engine.observer.Observe(&r.context, event)
+// endContext ends the handler's context.
+func (r *Run) endContext() {
+	r.context.end(nil)
+	if r.endTransaction != nil {
+		r.endTransaction()
+	}
+}
+
+// runContext is the handler's context: the values of the request's, and a
+// deadline that middleware set; an end of its own, because the client's
+// disconnect must not stop a handler half-way; and the run with its marks.
+//
+// It is what context.WithCancelCause over context.WithoutCancel is, but makes
+// what can be waited for only when somebody asks: most handlers never do.
+type runContext struct {
+	run    *Run
+	parent context.Context
+
+	mu      sync.Mutex
+	waiting context.Context // nil until somebody asks for Done, or there is a deadline
+	cancel  context.CancelCauseFunc
+	stop    context.CancelFunc // of the deadline
+	ended   bool
+}
+
+type runKey struct{}
+
+// begin makes c the context of a run of the request whose context is parent.
+func (c *runContext) begin(parent context.Context, run *Run) {
+	c.run, c.parent = run, parent
+	if deadline, ok := parent.Deadline(); ok {
+		var limited context.Context
+		limited, c.stop = context.WithDeadline(context.WithoutCancel(parent), deadline)
+		c.waiting, c.cancel = context.WithCancelCause(limited)
+	}
+}
+
+// end ends the context; a nil cause is context.Canceled.
+func (c *runContext) end(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cause != nil {
+		c.wait()
+	}
+	if c.ended = true; c.waiting != nil {
+		c.cancel(cause)
+	}
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// wait makes the context that can be waited for.
+func (c *runContext) wait() context.Context {
+	if c.waiting == nil {
+		c.waiting, c.cancel = context.WithCancelCause(context.WithoutCancel(c.parent))
+		if c.ended {
+			c.cancel(nil)
+		}
+	}
+	return c.waiting
+}
+
+func (c *runContext) Deadline() (time.Time, bool) {
+	if c.stop == nil {
+		return time.Time{}, false
+	}
+	return c.wait().Deadline() // made by begin
+}
+
+func (c *runContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wait().Done()
+}
+
+// Err looks at the clocks as well, so that a handler on a machine that was suspended
+// learns at once that its lease is over.
+func (c *runContext) Err() error {
+	if err := c.err(); err != nil {
+		return err
+	}
+	c.run.loseInTime()
+	return c.err()
+}
+
+func (c *runContext) err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.waiting != nil:
+		return c.waiting.Err()
+	case c.ended:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// Value asks the context that waits, so that package context finds that one and
+// needs no goroutine to follow this.
+func (c *runContext) Value(key any) any {
+	if key == (runKey{}) {
+		return c.run
+	}
+	if marks := c.run.marks.Value(key); marks != nil {
+		return marks
+	}
+	c.mu.Lock()
+	found := c.waiting
+	c.mu.Unlock()
+	if found == nil {
+		found = context.WithoutCancel(c.parent)
+	}
+	return found.Value(key)
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -10,7 +11,6 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
-	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -32,6 +32,43 @@ func (e *Engine) Handler(next http.Handler, opts ...policy.Option) http.Handler 
 func isNilHandler(h http.Handler) bool {
 	function, ok := h.(http.HandlerFunc)
 	return h == nil || ok && function == nil
+}
+
+// errNoHandler is for declarations without a handler.
+var errNoHandler = errors.New("oncekey: Handler is given a nil http.Handler: give the one to guard")
+
+// guardedHandler is a handler behind a policy of its own.
+type guardedHandler struct {
+	engine *Engine
+	route  *Route
+	next   http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *guardedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if guardsInside(h.next, r) {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	h.engine.Serve(w, r, h.route, h.next)
+}
+
+// guardsInside reports whether a policy inside of next guards the request. It
+// sees what Handler returns, also through a http.ServeMux.
+func guardsInside(next http.Handler, r *http.Request) bool {
+	for {
+		switch h := next.(type) {
+		case *guardedHandler:
+			if h.route.Guards(r.Method) {
+				return true
+			}
+			next = h.next
+		case *http.ServeMux:
+			next, _ = h.Handler(r)
+		default:
+			return false
+		}
+	}
 }
 
 // Serve guards one request: it runs next, or replays the stored response, or
@@ -105,6 +142,18 @@ func (e *Engine) missing(route *Route, next http.Handler) string {
 	}
 }
 
+// outside returns the route of a policy outside that guards or observes this very
+// request already, or nil.
+func (s *subject) outside(ctx context.Context) *Route {
+	if run := runFrom(ctx); run != nil && run.subject.digest == s.digest {
+		return run.subject.route
+	}
+	if watched := watchedIn(ctx); watched != nil && watched.digest == s.digest {
+		return watched.route
+	}
+	return nil
+}
+
 // guard serves a request that is known by a key.
 func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	room := rooms.Get().(*room)
@@ -148,54 +197,6 @@ func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, re
 	}
 	dispose(w, r, refusal)
 	e.refuseWith(w, r, *refusal)
-}
-
-// identify finds out whose key the request carries, and to what it belongs.
-// Without a key, and without need of one, a.request.Key stays empty.
-func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
-	e.know(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
-	key, err := keyFromHeader(r.Header)
-	switch {
-	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:
-		return nil
-	case errors.Is(err, errKeyMissing):
-		return problem.New(problem.KeyMissing, err.Error())
-	case err != nil:
-		return problem.New(problem.KeyInvalid, err.Error())
-	}
-	scope, err := e.scopeOf(r, a)
-	if err != nil || scope == "" {
-		refusal := problem.New(problem.PrincipalMissing, "")
-		refusal.Challenge = challengeOf(err)
-		return refusal
-	}
-	request := a.request
-	request.Scope, request.Key = scope, key
-	e.know(a, request)
-	a.digest = e.digest(&a.request)
-	return nil
-}
-
-// scopeOf asks the scope function. Its panic is reported, and goes on as a handler's
-// does: authentication that broke down is no 401.
-func (e *Engine) scopeOf(r *http.Request, a *admission) (string, error) {
-	returned := false
-	defer func() {
-		if !returned {
-			e.report(r.Context(), a, event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the Scope panicked")})
-		}
-	}()
-	scope, err := e.scope(r)
-	returned = true
-	return scope, err
-}
-
-// fingerprinted is what the request's fingerprint is taken of.
-func (a *admission) fingerprinted(r *http.Request, body []byte) fingerprint.Request {
-	return fingerprint.Request{
-		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
-		ContentType: r.Header.Get("Content-Type"), Body: body,
-	}
 }
 
 // execution is what the run of an HTTP handler needs, in one piece.
@@ -250,40 +251,41 @@ func (e *Engine) replay(w http.ResponseWriter, record *storage.Record) {
 	writeAnswer(w, record.Status, record.Body)
 }
 
-func writeAnswer(w http.ResponseWriter, status int, body []byte) {
-	w.WriteHeader(status)
-	if len(body) > 0 {
-		w.Write(body) //nolint:errcheck // a client that is gone cannot be told
+// observe serves a request that is known by a key, on a route that only watches.
+// The handler runs, with the writer, the context and the body that it would have
+// had, and events say what a guard would have done: so the keys are claimed and
+// settled at the store, which keeps no answers. What fails in that is reported and
+// changes nothing either; a store that is away costs the policy's StoreTimeout.
+func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
+	watched := &observedContext{Context: r.Context(), subject: &a.subject}
+	body, refusal := peekBody(r, a.route.policy.MaxRequestBytes)
+	original := r
+	r = r.WithContext(watched)
+	defer func() { removeFiles(r, original) }()
+	if refusal != nil {
+		e.refuse(w, r, a, refusal, next)
+		return
 	}
+	a.read(a.fingerprinted(r, body))
+	decision := e.begin(watched, a)
+	if decision.Run == nil {
+		next.ServeHTTP(w, r)
+		return
+	}
+	watched.marks = &decision.Run.marks
+	e.watch(w, r, decision.Run, next)
 }
 
-// refuseWith writes a problem, in the engine's own form or a program's.
-func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p problem.Problem) {
-	p.SetHeader(w.Header())
-	e.writeProblem(w, r, p)
-}
-
-// cancelledProblem is the answer of a handler that wrote none because its
-// context ended.
-func cancelledProblem(outcome failure.Outcome) *problem.Problem {
-	switch {
-	case outcome.Executed:
-		return problem.New(problem.HandlerFailed, "")
-	case errors.Is(outcome.Err, storage.ErrLeaseLost):
-		return problem.New(problem.InProgress, "")
-	default:
-		return problem.New(problem.HandlerCancelled, "")
-	}
-}
-
-// unstoredProblem takes the place of a response that Finish says must not be shown.
-func unstoredProblem(err error) *problem.Problem {
-	switch {
-	case errors.Is(err, ErrNotConfirmed):
-		return problem.New(problem.NotConfirmed, "")
-	case errors.Is(err, storage.ErrRolledBack):
-		return problem.New(problem.RolledBack, "")
-	default:
-		return problem.New(problem.InProgress, "")
-	}
+// watch runs the handler that a guard would have run, and settles what it did.
+func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) {
+	var seen answerSeen
+	outcome := failure.Outcome{Panicked: true}
+	defer func() {
+		run.routePattern(r.Pattern)
+		outcome.Status = seen.status()
+		run.wouldKeep = !seen.unkept && seen.size() <= run.subject.route.policy.MaxResponseBytes
+		_ = e.Finish(run, outcome, Answer{Status: outcome.Status, Unreplayable: true}) // what fails is reported
+	}()
+	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
+	outcome.Panicked = false
 }

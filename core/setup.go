@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"path"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
-	"github.com/oncekey/oncekey/failure"
 )
 
 // Refuse responds with 500 wrong_setup in place of a handler that the guard
@@ -87,55 +85,3 @@ func isGuards(function string) bool {
 		return false
 	}
 }
-
-// LeaveToRouter tells the guard that its handler wrote no response to w, and that
-// the router's middleware outside is to write one with this status. It is for
-// adapters, inside of Serve's next. The key is released, unless the handler
-// marked the run as executed: then the guard responds and stores that response.
-// It does nothing for a writer that is not the guard's.
-func LeaveToRouter(w http.ResponseWriter, status int) {
-	if c, ok := w.(*capture); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.left = status
-	}
-}
-
-// WentAround tells the guard that a response with this status was sent past its
-// writer w. It is for adapters, inside of Serve's next. The response cannot be
-// replayed, and the guard writes nothing more. It does nothing for a writer that
-// is not the guard's.
-func WentAround(w http.ResponseWriter, status int) {
-	if c, ok := w.(*capture); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.around = status
-	}
-}
-
-// settledOutside settles a run whose response the guard does not write. It
-// returns false where the guard has to write one.
-func (c *capture) settledOutside(panicked bool) bool {
-	outcome := c.run.marked(failure.Outcome{Status: c.around, Panicked: panicked})
-	switch {
-	case c.around != 0:
-	case panicked, c.left == 0, c.status != 0, c.run.context.Err() != nil:
-		return false
-	default:
-		outcome.Status = c.left
-		if c.run.subject.route.policy.Classify(outcome) == failure.ClassCache {
-			c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
-			return false
-		}
-	}
-	c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
-	for name := range c.header {
-		if c.isMarker(name) {
-			delete(c.header, name)
-		}
-	}
-	return true
-}
-
-// errNoHandler is for declarations without a handler.
-var errNoHandler = errors.New("oncekey: Handler is given a nil http.Handler: give the one to guard")

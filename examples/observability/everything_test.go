@@ -214,13 +214,13 @@ func TestEverythingHappens(t *testing.T) {
 	for _, labels := range everythingHappens(t) {
 		happened = append(happened, labels["idempotency_result"]...)
 	}
-	source, err := os.ReadFile("../../core/event.go")
+	source, err := os.ReadFile("../../core/event/event.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := regexp.MustCompile(`(?m)^\tResult\w+\s+EventResult = "(\w+)"`).FindAllSubmatch(source, -1)
+	results := regexp.MustCompile(`(?m)^\t\w+\s+Result = "(\w+)"`).FindAllSubmatch(source, -1)
 	if len(results) < 20 {
-		t.Fatalf("found %d results in core/event.go", len(results))
+		t.Fatalf("found %d results in core/event/event.go", len(results))
 	}
 	for _, result := range results {
 		if !slices.Contains(happened, string(result[1])) {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -12,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // errHandlerPanicked is the Err of the events of a run that panicked.
@@ -141,6 +145,18 @@ func (r *Run) settlement() *lazycontext.Context {
 	return &r.call
 }
 
+// askStore settles: it stores what there is to store, or releases the key.
+func (e *Engine) askStore(ctx context.Context, run *Run, stored *storage.Result) error {
+	switch {
+	case stored == nil:
+		return e.store.Release(ctx, run.lease)
+	case run.tx != nil:
+		return run.tx.Commit(ctx, run.lease, *stored)
+	default:
+		return e.store.Complete(ctx, run.lease, *stored)
+	}
+}
+
 // notCommitted ends a run whose commit failed: the key is released if nothing was
 // committed. If something was, because only the reply was lost, a release changes
 // nothing, and the next request finds the response.
@@ -156,16 +172,11 @@ func (e *Engine) notCommitted(run *Run, cause error) error {
 	return fmt.Errorf("%w: %w", ErrNotConfirmed, cause)
 }
 
-// askStore settles: it stores what there is to store, or releases the key.
-func (e *Engine) askStore(ctx context.Context, run *Run, stored *storage.Result) error {
-	switch {
-	case stored == nil:
-		return e.store.Release(ctx, run.lease)
-	case run.tx != nil:
-		return run.tx.Commit(ctx, run.lease, *stored)
-	default:
-		return e.store.Complete(ctx, run.lease, *stored)
-	}
+// settleUnused releases the key of a run whose handler could not begin.
+func (e *Engine) settleUnused(run *Run, cause error) {
+	defer run.close()
+	run.stopRenewing()
+	_ = e.tellStore(run, event.Event{Result: event.DeleteKey, Err: cause}, nil) // what fails is reported, and repeated
 }
 
 // settleLater repeats the call until it succeeds, the budget ends, or Shutdown
@@ -224,4 +235,81 @@ func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Res
 // before another process can find the lease run out.
 func settleBackoff(try int) time.Duration {
 	return backoff(try, 20*time.Millisecond, 500*time.Millisecond)
+}
+
+// storedResult is what is kept of an answer.
+func storedResult(p *policy.Policy, answer Answer) storage.Result {
+	if answer.Status == 0 {
+		answer.Status = http.StatusOK
+	}
+	result := storage.Result{State: storage.Completed, Status: answer.Status, Retain: p.TTL}
+	if answer.Status >= http.StatusBadRequest {
+		result.State = storage.Failed
+	}
+	header := storedHeader(p, answer.Header)
+	size := int64(len(answer.Body))
+	for _, field := range header {
+		size += int64(len(field.Name) + len(field.Value))
+	}
+	if answer.Unreplayable || size > p.MaxResponseBytes {
+		result.State = storage.Unreplayable
+		return result
+	}
+	result.Header, result.Body = header, answer.Body
+	return result
+}
+
+// storedHeader leaves out what belongs to one connection, one moment or one
+// browser, unless the policy keeps it.
+func storedHeader(p *policy.Policy, header storage.Header) storage.Header {
+	nominated := connectionOptions(header)
+	dropped := func(f storage.Field) bool {
+		return !isStored(p, f.Name) || !isValidField(f) || nominated != "" && nominates(nominated, f.Name)
+	}
+	if !slices.ContainsFunc(header, dropped) {
+		return header
+	}
+	return slices.DeleteFunc(slices.Clone(header), dropped)
+}
+
+// connectionOptions returns the values of the Connection fields, joined. They name
+// fields that are for one connection as well: RFC 9110, section 7.6.1.
+func connectionOptions(header storage.Header) (options string) {
+	for _, f := range header {
+		if strings.EqualFold(f.Name, "Connection") {
+			options += f.Value + ","
+		}
+	}
+	return options
+}
+
+// nominates reports whether a list of connection options has the name.
+func nominates(options, name string) bool {
+	for option := range strings.SplitSeq(options, ",") {
+		if strings.EqualFold(strings.TrimSpace(option), strings.TrimPrefix(name, http.TrailerPrefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+func isStored(p *policy.Policy, name string) bool {
+	name = http.CanonicalHeaderKey(strings.TrimPrefix(name, http.TrailerPrefix))
+	if name != "Date" && name != "Set-Cookie" {
+		return !policy.IsHopByHop(name)
+	}
+	return slices.ContainsFunc(p.KeepHeaders, func(keep string) bool { return http.CanonicalHeaderKey(keep) == name })
+}
+
+// resultStored names what the run's answer was stored as; or would have been,
+// where the run is only observed.
+func (r *Run) resultStored(as storage.State) event.Result {
+	switch {
+	case as == storage.Unreplayable && !r.wouldKeep:
+		return event.Unreplayable
+	case as == storage.Failed, as == storage.Unreplayable && r.storing.Status >= http.StatusBadRequest:
+		return event.Failed
+	default:
+		return event.Completed
+	}
 }

@@ -11,45 +11,6 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// observe serves a request that is known by a key, on a route that only watches.
-// The handler runs, with the writer, the context and the body that it would have
-// had, and events say what a guard would have done: so the keys are claimed and
-// settled at the store, which keeps no answers. What fails in that is reported and
-// changes nothing either; a store that is away costs the policy's StoreTimeout.
-func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	watched := &observedContext{Context: r.Context(), subject: &a.subject}
-	body, refusal := peekBody(r, a.route.policy.MaxRequestBytes)
-	original := r
-	r = r.WithContext(watched)
-	defer func() { removeFiles(r, original) }()
-	if refusal != nil {
-		e.refuse(w, r, a, refusal, next)
-		return
-	}
-	a.read(a.fingerprinted(r, body))
-	decision := e.begin(watched, a)
-	if decision.Run == nil {
-		next.ServeHTTP(w, r)
-		return
-	}
-	watched.marks = &decision.Run.marks
-	e.watch(w, r, decision.Run, next)
-}
-
-// watch runs the handler that a guard would have run, and settles what it did.
-func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) {
-	var seen answerSeen
-	outcome := failure.Outcome{Panicked: true}
-	defer func() {
-		run.routePattern(r.Pattern)
-		outcome.Status = seen.status()
-		run.wouldKeep = !seen.unkept && seen.size() <= run.subject.route.policy.MaxResponseBytes
-		_ = e.Finish(run, outcome, Answer{Status: outcome.Status, Unreplayable: true}) // what fails is reported
-	}()
-	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
-	outcome.Panicked = false
-}
-
 // answerSeen is what is seen of an answer without touching it.
 type answerSeen struct {
 	metrics httpsnoop.Metrics

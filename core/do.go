@@ -268,6 +268,8 @@ var refusals = map[string]error{
 
 type jsonCodec struct{}
 
-func (jsonCodec) Marshal(v any) ([]byte, error)      { return json.Marshal(v) }
+func (jsonCodec) Marshal(v any) ([]byte, error) { return json.Marshal(v) }
+
 func (jsonCodec) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
-func (jsonCodec) MediaType() string                  { return "application/json" }
+
+func (jsonCodec) MediaType() string { return "application/json" }

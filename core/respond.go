@@ -1,0 +1,170 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+)
+
+// finish settles what the handler has left, and answers. It is called in a
+// defer, so it also sees the end of a handler that panicked.
+func (c *capture) finish(panicked bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() { c.mode = done }()
+	c.run.routePattern(c.r.Pattern)
+	switch {
+	case c.settled:
+		c.run.close()
+	case panicked && c.mode == buffering && !c.held.IsZero():
+		c.finishUnreplayable(false) // as it would be settled if the flush had not been held back
+		c.settleHeader(nil)
+	case c.mode == buffering && c.settledOutside(panicked):
+	case c.mode == buffering:
+		c.finishBuffered(panicked)
+	default:
+		c.finishUnreplayable(panicked)
+	}
+	if c.mode == streaming {
+		maps.DeleteFunc(c.header, func(name string, _ []string) bool { return c.isMarker(name) })
+	}
+}
+
+// finishUnreplayable settles a response that cannot be repeated.
+func (c *capture) finishUnreplayable(panicked bool) {
+	outcome := failure.Outcome{Status: max(c.status, http.StatusOK), Panicked: panicked}
+	c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
+}
+
+// finishBuffered stores the answer, and then sends it.
+func (c *capture) finishBuffered(panicked bool) {
+	outcome := c.run.marked(failure.Outcome{Status: c.status, Panicked: panicked || c.recovered})
+	switch {
+	case panicked:
+		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
+	case c.status == 0 && c.run.context.Err() != nil:
+		outcome.Err = context.Cause(&c.run.context)
+		c.replaceByProblem(cancelledProblem(outcome))
+	case c.status == 0:
+		c.writeHeader(http.StatusOK)
+	}
+	answer := Answer{Status: c.status, Header: append(c.changes, c.trailers()...), Body: c.body, Unreplayable: c.isShort()}
+	err := c.run.engine.Finish(c.run, outcome, answer)
+	switch {
+	case panicked: // whoever recovers it answers
+		c.settleHeader(nil)
+	case err != nil:
+		c.settleHeader(nil)
+		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(err))
+	default:
+		c.settleHeader(answer.Header)
+		writeAnswer(c.w, answer.Status, answer.Body)
+	}
+}
+
+// isShort reports whether the handler has declared a longer body than it wrote.
+// net/http then cuts the connection, and so it would with each replay.
+func (c *capture) isShort() bool {
+	return c.length > int64(len(c.body)) && bodyAllowed(c.status) && c.r.Method != http.MethodHead
+}
+
+// replaceByProblem makes the engine's own answer the one to store and to send.
+func (c *capture) replaceByProblem(p *problem.Problem) {
+	own := problemRecorder{header: make(http.Header)}
+	c.run.engine.refuseWith(&own, c.r, *p)
+	clear(c.header)
+	c.trailer, c.length = nil, -1
+	c.status, c.body, c.changes = own.status, own.body, headerChanges(nil, nil, own.header)
+}
+
+// LeaveToRouter tells the guard that its handler wrote no response to w, and that
+// the router's middleware outside is to write one with this status. It is for
+// adapters, inside of Serve's next. The key is released, unless the handler
+// marked the run as executed: then the guard responds and stores that response.
+// It does nothing for a writer that is not the guard's.
+func LeaveToRouter(w http.ResponseWriter, status int) {
+	if c, ok := w.(*capture); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.left = status
+	}
+}
+
+// WentAround tells the guard that a response with this status was sent past its
+// writer w. It is for adapters, inside of Serve's next. The response cannot be
+// replayed, and the guard writes nothing more. It does nothing for a writer that
+// is not the guard's.
+func WentAround(w http.ResponseWriter, status int) {
+	if c, ok := w.(*capture); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.around = status
+	}
+}
+
+// settledOutside settles a run whose response the guard does not write. It
+// returns false where the guard has to write one.
+func (c *capture) settledOutside(panicked bool) bool {
+	outcome := c.run.marked(failure.Outcome{Status: c.around, Panicked: panicked})
+	switch {
+	case c.around != 0:
+	case panicked, c.left == 0, c.status != 0, c.run.context.Err() != nil:
+		return false
+	default:
+		outcome.Status = c.left
+		if c.run.subject.route.policy.Classify(outcome) == failure.ClassCache {
+			c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
+			return false
+		}
+	}
+	c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
+	for name := range c.header {
+		if c.isMarker(name) {
+			delete(c.header, name)
+		}
+	}
+	return true
+}
+
+// refuseWith writes a problem, in the engine's own form or a program's.
+func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p problem.Problem) {
+	p.SetHeader(w.Header())
+	e.writeProblem(w, r, p)
+}
+
+// cancelledProblem is the answer of a handler that wrote none because its
+// context ended.
+func cancelledProblem(outcome failure.Outcome) *problem.Problem {
+	switch {
+	case outcome.Executed:
+		return problem.New(problem.HandlerFailed, "")
+	case errors.Is(outcome.Err, storage.ErrLeaseLost):
+		return problem.New(problem.InProgress, "")
+	default:
+		return problem.New(problem.HandlerCancelled, "")
+	}
+}
+
+// unstoredProblem takes the place of a response that Finish says must not be shown.
+func unstoredProblem(err error) *problem.Problem {
+	switch {
+	case errors.Is(err, ErrNotConfirmed):
+		return problem.New(problem.NotConfirmed, "")
+	case errors.Is(err, storage.ErrRolledBack):
+		return problem.New(problem.RolledBack, "")
+	default:
+		return problem.New(problem.InProgress, "")
+	}
+}
+
+func writeAnswer(w http.ResponseWriter, status int, body []byte) {
+	w.WriteHeader(status)
+	if len(body) > 0 {
+		w.Write(body) //nolint:errcheck // a client that is gone cannot be told
+	}
+}
