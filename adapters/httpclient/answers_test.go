@@ -52,6 +52,9 @@ func TestWhichConflictsAreRepeated(t *testing.T) {
 		"another content type":   {with(func(s *step) { s.header["Content-Type"] = "application/json" }), false},
 		"not JSON":               {with(func(s *step) { s.body = "in_progress" }), false},
 		"a code of another type": {with(func(s *step) { s.body = `{"code":["in_progress"]}` }), false},
+		"a name of another case": {with(func(s *step) { s.body = `{"Code":"in_progress"}` }), false},
+		"a code further in":      {with(func(s *step) { s.body = `{"problem":{"code":"in_progress"}}` }), false},
+		"cut off":                {with(func(s *step) { s.body = `{"code":"in_progress"` }), false},
 		"empty":                  {with(func(s *step) { s.body = "" }), false},
 		"too long to be looked at": {
 			with(func(s *step) { s.body = `{"code":"in_progress","detail":"` + strings.Repeat("x", 64<<10) + `"}` }), false,

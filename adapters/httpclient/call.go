@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 )
 
 // call is one call of RoundTrip. It belongs to that goroutine.
@@ -17,7 +15,7 @@ type call struct {
 	body     *source
 	begun    time.Time
 	deadline time.Time // the earlier one of MaxTime's and the context's
-	backoff  *backoff.ExponentialBackOff
+	pauses   int       // between attempts, so far
 	sent     int
 }
 
@@ -26,7 +24,6 @@ func (t *Transport) newCall(request *http.Request, key string) *call {
 	c := &call{
 		Transport: t, request: request, key: key,
 		begun: now, deadline: now.Add(t.maxTime),
-		backoff: &backoff.ExponentialBackOff{InitialInterval: t.backoff, Multiplier: 2, MaxInterval: t.maxBackoff},
 	}
 	if deadline, has := request.Context().Deadline(); has && deadline.Before(c.deadline) {
 		c.deadline = deadline

@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/oncekey/oncekey/core/problem"
 )
 
@@ -100,11 +102,9 @@ func problemCode(response *http.Response) string {
 	if err != nil || mediaType != "application/problem+json" {
 		return ""
 	}
-	var problem struct {
-		Code string `json:"code"`
-	}
+	var problem json.RawMessage // one value: a body that does not end is not waited for
 	if json.NewDecoder(response.Body).Decode(&problem) != nil {
 		return ""
 	}
-	return problem.Code
+	return gjson.GetBytes(problem, "code").Str
 }

@@ -65,7 +65,8 @@ func isRefusedByAlert(err error) bool {
 
 // pause is min(max(base*2^n, Retry-After) + jitter, most), the jitter up to base*2^n.
 func (c *call) pause(response *http.Response) time.Duration {
-	grown := c.backoff.NextBackOff()
+	grown := doubled(c.backoff, c.maxBackoff, c.pauses)
+	c.pauses++
 	asked := time.Duration(0)
 	if response != nil {
 		asked = retryAfter(response.Header, c.maxBackoff)
@@ -73,6 +74,14 @@ func (c *call) pause(response *http.Response) time.Duration {
 	jitter := rand.N(min(grown, math.MaxInt64-1) + 1) //nolint:gosec // jitter is no secret
 	least := max(grown, asked)
 	return least + min(jitter, c.maxBackoff-least)
+}
+
+// doubled returns base*2^n, and most where that is less. It cannot overflow.
+func doubled(base, most time.Duration, n int) time.Duration {
+	if base > most>>n {
+		return most
+	}
+	return base << n
 }
 
 // retryAfter reads RFC 9110, section 10.2.3: seconds, or a date, which is taken

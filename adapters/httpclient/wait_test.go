@@ -83,6 +83,25 @@ func TestBackoffIsTheCallersChoice(t *testing.T) {
 	})
 }
 
+// After 64 doublings a wait is still the longest one, and not zero again.
+func TestManyWaitsDoNotOverflow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shop := serverThat(failing())
+		send(transportTo(t, shop, httpclient.Backoff(3, time.Second), httpclient.MaxAttempts(100), httpclient.MaxTime(time.Hour)), newRequest(t, "", "{}"))
+		shop.expectAttempts(t, 100)
+		for i, wait := range shop.waits() {
+			least := time.Second
+			if i < 29 { // 3ns<<28 is 0.8s
+				least = 3 << i
+			}
+			if wait < least || wait > min(2*least, time.Second) {
+				t.Errorf("wait %d is %v, want %v to %v", i+1, wait, least, min(2*least, time.Second))
+			}
+		}
+	})
+}
+
 // What the server asks for is kept, up to the longest wait; jitter comes on top.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
