@@ -16,7 +16,7 @@ NOT_COVERED := /core/(internal|storetest)(/|$$)
 MINIMUM     := 90
 
 # The modules beside the root, each with dependencies that the library must not have.
-MODULES := tools examples/bench examples/stripe
+MODULES := tools adapters/openapi/validation examples/bench examples/stripe
 
 # Tests that the race detector disturbs, and their packages: they run again without it.
 NOT_RACED          := ^(TestAllocations|TestConformanceOverRedisAndPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestIndexAgainstMap|TestTimeoutHandlerInsideOfChi)$$

@@ -2,7 +2,6 @@ package openapi_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 	"testing"
 
@@ -93,8 +92,6 @@ func asJSON(t *testing.T, value any) string {
 	}
 	return string(text)
 }
-
-func created(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
 
 func exampleDocument() *openapi3.T {
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(`{"openapi":"3.1.0","info":{"title":"Payments","version":"1"},

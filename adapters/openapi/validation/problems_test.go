@@ -1,4 +1,4 @@
-package openapi_test
+package validation_test
 
 import (
 	"context"

@@ -1,0 +1,78 @@
+package validation_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/oncekey/oncekey/adapters/openapi"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// everything is a policy that can cause every problem.
+func everything(p *policy.Policy) { p.Transactional, p.OnAbandoned = true, policy.Refuse }
+
+func rows(t *testing.T, rows ...policy.TableRow) []policy.Declaration {
+	t.Helper()
+	table, err := policy.NewTable(rows...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table.Declarations()
+}
+
+func document(t *testing.T, declared ...policy.TableRow) *openapi3.T {
+	t.Helper()
+	doc, err := openapi.Document(rows(t, declared...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return valid(t, doc)
+}
+
+// valid reads the document again, as others will, and expects it to be OpenAPI.
+func valid(t *testing.T, doc *openapi3.T) *openapi3.T {
+	t.Helper()
+	text, err := doc.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := openapi3.NewLoader().LoadFromData(text)
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	if err := loaded.Validate(t.Context(), openapi3.EnableMultiError(), openapi3.EnableSchemaPatternValidation()); err != nil {
+		t.Errorf("%v in %s", err, text)
+	}
+	return loaded
+}
+
+func operation(t *testing.T, doc *openapi3.T, method, template string) *openapi3.Operation {
+	t.Helper()
+	item := doc.Paths.Value(template)
+	if item == nil || item.GetOperation(method) == nil {
+		t.Fatalf("there is no %s %s; the paths are %v", method, template, doc.Paths.Keys())
+	}
+	return item.GetOperation(method)
+}
+
+// codes returns the problem codes that an operation describes, by status.
+func codes(t *testing.T, o *openapi3.Operation) map[string][]string {
+	t.Helper()
+	all := make(map[string][]string)
+	for status, response := range o.Responses.Map() {
+		media := response.Value.Content["application/problem+json"]
+		if media == nil {
+			continue
+		}
+		for _, code := range media.Schema.Value.AllOf[1].Value.Properties["code"].Value.Enum {
+			all[status] = append(all[status], code.(string))
+		}
+		slices.Sort(all[status])
+	}
+	return all
+}
+
+func created(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
