@@ -63,6 +63,7 @@ func TestImports(t *testing.T) {
 		{"./adapters/chi", []string{yaml, openapi, gin, redis, pgx, otel, module + "/core/", module + "/adapters/gin", "testing"}},
 		{"./adapters/gin", []string{openapi, chi, redis, pgx, otel, module + "/core/", module + "/adapters/chi", "testing"}},
 		{"./adapters/otel", []string{yaml, openapi, gin, chi, redis, pgx, module + "/core/", "testing"}},
+		{"./adapters/openapi", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "testing"}},
 		{"./adapters/httpclient", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "testing"}},
 	} {
 		t.Run(row.pkg, func(t *testing.T) {

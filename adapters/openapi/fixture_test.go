@@ -2,17 +2,19 @@ package openapi_test
 
 import (
 	"encoding/json"
+	"flag"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/policy"
 )
 
-// everything is a policy that can cause every problem.
-func everything(p *policy.Policy) { p.Transactional, p.OnAbandoned = true, policy.Refuse }
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func rows(t *testing.T, rows ...policy.TableRow) []policy.Declaration {
 	t.Helper()
@@ -23,81 +25,109 @@ func rows(t *testing.T, rows ...policy.TableRow) []policy.Declaration {
 	return table.Declarations()
 }
 
-func document(t *testing.T, declared ...policy.TableRow) *openapi3.T {
+func document(t *testing.T, declared ...policy.TableRow) gjson.Result {
 	t.Helper()
-	doc, err := openapi.Document(rows(t, declared...))
+	text, err := openapi.Document(rows(t, declared...))
+	return parsed(t, text, err)
+}
+
+func merge(t *testing.T, text string, declared []policy.Declaration) gjson.Result {
+	t.Helper()
+	merged, err := openapi.Merge([]byte(text), declared)
+	return parsed(t, merged, err)
+}
+
+func parsed(t *testing.T, text []byte, err error) gjson.Result {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return valid(t, doc)
+	if !json.Valid(text) {
+		t.Fatalf("this is not JSON: %s", text)
+	}
+	return gjson.ParseBytes(text)
 }
 
-// valid reads the document again, as others will, and expects it to be OpenAPI.
-func valid(t *testing.T, doc *openapi3.T) *openapi3.T {
-	t.Helper()
-	text, err := doc.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
+// at follows names, taken as they are.
+func at(value gjson.Result, names ...string) gjson.Result {
+	for _, name := range names {
+		value = value.Get(gjson.Escape(name))
 	}
-	loaded, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
-	if err := loaded.Validate(t.Context(), openapi3.EnableMultiError(), openapi3.EnableSchemaPatternValidation()); err != nil {
-		t.Errorf("%v in %s", err, text)
-	}
-	return loaded
+	return value
 }
 
-func load(t *testing.T, text string) *openapi3.T {
-	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc
+// namesOf returns the names of an object's members, in their order.
+func namesOf(object gjson.Result) (names []string) {
+	object.ForEach(func(name, _ gjson.Result) bool {
+		names = append(names, name.Str)
+		return true
+	})
+	return names
 }
 
-func operation(t *testing.T, doc *openapi3.T, method, template string) *openapi3.Operation {
+func operation(t *testing.T, doc gjson.Result, method, template string) gjson.Result {
 	t.Helper()
-	item := doc.Paths.Value(template)
-	if item == nil || item.GetOperation(method) == nil {
-		t.Fatalf("there is no %s %s; the paths are %v", method, template, doc.Paths.Keys())
+	o := at(doc, "paths", template, strings.ToLower(method))
+	if !o.IsObject() {
+		t.Fatalf("there is no %s %s; the paths are %q", method, template, namesOf(doc.Get("paths")))
 	}
-	return item.GetOperation(method)
+	return o
+}
+
+// parameterOf returns the operation's parameter, behind its $ref.
+func parameterOf(doc, operation gjson.Result, in, name string) gjson.Result {
+	for _, p := range operation.Get("parameters").Array() {
+		if ref, isRef := strings.CutPrefix(p.Get("$ref").Str, "#/components/parameters/"); isRef {
+			p = at(doc, "components", "parameters", ref)
+		}
+		if p.Get("in").Str == in && p.Get("name").Str == name {
+			return p
+		}
+	}
+	return gjson.Result{}
 }
 
 // codes returns the problem codes that an operation describes, by status.
-func codes(t *testing.T, o *openapi3.Operation) map[string][]string {
-	t.Helper()
+func codes(operation gjson.Result) map[string][]string {
 	all := make(map[string][]string)
-	for status, response := range o.Responses.Map() {
-		media := response.Value.Content["application/problem+json"]
-		if media == nil {
-			continue
-		}
-		for _, code := range media.Schema.Value.AllOf[1].Value.Properties["code"].Value.Enum {
-			all[status] = append(all[status], code.(string))
+	for status, response := range operation.Get("responses").Map() {
+		for _, code := range at(response, "content", "application/problem+json").Get("schema.allOf.1.properties.code.enum").Array() {
+			all[status] = append(all[status], code.Str)
 		}
 		slices.Sort(all[status])
+	}
+	for status, some := range all {
+		if len(some) == 0 {
+			delete(all, status)
+		}
 	}
 	return all
 }
 
-func asJSON(t *testing.T, value any) string {
+// golden compares text with a file, to the byte. To accept a change:
+// go test ./adapters/openapi -update.
+func golden(t *testing.T, file, got string) {
 	t.Helper()
-	text, err := json.MarshalIndent(value, "", "  ")
+	file = "testdata/" + file
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not the text that is made now: look at the difference, then run with -update\n%s", file, got)
+	}
+}
+
+func theirs(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/theirs.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func exampleDocument() *openapi3.T {
-	doc, err := openapi3.NewLoader().LoadFromData([]byte(`{"openapi":"3.1.0","info":{"title":"Payments","version":"1"},
-		"paths":{"/payments":{"post":{"responses":{"201":{"description":"paid"}}}}}}`))
-	if err != nil {
-		panic(err)
-	}
-	return doc
 }

@@ -6,146 +6,197 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/policy"
 )
 
-// theirs is a document that a team has written: of POST /payments it knows more
-// than we do, of the rest less.
-const theirs = `{
-  "openapi": "3.1.0",
-  "info": {"title": "Payments", "version": "7"},
-  "components": {
-    "responses": {"Unavailable": {"description": "ours, on every route"}},
-    "schemas": {"Payment": {"type": "object"}}
-  },
-  "paths": {
-    "/payments": {
-      "post": {
-        "operationId": "pay",
-        "parameters": [{"name": "idempotency-key", "in": "header", "required": true, "description": "ours", "schema": {"type": "string", "maxLength": 36}}],
-        "responses": {
-          "201": {"description": "paid", "headers": {"x-idempotent-replay": {"description": "ours", "schema": {"type": "string"}}}},
-          "402": {"description": "declined"},
-          "409": {"description": "conflict, ours", "content": {"application/json": {"schema": {"type": "object"}}}},
-          "422": {"description": "ours alone", "content": {"application/problem+json": {"schema": {"type": "object"}}}},
-          "503": {"$ref": "#/components/responses/Unavailable"}
-        }
-      }
-    },
-    "/members/{memberId}": {
-      "parameters": [{"name": "memberId", "in": "path", "required": true, "schema": {"type": "integer"}}],
-      "get": {"responses": {"200": {"description": "a member"}}}
-    },
-    "/files/{path}": {
-      "get": {"parameters": [{"name": "path", "in": "path", "required": true, "schema": {"type": "string"}}], "responses": {"200": {"description": "a file"}}}
-    }
-  }
-}`
-
+// testdata/theirs.json is a document that a team has written: it knows more of POST
+// /payments than a declaration does, and less of the rest.
 func TestMergeOverwritesNothing(t *testing.T) {
 	t.Parallel()
-	doc := load(t, theirs)
 	declared := rows(t, policy.Row("POST /payments"), policy.Row("PATCH /members/:id"), policy.Row("PUT /files/*"), policy.Row("POST /refunds"))
-	if err := openapi.Merge(doc, declared); err != nil {
-		t.Fatal(err)
-	}
-	doc = valid(t, doc)
-	if doc.Info.Title != "Payments" || doc.Components.Schemas["Payment"] == nil || doc.Components.Responses["Unavailable"] == nil {
-		t.Error("what was there is gone")
+	before := gjson.Parse(theirs(t))
+	doc := merge(t, theirs(t), declared)
+	golden(t, "merged.json", doc.Raw)
+	if fault := kept("", before, doc); fault != "" {
+		t.Error(fault)
 	}
 
 	pay := operation(t, doc, "POST", "/payments")
-	if pay.OperationID != "pay" || len(pay.Parameters) != 1 || pay.Parameters[0].Value.Description != "ours" {
-		t.Errorf("the parameter was there already: %s", asJSON(t, pay.Parameters))
+	if pay.Get("operationId").Str != "pay" || pay.Get("parameters.#").Int() != 1 || pay.Get("parameters.0.description").Str != "ours" {
+		t.Errorf("the parameter was there already: %s", pay.Get("parameters"))
 	}
-	paid := pay.Responses.Value("201").Value
-	if len(paid.Headers) != 1 || paid.Headers["x-idempotent-replay"].Value.Description != "ours" {
-		t.Errorf("the header was there already: %s", asJSON(t, paid))
+	if headers := pay.Get("responses.201.headers"); !slices.Equal(namesOf(headers), []string{"x-idempotent-replay"}) {
+		t.Errorf("the header was there already: %s", headers)
 	}
-	if pay.Responses.Value("402").Value.Headers["X-Idempotent-Replay"] == nil {
+	if !pay.Get("responses.402.headers.X-Idempotent-Replay").Exists() {
 		t.Error("a declined payment is replayed too")
 	}
-	conflict := pay.Responses.Value("409").Value
-	if *conflict.Description != "conflict, ours" || conflict.Content["application/json"] == nil || conflict.Content["application/problem+json"] == nil || conflict.Headers["Retry-After"] == nil {
-		t.Errorf("our problem stands beside theirs: %s", asJSON(t, conflict))
+	conflict := pay.Get("responses.409")
+	if media := namesOf(conflict.Get("content")); !slices.Equal(media, []string{"application/json", "application/problem+json"}) || !conflict.Get("headers.Retry-After").Exists() {
+		t.Errorf("our problem stands beside theirs: %s", conflict)
 	}
-	if problem := pay.Responses.Value("422").Value.Content["application/problem+json"]; len(problem.Schema.Value.AllOf) != 0 {
-		t.Errorf("their schema is overwritten: %s", asJSON(t, problem))
+	if problem := at(pay, "responses", "422", "content", "application/problem+json"); problem.Get("schema.allOf").Exists() {
+		t.Errorf("their schema is overwritten: %s", problem)
 	}
-	if unavailable := pay.Responses.Value("503"); unavailable.Ref == "" || len(unavailable.Value.Content) != 0 {
-		t.Errorf("a shared response is changed: %s", asJSON(t, unavailable))
+	if unavailable := namesOf(pay.Get("responses.503")); !slices.Equal(unavailable, []string{"$ref"}) {
+		t.Errorf("a shared response is changed: %s", unavailable)
 	}
-	if pay.Responses.Value("2XX") != nil || pay.Responses.Value("401") == nil {
-		t.Errorf("responses are %v", pay.Responses.Keys())
+	if statuses := namesOf(pay.Get("responses")); !slices.Equal(statuses, []string{"201", "402", "409", "422", "503", "400", "401", "413", "500"}) {
+		t.Errorf("responses are %v", statuses)
 	}
 
 	// A path is the same by any names of its parameters, which are declared once.
 	update := operation(t, doc, "PATCH", "/members/{memberId}")
-	if update.Parameters.GetByInAndName("path", "memberId") != nil || len(update.Parameters) != 1 {
-		t.Errorf("parameters are %s", asJSON(t, update.Parameters))
+	if update.Get("parameters.#").Int() != 1 || parameterOf(doc, update, "path", "memberId").Exists() {
+		t.Errorf("parameters are %s", update.Get("parameters"))
 	}
 	upload := operation(t, doc, "PUT", "/files/{path}")
-	if p := upload.Parameters.GetByInAndName("path", "path"); p == nil || !strings.Contains(p.Description, "slashes included") {
-		t.Errorf("parameters are %s", asJSON(t, upload.Parameters))
+	if p := parameterOf(doc, upload, "path", "path"); !strings.Contains(p.Get("description").Str, "slashes included") {
+		t.Errorf("parameters are %s", upload.Get("parameters"))
 	}
-	operation(t, doc, "POST", "/refunds")
-	if doc.Paths.Len() != 4 {
-		t.Errorf("paths are %v", doc.Paths.Keys())
+	if paths := namesOf(doc.Get("paths")); !slices.Equal(paths, []string{"/payments", "/members/{memberId}", "/files/{path}", "/refunds"}) {
+		t.Errorf("paths are %v", paths)
 	}
+}
+
+// kept returns where after lacks a part of before, or has it elsewhere. A null may
+// have become an object or an array.
+func kept(place string, before, after gjson.Result) string {
+	switch {
+	case before.Type == gjson.Null && (after.IsObject() || after.IsArray()):
+		return ""
+	case before.IsObject() != after.IsObject() || before.IsArray() != after.IsArray():
+		return fmt.Sprintf("%s is %s, and was %s", place, after.Raw, before.Raw)
+	case !before.IsObject() && !before.IsArray():
+		if before.Raw != after.Raw {
+			return fmt.Sprintf("%s is %s, and was %s", place, after.Raw, before.Raw)
+		}
+		return ""
+	}
+	wanted, got := membersOf(before), membersOf(after)
+	if len(got) < len(wanted) {
+		return fmt.Sprintf("%s has lost a member: %s", place, after.Raw)
+	}
+	for i, member := range wanted {
+		place := place + "." + member.name
+		if got[i].name != member.name {
+			return fmt.Sprintf("%s is elsewhere, or gone", place)
+		}
+		if fault := kept(place, member.value, got[i].value); fault != "" {
+			return fault
+		}
+	}
+	return ""
+}
+
+type member struct {
+	name  string
+	value gjson.Result
+}
+
+func membersOf(value gjson.Result) (all []member) {
+	value.ForEach(func(name, value gjson.Result) bool {
+		all = append(all, member{name.Raw, value})
+		return true
+	})
+	return all
 }
 
 func TestMergeTwiceIsMergeOnce(t *testing.T) {
 	t.Parallel()
-	doc := load(t, theirs)
-	declared := rows(t, policy.Row("POST /payments"), policy.Row("PATCH /members/{id}"))
-	if err := openapi.Merge(doc, declared); err != nil {
-		t.Fatal(err)
-	}
-	once := asJSON(t, valid(t, doc))
-	doc = load(t, once)
-	if err := openapi.Merge(doc, declared); err != nil {
-		t.Fatal(err)
-	}
-	if twice := asJSON(t, valid(t, doc)); twice != once {
-		t.Errorf("got %s\nwant %s", twice, once)
+	for _, before := range []string{theirs(t), `{"openapi":"3.1.0"}`, "{\"openapi\": \"3.0.0\",\r\n\t\"paths\": {}}"} {
+		for name, declared := range map[string][]policy.Declaration{
+			"most":      rows(t, policy.Row("POST /payments"), policy.Row("PATCH /members/{id}")),
+			"observing": rows(t, policy.Row("POST /payments", policy.Observe(true)), policy.Row("DELETE /a/*")),
+		} {
+			once := merge(t, before, declared).Raw
+			if twice := merge(t, once, declared).Raw; twice != once {
+				t.Errorf("%s: got %s\nwant %s", name, twice, once)
+			}
+		}
 	}
 }
 
-// What is added is OpenAPI 3.0 as well.
-func TestMergeIntoAnOlderDocument(t *testing.T) {
+// A new member looks like its neighbours.
+func TestLayout(t *testing.T) {
 	t.Parallel()
-	doc := load(t, strings.Replace(theirs, "3.1.0", "3.0.3", 1))
-	if err := openapi.Merge(doc, rows(t, policy.Row("POST /payments", everything), policy.Row("PUT /a/{id:[a-z]+}"))); err != nil {
-		t.Fatal(err)
-	}
-	if doc = valid(t, doc); doc.OpenAPI != "3.0.3" {
-		t.Errorf("the document is %s now", doc.OpenAPI)
+	declared := rows(t, policy.Row("POST /a", policy.Observe(true)))
+	for name, c := range map[string]struct{ before, has string }{
+		"on one line": {`{"openapi":"3.1.0","paths":{}}`, `"paths":{"/a":{"post":{"parameters":[{"$ref":"`},
+		"with spaces": {`{ "openapi": "3.1.0", "paths": { "/b": {} } }`, `"paths": { "/b": {}, "/a": {"post":{"parameters":[`},
+		"in lines":    {"{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {}\n}", "\n  \"paths\": {\n    \"/a\": {\n      \"post\": {\n        \"parameters\": [\n          {\n"},
+		"by tabs":     {"{\n\t\"openapi\": \"3.1.0\",\n\t\"paths\": {}\n}", "\n\t\"paths\": {\n\t\t\"/a\": {\n\t\t\t\"post\": {\n"},
+		"of Windows":  {"{\r\n  \"openapi\": \"3.1.0\"\r\n}", ",\r\n  \"paths\": {\r\n    \"/a\": {\r\n"},
+		"at the end":  {"{\n\n \"openapi\": \"3.1.0\",\n\n \"paths\": {\n\n  \"/b\": {}\n\n }}", "\"/b\": {},\n  \"/a\": {\n   \"post\": {\n"},
+		"in a list": {
+			"{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {\"/a\":\n    {\"post\": {\"parameters\": [\n      {}\n    ]}}}}",
+			"[\n      {},\n      {\n        \"$ref\": \"#/components/parameters/OptionalIdempotencyKey\"\n      }\n    ],",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := merge(t, c.before, declared).Raw; !strings.Contains(got, c.has) {
+				t.Errorf("got %s\nwant %s in it", got, c.has)
+			}
+		})
 	}
 }
 
-// A document without paths, and an operation without responses or with a header
-// that the whole path has.
+// A document without paths, and an operation without responses or with a header that
+// the whole path has.
 func TestMergeIntoLittle(t *testing.T) {
 	t.Parallel()
-	doc := load(t, `{"openapi":"3.1.0","info":{"title":"a","version":"1"},"components":{}}`)
-	if err := openapi.Merge(doc, rows(t, policy.Row("POST /a"))); err != nil {
-		t.Fatal(err)
+	declared := rows(t, policy.Row("POST /a"))
+	for _, empty := range []string{
+		`{"openapi":"3.1.0","info":{"title":"a","version":"1"},"components":{}}`,
+		`{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":null,"components":null}`,
+	} {
+		doc := merge(t, empty, declared)
+		if o := operation(t, doc, "POST", "/a"); !o.Get("responses.2XX").Exists() || !doc.Get("components.schemas.IdempotencyProblem").Exists() {
+			t.Errorf("got %s", doc)
+		}
 	}
-	valid(t, doc)
-
-	doc = load(t, `{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{"/a":{
-		"parameters":[{"name":"Idempotency-Key","in":"header","schema":{"type":"string"}}],
-		"post":{}}}}`)
-	if err := openapi.Merge(doc, rows(t, policy.Row("POST /a"))); err != nil {
-		t.Fatal(err)
+	for name, shared := range map[string]string{
+		"by itself":        `{"name":"Idempotency-Key","in":"header","schema":{"type":"string"}}`,
+		"in another case":  `{"name":"idempotency-key","in":"header","schema":{"type":"string"}}`,
+		"behind a $ref":    `{"$ref":"#/components/parameters/a~1b%20c~0"}`,
+		"behind two $refs": `{"$ref":"#/components/parameters/again"}`,
+	} {
+		doc := merge(t, `{"openapi":"3.1.0","info":{"title":"a","version":"1"},
+			"components":{"parameters":{"a/b c~":{"name":"Idempotency-Key","in":"header"},"again":{"$ref":"#/components/parameters/a~1b%20c~0"}}},
+			"paths":{"/a":{"parameters":[`+shared+`],"post":{}}}}`, declared)
+		if o := operation(t, doc, "POST", "/a"); o.Get("parameters").Exists() || !o.Get("responses.2XX").Exists() {
+			t.Errorf("%s: got %s", name, o)
+		}
 	}
-	if o := operation(t, valid(t, doc), "POST", "/a"); len(o.Parameters) != 0 || o.Responses.Value("2XX") == nil {
-		t.Errorf("got %s", asJSON(t, o))
+	for name, other := range map[string]string{
+		"a $ref to another file": `{"$ref":"common.json#/components/parameters/Key"}`,
+		"a $ref to itself":       `{"$ref":"#/components/parameters/circle"}`,
+		"a $ref to nothing":      `{"$ref":"#/components/parameters/gone"}`,
+		"a parameter of a query": `{"name":"Idempotency-Key","in":"query"}`,
+	} {
+		doc := merge(t, `{"openapi":"3.1.0","components":{"parameters":{"circle":{"$ref":"#/components/parameters/circle"}}},
+			"paths":{"/a":{"post":{"parameters":[`+other+`]}}}}`, declared)
+		if o := operation(t, doc, "POST", "/a"); o.Get("parameters.#").Int() != 2 {
+			t.Errorf("%s is no key: got %s", name, o)
+		}
 	}
 }
 
-func TestMergeThatCannotBeChangesNothing(t *testing.T) {
+// An extension is no response.
+func TestExtensionsStay(t *testing.T) {
+	t.Parallel()
+	doc := merge(t, `{"openapi":"3.1.0","paths":{"x-a":1,"/a":{"x-b":null,"post":{"x-c":[],"responses":{"x-d":null,"x-e":{"description":""}}}}}}`, rows(t, policy.Row("POST /a")))
+	responses := operation(t, doc, "POST", "/a").Get("responses")
+	if responses.Get("x-d").Raw != "null" || responses.Get("x-e").Raw != `{"description":""}` {
+		t.Errorf("got %s", responses)
+	}
+}
+
+func TestMergeThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		components string
@@ -163,36 +214,36 @@ func TestMergeThatCannotBeChangesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			doc := load(t, `{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{},"components":{`+c.components+`}}`)
-			before := asJSON(t, doc)
 			declared := rows(t, policy.Row("POST /a"), policy.Row("BREW /coffee"))
 			if name == "other components" {
 				declared = declared[:1]
 			}
-			err := openapi.Merge(doc, declared)
-			if got := strings.Split(fmt.Sprint(err), "\n"); !slices.Equal(got, c.want) {
+			merged, err := openapi.Merge([]byte(`{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{},"components":{`+c.components+`}}`), declared)
+			if got := strings.Split(fmt.Sprint(err), "\n"); merged != nil || !slices.Equal(got, c.want) {
 				t.Errorf("got %q\nwant %q", got, c.want)
-			}
-			if after := asJSON(t, doc); after != before {
-				t.Errorf("the document is changed: %s", after)
 			}
 		})
 	}
 }
 
 func ExampleMerge() {
-	doc := exampleDocument()
+	document := []byte(`{
+  "openapi": "3.1.0",
+  "info": {"title": "Payments", "version": "1"},
+  "paths": {"/payments": {"post": {"responses": {"201": {"description": "paid"}}}}}
+}`)
 	declared, err := policy.Declarations(api{})
 	if err != nil {
 		panic(err)
 	}
-	if err := openapi.Merge(doc, declared); err != nil {
+	document, err = openapi.Merge(document, declared)
+	if err != nil {
 		panic(err)
 	}
-	pay := doc.Paths.Value("/payments").Post
-	fmt.Println(*pay.Responses.Value("201").Value.Description, pay.Parameters[0].Ref)
-	fmt.Println(slices.Sorted(slices.Values(pay.Responses.Keys())))
+	pay := gjson.GetBytes(document, "paths./payments.post")
+	fmt.Println(pay.Get("responses.201.description"), pay.Get("parameters.0.$ref"))
+	fmt.Println(pay.Get("responses.@keys"))
 	// Output:
 	// paid #/components/parameters/IdempotencyKey
-	// [201 400 401 409 413 422 500 503]
+	// ["201","400","401","409","413","422","500","503"]
 }

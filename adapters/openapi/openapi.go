@@ -1,33 +1,32 @@
-// Package openapi describes guarded routes for an OpenAPI document: the
-// Idempotency-Key header, the header that marks a replay, and the problems that
-// the engine answers with.
+// Package openapi describes guarded routes in an OpenAPI document: the
+// Idempotency-Key header, the header that marks a replay, and the problems that the
+// engine responds with.
 //
-//	declared, err := policy.Declarations(API{})        // or table.Declarations()
-//	err = openapi.Merge(doc, declared)                 // into a document of yours
-//	doc, err := openapi.Document(declared)             // or a fragment by itself
-//	text, err := doc.MarshalJSON()
+//	declared, err := policy.Declarations(API{})           // or table.Declarations()
+//	document, err = openapi.Merge(document, declared)     // into a document of yours
+//	fragment, err := openapi.Document(declared)           // or a document by itself
 //
-// Document makes OpenAPI 3.1; what Merge adds is the same in 3.0. Only what a
-// route's policy can cause is described: where no key is required there is no
-// key_missing, and a policy that only observes answers nothing. Problems are
+// A document is the text of a JSON file. Merge only adds to it: the rest stays byte
+// for byte, and new members stand behind the others, indented like them. Convert a
+// YAML document to JSON first.
+//
+// Document makes OpenAPI 3.1; the members that Merge adds are the same in 3.0. Only
+// problems that a route's policy can cause are described: where no key is required
+// there is no key_missing, and a policy that only observes causes none. Problems are
 // described as the engine writes them unless core.WithProblemWriter replaces that.
 //
 // Patterns become path templates: chi's {id} and {id:[0-9]+}, gin's :id and *rest
 // where a segment begins with it, chi's final *, whose parameter is called
 // wildcard. A colon in the middle of a segment stays as it is.
-//
-// The package is the only one that links kin-openapi.
 package openapi
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
-
-	"github.com/getkin/kin-openapi/openapi3"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/oncekey/oncekey/policy"
 )
@@ -37,74 +36,140 @@ type Option func(*settings)
 
 type settings struct{ replayHeader string }
 
-// ReplayHeader names the header that marks a replayed answer, as
+// ReplayHeader names the header that marks a replayed response, as
 // core.WithReplayHeader does for the engine. Default X-Idempotent-Replay.
 func ReplayHeader(name string) Option {
 	return func(s *settings) { s.replayHeader = http.CanonicalHeaderKey(name) }
 }
 
-// Document returns an OpenAPI 3.1 document with the guarded routes among the
-// declarations and nothing else. The errors are Merge's.
-func Document(declarations []policy.Declaration, opts ...Option) (*openapi3.T, error) {
-	doc := &openapi3.T{
-		OpenAPI: "3.1.0",
-		Info:    &openapi3.Info{Title: "Idempotent routes", Version: "1"},
-		Paths:   openapi3.NewPaths(),
-	}
-	if err := Merge(doc, declarations, opts...); err != nil {
-		return nil, err
-	}
-	return doc, nil
+// skeleton is a document that describes nothing.
+const skeleton = `{
+  "openapi": "3.1.0",
+  "info": {
+    "title": "Idempotent routes",
+    "version": "1"
+  },
+  "paths": {}
+}
+`
+
+// Document returns the text of an OpenAPI 3.1 document with the guarded routes among
+// the declarations and nothing else. The errors are Merge's.
+func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error) {
+	return Merge([]byte(skeleton), declarations, opts...)
 }
 
-// Merge adds to doc what the guarded routes among the declarations do. What is
-// there stays as it is: a parameter, a response, a header, a media type is added
-// where there is none of its name. A path that is there under other parameter
-// names is the same path. A response that is a $ref is left alone, because other
-// routes may share it.
+// Merge returns the document with a description of the guarded routes among the
+// declarations. The document is OpenAPI 3 in JSON; Merge does not change its bytes,
+// and keeps the order of its members. A parameter, a response, a header or a media
+// type is added where there is none of its name. A path that is there under other
+// parameter names is the same path. A response that is a $ref is left alone, because
+// other routes may share it. Merging again changes nothing.
 //
-// When anything is wrong it changes nothing, and returns everything that is wrong:
-// a method that OpenAPI does not know, two routes that it cannot tell apart (chi
-// tells them by a regular expression), a component of ours under whose name doc has
-// another, a nil document or option, a null in an operation that it would describe.
-func Merge(doc *openapi3.T, declarations []policy.Declaration, opts ...Option) error {
-	if doc == nil {
-		return errors.New("openapi: the document is nil: give one, or call Document")
-	}
+// The error names every fault and its place:
+//   - a document that is not JSON, or not OpenAPI 3;
+//   - in a place that a route is described in: a null or a value of the wrong type, a
+//     member that is there twice, a path item that is a $ref;
+//   - two paths of the document that differ only in the names of their parameters;
+//   - a component under the name of one of ours that is another;
+//   - a method that OpenAPI does not know, or two routes that it cannot tell apart (chi
+//     tells them by a regular expression);
+//   - a nil option.
+func Merge(document []byte, declarations []policy.Declaration, opts ...Option) ([]byte, error) {
 	described, optErr := settingsOf(opts)
-	routes, err := routesOf(declarations)
-	components := componentsOf()
-	if err := errors.Join(optErr, err, conflicts(doc.Components, components), nulls(doc, routes)); err != nil {
-		return err
+	routes, routeErr := routesOf(declarations)
+	var r reader
+	root, before, after, readErr := r.open(document)
+	if err := errors.Join(optErr, routeErr, readErr); err != nil {
+		return nil, err
 	}
-	if len(routes) == 0 {
-		return nil
+	m := merger{reader: r, settings: described}
+	m.addComponents(&root)
+	m.addPaths(&root, routes)
+	switch {
+	case len(m.faults) > 0:
+		return nil, errors.Join(m.faults...)
+	case len(routes) == 0:
+		return slices.Clone(document), nil
 	}
-	addComponents(doc, components)
-	if doc.Paths == nil {
-		doc.Paths = openapi3.NewPaths()
+	return []byte(before + root.text() + after), nil
+}
+
+// merger adds to one document.
+type merger struct {
+	reader
+	settings
+}
+
+// addComponents adds our components that are missing.
+func (m *merger) addComponents(root *object) {
+	all := m.object(root, "components")
+	for _, ours := range componentsOf() {
+		ofKind := m.object(&all, ours.kind)
+		for _, component := range ours.all {
+			if other := ofKind.find(component.name); other == nil {
+				ofKind.set(component.name, component.value)
+			} else if !equalJSON(other.value, component.value) {
+				m.faults = append(m.faults, fmt.Errorf("openapi: the document has another %s.%s: rename it", ofKind.place, component.name))
+			}
+		}
+		all.set(ours.kind, ofKind.text())
 	}
-	byShape := make(map[string]string)
-	for _, template := range doc.Paths.Keys() {
-		byShape[shapeOf(template)] = template
+	root.set("components", all.text())
+}
+
+func (m *merger) addPaths(root *object, routes []route) {
+	paths := m.object(root, "paths")
+	byShape := make(map[string][]string)
+	for _, path := range paths.members {
+		if shape := shapeOf(path.name); !slices.Contains(byShape[shape], path.name) {
+			byShape[shape] = append(byShape[shape], path.name)
+		}
 	}
 	for _, route := range routes {
-		template, known := byShape[shapeOf(route.template)]
-		if !known {
-			template = route.template
-			byShape[shapeOf(template)] = template
-			doc.Paths.Set(template, &openapi3.PathItem{})
+		template, shape := route.template, shapeOf(route.template)
+		switch same := byShape[shape]; len(same) {
+		case 0:
+			byShape[shape] = []string{template}
+		case 1:
+			template = same[0]
+		default:
+			m.fail("paths.%s and paths.%s are the same path: leave one", same[0], same[1])
 		}
-		item := doc.Paths.Value(template)
-		operation := item.GetOperation(route.declaration.Method)
-		if operation == nil {
-			operation = &openapi3.Operation{Responses: openapi3.NewResponsesWithCapacity(0)}
-			operation.Parameters = route.pathParameters(template, item.Parameters)
-			item.SetOperation(route.declaration.Method, operation)
+		item, isNew := m.item(&paths, template)
+		m.addOperation(&item, template, &route)
+		if isNew || item.text() != paths.find(template).value {
+			paths.set(template, item.text())
 		}
-		described.describe(operation, item.Parameters, &route.declaration.Policy, components)
 	}
-	return nil
+	root.set("paths", paths.text())
+}
+
+// item cuts the path item of a template, which is empty where there is none.
+func (m *merger) item(paths *object, template string) (item object, isNew bool) {
+	empty := object{place: "paths." + template, unit: paths.unit}
+	has := paths.find(template)
+	if has == nil {
+		return empty, true
+	}
+	item = m.cut(has.value, empty)
+	if ref := item.find("$ref"); ref != nil {
+		m.fail("%s is a $ref to %s: write the path item in its place", item.place, ref.value)
+	}
+	return item, false
+}
+
+func (m *merger) addOperation(item *object, template string, route *route) {
+	method := strings.ToLower(route.declaration.Method)
+	shared := m.parameters(item)
+	operation := m.object(item, method)
+	if has := item.find(method); has == nil || has.value == "null" {
+		if parameters := route.pathParameters(template, shared); len(parameters) > 0 {
+			operation.set("parameters", "["+strings.Join(parameters, ",")+"]")
+		}
+	}
+	m.describe(&operation, shared, &route.declaration.Policy)
+	item.set(method, operation.text())
 }
 
 // settingsOf applies the options to the defaults.
@@ -128,7 +193,7 @@ func settingsOf(opts []Option) (settings, error) {
 type route struct {
 	declaration policy.Declaration
 	template    string
-	parameters  []*openapi3.Parameter
+	parameters  []pathParameter
 }
 
 // methods are those of an OpenAPI 3.1 path item that a policy can guard.
@@ -146,6 +211,10 @@ func routesOf(declarations []policy.Declaration) ([]route, error) {
 			all = append(all, fmt.Errorf("openapi: %s: %s: OpenAPI describes no method %s", d.Source, d.Route(), d.Method))
 			continue
 		}
+		if !utf8.ValidString(d.Pattern) {
+			all = append(all, fmt.Errorf("openapi: %s: %q: the pattern is not UTF-8", d.Source, d.Route()))
+			continue
+		}
 		if !isClosed(d.Pattern) {
 			all = append(all, fmt.Errorf("openapi: %s: %s: the pattern has a brace that is not closed", d.Source, d.Route()))
 			continue
@@ -161,59 +230,4 @@ func routesOf(declarations []policy.Declaration) ([]route, error) {
 		routes = append(routes, r)
 	}
 	return routes, errors.Join(all...)
-}
-
-// conflicts finds components of the document that have our names and are others.
-func conflicts(has *openapi3.Components, ours *openapi3.Components) error {
-	if has == nil {
-		return nil
-	}
-	return errors.Join(
-		differing("schemas", has.Schemas, ours.Schemas),
-		differing("parameters", has.Parameters, ours.Parameters),
-		differing("headers", has.Headers, ours.Headers),
-	)
-}
-
-func differing[T any](kind string, has, ours map[string]T) error {
-	var all []error
-	for name, component := range ours {
-		if other, taken := has[name]; taken && !equalJSON(other, component) {
-			all = append(all, fmt.Errorf("openapi: the document has another components.%s.%s: rename it", kind, name))
-		}
-	}
-	return errors.Join(all...)
-}
-
-func equalJSON(a, b any) bool {
-	var values [2]any
-	for i, value := range []any{a, b} {
-		text, err := json.Marshal(value)
-		if err != nil || json.Unmarshal(text, &values[i]) != nil {
-			return false
-		}
-	}
-	return reflect.DeepEqual(values[0], values[1])
-}
-
-func addComponents(doc *openapi3.T, ours *openapi3.Components) {
-	if doc.Components == nil {
-		doc.Components = &openapi3.Components{}
-	}
-	doc.Components.Schemas = with(doc.Components.Schemas, ours.Schemas)
-	doc.Components.Parameters = with(doc.Components.Parameters, ours.Parameters)
-	doc.Components.Headers = with(doc.Components.Headers, ours.Headers)
-}
-
-// with adds what is missing.
-func with[M ~map[string]T, T any](has, more M) M {
-	if has == nil {
-		has = make(M)
-	}
-	for name, value := range more {
-		if _, there := has[name]; !there {
-			has[name] = value
-		}
-	}
-	return has
 }

@@ -1,23 +1,19 @@
 package openapi_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/adapters/openapi"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 type api struct {
 	Pay    http.HandlerFunc `route:"POST /payments" idempotency:"TTLHours=48"`
@@ -27,54 +23,22 @@ type api struct {
 	Plain  http.HandlerFunc `route:"POST /plain"`
 }
 
-// The document of an annotated struct, word by word. To accept a change:
-// go test ./adapters/openapi -update.
+// The document of an annotated struct, word by word.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	declared, err := policy.Declarations(api{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := openapi.Document(declared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const golden = "testdata/document.json"
-	got := asJSON(t, valid(t, doc)) + "\n"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is not what is made now: look at the difference, then run with -update\n%s", golden, got)
-	}
-	if paths := slices.Sorted(maps.Keys(doc.Paths.Map())); !slices.Equal(paths, []string{"/files/{owner}/{wildcard}", "/members/{id}", "/payments"}) {
-		t.Errorf("paths are %v: only what is guarded is described", paths)
+	text, err := openapi.Document(declared)
+	doc := parsed(t, text, err)
+	golden(t, "document.json", string(text))
+	if paths := namesOf(doc.Get("paths")); !slices.Equal(paths, []string{"/payments", "/members/{id}", "/files/{owner}/{wildcard}"}) {
+		t.Errorf("paths are %v: only guarded routes are described, in the order of their declaration", paths)
 	}
 }
 
-// The schema of the key takes the keys that core takes, raw ones at least.
-func TestKeySchema(t *testing.T) {
-	t.Parallel()
-	o := operation(t, document(t, policy.Row("POST /a")), "POST", "/a")
-	parameter := o.Parameters.GetByInAndName("header", core.KeyHeader)
-	if parameter == nil || !parameter.Required {
-		t.Fatalf("got %+v", parameter)
-	}
-	for _, key := range []string{"k", "8e03978e-40d5-43e8-bc93-6894a57f9324", strings.Repeat("a", 255), "~!#", `"quoted"`, "", "a b", "ключ", "a\tb", strings.Repeat("a", 256), "\x7f"} {
-		_, err := core.ParseKey(key)
-		if schema := parameter.Schema.Value.VisitJSON(key); (schema == nil) != (err == nil) {
-			t.Errorf("%q: core says %v, the schema %v", key, err, schema)
-		}
-	}
-}
-
-// Only what a policy can cause is described.
+// Only problems that a policy can cause are described.
 func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -93,7 +57,8 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := operation(t, document(t, policy.Row("POST /a", c.options...)), "POST", "/a")
+			doc := document(t, policy.Row("POST /a", c.options...))
+			o := operation(t, doc, "POST", "/a")
 			want := map[string]string{
 				"400": "body_unreadable key_invalid key_missing", "401": "principal_missing", "409": "in_progress not_replayable",
 				"413": "body_too_large", "422": "key_reused", "500": "handler_failed", "503": "handler_cancelled not_confirmed shutting_down store_unavailable",
@@ -103,14 +68,14 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 				want = nil
 			}
 			got := make(map[string]string)
-			for status, some := range codes(t, o) {
+			for status, some := range codes(o) {
 				got[status] = strings.Join(some, " ")
 			}
 			if !maps.Equal(got, want) {
 				t.Errorf("got  %v\nwant %v", got, want)
 			}
-			if p := o.Parameters.GetByInAndName("header", core.KeyHeader); p == nil || p.Required != c.required {
-				t.Errorf("the key is %+v, want required: %t", p, c.required)
+			if p := parameterOf(doc, o, "header", core.KeyHeader); !p.Exists() || p.Get("required").Bool() != c.required {
+				t.Errorf("the key is %s, want required: %t", p, c.required)
 			}
 		})
 	}
@@ -128,6 +93,7 @@ func TestPathTemplates(t *testing.T) {
 		"/members/{id}":                {"/members/{id}", []string{"id"}, ""},
 		"/members/{id:[0-9]{1,3}}/x":   {"/members/{id}/x", []string{"id"}, "^[0-9]{1,3}$"},
 		"/members/{id:^[0-9]+$}":       {"/members/{id}", []string{"id"}, "^[0-9]+$"},
+		`/words/{w:\w+"<}`:             {"/words/{w}", []string{"w"}, `^\w+"<$`},
 		"/files/*":                     {"/files/{wildcard}", []string{"wildcard"}, ""},
 		"/a/{year}-{month}.json":       {"/a/{year}-{month}.json", []string{"year", "month"}, ""},
 		"/members/:id":                 {"/members/{id}", []string{"id"}, ""},
@@ -136,15 +102,20 @@ func TestPathTemplates(t *testing.T) {
 		"/v1/payments:batch":           {"/v1/payments:batch", nil, ""},
 		`/v1/\:batch`:                  {"/v1/:batch", nil, ""},
 		"/v1/{tenant}/payments:cancel": {"/v1/{tenant}/payments:cancel", []string{"tenant"}, ""},
+		"/v1.2/~me/a|b/@x/#/!/%7B":     {"/v1.2/~me/a|b/@x/#/!/%7B", nil, ""},
+		`/"é"/0/-1`:                    {`/"é"/0/-1`, nil, ""},
 	} {
 		doc := document(t, policy.Row("POST "+pattern))
-		o := operation(t, doc, "POST", want.template)
+		if paths := namesOf(doc.Get("paths")); !slices.Equal(paths, []string{want.template}) {
+			t.Errorf("%s makes the paths %q, want %q", pattern, paths, want.template)
+			continue
+		}
 		var names []string
 		expression := ""
-		for _, p := range o.Parameters {
-			if p.Value.In == "path" {
-				names = append(names, p.Value.Name)
-				expression += p.Value.Schema.Value.Pattern
+		for _, p := range operation(t, doc, "POST", want.template).Get("parameters").Array() {
+			if p.Get("in").Str == "path" {
+				names = append(names, p.Get("name").Str)
+				expression += p.Get("schema.pattern").Str
 			}
 		}
 		if !slices.Equal(names, want.names) || expression != want.regexp {
@@ -163,44 +134,47 @@ func TestDocumentThatCannotBe(t *testing.T) {
 		"openapi: row 4: BREW /coffee: OpenAPI describes no method BREW",
 	}
 	if got := strings.Split(fmt.Sprint(err), "\n"); doc != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v and %q\nwant %q", doc, got, want)
+		t.Errorf("got %s and %q\nwant %q", doc, got, want)
+	}
+}
+
+// Case 65: gin takes a brace for a character of the path, which OpenAPI cannot say.
+func TestPatternsThatHaveNoTemplate(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"/a{", "/{", "/a{b", "/{a}/{b", "/{a:{2}"} {
+		_, err := openapi.Document(rows(t, policy.Row("POST "+pattern)))
+		if want := "openapi: row 1: POST " + pattern + ": the pattern has a brace that is not closed"; fmt.Sprint(err) != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	_, err := openapi.Document(rows(t, policy.Row("POST /\xff")))
+	if want := `openapi: row 1: "POST /\xff": the pattern is not UTF-8`; fmt.Sprint(err) != want {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 
 func TestReplayHeader(t *testing.T) {
 	t.Parallel()
-	doc, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ReplayHeader("idempotent-replayed"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	headers := operation(t, valid(t, doc), "POST", "/a").Responses.Value("2XX").Value.Headers
-	if headers["Idempotent-Replayed"] == nil || len(headers) != 1 {
-		t.Errorf("headers are %v", headers)
+	text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ReplayHeader("idempotent-replayed"))
+	headers := at(operation(t, parsed(t, text, err), "POST", "/a"), "responses", "2XX", "headers")
+	if names := namesOf(headers); !slices.Equal(names, []string{"Idempotent-Replayed"}) {
+		t.Errorf("headers are %v", names)
 	}
 }
 
-// Nothing guarded, nothing said.
+// A document of no guarded route has no components, and a document that nothing is
+// merged into is the same text.
 func TestNothingToDescribe(t *testing.T) {
 	t.Parallel()
-	doc, err := openapi.Document(nil)
-	if err != nil || doc.Components != nil || doc.Paths.Len() != 0 {
-		t.Errorf("got %+v, %v", doc, err)
+	text, err := openapi.Document(nil)
+	doc := parsed(t, text, err)
+	if names := namesOf(doc); !slices.Equal(names, []string{"openapi", "info", "paths"}) || doc.Get("paths").Raw != "{}" {
+		t.Errorf("got %s", text)
 	}
-	valid(t, doc)
-}
-
-// The validation that the other tests rely on finds what is wrong.
-func TestValidationFindsFaults(t *testing.T) {
-	t.Parallel()
-	doc := document(t, policy.Row("POST /a/{id}"))
-	operation(t, doc, "POST", "/a/{id}").Parameters = openapi3.Parameters{}
-	if doc.Validate(t.Context()) == nil {
-		t.Error("a template without its parameter passes")
-	}
-	doc = document(t, policy.Row("POST /a"))
-	doc.Components.Schemas["IdempotencyProblem"].Value.Properties["title"].Value.Type = &openapi3.Types{"words"}
-	if doc.Validate(t.Context()) == nil {
-		t.Error("a type that is none passes")
+	for _, before := range []string{theirs(t), ` {"openapi":"3.1.0"} `} {
+		if got := merge(t, before, nil); got.Raw != strings.TrimSpace(before) && got.Raw != strings.TrimLeft(before, " ") {
+			t.Errorf("got %q, want %q", got.Raw, before)
+		}
 	}
 }
 
@@ -209,14 +183,14 @@ func ExampleDocument() {
 	if err != nil {
 		panic(err)
 	}
-	doc, err := openapi.Document(declared)
+	document, err := openapi.Document(declared)
 	if err != nil {
 		panic(err)
 	}
-	pay := doc.Paths.Value("/payments").Post
-	fmt.Println(pay.Parameters[0].Value.Name, pay.Parameters[0].Value.Required)
-	fmt.Println(slices.Sorted(slices.Values(pay.Responses.Keys())))
+	pay := gjson.GetBytes(document, "paths./payments.post")
+	fmt.Println(pay.Get("parameters.0.$ref"))
+	fmt.Println(pay.Get("responses.@keys"))
 	// Output:
-	// Idempotency-Key true
-	// [2XX 400 401 409 413 422 500 503]
+	// #/components/parameters/IdempotencyKey
+	// ["2XX","400","401","409","413","422","500","503"]
 }

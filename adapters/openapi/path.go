@@ -1,17 +1,23 @@
 package openapi
 
 import (
+	"slices"
 	"strings"
-
-	"github.com/getkin/kin-openapi/openapi3"
 )
+
+// pathParameter is a part of a path. Its expression is a regular one, or empty; a
+// rest may have slashes.
+type pathParameter struct {
+	name, expression string
+	isRest           bool
+}
 
 // templateOf makes a path template of a router's pattern, with its parameters. Every
 // brace of the pattern is closed.
-func templateOf(pattern string) (template string, parameters []*openapi3.Parameter) {
+func templateOf(pattern string) (template string, parameters []pathParameter) {
 	var out strings.Builder
 	add := func(name, expression string, rest bool) {
-		parameters = append(parameters, pathParameter(name, expression, rest))
+		parameters = append(parameters, pathParameter{name, expression, rest})
 		out.WriteString("{" + name + "}")
 	}
 	for i := 0; i < len(pattern); {
@@ -75,27 +81,26 @@ func closing(s string) int {
 	return -1
 }
 
-func pathParameter(name, expression string, rest bool) *openapi3.Parameter {
-	schema := openapi3.NewStringSchema()
-	if expression != "" { // it stands for the whole segment
-		schema.Pattern = "^" + strings.TrimSuffix(strings.TrimPrefix(expression, "^"), "$") + "$"
+// describedAs is the parameter in JSON, under the name that the template has for it.
+func (p pathParameter) describedAs(name string) string {
+	schema := []string{"type", `"string"`}
+	if p.expression != "" { // it stands for the whole segment
+		schema = append(schema, "pattern", quoted("^"+strings.TrimSuffix(strings.TrimPrefix(p.expression, "^"), "$")+"$"))
 	}
-	parameter := openapi3.NewPathParameter(name).WithSchema(schema)
-	if rest {
-		parameter.Description = "The rest of the path, slashes included."
+	members := []string{"name", quoted(name), "in", `"path"`}
+	if p.isRest {
+		members = append(members, "description", `"The rest of the path, slashes included."`)
 	}
-	return parameter
+	return compact(append(members, "required", "true", "schema", compact(schema...))...)
 }
 
 // pathParameters declares the template's parameters that the path does not. A
 // template of the document's own has its own names.
-func (r *route) pathParameters(template string, declared openapi3.Parameters) openapi3.Parameters {
+func (r *route) pathParameters(template string, declared []parameter) (all []string) {
 	names := namesIn(template)
-	var all openapi3.Parameters
-	for i, parameter := range r.parameters {
-		parameter.Name = names[i]
-		if declared.GetByInAndName(openapi3.ParameterInPath, parameter.Name) == nil {
-			all = append(all, &openapi3.ParameterRef{Value: parameter})
+	for i, p := range r.parameters {
+		if !slices.Contains(declared, parameter{"path", names[i]}) {
+			all = append(all, p.describedAs(names[i]))
 		}
 	}
 	return all

@@ -56,7 +56,7 @@ var answers = []answer{
 }
 
 // codesOf returns the codes that a policy can cause.
-func (a *answer) codesOf(p *policy.Policy) (names []any) {
+func (a *answer) codesOf(p *policy.Policy) (names []string) {
 	for _, c := range a.codes {
 		if c.when == nil || c.when(p) {
 			names = append(names, c.name)

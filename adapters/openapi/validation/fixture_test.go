@@ -25,28 +25,30 @@ func rows(t *testing.T, rows ...policy.TableRow) []policy.Declaration {
 
 func document(t *testing.T, declared ...policy.TableRow) *openapi3.T {
 	t.Helper()
-	doc, err := openapi.Document(rows(t, declared...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return valid(t, doc)
+	text, err := openapi.Document(rows(t, declared...))
+	return valid(t, text, err)
 }
 
-// valid reads the document again, as others will, and expects it to be OpenAPI.
-func valid(t *testing.T, doc *openapi3.T) *openapi3.T {
+func merge(t *testing.T, text string, declared ...policy.TableRow) *openapi3.T {
 	t.Helper()
-	text, err := doc.MarshalJSON()
+	merged, err := openapi.Merge([]byte(text), rows(t, declared...))
+	return valid(t, merged, err)
+}
+
+// valid reads the document and expects it to be OpenAPI.
+func valid(t *testing.T, text []byte, err error) *openapi3.T {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := openapi3.NewLoader().LoadFromData(text)
+	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
-	if err := loaded.Validate(t.Context(), openapi3.EnableMultiError(), openapi3.EnableSchemaPatternValidation()); err != nil {
+	if err := doc.Validate(t.Context(), openapi3.EnableMultiError(), openapi3.EnableSchemaPatternValidation()); err != nil {
 		t.Errorf("%v in %s", err, text)
 	}
-	return loaded
+	return doc
 }
 
 func operation(t *testing.T, doc *openapi3.T, method, template string) *openapi3.Operation {

@@ -1,0 +1,185 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// object is the text of a JSON object or array, cut into its members. Its text
+// method puts the same bytes together again, with new members behind the others.
+type object struct {
+	place   string // in the document, for errors
+	unit    string // by which the document indents
+	between string // the text between the brackets where there is no member
+	isArray bool
+	members []member
+}
+
+// member is one value with the text around it, from the comma or bracket before it
+// to the one behind it.
+type member struct {
+	name   string // unescaped; empty in an array
+	before string // white space, and in an object the name and the colon
+	value  string
+	after  string // white space
+}
+
+const white = " \t\r\n"
+
+// cut cuts text, which is one valid JSON object or array without white space around
+// it.
+func cut(text string) object {
+	o := object{isArray: text[0] == '[', between: text[1 : len(text)-1]}
+	from := 1
+	gjson.Parse(text).ForEach(func(key, value gjson.Result) bool {
+		end := value.Index + len(value.Raw)
+		behind := end + strings.IndexAny(text[end:], ",}]")
+		m := member{before: text[from:value.Index], value: value.Raw, after: text[end:behind]}
+		if !o.isArray {
+			m.name = key.Str
+		}
+		o.members = append(o.members, m)
+		from = behind + 1
+		return true
+	})
+	return o
+}
+
+func (o *object) text() string {
+	open, end := o.brackets()
+	var b strings.Builder
+	b.WriteString(open)
+	for i, m := range o.members {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(m.before + m.value + m.after)
+	}
+	if len(o.members) == 0 {
+		b.WriteString(o.between)
+	}
+	b.WriteString(end)
+	return b.String()
+}
+
+func (o *object) brackets() (open, end string) {
+	if o.isArray {
+		return "[", "]"
+	}
+	return "{", "}"
+}
+
+// find returns the member of this name, or nil.
+func (o *object) find(name string) *member {
+	for i := range o.members {
+		if o.members[i].name == name {
+			return &o.members[i]
+		}
+	}
+	return nil
+}
+
+// has reports whether there is a member of this name, in any case.
+func (o *object) has(name string) bool {
+	for _, m := range o.members {
+		if strings.EqualFold(m.name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// set replaces the value of a member, or adds the member. A value that was null or
+// empty is laid out like its neighbours; any other value keeps its own layout.
+func (o *object) set(name, value string) {
+	m := o.find(name)
+	switch {
+	case m == nil:
+		o.add(name, value)
+	case isEmpty(m.value):
+		m.value = o.laidOut(value)
+	default:
+		m.value = value
+	}
+}
+
+func isEmpty(value string) bool {
+	return value == "null" || (value[0] == '{' || value[0] == '[') && strings.Trim(value[1:len(value)-1], white) == ""
+}
+
+// add adds a member behind the others, on a line of its own if they have one.
+func (o *object) add(name, value string) {
+	m := member{name: name, value: o.laidOut(value)}
+	separator := ":"
+	if n := len(o.members); n > 0 {
+		last := &o.members[n-1]
+		m.before, m.after, last.after = o.lead(), last.after, ""
+		if strings.HasSuffix(last.before, ": ") {
+			separator = ": "
+			if n == 1 && m.before == "" {
+				m.before = " "
+			}
+		}
+	}
+	if !o.isArray {
+		m.before += quoted(name) + separator
+	}
+	o.members = append(o.members, m)
+}
+
+// lead is the white space before the last member: its line break and indentation,
+// if it begins a line.
+func (o *object) lead() string {
+	if len(o.members) == 0 {
+		return ""
+	}
+	before := o.members[len(o.members)-1].before
+	lead := before[:len(before)-len(strings.TrimLeft(before, white))]
+	for _, newline := range []string{"\r\n", "\n"} {
+		if at := strings.LastIndex(lead, newline); at >= 0 {
+			return lead[at:]
+		}
+	}
+	return lead
+}
+
+// laidOut is the value in the layout of the members: with line breaks and their
+// indentation, or on one line.
+func (o *object) laidOut(value string) string {
+	newline, prefix, breaks := strings.Cut(o.lead(), "\n")
+	var b bytes.Buffer
+	var err error
+	if breaks {
+		err = json.Indent(&b, []byte(value), prefix, o.unit)
+	} else {
+		err = json.Compact(&b, []byte(value))
+	}
+	if err != nil { // the value is not JSON: a merge makes only values that are
+		return value
+	}
+	return strings.ReplaceAll(b.String(), "\n", newline+"\n")
+}
+
+// quoted is s as a JSON string.
+func quoted(s string) string { return string(gjson.AppendJSONString(nil, s)) }
+
+// compact is a JSON object of names and the texts of their values, in this order.
+func compact(namesAndValues ...string) string {
+	var o object
+	for i := 0; i+1 < len(namesAndValues); i += 2 {
+		o.add(namesAndValues[i], namesAndValues[i+1])
+	}
+	return o.text()
+}
+
+// list is a JSON array of strings.
+func list(strs []string) string {
+	o := object{isArray: true}
+	for _, s := range strs {
+		o.add("", quoted(s))
+	}
+	return o.text()
+}

@@ -1,0 +1,120 @@
+// Package validation_test holds the documents of adapters/openapi against OpenAPI. It
+// is a module of its own: the validator belongs to no program that uses oncekey.
+package validation_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// The golden files of the package, which its tests compare to the byte.
+func TestGoldenFiles(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../testdata/*.json")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("the files are %v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		valid(t, text, err)
+	}
+}
+
+func theirs(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../testdata/theirs.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The members that Merge adds are OpenAPI 3.0 as well.
+func TestMergeIntoAnOlderDocument(t *testing.T) {
+	t.Parallel()
+	doc := merge(t, strings.Replace(theirs(t), "3.1.0", "3.0.3", 1), policy.Row("POST /payments", everything), policy.Row("PUT /a/{id:[a-z]+}"))
+	if doc.OpenAPI != "3.0.3" {
+		t.Errorf("the document is %s now", doc.OpenAPI)
+	}
+	operation(t, doc, "PUT", "/a/{id}")
+}
+
+func TestMergeIntoLittle(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{"openapi":"3.1.0","info":{"title":"a","version":"1"},"components":{}}`,
+		`{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{"/a":{
+			"parameters":[{"name":"Idempotency-Key","in":"header","schema":{"type":"string"}}],
+			"post":{}}}}`,
+		`{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{}}`,
+	} {
+		operation(t, merge(t, text, policy.Row("POST /a")), "POST", "/a")
+	}
+	valid(t, []byte(`{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{}}`), nil)
+	document(t)
+}
+
+func TestPathTemplates(t *testing.T) {
+	t.Parallel()
+	for pattern, template := range map[string]string{
+		"/":                            "/",
+		"/members/{id:[0-9]{1,3}}/x":   "/members/{id}/x",
+		"/members/{id:^[0-9]+$}":       "/members/{id}",
+		"/files/*":                     "/files/{wildcard}",
+		"/a/{year}-{month}.json":       "/a/{year}-{month}.json",
+		"/members/:id/pets/:pet":       "/members/{id}/pets/{pet}",
+		"/files/:owner/*rest":          "/files/{owner}/{rest}",
+		"/v1/payments:batch":           "/v1/payments:batch",
+		`/v1/\:batch`:                  "/v1/:batch",
+		"/v1/{tenant}/payments:cancel": "/v1/{tenant}/payments:cancel",
+		"/v1.2/~me/a|b/@x/!":           "/v1.2/~me/a|b/@x/!",
+	} {
+		operation(t, document(t, policy.Row("POST "+pattern)), "POST", template)
+	}
+}
+
+// A policy that can cause less is described in a valid document too.
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	for _, option := range []policy.Option{policy.Required(false), policy.Observe(true), policy.Transactional(true), policy.OnAbandoned(policy.Refuse)} {
+		operation(t, document(t, policy.Row("POST /a", option)), "POST", "/a")
+	}
+}
+
+// The schema of the key takes the keys that core takes, raw ones at least.
+func TestKeySchema(t *testing.T) {
+	t.Parallel()
+	o := operation(t, document(t, policy.Row("POST /a")), "POST", "/a")
+	parameter := o.Parameters.GetByInAndName("header", core.KeyHeader)
+	if parameter == nil || !parameter.Required {
+		t.Fatalf("got %+v", parameter)
+	}
+	for _, key := range []string{"k", "8e03978e-40d5-43e8-bc93-6894a57f9324", strings.Repeat("a", 255), "~!#", `"quoted"`, "", "a b", "ключ", "a\tb", strings.Repeat("a", 256), "\x7f"} {
+		_, err := core.ParseKey(key)
+		if schema := parameter.Schema.Value.VisitJSON(key); (schema == nil) != (err == nil) {
+			t.Errorf("%q: core says %v, the schema %v", key, err, schema)
+		}
+	}
+}
+
+// The validation that the other tests rely on finds faults.
+func TestValidationFindsFaults(t *testing.T) {
+	t.Parallel()
+	doc := document(t, policy.Row("POST /a/{id}"))
+	operation(t, doc, "POST", "/a/{id}").Parameters = openapi3.Parameters{}
+	if doc.Validate(t.Context()) == nil {
+		t.Error("a template without its parameter passes")
+	}
+	doc = document(t, policy.Row("POST /a"))
+	doc.Components.Schemas["IdempotencyProblem"].Value.Properties["title"].Value.Type = &openapi3.Types{"words"}
+	if doc.Validate(t.Context()) == nil {
+		t.Error("a type that is none passes")
+	}
+}
