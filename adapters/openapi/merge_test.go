@@ -41,10 +41,13 @@ func TestMergeOverwritesNothing(t *testing.T) {
 	if problem := at(pay, "responses", "422", "content", "application/problem+json"); problem.Get("schema.allOf").Exists() {
 		t.Errorf("their schema is overwritten: %s", problem)
 	}
+	if failed := namesOf(pay.Get("responses.502")); !slices.Equal(failed, []string{"description"}) {
+		t.Errorf("a response of 5xx is not replayed: %s", failed)
+	}
 	if unavailable := namesOf(pay.Get("responses.503")); !slices.Equal(unavailable, []string{"$ref"}) {
 		t.Errorf("a shared response is changed: %s", unavailable)
 	}
-	if statuses := namesOf(pay.Get("responses")); !slices.Equal(statuses, []string{"201", "402", "409", "422", "503", "400", "401", "413", "500"}) {
+	if statuses := namesOf(pay.Get("responses")); !slices.Equal(statuses, []string{"201", "402", "409", "422", "502", "503", "400", "401", "413", "500"}) {
 		t.Errorf("responses are %v", statuses)
 	}
 
@@ -125,6 +128,8 @@ func TestLayout(t *testing.T) {
 	t.Parallel()
 	declared := rows(t, policy.Row("POST /a", policy.Observe(true)))
 	for name, c := range map[string]struct{ before, has string }{
+		"around it":   {" {\"openapi\":\"3.1.0\"}\n", " {\"openapi\":\"3.1.0\",\"paths\":{"},
+		"behind it":   {" {\"openapi\":\"3.1.0\"}\n", "}\n"},
 		"on one line": {`{"openapi":"3.1.0","paths":{}}`, `"paths":{"/a":{"post":{"parameters":[{"$ref":"`},
 		"with spaces": {`{ "openapi": "3.1.0", "paths": { "/b": {} } }`, `"paths": { "/b": {}, "/a": {"post":{"parameters":[`},
 		"in lines":    {"{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {}\n}", "\n  \"paths\": {\n    \"/a\": {\n      \"post\": {\n        \"parameters\": [\n          {\n"},
@@ -138,8 +143,8 @@ func TestLayout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := merge(t, c.before, declared).Raw; !strings.Contains(got, c.has) {
-				t.Errorf("got %s\nwant %s in it", got, c.has)
+			if got, err := openapi.Merge([]byte(c.before), declared); err != nil || !strings.Contains(string(got), c.has) {
+				t.Errorf("got %s, %v\nwant %s in it", got, err, c.has)
 			}
 		})
 	}
@@ -171,6 +176,15 @@ func TestMergeIntoLittle(t *testing.T) {
 		if o := operation(t, doc, "POST", "/a"); o.Get("parameters").Exists() || !o.Get("responses.2XX").Exists() {
 			t.Errorf("%s: got %s", name, o)
 		}
+	}
+	// A default describes success, and a null counts as no operation.
+	doc := merge(t, `{"openapi":"3.1.0","paths":{"/a":{"post":{"responses":{"default":{"description":""}}}},"/b/{c}":{"put":null}}}`,
+		rows(t, policy.Row("POST /a"), policy.Row("PUT /b/:c")))
+	if o := operation(t, doc, "POST", "/a"); o.Get("responses.2XX").Exists() || !o.Get("responses.default.headers.X-Idempotent-Replay").Exists() {
+		t.Errorf("got %s", o)
+	}
+	if o := operation(t, doc, "PUT", "/b/{c}"); !parameterOf(doc, o, "path", "c").Exists() {
+		t.Errorf("got %s", o)
 	}
 	for name, other := range map[string]string{
 		"a $ref to another file": `{"$ref":"common.json#/components/parameters/Key"}`,

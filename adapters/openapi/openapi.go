@@ -84,8 +84,8 @@ func Merge(document []byte, declarations []policy.Declaration, opts ...Option) (
 		return nil, err
 	}
 	m := merger{reader: r, settings: described}
-	m.addComponents(&root)
 	m.addPaths(&root, routes)
+	m.addComponents(&root)
 	switch {
 	case len(m.faults) > 0:
 		return nil, errors.Join(m.faults...)

@@ -10,10 +10,10 @@ import (
 
 // object is the text of a JSON object or array, cut into its members. Its text
 // method puts the same bytes together again, with new members behind the others.
+// White space in an empty one is lost.
 type object struct {
 	place   string // in the document, for errors
 	unit    string // by which the document indents
-	between string // the text between the brackets where there is no member
 	isArray bool
 	members []member
 }
@@ -32,7 +32,7 @@ const white = " \t\r\n"
 // cut cuts text, which is one valid JSON object or array without white space around
 // it.
 func cut(text string) object {
-	o := object{isArray: text[0] == '[', between: text[1 : len(text)-1]}
+	o := object{isArray: text[0] == '['}
 	from := 1
 	gjson.Parse(text).ForEach(func(key, value gjson.Result) bool {
 		end := value.Index + len(value.Raw)
@@ -57,9 +57,6 @@ func (o *object) text() string {
 			b.WriteByte(',')
 		}
 		b.WriteString(m.before + m.value + m.after)
-	}
-	if len(o.members) == 0 {
-		b.WriteString(o.between)
 	}
 	b.WriteString(end)
 	return b.String()
