@@ -45,7 +45,7 @@ const problemSchema = `{
 }`
 
 const replayHeader = `{
-	"description": "Present when the answer is a stored one that is sent again: the operation ran once.",
+	"description": "Present when the response is a stored one, sent again: the operation ran once.",
 	"schema": {"type": "string", "enum": ["true"]}
 }`
 

@@ -31,7 +31,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Option changes what is described.
+// Option changes the description.
 type Option func(*settings)
 
 type settings struct{ replayHeader string }
@@ -60,11 +60,11 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 }
 
 // Merge returns the document with a description of the guarded routes among the
-// declarations. The document is OpenAPI 3 in JSON; Merge does not change its bytes,
-// and keeps the order of its members. A parameter, a response, a header or a media
-// type is added where there is none of its name. A path that is there under other
-// parameter names is the same path. A response that is a $ref is left alone, because
-// other routes may share it. Merging again changes nothing.
+// declarations. The document is OpenAPI 3 in JSON. Merge adds a parameter, a response,
+// a header or a media type where there is none of its name, and leaves the rest as it
+// is. A path that is there under other parameter names is the same path. A response
+// that is a $ref is left alone, because other routes may share it. A null in the place
+// of an object or a list counts as absent. Merging again changes nothing.
 //
 // The error names every fault and its place:
 //   - a document that is not JSON, or not OpenAPI 3;

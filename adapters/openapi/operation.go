@@ -29,12 +29,12 @@ func (m *merger) describe(operation *object, shared []parameter, p *policy.Polic
 	responses := m.object(operation, "responses")
 	m.checkResponses(&responses)
 	if !describesSuccess(&responses) {
-		responses.set("2XX", compact("description", quoted("The handler's answer.")))
+		responses.set("2XX", compact("description", quoted("The handler's response.")))
 	}
 	if !p.Observe { // an observing policy adds nothing to a response
 		m.addReplays(&responses)
-		for i := range answers {
-			m.addAnswer(&responses, &answers[i], p)
+		for i := range engineResponses {
+			m.addProblem(&responses, &engineResponses[i], p)
 		}
 	}
 	operation.set("responses", responses.text())
@@ -67,17 +67,17 @@ func (m *merger) addReplays(responses *object) {
 	}
 }
 
-func (m *merger) addAnswer(responses *object, a *answer, p *policy.Policy) {
-	status := strconv.Itoa(a.status)
+func (m *merger) addProblem(responses *object, e *engineResponse, p *policy.Policy) {
+	status := strconv.Itoa(e.status)
 	if responses.find(status) == nil {
-		responses.set(status, compact("description", quoted(a.description)))
+		responses.set(status, compact("description", quoted(e.description)))
 	}
 	header := named{}
-	if a.retryAfter {
+	if e.retryAfter {
 		header = named{"Retry-After", ref("headers", retryAfterName)}
 	}
 	schema := fmt.Sprintf(`{"allOf":[%s,{"type":"object","properties":{"status":{"type":"integer","enum":[%d]},"code":{"type":"string","enum":%s}}}]}`,
-		ref("schemas", problemName), a.status, list(a.codesOf(p)))
+		ref("schemas", problemName), e.status, list(e.codesOf(p)))
 	m.addTo(responses, status, header, named{problemType, compact("schema", schema)})
 }
 

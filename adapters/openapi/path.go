@@ -106,8 +106,8 @@ func (r *route) pathParameters(template string, declared []parameter) (all []str
 	return all
 }
 
-// shapeOf is a template without the names of its parameters: what makes two
-// templates the same path to OpenAPI.
+// shapeOf is a template without the names of its parameters. To OpenAPI, two templates
+// of one shape are the same path.
 func shapeOf(template string) string {
 	for _, name := range namesIn(template) {
 		template = strings.Replace(template, "{"+name+"}", "{}", 1)

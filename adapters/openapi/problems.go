@@ -7,21 +7,22 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// answer is what the engine answers in place of the handler, by status.
-type answer struct {
+// engineResponse is a problem that the engine responds with in place of the handler.
+type engineResponse struct {
 	status      int
 	description string
 	retryAfter  bool
 	codes       []code
 }
 
-// code is one of core's, and the policies that can cause it: nil is every one.
+// code is a problem code of package core, and the policies that can cause it: nil is
+// every one.
 type code struct {
 	name string
 	when func(*policy.Policy) bool
 }
 
-var answers = []answer{
+var engineResponses = []engineResponse{
 	{http.StatusBadRequest, "The Idempotency-Key is missing or malformed, or the body could not be read.", false, []code{
 		{problem.KeyMissing, func(p *policy.Policy) bool { return p.Required }},
 		{problem.KeyInvalid, nil},
@@ -56,8 +57,8 @@ var answers = []answer{
 }
 
 // codesOf returns the codes that a policy can cause.
-func (a *answer) codesOf(p *policy.Policy) (names []string) {
-	for _, c := range a.codes {
+func (e *engineResponse) codesOf(p *policy.Policy) (names []string) {
+	for _, c := range e.codes {
 		if c.when == nil || c.when(p) {
 			names = append(names, c.name)
 		}
