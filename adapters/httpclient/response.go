@@ -102,9 +102,9 @@ func problemCode(response *http.Response) string {
 	if err != nil || mediaType != "application/problem+json" {
 		return ""
 	}
-	var problem json.RawMessage // one value: a body that does not end is not waited for
-	if json.NewDecoder(response.Body).Decode(&problem) != nil {
+	var body json.RawMessage // one value: a body that does not end is not waited for
+	if json.NewDecoder(response.Body).Decode(&body) != nil {
 		return ""
 	}
-	return gjson.GetBytes(problem, "code").Str
+	return gjson.GetBytes(body, "code").Str
 }
