@@ -1,6 +1,8 @@
 package failover
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/oncekey/oncekey/core/redisstore"
@@ -32,6 +34,12 @@ func TestCleanFailoverRunsNothingTwice(t *testing.T) {
 
 			d.awaitReplication()
 			d.victim.Kill()
+			var early sync.WaitGroup
+			for n, p := range processes {
+				early.Go(func() { p.expect(t, d.key(fmt.Sprint("early-", n)), unavailable) })
+			}
+			early.Wait()
+			d.promote()
 			for key, body := range originals {
 				for _, p := range processes {
 					if got := p.insist(t, key); !got.is(replayed) || got.body != body {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,11 +24,9 @@ type deployment struct {
 	doomed func(name string) bool
 	// awaitReplication returns when the replicas have all that the victim has.
 	awaitReplication func()
-	// awaitSuccessor returns the master that has replaced the victim.
-	awaitSuccessor func() *redistest.Server
-	// decision bounds how long the servers take to agree that a master is dead,
-	// as they are configured.
-	decision time.Duration
+	// promote has the servers replace the victim, which must be dead, and returns
+	// its successor. They never do that by themselves.
+	promote func() *redistest.Server
 }
 
 // deployments start a Redis each.
@@ -48,8 +45,7 @@ func newCluster(t *testing.T) *deployment {
 			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ContextTimeoutEnabled: true})
 		},
 		awaitReplication: cluster.AwaitReplication,
-		awaitSuccessor:   func() *redistest.Server { t.Helper(); return cluster.Shards()[0].Master },
-		decision:         redistest.ClusterNodeTimeout,
+		promote:          func() *redistest.Server { t.Helper(); return cluster.Promote(shard.Replicas[0]) },
 	}
 }
 
@@ -59,17 +55,16 @@ func newSentinel(t *testing.T) *deployment {
 	t.Helper()
 	takeTurn(t)
 	group := redistest.StartSentinel(t)
+	victim := group.Master()
 	return &deployment{
-		t: t, victim: group.Master(), replicas: group.Replicas(), doomed: func(string) bool { return true },
+		t: t, victim: victim, replicas: group.Replicas(), doomed: func(string) bool { return true },
 		connect: func() redis.UniversalClient {
 			return redis.NewFailoverClient(&redis.FailoverOptions{
 				MasterName: redistest.MasterName, SentinelAddrs: group.SentinelAddrs(), ContextTimeoutEnabled: true,
 			})
 		},
 		awaitReplication: group.AwaitReplication,
-		awaitSuccessor:   group.Master,
-		// Two sentinels may be equally fast to stand for election, and neither win.
-		decision: redistest.SentinelDownAfter + 2*redistest.SentinelFailoverTimeout,
+		promote:          func() *redistest.Server { t.Helper(); return group.Promote(victim) },
 	}
 }
 
@@ -107,7 +102,7 @@ func (d *deployment) replaceVictim() *redistest.Server {
 	for _, replica := range d.replicas {
 		replica.Resume()
 	}
-	return d.awaitSuccessor()
+	return d.promote()
 }
 
 // awaitReplicas returns when the victim's successor has as many replicas as the

@@ -18,9 +18,11 @@ import (
 )
 
 const (
-	path         = "/payments"
-	client       = "alice"
-	storeTimeout = policy.DefaultStoreTimeout
+	path   = "/payments"
+	client = "alice"
+	// storeTimeout is long: only a failure takes that long, however busy the
+	// machine is.
+	storeTimeout = 5 * time.Second
 )
 
 func storageKey(key string) string { return storage.Key(client, http.MethodPost, path, key) }
@@ -71,6 +73,11 @@ const slow = "slow"
 // start returns a process that keeps its records in store.
 func (l *ledger) start(t *testing.T, store storage.Store) *process {
 	t.Helper()
+	return l.startWith(t, store, policy.StoreTimeout(storeTimeout))
+}
+
+func (l *ledger) startWith(t *testing.T, store storage.Store, opts ...policy.Option) *process {
+	t.Helper()
 	byName := core.ScopeBy(func(*http.Request) (string, error) { return client, nil })
 	engine, err := core.New(store, byName, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
 	if err != nil {
@@ -86,7 +93,7 @@ func (l *ledger) start(t *testing.T, store storage.Store) *process {
 		}
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, "paid %s", key)
-	}))
+	}), opts...)
 	t.Cleanup(func() { p.shutdown(t) })
 	return p
 }

@@ -33,8 +33,8 @@ func TestSoakFailover(t *testing.T) {
 		connect: func() redis.UniversalClient {
 			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ContextTimeoutEnabled: true})
 		},
-		awaitSuccessor: func() *redistest.Server { t.Helper(); return cluster.Shards()[0].Master },
 	}
+	d.promote = func() *redistest.Server { t.Helper(); return cluster.Promote(d.replicas[0]) }
 	database := postgrestest.Shared(t)
 	alone := newShop(t, "alone", func() storage.Store { return redisstore.New(d.client(), redisstore.Prefix("alone:")) })
 	durable := newShop(t, "tiered", func() storage.Store { return tiered(t, d, database) })

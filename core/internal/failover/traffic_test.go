@@ -61,58 +61,56 @@ func (s *stream) post(key string, first bool) answer {
 	return got
 }
 
-// since returns the requests that had no answer yet at that time, and the later
-// ones.
+// since returns the requests that began after a moment.
 func (s *stream) since(moment time.Time) []sample {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for i, one := range s.samples {
-		if one.ended().After(moment) {
+		if one.began.After(moment) {
 			return s.samples[i:len(s.samples):len(s.samples)]
 		}
 	}
 	return nil
 }
 
-// healed reports whether new keys run again, after some have not, and how long
-// after the kill the first of them was answered.
-func (s *stream) healed(kill time.Time) (after time.Duration, healed bool) {
+// flows reports whether new keys run, one after the other, at the end of the
+// requests since a moment.
+func (s *stream) flows(moment time.Time) bool {
 	row := 0
-	failed := false
-	for _, one := range s.since(kill) {
+	for _, one := range s.since(moment) {
 		switch {
 		case !one.succeeded():
-			failed, row, after = true, 0, 0
-		case failed && one.first:
-			if row++; row == 1 {
-				after = one.ended().Sub(kill)
-			}
+			row = 0
+		case one.first:
+			row++
 		}
 	}
-	return after, row >= streak
+	return row >= streak
 }
 
-// slowest returns the longest that any request took, and failures how many were
-// not answered with the handler's own answer.
-func (s *stream) slowest(since time.Time) (slowest time.Duration, failures int) {
-	for _, one := range s.since(since) {
-		slowest = max(slowest, one.took)
+// fails reports whether the latest request since a moment was refused.
+func (s *stream) fails(moment time.Time) bool {
+	after := s.since(moment)
+	return len(after) > 0 && !after[len(after)-1].succeeded()
+}
+
+// failing returns how many requests since a moment were refused, and when the last
+// of them was.
+func (s *stream) failing(moment time.Time) (failures int, after time.Duration) {
+	for _, one := range s.since(moment) {
 		if !one.succeeded() {
-			failures++
+			failures, after = failures+1, one.ended().Sub(moment)
 		}
 	}
-	return slowest, failures
+	return failures, after
 }
 
-// silence returns the longest time without a success.
-func (s *stream) silence(since time.Time) (longest time.Duration) {
-	last := since
-	for _, one := range s.since(since) {
-		if one.succeeded() {
-			longest, last = max(longest, one.ended().Sub(last)), one.ended()
-		}
+// slowest returns the longest that any request took.
+func (s *stream) slowest(moment time.Time) (slowest time.Duration) {
+	for _, one := range s.since(moment) {
+		slowest = max(slowest, one.took)
 	}
-	return longest
+	return slowest
 }
 
 // traffic is the streams that run in one test.

@@ -21,7 +21,7 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 			t.Parallel()
 			d := deploy(t)
 			effects := newLedger()
-			all := redisstore.WaitReplicas(len(d.replicas), storeTimeout/4)
+			all := redisstore.WaitReplicas(len(d.replicas), storeTimeout/2)
 			first := effects.start(t, redisstore.New(d.client(), all))
 			second := effects.start(t, redisstore.New(d.client(), all))
 			finished, running, refused := d.key("finished"), d.key(slow), d.key("refused")

@@ -8,9 +8,13 @@ import (
 	"time"
 )
 
-// ClusterNodeTimeout is how long a cluster's node must be silent before the others ask each other whether it is dead. A
-// replica takes over about a second after they have agreed.
-const ClusterNodeTimeout = 1500 * time.Millisecond
+const (
+	// formingTimeout is the nodes' time-out while they get to know each other: it is the pace at which they talk.
+	formingTimeout = 1500 * time.Millisecond
+	// nodeTimeout is their time-out from then on. On a busy machine a node that is merely slow must not look dead: a
+	// master that misses most of the others serves no more.
+	nodeTimeout = 10 * time.Second
+)
 
 // Cluster is a Redis Cluster. Its nodes may be killed, frozen and restarted like any [Server].
 type Cluster struct {
@@ -20,8 +24,8 @@ type Cluster struct {
 }
 
 // StartCluster runs a new, empty cluster and returns when all of its nodes agree about each other and every replica has
-// caught up with its master. A master that dies is replaced by one of its replicas; there must be at least three masters
-// for that, because most of them have to agree.
+// caught up with its master. A master that dies is replaced by [Cluster.Promote]; there must be at least three masters for
+// that, because most of them have to agree.
 //
 // What Redis would make of a dead shard by default, no shard serves any more until it is replaced, is switched off: tests
 // can then tell what a dead master does to its own keys from what it does to others.
@@ -41,13 +45,17 @@ func StartCluster(t testing.TB, masters, replicasEach int) *Cluster {
 func clusterArguments() []string {
 	return append(quickReplication(),
 		"--cluster-enabled", "yes",
-		"--cluster-node-timeout", strconv.FormatInt(ClusterNodeTimeout.Milliseconds(), 10),
+		"--cluster-node-timeout", milliseconds(formingTimeout),
 		"--cluster-require-full-coverage", "no",
-		// A replica stays with its master, and takes over however long it was cut off: tests freeze replicas.
+		// A replica stays with its master, takes over when it is told to, and does so however long it was cut off: tests
+		// freeze replicas.
+		"--cluster-replica-no-failover", "yes",
 		"--cluster-allow-replica-migration", "no",
 		"--cluster-replica-validity-factor", "0",
 	)
 }
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // quickReplication are the arguments for servers that do not wait for more replicas before they serve the first one.
 func quickReplication() []string {
@@ -124,7 +132,7 @@ func addresses(servers []*Server) []string {
 }
 
 // Shards waits until all nodes that run agree about who serves which slots, and everything is served, and returns that.
-// After a master's death it so returns when there is a new one. It fails the test when that does not happen.
+// While a dead master is not replaced they do not. It fails the test when that does not happen.
 func (c *Cluster) Shards() []Shard {
 	c.t.Helper()
 	var shards []Shard
@@ -133,6 +141,24 @@ func (c *Cluster) Shards() []Shard {
 		return err
 	})
 	return shards
+}
+
+// Promote has the replica of a master that was killed ask the other masters for their votes, and returns it once all
+// nodes that run take it for the new master. It fails the test when that does not happen.
+func (c *Cluster) Promote(replica *Server) *Server {
+	c.t.Helper()
+	await(c.t, "the masters elect the replica", func(ctx context.Context) error {
+		state, err := replica.replication(ctx)
+		if err != nil || state["role"] == "master" {
+			return err
+		}
+		if _, err := replica.Do(ctx, "CLUSTER", "FAILOVER", "FORCE"); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s is a %s", replica.Addr(), state["role"])
+	})
+	c.Shards()
+	return replica
 }
 
 // ShardOf is the one of [Cluster.Shards] in which the key lives.
@@ -183,4 +209,7 @@ func (c *Cluster) AwaitHealthy() {
 		}
 		return nil
 	})
+	for _, node := range c.nodes {
+		c.tell(node, "CONFIG", "SET", "cluster-node-timeout", milliseconds(nodeTimeout))
+	}
 }

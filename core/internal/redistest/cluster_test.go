@@ -1,9 +1,12 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestClusterReplacesItsMaster(t *testing.T) {
@@ -22,7 +25,10 @@ func TestClusterReplacesItsMaster(t *testing.T) {
 	cluster.AwaitReplication()
 
 	master.Kill()
-	successor := cluster.MasterOf("key")
+	successor := cluster.Promote(shard.Replicas[0])
+	if again := cluster.MasterOf("key"); again != successor {
+		t.Errorf("the key's master is %s, want the replica that was promoted", again.Addr())
+	}
 	if successor != shard.Replicas[0] {
 		t.Errorf("its successor is %s, want its replica %s", successor.Addr(), shard.Replicas[0].Addr())
 	}
@@ -32,6 +38,18 @@ func TestClusterReplacesItsMaster(t *testing.T) {
 	cluster.AwaitHealthy()
 	if again := cluster.ShardOf("key"); again.Master != successor || !slices.Contains(again.Replicas, master) {
 		t.Errorf("the shard of the key is %+v, want %s to have become a replica", again, master.Addr())
+	}
+}
+
+// expectReplicas fails the test when one of the servers becomes a master within the time in which one would.
+func expectReplicas(t *testing.T, servers []*Server) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); <-time.After(awaitInterval) {
+		for _, server := range servers {
+			if state, err := server.replication(t.Context()); err != nil || state["role"] != "slave" {
+				t.Fatalf("%s is a %s (%v), want a replica", server.Addr(), state["role"], err)
+			}
+		}
 	}
 }
 
@@ -49,4 +67,39 @@ func TestSlot(t *testing.T) {
 			t.Errorf("the slot of %q is %d, want %v (%v)", key, Slot(key), want, err)
 		}
 	}
+}
+
+// A master that is slow is taken for dead on a busy machine, and is not replaced all the same.
+func TestClusterReplacesNoSlowMaster(t *testing.T) {
+	t.Parallel()
+	cluster := StartCluster(t, 3, 1)
+	for _, node := range cluster.nodes {
+		cluster.tell(node, "CONFIG", "SET", "cluster-node-timeout", milliseconds(formingTimeout))
+	}
+	shard := cluster.ShardOf("key")
+	master := shard.Master
+	expectAnswer(t, master, "SET key money", "+OK")
+
+	master.Pause()
+	await(t, "the other nodes take the master for dead", func(ctx context.Context) error {
+		for _, node := range cluster.nodes {
+			if node == master {
+				continue
+			}
+			answer, err := node.Do(ctx, "CLUSTER", "NODES")
+			if err != nil {
+				return err
+			}
+			if text, _ := answer.(string); !strings.Contains(text, "master,fail,") {
+				return fmt.Errorf("%s sees no dead master: %q", node.Addr(), text)
+			}
+		}
+		return nil
+	})
+	expectReplicas(t, shard.Replicas)
+	master.Resume()
+	if again := cluster.MasterOf("key"); again != master {
+		t.Errorf("the master is %s, want %s still", again.Addr(), master.Addr())
+	}
+	expectAnswer(t, master, "GET key", "$5", "money")
 }

@@ -11,8 +11,11 @@
 // [StartCluster] and [StartSentinel] run several of them that replace each other:
 //
 //	cluster := redistest.StartCluster(t, 3, 1)
-//	cluster.MasterOf("key").Kill()
-//	successor := cluster.MasterOf("key") // waits for it
+//	shard := cluster.ShardOf("key")
+//	shard.Master.Kill()
+//	successor := cluster.Promote(shard.Replicas[0])
+//
+// They do so when they are told to, and never by themselves: on a busy machine a slow server looks dead to the others.
 //
 // The redis-server on the PATH is used, or the one that ONCEKEY_REDIS_SERVER names; it must be 7.0 or newer. Without one
 // the test is skipped, or fails when ONCEKEY_REQUIRE_SERVERS is set. The package imports no Redis client.

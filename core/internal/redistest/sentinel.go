@@ -16,20 +16,19 @@ import (
 const MasterName = "records"
 
 const (
-	// SentinelDownAfter is how long a master must be silent before a sentinel takes it for dead.
-	SentinelDownAfter = time.Second
-	// SentinelFailoverTimeout bounds the steps of a fail-over. An election that nobody wins is repeated after twice this.
-	SentinelFailoverTimeout = 1500 * time.Millisecond
-)
-
-const (
 	sentinelReplicas = 2
 	sentinelCount    = 3
-	sentinelQuorum   = 2
+	// sentinelQuorum is out of reach: the sentinels fail over when [Sentinel.Promote] tells them to, and never by
+	// themselves. On a busy machine they would take a slow master for a dead one, and replace it by an empty replica.
+	sentinelQuorum = sentinelCount + 1
+	// sentinelDownAfter is how long a server must be silent before a sentinel, for itself, takes it for dead.
+	sentinelDownAfter = 5 * time.Second
+	// sentinelFailoverTimeout bounds the steps of a fail-over. One that takes longer is given up, and begun again.
+	sentinelFailoverTimeout = 15 * time.Second
 )
 
-// Sentinel is a master with replicas, and the sentinels that replace it by one of them when it dies. Its servers may be
-// killed, frozen and restarted like any [Server].
+// Sentinel is a master with replicas, and the sentinels that [Sentinel.Promote] tells to replace it by one of them. Its
+// servers may be killed, frozen and restarted like any [Server].
 type Sentinel struct {
 	t         testing.TB
 	servers   []*Server
@@ -62,8 +61,8 @@ func startSentinel(t testing.TB, master *Server) *Server {
 	s.configuration = filepath.Join(s.directory, "sentinel.conf")
 	settings := []string{
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d", MasterName, master.port, sentinelQuorum),
-		fmt.Sprintf("sentinel down-after-milliseconds %s %d", MasterName, SentinelDownAfter.Milliseconds()),
-		fmt.Sprintf("sentinel failover-timeout %s %d", MasterName, SentinelFailoverTimeout.Milliseconds()),
+		fmt.Sprintf("sentinel down-after-milliseconds %s %d", MasterName, sentinelDownAfter.Milliseconds()),
+		fmt.Sprintf("sentinel failover-timeout %s %d", MasterName, sentinelFailoverTimeout.Milliseconds()),
 		fmt.Sprintf("sentinel parallel-syncs %s %d", MasterName, sentinelReplicas),
 	}
 	if err := os.WriteFile(s.configuration, []byte(strings.Join(settings, "\n")+"\n"), 0o600); err != nil {
@@ -110,8 +109,8 @@ func pairs(answer any) map[string]any {
 // SentinelAddrs are the addresses of the sentinels.
 func (s *Sentinel) SentinelAddrs() []string { return addresses(s.sentinels) }
 
-// Master waits until most sentinels name the same server, and that runs as a master, and returns it. It fails the test
-// when that does not happen.
+// Master waits until all sentinels name the same server, and that runs as a master, and returns it. It fails the test when
+// that does not happen.
 func (s *Sentinel) Master() *Server {
 	s.t.Helper()
 	var master *Server
@@ -123,32 +122,73 @@ func (s *Sentinel) Master() *Server {
 }
 
 func (s *Sentinel) elected(ctx context.Context) (*Server, error) {
-	votes := make(map[*Server]int)
+	var master *Server
 	for _, sentinel := range s.sentinels {
-		answer, err := sentinel.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName)
-		if err != nil {
-			continue // it may be dead: the others count
-		}
-		for _, server := range s.servers {
-			if address, _ := answer.([]any); len(address) == 2 && address[1] == strconv.Itoa(server.port) {
-				votes[server]++
-			}
-		}
-	}
-	for server, count := range votes {
-		if count < sentinelQuorum {
-			continue
-		}
-		state, err := server.replication(ctx)
+		named, err := s.named(ctx, sentinel)
 		if err != nil {
 			return nil, err
 		}
-		if state["role"] != "master" {
-			return nil, fmt.Errorf("%s was elected and is a %s", server.Addr(), state["role"])
+		if master == nil {
+			master = named
 		}
-		return server, nil
+		if named != master {
+			return nil, fmt.Errorf("%s names %s, another one %s", sentinel.Addr(), named.Addr(), master.Addr())
+		}
 	}
-	return nil, fmt.Errorf("%d sentinels name no server together", len(s.sentinels))
+	state, err := master.replication(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if state["role"] != "master" {
+		return nil, fmt.Errorf("%s was elected and is a %s", master.Addr(), state["role"])
+	}
+	return master, nil
+}
+
+// named returns the server that a sentinel names as the master.
+func (s *Sentinel) named(ctx context.Context, sentinel *Server) (*Server, error) {
+	answer, err := sentinel.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName)
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range s.servers {
+		if address, _ := answer.([]any); len(address) == 2 && address[1] == strconv.Itoa(server.port) {
+			return server, nil
+		}
+	}
+	return nil, fmt.Errorf("%s names no server of this group: %v", sentinel.Addr(), answer)
+}
+
+// Promote has the sentinels replace a master that was killed by one of its replicas, and returns that one once all
+// sentinels name it. It fails the test when that does not happen.
+func (s *Sentinel) Promote(dead *Server) *Server {
+	s.t.Helper()
+	await(s.t, "a sentinel replaces the master", func(ctx context.Context) error {
+		return s.failOver(ctx, dead)
+	})
+	return s.Master()
+}
+
+// failOver returns nil once the first sentinel names another master than the dead one. It begins a fail-over where none is
+// under way: one that finds no replica in a fit state is given up after a while.
+func (s *Sentinel) failOver(ctx context.Context, dead *Server) error {
+	leader := s.sentinels[0]
+	master, err := s.named(ctx, leader)
+	if err != nil || master != dead {
+		return err
+	}
+	answer, err := leader.Do(ctx, "SENTINEL", "MASTER", MasterName)
+	if err != nil {
+		return err
+	}
+	// Without this look, the command could come after the end of the fail-over, and would begin a second one.
+	state := pairs(answer)
+	if flags, _ := state["flags"].(string); state["port"] == strconv.Itoa(dead.port) && !strings.Contains(flags, "failover_in_progress") {
+		if _, err := leader.Do(ctx, "SENTINEL", "FAILOVER", MasterName); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s still names %s, as %v", leader.Addr(), dead.Addr(), state["flags"])
 }
 
 // Replicas are the servers other than the master, dead ones too.
@@ -161,7 +201,7 @@ func (s *Sentinel) besides(master *Server) []*Server {
 	return slices.DeleteFunc(slices.Clone(s.servers), func(server *Server) bool { return server == master })
 }
 
-// KillMaster kills the master and returns it. The sentinels replace it; [Sentinel.Master] waits for that.
+// KillMaster kills the master and returns it. [Sentinel.Promote] replaces it.
 func (s *Sentinel) KillMaster() *Server {
 	s.t.Helper()
 	master := s.Master()

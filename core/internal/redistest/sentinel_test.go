@@ -1,7 +1,10 @@
 package redistest
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -21,9 +24,38 @@ func TestSentinelReplacesItsMaster(t *testing.T) {
 	if killed := group.KillMaster(); killed != master {
 		t.Fatalf("%s was killed, want the master %s", killed.Addr(), master.Addr())
 	}
-	successor := group.Master()
+	successor := group.Promote(master)
 	if !slices.Contains(replicas, successor) {
 		t.Errorf("its successor is %s, want one of the replicas", successor.Addr())
 	}
 	expectAnswer(t, successor, "GET key", "$5", "money")
+}
+
+// A master that is slow is taken for dead on a busy machine, and is not replaced all the same.
+func TestSentinelReplacesNoSlowMaster(t *testing.T) {
+	t.Parallel()
+	group := StartSentinel(t)
+	master, replicas := group.Master(), group.Replicas()
+	expectAnswer(t, master, "SET key money", "+OK")
+	group.AwaitReplication()
+
+	master.Pause()
+	await(t, "the sentinels take the master for dead", func(ctx context.Context) error {
+		for _, sentinel := range group.sentinels {
+			answer, err := sentinel.Do(ctx, "SENTINEL", "MASTER", MasterName)
+			if err != nil {
+				return err
+			}
+			if flags, _ := pairs(answer)["flags"].(string); !strings.Contains(flags, "s_down") {
+				return fmt.Errorf("%s sees %q", sentinel.Addr(), flags)
+			}
+		}
+		return nil
+	})
+	expectReplicas(t, replicas)
+	master.Resume()
+	if again := group.Master(); again != master {
+		t.Errorf("the master is %s, want %s still", again.Addr(), master.Addr())
+	}
+	expectAnswer(t, master, "GET key", "$5", "money")
 }
