@@ -1,6 +1,9 @@
 package failover
 
 import (
+	"context"
+	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -8,10 +11,14 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
+// fewDials is how often a first request may dial the dead master. By default it
+// would be 50 times.
+const fewDials = 10
+
 // Case 16: a process that had nothing to do during a fail-over knows of the dead
-// master alone. Its first request finds the new one, in the tries that a request
-// has, if the cluster's client says at once that nobody answers: DialerRetries. As
-// go-redis is set by default, it takes all of the request's time to dial.
+// master alone. Its first request finds the new one, if the cluster's client says at
+// once that nobody answers: DialerRetries. As go-redis is set by default, it dials
+// the dead master so often that it takes all of a request's time.
 func TestIdleProcessFindsTheNewMaster(t *testing.T) {
 	t.Parallel()
 	for name, deploy := range deployments {
@@ -19,9 +26,16 @@ func TestIdleProcessFindsTheNewMaster(t *testing.T) {
 			t.Parallel()
 			d := deploy(t)
 			client := d.client()
+			var dials atomic.Int64 // of the victim
 			if cluster, is := client.(*redis.ClusterClient); is {
 				client = redis.NewClusterClient(&redis.ClusterOptions{
 					Addrs: cluster.Options().Addrs, ContextTimeoutEnabled: true, DialerRetries: 1,
+					Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+						if address == d.victim.Addr() {
+							dials.Add(1)
+						}
+						return new(net.Dialer).DialContext(ctx, network, address)
+					},
 				})
 				t.Cleanup(func() { client.Close() })
 			}
@@ -30,10 +44,14 @@ func TestIdleProcessFindsTheNewMaster(t *testing.T) {
 			idle.expect(t, d.key("warm"), created)
 			d.awaitReplication()
 			d.victim.Kill()
-			d.awaitSuccessor()
+			d.promote()
 			key := d.key("fresh")
+			dials.Store(0)
 			idle.expect(t, key, created)
 			effects.expectRuns(t, key, 1)
+			if got := dials.Load(); got > fewDials {
+				t.Errorf("it dialed the dead master %d times, want at most %d", got, fewDials)
+			}
 		})
 	}
 }
