@@ -26,6 +26,6 @@ func TestConformanceInRealTime(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Config{
 		New:  func(testing.TB) storage.Store { return memstore.New() },
-		Unit: 50 * time.Millisecond,
+		Unit: 300 * time.Millisecond,
 	})
 }

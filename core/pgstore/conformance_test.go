@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 			}
 			return pgstore.New(pool, schema)
 		},
-		Unit: 100 * time.Millisecond,
+		Unit: 400 * time.Millisecond,
 	})
 }
 

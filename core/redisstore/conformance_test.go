@@ -2,6 +2,9 @@ package redisstore_test
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,9 +20,28 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// Case 49: the documented rights are all that the store needs to keep the contract, and no more than that.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	conform(t, connect(t, redistest.Start(t), func(options *redis.Options) { options.ContextTimeoutEnabled = true }))
+	rights, _, _, _ := documentedRights(t)
+	server := redistest.Start(t)
+	admin := connect(t, server, nil)
+	must(t, admin.Do(t.Context(), rights...).Err())
+	t.Run("serve", func(t *testing.T) {
+		conform(t, connect(t, server, func(options *redis.Options) {
+			service(options)
+			options.ContextTimeoutEnabled = true
+		}))
+	})
+	var used []string
+	for _, stat := range regexp.MustCompile(`cmdstat_(\w+):`).FindAllStringSubmatch(admin.Info(t.Context(), "commandstats").Val(), -1) {
+		used = append(used, stat[1])
+	}
+	for _, word := range rights {
+		if granted, is := strings.CutPrefix(word.(string), "+"); is && !slices.Contains(used, granted) {
+			t.Errorf("the right to %s is not needed: the server was asked for %v", granted, used)
+		}
+	}
 }
 
 // An AutoPipeliner pays no attention to contexts: the store does.
@@ -39,15 +61,16 @@ func TestConformanceWithReplicas(t *testing.T) {
 }
 
 // conform gives each case a prefix of its own, which is as good as an empty server.
+// The unit is long: only a case that waits for the end of a lease takes that long.
 func conform(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) {
 	t.Helper()
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
 		New: func(testing.TB) storage.Store {
-			prefix := redisstore.Prefix(fmt.Sprintf("case%d:", cases.Add(1)))
+			prefix := redisstore.Prefix(fmt.Sprintf("oncekey:case%d:", cases.Add(1)))
 			return redisstore.New(client, append([]redisstore.Option{prefix}, options...)...)
 		},
-		Unit: 100 * time.Millisecond,
+		Unit: 400 * time.Millisecond,
 	})
 }
 

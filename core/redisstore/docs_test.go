@@ -4,18 +4,14 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/core/storetest"
 )
 
 // documentedRights are the lines of docs/redis.md that set a user's rights: the one
@@ -40,35 +36,8 @@ func documentedRights(t *testing.T) (service, replicas, cluster, warning []any) 
 // service connects as the documented user.
 func service(options *redis.Options) { options.Username, options.Password = "payments", "secret" }
 
-// Case 49: the documented rights are all that the store needs, and no more than that.
-func TestDocumentedRights(t *testing.T) {
-	t.Parallel()
-	rights, _, _, _ := documentedRights(t)
-	server := redistest.Start(t)
-	admin := connect(t, server, nil)
-	must(t, admin.Do(t.Context(), rights...).Err())
-	t.Run("serve", func(t *testing.T) {
-		rdb := connect(t, server, service)
-		var cases atomic.Int32
-		storetest.Run(t, storetest.Config{
-			New: func(testing.TB) storage.Store {
-				return redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("oncekey:case%d:", cases.Add(1))))
-			},
-			Unit: 100 * time.Millisecond,
-		})
-	})
-	var used []string
-	for _, stat := range regexp.MustCompile(`cmdstat_(\w+):`).FindAllStringSubmatch(admin.Info(t.Context(), "commandstats").Val(), -1) {
-		used = append(used, stat[1])
-	}
-	for _, word := range rights {
-		if granted, is := strings.CutPrefix(word.(string), "+"); is && !slices.Contains(used, granted) {
-			t.Errorf("the right to %s is not needed: the server was asked for %v", granted, used)
-		}
-	}
-}
-
-// Case 49: the same for WaitReplicas, the warning and a cluster.
+// Case 49: TestConformance is run with the rights of a service. These are the rights for WaitReplicas, the warning and a
+// cluster.
 func TestDocumentedRightsOfSettings(t *testing.T) {
 	t.Parallel()
 	rights, replicas, cluster, warning := documentedRights(t)

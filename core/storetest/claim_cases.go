@@ -67,9 +67,8 @@ var claimCases = []testCase{
 		name: "independent keys",
 		rule: "keys have nothing to do with each other: each of 10,000 is claimed once, and settled alone",
 		test: func(f *fixture) {
-			const keys = 10_000
-			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
-			f.spread(keys, func(n int) error { return f.claimedBefore(key(n)) })
+			f.spread(manyKeys, func(n int) error { return f.claimsOnce(key(n)) })
+			f.spread(manyKeys, func(n int) error { return f.claimedBefore(key(n)) })
 		},
 	},
 	{

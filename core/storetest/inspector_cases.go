@@ -100,11 +100,10 @@ var inspectorCases = []testCase{
 		name: "list 10,000 keys",
 		rule: "the pages of a list have no more than limit records each, and together they have them all, however large or small they are",
 		test: func(f *fixture) {
-			const keys = 10_000
-			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
+			f.spread(manyKeys, func(n int) error { return f.claimsOnce(key(n)) })
 			for _, limit := range []int{1000, 333} {
-				if listed := f.list(storage.Completed, limit, nil); len(listed) != keys {
-					f.Errorf("pages of %d have %d of %d records", limit, len(listed), keys)
+				if listed := f.list(storage.Completed, limit, nil); len(listed) != manyKeys {
+					f.Errorf("pages of %d have %d of %d records", limit, len(listed), manyKeys)
 				}
 			}
 			if listed := f.list(storage.InProgress, 1000, nil); len(listed) != 0 {

@@ -24,7 +24,7 @@ func TestModelPasses(t *testing.T) {
 
 func TestModelPassesInRealTime(t *testing.T) {
 	t.Parallel()
-	Run(t, Config{New: func(testing.TB) storage.Store { return newModel(none) }, Unit: 50 * time.Millisecond})
+	Run(t, Config{New: func(testing.TB) storage.Store { return newModel(none) }, Unit: 300 * time.Millisecond})
 }
 
 // Every way to break the contract is found by the case that is about it.

@@ -26,7 +26,7 @@ const patience = 10 * time.Second
 func TestConformanceOverRedis(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t))
-	conform(t, rdb, 200*time.Millisecond, func(testing.TB, int32) storage.Store { return memstore.New() })
+	conform(t, rdb, func(testing.TB, int32) storage.Store { return memstore.New() })
 }
 
 func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
@@ -36,7 +36,7 @@ func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 	}
 	rdb := connect(t, redistest.Start(t))
 	pool := openPool(t, 20)
-	conform(t, rdb, 300*time.Millisecond, func(t testing.TB, n int32) storage.Store {
+	conform(t, rdb, func(t testing.TB, n int32) storage.Store {
 		schema := pgstore.Schema(fmt.Sprintf("case_%d", n))
 		if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
 			t.Fatal(err)
@@ -47,7 +47,7 @@ func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 
 // conform gives each case a prefix of its own, which is as good as an empty Redis.
 // The suite's 10,000 keys must fit into a hundred units.
-func conform(t *testing.T, rdb *redis.Client, unit time.Duration, durable func(t testing.TB, n int32) storage.Store) {
+func conform(t *testing.T, rdb *redis.Client, durable func(t testing.TB, n int32) storage.Store) {
 	t.Helper()
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
@@ -56,7 +56,7 @@ func conform(t *testing.T, rdb *redis.Client, unit time.Duration, durable func(t
 			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
 			return tieredstore.New(hot, durable(t, n), tieredstore.Logger(silent))
 		},
-		Unit: unit,
+		Unit: 400 * time.Millisecond,
 	})
 }
 

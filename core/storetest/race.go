@@ -1,0 +1,6 @@
+//go:build race
+
+package storetest
+
+// manyKeys is a tenth of what it is without the race detector, which makes each call ten times as slow.
+const manyKeys = 1_000
