@@ -26,6 +26,7 @@ func hill(size int) []byte {
 
 // Case 32. Not parallel, for it measures what the program allocates.
 func TestAttacksTakeFlatMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	needsNoRaceDetector(t)
 	duplicates := []byte("{" + strings.Repeat(`"nonce":1,`, 100_000) + `"a":1}`)
 	pairs := []byte(strings.Repeat("b&a&", 250_000))
 	for _, test := range []struct {
@@ -73,6 +74,7 @@ func TestAttacksTakeFlatMemory(t *testing.T) { //nolint:paralleltest // others w
 // Case 32: what the attacks amount to is right, too.
 func TestReversedMembers(t *testing.T) {
 	t.Parallel()
+	needsNoRaceDetector(t)
 	var sorted strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&sorted, `,"%05d":1`, i)
@@ -98,6 +100,7 @@ func TestReversedMembers(t *testing.T) {
 // A large request does not make later small ones wrong.
 func TestAfterALargeRequest(t *testing.T) {
 	t.Parallel()
+	needsNoRaceDetector(t)
 	want := ofJSON([]byte(`{"b":1,"a":2}`), nil)
 	for range 3 {
 		ofJSON(reversed(), nil)

@@ -148,6 +148,7 @@ func TestExcludeErrors(t *testing.T) {
 // itself in any case, and nothing else.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
+	needsNoRaceDetector(t)
 	var fields []string
 	for i := range 500 {
 		fields = append(fields, fmt.Sprintf("Name%d", i), fmt.Sprintf("AVeryLongName%d", i), fmt.Sprintf("%cName%d", 'a'+i%26, i))

@@ -84,6 +84,7 @@ func many(count int) string {
 // and in a map.
 func TestEqualFingerprintsDecodeAlike(t *testing.T) {
 	t.Parallel()
+	needsNoRaceDetector(t)
 	type target struct {
 		K  any `json:"k"`
 		S  any `json:"Sums"`
@@ -129,6 +130,7 @@ func TestEqualFingerprintsDecodeAlike(t *testing.T) {
 // Case 61: the table agrees with package unicode on every rune.
 func TestFoldOfEveryRune(t *testing.T) {
 	t.Parallel()
+	needsNoRaceDetector(t)
 	for char := rune(0x80); char <= unicode.MaxRune; char++ {
 		next := unicode.SimpleFold(char)
 		if next == char || char == 0xfffd || 0xd800 <= char && char < 0xe000 {

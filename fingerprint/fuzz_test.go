@@ -77,6 +77,7 @@ func checkDocument(t *testing.T, n *node, g generator) {
 // TestRandomDocuments checks what the fuzz targets check, on made-up documents.
 func TestRandomDocuments(t *testing.T) {
 	t.Parallel()
+	needsNoRaceDetector(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	g := newGenerator(seed)
@@ -182,6 +183,7 @@ func FuzzForm(f *testing.F) {
 // TestRandomForms checks what FuzzForm checks, on made-up forms.
 func TestRandomForms(t *testing.T) {
 	t.Parallel()
+	needsNoRaceDetector(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	g := newGenerator(seed)

@@ -116,6 +116,7 @@ func TestSketchIsHashed(t *testing.T) {
 // Case 32
 func TestSketchIsBounded(t *testing.T) {
 	t.Parallel()
+	needsNoRaceDetector(t)
 	var long strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&long, `,"%s%c%c%c%c":[{"%s":%d}]`, strings.Repeat("n", 60), 'a'+i%26, 'a'+i/26%26, 'a'+i/26/26%26, 'a'+i/26/26/26, strings.Repeat("o", 59), i)
@@ -224,6 +225,7 @@ func (n *node) withLeafChanged(g generator) (leaves int, changed *node) {
 
 func TestSketchOfRandomDocuments(t *testing.T) {
 	t.Parallel()
+	needsNoRaceDetector(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	g := newGenerator(seed)
