@@ -14,8 +14,8 @@ import (
 	"github.com/oncekey/oncekey/core/internal/serverproc"
 )
 
-// timeout bounds one search. The longest takes seconds on a free processor.
-const timeout = 3 * time.Minute
+// timeout bounds one search. The longest takes seconds on a free processor, and minutes on a busy one.
+const timeout = 20 * time.Minute
 
 // The properties, each by a part of its assertion that no other one has. README.md states them.
 const (
