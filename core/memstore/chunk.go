@@ -94,5 +94,5 @@ func (a *archive) move(from place, e entry) {
 	c.bytes = append(c.bytes, e...)
 	a.held += len(e)
 	a.deadlines.at(int(e.position())).place = to
-	a.index.replace(a.hash(*e.identity()), from, to)
+	a.index.replace(e.identity(), a.hash(*e.identity()), from, to)
 }

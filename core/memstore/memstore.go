@@ -10,7 +10,7 @@
 // or finished ones, because a forgotten key is a payment made twice.
 //
 // Finished records are kept as bytes in a few large pieces of memory: a record of
-// an answer of 300 bytes takes less than 500 in a store of many, and the garbage collector
+// a response of 300 bytes takes about 500 in a store of many, and the garbage collector
 // need not look at any of them, however many there are.
 //
 // With [Cache] it is a local cache of finished records, as the hot tier of a

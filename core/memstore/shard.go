@@ -22,18 +22,17 @@ type shard struct {
 const cacheLine = 128
 
 func (shard *shard) init(hash func(identity) uint64) {
+	shard.index.init()
 	shard.running.init()
 	shard.finished.init(&shard.index, hash)
 }
 
 // find returns the place of the key's record, expired or not, or nowhere.
 func (shard *shard) find(n *name) place {
-	table := shard.index.table(n.hash)
-	i, p := table.first(n.hash)
-	for p != nowhere && *shard.identity(p) != n.id {
-		i, p = table.next(i, n.hash)
+	if p := shard.index.places[n.hash]; p != nowhere && *shard.identity(p) == n.id {
+		return p
 	}
-	return p
+	return shard.index.others[n.id]
 }
 
 // identity is that of the record at a place.
@@ -105,12 +104,12 @@ func (s *Store) recount(before, now int64) {
 func (s *Store) finish(shard *shard, r *record, d *draft, encoded []byte, expires time.Duration) {
 	p := shard.finished.add(d, encoded, expires)
 	if r == nil {
-		shard.index.insert(d.name.hash, p)
+		shard.index.insert(&d.name.id, d.name.hash, p)
 		s.records.Add(1)
 		s.recount(0, d.cost())
 		return
 	}
-	shard.index.replace(r.hash, r.place, p)
+	shard.index.replace(&r.id, r.hash, r.place, p)
 	s.recount(r.cost, d.cost())
 	shard.running.drop(r)
 }
@@ -118,7 +117,7 @@ func (s *Store) finish(shard *shard, r *record, d *draft, encoded []byte, expire
 func (s *Store) remove(shard *shard, r *record) {
 	s.records.Add(-1)
 	s.recount(r.cost, 0)
-	shard.index.remove(r.hash, r.place)
+	shard.index.remove(&r.id, r.hash, r.place)
 	shard.running.drop(r)
 }
 
@@ -131,6 +130,6 @@ func (s *Store) removeFinished(shard *shard, p place) {
 
 func (shard *shard) add(n *name, key string, expires time.Duration) *record {
 	r := shard.running.add(n, key, expires)
-	shard.index.insert(n.hash, r.place)
+	shard.index.insert(&n.id, n.hash, r.place)
 	return r
 }
