@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/policy"
 )
 
 // headerChanges returns what turns outer into handled, sorted by name so that
@@ -77,23 +78,15 @@ func applyHeader(h storage.Header, target http.Header, room []string) {
 	}
 }
 
-// isValidField reports whether HTTP allows the field.
-func isValidField(f storage.Field) bool { return validFieldName(f.Name) && validFieldValue(f.Value) }
+// isValid reports whether HTTP allows the field.
+func (f Field) isValid() bool {
+	return validFieldName(f.Name) && httpguts.ValidHeaderFieldValue(f.Value)
+}
 
 // validFieldName reports whether HTTP allows the name; "Trailer:Name" is
 // net/http's own spelling of a trailer.
 func validFieldName(name string) bool {
-	return policy.IsToken(strings.TrimPrefix(name, http.TrailerPrefix))
-}
-
-// validFieldValue follows RFC 9110, section 5.5: no control characters but tab.
-func validFieldValue(value string) bool {
-	for i := range len(value) {
-		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+	return httpguts.ValidHeaderFieldName(strings.TrimPrefix(name, http.TrailerPrefix))
 }
 
 // freeze takes down what the handler has changed: changes that come later are

@@ -3,12 +3,14 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/oncekey/oncekey/internal/hopbyhop"
 )
 
 // maxTTL keeps every store's arithmetic in milliseconds far from its limits.
@@ -60,24 +62,10 @@ func (p *Policy) Validate() error {
 		check(isField(field), "ExcludeFields", field, "a member's name or path, such as meta.nonce, without spaces around it or control characters")
 	}
 	for _, name := range p.KeepHeaders {
-		check(IsToken(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
-		check(!IsHopByHop(name), "KeepHeaders", name, "no hop-by-hop header: it belongs to one connection, not to an answer")
+		check(httpguts.ValidHeaderFieldName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
+		check(!hopbyhop.Has(name), "KeepHeaders", name, "no hop-by-hop header: it belongs to one connection, not to an answer")
 	}
 	return errors.Join(all...)
-}
-
-// hopByHop are the headers of one connection: RFC 9110, section 7.6.1, and
-// RFC 2616, section 13.5.1. Trailer is not among them, because net/http writes
-// an answer's trailers anew from it.
-var hopByHop = []string{
-	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-	"Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade",
-}
-
-// IsHopByHop reports whether a header belongs to one connection and is
-// therefore never stored.
-func IsHopByHop(name string) bool {
-	return slices.Contains(hopByHop, http.CanonicalHeaderKey(name))
 }
 
 // isField reports whether a field may be meant: a name with a line feed or a space at
@@ -86,19 +74,8 @@ func isField(field string) bool {
 	return field != "" && field == strings.TrimSpace(field) && utf8.ValidString(field) && !strings.ContainsFunc(field, unicode.IsControl)
 }
 
+// isMethod reports whether a method is one in capital letters. A method is a token,
+// as a header's name is.
 func isMethod(method string) bool {
-	return IsToken(method) && method == strings.ToUpper(method)
-}
-
-// IsToken reports whether name is one that HTTP allows for a header or a method:
-// RFC 9110, section 5.6.2 (token).
-func IsToken(name string) bool {
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0:
-			return false
-		}
-	}
-	return name != ""
+	return httpguts.ValidHeaderFieldName(method) && method == strings.ToUpper(method)
 }

@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/oncekey/oncekey/policy"
+	"golang.org/x/net/http/httpguts"
 )
 
 // check refuses a request that cannot be written as HTTP, before it is sent:
 // net/http refuses it as well, but by errors that look like those of a network.
 func check(request *http.Request) error {
-	if method := request.Method; method != "" && !policy.IsToken(method) {
+	if method := request.Method; method != "" && !httpguts.ValidHeaderFieldName(method) {
 		return fmt.Errorf("the request's method %q is not valid", method)
 	}
 	for _, header := range []http.Header{request.Header, request.Trailer} {
@@ -28,11 +28,11 @@ func check(request *http.Request) error {
 // checkHeader does not print values: they may be secret.
 func checkHeader(header http.Header) error {
 	for name, values := range header {
-		if !policy.IsToken(name) {
+		if !httpguts.ValidHeaderFieldName(name) {
 			return fmt.Errorf("the request's header name %q is not valid", name)
 		}
 		for _, value := range values {
-			if strings.ContainsFunc(value, func(r rune) bool { return isControl(r) && r != '\t' }) {
+			if !httpguts.ValidHeaderFieldValue(value) {
 				return fmt.Errorf("the request's header %s has a control character in its value", name)
 			}
 		}

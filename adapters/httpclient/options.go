@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekey/oncekey/policy"
+	"golang.org/x/net/http/httpguts"
 )
 
 // The defaults that New starts from.
@@ -29,7 +29,7 @@ type Option func(*Transport) error
 // otherwise. Default Idempotency-Key.
 func Header(name string) Option {
 	return func(t *Transport) error {
-		if !policy.IsToken(name) {
+		if !httpguts.ValidHeaderFieldName(name) {
 			return fmt.Errorf("httpclient: Header is %q: give a header name, such as Idempotency-Key", name)
 		}
 		t.header = name
@@ -42,7 +42,7 @@ func Header(name string) Option {
 func Methods(methods ...string) Option {
 	return func(t *Transport) error {
 		for _, method := range methods {
-			if !policy.IsToken(method) || method != strings.ToUpper(method) {
+			if !httpguts.ValidHeaderFieldName(method) || method != strings.ToUpper(method) {
 				return fmt.Errorf("httpclient: Methods has %q: give methods in capitals, such as POST", method)
 			}
 		}

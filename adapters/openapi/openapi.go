@@ -28,6 +28,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -183,7 +185,7 @@ func settingsOf(opts []Option) (settings, error) {
 		}
 		opt(&described)
 	}
-	if !policy.IsToken(described.replayHeader) {
+	if !httpguts.ValidHeaderFieldName(described.replayHeader) {
 		all = append(all, fmt.Errorf("openapi: ReplayHeader is %q: it must be a header name", described.replayHeader))
 	}
 	return described, errors.Join(all...)

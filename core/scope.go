@@ -1,0 +1,96 @@
+package core
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Scope names the principal whose key a request carries: the same key from two
+// principals is two keys. An error, and an empty name, are answered with 401;
+// Challenge adds a WWW-Authenticate value to that response. A Scope is called
+// before the request's body is read, and must leave the body alone. It must be
+// safe for concurrent use.
+//
+// Host does not separate keys by itself: see ScopeByHost.
+type Scope func(*http.Request) (string, error)
+
+// ScopeBy makes a Scope of a function that names the principal, such as the
+// user whom authentication put in the context.
+func ScopeBy(principal func(*http.Request) (string, error)) Scope { return principal }
+
+// SharedScope puts everybody's keys in one scope: the explicit opt-out for
+// services with a single client. Anybody who knows a key can then read the
+// response stored under it.
+func SharedScope(*http.Request) (string, error) { return "\x00shared", nil }
+
+// ScopeByHost separates the tenants of a service by the request's Host, and the
+// principals of each tenant by scope. Use it where one principal's name means two
+// accounts on two host names.
+//
+// Without it, Host is not part of a record's name: a client that retries through
+// another host name of the service gets the stored response, and does not pay
+// twice. Case, a trailing dot and the ports 80 and 443 do not count (RFC 9110,
+// section 4.2.3). Only r.Host counts, never a forwarded header: a proxy in front
+// must pass the client's Host on.
+//
+// The name that events and policy.Abandoned carry is the host, a space, and the
+// name that scope returned. Errors and empty names of scope are 401, as ever.
+func ScopeByHost(scope Scope) Scope {
+	if scope == nil {
+		return nil // New names it
+	}
+	return func(r *http.Request) (string, error) {
+		principal, err := scope(r)
+		if err != nil || principal == "" {
+			return "", err
+		}
+		host := canonicalHost(r.Host)
+		if strings.Contains(host, " ") { // net/http's server lets none in
+			return "", errors.New("oncekey: the request's Host holds a space")
+		}
+		return host + " " + principal, nil
+	}
+}
+
+// canonicalHost spells equal hosts alike.
+func canonicalHost(host string) string {
+	port := ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host, port = host[:i], host[i:]
+	}
+	switch port {
+	case ":", ":80", ":443":
+		port = ""
+	}
+	return strings.ToLower(strings.TrimSuffix(host, ".")) + port
+}
+
+// Challenge makes an error for a Scope: the 401 then carries value as its
+// WWW-Authenticate header (RFC 9110, section 11.6.1), such as
+// `Bearer realm="payments"`. The error wraps err, which may be nil. A value that
+// is empty, or that HTTP does not allow in a header, is not sent.
+func Challenge(value string, err error) error {
+	if err == nil {
+		err = errors.New("oncekey: the request names no principal")
+	}
+	return &challengeError{value, err}
+}
+
+type challengeError struct {
+	value string
+	error
+}
+
+func (e *challengeError) Unwrap() error { return e.error }
+
+// challengeOf returns the WWW-Authenticate value of a Scope's error, or "".
+func challengeOf(err error) string {
+	challenge, ok := errors.AsType[*challengeError](err)
+	if !ok || !httpguts.ValidHeaderFieldValue(challenge.value) {
+		return ""
+	}
+	return challenge.value
+}
