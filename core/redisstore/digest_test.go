@@ -32,9 +32,9 @@ func TestVersionBeforeDigestsReadsTheseRecords(t *testing.T) {
 	t.Parallel()
 	for name, value := range usualValues() {
 		first, _, _ := bytes.Cut(value, []byte{'\n'})
-		var now line
-		if !now.read(string(first)) {
-			t.Fatalf("%s is not read: %s", name, first)
+		now, err := readLine(first)
+		if err != nil {
+			t.Fatalf("%s is not read: %v", name, err)
 		}
 		var before earlierLine
 		if err := json.Unmarshal(first, &before); err != nil {

@@ -3,9 +3,10 @@ package redisstore
 import (
 	"encoding/base64"
 	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // line is the first line of a value. Token and State come first: the scripts
@@ -111,92 +112,121 @@ func isPlain(text string) bool {
 	return true
 }
 
-// read reads a line as appendTo writes it, where all text is plain, and reports
-// false for any other, which encoding/json is left to judge.
-func (l *line) read(first string) bool {
-	r := reader{rest: first}
-	l.Token = r.text(`{"token":"`)
-	l.State = r.text(`,"state":"`)
-	l.Version = int(r.number(`,"v":`, math.MaxInt32))
-	l.Attempt = r.number(`,"attempt":`, math.MaxInt64)
-	l.TookOver = r.skip(`,"took_over":true`)
-	if r.sees(`,"fingerprint":`) {
-		l.Fingerprint = r.text(`,"fingerprint":"`)
+// readLine reads a line, also one that an operator has edited, as encoding/json
+// would. With gjson it takes 2.5 µs where encoding/json takes 3.8 (BenchmarkLine).
+// gjson.Valid would save 0.5 more, but it does not bound how deep a value nests.
+func readLine(first []byte) (l line, err error) {
+	members := gjson.ParseBytes(first)
+	if !json.Valid(first) || !members.IsObject() {
+		return line{}, corrupt("its first line is not ours: %s", excerpt(string(first)))
 	}
-	if r.sees(`,"digest":`) {
-		r.failed = !l.Digest.read(r.text(`,"digest":"`)) || r.failed
-	}
-	if r.sees(`,"lease_ms":`) {
-		l.LeaseMS = int64(r.number(`,"lease_ms":`, math.MaxInt64))
-	}
-	if r.sees(`,"retain_ms":`) {
-		l.RetainMS = int64(r.number(`,"retain_ms":`, math.MaxInt64))
-	}
-	l.At = r.text(`,"at":"`)
-	if r.sees(`,"status":`) {
-		l.Status = int(r.number(`,"status":`, math.MaxInt32))
-	}
-	for r.sees(fieldStart(len(l.Headers))) {
-		l.Headers = append(l.Headers, r.words(fieldStart(len(l.Headers))))
-	}
-	if len(l.Headers) > 0 {
-		r.expect("]")
-	}
-	if r.sees(`,"sketch":`) {
-		var err error
-		l.Sketch, err = base64.StdEncoding.DecodeString(r.text(`,"sketch":"`))
-		r.failed = r.failed || err != nil
-	}
-	l.Size = int(r.number(`,"size":`, math.MaxInt32))
-	r.expect("}")
-	return !r.failed && r.rest == ""
+	members.ForEach(func(name, value gjson.Result) bool {
+		if read := readerOf(name.Str); read != nil && value.Type != gjson.Null && !read(&l, value) {
+			err = corrupt("its first line is not ours: its member %s is %s", excerpt(name.Str), excerpt(value.Raw))
+		}
+		return err == nil
+	})
+	return l, err
 }
 
-// reader goes through a line. Once it has failed, its answers mean nothing.
-type reader struct {
-	rest   string
-	failed bool
+// memberReaders read a line's members, and report whether the value may be theirs.
+var memberReaders = map[string]func(*line, gjson.Result) bool{
+	"token":       func(l *line, value gjson.Result) bool { return readText(&l.Token, value) },
+	"state":       func(l *line, value gjson.Result) bool { return readText(&l.State, value) },
+	"v":           func(l *line, value gjson.Result) bool { return readNumber(&l.Version, value) },
+	"attempt":     readAttempt,
+	"took_over":   readTookOver,
+	"fingerprint": func(l *line, value gjson.Result) bool { return readText(&l.Fingerprint, value) },
+	"digest":      readDigest,
+	"lease_ms":    func(l *line, value gjson.Result) bool { return readNumber(&l.LeaseMS, value) },
+	"retain_ms":   func(l *line, value gjson.Result) bool { return readNumber(&l.RetainMS, value) },
+	"at":          func(l *line, value gjson.Result) bool { return readText(&l.At, value) },
+	"status":      func(l *line, value gjson.Result) bool { return readNumber(&l.Status, value) },
+	"headers":     readHeaders,
+	"sketch":      readSketch,
+	"size":        func(l *line, value gjson.Result) bool { return readNumber(&l.Size, value) },
 }
 
-func (r *reader) sees(start string) bool { return !r.failed && strings.HasPrefix(r.rest, start) }
-
-func (r *reader) skip(start string) (found bool) {
-	r.rest, found = strings.CutPrefix(r.rest, start)
-	return found
-}
-
-func (r *reader) expect(start string) { r.failed = !r.skip(start) || r.failed }
-
-// text reads plain text up to its closing quote; start ends in the opening one.
-func (r *reader) text(start string) string {
-	r.expect(start)
-	text, rest, closed := strings.Cut(r.rest, `"`)
-	r.failed = r.failed || !closed || !isPlain(text)
-	r.rest = rest
-	return text
-}
-
-// number reads a number that JSON allows and that is no larger than largest.
-func (r *reader) number(start string, largest uint64) uint64 {
-	r.expect(start)
-	digits := 0
-	for digits < len(r.rest) && '0' <= r.rest[digits] && r.rest[digits] <= '9' {
-		digits++
+// readerOf returns nil for a member that this version does not know. Names are the
+// same in any case, as encoding/json has them.
+func readerOf(name string) func(*line, gjson.Result) bool {
+	if read, exact := memberReaders[name]; exact {
+		return read
 	}
-	number, err := strconv.ParseUint(r.rest[:digits], 10, 64)
-	zeros := digits > 1 && r.rest[0] == '0'
-	r.failed = r.failed || err != nil || zeros || number > largest
-	r.rest = r.rest[digits:]
-	return number
+	for known, read := range memberReaders {
+		if strings.EqualFold(known, name) {
+			return read
+		}
+	}
+	return nil
 }
 
-// words reads one header field.
-func (r *reader) words(start string) []string {
+// textOf leaves unusual text to encoding/json: gjson passes invalid UTF-8 on, and
+// loses the character behind a lone surrogate.
+func textOf(value gjson.Result) (text string, ok bool) {
+	if value.Type != gjson.String || isPlain(value.Str) {
+		return value.Str, value.Type == gjson.String
+	}
+	var unusual string
+	_ = json.Unmarshal([]byte(value.Raw), &unusual) // it is valid
+	return unusual, true
+}
+
+func readText(text *string, value gjson.Result) (ok bool) {
+	*text, ok = textOf(value)
+	return ok
+}
+
+// readNumber takes no number that overflows or is not spelled as an integer.
+func readNumber[Int int | int64](number *Int, value gjson.Result) bool {
+	parsed, err := strconv.ParseInt(value.Raw, 10, 64)
+	*number = Int(parsed)
+	return err == nil && int64(*number) == parsed
+}
+
+func readAttempt(l *line, value gjson.Result) (ok bool) {
+	var err error
+	l.Attempt, err = strconv.ParseUint(value.Raw, 10, 64)
+	return err == nil
+}
+
+func readTookOver(l *line, value gjson.Result) bool {
+	l.TookOver = value.Type == gjson.True
+	return value.IsBool()
+}
+
+func readDigest(l *line, value gjson.Result) (ok bool) {
+	l.Digest, ok = parseDigest(value.Str)
+	return ok
+}
+
+func readSketch(l *line, value gjson.Result) bool {
+	text, isText := textOf(value)
+	var err error
+	l.Sketch, err = base64.StdEncoding.DecodeString(text)
+	return isText && err == nil
+}
+
+func readHeaders(l *line, value gjson.Result) bool {
+	l.Headers = [][]string{}
+	readable := value.IsArray()
+	value.ForEach(func(_, field gjson.Result) bool {
+		words, ok := wordsOf(field)
+		l.Headers = append(l.Headers, words)
+		readable = readable && ok
+		return readable
+	})
+	return readable
+}
+
+func wordsOf(field gjson.Result) (words []string, readable bool) {
 	const usual = 3
-	words := append(make([]string, 0, usual), r.text(start+`"`))
-	for r.sees(`,`) {
-		words = append(words, r.text(`,"`))
-	}
-	r.expect("]")
-	return words
+	words, readable = make([]string, 0, usual), field.IsArray()
+	field.ForEach(func(_, value gjson.Result) bool {
+		word, ok := textOf(value)
+		words = append(words, word)
+		readable = readable && ok
+		return readable
+	})
+	return words, readable
 }

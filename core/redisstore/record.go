@@ -3,7 +3,6 @@ package redisstore
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -109,26 +108,11 @@ func decodeBeginning(beginning []byte) (stored, bool, error) {
 }
 
 func parseLine(first []byte) (line, error) {
-	var head line
-	if !head.read(string(first)) {
-		unusual, err := parseJSON(first)
-		if err != nil {
-			return line{}, err
-		}
-		head = unusual
+	head, err := readLine(first)
+	if err == nil && head.Version != version {
+		err = corrupt("its format is version %d, this is version %d", head.Version, version)
 	}
-	if head.Version != version {
-		return line{}, corrupt("its format is version %d, this is version %d", head.Version, version)
-	}
-	return head, nil
-}
-
-// parseJSON reads a line that somebody has edited, or whose text has escapes.
-func parseJSON(first []byte) (head line, err error) {
-	if err := json.Unmarshal(first, &head); err != nil {
-		return line{}, corrupt("its first line is not ours: %s: %s", err, excerpt(string(first)))
-	}
-	return head, nil
+	return head, err
 }
 
 func interpret(head line, body []byte) (stored, error) {
