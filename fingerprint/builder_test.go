@@ -50,17 +50,3 @@ func TestPlacesAreLeft(t *testing.T) {
 		t.Errorf("%d places and %d paths are left, want those of the root", len(m.places), len(m.alive))
 	}
 }
-
-func TestHexadecimal(t *testing.T) {
-	t.Parallel()
-	for _, number := range []uint32{0, 1, 0x9a, 0x01234567, 0x89abcdef, 0xfedcba98, 0xffffffff} {
-		spelled := hexadecimalOf(number)
-		var got strings.Builder
-		for shift := 56; shift >= 0; shift -= 8 {
-			got.WriteByte(byte(spelled >> shift))
-		}
-		if want := fmt.Sprintf("%08x", number); got.String() != want {
-			t.Errorf("got %s, want %s", got.String(), want)
-		}
-	}
-}

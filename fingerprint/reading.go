@@ -2,7 +2,7 @@ package fingerprint
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
+	"encoding/hex"
 	"sync"
 )
 
@@ -33,22 +33,7 @@ func Read(r Request, x *Exclusion) *Reading {
 // AppendFingerprint appends what [Of] returns to dst: [Size] bytes. It allocates
 // nothing if dst has room for them.
 func (r *Reading) AppendFingerprint(dst []byte) []byte {
-	dst = append(dst, prefix...)
-	for at := 0; at < len(r.digest); at += 4 {
-		dst = binary.BigEndian.AppendUint64(dst, hexadecimalOf(binary.BigEndian.Uint32(r.digest[at:])))
-	}
-	return dst
-}
-
-// hexadecimalOf returns the eight lower-case digits of number. It makes them all at
-// once, since encoding/hex takes as long as a block of SHA-256 for them.
-func hexadecimalOf(number uint32) (spelled uint64) {
-	digits := uint64(number)
-	digits = (digits | digits<<16) & 0x0000ffff0000ffff
-	digits = (digits | digits<<8) & 0x00ff00ff00ff00ff
-	digits = (digits | digits<<4) & 0x0f0f0f0f0f0f0f0f
-	letters := (digits + 6*everyByte) >> 4 & everyByte // 1 for each digit above 9
-	return digits + '0'*everyByte + letters*('a'-'9'-1)
+	return hex.AppendEncode(append(dst, prefix...), r.digest[:])
 }
 
 // AppendSketch appends a sketch of the request to dst, of [MaxSketch] bytes at
