@@ -77,7 +77,7 @@ func FuzzUnhex(f *testing.F) {
 		if ok != want {
 			t.Fatalf("unhex(%q) is %t, want %t", text, ok, want)
 		}
-		if again := string(appendHex(nil, &raw)); ok && again != text {
+		if again := identity(raw).spell(); ok && again != text {
 			t.Errorf("unhex(%q) is spelled %q", text, again)
 		}
 	})

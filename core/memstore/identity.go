@@ -3,7 +3,7 @@ package memstore
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
+	"encoding/hex"
 	"hash/maphash"
 	"strings"
 )
@@ -15,8 +15,7 @@ func (id identity) compare(other identity) int { return bytes.Compare(id[:], oth
 
 // spell is the key of 64 hex digits.
 func (id identity) spell() string {
-	raw := [sha256.Size]byte(id)
-	return string(appendHex(nil, &raw))
+	return hex.EncodeToString(id[:])
 }
 
 // name is a key as the store knows it.
@@ -58,55 +57,21 @@ func isFingerprint(fingerprint string, kept *[sha256.Size]byte) bool {
 
 func spellFingerprint(raw *[sha256.Size]byte) string {
 	var spelled [fingerprintLength]byte
-	return string(appendHex(append(spelled[:0], fingerprintPrefix...), raw))
+	return string(hex.AppendEncode(append(spelled[:0], fingerprintPrefix...), raw[:]))
 }
 
-// unhex reads 64 lower-case hex digits. Upper-case ones would not be spelled as
-// they were.
-//
-// It reads eight digits at once, and puts two eights into eight bytes: the nth
-// digit of the one beside the nth of the other. So the bytes are not in the usual
-// order, but as good; appendHex puts them back.
+// unhex reads 64 lower-case hex digits. It refuses upper-case ones, which would not
+// be spelled as they were.
 func unhex(text string) (raw [sha256.Size]byte, ok bool) {
-	if len(text) != 2*len(raw) {
+	var digits [2 * len(raw)]byte
+	if copy(digits[:], text) != len(text) {
 		return raw, false
 	}
-	var wrong uint64
-	for i := 0; i < len(raw); i += 8 {
-		high, low := nibbles(text[2*i:2*i+8], &wrong), nibbles(text[2*i+8:2*i+16], &wrong)
-		binary.LittleEndian.PutUint64(raw[i:], high<<4|low)
+	for _, digit := range digits {
+		if 'A' <= digit && digit <= 'F' {
+			return raw, false
+		}
 	}
-	return raw, wrong == 0
-}
-
-// appendHex appends the digits that unhex has read.
-func appendHex(b []byte, raw *[sha256.Size]byte) []byte {
-	for i := 0; i < len(raw); i += 8 {
-		both := binary.LittleEndian.Uint64(raw[i:])
-		b = binary.LittleEndian.AppendUint64(b, digits(both>>4&(0xf*each)))
-		b = binary.LittleEndian.AppendUint64(b, digits(both&(0xf*each)))
-	}
-	return b
-}
-
-// each has a one in each of eight bytes. What follows counts in all of them at
-// once: bytes that are digits do not carry into each other, and others are wrong
-// whatever they do.
-const each = 0x01_01_01_01_01_01_01_01
-
-// nibbles is the values of eight lower-case hex digits. For others it sets bits in
-// wrong.
-func nibbles(text string, wrong *uint64) uint64 {
-	const letterBit = 6 // set in letters, and not in digits
-	spelled := binary.LittleEndian.Uint64([]byte(text))
-	values := (spelled + 9*(spelled>>letterBit&each)) & (0xf * each)
-	*wrong |= spelled ^ digits(values)
-	return values
-}
-
-// digits spells eight values of less than 16.
-func digits(values uint64) uint64 {
-	const toLetters = 'a' - '0' - 10
-	letters := (values + 6*each) >> 4 & each
-	return values + '0'*each + toLetters*letters
+	_, err := hex.Decode(raw[:], digits[:])
+	return raw, err == nil
 }
