@@ -19,8 +19,14 @@ MINIMUM     := 90
 MODULES := tools adapters/openapi/validation examples/bench examples/stripe
 
 # Tests that the race detector disturbs, and their packages: they run again without it.
-NOT_RACED          := ^(TestAllocations|TestConformanceOverRedisAndPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi)$$
-NOT_RACED_PACKAGES := ./adapters ./core ./core/memstore ./core/tieredstore ./fingerprint ./adapters/otel
+NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedisAndPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$
+NOT_RACED_PACKAGES := ./core/redisstore ./core/pgstore ./core/tieredstore ./core/memstore ./core/internal/explore ./fingerprint ./core ./adapters ./adapters/otel
+
+# The packages that take longest come first, so that none of them is left to run alone at the end.
+LONG_PACKAGES := ./core/internal/failover ./core/tieredstore ./core/redisstore ./core/pgstore ./core/internal/endtoend ./core/internal/explore/model ./core/internal/postgrestest ./core ./adapters ./adapters/httpclient
+
+# Most tests over servers wait more than they compute: eight run at a time in each package.
+PARALLEL := 8
 
 # Reasons for which a test of the check may be skipped: it is one of the above, belongs to make soak, or does not apply.
 MAY_SKIP := race detector|it takes long|ONCEKEY_SOAK|is no core.Inspector|TestGinSwallowsInformationalAnswers

@@ -78,8 +78,8 @@ func applyHeader(h storage.Header, target http.Header, room []string) {
 	}
 }
 
-// isValid reports whether HTTP allows the field.
-func (f Field) isValid() bool {
+// isValidField reports whether HTTP allows the field.
+func isValidField(f storage.Field) bool {
 	return validFieldName(f.Name) && httpguts.ValidHeaderFieldValue(f.Value)
 }
 

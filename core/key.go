@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // KeyHeader is the request header that carries the idempotency key
@@ -178,7 +180,7 @@ func (e *challengeError) Unwrap() error { return e.error }
 // challengeOf returns the WWW-Authenticate value of a Scope's error, or "".
 func challengeOf(err error) string {
 	challenge, ok := errors.AsType[*challengeError](err)
-	if !ok || !validFieldValue(challenge.value) {
+	if !ok || !httpguts.ValidHeaderFieldValue(challenge.value) {
 		return ""
 	}
 	return challenge.value

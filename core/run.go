@@ -190,8 +190,10 @@ func (r *Run) endContext() {
 // deadline that middleware set; an end of its own, because the client's
 // disconnect must not stop a handler half-way; and the run with its marks.
 //
-// It is what context.WithCancelCause over context.WithoutCancel is, but makes
-// what can be waited for only when somebody asks: most handlers never do.
+// It behaves like context.WithCancelCause over context.WithoutCancel, but creates its
+// Done channel on first use. Most handlers never call Done: then it takes 0.05 µs and
+// no allocation beside the run's, where package context takes 0.14 µs and 3
+// (BenchmarkRunContext).
 type runContext struct {
 	run    *Run
 	parent context.Context

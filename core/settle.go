@@ -264,7 +264,7 @@ func storedResult(p *policy.Policy, answer Answer) storage.Result {
 func storedHeader(p *policy.Policy, header storage.Header) storage.Header {
 	nominated := connectionOptions(header)
 	dropped := func(f storage.Field) bool {
-		return !isStored(p, f.Name) || !isValidField(f) || nominated != "" && nominates(nominated, f.Name)
+		return !p.Keeps(strings.TrimPrefix(f.Name, http.TrailerPrefix)) || !isValidField(f) || nominated != "" && nominates(nominated, f.Name)
 	}
 	if !slices.ContainsFunc(header, dropped) {
 		return header
@@ -291,14 +291,6 @@ func nominates(options, name string) bool {
 		}
 	}
 	return false
-}
-
-func isStored(p *policy.Policy, name string) bool {
-	name = http.CanonicalHeaderKey(strings.TrimPrefix(name, http.TrailerPrefix))
-	if name != "Date" && name != "Set-Cookie" {
-		return !policy.IsHopByHop(name)
-	}
-	return slices.ContainsFunc(p.KeepHeaders, func(keep string) bool { return http.CanonicalHeaderKey(keep) == name })
 }
 
 // resultStored names what the run's answer was stored as; or would have been,

@@ -162,6 +162,28 @@ type Answer struct {
 // Guards reports whether requests of this method are guarded.
 func (p *Policy) Guards(method string) bool { return slices.Contains(p.Methods, method) }
 
+// Keeps reports whether a response header field of this name is stored: not one that
+// belongs to one connection, and Date and Set-Cookie only if KeepHeaders has them.
+func (p *Policy) Keeps(name string) bool {
+	name = http.CanonicalHeaderKey(name)
+	if name != "Date" && name != "Set-Cookie" {
+		return !belongsToConnection(name)
+	}
+	return slices.ContainsFunc(p.KeepHeaders, func(keep string) bool { return http.CanonicalHeaderKey(keep) == name })
+}
+
+// connectionHeaders are those of RFC 9110, section 7.6.1, and RFC 2616, section
+// 13.5.1. Trailer is not among them, because net/http writes a response's trailers
+// anew from it.
+var connectionHeaders = []string{
+	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+	"Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade",
+}
+
+func belongsToConnection(name string) bool {
+	return slices.Contains(connectionHeaders, http.CanonicalHeaderKey(name))
+}
+
 // Classify returns what becomes of the key after this outcome.
 func (p *Policy) Classify(o failure.Outcome) failure.Class {
 	if p.Classifier == nil || o.Executed {

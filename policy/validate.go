@@ -9,8 +9,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
-
-	"github.com/oncekey/oncekey/internal/hopbyhop"
 )
 
 // maxTTL keeps every store's arithmetic in milliseconds far from its limits.
@@ -63,7 +61,7 @@ func (p *Policy) Validate() error {
 	}
 	for _, name := range p.KeepHeaders {
 		check(httpguts.ValidHeaderFieldName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
-		check(!hopbyhop.Has(name), "KeepHeaders", name, "no hop-by-hop header: it belongs to one connection, not to an answer")
+		check(!belongsToConnection(name), "KeepHeaders", name, "no hop-by-hop header: it belongs to one connection, not to an answer")
 	}
 	return errors.Join(all...)
 }
