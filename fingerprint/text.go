@@ -218,7 +218,9 @@ func signEnd(source []byte, at int) (end int) {
 	return at
 }
 
-// A word is as many bytes as are looked at together.
+// A word is as many bytes as are looked at together. With it, a whole fingerprint of
+// 400 bytes takes less time than json.Valid alone, and a tenth of a round trip
+// through encoding/json (BenchmarkRatios).
 const (
 	wordSize  = 8
 	everyByte = 0x0101010101010101
