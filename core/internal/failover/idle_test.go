@@ -11,9 +11,9 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
-// fewDials is how often a first request may dial the dead master. By default it
-// would be 50 times.
-const fewDials = 10
+// fewDials is how often a first request may dial the dead master. It dials 8 times
+// where no machine is busy, and 50 times as go-redis is by default.
+const fewDials = 25
 
 // Case 16: a process that had nothing to do during a fail-over knows of the dead
 // master alone. Its first request finds the new one, if the cluster's client says at
