@@ -132,7 +132,7 @@ func expire(t *testing.T, pool *pgxpool.Pool, pattern string) {
 // eventually waits until a server has come so far.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
-	const patience, pause = 20 * time.Second, 10 * time.Millisecond
+	const patience, pause = time.Minute, 10 * time.Millisecond
 	for start := time.Now(); !condition(); <-time.After(pause) {
 		if time.Since(start) > patience {
 			t.Errorf("it has not come so far within %s", patience) // not Fatal: the caller may be any goroutine

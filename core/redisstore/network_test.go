@@ -35,7 +35,7 @@ func TestReplyThatIsLost(t *testing.T) {
 	lossy := func(call func(context.Context) error) {
 		t.Helper()
 		proxy.Set(faultproxy.LoseReplies())
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		if err := call(ctx); err == nil {
 			t.Error("a call whose every reply was lost reports success")
@@ -81,7 +81,7 @@ func TestReplyThatIsCut(t *testing.T) {
 		group.Go(func() {
 			key := fmt.Sprint("key-", i)
 			for ctx.Err() == nil {
-				call, done := context.WithTimeout(t.Context(), time.Second)
+				call, done := context.WithTimeout(t.Context(), 10*time.Second)
 				lease, record, err := store.Acquire(call, claim(key))
 				done()
 				switch {

@@ -141,7 +141,7 @@ var win, find, must = storeprobe.Win, storeprobe.Find, storeprobe.Must
 // eventually waits until a server has come so far.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
-	const patience, pause = 20 * time.Second, 10 * time.Millisecond
+	const patience, pause = time.Minute, 10 * time.Millisecond
 	for start := time.Now(); !condition(); <-time.After(pause) {
 		if time.Since(start) > patience {
 			t.Fatalf("it has not come so far within %s", patience)

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is for a busy machine: a test that counts calls must not see a timeout.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 func TestConformanceOverRedis(t *testing.T) {
 	t.Parallel()

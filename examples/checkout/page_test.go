@@ -21,8 +21,8 @@ import (
 
 const (
 	// stepDeadline is for one step in the browser, and testDeadline for them all.
-	stepDeadline = 20 * time.Second
-	testDeadline = 90 * time.Second
+	stepDeadline = 2 * time.Minute
+	testDeadline = 10 * time.Minute
 )
 
 // browser finds Chromium, or skips the test; it fails where a check has promised

@@ -27,7 +27,7 @@ import (
 
 const (
 	retries  = 4
-	deadline = 20 * time.Second
+	deadline = time.Minute
 )
 
 // server counts the requests that arrive.

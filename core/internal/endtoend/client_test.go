@@ -172,10 +172,11 @@ func (i *instance) retryWhile(r request, while ...want) answer {
 func (i *instance) retryThrough(r request) answer { return i.retryWhile(r, unavailable, inProgress) }
 
 // begin sends the request, and returns when its handler runs. The answer comes
-// through the channel.
+// through the channel. On a busy machine the first claim may be too late, and the
+// client comes back.
 func (i *instance) begin(r request) <-chan answer {
 	i.t.Helper()
-	return i.awaitHandler(func() answer { return i.send(r) })
+	return i.awaitHandler(func() answer { return i.retryWhile(r, unavailable) })
 }
 
 // beginAfter is begin for a request that somebody else holds the key of.

@@ -21,7 +21,7 @@ import (
 
 const (
 	// patience bounds every wait. It is generous: only a failure takes that long.
-	patience = 20 * time.Second
+	patience = time.Minute
 	// pollInterval is how often a wait looks.
 	pollInterval = 20 * time.Millisecond
 )

@@ -37,7 +37,7 @@ func TestTieredWithoutItsRedis(t *testing.T) {
 	f.flush()
 	expectCopies()
 
-	claimed := payment("tok_slow:1s").withKey("claimed")
+	claimed := payment("tok_slow:5s").withKey("claimed")
 	answers := first.begin(claimed)
 	f.flush() // it loses a claim, as a fail-over may
 	second.send(claimed).expect(t, inProgress)

@@ -25,7 +25,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 const (
 	// patience bounds every wait. It is generous: only a failure takes that long.
-	patience = 40 * time.Second
+	patience = 2 * time.Minute
 	// pollInterval is how often a wait looks.
 	pollInterval = 10 * time.Millisecond
 )

@@ -20,7 +20,7 @@ import (
 // oldestMajor is the oldest version that pgstore supports.
 const oldestMajor = 13
 
-const versionDeadline = 10 * time.Second
+const versionDeadline = time.Minute
 
 var errNotFound = errors.New(
 	"postgres not found: install it (Debian: apt-get install postgresql), or name the folder of its programs in ONCEKEY_POSTGRES_BIN")

@@ -14,7 +14,7 @@ import (
 // chore. The children leave the postmaster's process group, so a signal to the group does not reach them.
 
 const (
-	goneDeadline = 10 * time.Second
+	goneDeadline = time.Minute
 	goneInterval = 5 * time.Millisecond
 )
 

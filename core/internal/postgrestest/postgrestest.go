@@ -37,7 +37,7 @@ import (
 )
 
 // toolDeadline bounds the programs that do their work and end.
-const toolDeadline = 60 * time.Second
+const toolDeadline = 5 * time.Minute
 
 // readyLine is printed by the server that we have started, and by no other one that may have taken its port. A standby
 // accepts those that only read, which version 13 spells in two words.

@@ -19,7 +19,7 @@ import (
 // oldestMajor is the oldest version that redisstore supports: SET takes NX and GET together from 7.0 on.
 const oldestMajor = 7
 
-const versionDeadline = 10 * time.Second
+const versionDeadline = time.Minute
 
 var errNotFound = errors.New(
 	"redis-server not found: install it (Debian: apt-get install redis-server), or run make check")

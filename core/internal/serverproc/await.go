@@ -11,7 +11,7 @@ import (
 
 const (
 	probeInterval = 10 * time.Millisecond
-	probeDeadline = 2 * time.Second
+	probeDeadline = 10 * time.Second
 )
 
 var errNoSuchLine = errors.New("no such line yet")

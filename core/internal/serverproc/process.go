@@ -21,9 +21,9 @@ import (
 const (
 	// readyDeadline bounds how long a program may take to become ready. It is generous for the sake of busy machines:
 	// a program that cannot become ready usually exits, which is noticed at once.
-	readyDeadline = 30 * time.Second
+	readyDeadline = 2 * time.Minute
 	// stopDeadline bounds how long a program may take to end once it was told to.
-	stopDeadline = 10 * time.Second
+	stopDeadline = time.Minute
 	// outputDeadline bounds the wait for the rest of the output after the program's end: a grandchild that keeps the
 	// output open must not keep the test.
 	outputDeadline = 2 * time.Second
