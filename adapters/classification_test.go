@@ -65,6 +65,22 @@ func endings() []ending {
 		ending{name: "MarkExecuted, MarkRetryable and 201", handler: then(executed, retryable, created), event: event.Completed, replayed: 201},
 		ending{name: "MarkRetryable, MarkExecuted and 503", handler: then(retryable, executed, answering(503)), event: event.Failed, replayed: 503},
 
+		ending{name: "MarkUncertain and 504", handler: then(uncertain, answering(504)), event: event.Uncertain},
+		ending{name: "MarkUncertain and 201", handler: then(uncertain, created), event: event.Uncertain},
+		ending{name: "MarkUncertain and panic", handler: then(uncertain, panicking), event: event.Uncertain},
+		ending{name: "MarkUncertain and MarkRetryable", handler: then(uncertain, retryable, answering(409)), event: event.Uncertain},
+		ending{name: "MarkUncertain, MarkExecuted and 504", handler: then(uncertain, executed, answering(504)), event: event.Failed, replayed: 504},
+
+		ending{name: "Free=422", handler: answering(422), event: event.DeleteKey, policy: []policy.Option{policy.Free("422")}},
+		ending{name: "Keep=5xx", handler: answering(503), event: event.Failed, replayed: 503, policy: []policy.Option{policy.Keep("5xx")}},
+		ending{name: "Keep=5xx and a panic", handler: panicking, event: event.Failed, replayed: 500, policy: []policy.Option{policy.Keep("5xx")}},
+		ending{name: "Uncertain=504", handler: answering(504), event: event.Uncertain, policy: []policy.Option{policy.Uncertain("504")}},
+		ending{name: "Uncertain=503 and nothing written because the deadline passed", handler: untilCancelled, event: event.Uncertain, policy: []policy.Option{policy.Uncertain("503")}},
+
+		ending{
+			name: "the policy's classifier says uncertain", handler: answering(500), event: event.Uncertain,
+			policy: classifiedAs(failure.ClassUncertain),
+		},
 		ending{
 			name: "the policy's classifier keeps 500", handler: answering(500), event: event.Failed, replayed: 500,
 			policy: classifiedAs(failure.ClassCache),
@@ -98,6 +114,10 @@ func aborting(http.ResponseWriter, *http.Request)           { panic(http.ErrAbor
 func untilCancelled(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 func retryable(_ http.ResponseWriter, r *http.Request) {
 	failure.MarkRetryable(r.Context(), "nothing happened")
+}
+
+func uncertain(_ http.ResponseWriter, r *http.Request) {
+	failure.MarkUncertain(r.Context(), "the provider timed out")
 }
 func executed(_ http.ResponseWriter, r *http.Request) { failure.MarkExecuted(r.Context()) }
 
@@ -140,6 +160,70 @@ func (row ending) test(t *testing.T, m mounting) {
 	if answer := s.replays(payment("k")); answer.Code != row.replayed {
 		t.Errorf("the replay is a %d, want %d", answer.Code, row.replayed)
 	}
+}
+
+// An uncertain outcome is decided by OnAbandoned as a crash is, at once: the lease does
+// not have to end first.
+func TestUncertainOutcomes(t *testing.T) {
+	t.Parallel()
+	refuse := policy.OnAbandoned(policy.Refuse)
+	for _, row := range []struct {
+		name    string
+		handler http.HandlerFunc
+		policy  []policy.Option
+		refused bool
+	}{
+		{"marked, refused", then(uncertain, answering(504)), []policy.Option{refuse}, true},
+		{"a 5xx, refused", answering(502), []policy.Option{refuse}, true},
+		{"a panic, refused", panicking, []policy.Option{refuse}, true},
+		{"the deadline passed, refused", untilCancelled, []policy.Option{refuse}, true},
+		{"a free 5xx runs again", answering(502), []policy.Option{refuse, policy.Free("502")}, false},
+		{"marked retryable runs again", then(retryable, answering(502)), []policy.Option{refuse}, false},
+		{"listed, and re-executed", answering(504), []policy.Option{policy.Uncertain("5xx")}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				synctest.Test(t, func(t *testing.T) {
+					s := m.start(t, program{route: route{handler: row.handler, policy: row.policy, outside: []middleware{deadline}}})
+					s.try(payment("k"))
+					if row.refused {
+						s.refuses(payment("k"), http.StatusConflict, problem.OutcomeUnknown)
+						s.refuses(post("/payments", "k", `{"amount":4999}`), http.StatusUnprocessableEntity, problem.KeyReused)
+						return
+					}
+					s.runsAgain(payment("k"))
+				})
+			})
+		})
+	}
+}
+
+// The client sees the handler's response, and a RecoverFunc is asked what became of
+// the attempt before the next one runs.
+func TestRecoverFuncIsAskedAboutUncertainOutcomes(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		var asked []uint64
+		find := func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+			asked = append(asked, a.Attempt)
+			return &policy.Answer{Status: http.StatusCreated, Body: []byte("found")}, nil
+		}
+		s := m.start(t, program{route: route{
+			handler: then(uncertain, answering(504)),
+			policy:  []policy.Option{policy.OnAbandoned(policy.Recover(find))},
+		}})
+		if response := s.do(payment("k")); response.Code != http.StatusGatewayTimeout {
+			t.Errorf("the client got %d, want the handler's 504", response.Code)
+		}
+		if response := s.replays(payment("k")); response.Code != http.StatusCreated || response.Body.String() != "found" {
+			t.Errorf("the retry got %d %q, want what the RecoverFunc found", response.Code, response.Body)
+		}
+		s.ran(1)
+		if len(asked) != 1 || asked[0] != 2 {
+			t.Errorf("the RecoverFunc was asked at the attempts %v, want 2", asked)
+		}
+	})
 }
 
 // A freed key is as good as new: a client may correct its payload.

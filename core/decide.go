@@ -261,7 +261,8 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		}
 	}()
 	request := run.subject.request
-	answer, err := find(run.Context(), policy.Abandoned{
+	ctx := failure.NewContext(run.Context(), new(failure.Marks)) // its marks are not the handler's
+	answer, err := find(ctx, policy.Abandoned{
 		Key: request.Key, Scope: request.Scope,
 		Method: request.Method, Path: request.Path, Attempt: run.lease.Attempt,
 	})
@@ -274,7 +275,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		run.report(event.Event{Result: event.RecoverError, Err: err})
 		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	case answer == nil:
-		known = true
+		known, run.cleared = true, true
 		return Decision{Run: run}
 	}
 	known = true

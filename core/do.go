@@ -183,7 +183,7 @@ func (e *Engine) call(run *Run, s steps) (Info, error) {
 		outcome.Executed = true // whatever the codec does
 		answer, outcome = encodedAnswer(s)
 	} else {
-		answer, outcome = Answer{Status: statusOf(err), Body: []byte(err.Error())}, failure.Outcome{Err: err}
+		answer, outcome = Answer{Status: statusOf(err), Body: []byte(err.Error())}, failure.Outcome{Err: err, ContextEnded: run.context.Err() != nil}
 	}
 	info := Info{Attempt: run.lease.Attempt}
 	if lost := e.Finish(run, outcome, answer); lost != nil {

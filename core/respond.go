@@ -48,7 +48,7 @@ func (c *capture) finishBuffered(panicked bool) {
 	case panicked:
 		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
 	case c.status == 0 && c.run.context.Err() != nil:
-		outcome.Err = context.Cause(&c.run.context)
+		outcome.Err, outcome.ContextEnded = context.Cause(&c.run.context), true
 		c.replaceByProblem(cancelledProblem(outcome))
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)

@@ -27,6 +27,11 @@ type Run struct {
 	// tx and endTransaction are nil unless the policy is transactional.
 	tx             storage.Transaction
 	endTransaction context.CancelFunc
+	// cleared says that the policy's RecoverFunc found nothing of the attempts before.
+	cleared bool
+	// uncertain says that the key is to be left abandoned: a side effect may have
+	// happened, in this attempt or in one that it took over.
+	uncertain bool
 	// wouldKeep says, of a run that is only observed, that a guard would have kept
 	// its answer.
 	wouldKeep bool
@@ -105,9 +110,7 @@ func (r *Run) record() *storage.Record {
 
 // marked adds what the handler has marked so far.
 func (r *Run) marked(o failure.Outcome) failure.Outcome {
-	retryable, executed, _ := r.marks.Read()
-	o.Retryable = o.Retryable || retryable
-	o.Executed = o.Executed || executed
+	o, _ = r.marks.Read(o)
 	return o
 }
 
@@ -164,7 +167,7 @@ func (r *Run) handBack() {
 	r.stopRenewing()
 	ctx := context.WithoutCancel(&r.context)
 	err := callStore(ctx, r.subject.route.policy.StoreTimeout, func(ctx context.Context) error {
-		return r.engine.store.Extend(ctx, r.lease, time.Millisecond)
+		return r.engine.store.Extend(ctx, r.lease, 0)
 	})
 	if err != nil { // the lease then ends by itself
 		r.report(event.Event{Result: event.StoreError, Err: err})

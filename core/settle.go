@@ -65,22 +65,36 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	}
 	run.stopRenewing()
 	done, stored := event.Event{Err: outcome.Err}, (*storage.Result)(nil)
-	switch run.classify(outcome) {
+	switch class := run.classify(outcome); class {
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, answer)
 		run.storing.Sketch = run.sketch
 		stored = &run.storing
 		done.Result = run.resultStored(stored.State)
-	case failure.ClassRetryable:
-		_, _, done.Reason = run.marks.Read()
-		done.Result = event.Retryable
 	default:
-		done.Result = event.DeleteKey
+		_, done.Reason = run.marks.Read(outcome)
+		done.Result = run.withoutResult(class)
 	}
 	if stored == nil {
 		run.rollback()
 	}
 	return e.tellStore(run, done, stored)
+}
+
+// withoutResult decides what becomes of the key of a run that has no response to
+// store, and returns the event that says so. A run that took over an abandoned key
+// leaves it abandoned, because the outcome of the attempt before is still unknown;
+// unless the policy's RecoverFunc said that nothing happened.
+func (r *Run) withoutResult(class failure.Class) event.Result {
+	r.uncertain = class == failure.ClassUncertain || r.lease.TookOver && !r.cleared
+	switch {
+	case r.uncertain:
+		return event.Uncertain
+	case class == failure.ClassRetryable:
+		return event.Retryable
+	default:
+		return event.DeleteKey
+	}
 }
 
 // classify asks the policy. A Classifier that panics is replaced by the default, so
@@ -145,9 +159,12 @@ func (r *Run) settlement() *lazycontext.Context {
 	return &r.call
 }
 
-// askStore settles: it stores what there is to store, or releases the key.
+// askStore settles: it stores the result if there is one, and else releases the key
+// or leaves it abandoned.
 func (e *Engine) askStore(ctx context.Context, run *Run, stored *storage.Result) error {
 	switch {
+	case stored == nil && run.uncertain:
+		return e.store.Extend(ctx, run.lease, 0)
 	case stored == nil:
 		return e.store.Release(ctx, run.lease)
 	case run.tx != nil:
@@ -162,7 +179,7 @@ func (e *Engine) askStore(ctx context.Context, run *Run, stored *storage.Result)
 // nothing, and the next request finds the response.
 func (e *Engine) notCommitted(run *Run, cause error) error {
 	run.tx = nil
-	released := event.Event{Result: event.DeleteKey, Err: cause}
+	released := event.Event{Result: run.withoutResult(failure.ClassDeleteKey), Err: cause}
 	if errors.Is(cause, storage.ErrRolledBack) {
 		_ = e.tellStore(run, released, nil) // what fails is reported, and repeated
 		return cause
@@ -176,7 +193,7 @@ func (e *Engine) notCommitted(run *Run, cause error) error {
 func (e *Engine) settleUnused(run *Run, cause error) {
 	defer run.close()
 	run.stopRenewing()
-	_ = e.tellStore(run, event.Event{Result: event.DeleteKey, Err: cause}, nil) // what fails is reported, and repeated
+	_ = e.tellStore(run, event.Event{Result: run.withoutResult(failure.ClassDeleteKey), Err: cause}, nil) // what fails is reported, and repeated
 }
 
 // settleLater repeats the call until it succeeds, the budget ends, or Shutdown

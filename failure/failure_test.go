@@ -20,37 +20,45 @@ func TestClassify(t *testing.T) {
 		outcome failure.Outcome
 		want    failure.Class
 	}{
-		"200":                               {failure.Outcome{Status: 200}, failure.ClassCache},
-		"201":                               {failure.Outcome{Status: 201}, failure.ClassCache},
-		"204":                               {failure.Outcome{Status: 204}, failure.ClassCache},
-		"303":                               {failure.Outcome{Status: 303}, failure.ClassCache},
-		"nothing written is net/http's 200": {failure.Outcome{}, failure.ClassCache},
-		"101 upgraded":                      {failure.Outcome{Status: 101}, failure.ClassCache},
-		"400":                               {failure.Outcome{Status: 400}, failure.ClassCache},
-		"402":                               {failure.Outcome{Status: 402}, failure.ClassCache},
-		"409":                               {failure.Outcome{Status: 409}, failure.ClassCache},
-		"422":                               {failure.Outcome{Status: 422}, failure.ClassCache},
-		"401":                               {failure.Outcome{Status: 401}, failure.ClassRetryable},
-		"407":                               {failure.Outcome{Status: 407}, failure.ClassRetryable},
-		"408":                               {failure.Outcome{Status: 408}, failure.ClassRetryable},
-		"425":                               {failure.Outcome{Status: 425}, failure.ClassRetryable},
-		"429":                               {failure.Outcome{Status: 429}, failure.ClassRetryable},
-		"500":                               {failure.Outcome{Status: 500}, failure.ClassDeleteKey},
-		"503":                               {failure.Outcome{Status: 503}, failure.ClassDeleteKey},
-		"599":                               {failure.Outcome{Status: 599}, failure.ClassDeleteKey},
-		"panic":                             {failure.Outcome{Panicked: true}, failure.ClassDeleteKey},
-		"panic after a 201":                 {failure.Outcome{Status: 201, Panicked: true}, failure.ClassDeleteKey},
-		"context ended, nothing written":    {failure.Outcome{Err: broken}, failure.ClassDeleteKey},
-		"context ended after an answer":     {failure.Outcome{Status: 201, Err: broken}, failure.ClassCache},
-		"marked retryable":                  {failure.Outcome{Status: 409, Retryable: true}, failure.ClassRetryable},
-		"marked retryable, 500":             {failure.Outcome{Status: 500, Retryable: true}, failure.ClassRetryable},
-		"marked retryable, panic":           {failure.Outcome{Panicked: true, Retryable: true}, failure.ClassRetryable},
-		"retryable error":                   {failure.Outcome{Status: 409, Err: failure.Retryable(broken)}, failure.ClassRetryable},
-		"executed, 500":                     {failure.Outcome{Status: 500, Executed: true}, failure.ClassCache},
-		"executed, 429":                     {failure.Outcome{Status: 429, Executed: true}, failure.ClassCache},
-		"executed, panic":                   {failure.Outcome{Panicked: true, Executed: true}, failure.ClassCache},
-		"executed, context ended":           {failure.Outcome{Err: broken, Executed: true}, failure.ClassCache},
-		"executed beats retryable":          {failure.Outcome{Status: 409, Executed: true, Retryable: true}, failure.ClassCache},
+		"200":                                {failure.Outcome{Status: 200}, failure.ClassCache},
+		"201":                                {failure.Outcome{Status: 201}, failure.ClassCache},
+		"204":                                {failure.Outcome{Status: 204}, failure.ClassCache},
+		"303":                                {failure.Outcome{Status: 303}, failure.ClassCache},
+		"nothing written is net/http's 200":  {failure.Outcome{}, failure.ClassCache},
+		"101 upgraded":                       {failure.Outcome{Status: 101}, failure.ClassCache},
+		"400":                                {failure.Outcome{Status: 400}, failure.ClassCache},
+		"402":                                {failure.Outcome{Status: 402}, failure.ClassCache},
+		"409":                                {failure.Outcome{Status: 409}, failure.ClassCache},
+		"422":                                {failure.Outcome{Status: 422}, failure.ClassCache},
+		"401":                                {failure.Outcome{Status: 401}, failure.ClassRetryable},
+		"407":                                {failure.Outcome{Status: 407}, failure.ClassRetryable},
+		"408":                                {failure.Outcome{Status: 408}, failure.ClassRetryable},
+		"425":                                {failure.Outcome{Status: 425}, failure.ClassRetryable},
+		"429":                                {failure.Outcome{Status: 429}, failure.ClassRetryable},
+		"500":                                {failure.Outcome{Status: 500}, failure.ClassDeleteKey},
+		"503":                                {failure.Outcome{Status: 503}, failure.ClassDeleteKey},
+		"599":                                {failure.Outcome{Status: 599}, failure.ClassDeleteKey},
+		"panic":                              {failure.Outcome{Panicked: true}, failure.ClassDeleteKey},
+		"panic after a 201":                  {failure.Outcome{Status: 201, Panicked: true}, failure.ClassDeleteKey},
+		"context ended, nothing written":     {failure.Outcome{Err: broken}, failure.ClassDeleteKey},
+		"context ended after an answer":      {failure.Outcome{Status: 201, Err: broken}, failure.ClassCache},
+		"marked retryable":                   {failure.Outcome{Status: 409, Retryable: true}, failure.ClassRetryable},
+		"marked retryable, 500":              {failure.Outcome{Status: 500, Retryable: true}, failure.ClassRetryable},
+		"marked retryable, panic":            {failure.Outcome{Panicked: true, Retryable: true}, failure.ClassRetryable},
+		"retryable error":                    {failure.Outcome{Status: 409, Err: failure.Retryable(broken)}, failure.ClassRetryable},
+		"marked uncertain":                   {failure.Outcome{Status: 504, Uncertain: true}, failure.ClassUncertain},
+		"marked uncertain, 201":              {failure.Outcome{Status: 201, Uncertain: true}, failure.ClassUncertain},
+		"marked uncertain, panic":            {failure.Outcome{Panicked: true, Uncertain: true}, failure.ClassUncertain},
+		"uncertain error":                    {failure.Outcome{Err: failure.Uncertain(broken)}, failure.ClassUncertain},
+		"uncertain beats retryable":          {failure.Outcome{Uncertain: true, Retryable: true}, failure.ClassUncertain},
+		"an uncertain error beats retryable": {failure.Outcome{Retryable: true, Err: failure.Uncertain(broken)}, failure.ClassUncertain},
+		"uncertain beats permanent":          {failure.Outcome{Uncertain: true, Err: failure.Permanent(broken)}, failure.ClassUncertain},
+		"executed beats uncertain":           {failure.Outcome{Executed: true, Uncertain: true}, failure.ClassCache},
+		"executed, 500":                      {failure.Outcome{Status: 500, Executed: true}, failure.ClassCache},
+		"executed, 429":                      {failure.Outcome{Status: 429, Executed: true}, failure.ClassCache},
+		"executed, panic":                    {failure.Outcome{Panicked: true, Executed: true}, failure.ClassCache},
+		"executed, context ended":            {failure.Outcome{Err: broken, Executed: true}, failure.ClassCache},
+		"executed beats retryable":           {failure.Outcome{Status: 409, Executed: true, Retryable: true}, failure.ClassCache},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -64,8 +72,8 @@ func TestClassify(t *testing.T) {
 
 func TestClassString(t *testing.T) {
 	t.Parallel()
-	got := fmt.Sprint(failure.ClassCache, failure.ClassDeleteKey, failure.ClassRetryable)
-	if want := "cache delete_key retryable"; got != want {
+	got := fmt.Sprint(failure.ClassCache, failure.ClassDeleteKey, failure.ClassRetryable, failure.ClassUncertain)
+	if want := "cache delete_key retryable uncertain"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -84,9 +92,9 @@ func TestMarksTravelWithTheContext(t *testing.T) {
 	if !failure.MarkExecuted(ctx) {
 		t.Error("MarkExecuted returned false")
 	}
-	retryable, executed, reason := marks.Read()
-	if !retryable || !executed || reason != "email is taken" {
-		t.Errorf("got %v, %v, %q", retryable, executed, reason)
+	marked, reason := marks.Read(failure.Outcome{})
+	if !marked.Retryable || !marked.Executed || marked.Uncertain || reason != "email is taken" {
+		t.Errorf("got %+v, %q", marked, reason)
 	}
 }
 
@@ -99,7 +107,7 @@ func TestMarksThroughAPublishedContext(t *testing.T) {
 	if !failure.MarkExecuted(router) {
 		t.Error("MarkExecuted returned false")
 	}
-	if _, executed, _ := marks.Read(); !executed {
+	if marked, _ := marks.Read(failure.Outcome{}); !marked.Executed {
 		t.Error("the mark did not arrive")
 	}
 	empty := stringsOnly{t.Context(), map[string]any{failure.ContextKey: t.Context()}}
@@ -122,7 +130,7 @@ func (s stringsOnly) Value(key any) any {
 
 func TestMarkOutsideAGuardedRouteSaysSo(t *testing.T) {
 	t.Parallel()
-	if failure.MarkRetryable(t.Context()) || failure.MarkExecuted(t.Context()) {
+	if failure.MarkRetryable(t.Context()) || failure.MarkExecuted(t.Context()) || failure.MarkUncertain(t.Context()) {
 		t.Error("a mark without a guard returned true")
 	}
 }
@@ -132,10 +140,10 @@ func TestMarkAfterTheAnswerWasSettledSaysSo(t *testing.T) {
 	marks := new(failure.Marks)
 	ctx := failure.NewContext(t.Context(), marks)
 	marks.Seal()
-	if failure.MarkRetryable(ctx) || failure.MarkExecuted(ctx) {
+	if failure.MarkRetryable(ctx) || failure.MarkExecuted(ctx) || failure.MarkUncertain(ctx) {
 		t.Error("a late mark returned true")
 	}
-	if retryable, executed, _ := marks.Read(); retryable || executed {
+	if marked, _ := marks.Read(failure.Outcome{}); marked.Marked() {
 		t.Error("a late mark counted")
 	}
 }
@@ -148,10 +156,11 @@ func TestMarksAreSafeForConcurrentUse(t *testing.T) {
 	for range 50 {
 		group.Go(func() { failure.MarkRetryable(ctx, "busy") })
 		group.Go(func() { failure.MarkExecuted(ctx) })
-		group.Go(func() { marks.Read() })
+		group.Go(func() { failure.MarkUncertain(ctx) })
+		group.Go(func() { marks.Read(failure.Outcome{}) })
 	}
 	group.Wait()
-	if retryable, executed, _ := marks.Read(); !retryable || !executed {
+	if marked, _ := marks.Read(failure.Outcome{}); !marked.Retryable || !marked.Executed || !marked.Uncertain {
 		t.Error("a mark was lost")
 	}
 }
@@ -192,7 +201,8 @@ func ExampleMarkExecuted() {
 	marks := new(failure.Marks)
 	ctx := failure.NewContext(context.Background(), marks) // what the guard does
 	fmt.Println(failure.MarkExecuted(ctx))
-	_, executed, _ := marks.Read()
+	marked, _ := marks.Read(failure.Outcome{})
+	executed := marked.Executed
 	fmt.Println(failure.Classify(failure.Outcome{Panicked: true, Executed: executed}))
 	// Output:
 	// true

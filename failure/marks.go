@@ -19,6 +19,7 @@ type Marks struct {
 	mu        sync.Mutex
 	retryable bool
 	executed  bool
+	uncertain bool
 	sealed    bool
 	reason    string
 }
@@ -62,11 +63,32 @@ func MarkExecuted(ctx context.Context) bool {
 	return marksFrom(ctx).set(func(m *Marks) { m.executed = true })
 }
 
-// Read returns what was marked so far.
-func (m *Marks) Read() (retryable, executed bool, reason string) {
+// MarkUncertain says that the side effect may or may not have happened: a provider's
+// reply was lost, or came too late. The client gets the handler's response. The key
+// is left abandoned, as after a crash, and the policy's OnAbandoned decides about the
+// next request: it runs again, is refused, or asks a RecoverFunc. The reason, if any,
+// is reported in the event and in the log: do not put values of the request into it.
+//
+// It returns false, and does nothing, where MarkRetryable does. After MarkExecuted it
+// returns true but no longer counts. It wins over MarkRetryable.
+func MarkUncertain(ctx context.Context, reason ...string) bool {
+	return marksFrom(ctx).set(func(m *Marks) {
+		m.uncertain = true
+		if len(reason) > 0 {
+			m.reason = strings.Join(reason, " ")
+		}
+	})
+}
+
+// Read adds the marks so far to an outcome, and returns the reason of the last one
+// that had one.
+func (m *Marks) Read(o Outcome) (Outcome, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.retryable, m.executed, m.reason
+	o.Retryable = o.Retryable || m.retryable
+	o.Executed = o.Executed || m.executed
+	o.Uncertain = o.Uncertain || m.uncertain
+	return o, m.reason
 }
 
 // Seal ends the collection: a mark that comes later returns false.

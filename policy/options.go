@@ -107,6 +107,24 @@ func MaxResponseBytes(n int64) Option { return func(p *Policy) { p.MaxResponseBy
 // StoreTimeout sets Policy.StoreTimeout.
 func StoreTimeout(d time.Duration) Option { return func(p *Policy) { p.StoreTimeout = d } }
 
+// Free sets Policy.Free, such as Free("400", "422").
+func Free(statuses ...string) Option {
+	statuses = slices.Clone(statuses)
+	return func(p *Policy) { p.Free = statuses }
+}
+
+// Keep sets Policy.Keep, such as Keep("5xx").
+func Keep(statuses ...string) Option {
+	statuses = slices.Clone(statuses)
+	return func(p *Policy) { p.Keep = statuses }
+}
+
+// Uncertain sets Policy.Uncertain, such as Uncertain("502", "504").
+func Uncertain(statuses ...string) Option {
+	statuses = slices.Clone(statuses)
+	return func(p *Policy) { p.Uncertain = statuses }
+}
+
 // Classifier sets Policy.Classifier.
 func Classifier(classify func(failure.Outcome) failure.Class) Option {
 	return func(p *Policy) { p.Classifier = classify }

@@ -45,6 +45,9 @@ var settings = []setting{
 	{"MaxRequestBytes", number, "a whole number of bytes", with(parseBytes, MaxRequestBytes), nil},
 	{"MaxResponseBytes", number, "a whole number of bytes", with(parseBytes, MaxResponseBytes), nil},
 	{"StoreTimeout", text, "a duration such as 500ms", with(time.ParseDuration, StoreTimeout), nil},
+	{"Free", list, "statuses from 400 on, or classes of them, parted by commas", parted(Free), Free},
+	{"Keep", list, "statuses or classes such as 5xx, parted by commas", parted(Keep), Keep},
+	{"Uncertain", list, "statuses or classes such as 5xx, parted by commas", parted(Uncertain), Uncertain},
 	{"KeepHeaders", list, "header names parted by commas", parted(KeepHeaders), KeepHeaders},
 }
 

@@ -66,8 +66,15 @@ type Policy struct {
 	MaxResponseBytes int64
 	// StoreTimeout bounds each step at the store. Default 500 milliseconds.
 	StoreTimeout time.Duration
-	// Classifier replaces failure.Classify. Default nil: failure.Classify. It is
-	// not asked about a run that was marked executed: that one is always kept.
+	// Free, Keep and Uncertain list response statuses, such as 422, and classes of
+	// them, such as 5xx: the key is released, the response is kept, or the key is left
+	// abandoned for OnAbandoned to decide. A status beats a class. A panic counts as
+	// 500, a context that ended before there was a response as 503. The handler's
+	// marks come first, and the Classifier is asked last. Default none.
+	Free, Keep, Uncertain []string
+	// Classifier replaces failure.Classify. Default nil: failure.Classify. It decides
+	// where the handler has set no mark and no list has the status, and not about
+	// the outcomes that OnAbandoned makes uncertain (see Classify).
 	Classifier func(failure.Outcome) failure.Class
 	// KeepHeaders are stored although they are not by default: Set-Cookie, Date.
 	// Default none.
@@ -184,10 +191,24 @@ func belongsToConnection(name string) bool {
 	return slices.Contains(connectionHeaders, http.CanonicalHeaderKey(name))
 }
 
-// Classify returns what becomes of the key after this outcome.
+// Classify returns the class of an outcome. The handler's marks decide first, then the
+// lists Free, Keep and Uncertain. Where OnAbandoned is Refuse or Recover, a panic, an
+// ended context and every 5xx are uncertain: a policy that declares a rule for unknown
+// outcomes means all of them. The Classifier decides about all others.
 func (p *Policy) Classify(o failure.Outcome) failure.Class {
-	if p.Classifier == nil || o.Executed {
+	if o.Marked() {
 		return failure.Classify(o)
 	}
-	return p.Classifier(o)
+	status := countedStatus(o)
+	if class, listed := p.listed(status); listed {
+		return class
+	}
+	switch {
+	case status >= http.StatusInternalServerError && (p.OnAbandoned.refuse || p.OnAbandoned.recovers):
+		return failure.ClassUncertain
+	case p.Classifier != nil:
+		return p.Classifier(o)
+	default:
+		return failure.Classify(o)
+	}
 }

@@ -87,13 +87,14 @@ func TestReportErr(t *testing.T) {
 // and with no other.
 func TestNamed(t *testing.T) {
 	t.Parallel()
-	values := []any{true, int64(7), "90m", "FailOpen", "Refuse", []string{"POST"}}
+	values := []any{true, int64(7), "90m", "FailOpen", "Refuse", []string{"POST"}, []string{"5xx"}}
 	takes := map[string][]any{
 		"Required": {true}, "Transactional": {true}, "Observe": {true},
 		"TTLHours": {int64(7)}, "MaxRequestBytes": {int64(7)}, "MaxResponseBytes": {int64(7)},
 		"TTL": {"90m"}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},
 		"OnStoreError": {"FailOpen"}, "OnAbandoned": {"Refuse"},
-		"ExcludeFields": {[]string{"POST"}}, "Methods": {[]string{"POST"}}, "KeepHeaders": {[]string{"POST"}},
+		"ExcludeFields": {[]string{"POST"}, []string{"5xx"}}, "Methods": {[]string{"POST"}, []string{"5xx"}}, "KeepHeaders": {[]string{"POST"}, []string{"5xx"}},
+		"Free": {[]string{"POST"}, []string{"5xx"}}, "Keep": {[]string{"POST"}, []string{"5xx"}}, "Uncertain": {[]string{"POST"}, []string{"5xx"}}, // Validate checks what they hold
 	}
 	for _, name := range knownNames(t) {
 		if takes[name] == nil {

@@ -59,6 +59,7 @@ func (p *Policy) Validate() error {
 	for _, field := range p.ExcludeFields {
 		check(isField(field), "ExcludeFields", field, "a member's name or path, such as meta.nonce, without spaces around it or control characters")
 	}
+	p.validateStatuses(check)
 	for _, name := range p.KeepHeaders {
 		check(httpguts.ValidHeaderFieldName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
 		check(!belongsToConnection(name), "KeepHeaders", name, "no hop-by-hop header: it belongs to one connection, not to an answer")

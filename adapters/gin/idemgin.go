@@ -181,7 +181,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	known := errorsOf(c)
 	if w == http.ResponseWriter(&s.outer) { // by a policy that only observes, or not at all
 		s.handler(c)
-		markRetryable(known.since(c), r)
+		markErrors(known.since(c), r)
 		return
 	}
 	defer func(before gin.ResponseWriter) { c.Writer = before }(c.Writer)
@@ -190,7 +190,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.Writer = &s.inner
 	s.handler(c)
 	errs := known.since(c)
-	markRetryable(errs, r)
+	markErrors(errs, r)
 	s.report(w, len(errs) > 0, status, written)
 }
 
@@ -228,9 +228,13 @@ func (s seenErrors) since(c *gin.Context) []*gin.Error {
 	return c.Errors[s.n:]
 }
 
-func markRetryable(errs []*gin.Error, r *http.Request) {
+// markErrors passes on the marks that the handler's errors carry.
+func markErrors(errs []*gin.Error, r *http.Request) {
 	for _, err := range errs {
-		if failure.IsRetryable(err.Err) {
+		switch {
+		case failure.IsUncertain(err.Err):
+			failure.MarkUncertain(r.Context(), event.ErrorTypes(err.Err))
+		case failure.IsRetryable(err.Err):
 			failure.MarkRetryable(r.Context(), event.ErrorTypes(err.Err))
 		}
 	}

@@ -39,6 +39,7 @@ var effects = map[event.Result]effect{
 	event.Unreplayable: isSettlement | endsRun | endsSpan,
 	event.DeleteKey:    isSettlement | endsRun | endsSpan | isFailure,
 	event.Retryable:    isSettlement | endsRun | endsSpan,
+	event.Uncertain:    isSettlement | endsRun | endsSpan | isFailure,
 	event.Deferred:     isSettlement | isStoreError | isPending | marksSpan,
 	event.AnswerLost:   isSettlement | endsRun | endsSpan | isFailure,
 	event.NotConfirmed: isSettlement | isStoreError | isPending | marksSpan,

@@ -167,7 +167,7 @@ func TestSpanWithoutAParent(t *testing.T) {
 func TestStatusOfSpans(t *testing.T) {
 	t.Parallel()
 	failed := []event.Result{
-		event.Unprotected, event.Unavailable, event.OutcomeUnknown, event.DeleteKey, event.AnswerLost,
+		event.Unprotected, event.Unavailable, event.OutcomeUnknown, event.DeleteKey, event.Uncertain, event.AnswerLost,
 		event.LeaseLost, event.WrongSetup,
 	}
 	for _, result := range results(t) {
@@ -180,7 +180,7 @@ func TestStatusOfSpans(t *testing.T) {
 				want := sdktrace.Status{}
 				switch {
 				case !slices.Contains(failed, result):
-				case err != nil && result == event.DeleteKey: // Case 43: the handler's error may quote the request
+				case err != nil && (result == event.DeleteKey || result == event.Uncertain): // Case 43: the handler's error may quote the request
 					want = sdktrace.Status{Code: codes.Error, Description: "*errors.errorString"}
 				case err != nil:
 					want = sdktrace.Status{Code: codes.Error, Description: "broken \uFFFD"}

@@ -47,6 +47,7 @@ const (
 	Unreplayable Result = "unreplayable"    // finished, answer not kept
 	DeleteKey    Result = "delete_key"      // key freed: the run broke down
 	Retryable    Result = "retryable"       // key freed: nothing happened yet
+	Uncertain    Result = "uncertain"       // key left abandoned: the side effect may have happened, and OnAbandoned decides
 	Deferred     Result = "settle_deferred" // the store failed: settled in the background from now on
 	AnswerLost   Result = "answer_lost"     // the background gave up
 	NotConfirmed Result = "not_confirmed"   // a transaction's commit failed, or its reply was lost
@@ -72,7 +73,7 @@ type Event struct {
 	Duration time.Duration
 	// StoreLatency is the time spent waiting for the store in this step.
 	StoreLatency time.Duration
-	// Reason is the text that the handler gave to failure.MarkRetryable.
+	// Reason is the text that the handler gave to failure.MarkRetryable or failure.MarkUncertain.
 	Reason string
 	// Differs names the members that differ from the key's first request, when
 	// the response is key_reused. If they change in every attempt, give them to

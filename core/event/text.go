@@ -32,7 +32,7 @@ func (e *Event) ErrorText() string {
 }
 
 // handlersResults are the results whose Err came from a handler or function.
-var handlersResults = []Result{Completed, Failed, Unreplayable, DeleteKey, Retryable}
+var handlersResults = []Result{Completed, Failed, Unreplayable, DeleteKey, Retryable, Uncertain}
 
 // ErrorTypes names the types of err and of the errors that it wraps, for a log that
 // must not contain their texts. The engine's own causes, such as ErrRunTooLong, keep

@@ -231,7 +231,13 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 // a lease of ttl from now.
 func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) (bool, error) {
 	l.TTL = ttl
-	outcome, err := s.settle(ctx, l, attemptPrefix(l), encodeClaim(l, time.Now()), l.Retain)
+	kept := l.Retain
+	if ttl < time.Millisecond {
+		// A lease that has ended is one of a millisecond that began a millisecond
+		// ago. Versions before this one read it as well.
+		l.TTL, kept = time.Millisecond, l.Retain-time.Millisecond
+	}
+	outcome, err := s.settle(ctx, l, attemptPrefix(l), encodeClaim(l, time.Now()), kept)
 	return outcome == settled, err
 }
 

@@ -77,6 +77,9 @@ type Store interface {
 	Release(ctx context.Context, l Lease) error
 
 	// Extend renews the lease, to run for ttl from now, or returns ErrLeaseLost.
+	// A ttl of zero ends the lease now: the key is abandoned at once, for every caller
+	// and every process, and keeps its request and attempt. The engine uses it for a
+	// run whose outcome is unknown.
 	// A lease that ran out, or that the store forgot, is renewed all the same as
 	// long as no other attempt has claimed the key: so callers do not let an Extend
 	// overtake the Release of the same lease. Token and Attempt must both be the

@@ -52,6 +52,8 @@ const (
 	extendAddsUp
 	extendOfFinished
 	extendKeepsExpiry
+	extendByZeroDoesNothing
+	extendByZeroReleases
 	expiresEarly
 	expiresNever
 	retainOfTheClaim
@@ -158,6 +160,8 @@ func brokenStores() []brokenStore {
 		{"extend insists on the lease", extendOnlyInTime, "extend after the lease ran out"},
 		{"extend adds to what is left", extendAddsUp, "extend by less"},
 		{"a finished record can be extended", extendOfFinished, "extend after completion"},
+		{"extend by zero does nothing", extendByZeroDoesNothing, "extend by zero"},
+		{"extend by zero releases what is not known", extendByZeroReleases, "extend by zero what the store forgot"},
 		{"extend leaves the record to expire", extendKeepsExpiry, "a renewed claim is remembered"},
 		{"records expire early", expiresEarly, "a finished record expires"},
 		{"records never expire", expiresNever, "a finished record expires"},

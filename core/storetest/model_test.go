@@ -160,6 +160,8 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	switch {
 	case e == nil && m.bug == extendOnlyWhatIsKnown:
 		return storage.ErrLeaseLost
+	case ttl == 0 && (m.bug == extendByZeroDoesNothing && e != nil && !m.foreign(e, l) || m.bug == extendByZeroReleases && e == nil):
+		return nil
 	case e != nil:
 		switch {
 		case m.foreign(e, l) && m.bug != extendWithoutToken,

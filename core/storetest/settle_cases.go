@@ -205,6 +205,37 @@ var extendCases = []testCase{
 		},
 	},
 	{
+		name: "extend by zero",
+		rule: "an Extend by zero ends the lease at once: the key is abandoned, keeps its request and its attempt, and is taken over or completed as if the lease had run out",
+		test: func(f *fixture) {
+			lease := f.win(f.claim(), 1, false)
+			f.extend(lease, 0)
+			f.extend(lease, 0) // its success was hidden by a timeout
+			if r := f.find(f.claim()); !r.Abandoned() || r.Attempt != 1 || r.Fingerprint != fingerprint {
+				f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
+			}
+			f.find(ofAnotherRequest(f.takeOver()))
+			next := f.win(f.takeOver(), 2, true)
+			f.isLost("Extend", f.store.Extend(f.Context(), lease, 0))
+			f.holds(next)
+			f.extend(next, 0)
+			f.complete(next, f.result(next))
+			f.replays(next, f.result(next))
+		},
+	},
+	{
+		name: "extend by zero what the store forgot",
+		rule: "an Extend by zero of a lease that the store has lost writes an abandoned record: the outcome of its run is unknown all the same",
+		test: func(f *fixture) {
+			lease := storage.Lease{Claim: f.claim(), Attempt: 3, TookOver: true}
+			f.extend(lease, 0)
+			if r := f.find(f.claim()); !r.Abandoned() || r.Attempt != 3 {
+				f.Errorf("the record is %s, want attempt 3, abandoned", describe(r))
+			}
+			f.win(f.takeOver(), 4, true)
+		},
+	},
+	{
 		name: "extend after the lease ran out",
 		rule: "a lease that ran out is renewed as long as nobody else has claimed the key",
 		test: func(f *fixture) {

@@ -204,6 +204,11 @@ func (s *service) abandoned(t *testing.T, store *faultyStore) {
 	}
 	s.guard("POST /recovered", s.pay, policy.OnAbandoned(policy.Recover(bank)))
 	s.post("/recovered", "k", "1")
+	s.guard("POST /uncertain", func(w http.ResponseWriter, r *http.Request) {
+		failure.MarkUncertain(r.Context(), "the bank timed out")
+		w.WriteHeader(http.StatusGatewayTimeout)
+	})
+	s.post("/uncertain", "k", "1")
 }
 
 // The scenario leaves no kind of event out: what dashboard and alerts are checked

@@ -40,8 +40,9 @@ func user(r *http.Request) (string, error) {
 func pay(w http.ResponseWriter, r *http.Request) {
 	id, err := charge(core.DeriveKey(r.Context(), "charge")) // one key for all attempts
 	if err != nil {
+		failure.MarkUncertain(r.Context()) // it may have charged: OnAbandoned decides about the retry
 		http.Error(w, "no response from the provider", http.StatusBadGateway)
-		return // a 5xx releases the key
+		return
 	}
 	failure.MarkExecuted(r.Context()) // from here on, retries get this response
 	fmt.Fprintln(w, id)

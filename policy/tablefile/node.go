@@ -85,14 +85,22 @@ func valueOf(option string, node ast.Node) (any, error) {
 	return asWritten(node), nil
 }
 
+// status is a number that a list may hold without quotes: Free: [400, 422].
+var status = regexp.MustCompile(`^[1-5][0-9][0-9]$`)
+
 func namesOf(list *ast.SequenceNode) ([]string, error) {
 	names := make([]string, 0, len(list.Values))
 	for _, node := range list.Values {
+		text := asWritten(node)
 		name, isText := node.(*ast.StringNode)
-		if !isText {
-			return nil, fmt.Errorf("%s in a list of names is no text: put it in quotes", asWritten(node))
+		switch {
+		case isText:
+			names = append(names, name.Value)
+		case status.MatchString(string(text)):
+			names = append(names, string(text))
+		default:
+			return nil, fmt.Errorf("%s in a list of names is no text: put it in quotes", text)
 		}
-		names = append(names, name.Value)
 	}
 	return names, nil
 }

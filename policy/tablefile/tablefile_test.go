@@ -98,6 +98,7 @@ func TestEveryOptionHasAName(t *testing.T) {
 		"TTLHours": "48", "TTL": "48h", "LockTTL": "60s", "Required": "false", "ExcludeFields": "[a]", "Methods": "[POST]",
 		"OnStoreError": "FailOpen", "Wait": "2s", "OnAbandoned": "Refuse", "Transactional": "true", "Observe": "true", "MaxRun": "1h",
 		"MaxRequestBytes": "10", "MaxResponseBytes": "10", "StoreTimeout": "1s", "KeepHeaders": "[Set-Cookie]",
+		"Free": "[400, 4xx]", "Keep": "[5xx]", "Uncertain": "[502, '504']",
 	}
 	_, err := policy.Parse("Nothing=1")
 	_, names, _ := strings.Cut(fmt.Sprint(err), "the names are ")

@@ -1,0 +1,165 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// A run that took over an abandoned key never releases it: the outcome of the attempt
+// before is still unknown, whatever became of this one. So another payload stays 422.
+func TestTakenOverKeyIsNeverReleased(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"retryable": func(w http.ResponseWriter, r *http.Request) {
+			failure.MarkRetryable(r.Context())
+			w.WriteHeader(http.StatusConflict)
+		},
+		"broken": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				crash(t, store)
+				advance(time.Second)
+				s := newService(t, store, handler)
+				s.post(t.Context(), "k", payment)
+				s.wantRuns(t, 1)
+				s.wantEvent(t, event.Uncertain, 1)
+				wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+				s.post(t.Context(), "k", payment) // OnAbandoned is Reexecute
+				s.wantRuns(t, 2)
+			})
+		})
+	}
+}
+
+// A RecoverFunc that says that nothing happened clears the attempts before: the key is
+// released as that of a first attempt is.
+func TestClearedKeyIsReleased(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		crash(t, store)
+		advance(time.Second)
+		nothing := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			return nil, nil //nolint:nilnil // this is how a RecoverFunc says that nothing happened
+		}
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			failure.MarkRetryable(r.Context())
+			w.WriteHeader(http.StatusConflict)
+		}, policy.OnAbandoned(policy.Recover(nothing)))
+		s.post(t.Context(), "k", payment)
+		s.wantEvent(t, event.Retryable, 1)
+		s.post(t.Context(), "k", `{"amount":7}`)
+		s.wantRuns(t, 2)
+	})
+}
+
+// Marks made inside a RecoverFunc are not the handler's.
+func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		crash(t, store)
+		advance(time.Second)
+		find := func(ctx context.Context, _ policy.Abandoned) (*policy.Answer, error) {
+			if !failure.MarkUncertain(ctx) || !failure.MarkExecuted(ctx) {
+				t.Error("a mark in the RecoverFunc returned false")
+			}
+			return nil, nil //nolint:nilnil // this is how a RecoverFunc says that nothing happened
+		}
+		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, policy.OnAbandoned(policy.Recover(find)), policy.Free("503"))
+		s.post(t.Context(), "k", payment)
+		s.wantEvent(t, event.DeleteKey, 1)
+	})
+}
+
+// The response of a RecoverFunc is final, whatever the lists say.
+func TestListsDoNotDecideAboutRecoverFuncs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		crash(t, store)
+		advance(time.Second)
+		find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			return &policy.Answer{Status: http.StatusPaymentRequired}, nil
+		}
+		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)), policy.Free("4xx"))
+		for range 2 {
+			if w := s.post(t.Context(), "k", payment); w.Code != http.StatusPaymentRequired {
+				t.Errorf("got %d", w.Code)
+			}
+		}
+		s.wantRuns(t, 0)
+	})
+}
+
+// A store that fails while the key is left abandoned is asked again in the background.
+func TestAbandonIsRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			store.set(&store.extend)(failUnapplied)
+			failure.MarkUncertain(r.Context())
+			w.WriteHeader(http.StatusGatewayTimeout)
+		}, policy.OnAbandoned(policy.Refuse))
+		if w := s.post(t.Context(), "k", payment); w.Code != http.StatusGatewayTimeout {
+			t.Errorf("the client got %d", w.Code)
+		}
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
+		store.set(&store.extend)(nil)
+		advance(time.Second) // far less than the lease
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+		s.wantEvent(t, event.Uncertain, 1)
+	})
+}
+
+// core.Do: an uncertain error leaves the key abandoned, an ordinary one releases it,
+// under every OnAbandoned.
+func TestUncertainCalls(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		err  error
+		want error // of the second call
+	}{
+		"uncertain": {failure.Uncertain(broken), core.ErrOutcomeUnknown},
+		"ordinary":  {broken, broken},
+		"permanent": {failure.Permanent(broken), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			engine, err := core.New(memstore.New(), core.SharedScope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			call := core.Call{Scope: "orders", Name: "charge", Key: "k", Policy: engine.MustRoute(policy.OnAbandoned(policy.Refuse))}
+			charge := func(context.Context) (int, error) { return 0, c.err }
+			if _, _, err := core.Do(t.Context(), engine, call, charge); !errors.Is(err, broken) {
+				t.Errorf("the first call returned %v", err)
+			}
+			_, info, err := core.Do(t.Context(), engine, call, charge)
+			switch {
+			case c.want != nil && !errors.Is(err, c.want):
+				t.Errorf("the second call returned %v, want %v", err, c.want)
+			case c.want == nil && (!info.Replayed || !failure.IsPermanent(err)):
+				t.Errorf("the second call returned %v, want the stored error", err)
+			}
+		})
+	}
+}
