@@ -6,35 +6,34 @@ import (
 	"github.com/oncekey/oncekey/core/internal/cause"
 )
 
-// The errors that a Store returns. Test for them with errors.Is: a store wraps them
-// with the operation and the system's own words.
+// The errors that a Store returns. Test for them with errors.Is, because a store
+// wraps them with the operation and the text of the database's error.
 var (
-	// ErrLeaseLost says that another attempt holds the key now, or has settled it. A
-	// Store returns it from Complete, Release and Extend. It is the cause of a
-	// handler's context when the lease was lost while the handler ran. Engine.Finish
-	// returns it when the response was not stored for that reason.
+	// ErrLeaseLost says that another attempt holds or has settled the key. Complete,
+	// Release and Extend return ErrLeaseLost. A handler's context has this cause when
+	// the lease was lost while the handler ran. Engine.Finish returns ErrLeaseLost
+	// when the response was not stored for that reason.
 	ErrLeaseLost = cause.New("oncekey: lease lost: another attempt holds this key")
 
-	// ErrCorruptRecord says that what the store holds under a key is no record
-	// this version can read: truncated, half-written, foreign, or of a future
-	// version. A Store returns it from Acquire, an Inspector from Lookup. The
-	// engine answers 503 and runs nothing, under FailOpen too: a record was there,
-	// so a handler may have run.
-	ErrCorruptRecord = errors.New("oncekey: the store holds something that is not a record")
+	// ErrCorruptRecord says that this version cannot read the key's entry: the entry
+	// is truncated, half-written, foreign, or of a future version. Acquire and
+	// Inspector.Lookup return ErrCorruptRecord. The engine responds with 503 and runs
+	// no handler, even under FailOpen, because a handler may have run for that entry.
+	ErrCorruptRecord = errors.New("oncekey: the key's entry in the store is not a record that this version can read")
 
-	// ErrStoreFull says that a bounded store takes no new key at the moment.
-	// Finished and running ones stay as they are.
+	// ErrStoreFull says that a bounded store accepts no new key at present.
+	// Existing records, in progress or finished, stay unchanged.
 	ErrStoreFull = errors.New("oncekey: the store is full")
 
-	// ErrStoreForbidden says that the store refuses this process for want of rights
-	// (a Redis ACL, a PostgreSQL grant). A Store returns it, wrapped with the missing
-	// right. Waiting does not help: the engine answers 503, runs nothing (under
-	// FailOpen neither) and does not repeat the call.
-	ErrStoreForbidden = errors.New("oncekey: the store forbids this process what it needs")
+	// ErrStoreForbidden says that this process lacks a right at the store (a Redis
+	// ACL, a PostgreSQL grant). A Store wraps ErrStoreForbidden with the name of the
+	// right. The engine responds with 503, runs no handler (even under FailOpen) and
+	// does not repeat the call, because waiting does not help.
+	ErrStoreForbidden = errors.New("oncekey: this process lacks a right that it needs at the store")
 
 	// ErrRolledBack says that a transaction was certainly rolled back: the database
 	// refused the commit, or the commit was never sent. Transaction.Commit returns
-	// it, wrapped with the database's error. The engine then releases the key, and
-	// Engine.Finish returns it: the handler's response is not shown.
+	// ErrRolledBack wrapped with the database's error. The engine then releases the
+	// key, and Engine.Finish returns ErrRolledBack: the response must not be shown.
 	ErrRolledBack = errors.New("oncekey: the transaction was rolled back")
 )

@@ -1,14 +1,13 @@
 package storage
 
-// Header is the part of an answer's header that the handler itself made: what
-// it changed in the header that outer middleware had left there. Applying it
-// to another response writer repeats those changes. Order and number of the
-// values of a name are kept.
+// Header holds the header changes of one handler, relative to the header that outer
+// middleware had set. Applying a Header to another response writer repeats the
+// changes. Order and number of the values of a name are kept.
 type Header []Field
 
 // Field is one value of one header name.
 type Field struct {
-	// Op says how the value meets what outer middleware has set.
+	// Op says how the value combines with the values of outer middleware.
 	Op    FieldOp
 	Name  string
 	Value string
@@ -19,12 +18,12 @@ type FieldOp uint8
 
 // The operations of a Field.
 const (
-	// Set replaces what outer middleware set under this name; a second Set of
-	// the same name adds its value to the first.
+	// Set replaces the values of outer middleware under this name. A second Set of
+	// the same name adds a value to the first.
 	Set FieldOp = iota
-	// Add leaves what outer middleware set, and adds the value.
+	// Add keeps the values of outer middleware, and adds one.
 	Add
-	// Delete removes what outer middleware set, and keeps net/http from adding
-	// a value of its own. Value is empty.
+	// Delete removes the values of outer middleware, and keeps net/http from adding
+	// a default value. Value is empty.
 	Delete
 )

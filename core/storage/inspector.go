@@ -2,26 +2,26 @@ package storage
 
 import "context"
 
-// Inspector is what operators ask of a store. Every store of this module has
-// it; none of its methods is on a request's way.
+// Inspector lets operators read and remove records. Every store of this module
+// implements Inspector. The engine never calls an Inspector while serving requests.
 type Inspector interface {
 	// Lookup returns the record of a storage key (see Key), or nil when
 	// there is none.
 	Lookup(ctx context.Context, key string) (*Record, error)
-	// List returns a page of records in one state, in no particular order, and
-	// the cursor of the next page, which is empty after the last. The first page
-	// has an empty cursor. A page may hold fewer than limit, or none, and still
-	// have a next one. Limit is from 1 to 1000.
+	// List returns a page of records in one state, and the cursor of the next page.
+	// Pass an empty cursor for the first page; next is empty after the last page. A
+	// page may hold fewer records than limit, or none, before the last page. Limit is
+	// from 1 to 1000. Records come in no particular order.
 	//
-	// A record that is there, in that state, from the first page to the last is
-	// listed, perhaps more than once. The entries have no Header, no Body
-	// and no Sketch: Lookup has them. A record that cannot be read is passed by, and the store
-	// logs it. A cursor that the store can tell is not its own is an error.
+	// A record that keeps the state from the first page to the last is listed at
+	// least once. The entries have no Header, no Body and no Sketch: use Lookup. The
+	// store skips and logs records that it cannot read. The store returns an error
+	// for a cursor that it recognizes as another store's.
 	List(ctx context.Context, state State, cursor string, limit int) (page []Entry, next string, err error)
-	// Forget removes a record, so that the next request with its key runs. The
-	// caller gives its word that a second run is safe. It reports whether there
-	// was a record; a released key counts as none, but its attempt number goes
-	// too. A holder whose lease was forgotten may still settle.
+	// Forget removes a record, so that the next request with its key runs. Pass
+	// RerunIsSafe to confirm that a second run is safe. Forget reports whether there
+	// was a record. A released key counts as no record, but its attempt number is
+	// removed too. A holder whose record was removed may still settle.
 	Forget(ctx context.Context, key string, word Word) (bool, error)
 }
 
@@ -32,9 +32,9 @@ type Entry struct {
 	*Record
 }
 
-// Word is what a caller must say to make a store forget a record.
+// Word is a confirmation that Forget requires.
 type Word string
 
-// RerunIsSafe is the only Word: the caller has made sure that nothing happened
-// under the key, or that it may happen again.
+// RerunIsSafe is the only Word. It confirms that the operation had no effect, or
+// that the effect may happen again.
 const RerunIsSafe Word = "I have checked that running this request again is safe"

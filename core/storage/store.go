@@ -1,9 +1,9 @@
-// Package storage is the contract between the engine and a store: the interface
-// [Store], the records that it keeps, and the optional interfaces [Checker],
+// Package storage is the contract between the engine and a store. The package
+// defines the interface [Store], its records, and the optional interfaces [Checker],
 // [Inspector] and [Transactor].
 //
-// A program that uses a store needs package core and the package of its store. A
-// program that has a store of its own implements Store and proves it with package
+// A program that uses a store needs only package core and the package of that store.
+// To write a store, implement Store and test the implementation with package
 // storetest:
 //
 //	func TestConformance(t *testing.T) {
@@ -22,87 +22,91 @@ import (
 	"time"
 )
 
-// Store keeps one record a key and gives out the lease to run its handler.
+// Store keeps one record for each key, and grants the lease to run its handler.
 //
 // Five rules hold for every method:
 //
-//   - The store's own clock decides what has expired. Callers hand in durations,
-//     never times, so callers whose clocks disagree do no harm.
+//   - The store's own clock decides when a lease or a record expires. Callers pass
+//     durations, never times, so callers whose clocks disagree do no harm.
 //   - An error means that the store could not do its work. Contention, absence
 //     and a finished record are results. The one exception is ErrLeaseLost.
-//   - ctx carries the deadline of the call, and the call returns when ctx ends,
-//     whatever the store's client library does. A call whose ctx has ended before
-//     it began returns an error too, in a store that never waits as well.
-//   - A store that refuses a call for want of rights returns an error that wraps
-//     ErrStoreForbidden. It finds out before its first claim, once: a process that
-//     may claim keys but not settle them must not claim any.
-//   - A Store is safe for concurrent use, and keeps nothing that it was handed
+//   - ctx carries the deadline of the call. The call returns when ctx ends, even if
+//     the store's client library does not. A call with an ended ctx returns an
+//     error, also in a store that never waits.
+//   - A store that refuses a call because of missing rights returns an error that
+//     wraps ErrStoreForbidden. The store checks its rights once, before the first
+//     claim: a process that may claim keys but not settle them must claim none.
+//   - A Store is safe for concurrent use, and keeps no reference to its arguments
 //     (Result.Body, Header, Sketch) after the call has returned.
 //
-// Package storetest is the conformance suite: a new store starts by passing it.
+// Package storetest is the conformance suite, which every new store must pass.
 type Store interface {
-	// Acquire claims c.Key for c.Token. It returns exactly one of three things:
+	// Acquire claims c.Key for c.Token. The result is one of three:
 	//
 	//   - a Lease and a nil record, for exactly one of any number of concurrent
-	//     callers: the key was free, or released, or abandoned (see Claim.TakeOver);
-	//   - the record as it stands, for all the others;
-	//   - an error: wrapped ErrCorruptRecord for a record it cannot read, wrapped
-	//     ErrStoreFull when it is bounded and full, wrapped ErrStoreForbidden when
-	//     this process may not claim or not settle, or the system's error.
+	//     callers: the key had no record, or was released, or was abandoned (see
+	//     Claim.TakeOver);
+	//   - the current record, for all other callers;
+	//   - an error: wrapped ErrCorruptRecord for an unreadable record, wrapped
+	//     ErrStoreFull from a bounded store that is full, wrapped ErrStoreForbidden
+	//     when this process may not claim or not settle, or the system's error.
 	//
-	// Repeating an Acquire with the same token, after a timeout that hid its
-	// success, finds the caller's own claim and returns its lease once more,
-	// running anew.
+	// A caller may repeat Acquire with the same token after a timeout that hid a
+	// success. The repeated call finds the caller's own claim, and returns the lease
+	// again with its full TTL.
 	Acquire(ctx context.Context, c Claim) (Lease, *Record, error)
 
-	// Complete settles the lease with a result that is kept for res.Retain.
-	// A lease that ran out, or that the store forgot (a restart without
-	// persistence), can still be completed as long as no other attempt has claimed
-	// the key; otherwise Complete returns ErrLeaseLost and changes nothing. Token
-	// and Attempt must both be the record's: an Acquire that arrives late can take
-	// a key over for a token whose holder works under an earlier attempt.
-	// Repeating a Complete that succeeded returns nil and changes nothing; the
-	// caller repeats it with the same result.
+	// Complete settles the lease with a result that the store keeps for res.Retain.
+	// A lease that ended, or that the store lost (a restart without persistence), can
+	// still be completed while no other attempt has claimed the key. Otherwise
+	// Complete returns ErrLeaseLost and changes no record.
+	//
+	// Token and Attempt must both match the record, because a late Acquire can take a
+	// key over for a token whose holder works under an earlier attempt. Repeating a
+	// successful Complete returns nil and has no effect. The caller repeats the call
+	// with the same result.
 	Complete(ctx context.Context, l Lease, res Result) error
 
-	// Release forgets the key so that the next request may run, or returns
-	// ErrLeaseLost and changes nothing. Token and Attempt must both be the
-	// record's: a caller whose Acquire was lost in a timeout gives back a first
-	// claim that it may have made, and never erases an abandoned record that it
-	// may have taken over. When the attempt number was above 1 the store
-	// remembers it, and it alone, for l.Retain: the next claim gets a higher
-	// one, so that a downstream resource which checks it (a fencing token) turns
-	// the old holder away and not the new one.
-	// Releasing a key that the store has forgotten returns nil.
+	// Release removes the record so that the next request may run, or returns
+	// ErrLeaseLost and changes no record. Releasing a key without a record returns
+	// nil.
+	//
+	// Token and Attempt must both match the record. A caller whose Acquire timed out
+	// can therefore release a possible first claim, without erasing an abandoned
+	// record that the late claim took over.
+	//
+	// The store remembers an attempt number above 1 for l.Retain, and no other part of
+	// the record. The next claim then gets a higher number, so that a downstream
+	// resource that checks the number (a fencing token) rejects the old holder and
+	// accepts the new one.
 	Release(ctx context.Context, l Lease) error
 
 	// Extend renews the lease, to run for ttl from now, or returns ErrLeaseLost.
 	// A ttl of zero ends the lease now: the key is abandoned at once, for every caller
 	// and every process, and keeps its request and attempt. The engine uses it for a
 	// run whose outcome is unknown.
-	// A lease that ran out, or that the store forgot, is renewed all the same as
-	// long as no other attempt has claimed the key: so callers do not let an Extend
-	// overtake the Release of the same lease. Token and Attempt must both be the
-	// record's, as for Complete: attempt numbers never go back. ttl is at most
-	// l.Retain.
+	// A lease that ended, or that the store lost, is renewed too while no other
+	// attempt has claimed the key. Callers must therefore not let an Extend overtake
+	// the Release of the same lease. Token and Attempt must both match the record, as
+	// for Complete, because attempt numbers never decrease. ttl is at most l.Retain.
 	Extend(ctx context.Context, l Lease, ttl time.Duration) error
 }
 
-// Claim asks for the lease of one key.
+// Claim requests the lease of one key.
 type Claim struct {
 	// Key is the storage key: 64 hex digits, see Key.
 	Key string
-	// Token names the caller. It is new for every request.
+	// Token identifies the caller, and is new for every request.
 	Token Token
 	// Fingerprint of the request, kept in the record: valid UTF-8 without NUL.
 	Fingerprint string
-	// Digest of the request's bytes, kept in the record. Zero: there is none.
+	// Digest of the request's bytes, kept in the record. Zero: no digest.
 	Digest Digest
-	// TTL is how long the lease runs unless it is renewed. At least a millisecond.
+	// TTL is the time until the lease ends without renewal. At least a millisecond.
 	TTL time.Duration
-	// Retain is how long the in-progress record is kept: longer than TTL by as
-	// much as an answer would be kept, so that an abandoned key is seen and not
-	// silently forgotten.
+	// Retain is the time for which the in-progress record is kept: TTL plus the
+	// retention of a response. Later requests can then still see that the key was
+	// abandoned.
 	Retain time.Duration
 	// TakeOver lets Acquire claim an abandoned key: its lease ended before the
 	// handler's result was stored. The claim must be for the record's own request
@@ -111,35 +115,35 @@ type Claim struct {
 	TakeOver bool
 }
 
-// Repeats reports whether the claim is for the request that a record was made by,
-// given the record's fingerprint and digest. Equal digests mean equal bytes, so
-// they mean a retry, whatever the fingerprint says: pods of a rolling deploy may
-// exclude different fields or use different versions of the fingerprint. A record
-// without a digest is compared by its fingerprint alone.
+// Repeats reports whether the claim's request is the one that made a record, given
+// the record's fingerprint and digest. Equal digests mean equal bytes, and so a
+// retry, even if the fingerprints differ: pods of a rolling deploy may exclude
+// different fields or use different versions of the fingerprint. A record without a
+// digest is compared by its fingerprint alone.
 func (c *Claim) Repeats(fingerprint string, digest Digest) bool {
 	return c.Digest == digest && digest != Digest{} || c.Fingerprint == fingerprint
 }
 
-// Digest is a short hash of a request as it arrived: every byte counts, excluded
-// fields too (see fingerprint.Digest). The zero Digest stands for none: the record
-// was written by a version before digests, or its writer knows the fingerprint alone.
+// Digest is a short hash of all bytes of a request, with the excluded fields (see
+// fingerprint.Digest). The zero Digest means no digest: a version before digests
+// wrote the record, or the writer has only the fingerprint.
 type Digest [16]byte
 
 // Lease is the right to run the handler of one key, held by a token until it
 // expires or is settled.
 type Lease struct {
-	// Claim is what the lease was given for. Stores need it again to write a
-	// record that they have forgotten in the meantime.
+	// Claim is the claim that was granted. A store needs the claim to write a record
+	// that the store has lost in the meantime.
 	Claim
-	// Attempt counts the claims of this key, from 1. It only grows while the
+	// Attempt counts the claims of this key, from 1. The number only grows while the
 	// store remembers the key, and can serve as a fencing token downstream.
 	Attempt uint64
-	// TookOver says that an earlier attempt was abandoned: its lease ran out,
-	// unsettled. Whether its side effect happened, nobody knows.
+	// TookOver says that an earlier attempt was abandoned: its lease ended before a
+	// result was stored. The side effect of that attempt may or may not have happened.
 	TookOver bool
 }
 
-// Record is what a store holds for a key. It is shared and must not be modified.
+// Record is the store's entry for a key. Records are shared: do not modify them.
 type Record struct {
 	// State is never zero.
 	State State
@@ -148,50 +152,49 @@ type Record struct {
 	Digest      Digest
 	// Attempt is the claim's number, from 1.
 	Attempt uint64
-	// LeaseLeft is how long an InProgress record's lease still runs by the
-	// store's clock. Zero or less: the record is abandoned. It means nothing in
-	// other states.
+	// LeaseLeft is the rest of an InProgress record's lease, by the store's clock.
+	// Zero or less: the record is abandoned. Undefined in other states.
 	LeaseLeft time.Duration
-	// Status, Header and Body are the stored answer of a Completed or Failed
-	// record. An Unreplayable one has only its Status.
+	// Status, Header and Body are the stored response of a Completed or Failed
+	// record. An Unreplayable record has only a Status.
 	Status int
 	Header Header
 	Body   []byte
-	// Sketch is the Result's, as it was given to Complete; an InProgress record
-	// has none.
+	// Sketch is the Result's, as passed to Complete. An InProgress record has no
+	// Sketch.
 	Sketch []byte
 }
 
-// Abandoned reports whether the record's holder went away without settling it.
+// Abandoned reports whether the lease ended before a result was stored.
 func (r *Record) Abandoned() bool { return r.State == InProgress && r.LeaseLeft <= 0 }
 
-// Result is how a lease is settled by Complete.
+// Result is the outcome that Complete stores.
 type Result struct {
 	// State is Completed, Failed or Unreplayable.
 	State State
 	// Status is the HTTP status, from 100 to 999.
 	Status int
-	// Header and Body are the answer's. The store copies what it keeps, and keeps
-	// neither for Unreplayable.
+	// Header and Body are the response's. The store copies both, and keeps neither
+	// for Unreplayable.
 	Header Header
 	Body   []byte
-	// Sketch is opaque to stores: short keyed hashes of the request's members, by
-	// which the engine explains a mismatch (see fingerprint.Reading.AppendSketch). At most 256
-	// bytes; empty when there is none. Kept with every finished record,
-	// Unreplayable ones too; the store copies it.
+	// Sketch holds short keyed hashes of the request's members, opaque to stores. The
+	// engine explains a mismatch with the sketch (fingerprint.Reading.AppendSketch).
+	// At most 256 bytes, and possibly empty. The store copies the sketch, and keeps
+	// a copy with every finished record, also with an Unreplayable one.
 	Sketch []byte
-	// Retain is how long the record is kept, from now.
+	// Retain is the time for which the record is kept, from now.
 	Retain time.Duration
 }
 
-// Checker is a Store that can tell whether it is ready to serve. It is optional,
-// and meant for readiness probes.
+// Checker is a Store that can report whether it is ready to serve. The interface is
+// optional, and meant for readiness probes.
 type Checker interface {
 	Store
 	// Check returns nil when the store can be reached and this process has every
 	// right that Acquire, Complete, Release and Extend need. A missing right is an
-	// error that wraps ErrStoreForbidden and names the right. Check changes no
-	// record. It asks the store each time.
+	// error that wraps ErrStoreForbidden and names the right. Check sends a request
+	// to the store each time, and changes no record.
 	Check(ctx context.Context) error
 }
 
@@ -202,11 +205,11 @@ type State uint8
 const (
 	// InProgress: a handler runs, or its process died (see Record.Abandoned).
 	InProgress State = iota + 1
-	// Completed: finished with an answer of 2xx or 3xx.
+	// Completed: finished with a response of 2xx or 3xx.
 	Completed
-	// Failed: finished with an answer that says no, and that will stay so.
+	// Failed: finished with an error response that is stored and replayed.
 	Failed
-	// Unreplayable: finished, but the answer was streamed, hijacked or too large
+	// Unreplayable: finished, but the response was streamed, hijacked or too large
 	// to keep.
 	Unreplayable
 )
@@ -232,13 +235,13 @@ func ParseState(name string) (State, bool) {
 	return 0, false
 }
 
-// Token is the 128 random bits by which a lease knows its holder.
+// Token is 128 random bits that identify the holder of a lease.
 type Token [16]byte
 
-// NewToken returns a token that nobody else has.
+// NewToken returns a new random token.
 func NewToken() Token {
 	var t Token
-	rand.Read(t[:]) // it never fails: it crashes the program instead
+	rand.Read(t[:]) // never returns an error: crashes the program instead
 	return t
 }
 

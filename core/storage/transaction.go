@@ -2,32 +2,35 @@ package storage
 
 import "context"
 
-// Transactor is a Store that lives in a database in which handlers write too. It
-// lets them write in one transaction with their answer: both are there, or
-// neither is, whatever dies in between.
+// Transactor is a Store in a database that handlers write to. A handler can write
+// in one transaction with its response. After a crash either both writes exist or
+// neither.
 //
-// A store over another one, which has transactions if that one has, also has a
-// method Transacts() bool: where it returns false, Route refuses a transactional
-// policy.
+// A store that wraps another store also has a method Transacts() bool, which reports
+// whether the wrapped store has transactions. Where Transacts returns false, Route
+// refuses a transactional policy.
 type Transactor interface {
 	Store
 	// BeginTransaction opens a transaction for the handler that runs under l, and
-	// returns a context in which the handler finds it.
+	// returns a context that carries the transaction to the handler.
 	BeginTransaction(ctx context.Context, l Lease) (context.Context, Transaction, error)
 }
 
-// Transaction is one handler's. It is used by one goroutine at a time and ends
-// in Commit or in Rollback.
+// Transaction belongs to one handler. One goroutine at a time uses a Transaction,
+// which ends in Commit or in Rollback.
 type Transaction interface {
-	// Commit completes the lease within the transaction, as Store.Complete does,
-	// and commits. ErrLeaseLost: another attempt holds the key, or it was completed
-	// already and that response is not this transaction's; all was rolled back. An
-	// error that wraps ErrRolledBack: all was rolled back for certain, because the
-	// database answered with an error or was never asked. Any other error: the reply
-	// was lost, and only the record tells whether the transaction was committed; a
-	// Release after that waits for it.
+	// Commit completes the lease within the transaction, as Store.Complete does, and
+	// commits. Its errors mean:
+	//
+	//   - ErrLeaseLost: another attempt holds the key, or the stored response is not
+	//     this transaction's. The transaction was rolled back.
+	//   - A wrapped ErrRolledBack: the transaction was rolled back for certain, because
+	//     the database returned an error or never received the commit.
+	//   - Any other error: the reply was lost, and only the record shows whether the
+	//     transaction was committed. A Release after that waits for the transaction to
+	//     end.
 	Commit(ctx context.Context, l Lease, res Result) error
-	// Rollback undoes what the handler wrote, and gives the connection back also
-	// when ctx has ended. After Commit it does nothing.
+	// Rollback undoes the handler's writes, and returns the connection to the pool
+	// even when ctx has ended. After Commit, Rollback has no effect.
 	Rollback(ctx context.Context) error
 }

@@ -1,4 +1,4 @@
-// Package frame hashes several strings as one.
+// Package frame hashes a list of strings.
 package frame
 
 import (
@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 )
 
-// Sum is the SHA-256 of parts, each after its length, so that "a:b"+"c" and
-// "a"+"b:c" have two sums.
+// Sum returns the SHA-256 of parts, each preceded by a length, so that "a:b"+"c" and
+// "a"+"b:c" have different sums.
 func Sum(parts ...string) [sha256.Size]byte {
 	framed := make([]byte, 0, 512)
 	for _, part := range parts {

@@ -1,5 +1,5 @@
-// Package machine lets a simulation stand in for the machine that an engine runs
-// on. Only this module's own tests can: the type is internal.
+// Package machine lets a simulation replace the clock of the machine that an engine
+// runs on. The package is internal, so only this module's own tests can use it.
 package machine
 
 import "time"
@@ -8,6 +8,6 @@ import "time"
 // result has no monotonic reading.
 type WallClock func(now time.Time) time.Time
 
-// Simulated is a store on a simulated machine. An engine made on it reads that
-// machine's wall clock in place of the real one.
+// Simulated is a store on a simulated machine. An engine with such a store reads the
+// simulated wall clock in place of the real clock.
 type Simulated interface{ WallClock() WallClock }

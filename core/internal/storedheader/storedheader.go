@@ -1,5 +1,5 @@
-// Package storedheader is how stores write an answer's header down: as JSON lists
-// of words, readable by eye, whatever bytes are in a value.
+// Package storedheader encodes a response header for a store: as JSON lists of words,
+// readable by eye for all bytes in a value.
 //
 //	["set", "Content-Type", "application/json"]
 //	["add", "WC1SYXc=", "/w==", "base64"]
@@ -13,13 +13,13 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// inBase64 marks a field whose name and value stand in base64.
+// inBase64 marks a field whose name and value are in base64.
 const inBase64 = "base64"
 
 var operations = [...]string{storage.Set: "set", storage.Add: "add", storage.Delete: "delete"}
 
-// Encode returns the words of each field. isPlain says what the store can keep as
-// it is: the rest stands in base64.
+// Encode returns the words of each field. A field is encoded in base64 unless isPlain
+// is true for its name and value.
 func Encode(header storage.Header, isPlain func(string) bool) [][]string {
 	fields := make([][]string, len(header))
 	encoding := base64.StdEncoding
@@ -34,8 +34,8 @@ func Encode(header storage.Header, isPlain func(string) bool) [][]string {
 	return fields
 }
 
-// Decode is the inverse of Encode; no fields are a nil header. Its error names the
-// field that cannot be read, and what is there.
+// Decode is the inverse of Encode, with a nil header for no fields. The error names
+// the unreadable field and shows its text.
 func Decode(fields [][]string) (storage.Header, error) {
 	if len(fields) == 0 {
 		return nil, nil
