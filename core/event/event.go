@@ -3,9 +3,8 @@
 //
 //	core.New(store, scope, core.WithObserver(event.Log(logger)))
 //
-// Log writes them as lines of package log/slog, and is the default. Package
-// adapters/otel turns them into metrics and spans. An observer of a program's own is
-// tested with events that [About] makes:
+// Log, the default observer, writes lines of package log/slog. Package adapters/otel
+// makes metrics and spans. Test your own observer with subjects that [About] makes:
 //
 //	subject := event.About("POST", "/payments", "alice", "k1", "pod-1")
 //	observer.Observe(ctx, event.Event{Result: event.Replay, Subject: &subject})
@@ -22,36 +21,36 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Result is what was decided or what became of a run.
+// Result names a decision, or the outcome of a run.
 type Result string
 
 // Decisions: one for each guarded request.
 const (
 	Execute        Result = "execute"         // the handler runs
-	Replay         Result = "replay"          // the stored answer was sent
+	Replay         Result = "replay"          // the stored response was sent
 	InProgress     Result = "in_progress"     // 409: a concurrent request
 	KeyReused      Result = "key_reused"      // 422: another payload
-	NotReplayable  Result = "not_replayable"  // 409: finished, answer not kept
+	NotReplayable  Result = "not_replayable"  // 409: finished, response not kept
 	OutcomeUnknown Result = "outcome_unknown" // 409: abandoned, not run again
 	Refused        Result = "refused"         // 400, 401 or 413: never reached the store
 	Unprotected    Result = "unprotected"     // store unavailable, FailOpen: ran without protection
 	Unavailable    Result = "unavailable"     // 503: store unavailable, or shutting down
 	NoKey          Result = "no_key"          // no key, and none required: ran unguarded
-	WrongSetup     Result = "wrong_setup"     // refused with 500, or let pass (no Code): Err says what to declare otherwise
+	WrongSetup     Result = "wrong_setup"     // refused with 500, or let pass (no Code): Err names the setting to change
 )
 
 // Settlements: one for each run, more when the store fails.
 const (
-	Completed    Result = "completed"       // answer stored
-	Failed       Result = "failed"          // answer stored: a lasting no
-	Unreplayable Result = "unreplayable"    // finished, answer not kept
-	DeleteKey    Result = "delete_key"      // key freed: the run broke down
-	Retryable    Result = "retryable"       // key freed: nothing happened yet
+	Completed    Result = "completed"       // response stored
+	Failed       Result = "failed"          // error response stored: retries get it too
+	Unreplayable Result = "unreplayable"    // finished, response not kept
+	DeleteKey    Result = "delete_key"      // key released: the run failed
+	Retryable    Result = "retryable"       // key released: the handler had no effect yet
 	Uncertain    Result = "uncertain"       // key left abandoned: the side effect may have happened, and OnAbandoned decides
-	Deferred     Result = "settle_deferred" // the store failed: settled in the background from now on
-	AnswerLost   Result = "answer_lost"     // the background gave up
+	Deferred     Result = "settle_deferred" // the store failed: the engine settles in the background from now on
+	AnswerLost   Result = "answer_lost"     // response not stored: the background gave up
 	NotConfirmed Result = "not_confirmed"   // a transaction's commit failed, or its reply was lost
-	LeaseLost    Result = "lease_lost"      // somebody else holds the key
+	LeaseLost    Result = "lease_lost"      // another attempt holds the key
 	LeaseExpired Result = "lease_expired"   // an abandoned attempt was seen
 	RunTooLong   Result = "run_too_long"    // the handler passed MaxRun
 	StoreError   Result = "store_error"     // one call at the store failed
@@ -60,7 +59,7 @@ const (
 	CallbackPanicked Result = "callback_panicked" // a function or store of the program panicked
 )
 
-// Event is one decision, or one thing that happened to a run.
+// Event is one decision about a request, or one change of a run.
 type Event struct {
 	Result Result
 	// Route is the route's pattern, or "" when it is not known (yet).
@@ -76,40 +75,40 @@ type Event struct {
 	// Reason is the text that the handler gave to failure.MarkRetryable or failure.MarkUncertain.
 	Reason string
 	// Differs names the members that differ from the key's first request, when
-	// the response is key_reused. If they change in every attempt, give them to
-	// policy.ExcludeFields, which takes them as they are spelled here. At most 16
-	// names, and only text that looks like a name (fingerprint.LooksLikeName): a
-	// client may send values where names belong. Others counts the differing
-	// members that are not named. Missing counts the members that only the first
-	// request had.
+	// the response is key_reused. For members that change in every attempt, pass
+	// these names to policy.ExcludeFields. At most 16 names, and only text that looks
+	// like a name (fingerprint.LooksLikeName), because a client may send values where
+	// names belong. Others counts the differing members that are not named. Missing
+	// counts the members that only the first request had.
 	Differs         []string
 	Others, Missing int
-	// Observed says that the route only observes: Result is what would have been,
-	// and the handler ran as if there were no guard.
+	// Observed says that the route only observes. The handler ran without a guard, and
+	// Result is the decision that a guard would have made.
 	Observed bool
-	// Err is the store's error, the function's or handler's, or the cause that cut
-	// the run short. Its text may quote the request: log ErrorText instead.
+	// Err is the store's error, the function's or handler's, or the cause that ended
+	// the run early. The text may quote the request: log ErrorText instead.
 	Err error
 
 	// Subject is the request or call; nil when there is none.
 	Subject *Subject
 }
 
-// Subject is the request or call that an event is about: opaque, because an observer
-// must not see a key or a scope. All events of a request share one.
+// Subject is the request or call that an event is about. All events of a request
+// share one Subject. The fields are hidden, because an observer must not see a key
+// or a scope.
 type Subject struct{ method, path, scope, key, instance string }
 
-// About returns the subject of events about a request, or a call of core.Do (its
-// method is storage.MethodCall, its path the function's name). Tests of observers make
-// events with it.
+// About returns the subject of events about a request, or about a call of core.Do:
+// then method is storage.MethodCall, and path is the function's name. Use About in
+// tests of observers.
 func About(method, path, scope, key, instance string) Subject {
 	return Subject{method, path, scope, key, instance}
 }
 
-// Endpoint returns the method and the route's pattern. When the pattern is not
-// known, it returns the method and the path. Each segment of that path that does not
-// look like a name (fingerprint.LooksLikeName), such as a card number or a mail
-// address, is a star. Only the pattern may label a metric: see Route.
+// Endpoint returns the method and the route's pattern, or the method and the path
+// when the pattern is not known. Path segments that do not look like a name
+// (fingerprint.LooksLikeName), such as a card number or a mail address, are replaced
+// by a star. Only the pattern may label a metric: see Route.
 func (e *Event) Endpoint() string {
 	if e.Subject == nil {
 		return ""
@@ -124,8 +123,8 @@ func (e *Event) Endpoint() string {
 	return printable(e.Subject.method) + " " + name
 }
 
-// KeyHash returns 16 hex digits that stand for the idempotency key; "" when
-// there is none. The key itself is the client's and never shown.
+// KeyHash returns 16 hex digits that stand for the idempotency key, or "" without a
+// key. Only the hash is shown, because the key belongs to the client.
 func (e *Event) KeyHash() string {
 	if e.Subject == nil {
 		return ""
@@ -133,7 +132,7 @@ func (e *Event) KeyHash() string {
 	return KeyHash(e.Subject.key)
 }
 
-// ScopeHash returns 16 hex digits that stand for the scope; "" when there is none.
+// ScopeHash returns 16 hex digits that stand for the scope, or "" without a scope.
 func (e *Event) ScopeHash() string {
 	if e.Subject == nil {
 		return ""
@@ -141,7 +140,7 @@ func (e *Event) ScopeHash() string {
 	return KeyHash(e.Subject.scope)
 }
 
-// Instance returns the name of the process, see the option Instance.
+// Instance returns the name of the process (core.WithInstance).
 func (e *Event) Instance() string {
 	if e.Subject == nil {
 		return ""
@@ -150,7 +149,7 @@ func (e *Event) Instance() string {
 }
 
 // KeyHash returns 16 hex digits that stand for an idempotency key or a scope, as
-// Event.KeyHash and Event.ScopeHash do; "" for "".
+// Event.KeyHash and Event.ScopeHash do, and "" for "".
 func KeyHash(key string) string {
 	if key == "" {
 		return ""
@@ -159,17 +158,17 @@ func KeyHash(key string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Observer is told what happens. Observe is called from the request's own
-// goroutine or the engine's background ones, concurrently, and should return
-// at once.
+// Observer receives events. The engine calls Observe concurrently, from the
+// goroutines of requests and from background goroutines. Observe should return at
+// once.
 type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
 
-// Log returns the default observer. It writes to logger, or to
-// slog.Default() as it is at that moment when logger is nil: what goes well at
-// level Debug, what clients do wrong and what frees a key at Info, what
-// operators should know at Warn, and lost answers at Error.
+// Log returns the default observer, which writes to logger. A nil logger means
+// slog.Default() at the time of the event. Successes are logged at level Debug,
+// client errors and released keys at Info, problems for operators at Warn, and lost
+// responses and panics at Error.
 func Log(logger *slog.Logger) Observer { return logObserver{logger} }
 
 type logObserver struct{ logger *slog.Logger }

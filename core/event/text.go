@@ -13,10 +13,10 @@ import (
 )
 
 // ErrorText returns the text of Err for a log, or "" when Err is nil. Errors of a
-// store and of the engine appear with their texts. An error that a handler or a
-// function of core.Do returned appears as its types and those that it wraps
-// ("*strconv.NumError: *errors.errorString"), because such texts often quote the
-// request. The engine's causes within it, such as ErrRunTooLong, keep their texts.
+// store and of the engine appear as texts. An error returned by a handler or by a
+// function of core.Do appears as types, with the types of wrapped errors
+// ("*strconv.NumError: *errors.errorString"). Why: such texts often quote the
+// request. The engine's own causes, such as ErrRunTooLong, appear as texts always.
 func (e *Event) ErrorText() string {
 	switch {
 	case e.Err == nil:
@@ -31,14 +31,14 @@ func (e *Event) ErrorText() string {
 	return e.Err.Error()
 }
 
-// handlersResults are the results whose Err came from a handler or function.
+// handlersResults are the results with an Err of a handler or function.
 var handlersResults = []Result{Completed, Failed, Unreplayable, DeleteKey, Retryable, Uncertain}
 
-// ErrorTypes names the types of err and of the errors that it wraps, for a log that
-// must not contain their texts. The engine's own causes, such as ErrRunTooLong, keep
-// their texts. err must not be nil.
+// ErrorTypes returns the types of err and of its wrapped errors, for a log that must
+// not contain error texts. The engine's own causes, such as ErrRunTooLong, appear as
+// texts. err must not be nil.
 func ErrorTypes(err error) string {
-	if _, constant := err.(*cause.Error); constant || err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // a wrapped one has a text of its own
+	if _, constant := err.(*cause.Error); constant || err == context.Canceled || err == context.DeadlineExceeded { //nolint:errorlint // a wrapping error has a text of its own
 		return err.Error()
 	}
 	name := fmt.Sprintf("%T", err)
@@ -48,7 +48,7 @@ func ErrorTypes(err error) string {
 	return name
 }
 
-// shownPath puts a star for each segment that could be a value.
+// shownPath replaces each segment that could be a value by a star.
 func shownPath(path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -59,7 +59,7 @@ func shownPath(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// printable escapes what could forge a line in a log.
+// printable escapes characters that could forge a line in a log.
 func printable(s string) string {
 	quoted := strconv.QuoteToASCII(s)
 	return quoted[1 : len(quoted)-1]

@@ -1,7 +1,7 @@
-// Package problem holds the responses that the engine sends in place of a handler's:
-// RFC 9457 problems with a code for programs. docs/problems.md explains each code.
+// Package problem defines the engine's own error responses: RFC 9457 problems with a
+// code for programs. docs/problems.md explains each code.
 //
-// A program that wants another form gives core.WithProblemWriter a [Writer].
+// To send errors in another form, pass a [Writer] to core.WithProblemWriter.
 package problem
 
 import (
@@ -31,53 +31,54 @@ const (
 	NotConfirmed     = "not_confirmed"
 	RolledBack       = "rolled_back"
 
-	// WrongSetup is the code of a 500: the guard is mounted where it cannot
-	// protect the operation. The handler did not run. The event and the problem's
-	// error member say which setup is right.
+	// WrongSetup is the code of a 500: the guard cannot protect the operation where
+	// the guard is mounted. The handler did not run. The event and the problem's
+	// error member name the right setup.
 	WrongSetup = "wrong_setup"
 )
 
-// Problem is a response that the engine gives in place of the handler's: an
-// RFC 9457 problem with the extension members code and error.
+// Problem is an error response of the engine: an RFC 9457 problem with the extension
+// members code and error.
 type Problem struct {
 	// Type is a URI that names the kind of problem.
 	Type string `json:"type"`
-	// Title is the same for every problem of a kind.
+	// Title is the same for every problem with the same Code.
 	Title string `json:"title"`
 	// Status is the HTTP status.
 	Status int `json:"status"`
-	// Detail says what the client can do.
+	// Detail advises the client.
 	Detail string `json:"detail"`
 	// Code is for programs: one of the constants of this package.
 	Code string `json:"code"`
-	// Error is one sentence for clients that look for this member.
+	// Error is one sentence, for clients that read a member of this name.
 	Error string `json:"error"`
-	// Differs names the members of the request that are not those of the key's
-	// first, when the engine tells clients so (core.WithDiffers).
+	// Differs names the members of the request that differ from the key's first
+	// request. Set only with core.WithDiffers.
 	Differs []string `json:"differs,omitempty"`
 	// Others counts the differing members that Differs does not name, because
 	// their names could be values (see fingerprint.LooksLikeName).
 	Others int `json:"others,omitempty"`
-	// RetryAfter is sent as the Retry-After header, in whole seconds rounded up;
-	// zero sends none. It is above zero exactly where the same request may succeed
-	// later: a 409 without it is final.
+	// RetryAfter is sent as the Retry-After header, in whole seconds rounded up. Zero
+	// sends no header. RetryAfter is above zero exactly where the same request may
+	// succeed later: a 409 without Retry-After is final.
 	RetryAfter time.Duration `json:"-"`
-	// Challenge is sent as the WWW-Authenticate header; empty sends none. It comes
+	// Challenge is sent as the WWW-Authenticate header, unless empty. The value comes
 	// from the scope function, see core.Challenge.
 	Challenge string `json:"-"`
 }
 
-// Writer writes a problem as a response, with the status p.Status. The
-// header of w already has the problem's Cache-Control (no-store), Retry-After and
-// WWW-Authenticate; the writer may change them. It must be safe for concurrent use.
+// Writer writes a problem as a response, with the status p.Status. The header of w
+// already has the problem's Cache-Control (no-store), Retry-After and
+// WWW-Authenticate, which the writer may change. A Writer must be safe for
+// concurrent use.
 type Writer func(w http.ResponseWriter, r *http.Request, p Problem)
 
-// problemTypes is the page of the documentation that has a heading for each code.
+// problemTypes is the documentation page with a heading for each code.
 const problemTypes = "https://github.com/oncekey/oncekey/blob/main/docs/problems.md#"
 
-// New returns the problem of a code. An empty message is the problem's title.
-// The words are the same for every client, so that a foreign key and an unknown one
-// look the same from outside.
+// New returns the problem of a code. An empty message means the problem's title.
+// All clients get the same text, so that no client can tell a foreign key from an
+// unknown key.
 func New(code, message string) *Problem {
 	kind := kinds[code]
 	if message == "" {
@@ -117,7 +118,7 @@ var kinds = map[string]struct {
 }
 
 // SetHeader sets the header fields of the problem: Cache-Control (no-store, because
-// a problem is about this moment), Retry-After and WWW-Authenticate.
+// the next request may succeed), Retry-After and WWW-Authenticate.
 func (p *Problem) SetHeader(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	if p.RetryAfter > 0 {
@@ -138,5 +139,5 @@ func Write(w http.ResponseWriter, _ *http.Request, p Problem) {
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)
-	w.Write(append(body, '\n')) //nolint:errcheck // a client that is gone cannot be told
+	w.Write(append(body, '\n')) //nolint:errcheck // a disconnected client needs no error
 }
