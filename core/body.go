@@ -14,20 +14,20 @@ import (
 )
 
 // room is where a small body is read to. It is lent to one request after another.
-type room [1 << 10]byte
+type bodyBuffer [1 << 10]byte
 
-var rooms = sync.Pool{New: func() any { return new(room) }}
+var bodyBuffers = sync.Pool{New: func() any { return new(bodyBuffer) }}
 
 // readBody reads the whole body, which is at most limit bytes, into room if there
 // is enough.
-func readBody(r *http.Request, room []byte, limit int64) ([]byte, *problem.Problem) {
+func readBody(r *http.Request, buffer []byte, limit int64) ([]byte, *problem.Problem) {
 	if r.ContentLength > limit {
 		return nil, problem.New(problem.BodyTooLarge, "")
 	}
 	var body []byte
 	if r.Body != nil && r.Body != http.NoBody {
 		var err error
-		body, err = readAll(r.Body, room, r.ContentLength, limit)
+		body, err = readAll(r.Body, buffer, r.ContentLength, limit)
 		if refusal := bodyProblem(body, err, limit); refusal != nil {
 			return nil, refusal
 		}
@@ -181,9 +181,9 @@ func dispose(w http.ResponseWriter, r *http.Request, refusal *problem.Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	known := r.ContentLength >= 0 || refusal.Code != problem.BodyTooLarge // or it has been read to the limit
-	awaited := r.Header.Get("Expect") != ""                               // reading would ask the client to send it
-	if known && !awaited && r.ContentLength <= refusedBytes {
+	lengthKnown := r.ContentLength >= 0 || refusal.Code != problem.BodyTooLarge // or it has been read to the limit
+	clientWaits := r.Header.Get("Expect") != ""                                 // reading would ask the client to send it
+	if lengthKnown && !clientWaits && r.ContentLength <= refusedBytes {
 		if _, err := io.CopyN(io.Discard, r.Body, refusedBytes+1); errors.Is(err, io.EOF) {
 			return
 		}

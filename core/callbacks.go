@@ -28,11 +28,11 @@ func panicOf(callback string, recovered any) error {
 	if recovered == nil {
 		return nil
 	}
-	said := fmt.Sprintf("a value of type %T", recovered)
+	text := fmt.Sprintf("a value of type %T", recovered)
 	if runtimeError, ok := recovered.(runtime.Error); ok {
-		said = runtimeError.Error()
+		text = runtimeError.Error()
 	}
-	return fmt.Errorf("oncekey: the %s panicked at %s: %s", callback, placeOfPanic(), said)
+	return fmt.Errorf("oncekey: the %s panicked at %s: %s", callback, placeOfPanic(), text)
 }
 
 // placeOfPanic returns the file and line that panicked. Its caller's caller is the
@@ -124,7 +124,7 @@ func (e *Engine) guardedWriter(write problem.Writer) problem.Writer {
 			problem.Write(w, r, p)
 			return
 		}
-		writeAnswer(w, own.status, own.body)
+		writeResponse(w, own.status, own.body)
 	}
 }
 

@@ -46,7 +46,7 @@ func BenchmarkCapture(b *testing.B) {
 			captured.begin(w, r, run)
 			handler.ServeHTTP(&captured, r)
 			captured.settleHeader(captured.changes)
-			writeAnswer(w, captured.status, captured.body)
+			writeResponse(w, captured.status, captured.body)
 		},
 	}
 	w := &answerWriter{header: make(http.Header)}

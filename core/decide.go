@@ -39,7 +39,7 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 		route = e.defaults
 	}
 	a := &admission{subject: subject{route: route}, started: time.Now()}
-	e.know(a, request)
+	e.setRequest(a, request)
 	a.digest = e.digest(&a.request)
 	a.storageKey = hex.EncodeToString(a.digest[:])
 	return e.begin(ctx, a)
@@ -48,21 +48,21 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 	defer a.forget()
 	for round := 0; ; round++ {
-		decision, rival := e.decide(ctx, a)
+		decision, localRun := e.decide(ctx, a)
 		concurrent := decision.Problem != nil && decision.Problem.Code == problem.InProgress
-		if !concurrent || a.route.observes || !a.waitTurn(ctx, rival, round) {
-			e.reportDecision(ctx, a, decision, rival)
+		if !concurrent || a.route.observes || !a.waitTurn(ctx, localRun, round) {
+			e.reportDecision(ctx, a, decision, localRun)
 			return decision
 		}
 	}
 }
 
 // decide makes one decision by what this process and the store know now. For a
-// concurrent request in this process it returns the rival too.
+// concurrent request in this process it returns the other run too.
 func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
-	rival, refusal := e.live.find(a.storageKey)
-	if rival != nil {
-		return decideByRecord(a, rival.record()), rival
+	localRun, refusal := e.live.find(a.storageKey)
+	if localRun != nil {
+		return decideByRecord(a, localRun.record()), localRun
 	}
 	if refusal != "" {
 		return Decision{Problem: problem.New(refusal, "")}, nil
@@ -121,7 +121,7 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *sto
 		// The same token finds its own claim if the failed call did apply.
 		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
 		if try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
-			e.giveBack(a, storage.Lease{Claim: claim, Attempt: 1})
+			e.releaseClaim(a, storage.Lease{Claim: claim, Attempt: 1})
 			return storage.Lease{}, nil, err
 		}
 	}
@@ -169,19 +169,19 @@ func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decis
 	}
 }
 
-// giveBack releases, in the background, a claim that nothing ran under, so that
+// releaseClaim releases, in the background, a claim that nothing ran under, so that
 // it does not block its key until the lease ends. It does so twice, because a
 // claim that was cut off may reach the store after its release. The lease would
 // end by itself too: so only a few are given back at a time, and Shutdown waits
 // for one try each.
-func (e *Engine) giveBack(a *admission, lease storage.Lease) {
+func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 	select {
-	case e.givingBack <- struct{}{}:
+	case e.releasing <- struct{}{}:
 	default:
 		return
 	}
 	e.inBackground(func(ctx context.Context) {
-		defer func() { <-e.givingBack }()
+		defer func() { <-e.releasing }()
 		again, cancel := context.WithTimeout(e.live.serving, lease.TTL)
 		defer cancel()
 		timeout := a.route.policy.StoreTimeout
@@ -207,7 +207,7 @@ func (e *Engine) start(ctx context.Context, a *admission, lease storage.Lease) D
 		// engine began to shut down: the lease goes back unused.
 		run.endContext()
 		if !lease.TookOver { // or the key would be no longer abandoned; its lease ends by itself
-			e.giveBack(a, lease)
+			e.releaseClaim(a, lease)
 		}
 		return Decision{Problem: problem.New(refusal, "")}
 	}
@@ -251,36 +251,36 @@ func (e *Engine) beginTransaction(run *Run) error {
 
 // recoverAbandoned lets the policy find out what became of the attempt before.
 func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
-	known, returned := false, false
+	outcomeKnown, returned := false, false
 	defer func() {
 		if !returned { // it panicked, and the panic goes on
 			run.report(event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the RecoverFunc panicked")})
 		}
-		if !known {
-			run.handBack()
+		if !outcomeKnown {
+			run.abandon()
 		}
 	}()
 	request := run.subject.request
 	ctx := failure.NewContext(run.Context(), new(failure.Marks)) // its marks are not the handler's
-	answer, err := find(ctx, policy.Abandoned{
+	found, err := find(ctx, policy.Abandoned{
 		Key: request.Key, Scope: request.Scope,
 		Method: request.Method, Path: request.Path, Attempt: run.lease.Attempt,
 	})
 	returned = true
-	if err == nil && answer != nil && (answer.Status < http.StatusOK || answer.Status > 999) {
-		err = errors.New("oncekey: the RecoverFunc's answer has no status from 200 to 999")
+	if err == nil && found != nil && (found.Status < http.StatusOK || found.Status > 999) {
+		err = errors.New("oncekey: the RecoverFunc's response has no status from 200 to 999")
 	}
 	switch {
 	case err != nil:
 		run.report(event.Event{Result: event.RecoverError, Err: err})
 		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
-	case answer == nil:
-		known, run.cleared = true, true
+	case found == nil:
+		outcomeKnown, run.cleared = true, true
 		return Decision{Run: run}
 	}
-	known = true
-	result := Answer{Status: answer.Status, Header: headerChanges(nil, nil, answer.Header), Body: answer.Body}
-	outcome := failure.Outcome{Status: answer.Status, Executed: true}
+	outcomeKnown = true
+	result := Answer{Status: found.Status, Header: headerChanges(nil, nil, found.Header), Body: found.Body}
+	outcome := failure.Outcome{Status: found.Status, Executed: true}
 	if err := e.Finish(run, outcome, result); err != nil {
 		return Decision{Problem: unstoredProblem(err)}
 	}
@@ -289,14 +289,14 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 
 // waitTurn waits for a concurrent request to end, and reports whether it is
 // worth to look again.
-func (a *admission) waitTurn(ctx context.Context, rival *Run, round int) bool {
+func (a *admission) waitTurn(ctx context.Context, localRun *Run, round int) bool {
 	left := a.route.policy.Wait - time.Since(a.started)
 	if left <= 0 {
 		return false
 	}
 	var ended <-chan struct{}
-	if rival != nil && rival.context.Err() == nil {
-		ended = rival.context.Done()
+	if localRun != nil && localRun.context.Err() == nil {
+		ended = localRun.context.Done()
 	} else {
 		left = min(left, backoff(round, 25*time.Millisecond, 250*time.Millisecond))
 	}
@@ -313,7 +313,7 @@ func (a *admission) waitTurn(ctx context.Context, rival *Run, round int) bool {
 }
 
 // reportDecision reports a decision, once a request.
-func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, rival *Run) {
+func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, localRun *Run) {
 	happened := event.Event{StoreLatency: a.storeLatency}
 	switch {
 	case d.Run != nil:
@@ -327,7 +327,7 @@ func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, r
 		happened.Result = resultOfCode(d.Problem.Code)
 	}
 	if happened.Result == event.KeyReused {
-		happened.Differs, happened.Others, happened.Missing = a.differences(rival)
+		happened.Differs, happened.Others, happened.Missing = a.differences(localRun)
 		if e.explain {
 			d.Problem.Differs, d.Problem.Others = happened.Differs, happened.Others
 		}

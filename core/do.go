@@ -143,7 +143,7 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 		subject: subject{route: call.Policy},
 		started: time.Now(),
 	}
-	e.know(a, Request{Scope: call.Scope, Method: storage.MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key})
+	e.setRequest(a, Request{Scope: call.Scope, Method: storage.MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key})
 	if a.route == nil {
 		a.route = e.defaults
 	}
@@ -181,7 +181,7 @@ func (e *Engine) call(run *Run, s steps) (Info, error) {
 	err := s.run(run.Context())
 	if err == nil {
 		outcome.Executed = true // whatever the codec does
-		answer, outcome = encodedAnswer(s)
+		answer, outcome = encodedResult(s)
 	} else {
 		answer, outcome = Answer{Status: statusOf(err), Body: []byte(err.Error())}, failure.Outcome{Err: err, ContextEnded: run.context.Err() != nil}
 	}
@@ -195,9 +195,9 @@ func (e *Engine) call(run *Run, s steps) (Info, error) {
 	return info, err
 }
 
-// encodedAnswer returns the result as it is stored; one that cannot be encoded is
+// encodedResult returns the result as it is stored; one that cannot be encoded is
 // finished, and not kept.
-func encodedAnswer(s steps) (Answer, failure.Outcome) {
+func encodedResult(s steps) (Answer, failure.Outcome) {
 	body, err := s.encode()
 	answer := Answer{Status: http.StatusOK, Body: body, Unreplayable: err != nil}
 	return answer, failure.Outcome{Status: http.StatusOK, Err: err}

@@ -36,7 +36,7 @@ type Engine struct {
 	defaults     *Route // what a Call without a policy gets
 	live         *liveRuns
 	renewals     renewals
-	givingBack   chan struct{} // bounds what giveBack does at a time
+	releasing    chan struct{} // bounds what releaseClaim does at a time
 }
 
 // Option changes an Engine's defaults.
@@ -157,7 +157,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	e := &Engine{
 		store: guardedStore{store}, wall: wallOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
 		replayHeader: "X-Idempotent-Replay", instance: hostname,
-		settleBudget: time.Hour, live: newLiveRuns(), givingBack: make(chan struct{}, 64),
+		settleBudget: time.Hour, live: newLiveRuns(), releasing: make(chan struct{}, 64),
 	}
 	for i, opt := range opts {
 		if opt == nil {

@@ -56,9 +56,9 @@ func hasValue(f storage.Field, value string) bool { return f.Value == value }
 // applyHeader repeats the changes on target. Names and values that HTTP does not
 // allow are dropped: a store is not trusted to have kept them whole. The values go
 // into room, as far as there is some, and target keeps it.
-func applyHeader(h storage.Header, target http.Header, room []string) {
-	if len(room) < len(h) {
-		room = make([]string, len(h))
+func applyHeader(h storage.Header, target http.Header, spare []string) {
+	if len(spare) < len(h) {
+		spare = make([]string, len(h))
 	}
 	previous := ""
 	for _, field := range h {
@@ -71,7 +71,7 @@ func applyHeader(h storage.Header, target http.Header, room []string) {
 		case field.Op == storage.Add || field.Name == previous:
 			target[field.Name] = append(target[field.Name], field.Value)
 		default:
-			target[field.Name], room = room[:1:1], room[1:]
+			target[field.Name], spare = spare[:1:1], spare[1:]
 			target[field.Name][0] = field.Value
 		}
 		previous = field.Name
@@ -127,8 +127,8 @@ func (c *capture) freezeAgain() {
 // settleHeader makes the header what outer middleware had set, and these changes of
 // it: what the handler changed later, or must not change, is taken back.
 func (c *capture) settleHeader(changes storage.Header) {
-	var room [4]storage.Field
-	if slices.Equal(headerChanges(room[:0], c.outer, c.header), changes) {
+	var buffer [4]storage.Field
+	if slices.Equal(headerChanges(buffer[:0], c.outer, c.header), changes) {
 		return
 	}
 	clear(c.header)

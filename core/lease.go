@@ -60,8 +60,8 @@ func (r *Run) beginRenewal() bool {
 // renew renews the lease once, and decides when to do so again: soon, when the
 // store could not be reached.
 func (r *Run) renew() {
-	asked, err := r.extend()
-	next := asked.Add(r.lease.TTL / 3)
+	calledAt, err := r.extend()
+	next := calledAt.Add(r.lease.TTL / 3)
 	r.mu.Lock()
 	r.renewing, r.lastError = false, err
 	r.renewed.Broadcast()
@@ -83,7 +83,7 @@ func (r *Run) renew() {
 }
 
 // extend asks the store to renew the lease, for as long as the lease runs at most.
-func (r *Run) extend() (asked time.Time, err error) {
+func (r *Run) extend() (calledAt time.Time, err error) {
 	now := r.engine.now()
 	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3, r.leaseLeft())
 	err = callStore(context.WithoutCancel(&r.context), timeout, func(ctx context.Context) error {
@@ -96,10 +96,10 @@ func (r *Run) extend() (asked time.Time, err error) {
 }
 
 // heldFrom takes down that the store has renewed the lease when asked, or later.
-func (r *Run) heldFrom(asked moment) {
+func (r *Run) heldFrom(calledAt moment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heldUntil = asked.add(r.lease.TTL)
+	r.heldUntil = calledAt.add(r.lease.TTL)
 }
 
 // leaseLeft is how long the lease is certain to last.
@@ -139,10 +139,10 @@ func (r *Run) lose(why error) {
 // end ends the handler's context before its time, once, and says why.
 func (r *Run) end(cause error, event event.Event) {
 	r.mu.Lock()
-	known := r.cutOff
+	already := r.cutOff
 	r.cutOff = true
 	r.mu.Unlock()
-	if !known {
+	if !already {
 		r.context.end(cause)
 		r.report(event)
 	}

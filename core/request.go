@@ -38,7 +38,7 @@ type subject struct {
 }
 
 // know takes down which request this is.
-func (e *Engine) know(a *admission, r Request) {
+func (e *Engine) setRequest(a *admission, r Request) {
 	a.request = r
 	a.event = event.About(r.Method, r.Path, r.Scope, r.Key, e.instance)
 }
@@ -86,7 +86,7 @@ func (a *admission) forget() {
 // identify finds out whose key the request carries, and to what it belongs.
 // Without a key, and without need of one, a.request.Key stays empty.
 func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
-	e.know(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
+	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
 	key, err := keyFromHeader(r.Header)
 	switch {
 	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:
@@ -104,7 +104,7 @@ func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
 	}
 	request := a.request
 	request.Scope, request.Key = scope, key
-	e.know(a, request)
+	e.setRequest(a, request)
 	a.digest = e.digest(&a.request)
 	return nil
 }
@@ -137,8 +137,8 @@ func (a *admission) fingerprinted(r *http.Request, body []byte) fingerprint.Requ
 // itself: a handler has made a sub-request, or middleware has rewritten the path.
 func requestPath(r *http.Request) string {
 	path := canonicalPath(r.URL)
-	if asked, _, _ := strings.Cut(r.RequestURI, "?"); asked != path {
-		if u, err := url.ParseRequestURI(asked); err == nil { // in the absolute form as well
+	if target, _, _ := strings.Cut(r.RequestURI, "?"); target != path {
+		if u, err := url.ParseRequestURI(target); err == nil { // in the absolute form as well
 			if whole := canonicalPath(u); strings.HasSuffix(whole, path) {
 				path = whole
 			}
@@ -189,12 +189,12 @@ func (e *Engine) digest(r *Request) [sha256.Size]byte {
 // member it was, a finished record keeps a sketch of its request: short hashes,
 // keyed by what the store does not know, the idempotency key itself.
 
-// differences names what differs from the request that has the key: the rival's
+// differences names what differs from the request that has the key: the other run's
 // in this process, or the one that the record was made by. Of a request that is
 // in flight elsewhere nothing is known.
-func (a *admission) differences(rival *Run) (names []string, others, missing int) {
-	if a.sketch == nil && rival != nil {
-		a.sketch = rival.sketch
+func (a *admission) differences(localRun *Run) (names []string, others, missing int) {
+	if a.sketch == nil && localRun != nil {
+		a.sketch = localRun.sketch
 	}
 	if a.reading == nil { // who calls Begin has the fingerprint alone
 		return nil, 0, 0

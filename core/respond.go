@@ -63,7 +63,7 @@ func (c *capture) finishBuffered(panicked bool) {
 		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(err))
 	default:
 		c.settleHeader(answer.Header)
-		writeAnswer(c.w, answer.Status, answer.Body)
+		writeResponse(c.w, answer.Status, answer.Body)
 	}
 }
 
@@ -162,7 +162,7 @@ func unstoredProblem(err error) *problem.Problem {
 	}
 }
 
-func writeAnswer(w http.ResponseWriter, status int, body []byte) {
+func writeResponse(w http.ResponseWriter, status int, body []byte) {
 	w.WriteHeader(status)
 	if len(body) > 0 {
 		w.Write(body) //nolint:errcheck // a client that is gone cannot be told

@@ -159,9 +159,9 @@ func (r *Run) rollback() {
 	r.tx = nil
 }
 
-// handBack gives up a run whose outcome stays unknown: the key is abandoned
+// abandon gives up a run whose outcome stays unknown: the key is abandoned
 // again at once, and not only when the lease ends.
-func (r *Run) handBack() {
+func (r *Run) abandon() {
 	defer r.close()
 	defer r.engine.live.forget(r)
 	r.stopRenewing()

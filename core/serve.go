@@ -156,9 +156,9 @@ func (s *subject) outside(ctx context.Context) *Route {
 
 // guard serves a request that is known by a key.
 func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	room := rooms.Get().(*room)
-	defer rooms.Put(room)
-	body, refusal := readBody(r, room[:0], a.route.policy.MaxRequestBytes)
+	buffer := bodyBuffers.Get().(*bodyBuffer)
+	defer bodyBuffers.Put(buffer)
+	body, refusal := readBody(r, buffer[:0], a.route.policy.MaxRequestBytes)
 	if refusal != nil {
 		e.refuse(w, r, a, refusal, next)
 		return
@@ -248,7 +248,7 @@ func (e *Engine) replay(w http.ResponseWriter, record *storage.Record) {
 	marker[0] = "true"
 	applyHeader(record.Header, w.Header(), values)
 	w.Header()[e.replayHeader] = marker
-	writeAnswer(w, record.Status, record.Body)
+	writeResponse(w, record.Status, record.Body)
 }
 
 // observe serves a request that is known by a key, on a route that only watches.
@@ -278,7 +278,7 @@ func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, n
 
 // watch runs the handler that a guard would have run, and settles what it did.
 func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) {
-	var seen answerSeen
+	var seen responseSeen
 	outcome := failure.Outcome{Panicked: true}
 	defer func() {
 		run.routePattern(r.Pattern)

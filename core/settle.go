@@ -78,7 +78,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	if stored == nil {
 		run.rollback()
 	}
-	return e.tellStore(run, done, stored)
+	return e.settleAtStore(run, done, stored)
 }
 
 // withoutResult decides what becomes of the key of a run that has no response to
@@ -109,14 +109,14 @@ func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 	return r.subject.route.policy.Classify(outcome)
 }
 
-// tellStore makes the one call that settles, with a deadline of its own. It decides
+// settleAtStore makes the one call that settles, with a deadline of its own. It decides
 // whether the response may be shown, and what is left to do in the background.
-func (e *Engine) tellStore(run *Run, done event.Event, stored *storage.Result) error {
-	asked := time.Now()
+func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Result) error {
+	calledAt := time.Now()
 	call := run.settlement()
-	err := e.askStore(call.Detach(&run.context, asked.Add(run.subject.route.policy.StoreTimeout)), run, stored)
+	err := e.storeOrRelease(call.Detach(&run.context, calledAt.Add(run.subject.route.policy.StoreTimeout)), run, stored)
 	call.Release()
-	latency := time.Since(asked)
+	latency := time.Since(calledAt)
 	switch {
 	case err == nil:
 		run.show(stored, true)
@@ -137,13 +137,13 @@ func (e *Engine) tellStore(run *Run, done event.Event, stored *storage.Result) e
 	// Within the lease no other process has the key, and the response stands. After
 	// that another attempt may store a different one, so that only the store can tell.
 	deferred := event.Event{Result: event.Deferred, Err: err, StoreLatency: latency}
-	stands := stored == nil || run.holdsLease()
-	if !stands {
+	mayShow := stored == nil || run.holdsLease()
+	if !mayShow {
 		deferred.Code = problem.NotConfirmed
 	}
 	run.report(deferred)
-	e.settleLater(run, done, stored, stands)
-	if !stands {
+	e.settleLater(run, done, stored, mayShow)
+	if !mayShow {
 		return fmt.Errorf("%w: %w", ErrNotConfirmed, err)
 	}
 	return nil
@@ -159,9 +159,9 @@ func (r *Run) settlement() *lazycontext.Context {
 	return &r.call
 }
 
-// askStore settles: it stores the result if there is one, and else releases the key
-// or leaves it abandoned.
-func (e *Engine) askStore(ctx context.Context, run *Run, stored *storage.Result) error {
+// storeOrRelease settles: it stores the result if there is one, and else releases the
+// key or leaves it abandoned.
+func (e *Engine) storeOrRelease(ctx context.Context, run *Run, stored *storage.Result) error {
 	switch {
 	case stored == nil && run.uncertain:
 		return e.store.Extend(ctx, run.lease, 0)
@@ -181,7 +181,7 @@ func (e *Engine) notCommitted(run *Run, cause error) error {
 	run.tx = nil
 	released := event.Event{Result: run.withoutResult(failure.ClassDeleteKey), Err: cause}
 	if errors.Is(cause, storage.ErrRolledBack) {
-		_ = e.tellStore(run, released, nil) // what fails is reported, and repeated
+		_ = e.settleAtStore(run, released, nil) // what fails is reported, and repeated
 		return cause
 	}
 	run.report(event.Event{Result: event.NotConfirmed, Code: problem.NotConfirmed, Err: cause})
@@ -193,15 +193,15 @@ func (e *Engine) notCommitted(run *Run, cause error) error {
 func (e *Engine) settleUnused(run *Run, cause error) {
 	defer run.close()
 	run.stopRenewing()
-	_ = e.tellStore(run, event.Event{Result: run.withoutResult(failure.ClassDeleteKey), Err: cause}, nil) // what fails is reported, and repeated
+	_ = e.settleAtStore(run, event.Event{Result: run.withoutResult(failure.ClassDeleteKey), Err: cause}, nil) // what fails is reported, and repeated
 }
 
 // settleLater repeats the call until it succeeds, the budget ends, or Shutdown
 // waits no longer. The run stays known to this process until then: a duplicate that
 // comes here finds the response, if it stands; the lease is renewed, so that another
 // process does not take the key over.
-func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result, stands bool) {
-	if stands {
+func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result, mayShow bool) {
+	if mayShow {
 		run.show(stored, false)
 	}
 	e.live.addUnsettled(1)
@@ -215,7 +215,7 @@ func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result,
 		case err == nil:
 			run.show(stored, true)
 			run.report(done)
-		case lost && !(stands && stored != nil): // no client was shown the response
+		case lost && !(mayShow && stored != nil): // no client was shown the response
 			run.report(event.Event{Result: event.LeaseLost, Err: err})
 		case stored != nil:
 			run.report(event.Event{Result: event.AnswerLost, Err: err})
@@ -231,17 +231,17 @@ func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result,
 func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Result) error {
 	timeout := run.subject.route.policy.StoreTimeout
 	for try := 0; sleep(ctx, settleBackoff(try)); try++ {
-		err := callStore(ctx, timeout, func(ctx context.Context) error { return e.askStore(ctx, run, stored) })
+		err := callStore(ctx, timeout, func(ctx context.Context) error { return e.storeOrRelease(ctx, run, stored) })
 		if err == nil || errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden) {
 			return err
 		}
 		if stored != nil && run.leaseLeft() < run.lease.TTL*2/3 {
-			asked := e.now()
+			calledAt := e.now()
 			renewal := callStore(ctx, timeout, func(ctx context.Context) error {
 				return e.store.Extend(ctx, run.lease, run.lease.TTL)
 			})
 			if renewal == nil { // the next round tells whether another attempt has the key
-				run.heldFrom(asked)
+				run.heldFrom(calledAt)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, re
 // unread is a request of which nothing but its first line counts.
 func (e *Engine) unread(r *http.Request, route *Route) *admission {
 	a := &admission{subject: subject{route: route}, started: time.Now()}
-	e.know(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
+	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
 	return a
 }
 

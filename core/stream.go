@@ -18,7 +18,7 @@ func (c *capture) stream() error {
 		return err
 	}
 	c.settleHeader(c.changes)
-	writeAnswer(c.w, c.status, c.body)
+	writeResponse(c.w, c.status, c.body)
 	c.mode, c.body = streaming, nil
 	return nil
 }
@@ -77,9 +77,9 @@ func (c *capture) prepareFlush() error {
 // errHeldBack says that a flush waits for more of the response.
 var errHeldBack = errors.New("oncekey: the flush is held back")
 
-// patience is how long the flushes of a proxy are held back. If its upstream goes
+// maxHold is how long the flushes of a proxy are held back. If its upstream goes
 // on after that, the response streams.
-const patience = time.Second
+const maxHold = time.Second
 
 // holdsBack reports whether a flush is to wait for the end of the response, so
 // that the response can be replayed. An httputil.ReverseProxy flushes each piece
@@ -95,7 +95,7 @@ func (c *capture) holdsBack() bool {
 	return true
 }
 
-func (c *capture) heldTooLong() bool { return !c.held.IsZero() && time.Since(c.held) >= patience }
+func (c *capture) heldTooLong() bool { return !c.held.IsZero() && time.Since(c.held) >= maxHold }
 
 // streamsByType reports whether a response of this media type is read while it
 // comes in.

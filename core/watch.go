@@ -11,8 +11,8 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// answerSeen is what is seen of an answer without touching it.
-type answerSeen struct {
+// responseSeen is what is seen of an answer without touching it.
+type responseSeen struct {
 	metrics httpsnoop.Metrics
 	router  routerWriter // or nil
 	unkept  bool         // flushed or hijacked
@@ -26,7 +26,7 @@ type routerWriter interface {
 	Size() int
 }
 
-func (s *answerSeen) watch(w http.ResponseWriter, serve func(http.ResponseWriter)) {
+func (s *responseSeen) watch(w http.ResponseWriter, serve func(http.ResponseWriter)) {
 	if s.router, _ = w.(routerWriter); s.router != nil {
 		serve(w)
 		return
@@ -54,14 +54,14 @@ func (s *answerSeen) watch(w http.ResponseWriter, serve func(http.ResponseWriter
 	s.metrics.CaptureMetrics(w, serve)
 }
 
-func (s *answerSeen) status() int {
+func (s *responseSeen) status() int {
 	if s.router != nil {
 		return s.router.Status()
 	}
 	return s.metrics.Code
 }
 
-func (s *answerSeen) size() int64 {
+func (s *responseSeen) size() int64 {
 	if s.router != nil {
 		return int64(s.router.Size())
 	}
