@@ -112,7 +112,7 @@ var kinds = map[string]struct {
 	ShuttingDown:     {http.StatusServiceUnavailable, "Shutting down", "This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry with the same key.", time.Second},
 	HandlerCancelled: {http.StatusServiceUnavailable, "Request cancelled", "The operation was cut short, and may have taken effect in part: retry later with the same Idempotency-Key.", time.Second},
 	NotConfirmed:     {http.StatusServiceUnavailable, "Response not confirmed", "The result of the operation is not known yet. Retry with the same Idempotency-Key to learn it.", time.Second},
-	RolledBack:       {http.StatusInternalServerError, "Rolled back", "The database refused to commit the operation, and nothing of it was stored. The Idempotency-Key can be used again.", 0},
+	RolledBack:       {http.StatusInternalServerError, "Rolled back", "The database refused to commit the operation, and stored no part of it. The Idempotency-Key can be used again.", 0},
 	WrongSetup:       {http.StatusInternalServerError, "Idempotency guard set up wrongly", "The operation was not started, because this service could not protect it from running twice.", 0},
 	HandlerFailed:    {http.StatusInternalServerError, "Request failed", "The operation may have taken effect, but its response was lost: look up its result, and do not send it with a new key.", 0},
 }
