@@ -14,16 +14,16 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Programs hand the engine functions of their own, and any of them can panic: in a
-// request, or on a goroutine of the engine where nothing would recover it. A panic
-// must not leave a key in progress, so each is turned into something the engine
-// knows how to treat: a store's into an error, a problem.Writer's into the default
-// writer, an Observer's into a line of the default logger.
+// The engine calls a program's callbacks, and each callback can panic: in a request,
+// or on a goroutine of the engine that has no recover. A panic must not leave a key
+// in progress. The engine therefore turns a store's panic into an error, replaces a
+// problem.Writer that panics by the default writer, and logs an Observer's panic to
+// the default logger.
 
-// panicOf returns an error for a recovered panic of the named callback, or nil for
-// none. The error names the place, because the stack is gone once it is logged. Of a
-// value that is no runtime error it names the type alone: its text could hold a
-// request's data (Case 43).
+// panicOf returns an error for a recovered panic of the named callback, or nil
+// without a panic. The error names the file and line, because the stack is lost
+// before the error is logged. For a value that is no runtime error, the error names
+// only the type: the text could contain a request's data (Case 43).
 func panicOf(callback string, recovered any) error {
 	if recovered == nil {
 		return nil
@@ -35,8 +35,8 @@ func panicOf(callback string, recovered any) error {
 	return fmt.Errorf("oncekey: the %s panicked at %s: %s", callback, placeOfPanic(), text)
 }
 
-// placeOfPanic returns the file and line that panicked. Its caller's caller is the
-// deferred function that recovers.
+// placeOfPanic returns the file and line that panicked. The deferred function that
+// recovers is two callers above placeOfPanic.
 func placeOfPanic() string {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
@@ -54,7 +54,7 @@ func placeOfPanic() string {
 	}
 }
 
-// guardedStore makes errors of a store's panics.
+// guardedStore turns panics of a store into errors.
 type guardedStore struct{ storage.Store }
 
 func toError(callback string, err *error) {
@@ -83,10 +83,10 @@ func (s guardedStore) Extend(ctx context.Context, l storage.Lease, ttl time.Dura
 	return s.Store.Extend(ctx, l, ttl)
 }
 
-// BeginTransaction is called for stores that have transactions: Route has seen to it.
+// BeginTransaction must only be called for a Transactor. Engine.Route checks that.
 func (s guardedStore) BeginTransaction(ctx context.Context, l storage.Lease) (handler context.Context, tx storage.Transaction, err error) {
 	defer toError("Transactor", &err)
-	handler, tx, err = s.Store.(storage.Transactor).BeginTransaction(ctx, l) //nolint:forcetypeassert // as it says above
+	handler, tx, err = s.Store.(storage.Transactor).BeginTransaction(ctx, l) //nolint:forcetypeassert // checked by Engine.Route
 	return handler, guardedTransaction{tx}, err
 }
 
@@ -102,7 +102,7 @@ func (t guardedTransaction) Rollback(ctx context.Context) (err error) {
 	return t.Transaction.Rollback(ctx)
 }
 
-// guardedObserver logs an Observer's panics, since it cannot be told of them.
+// guardedObserver logs an Observer's panics, which the Observer cannot report.
 type guardedObserver struct{ event.Observer }
 
 func (o guardedObserver) Observe(ctx context.Context, happened event.Event) {
@@ -114,8 +114,8 @@ func (o guardedObserver) Observe(ctx context.Context, happened event.Event) {
 	o.Observer.Observe(ctx, happened)
 }
 
-// guardedWriter makes a problem writer that answers by the default one where write
-// panics. The response is kept back until write has returned, but for the header.
+// guardedWriter returns a problem writer that responds by the default writer when
+// write panics. Status and body are buffered until write has returned.
 func (e *Engine) guardedWriter(write problem.Writer) problem.Writer {
 	return func(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 		own := problemRecorder{header: w.Header()}
@@ -128,7 +128,7 @@ func (e *Engine) guardedWriter(write problem.Writer) problem.Writer {
 	}
 }
 
-// problemRecorder takes what a problem.Writer writes.
+// problemRecorder records the response of a problem.Writer.
 type problemRecorder struct {
 	header http.Header
 	status int
@@ -149,12 +149,12 @@ func (p *problemRecorder) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// record lets write respond to p.
+// record runs write with p as the response writer.
 func (p *problemRecorder) record(write problem.Writer, r *http.Request, about problem.Problem) (err error) {
 	defer toError("ProblemWriter", &err)
 	write(p, r, about)
 	if p.status == 0 {
-		return errors.New("oncekey: the ProblemWriter wrote nothing")
+		return errors.New("oncekey: the ProblemWriter wrote no status and no body")
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// runFrom finds the run of a context, or of the guarded context that an adapter
-// published in it (see failure.ContextKey); nil when there is none.
+// runFrom returns the run of a context, or of the guarded context that an adapter
+// published under failure.ContextKey, or nil.
 func runFrom(ctx context.Context) *Run {
 	if run, ok := ctx.Value(runKey{}).(*Run); ok {
 		return run
@@ -22,10 +22,9 @@ func runFrom(ctx context.Context) *Run {
 	return nil
 }
 
-// KeyFrom returns the idempotency key of the guarded request that ctx belongs
-// to, as the client sent it, and "" outside a guarded route. It is the client's
-// own choice: two clients may send the same one. To a provider that does not
-// know your clients apart, hand DeriveKey's.
+// KeyFrom returns the idempotency key that the client sent with the guarded request
+// of ctx, or "" outside a guarded route. Two clients may choose the same key. For a
+// provider that does not separate your clients, use DeriveKey.
 func KeyFrom(ctx context.Context) string {
 	if run := runFrom(ctx); run != nil {
 		return run.subject.request.Key
@@ -33,10 +32,10 @@ func KeyFrom(ctx context.Context) string {
 	return ""
 }
 
-// DeriveKey returns a key for one step that the handler takes elsewhere, such
-// as a charge at a payment provider: 64 hex digits, the same in every attempt of
-// this request, and different for every other name, key, scope and route. It
-// returns "" outside a guarded route.
+// DeriveKey returns a key for one step of the handler at another service, such as a
+// charge at a payment provider. The key has 64 hex digits. It is the same in every
+// attempt of this request, and different for every other name, key, scope and route.
+// Outside a guarded route DeriveKey returns "".
 func DeriveKey(ctx context.Context, name string) string {
 	run := runFrom(ctx)
 	if run == nil {
@@ -46,9 +45,9 @@ func DeriveKey(ctx context.Context, name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// LeaseFrom returns the lease under which the handler of ctx runs. Its Attempt
-// is a fencing token: a resource that remembers the highest one it saw for a
-// key can turn away a holder that has lost its lease and does not know it yet.
+// LeaseFrom returns the lease under which the handler of ctx runs. Its Attempt is a
+// fencing token. A resource that remembers the highest attempt of each key can reject
+// a handler that has lost its lease and has not noticed yet.
 func LeaseFrom(ctx context.Context) (storage.Lease, bool) {
 	if run := runFrom(ctx); run != nil {
 		return run.lease, true

@@ -18,7 +18,7 @@
 //     settled. attempt: the number of the claim, from 1.
 //   - record: the store's entry for a key. It is abandoned when its lease ended
 //     before a response was stored.
-//   - settle: store the response (complete), or free the key for the next request
+//   - settle: store the response (complete), or release the key for the next request
 //     (release). replay: send the stored response again.
 //
 // # A request's way

@@ -22,21 +22,21 @@ import (
 // program. It is safe for concurrent use.
 type Engine struct {
 	store        guardedStore
-	wall         machine.WallClock // nil: this machine's
+	wall         machine.WallClock // nil: the real clock
 	scope        Scope
 	service      string
 	observer     event.Observer
 	writeProblem problem.Writer
-	ownProblems  bool // writeProblem is the program's
+	ownProblems  bool // writeProblem comes from WithProblemWriter
 	replayHeader string
 	instance     string
 	settleBudget time.Duration
 	observeOnly  bool
 	explain      bool
-	defaults     *Route // what a Call without a policy gets
+	defaults     *Route // for a Call without a policy
 	live         *liveRuns
 	renewals     renewals
-	releasing    chan struct{} // bounds what releaseClaim does at a time
+	releasing    chan struct{} // bounds the concurrent releases of releaseClaim
 }
 
 // Option changes an Engine's defaults.
@@ -53,7 +53,7 @@ func WithObserver(observer event.Observer) Option {
 	}
 }
 
-// WithProblemWriter writes the engine's own answers in another form. Default:
+// WithProblemWriter writes the engine's own responses in another form. Default:
 // application/problem+json. The writer must keep Problem.Status.
 func WithProblemWriter(write problem.Writer) Option {
 	return func(e *Engine) error {
@@ -65,7 +65,7 @@ func WithProblemWriter(write problem.Writer) Option {
 	}
 }
 
-// WithReplayHeader names the header that marks a replayed answer. Default
+// WithReplayHeader names the header that marks a replayed response. Default
 // X-Idempotent-Replay.
 func WithReplayHeader(name string) Option {
 	return func(e *Engine) error {
@@ -85,8 +85,8 @@ func WithInstance(name string) Option {
 	}
 }
 
-// WithSettleBudget bounds how long an answer that the store did not take is
-// offered again in the background. Default 1 hour.
+// WithSettleBudget bounds the time for which the engine tries to store a response in
+// the background, after the store failed. Default 1 hour.
 func WithSettleBudget(budget time.Duration) Option {
 	return func(e *Engine) error {
 		if budget <= 0 {
@@ -97,8 +97,8 @@ func WithSettleBudget(budget time.Duration) Option {
 	}
 }
 
-// WithMaxUnsettled bounds how many answers may wait in memory for a store that
-// does not take them; beyond it, new keys are answered with 503. Default 1024.
+// WithMaxUnsettled bounds the number of responses that wait in memory while the
+// store fails. Above n, new keys get 503. Default 1024.
 func WithMaxUnsettled(n int) Option {
 	return func(e *Engine) error {
 		if n <= 0 {
@@ -111,8 +111,8 @@ func WithMaxUnsettled(n int) Option {
 
 // WithService names the service that the keys belong to. Two services that share a
 // Redis or a database then never see each other's records. The name is a part of
-// every storage key and of DeriveKey's keys: choose it before the first deployment,
-// because another name makes every key a new one. Default: none.
+// every storage key and of DeriveKey's keys. Choose the name before the first
+// deployment, because with another name every key is new. Default: no name.
 func WithService(name string) Option {
 	return func(e *Engine) error {
 		if name == "" {
@@ -123,8 +123,8 @@ func WithService(name string) Option {
 	}
 }
 
-// WithObserveOnly makes every route of the engine only watch, as policy.Observe
-// does for one.
+// WithObserveOnly makes every route of the engine observe, as policy.Observe does
+// for one route.
 func WithObserveOnly() Option {
 	return func(e *Engine) error {
 		e.observeOnly = true
@@ -132,10 +132,10 @@ func WithObserveOnly() Option {
 	}
 }
 
-// WithDiffers tells the client which members of its request differ from those of
-// the key's first request: the problem key_reused gets a member differs with their
-// names. Only text that looks like a name is listed (fingerprint.LooksLikeName); a
-// member others counts the rest. Default: only the event names them.
+// WithDiffers tells the client which members of the request differ from the key's
+// first request. The problem key_reused gets a member differs with their names. Only
+// text that looks like a name is listed (fingerprint.LooksLikeName), and a member
+// others counts the rest. Default: only the event contains the names.
 func WithDiffers() Option {
 	return func(e *Engine) error {
 		e.explain = true
@@ -143,9 +143,9 @@ func WithDiffers() Option {
 	}
 }
 
-// New returns an engine that keeps its records in store. The scope is not
-// optional: whose keys these are is a choice that nobody should forget. An engine
-// keeps a timer: one that serves in a testing/synctest bubble is made in it.
+// New returns an engine that keeps its records in store. The scope has no default,
+// so that every program chooses whose keys are separate. An engine has a timer: for
+// a test in a testing/synctest bubble, call New inside the bubble.
 func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	if store == nil {
 		return nil, errors.New("oncekey: the store is nil: give one, such as memstore.New()")
@@ -153,7 +153,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	if scope == nil {
 		return nil, errors.New("oncekey: the scope is nil: give core.ScopeBy(user), or core.SharedScope")
 	}
-	hostname, _ := os.Hostname() // an event without an instance is still an event
+	hostname, _ := os.Hostname() // events work without an instance
 	e := &Engine{
 		store: guardedStore{store}, wall: wallOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
 		replayHeader: "X-Idempotent-Replay", instance: hostname,
@@ -172,14 +172,14 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 		e.writeProblem = e.guardedWriter(e.writeProblem)
 	}
 	e.renewals.now = e.now
-	e.defaults = e.MustRoute() // the defaults are never wrong
+	e.defaults = e.MustRoute() // the default policy is valid
 	return e, nil
 }
 
-// Shutdown refuses new keys, then waits for the handlers that run and for the
-// answers that the store has not taken yet. Call it after http.Server.Shutdown.
-// When ctx ends first it gives those answers up and returns ErrShutdown wrapped
-// with the context's error and their number.
+// Shutdown refuses new keys, and waits for running handlers and for responses that
+// are not stored yet. Call Shutdown after http.Server.Shutdown. When ctx ends first,
+// Shutdown stops storing responses, and returns ErrShutdown wrapped with the
+// context's error and the number of unfinished runs and background jobs.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	select {
 	case <-e.live.close():
@@ -195,9 +195,9 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 type Route struct {
 	policy    policy.Policy
 	exclusion *fingerprint.Exclusion
-	observes  bool     // by the policy, or because the engine does
-	place     string   // where it is declared
-	unguarded onceFlag // it was reported that the policy passes a method
+	observes  bool     // set by the policy or by WithObserveOnly
+	place     string   // file and line of the declaration
+	unguarded onceFlag // set when reportUnguarded has reported the route
 }
 
 // Guards reports whether the route's policy guards requests of this method.
@@ -235,8 +235,8 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	return &Route{policy: declared, exclusion: exclusion, observes: observes, place: declaredAt()}, nil
 }
 
-// MustRoute is Route for declarations: it panics when the policy is wrong,
-// as routers do when a pattern is.
+// MustRoute is Route for declarations. MustRoute panics when the policy is wrong, as
+// routers do for a wrong pattern.
 func (e *Engine) MustRoute(opts ...policy.Option) *Route {
 	route, err := e.Route(opts...)
 	if err != nil {
@@ -245,14 +245,15 @@ func (e *Engine) MustRoute(opts ...policy.Option) *Route {
 	return route
 }
 
-// transacts reports whether the store has transactions. One that stands over others
-// is a Transactor whatever those are, and says in Transacts what it is worth.
+// transacts reports whether the store has transactions. A wrapping store always
+// implements Transactor, and its Transacts method reports whether the wrapped store
+// supports transactions.
 func transacts(store storage.Store) bool {
-	if over, says := store.(interface{ Transacts() bool }); says {
-		return over.Transacts()
+	if wrapper, ok := store.(interface{ Transacts() bool }); ok {
+		return wrapper.Transacts()
 	}
-	_, can := store.(storage.Transactor)
-	return can
+	_, ok := store.(storage.Transactor)
+	return ok
 }
 
 type onceFlag struct{ atomic.Bool }

@@ -7,43 +7,45 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// The sentinels of this package. Test for them with errors.Is: what arrives is
-// usually wrapped with the operation and the store's own words.
+// The sentinels of this package. Test for them with errors.Is, because most errors
+// are wrapped with the operation and the store's error text.
 var (
-	// ErrLeaseLost says that another attempt holds the key now, or has settled it. It
-	// is the cause of a handler's context when the lease was lost while the handler
-	// ran. Engine.Finish returns it when the response was not stored for that reason.
+	// ErrLeaseLost says that another attempt holds or has settled the key. A handler's
+	// context has this cause when the lease was lost while the handler ran.
+	// Engine.Finish returns ErrLeaseLost when the response was not stored for that
+	// reason.
 	ErrLeaseLost = storage.ErrLeaseLost
 
 	// ErrRunTooLong is the cause of a handler's context when the handler ran
-	// longer than its policy's MaxRun. The lease is renewed no more.
+	// longer than the policy's MaxRun. The engine no longer renews the lease.
 	ErrRunTooLong = cause.New("oncekey: the handler ran longer than MaxRun")
 
 	// ErrNotConfirmed says that the store did not confirm a response, and that the
 	// lease may have ended, or that the reply to a transaction's commit was lost.
-	// Engine.Finish returns it: the response is not shown, and the client learns the
-	// result by a retry.
+	// Engine.Finish then returns ErrNotConfirmed. The response must not be shown, and
+	// the client's retry gets the result.
 	ErrNotConfirmed = errors.New("oncekey: the store has not confirmed the response")
 
-	// ErrInProgress is what Do returns while another call of the key runs.
+	// ErrInProgress is returned by Do while another call with the key runs.
 	ErrInProgress = errors.New("oncekey: a call with this key is in progress")
 
-	// ErrKeyReused is what Do returns for a key that was used with another input.
+	// ErrKeyReused is returned by Do for a key that was used with another input.
 	ErrKeyReused = errors.New("oncekey: this key was used with another input")
 
-	// ErrNotReplayable is what Do returns when the function ran, and its result
-	// was not kept.
+	// ErrNotReplayable is returned by Do when an earlier call ran the function, and
+	// the result was not kept.
 	ErrNotReplayable = errors.New("oncekey: the call has finished, but its result was not kept")
 
-	// ErrOutcomeUnknown is what Do returns when an earlier attempt was cut off and
-	// the policy does not let another one run.
+	// ErrOutcomeUnknown is returned by Do when an earlier attempt was abandoned and
+	// the policy allows no other attempt.
 	ErrOutcomeUnknown = errors.New("oncekey: an earlier attempt was cut off, and its outcome is not known")
 
 	// ErrUnavailable is returned by Do when the store is unavailable or the engine
-	// shuts down. This call ran nothing; an earlier one with its key may have run.
+	// shuts down. This call did not run the function. An earlier call with the key may
+	// have run the function.
 	ErrUnavailable = errors.New("oncekey: the store is unavailable, or the engine shuts down")
 
-	// ErrShutdown is what Engine.Shutdown returns, wrapped with its context's
-	// error, when work was still unfinished as that context ended.
+	// ErrShutdown is returned by Engine.Shutdown, wrapped with the context's error,
+	// when the context ended before all work was finished.
 	ErrShutdown = errors.New("oncekey: shut down before all work was finished")
 )

@@ -15,7 +15,7 @@ const KeyHeader = "Idempotency-Key"
 // maxKeyLength bounds a key, counted without the quotes of its string form.
 const maxKeyLength = 255
 
-// The reasons why a key is refused; they are the error member of the 400.
+// The reasons for refusing a key, sent as the error member of the 400.
 var (
 	errKeyMissing  = errors.New("Idempotency-Key header is required")
 	errKeyRepeated = errors.New("Idempotency-Key must be given once")
@@ -35,12 +35,12 @@ func keyFromHeader(h http.Header) (string, error) {
 	}
 }
 
-// ParseKey reads the value of an Idempotency-Key header: the key itself, or the
-// key as an RFC 8941 string in quotes. Both forms of one key are the same key.
-// A key is 1 to 255 visible ASCII characters. A raw key cannot hold a quote, a
-// comma or a semicolon, and cannot look like another structured type (a byte
-// sequence, a boolean, an inner list): whoever sends such a value means
-// something else, or a proxy has joined two header lines.
+// ParseKey parses the value of an Idempotency-Key header: a raw key, or a key as an
+// RFC 8941 string in quotes. Both forms give the same key. A key is 1 to 255 visible
+// ASCII characters. A raw key cannot contain a quote, a comma or a semicolon, and
+// cannot look like another structured type (a byte sequence, a boolean, an inner
+// list). Such a value is probably not meant as a key, or a proxy has joined two header
+// lines.
 func ParseKey(value string) (string, error) {
 	value = strings.Trim(value, " \t")
 	key, ok, quoted := value, true, strings.HasPrefix(value, `"`)
@@ -58,7 +58,7 @@ func ParseKey(value string) (string, error) {
 	return key, nil
 }
 
-// spellsKey reports whether all characters may be in a key, given in quotes or raw.
+// spellsKey reports whether a quoted or raw key has only allowed characters.
 func spellsKey(key string, quoted bool) bool {
 	for i := range len(key) {
 		c := key[i]
@@ -69,7 +69,7 @@ func spellsKey(key string, quoted bool) bool {
 	return true
 }
 
-// unquote reads an RFC 8941 string (section 3.3.3) that is the whole value.
+// unquote parses a value that is one RFC 8941 string (section 3.3.3).
 func unquote(value string) (string, bool) {
 	if !strings.Contains(value, `\`) {
 		inner, closed := strings.CutSuffix(value[1:], `"`)
@@ -99,39 +99,38 @@ func otherStructuredType(value string) bool {
 		strings.HasPrefix(value, "(") && strings.HasSuffix(value, ")")
 }
 
-// Scope names the principal whose key a request carries: the same key from two
-// principals is two keys. An error, and an empty name, are answered with 401;
-// Challenge adds a WWW-Authenticate value to that response. A Scope is called
-// before the request's body is read, and must leave the body alone. It must be
-// safe for concurrent use.
+// Scope returns the name of the principal that owns the request's key. The same key
+// from two principals is two keys. For an error or an empty name the engine responds
+// with 401, and Challenge adds a WWW-Authenticate value to that response. A Scope is
+// called before the request's body is read, and must not read the body. It must be safe
+// for concurrent use.
 //
 // Host does not separate keys by itself: see ScopeByHost.
 type Scope func(*http.Request) (string, error)
 
-// ScopeBy makes a Scope of a function that names the principal, such as the
-// user whom authentication put in the context.
+// ScopeBy makes a Scope of a function that returns the principal, such as the
+// authenticated user of the request's context.
 func ScopeBy(principal func(*http.Request) (string, error)) Scope { return principal }
 
-// SharedScope puts everybody's keys in one scope: the explicit opt-out for
-// services with a single client. Anybody who knows a key can then read the
-// response stored under it.
+// SharedScope puts the keys of all clients in one scope. Use SharedScope for services
+// with a single client: every client that knows a key can read the stored response.
 func SharedScope(*http.Request) (string, error) { return "\x00shared", nil }
 
 // ScopeByHost separates the tenants of a service by the request's Host, and the
-// principals of each tenant by scope. Use it where one principal's name means two
-// accounts on two host names.
+// principals of each tenant by scope. Use ScopeByHost where a principal's name means
+// different accounts on different host names.
 //
-// Without it, Host is not part of a record's name: a client that retries through
-// another host name of the service gets the stored response, and does not pay
-// twice. Case, a trailing dot and the ports 80 and 443 do not count (RFC 9110,
-// section 4.2.3). Only r.Host counts, never a forwarded header: a proxy in front
-// must pass the client's Host on.
+// Without ScopeByHost, Host is not part of a record's name: a client that retries
+// through another host name of the service gets the stored response, and does not pay
+// twice. Case, a trailing dot and the ports 80 and 443 do not count (RFC 9110, section
+// 4.2.3). Only r.Host counts, never a forwarded header: a proxy in front must forward
+// the client's Host.
 //
-// The name that events and policy.Abandoned carry is the host, a space, and the
-// name that scope returned. Errors and empty names of scope are 401, as ever.
+// The scope in events and in policy.Abandoned is the host, a space, and the name that
+// scope returned. For errors and empty names of scope the engine responds with 401.
 func ScopeByHost(scope Scope) Scope {
 	if scope == nil {
-		return nil // New names it
+		return nil // New refuses a nil Scope
 	}
 	return func(r *http.Request) (string, error) {
 		principal, err := scope(r)
@@ -139,14 +138,14 @@ func ScopeByHost(scope Scope) Scope {
 			return "", err
 		}
 		host := canonicalHost(r.Host)
-		if strings.Contains(host, " ") { // net/http's server lets none in
+		if strings.Contains(host, " ") { // net/http's server refuses such a Host
 			return "", errors.New("oncekey: the request's Host holds a space")
 		}
 		return host + " " + principal, nil
 	}
 }
 
-// canonicalHost spells equal hosts alike.
+// canonicalHost returns the same text for equal hosts.
 func canonicalHost(host string) string {
 	port := ""
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
@@ -159,10 +158,10 @@ func canonicalHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, ".")) + port
 }
 
-// Challenge makes an error for a Scope: the 401 then carries value as its
+// Challenge returns an error for a Scope. The 401 then has value as its
 // WWW-Authenticate header (RFC 9110, section 11.6.1), such as
-// `Bearer realm="payments"`. The error wraps err, which may be nil. A value that
-// is empty, or that HTTP does not allow in a header, is not sent.
+// `Bearer realm="payments"`. The error wraps err, which may be nil. An empty value, or
+// a value that HTTP does not allow in a header, is not sent.
 func Challenge(value string, err error) error {
 	if err == nil {
 		err = errors.New("oncekey: the request names no principal")

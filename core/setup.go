@@ -14,14 +14,14 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// Refuse responds with 500 wrong_setup in place of a handler that the guard
-// cannot protect where it is mounted. It is for adapters. A route that only
-// observes runs next instead. The event event.WrongSetup carries the reason.
+// Refuse responds with 500 wrong_setup. Adapters call Refuse where the guard is
+// mounted in a place in which it cannot protect the handler. A route that only
+// observes runs next instead. The event event.WrongSetup contains the reason.
 func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, reason error, next http.Handler) {
 	e.refuseSetup(w, r, e.unread(r, route), reason, next)
 }
 
-// unread is a request of which nothing but its first line counts.
+// unread returns the admission of a request without reading its header or body.
 func (e *Engine) unread(r *http.Request, route *Route) *admission {
 	a := &admission{subject: subject{route: route}, started: time.Now()}
 	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
@@ -37,8 +37,8 @@ func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admissio
 	e.refuseWith(w, r, *problem.New(problem.WrongSetup, reason.Error()))
 }
 
-// reportUnguarded says once a route that its policy lets a method pass which
-// changes something: PUT and DELETE are not among the default Methods.
+// reportUnguarded reports, once for each route, that the policy does not guard a PUT or
+// DELETE. Both methods change resources, and are not among the default Methods.
 func (e *Engine) reportUnguarded(r *http.Request, route *Route) {
 	if r.Method != http.MethodPut && r.Method != http.MethodDelete || !route.unguarded.first() {
 		return
@@ -50,15 +50,15 @@ func (e *Engine) reportUnguarded(r *http.Request, route *Route) {
 // DeclaredAt names the file and the line of the program that declared the policy.
 func (r *Route) DeclaredAt() string { return r.place }
 
-// errTwoPolicies names both policies of a request.
+// errTwoPolicies returns an error that names both policies of a request.
 func errTwoPolicies(outer, inner *Route) error {
 	return fmt.Errorf("oncekey: two policies guard this request, one declared at %s and inside of it one declared at %s: "+
 		"keep one of them, or mount them where the router shows the inner one to the outer (idemchi, idemgin, or a http.ServeMux in Engine.Handler)",
 		outer.place, inner.place)
 }
 
-// declaredAt names the file and the line outside of this module's guards that
-// declares a policy.
+// declaredAt returns the file and the line that declare a policy: the first caller
+// outside of this module's guards.
 func declaredAt() string {
 	var callers [32]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
@@ -73,7 +73,7 @@ func declaredAt() string {
 	}
 }
 
-// isGuards reports whether a function is one that a declaration passes through.
+// isGuards reports whether a function belongs to core or to an adapter.
 func isGuards(function string) bool {
 	const module = "github.com/oncekey/oncekey/"
 	folder, name := path.Split(function)
