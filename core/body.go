@@ -13,13 +13,12 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// room is where a small body is read to. It is lent to one request after another.
+// bodyBuffer is a pooled buffer for small request bodies.
 type bodyBuffer [1 << 10]byte
 
 var bodyBuffers = sync.Pool{New: func() any { return new(bodyBuffer) }}
 
-// readBody reads the whole body, which is at most limit bytes, into room if there
-// is enough.
+// readBody reads the whole body of at most limit bytes, into buffer if the body fits.
 func readBody(r *http.Request, buffer []byte, limit int64) ([]byte, *problem.Problem) {
 	if r.ContentLength > limit {
 		return nil, problem.New(problem.BodyTooLarge, "")
@@ -38,10 +37,10 @@ func readBody(r *http.Request, buffer []byte, limit int64) ([]byte, *problem.Pro
 	return body, nil
 }
 
-// bodyProblem returns the problem of a body of which readAll has read this much.
+// bodyProblem returns the problem for the results of readAll, or nil.
 func bodyProblem(body []byte, err error, limit int64) *problem.Problem {
 	switch {
-	case isTooLarge(err), int64(len(body)) > limit: // a length that was not true
+	case isTooLarge(err), int64(len(body)) > limit: // longer than Content-Length
 		return problem.New(problem.BodyTooLarge, "")
 	case err != nil:
 		return problem.New(problem.BodyUnreadable, "")
@@ -54,24 +53,24 @@ func consumedProblem() *problem.Problem {
 	return problem.New(problem.BodyUnreadable, "Request body was read before it reached the idempotency guard")
 }
 
-// announcesBody reports whether a request that has nothing left to read seems to
-// have had a body. Middleware outside the guard has consumed it then, and the
-// fingerprint of an empty body would make all payloads equal.
+// announcesBody reports whether a request without unread bytes seems to have had a
+// body. Then middleware outside the guard has consumed the body, and the fingerprint
+// of an empty body would make all payloads equal.
 //
 // A request of unknown length announces a body by its Content-Type or by its
-// transfer coding; so one whose body really is empty must be sent with a length
-// of zero. Lengths are not compared, because a decompressing middleware leaves
-// the compressed length behind: a body that was consumed in part is not noticed.
+// transfer coding. A request whose body is really empty must therefore be sent with
+// a length of zero. Lengths are not compared, because a decompressing middleware
+// keeps the compressed length: the guard does not notice a partly consumed body.
 func announcesBody(r *http.Request) bool {
 	return r.ContentLength > 0 || len(r.PostForm) > 0 || r.MultipartForm != nil ||
 		r.ContentLength < 0 && (r.Header.Get("Content-Type") != "" || len(r.TransferEncoding) > 0)
 }
 
-// readAll reads to the end, or beyond the limit, or to an error. The length is what the client
-// claims, or negative: it does not reserve more than a first read.
+// readAll reads to the end, or beyond the limit, or to an error. The length is the
+// client's claim, or negative, and reserves at most 64 KiB.
 func readAll(r io.Reader, buffer []byte, length, limit int64) ([]byte, error) {
 	const firstRead = 64 << 10
-	if need := int(min(length, firstRead)) + 1; need > cap(buffer) { // one more, to see the end
+	if need := int(min(length, firstRead)) + 1; need > cap(buffer) { // plus 1 byte, to see the end
 		buffer = make([]byte, 0, need)
 	}
 	for int64(len(buffer)) <= limit {
@@ -95,7 +94,7 @@ func isTooLarge(err error) bool {
 	return tooLarge
 }
 
-// peekBody reads the body as readBody does, and leaves the request as it was.
+// peekBody reads the body as readBody does, and leaves the request unread.
 func peekBody(r *http.Request, limit int64) ([]byte, *problem.Problem) {
 	if r.ContentLength > limit {
 		return nil, problem.New(problem.BodyTooLarge, "")
@@ -119,7 +118,7 @@ func peekBody(r *http.Request, limit int64) ([]byte, *problem.Problem) {
 	return body, nil
 }
 
-// peekedBody is a body whose beginning was read already.
+// peekedBody is a body with the bytes that peekBody has read in front.
 type peekedBody struct {
 	io.Reader
 	io.Closer
@@ -129,17 +128,16 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// restoredBody is a body that was read already, for as long as its handler runs.
-// What a handler reads later is not there: the room is another request's by then.
+// restoredBody lets a handler read a body that the guard has read before. After the
+// handler has returned, reads fail, because the buffer may belong to another request.
 type restoredBody struct {
 	mu   sync.Mutex
 	rest []byte
-	err  error // at the end of it
+	err  error // returned after rest
 }
 
-// in returns the request with that body and another context.
-func (b *restoredBody) in(r *http.Request, ctx context.Context, body []byte) *http.Request { //nolint:revive // the request is what this is about
-
+// in returns the request with the restored body and the context ctx.
+func (b *restoredBody) in(r *http.Request, ctx context.Context, body []byte) *http.Request { //nolint:revive // the request comes first, as the result
 	r = r.WithContext(ctx)
 	if body != nil {
 		b.rest, b.err = body, io.EOF
@@ -159,7 +157,7 @@ func (b *restoredBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends it, as net/http's server does when the handler has returned.
+// Close makes later reads fail, as net/http's server does after the handler.
 func (b *restoredBody) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,22 +165,22 @@ func (b *restoredBody) Close() error {
 	return nil
 }
 
-// refusedBytes bounds how much of a refused request's body is read.
+// refusedBytes bounds the bytes that are read of a refused request's body.
 const refusedBytes = 1 << 20
 
-// dispose takes care of the body of a request that is refused before the body
-// was read. A server that closes a connection with unread bytes on it resets it,
-// and the reset can overtake the response (RFC 9112, section 9.6). net/http
-// guards against that only on connections that it meant to keep.
+// dispose consumes the body of a request that is refused before its body was read.
+// Why: a server that closes a connection with unread bytes resets the connection,
+// and the reset can overtake the response (RFC 9112, section 9.6). net/http prevents
+// that only on connections that net/http keeps open.
 //
-// A body of up to 1 MiB is read, so that the connection stays usable. Anything
-// longer stays unread: net/http is told to close the connection gently.
+// A body of up to 1 MiB is read, so that the connection stays usable. A longer body
+// stays unread, and net/http closes the connection gently.
 func dispose(w http.ResponseWriter, r *http.Request, refusal *problem.Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	lengthKnown := r.ContentLength >= 0 || refusal.Code != problem.BodyTooLarge // or it has been read to the limit
-	clientWaits := r.Header.Get("Expect") != ""                                 // reading would ask the client to send it
+	lengthKnown := r.ContentLength >= 0 || refusal.Code != problem.BodyTooLarge // else the body was read to the limit
+	clientWaits := r.Header.Get("Expect") != ""                                 // a read would make the client send the body
 	if lengthKnown && !clientWaits && r.ContentLength <= refusedBytes {
 		if _, err := io.CopyN(io.Discard, r.Body, refusedBytes+1); errors.Is(err, io.EOF) {
 			return
@@ -191,15 +189,15 @@ func dispose(w http.ResponseWriter, r *http.Request, refusal *problem.Problem) {
 	closeGently(w)
 }
 
-// closeGently makes net/http end the connection as it does after a body that is
-// too large: it stops sending, waits, and closes then. The only way to ask for it
-// is a MaxBytesReader that meets its limit at the connection's own writer.
+// closeGently makes net/http end the connection as after a body that is too large:
+// net/http stops sending, waits, and then closes. The only API for that is a
+// MaxBytesReader that reaches its limit with the connection's own writer.
 func closeGently(w http.ResponseWriter) {
 	beyond := http.MaxBytesReader(connectionOf(w), io.NopCloser(strings.NewReader(".")), 0)
 	_, _ = beyond.Read(make([]byte, 1))
 }
 
-// connectionOf returns the writer that all others wrap.
+// connectionOf returns the innermost writer.
 func connectionOf(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })

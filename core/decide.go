@@ -16,24 +16,24 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Decision is what to do with a request. At most one of its fields is set; if
-// none is, the store is unavailable and the policy says FailOpen: run the
-// handler without protection.
+// Decision tells the caller of Begin to run the handler, or to respond without the
+// handler. At most one field is set. Without a set field, run the handler without
+// protection: the store is unavailable, and the policy is FailOpen.
 type Decision struct {
 	// Run is the right to run the handler, which must end in Engine.Finish.
 	Run *Run
-	// Record holds the answer to send again.
+	// Record holds the response to replay.
 	Record *storage.Record
-	// Problem is the answer to send instead.
+	// Problem is the error response to send.
 	Problem *problem.Problem
 }
 
-// Begin decides what to do with a request. ctx is the request's: its values
-// and its deadline reach the handler, its cancellation ends only a Wait. A nil
-// route takes the default policy.
+// Begin decides whether a request runs the handler. The values and the deadline of
+// ctx reach the handler, and the cancellation of ctx only ends a Wait. A nil route
+// means the default policy.
 //
-// Package core's own Serve calls Begin and Finish; call them yourself to guard
-// something that is not a net/http handler.
+// Serve and Do call Begin and Finish. Call both yourself to guard another kind of
+// request.
 func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
 	if route == nil {
 		route = e.defaults
@@ -57,8 +57,8 @@ func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 	}
 }
 
-// decide makes one decision by what this process and the store know now. For a
-// concurrent request in this process it returns the other run too.
+// decide makes one decision from the runs of this process and the store's record.
+// The second result is this process's run of the key, or nil.
 func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 	localRun, refusal := e.live.find(a.storageKey)
 	if localRun != nil {
@@ -89,7 +89,7 @@ func decideByRecord(a *admission, record *storage.Record) Decision {
 		return Decision{Problem: problem.New(problem.KeyReused, "")}
 	case record.State == storage.Completed || record.State == storage.Failed:
 		return Decision{Record: record}
-	case record.State == storage.Unreplayable && a.route.observes: // which keeps no answers
+	case record.State == storage.Unreplayable && a.route.observes: // observing stores no responses
 		return Decision{Record: record}
 	case record.State == storage.Unreplayable:
 		return Decision{Problem: problem.New(problem.NotReplayable, "")}
@@ -100,13 +100,13 @@ func decideByRecord(a *admission, record *storage.Record) Decision {
 	}
 }
 
-// acquire claims the key within the policy's StoreTimeout. The request's own
-// cancellation does not reach the store: a claim that is cut off in flight
-// would block the key.
+// acquire claims the key within the policy's StoreTimeout. The request's cancellation
+// does not reach the store, because a claim that is interrupted in flight would block
+// the key.
 func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *storage.Record, error) {
 	p := &a.route.policy
-	// The token is new for each round of a wait. A claim that was given up may be
-	// released late, and must not take a later round's claim with it.
+	// The token is new for each round of a wait. The late release of an earlier
+	// round's claim must not release the claim of this round.
 	claim := storage.Claim{
 		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, TakeOver: !p.OnAbandoned.Refuses(),
@@ -118,7 +118,7 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *sto
 		if err == nil || isLasting(err) {
 			return lease, record, err
 		}
-		// The same token finds its own claim if the failed call did apply.
+		// The same token gets its own claim again if the failed call took effect.
 		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
 		if try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
 			e.releaseClaim(a, storage.Lease{Claim: claim, Attempt: 1})
@@ -127,10 +127,10 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *sto
 	}
 }
 
-// claim makes one call at the store, with a context of its own.
+// claim calls the store once, with a new context.
 func (e *Engine) claim(ctx context.Context, a *admission, claim storage.Claim, deadline time.Time) (storage.Lease, *storage.Record, error) {
 	call := &a.call
-	if a.called { // the first call's context is a part of a, and has ended
+	if a.called { // a.call served the first call, and has ended
 		call = new(lazycontext.Context)
 	}
 	a.called = true
@@ -144,19 +144,19 @@ func (e *Engine) claim(ctx context.Context, a *admission, claim storage.Claim, d
 	return lease, record, err
 }
 
-// errClaimTooSlow says that a lease may have ended before the store's reply came.
-// Its holder repeats the claim, and the lease runs anew.
+// errClaimTooSlow says that a lease may have ended before the store's reply arrived.
+// The engine then repeats the claim, which restarts the lease.
 var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim than the policy's LockTTL")
 
-// isLasting reports whether the store would give the same error again.
+// isLasting reports whether the store would return the same error again.
 func isLasting(err error) bool {
 	return errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreFull) || errors.Is(err, storage.ErrStoreForbidden)
 }
 
-// storeFailed decides without the store. FailOpen does not apply where a handler
-// may have run or runs: the record cannot be read, or was in progress when this
-// request looked before. Nor does it where the store forbids what the guard needs:
-// that is a wrong configuration and no outage.
+// storeFailed decides without the store. FailOpen does not apply in three cases. The
+// record is unreadable, or was in progress in an earlier round: then a handler may
+// have run or may be running. Or this process lacks a right at the store, which is a
+// wrong configuration and no outage.
 func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
 	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
 	switch forbidden := errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreForbidden); {
@@ -169,11 +169,11 @@ func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decis
 	}
 }
 
-// releaseClaim releases, in the background, a claim that nothing ran under, so that
-// it does not block its key until the lease ends. It does so twice, because a
-// claim that was cut off may reach the store after its release. The lease would
-// end by itself too: so only a few are given back at a time, and Shutdown waits
-// for one try each.
+// releaseClaim releases an unused claim in the background, so that the key is not
+// blocked until the lease ends. The claim is released twice, because a claim that
+// timed out may reach the store after the first release. At most 64 claims are
+// released at a time, and Shutdown waits for one try each, because the leases also
+// end without a release.
 func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 	select {
 	case e.releasing <- struct{}{}:
@@ -203,10 +203,10 @@ func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 func (e *Engine) start(ctx context.Context, a *admission, lease storage.Lease) Decision {
 	run := newRun(ctx, e, a, lease)
 	if refusal := e.live.add(run); refusal != "" {
-		// The store had forgotten a claim that this process still holds, or the
-		// engine began to shut down: the lease goes back unused.
+		// The engine is shutting down, or the store has lost a claim that this
+		// process still holds. The engine releases the unused lease.
 		run.endContext()
-		if !lease.TookOver { // or the key would be no longer abandoned; its lease ends by itself
+		if !lease.TookOver { // a release would erase that the key was abandoned
 			e.releaseClaim(a, lease)
 		}
 		return Decision{Problem: problem.New(refusal, "")}
@@ -227,8 +227,8 @@ func (e *Engine) start(ctx context.Context, a *admission, lease storage.Lease) D
 	return Decision{Run: run}
 }
 
-// beginTransaction gives the run of a transactional route its transaction. The
-// policy's StoreTimeout bounds the beginning, and MaxRun the transaction.
+// beginTransaction begins the transaction of a run on a transactional route. The
+// policy's StoreTimeout bounds the call, and MaxRun bounds the transaction.
 func (e *Engine) beginTransaction(run *Run) error {
 	if !run.subject.route.policy.Transactional {
 		return nil
@@ -249,11 +249,12 @@ func (e *Engine) beginTransaction(run *Run) error {
 	return nil
 }
 
-// recoverAbandoned lets the policy find out what became of the attempt before.
+// recoverAbandoned calls the policy's RecoverFunc for the result of the abandoned
+// attempt.
 func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	outcomeKnown, returned := false, false
 	defer func() {
-		if !returned { // it panicked, and the panic goes on
+		if !returned { // find panicked, and the panic continues
 			run.report(event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the RecoverFunc panicked")})
 		}
 		if !outcomeKnown {
@@ -287,8 +288,8 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	return Decision{Record: run.record()}
 }
 
-// waitTurn waits for a concurrent request to end, and reports whether it is
-// worth to look again.
+// waitTurn waits for a concurrent request to end. It reports false when the policy's
+// Wait or the request has ended.
 func (a *admission) waitTurn(ctx context.Context, localRun *Run, round int) bool {
 	left := a.route.policy.Wait - time.Since(a.started)
 	if left <= 0 {
@@ -305,14 +306,14 @@ func (a *admission) waitTurn(ctx context.Context, localRun *Run, round int) bool
 	select {
 	case <-ended:
 	case <-timer.C:
-	case <-ctx.Done(): // the client who waits is gone
+	case <-ctx.Done(): // the client has disconnected
 		return false
 	}
 	a.waited = true
 	return true
 }
 
-// reportDecision reports a decision, once a request.
+// reportDecision reports the decision about a request.
 func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, localRun *Run) {
 	happened := event.Event{StoreLatency: a.storeLatency}
 	switch {

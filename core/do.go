@@ -17,68 +17,67 @@ import (
 
 // Call is one call of a function that must not happen twice.
 type Call struct {
-	// Scope names whose key it is, such as a tenant or a queue. Not empty.
+	// Scope names the owner of the key, such as a tenant or a queue. Not empty.
 	Scope string
 	// Name of the function: the same key under another name is another call. Not
 	// empty.
 	Name string
-	// Key is the caller's intent, such as a message's id: up to 255 bytes. An
-	// empty one is refused, unless the policy says that none is required: then the
-	// function runs unguarded.
+	// Key is the caller's intent, such as a message's id: up to 255 bytes. An empty
+	// key is refused, unless the policy requires no key. Then the function runs
+	// unguarded.
 	Key string
-	// Input is what the function is given: the same key with another input is
-	// refused with ErrKeyReused. Fields that the policy excludes do not count. Nil
-	// counts as no input at all.
+	// Input is the input of the function. The same key with another input is refused
+	// with ErrKeyReused. Fields that the policy excludes do not count. Nil means no
+	// input.
 	Input any
-	// Policy is made by Engine.Route or MustRoute, once, where the function is
-	// declared. Nil takes the defaults. Its Methods, KeepHeaders and
-	// MaxRequestBytes mean nothing here.
+	// Policy comes from Engine.Route or MustRoute, called once where the function is
+	// declared. Nil means the default policy. Do ignores the policy's Methods,
+	// KeepHeaders and MaxRequestBytes.
 	Policy *Route
-	// Codec turns Input and the result into what is stored. Nil is JSON.
+	// Codec encodes Input and the result. Nil means JSON.
 	Codec Codec
 }
 
-// Codec encodes results to be stored, and decodes them for duplicates. It must be
-// safe for concurrent use. Its methods are those of encoding/json.
+// Codec encodes results for the store, and decodes stored results for duplicates. A
+// Codec must be safe for concurrent use. The methods are those of encoding/json.
 type Codec interface {
 	Marshal(v any) ([]byte, error)
-	// Unmarshal reads what Marshal wrote into the pointer v.
+	// Unmarshal decodes data that Marshal returned into the pointer v.
 	Unmarshal(data []byte, v any) error
-	// MediaType of the encoded input. A JSON type makes its fingerprint canonical;
-	// any other must encode equal inputs as equal bytes.
+	// MediaType of the encoded input. With a JSON type the fingerprint is canonical.
+	// With any other type, equal inputs must be encoded as equal bytes.
 	MediaType() string
 }
 
-// Info tells how a Do came by its result.
+// Info describes the result of a Do.
 type Info struct {
-	// Replayed says that the function ran before, and this is its stored result.
+	// Replayed says that an earlier call ran the function and stored this result.
 	Replayed bool
-	// Attempt is the number of the attempt that made the result, from 1; zero when
-	// the function ran without protection.
+	// Attempt is the number of the attempt that made the result, from 1. Zero means
+	// that the function ran without protection.
 	Attempt uint64
 }
 
-// Do runs function once for the call's key, and returns its result to every call
-// that repeats it: the engine for jobs, message consumers and anything else that
-// is no HTTP handler.
+// Do runs function once for the call's key, and returns the stored result to every
+// repeated call. Use Do for jobs, message consumers and other functions that are not
+// HTTP handlers.
 //
-// The context of function is not ctx but the run's (see Run.Context): it keeps
-// ctx's values and deadline and outlives its cancellation, because half a run is
-// worse than a late one. core.DeriveKey, failure.MarkExecuted and the rest work
-// on it.
+// function gets the run's context (see Run.Context), on which core.DeriveKey,
+// failure.MarkExecuted and similar functions work. The run's context has the values
+// and the deadline of ctx. It is not cancelled with ctx, because a half-finished run
+// is worse than a late run.
 //
-// What becomes of the key is decided by package failure: a result is kept; an
-// error frees the key, so that the next call runs the function again, unless it
-// is wrapped by failure.Permanent or the run was marked executed. Then the error
-// is kept, as its text, and this call and every repetition return it wrapped by
-// failure.Permanent. A result that the codec cannot encode, or that is larger
-// than MaxResponseBytes, is returned once and not kept.
+// Do stores a result, by the rules of package failure. An error of function releases
+// the key, so that the next call runs function again. But an error wrapped by
+// failure.Permanent, or an error after the run was marked executed, is stored as text.
+// Then this call and every repeated call return that error wrapped by
+// failure.Permanent. A result that the codec cannot encode, or that is larger than
+// MaxResponseBytes, is returned once and not stored.
 //
-// Do itself fails with an error that wraps ErrInProgress, ErrKeyReused,
-// ErrNotReplayable, ErrOutcomeUnknown or ErrUnavailable, when the function did
-// not run; ErrLeaseLost or ErrNotConfirmed, when it ran and its result must not
-// be used. A panic of function is settled and goes on. Do is safe for concurrent
-// use.
+// If function did not run, the error of Do wraps ErrInProgress, ErrKeyReused,
+// ErrNotReplayable, ErrOutcomeUnknown or ErrUnavailable. If function ran and its result
+// must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A panic of
+// function is settled and continues. Do is safe for concurrent use.
 func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.Context) (T, error)) (T, Info, error) {
 	if call.Codec == nil {
 		call.Codec = jsonCodec{}
@@ -101,7 +100,7 @@ func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.
 	return result, info, nil
 }
 
-// steps are what Do does that depends on the type of the result.
+// steps are the parts of Do that depend on the type of the result.
 type steps struct {
 	run    func(context.Context) error
 	encode func() ([]byte, error)
@@ -137,7 +136,7 @@ func (e *Engine) do(ctx context.Context, call *Call, s steps) (Info, error) {
 	}
 }
 
-// admitCall returns what is known of a call, and what is wrong with it.
+// admitCall returns the admission of a call, or an error for a wrong call.
 func (e *Engine) admitCall(call *Call) (*admission, error) {
 	a := &admission{
 		subject: subject{route: call.Policy},
@@ -174,13 +173,13 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 func (e *Engine) call(run *Run, s steps) (Info, error) {
 	outcome, answer := failure.Outcome{Panicked: true}, Answer{Status: http.StatusInternalServerError, Body: []byte("the function panicked")}
 	defer func() {
-		if outcome.Panicked { // it goes on, with the stack it came from
+		if outcome.Panicked { // no recover, so that the panic continues with its stack
 			_ = e.Finish(run, outcome, answer)
 		}
 	}()
 	err := s.run(run.Context())
 	if err == nil {
-		outcome.Executed = true // whatever the codec does
+		outcome.Executed = true // even if encoding fails
 		answer, outcome = encodedResult(s)
 	} else {
 		answer, outcome = Answer{Status: statusOf(err), Body: []byte(err.Error())}, failure.Outcome{Err: err, ContextEnded: run.context.Err() != nil}
@@ -195,15 +194,15 @@ func (e *Engine) call(run *Run, s steps) (Info, error) {
 	return info, err
 }
 
-// encodedResult returns the result as it is stored; one that cannot be encoded is
-// finished, and not kept.
+// encodedResult returns the encoded result. A result that cannot be encoded is
+// Unreplayable.
 func encodedResult(s steps) (Answer, failure.Outcome) {
 	body, err := s.encode()
 	answer := Answer{Status: http.StatusOK, Body: body, Unreplayable: err != nil}
 	return answer, failure.Outcome{Status: http.StatusOK, Err: err}
 }
 
-// statusOf is the status under which an error is stored.
+// statusOf returns the status under which an error is stored.
 func statusOf(err error) int {
 	if failure.IsPermanent(err) {
 		return http.StatusUnprocessableEntity
@@ -211,7 +210,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// recall returns what an earlier call of the function returned.
+// recall decodes the stored result of an earlier call.
 func recall(record *storage.Record, s steps) (Info, error) {
 	info := Info{Replayed: true, Attempt: record.Attempt}
 	if record.State == storage.Failed {
@@ -223,8 +222,8 @@ func recall(record *storage.Record, s steps) (Info, error) {
 	return info, nil
 }
 
-// observeCall runs the function as if there were no guard, and reports what one
-// would have done.
+// observeCall runs the function without a guard, and reports the decision that a guard
+// would have made.
 func (e *Engine) observeCall(ctx context.Context, a *admission, s steps) error {
 	watched := &observedContext{Context: ctx, subject: &a.subject}
 	run := e.begin(watched, a).Run
@@ -235,7 +234,7 @@ func (e *Engine) observeCall(ctx context.Context, a *admission, s steps) error {
 	outcome := failure.Outcome{Panicked: true}
 	defer func() {
 		run.wouldKeep = true
-		_ = e.Finish(run, outcome, Answer{Status: outcome.Status, Unreplayable: true}) // what fails is reported
+		_ = e.Finish(run, outcome, Answer{Status: outcome.Status, Unreplayable: true}) // Finish reports failures
 	}()
 	err := s.run(watched)
 	outcome = failure.Outcome{Err: err}
@@ -245,8 +244,8 @@ func (e *Engine) observeCall(ctx context.Context, a *admission, s steps) error {
 	return err
 }
 
-// RefusedError is what Do returns when the engine did not run the function. It
-// wraps the sentinel of the Problem's code.
+// RefusedError is returned by Do when the engine did not run the function. It wraps
+// the sentinel of the Problem's code.
 type RefusedError struct{ Problem problem.Problem }
 
 // Error returns "oncekey: in_progress: …".

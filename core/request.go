@@ -17,19 +17,18 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// Request is what the engine knows a request by.
+// Request identifies a request for the engine.
 type Request struct {
 	// Scope names the principal, Method and Path the operation, Key the client's
-	// intent. Together they name the record.
+	// intent. All four together name the record.
 	Scope, Method, Path, Key string
 	// Fingerprint tells a retry from another request under the same key.
 	Fingerprint string
-	// Pattern names the route in events: the pattern it was declared with.
-	// Empty when it is not known.
+	// Pattern is the declared pattern of the route, for events. Empty means unknown.
 	Pattern string
 }
 
-// subject is the request or call that a run is about, and the policy that guards it.
+// subject is the request or call of a run, with its policy.
 type subject struct {
 	event   event.Subject
 	route   *Route
@@ -37,30 +36,30 @@ type subject struct {
 	digest  [sha256.Size]byte // the storage key
 }
 
-// know takes down which request this is.
+// setRequest sets the request of an admission, and the subject of its events.
 func (e *Engine) setRequest(a *admission, r Request) {
 	a.request = r
 	a.event = event.About(r.Method, r.Path, r.Scope, r.Key, e.instance)
 }
 
-// admission is one request on its way to a decision.
+// admission is one request before the engine has decided about it.
 type admission struct {
 	subject
 	started      time.Time
 	storageKey   string
-	reading      *fingerprint.Reading // until it is decided; nil when the caller of Begin has the fingerprint
-	sketch       []byte               // of the request that this one differs from
-	bytes        storage.Digest       // of the request as it arrived; zero when the caller of Begin has the fingerprint
-	call         lazycontext.Context  // of the first call at the store
+	reading      *fingerprint.Reading // until the decision; nil when the caller of Begin passed the fingerprint
+	sketch       []byte               // of the first request with the key, if this request differs
+	bytes        storage.Digest       // of the request's bytes; zero when the caller of Begin passed the fingerprint
+	call         lazycontext.Context  // for the first store call
 	called       bool
-	waited       bool   // the key was in progress when the store was asked before
-	served       bool   // the run is an HTTP handler's, behind a capture
-	claimed      moment // when the store was asked: no lease of its began before
+	waited       bool   // the key was in progress in an earlier round
+	served       bool   // the run belongs to an HTTP handler, behind a capture
+	claimed      moment // when the last claim was sent, and the earliest start of its lease
 	storeLatency time.Duration
 }
 
-// read reads the request, and spells the two names by which the store knows it: its
-// storage key and its fingerprint, in one string.
+// read computes the digest, the storage key and the fingerprint of the request. One
+// string holds the storage key and the fingerprint, which saves an allocation.
 func (a *admission) read(request fingerprint.Request) {
 	a.reading, a.bytes = fingerprint.Read(request, a.route.exclusion), fingerprint.Digest(request)
 	var names [2*sha256.Size + fingerprint.Size]byte
@@ -69,13 +68,13 @@ func (a *admission) read(request fingerprint.Request) {
 	a.storageKey, a.request.Fingerprint = both[:len(digits)], both[len(digits):]
 }
 
-// repeats reports whether the request is the one that the record was made by.
+// repeats reports whether the request is a retry of the record's request.
 func (a *admission) repeats(record *storage.Record) bool {
 	claim := storage.Claim{Fingerprint: a.request.Fingerprint, Digest: a.bytes}
 	return claim.Repeats(record.Fingerprint, record.Digest)
 }
 
-// forget lets go of the request's body: events outlive the request.
+// forget drops the request's body, because events outlive the request.
 func (a *admission) forget() {
 	if a.reading != nil {
 		a.reading.Close()
@@ -83,8 +82,8 @@ func (a *admission) forget() {
 	}
 }
 
-// identify finds out whose key the request carries, and to what it belongs.
-// Without a key, and without need of one, a.request.Key stays empty.
+// identify sets the request's key, scope and storage key, or returns a problem. Where
+// the policy requires no key, a.request.Key may stay empty.
 func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
 	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
 	key, err := keyFromHeader(r.Header)
@@ -109,8 +108,8 @@ func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
 	return nil
 }
 
-// scopeOf asks the scope function. Its panic is reported, and goes on as a handler's
-// does: authentication that broke down is no 401.
+// scopeOf calls the scope function. A panic is reported, and continues as a handler's
+// panic does, because a failed authentication service is no 401.
 func (e *Engine) scopeOf(r *http.Request, a *admission) (string, error) {
 	returned := false
 	defer func() {
@@ -123,7 +122,7 @@ func (e *Engine) scopeOf(r *http.Request, a *admission) (string, error) {
 	return scope, err
 }
 
-// fingerprinted is what the request's fingerprint is taken of.
+// fingerprinted returns the input of the request's fingerprint.
 func (a *admission) fingerprinted(r *http.Request, body []byte) fingerprint.Request {
 	return fingerprint.Request{
 		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
@@ -131,14 +130,14 @@ func (a *admission) fingerprinted(r *http.Request, body []byte) fingerprint.Requ
 	}
 }
 
-// requestPath returns the path that names the request's resource. It is the path
-// that the client asked for where middleware has only stripped a prefix of it, so
-// that two mounts of one handler stay two resources. Any other URL.Path counts by
-// itself: a handler has made a sub-request, or middleware has rewritten the path.
+// requestPath returns the path that names the request's resource. Where middleware has
+// only stripped a prefix, requestPath returns the client's whole path, so that two
+// mounts of one handler stay two resources. Otherwise requestPath returns URL.Path,
+// because a handler has made a sub-request or middleware has rewritten the path.
 func requestPath(r *http.Request) string {
 	path := canonicalPath(r.URL)
 	if target, _, _ := strings.Cut(r.RequestURI, "?"); target != path {
-		if u, err := url.ParseRequestURI(target); err == nil { // in the absolute form as well
+		if u, err := url.ParseRequestURI(target); err == nil { // also for the absolute form
 			if whole := canonicalPath(u); strings.HasSuffix(whole, path) {
 				path = whole
 			}
@@ -150,10 +149,9 @@ func requestPath(r *http.Request) string {
 	return path
 }
 
-// canonicalPath returns the path by which a resource is known: equal spellings
-// of a path are one, but an escaped slash stays different from a slash. It splits
-// RawPath itself, because URL.EscapedPath drops a RawPath that has characters
-// which it would have escaped.
+// canonicalPath returns the same text for equal spellings of a path. An escaped slash
+// stays different from a slash. canonicalPath splits RawPath, because URL.EscapedPath
+// ignores a RawPath with unescaped special characters.
 func canonicalPath(u *url.URL) string {
 	if u.RawPath == "" {
 		return strings.ReplaceAll(u.Path, "%", "%25")
@@ -163,21 +161,21 @@ func canonicalPath(u *url.URL) string {
 	}
 	segments := strings.Split(u.RawPath, "/")
 	for i, segment := range segments {
-		plain, _ := url.PathUnescape(segment) // the whole of them could be
+		plain, _ := url.PathUnescape(segment) // no error, as for the whole RawPath above
 		segments[i] = strings.NewReplacer("%", "%25", "/", "%2F").Replace(plain)
 	}
 	return strings.Join(segments, "/")
 }
 
-// StorageKey returns the name under which this engine stores a record: that of
-// storage.Key, with the service's name (see WithService) as a part of it.
+// StorageKey returns the storage key of a record of this engine: storage.Key with the
+// service's name (see WithService) as a further part.
 func (e *Engine) StorageKey(scope, method, path, key string) string {
 	digest := e.digest(&Request{Scope: scope, Method: method, Path: path, Key: key})
 	return hex.EncodeToString(digest[:])
 }
 
-// digest is the storage key of a request's record, before it is spelled. Without a
-// service the name is that of the versions before services.
+// digest returns the bytes of a storage key. Without a service name, the storage key is
+// the same as in versions before WithService.
 func (e *Engine) digest(r *Request) [sha256.Size]byte {
 	if e.service == "" {
 		return frame.Sum(r.Scope, r.Method, r.Path, r.Key)
@@ -185,26 +183,26 @@ func (e *Engine) digest(r *Request) [sha256.Size]byte {
 	return frame.Sum(e.service, r.Scope, r.Method, r.Path, r.Key)
 }
 
-// The commonest mismatch is an honest retry with a new timestamp. To say which
-// member it was, a finished record keeps a sketch of its request: short hashes,
-// keyed by what the store does not know, the idempotency key itself.
+// The most common mismatch is an honest retry with a new timestamp. A finished record
+// keeps a sketch of its request, so that the engine can name the members that differ.
+// A sketch consists of short hashes, keyed by the idempotency key, which is not stored.
 
-// differences names what differs from the request that has the key: the other run's
-// in this process, or the one that the record was made by. Of a request that is
-// in flight elsewhere nothing is known.
+// differences returns the members that differ from the key's first request: the
+// request of localRun, or of the record. For a request in flight in another process
+// there is no sketch, and the result is empty.
 func (a *admission) differences(localRun *Run) (names []string, others, missing int) {
 	if a.sketch == nil && localRun != nil {
 		a.sketch = localRun.sketch
 	}
-	if a.reading == nil { // who calls Begin has the fingerprint alone
+	if a.reading == nil { // the caller of Begin passed only the fingerprint
 		return nil, 0, 0
 	}
 	return a.reading.Differences(a.sketch, a.sketchKey())
 }
 
-// sketchKey is secret from whoever can read the store, as far as the idempotency
-// key cannot be guessed: the storage key is another hash of that, and makes this one
-// another for every scope and route.
+// sketchKey returns the key of the sketch's hashes. A reader of the store can compute
+// it only by guessing the idempotency key. The storage key, another hash of that key,
+// is mixed in so that every scope and route has a different sketch key.
 func (s *subject) sketchKey() (key [16]byte) {
 	sum := frame.Sum("sketch", string(s.digest[:]), s.request.Key)
 	copy(key[:], sum[:])

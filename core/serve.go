@@ -14,14 +14,14 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Handler guards a net/http handler with a policy of its own. It panics when
-// the policy is wrong or next is nil, as http.ServeMux does when a pattern is wrong.
-// See Serve for the writer and the request that next gets.
+// Handler returns a handler that guards next with a policy. It panics when the policy
+// is wrong or next is nil, as http.ServeMux does for a wrong pattern. See Serve for
+// the writer and the request that next gets.
 //
 //	mux.Handle("POST /payments", engine.Handler(pay, policy.TTLHours(48)))
 //
-// Where next is a http.ServeMux whose handlers have policies of their own, the
-// handler's policy counts, and this one guards the others.
+// If next is a http.ServeMux and some of its handlers have their own policies, those
+// policies apply, and this policy guards the other handlers.
 func (e *Engine) Handler(next http.Handler, opts ...policy.Option) http.Handler {
 	if isNilHandler(next) {
 		panic(errNoHandler)
@@ -34,10 +34,10 @@ func isNilHandler(h http.Handler) bool {
 	return h == nil || ok && function == nil
 }
 
-// errNoHandler is for declarations without a handler.
+// errNoHandler is the panic of Handler without a handler.
 var errNoHandler = errors.New("oncekey: Handler is given a nil http.Handler: give the one to guard")
 
-// guardedHandler is a handler behind a policy of its own.
+// guardedHandler is a handler with its policy.
 type guardedHandler struct {
 	engine *Engine
 	route  *Route
@@ -53,8 +53,8 @@ func (h *guardedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.engine.Serve(w, r, h.route, h.next)
 }
 
-// guardsInside reports whether a policy inside of next guards the request. It
-// sees what Handler returns, also through a http.ServeMux.
+// guardsInside reports whether a policy inside of next guards the request. It finds
+// the handlers that Handler returns, also inside a http.ServeMux.
 func guardsInside(next http.Handler, r *http.Request) bool {
 	for {
 		switch h := next.(type) {
@@ -71,33 +71,33 @@ func guardsInside(next http.Handler, r *http.Request) bool {
 	}
 }
 
-// Serve guards one request: it runs next, or replays the stored response, or
-// responds with a problem. The adapters are made of it.
+// Serve guards one request. It runs next, or replays the stored response, or responds
+// with a problem. Adapters call Serve.
 //
-// next gets a writer that keeps the response until it is stored, and a request
-// with an equal body and the context of the run (see Run.Context). The request
-// has no Accept-Encoding, because its response may be replayed to a client that
-// accepts no coding: compress outside the guard. Files of a multipart form that
-// next parses are removed when it has returned.
+// next gets a writer that buffers the response until the response is stored, and a
+// request with an equal body and the run's context (see Run.Context). The request has
+// no Accept-Encoding, because the response may be replayed to a client that accepts no
+// coding: compress outside the guard. When next returns, the files of a multipart form
+// that next parsed are removed.
 //
 // The writer supports http.ResponseController, http.Flusher and http.Hijacker. A
-// response that is flushed, hijacked or larger than MaxResponseBytes goes straight
-// through and cannot be replayed. The exception is a flush by an
-// httputil.ReverseProxy, which flushes every response of unknown length: that is
-// held back until the handler returns, or until the upstream goes on a second
-// later. Event streams (text/event-stream and the like) are never held back. A
-// response shorter than its Content-Length is sent as it is and cannot be replayed.
+// response that is flushed, hijacked or larger than MaxResponseBytes is sent directly
+// and cannot be replayed. The exception is a flush by an httputil.ReverseProxy, which
+// flushes every response of unknown length. Such a flush is held until the handler
+// returns, or until the upstream sends more after a second. Flushes of event streams
+// (text/event-stream and similar types) are never held. A response shorter than its
+// Content-Length is sent unchanged and cannot be replayed.
 //
-// The run ends when next returns, and a panic of next is settled and goes on. So
-// next must not return while its work goes on: http.TimeoutHandler inside the guard
-// does, and its 503 releases the key beside the handler that still runs. Put
+// The run ends when next returns. A panic of next is settled and continues. So next
+// must not return before its work is done: http.TimeoutHandler inside the guard
+// returns early, and its 503 releases the key while the handler still runs. Put
 // http.TimeoutHandler around the router, or set policy.MaxRun.
 //
-// A sub-request that a handler makes of its own (r.Clone with another URL.Path) is
-// known by that path. If it goes through an http.StripPrefix of another mount, set
-// its RequestURI to the whole path too.
+// A sub-request that a handler makes (r.Clone with another URL.Path) is identified by
+// that path. If the sub-request passes an http.StripPrefix of another mount, set
+// RequestURI to the whole path too.
 //
-// A nil engine, route or handler makes Serve respond with 500 and its name.
+// For a nil engine, route or handler Serve responds with 500 and names the argument.
 func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
 	if missing := e.missing(route, next); missing != "" {
 		http.Error(w, "oncekey: Serve is given a nil "+missing, http.StatusInternalServerError)
@@ -142,8 +142,8 @@ func (e *Engine) missing(route *Route, next http.Handler) string {
 	}
 }
 
-// outside returns the route of a policy outside that guards or observes this very
-// request already, or nil.
+// outside returns the route of an outer policy that already guards or observes this
+// request, or nil.
 func (s *subject) outside(ctx context.Context) *Route {
 	if run := runFrom(ctx); run != nil && run.subject.digest == s.digest {
 		return run.subject.route
@@ -154,7 +154,7 @@ func (s *subject) outside(ctx context.Context) *Route {
 	return nil
 }
 
-// guard serves a request that is known by a key.
+// guard serves a request that has a key.
 func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	buffer := bodyBuffers.Get().(*bodyBuffer)
 	defer bodyBuffers.Put(buffer)
@@ -187,8 +187,8 @@ func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, body []byte
 	next.ServeHTTP(w, unguarded)
 }
 
-// refuse answers a request that never reaches the store; where the route only
-// observes, next does.
+// refuse responds to a request that never reaches the store. On a route that only
+// observes, next responds.
 func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *problem.Problem, next http.Handler) {
 	e.report(r.Context(), a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(refusal.Error)})
 	if a.route.observes {
@@ -199,7 +199,7 @@ func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, re
 	e.refuseWith(w, r, *refusal)
 }
 
-// execution is what the run of an HTTP handler needs, in one piece.
+// execution holds the state of an HTTP handler's run in one allocation.
 type execution struct {
 	run      Run
 	captured capture
@@ -213,19 +213,19 @@ func (e *Engine) execute(w http.ResponseWriter, r *http.Request, run *Run, body 
 	withoutCodings(guarded)
 	captured.begin(w, guarded, run)
 	panicked := true
-	// No recover: the panic goes on by itself, with the stack it came from.
+	// No recover, so that a panic continues with its stack.
 	defer func() {
 		run.execution.body.Close()
-		defer removeFiles(guarded, r) // also if a user's function panics at the end
+		defer removeFiles(guarded, r) // also if a callback panics in finish
 		captured.finish(panicked)
 	}()
 	next.ServeHTTP(captured, guarded)
 	panicked = false
 }
 
-// withoutCodings takes Accept-Encoding off a request that the engine has made: a
-// response in a coding would be replayed to clients that do not accept it. The
-// header is a copy, because outer middleware still reads the request's own.
+// withoutCodings removes Accept-Encoding from the handler's request, because an encoded
+// response would be replayed to clients that do not accept the coding. The header is
+// copied, because outer middleware still reads the original.
 func withoutCodings(guarded *http.Request) {
 	if _, accepts := guarded.Header["Accept-Encoding"]; accepts {
 		guarded.Header = maps.Clone(guarded.Header)
@@ -233,15 +233,15 @@ func withoutCodings(guarded *http.Request) {
 	}
 }
 
-// removeFiles removes the files of a form that a handler has parsed. net/http
-// does so for the request that the server made, and not for copies of it.
+// removeFiles removes the files of a form that a handler has parsed. net/http removes
+// only files of the server's own request, and not of copies.
 func removeFiles(guarded, original *http.Request) {
 	if form := guarded.MultipartForm; form != nil && form != original.MultipartForm {
-		_ = form.RemoveAll() // as net/http: a file that stays is not the client's concern
+		_ = form.RemoveAll() // net/http ignores the error too: the client cannot act on it
 	}
 }
 
-// replay writes a stored answer.
+// replay writes a stored response.
 func (e *Engine) replay(w http.ResponseWriter, record *storage.Record) {
 	values := make([]string, len(record.Header)+1)
 	marker := values[len(record.Header):]
@@ -251,11 +251,11 @@ func (e *Engine) replay(w http.ResponseWriter, record *storage.Record) {
 	writeResponse(w, record.Status, record.Body)
 }
 
-// observe serves a request that is known by a key, on a route that only watches.
-// The handler runs, with the writer, the context and the body that it would have
-// had, and events say what a guard would have done: so the keys are claimed and
-// settled at the store, which keeps no answers. What fails in that is reported and
-// changes nothing either; a store that is away costs the policy's StoreTimeout.
+// observe serves a request that has a key, on a route that only observes. The handler
+// runs with the writer, the context and the body of an unguarded request. Events report
+// the decisions that a guard would make. For that the engine claims and settles the
+// keys at the store, without storing responses. Failures are reported and do not
+// change the response. An unreachable store delays the request by StoreTimeout.
 func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	watched := &observedContext{Context: r.Context(), subject: &a.subject}
 	body, refusal := peekBody(r, a.route.policy.MaxRequestBytes)
@@ -276,7 +276,7 @@ func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, n
 	e.watch(w, r, decision.Run, next)
 }
 
-// watch runs the handler that a guard would have run, and settles what it did.
+// watch runs an observed handler that a guard would have run, and settles the run.
 func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) {
 	var seen responseSeen
 	outcome := failure.Outcome{Panicked: true}
@@ -284,7 +284,7 @@ func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next ht
 		run.routePattern(r.Pattern)
 		outcome.Status = seen.status()
 		run.wouldKeep = !seen.unkept && seen.size() <= run.subject.route.policy.MaxResponseBytes
-		_ = e.Finish(run, outcome, Answer{Status: outcome.Status, Unreplayable: true}) // what fails is reported
+		_ = e.Finish(run, outcome, Answer{Status: outcome.Status, Unreplayable: true}) // Finish reports failures
 	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 	outcome.Panicked = false

@@ -11,15 +11,15 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// responseSeen is what is seen of an answer without touching it.
+// responseSeen records facts about a response that the guard does not buffer.
 type responseSeen struct {
 	metrics httpsnoop.Metrics
 	router  routerWriter // or nil
-	unkept  bool         // flushed or hijacked
+	unkept  bool         // flushed or hijacked: a guard would not have kept the response
 }
 
-// routerWriter is a router's own writer, such as gin's: it says itself what was
-// written, and its router would not know it behind another.
+// routerWriter is a router's own writer, such as gin's. It reports status and size, and
+// must not be wrapped, because the router would not recognize the wrapper.
 type routerWriter interface {
 	http.ResponseWriter
 	Status() int
@@ -31,7 +31,7 @@ func (s *responseSeen) watch(w http.ResponseWriter, serve func(http.ResponseWrit
 		serve(w)
 		return
 	}
-	w = httpsnoop.Wrap(w, httpsnoop.Hooks{ // it has the methods of the old w, and no others
+	w = httpsnoop.Wrap(w, httpsnoop.Hooks{ // the wrapper has exactly the methods of the old w
 		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
 			return func() {
 				s.unkept = true
@@ -68,8 +68,8 @@ func (s *responseSeen) size() int64 {
 	return s.metrics.Written
 }
 
-// observedContext is the handler's where a policy only watches: the request's
-// own, and the marks, where the run of a guarded handler would have begun.
+// observedContext is the context of an observed handler: the request's context, and
+// the marks if a guard would have run the handler.
 type observedContext struct {
 	context.Context
 	subject *subject
@@ -90,7 +90,7 @@ func (c *observedContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// watchedIn returns the request that a policy outside observes, or nil.
+// watchedIn returns the request that an outer policy observes, or nil.
 func watchedIn(ctx context.Context) *subject {
 	watched, _ := ctx.Value(observedKey{}).(*subject)
 	return watched
