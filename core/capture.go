@@ -12,40 +12,39 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// errHandlerDone is what a writer returns after its handler has returned.
+// errHandlerDone is returned by writes after the handler has returned.
 var errHandlerDone = errors.New("oncekey: write after the handler has returned")
 
-// capture is the writer that a guarded handler writes to. It keeps the answer
-// until the store has it: record first, respond after, so that a client never
-// holds an answer that the store does not. An answer that cannot wait (flushed,
-// hijacked, too large) is recorded as unreplayable first, and then streams.
+// capture is the response writer of a guarded handler. It buffers the response until
+// the store has confirmed the record, so that a client never holds a response that
+// the store lacks. A response that cannot wait (flushed, hijacked, too large) is
+// first recorded as unreplayable, and then streams.
 //
-// It is safe for handlers that write from several goroutines, or keep the
-// writer after they have returned: later writes fail.
+// A capture is safe for concurrent use. Writes after the handler has returned fail.
 type capture struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	run *Run
 
 	mu      sync.Mutex
-	header  http.Header    // what outer middleware has set, and the handler's changes
-	outer   storage.Header // what outer middleware had set when the handler began
-	changes storage.Header // what the handler changed, frozen when the header was written
+	header  http.Header    // outer middleware's header with the handler's changes
+	outer   storage.Header // outer middleware's header when the handler began
+	changes storage.Header // the handler's changes, frozen by WriteHeader
 	trailer []string       // names that the handler announced as trailers
-	status  int            // zero until the header was written
-	length  int64          // the declared Content-Length; negative when none was
-	written int64          // what the handler wrote, or tried to write, of the body
-	body    []byte         // what waits for the store
-	held    time.Time      // when a proxy's flush was first held back; zero when none was
+	status  int            // zero before WriteHeader
+	length  int64          // the declared Content-Length; negative: not declared
+	written int64          // body bytes that the handler wrote, or tried to write
+	body    []byte         // body bytes that wait for the store
+	held    time.Time      // time of a proxy's first held flush; zero: no flush is held
 	mode    captureMode
 	settled bool
-	// recovered says that the handler panicked and somebody inside recovered it.
+	// recovered says that the handler panicked and middleware inside recovered.
 	recovered bool
-	left      int   // status that is left to middleware outside; see LeaveToRouter
+	left      int   // status for middleware outside to send; see LeaveToRouter
 	around    int   // status of a response that was sent past this writer; see WentAround
-	err       error // why the answer must not go out
+	err       error // reason for which the response must not be sent
 
-	// Where small answers go.
+	// Buffers for small responses.
 	smallBody    [512]byte
 	smallOuter   [2]storage.Field
 	smallChanges [4]storage.Field
@@ -67,9 +66,9 @@ func (c *capture) begin(w http.ResponseWriter, r *http.Request, run *Run) {
 	c.body = c.smallBody[:0]
 }
 
-// Header returns the header that outer middleware has begun. What the handler
-// changes is known, and taken back where its answer is not the one to send. After
-// the handler has returned it is another one, which nobody sends.
+// Header returns outer middleware's header. The handler's changes are removed again
+// if its response is not sent. After the handler has returned, Header returns an
+// empty header that is never sent.
 func (c *capture) Header() http.Header {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +81,8 @@ func (c *capture) Header() http.Header {
 // Unwrap lets http.ResponseController reach the deadlines of the connection.
 func (c *capture) Unwrap() http.ResponseWriter { return c.w }
 
-// WriteHeader freezes the header. Informational statuses go out at once and are
-// not stored; a second final one does nothing, as with net/http.
+// WriteHeader freezes the header. Informational statuses are sent at once and not
+// stored. A second final status is ignored, as in net/http.
 func (c *capture) WriteHeader(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,22 +95,22 @@ func (c *capture) writeHeader(status int) {
 	case c.status != 0:
 		c.writeHeaderAgain(status)
 	case status < 100 || status > 999:
-		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // net/http's own words
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // the text of net/http
 	case status < http.StatusOK && status != http.StatusSwitchingProtocols:
-		c.w.WriteHeader(status) // at once, with the header as it is now
+		c.w.WriteHeader(status) // sends the current header
 	default:
 		c.status = status
 		c.freeze()
 	}
 }
 
-// writeHeaderAgain ignores a second status, as net/http does, but for one case:
-// a recovering middleware that is mounted inside the guard reports a panic by
-// its 500, and half a response must not be stored as a whole one.
+// writeHeaderAgain ignores a second status, as net/http does, with one exception.
+// Recovering middleware inside the guard reports a panic by a 500, and the half
+// response before the panic must not be stored as a whole response.
 func (c *capture) writeHeaderAgain(status int) {
 	switch {
 	case c.mode != buffering || status < http.StatusInternalServerError || !calledBy("runtime.gopanic"):
-	case !c.held.IsZero(): // a response that was flushed has begun: it goes out as it would bare
+	case !c.held.IsZero(): // a flushed response has begun, and is sent as without a guard
 		_ = c.stream()
 	default:
 		c.recovered, c.status, c.body, c.written = true, status, nil, 0
@@ -119,8 +118,8 @@ func (c *capture) writeHeaderAgain(status int) {
 	}
 }
 
-// calledBy reports whether a function is among the callers within the guard. The
-// prefix is that of its full name.
+// calledBy reports whether a caller within the guard has a full function name with
+// the prefix.
 func calledBy(prefix string) bool {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
@@ -135,7 +134,7 @@ func calledBy(prefix string) bool {
 	}
 }
 
-// Write keeps the body, or sends it when the answer streams.
+// Write buffers p, or sends p when the response streams.
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +162,7 @@ func (c *capture) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// ended returns why nothing can be written any more, or nil.
+// ended returns the error for writes that come too late, or nil.
 func (c *capture) ended() error {
 	switch {
 	case c.err != nil:
@@ -177,7 +176,7 @@ func (c *capture) ended() error {
 	}
 }
 
-// prepare gets ready for n more bytes of body.
+// prepare must be called before n bytes of body are written.
 func (c *capture) prepare(n int) error {
 	if err := c.ended(); err != nil {
 		return err

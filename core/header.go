@@ -11,9 +11,9 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// headerChanges returns what turns outer into handled, sorted by name so that
-// a stored answer is the same bytes each time. They go into changes, if there is
-// room. outer is what headerChanges made of a header before.
+// headerChanges appends to changes the fields that turn outer into handled, sorted by
+// name so that equal headers are stored as equal bytes. outer is the result of an
+// earlier headerChanges.
 func headerChanges(changes, outer storage.Header, handled http.Header) storage.Header {
 	for name, values := range handled {
 		before, op := fieldsOf(outer, name), storage.Set
@@ -38,7 +38,7 @@ func headerChanges(changes, outer storage.Header, handled http.Header) storage.H
 	return changes
 }
 
-// fieldsOf returns the fields of a name that have a value.
+// fieldsOf returns the fields of a name, without Delete fields.
 func fieldsOf(h storage.Header, name string) storage.Header {
 	first := slices.IndexFunc(h, func(f storage.Field) bool { return f.Name == name && f.Op != storage.Delete })
 	if first < 0 {
@@ -53,9 +53,9 @@ func fieldsOf(h storage.Header, name string) storage.Header {
 
 func hasValue(f storage.Field, value string) bool { return f.Value == value }
 
-// applyHeader repeats the changes on target. Names and values that HTTP does not
-// allow are dropped: a store is not trusted to have kept them whole. The values go
-// into room, as far as there is some, and target keeps it.
+// applyHeader applies the changes to target. Names and values that HTTP does not allow
+// are dropped, because a store may have damaged a record. The values are written to
+// spare if long enough, and target then keeps a reference to spare.
 func applyHeader(h storage.Header, target http.Header, spare []string) {
 	if len(spare) < len(h) {
 		spare = make([]string, len(h))
@@ -83,14 +83,13 @@ func isValidField(f storage.Field) bool {
 	return validFieldName(f.Name) && httpguts.ValidHeaderFieldValue(f.Value)
 }
 
-// validFieldName reports whether HTTP allows the name; "Trailer:Name" is
-// net/http's own spelling of a trailer.
+// validFieldName reports whether HTTP allows the name. "Trailer:Name" is net/http's
+// spelling of a trailer.
 func validFieldName(name string) bool {
 	return httpguts.ValidHeaderFieldName(strings.TrimPrefix(name, http.TrailerPrefix))
 }
 
-// freeze takes down what the handler has changed: changes that come later are
-// not sent, but for trailers.
+// freeze records the handler's changes. Of later changes, only trailers are sent.
 func (c *capture) freeze() {
 	for _, list := range c.header["Trailer"] {
 		for name := range strings.SplitSeq(list, ",") {
@@ -109,9 +108,9 @@ func (c *capture) freeze() {
 	})
 }
 
-// freezeAgain takes down the header of a recovering middleware. Fields that the
-// handler had frozen and that are as they were belong to the handler's response:
-// they are dropped. The exception is Content-Type, which both may have set alike.
+// freezeAgain records the header of recovering middleware. Unchanged fields that the
+// handler had frozen belong to the handler's response, and are dropped. The exception
+// is Content-Type, which both may have set to the same value.
 func (c *capture) freezeAgain() {
 	before := slices.Clone(c.changes)
 	c.trailer = nil
@@ -124,15 +123,16 @@ func (c *capture) freezeAgain() {
 	}
 }
 
-// settleHeader makes the header what outer middleware had set, and these changes of
-// it: what the handler changed later, or must not change, is taken back.
+// settleHeader resets the response header to the outer middleware's values plus
+// changes. Edits made after WriteHeader, and edits that the handler may not make, are
+// dropped.
 func (c *capture) settleHeader(changes storage.Header) {
 	var buffer [4]storage.Field
 	if slices.Equal(headerChanges(buffer[:0], c.outer, c.header), changes) {
 		return
 	}
 	clear(c.header)
-	for _, f := range c.outer { // as it was, whatever that is
+	for _, f := range c.outer {
 		if f.Op == storage.Delete {
 			c.header[f.Name] = nil
 			continue
@@ -142,8 +142,8 @@ func (c *capture) settleHeader(changes storage.Header) {
 	applyHeader(changes, c.header, nil)
 }
 
-// isMarker reports whether the name is the replay marker's, however it is
-// spelled: a handler cannot forge it.
+// isMarker reports whether the name is a spelling of the replay header, which a handler
+// must not forge.
 func (c *capture) isMarker(name string) bool {
 	return strings.EqualFold(strings.TrimPrefix(name, http.TrailerPrefix), c.run.engine.replayHeader)
 }
@@ -152,7 +152,7 @@ func (c *capture) isTrailer(name string) bool {
 	return slices.Contains(c.trailer, name) || strings.HasPrefix(name, http.TrailerPrefix)
 }
 
-// trailers returns the trailers as net/http spells those that were not announced.
+// trailers returns the trailers in net/http's spelling for unannounced trailers.
 func (c *capture) trailers() storage.Header {
 	var trailers storage.Header
 	for name, values := range c.header {

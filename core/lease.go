@@ -11,12 +11,12 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// wakeAt has the run watched at that time, or at the end of its lease or of MaxRun
-// if that is earlier.
+// wakeAt schedules watch for that time, or earlier for the end of the lease or of
+// MaxRun.
 func (r *Run) wakeAt(at time.Time) {
 	end, now := r.endOfMaxRun(), r.engine.now()
 	r.mu.Lock()
-	// After a suspension the wall clock is ahead, and the lease ends by it.
+	// After a suspension the wall clock is ahead, and decides when the lease ends.
 	if lease := now.monotonic.Add(now.left(r.heldUntil)); !r.settling && lease.Before(end) {
 		end = lease
 	}
@@ -29,17 +29,18 @@ func (r *Run) wakeAt(at time.Time) {
 
 func (r *Run) endOfMaxRun() time.Time { return r.claimed.Add(r.subject.route.policy.MaxRun) }
 
-// watch is called every third of the lease's time, when the lease ends, at MaxRun,
-// and when the machine was suspended. Most handlers are done before the first. It
-// is back in the queue while the store is asked: a renewal that hangs does not keep
-// the handler from learning that its lease is over.
+// watch renews the lease, or ends the handler's context when the lease or MaxRun has
+// ended. The queue calls watch after each third of the TTL, when the lease ends, at
+// MaxRun, and after a suspension of the machine. Most handlers return before the first
+// call. The run is queued again before the store is called, so that a renewal that
+// hangs does not hide the end of the lease from the handler.
 func (r *Run) watch() {
 	if time.Until(r.endOfMaxRun()) <= 0 {
 		r.end(ErrRunTooLong, event.Event{Result: event.RunTooLong, Err: ErrRunTooLong})
 		return
 	}
 	if r.loseInTime() {
-		return // the handler may still run, so this process goes on to refuse its duplicates
+		return // the handler may still run, so this process keeps refusing duplicates
 	}
 	r.wakeAt(r.endOfMaxRun())
 	if r.beginRenewal() {
@@ -47,8 +48,8 @@ func (r *Run) watch() {
 	}
 }
 
-// beginRenewal reports whether the caller is to renew the lease: unless the run is
-// settled, such as a response that streams, or another renewal is under way.
+// beginRenewal reports whether the caller must renew the lease. The result is false
+// for a settled run, such as a streaming response, and during another renewal.
 func (r *Run) beginRenewal() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +58,8 @@ func (r *Run) beginRenewal() bool {
 	return begins
 }
 
-// renew renews the lease once, and decides when to do so again: soon, when the
-// store could not be reached.
+// renew renews the lease once, and schedules the next renewal: after a third of the
+// TTL, or after a tenth when the store failed.
 func (r *Run) renew() {
 	calledAt, err := r.extend()
 	next := calledAt.Add(r.lease.TTL / 3)
@@ -69,7 +70,7 @@ func (r *Run) renew() {
 	r.mu.Unlock()
 	switch {
 	case errors.Is(err, storage.ErrLeaseLost):
-		// Another attempt has the key: from now on the store decides about it.
+		// Another attempt holds the key, so the store decides about duplicates.
 		r.engine.live.forget(r)
 		r.lose(err)
 		return
@@ -82,7 +83,7 @@ func (r *Run) renew() {
 	r.wakeAt(next)
 }
 
-// extend asks the store to renew the lease, for as long as the lease runs at most.
+// extend renews the lease at the store. The call ends with the lease at the latest.
 func (r *Run) extend() (calledAt time.Time, err error) {
 	now := r.engine.now()
 	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3, r.leaseLeft())
@@ -95,14 +96,14 @@ func (r *Run) extend() (calledAt time.Time, err error) {
 	return now.monotonic, err
 }
 
-// heldFrom takes down that the store has renewed the lease when asked, or later.
+// heldFrom records that the store renewed the lease at calledAt or later.
 func (r *Run) heldFrom(calledAt moment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.heldUntil = calledAt.add(r.lease.TTL)
 }
 
-// leaseLeft is how long the lease is certain to last.
+// leaseLeft returns the time for which the lease certainly lasts.
 func (r *Run) leaseLeft() time.Duration {
 	now := r.engine.now()
 	r.mu.Lock()
@@ -110,11 +111,11 @@ func (r *Run) leaseLeft() time.Duration {
 	return now.left(r.heldUntil)
 }
 
-// holdsLease reports whether the lease is certain not to have ended.
+// holdsLease reports whether the lease certainly has not ended.
 func (r *Run) holdsLease() bool { return r.leaseLeft() > 0 }
 
 // loseInTime ends the handler's context if the lease may have ended. It reports
-// whether the context was ended before its time, now or before.
+// whether the context was ended early, by this or by an earlier call.
 func (r *Run) loseInTime() bool {
 	now := r.engine.now()
 	r.mu.Lock()
@@ -131,12 +132,13 @@ func (r *Run) loseInTime() bool {
 	return true
 }
 
-// lose tells the handler that it does not hold the lease any more.
+// lose ends the handler's context because the lease is lost.
 func (r *Run) lose(why error) {
 	r.end(storage.ErrLeaseLost, event.Event{Result: event.LeaseLost, Err: why})
 }
 
-// end ends the handler's context before its time, once, and says why.
+// end ends the handler's context early with a cause, and reports the event. Later
+// calls have no effect.
 func (r *Run) end(cause error, event event.Event) {
 	r.mu.Lock()
 	already := r.cutOff
@@ -148,9 +150,8 @@ func (r *Run) end(cause error, event event.Event) {
 	}
 }
 
-// stopRenewing makes the caller the last to ask the store about the lease: no renewal
-// reaches the store after the settlement. It waits for a renewal that is under way,
-// for StoreTimeout at most.
+// stopRenewing stops renewals, so that none reaches the store after the settlement.
+// The call waits for a renewal that is under way, for StoreTimeout at most.
 func (r *Run) stopRenewing() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,9 +161,9 @@ func (r *Run) stopRenewing() {
 	}
 }
 
-// moment is an instant on both clocks of this machine. They part when the machine
-// is suspended: its monotonic clock stands still while the wall clock goes on. A
-// lease at the store goes on too, so either clock may say that it is over.
+// moment is an instant on both clocks of this machine. While the machine is suspended,
+// the monotonic clock stops and the wall clock continues. The lease at the store
+// continues too, so a lease has ended as soon as either clock has reached its end.
 type moment struct{ monotonic, wall time.Time }
 
 // now reads both clocks.
@@ -176,17 +177,17 @@ func (e *Engine) now() moment {
 
 func (m moment) add(d time.Duration) moment { return moment{m.monotonic.Add(d), m.wall.Add(d)} }
 
-// reaches reports whether either clock has come to end.
+// reaches reports whether either clock has reached end.
 func (m moment) reaches(end moment) bool {
 	return m.left(end) <= 0
 }
 
-// left is how long it is until end, by the clock that is ahead.
+// left returns the time until end, by the clock that is ahead.
 func (m moment) left(end moment) time.Duration {
 	return min(end.monotonic.Sub(m.monotonic), end.wall.Sub(m.wall))
 }
 
-// wallOf returns the wall clock of a simulated machine, or nil for this one's.
+// wallOf returns the wall clock of a simulated machine, or nil for the real clock.
 func wallOf(store storage.Store) machine.WallClock {
 	if simulated, ok := store.(machine.Simulated); ok {
 		return simulated.WallClock()

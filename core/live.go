@@ -9,22 +9,22 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// liveRuns knows the runs of this process: those whose handler runs, and those
-// whose answer the store has not taken yet. A duplicate that meets its twin
-// here is decided here, so that a store which forgot the claim (a restart
-// without persistence) cannot cause a second run in the same process.
+// liveRuns contains the runs of this process with a running handler or with a response
+// that is not stored yet. The engine decides about their duplicates without the store,
+// so that a store that lost the claim (a restart without persistence) cannot cause a
+// second run in the same process.
 type liveRuns struct {
 	mu           sync.Mutex
 	byKey        map[string]*Run
 	work         int // runs and background jobs that are not finished
-	unsettled    int // answers that wait for the store
+	unsettled    int // responses that wait for the store
 	maxUnsettled int
 	closing      bool
-	closed       bool          // idle is
-	idle         chan struct{} // closed when closing and work is zero
+	closed       bool          // idle is closed
+	idle         chan struct{} // closed when closing is set and work is zero
 
-	// background is the context of the work that goes on after a response;
-	// Shutdown ends it when it waits no longer.
+	// background is the context of work that continues after a response. Shutdown
+	// ends background when the work or Shutdown's context has ended.
 	background context.Context
 	abortAll   context.CancelFunc
 	// serving ends when Shutdown begins.
@@ -39,8 +39,8 @@ func newLiveRuns() *liveRuns {
 	return l
 }
 
-// find returns the run of a key in this process, and whether new keys are
-// refused, and why.
+// find returns the run of a key in this process, and the problem code by which new
+// keys are refused, or "".
 func (l *liveRuns) find(key string) (run *Run, refusal string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,8 +53,8 @@ func (l *liveRuns) find(key string) (run *Run, refusal string) {
 	return l.byKey[key], refusal
 }
 
-// add registers a run; if its key has one already, or the engine shuts down, it
-// returns the code of the refusal.
+// add registers a run, or returns a problem code: when the engine shuts down, or when
+// the key has a run already.
 func (l *liveRuns) add(run *Run) (refusal string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *liveRuns) add(run *Run) (refusal string) {
 	return ""
 }
 
-// forget leaves the decisions about the run's key to the store from now on.
+// forget removes the run, so that the store decides about the key from now on.
 func (l *liveRuns) forget(run *Run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *liveRuns) begin() {
 	l.work++
 }
 
-// end takes back one add or begin.
+// end must be called once for each add or begin.
 func (l *liveRuns) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *liveRuns) addUnsettled(n int) {
 	l.unsettled += n
 }
 
-// close refuses new work and returns what is closed when the last is done.
+// close refuses new work, and returns a channel that is closed when all work is done.
 func (l *liveRuns) close() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *liveRuns) closeIfIdle() {
 	}
 }
 
-// abort ends the background work and returns how much was unfinished.
+// abort ends the background work and returns the number of unfinished runs and jobs.
 func (l *liveRuns) abort() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,8 +127,8 @@ func (l *liveRuns) abort() int {
 	return l.work
 }
 
-// inBackground runs work that outlives its request. Shutdown waits for it, and
-// ends its context when it waits no longer.
+// inBackground runs work that outlives a request. Shutdown waits for the work, and
+// cancels its context when Shutdown's own context ends.
 func (e *Engine) inBackground(work func(ctx context.Context)) {
 	e.live.begin()
 	go func() {
@@ -137,16 +137,16 @@ func (e *Engine) inBackground(work func(ctx context.Context)) {
 	}()
 }
 
-// callStore gives one call at the store a deadline.
+// callStore makes one call to the store with a timeout.
 func callStore(ctx context.Context, timeout time.Duration, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return call(ctx)
 }
 
-// backoff grows from first to at most limit by doubling, with full jitter
-// between half of it and all of it. The jitter comes from the clock and not from
-// a random source, so that a simulation on a virtual clock repeats exactly.
+// backoff doubles from first up to limit, with jitter between half and all of the
+// delay. The jitter comes from the clock and not from a random source, so that a
+// simulation on a virtual clock repeats exactly.
 func backoff(try int, first, limit time.Duration) time.Duration {
 	d := limit
 	if try < 16 {
@@ -155,7 +155,7 @@ func backoff(try int, first, limit time.Duration) time.Duration {
 	return d/2 + time.Duration(mix(uint64(time.Now().UnixNano()))%uint64(d/2+1))
 }
 
-// mix is the finalizer of splitmix64: close inputs give outputs far apart.
+// mix is the finalizer of splitmix64, which spreads close inputs far apart.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -163,7 +163,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// sleep waits, and reports false when ctx ends first.
+// sleep waits for d. It reports false when ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -175,30 +175,30 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// renewals wakes the runs whose lease is to be renewed or ends, or that reach
-// MaxRun. One timer serves them all: most runs end before their time comes, and a
-// timer for each would cost more than the rest of the guard's bookkeeping.
+// renewals calls watch for runs when a lease must be renewed or ends, and at MaxRun.
+// All runs share one timer. Most runs end before they are due, and a timer for each
+// run would cost more than the rest of the guard's bookkeeping.
 //
-// The timer is never stopped: if the run that it was set for has ended when it
-// fires, there is nothing to do. One that is due earlier gets another timer, and
-// the one set before does nothing when it fires.
+// The timer is never stopped, and may fire after its run has ended. For a run that is
+// due earlier, renewals starts another timer and ignores the previous timer.
 type renewals struct {
 	mu    sync.Mutex
 	now   func() moment
 	queue wakeQueue
-	fires time.Time // when the timer does, at the latest when the first is due; zero: it is not set
+	fires time.Time // when the timer fires, not later than the first run is due; zero: no timer
 	set   moment    // when the timer was set
 }
 
-// notQueued is the place of a run that is not in the queue.
+// notQueued is the value of Run.place outside the queue.
 const notQueued = -1
 
-// clockInterval bounds how late the engine notices that the machine was suspended,
-// while runs are under way: timers follow the monotonic clock, which stood still.
+// clockInterval is the maximum time after which the engine notices a suspension of the
+// machine, while runs are under way. Timers alone would fire late, because they follow
+// the monotonic clock, which stops during a suspension.
 const clockInterval = time.Second
 
-// place has the run watched at that time, on a goroutine of its own, unless the run
-// is closed.
+// place schedules the run's watch for that time, on a new goroutine. A closed run is
+// not scheduled.
 func (q *renewals) place(run *Run, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -214,7 +214,7 @@ func (q *renewals) place(run *Run, at time.Time) {
 	q.arm()
 }
 
-// remove closes the run: nothing wakes it any more.
+// remove closes the run, and removes the run from the queue.
 func (q *renewals) remove(run *Run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -224,7 +224,7 @@ func (q *renewals) remove(run *Run) {
 	}
 }
 
-// arm sets the timer for the first run, unless it fires before.
+// arm sets the timer for the first run, unless the timer fires earlier.
 func (q *renewals) arm() {
 	if len(q.queue) == 0 || !q.fires.IsZero() && !q.queue[0].wake.Before(q.fires) {
 		return
@@ -238,8 +238,8 @@ func (q *renewals) arm() {
 	time.AfterFunc(fires.Sub(q.set.monotonic), func() { q.wakeUp(fires) })
 }
 
-// wakeUp wakes all runs that are due when the timer fires; all there are, if the
-// machine was suspended.
+// wakeUp calls watch for all runs that are due, or for every run if the machine was
+// suspended.
 func (q *renewals) wakeUp(set time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -247,7 +247,7 @@ func (q *renewals) wakeUp(set time.Time) {
 		return
 	}
 	now := q.now()
-	const noise = 100 * time.Millisecond // of a wall clock that is being adjusted
+	const noise = 100 * time.Millisecond // from adjustments of the wall clock
 	suspended := now.wall.Sub(q.set.wall)-now.monotonic.Sub(q.set.monotonic) > noise
 	for len(q.queue) > 0 && (suspended || !q.queue[0].wake.After(now.monotonic)) {
 		go heap.Pop(&q.queue).(*Run).watch() //nolint:forcetypeassert // only runs are pushed
@@ -256,8 +256,8 @@ func (q *renewals) wakeUp(set time.Time) {
 	q.arm()
 }
 
-// wakeQueue is a heap by the time to wake. Runs mostly come in that order, and are
-// removed wherever they are.
+// wakeQueue is a heap ordered by Run.wake. Runs are mostly added in that order, and
+// removed from any place.
 type wakeQueue []*Run
 
 func (q wakeQueue) Len() int { return len(q) }

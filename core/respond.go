@@ -11,8 +11,8 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// finish settles what the handler has left, and answers. It is called in a
-// defer, so it also sees the end of a handler that panicked.
+// finish settles the run and sends the response. The engine calls finish in a defer,
+// so that a handler's panic is settled too.
 func (c *capture) finish(panicked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,7 +22,7 @@ func (c *capture) finish(panicked bool) {
 	case c.settled:
 		c.run.close()
 	case panicked && c.mode == buffering && !c.held.IsZero():
-		c.finishUnreplayable(false) // as it would be settled if the flush had not been held back
+		c.finishUnreplayable(false) // as without the held flush
 		c.settleHeader(nil)
 	case c.mode == buffering && c.settledOutside(panicked):
 	case c.mode == buffering:
@@ -41,7 +41,7 @@ func (c *capture) finishUnreplayable(panicked bool) {
 	c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
 }
 
-// finishBuffered stores the answer, and then sends it.
+// finishBuffered stores the response, and then sends the response.
 func (c *capture) finishBuffered(panicked bool) {
 	outcome := c.run.marked(failure.Outcome{Status: c.status, Panicked: panicked || c.recovered})
 	switch {
@@ -56,7 +56,7 @@ func (c *capture) finishBuffered(panicked bool) {
 	answer := Answer{Status: c.status, Header: append(c.changes, c.trailers()...), Body: c.body, Unreplayable: c.isShort()}
 	err := c.run.engine.Finish(c.run, outcome, answer)
 	switch {
-	case panicked: // whoever recovers it answers
+	case panicked: // outer middleware recovers and responds
 		c.settleHeader(nil)
 	case err != nil:
 		c.settleHeader(nil)
@@ -67,13 +67,13 @@ func (c *capture) finishBuffered(panicked bool) {
 	}
 }
 
-// isShort reports whether the handler has declared a longer body than it wrote.
-// net/http then cuts the connection, and so it would with each replay.
+// isShort reports whether the handler wrote less than the declared Content-Length.
+// net/http then cuts the connection, and would do so for each replay.
 func (c *capture) isShort() bool {
 	return c.length > int64(len(c.body)) && bodyAllowed(c.status) && c.r.Method != http.MethodHead
 }
 
-// replaceByProblem makes the engine's own answer the one to store and to send.
+// replaceByProblem replaces the handler's response by the engine's own.
 func (c *capture) replaceByProblem(p *problem.Problem) {
 	own := problemRecorder{header: make(http.Header)}
 	c.run.engine.refuseWith(&own, c.r, *p)
@@ -82,11 +82,11 @@ func (c *capture) replaceByProblem(p *problem.Problem) {
 	c.status, c.body, c.changes = own.status, own.body, headerChanges(nil, nil, own.header)
 }
 
-// LeaveToRouter tells the guard that its handler wrote no response to w, and that
-// the router's middleware outside is to write one with this status. It is for
-// adapters, inside of Serve's next. The key is released, unless the handler
-// marked the run as executed: then the guard responds and stores that response.
-// It does nothing for a writer that is not the guard's.
+// LeaveToRouter tells the guard that the handler wrote no response to w, and that the
+// router's outer middleware will respond with this status. Adapters call LeaveToRouter
+// inside of Serve's next. The key is released, unless the handler marked the run as
+// executed: then the guard responds, and stores that response. For another writer than
+// the guard's, LeaveToRouter has no effect.
 func LeaveToRouter(w http.ResponseWriter, status int) {
 	if c, ok := w.(*capture); ok {
 		c.mu.Lock()
@@ -95,10 +95,10 @@ func LeaveToRouter(w http.ResponseWriter, status int) {
 	}
 }
 
-// WentAround tells the guard that a response with this status was sent past its
-// writer w. It is for adapters, inside of Serve's next. The response cannot be
-// replayed, and the guard writes nothing more. It does nothing for a writer that
-// is not the guard's.
+// WentAround tells the guard that a response with this status was sent past the
+// guard's writer w. Adapters call WentAround inside of Serve's next. The response
+// cannot be replayed, and the guard writes no more. For another writer than the
+// guard's, WentAround has no effect.
 func WentAround(w http.ResponseWriter, status int) {
 	if c, ok := w.(*capture); ok {
 		c.mu.Lock()
@@ -107,8 +107,8 @@ func WentAround(w http.ResponseWriter, status int) {
 	}
 }
 
-// settledOutside settles a run whose response the guard does not write. It
-// returns false where the guard has to write one.
+// settledOutside settles a run with a response that the guard does not write. It
+// returns false where the guard must respond.
 func (c *capture) settledOutside(panicked bool) bool {
 	outcome := c.run.marked(failure.Outcome{Status: c.around, Panicked: panicked})
 	switch {
@@ -131,13 +131,13 @@ func (c *capture) settledOutside(panicked bool) bool {
 	return true
 }
 
-// refuseWith writes a problem, in the engine's own form or a program's.
+// refuseWith writes a problem by the engine's problem.Writer.
 func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 	p.SetHeader(w.Header())
 	e.writeProblem(w, r, p)
 }
 
-// cancelledProblem is the answer of a handler that wrote none because its
+// cancelledProblem returns the response for a handler that wrote none because its
 // context ended.
 func cancelledProblem(outcome failure.Outcome) *problem.Problem {
 	switch {
@@ -150,7 +150,7 @@ func cancelledProblem(outcome failure.Outcome) *problem.Problem {
 	}
 }
 
-// unstoredProblem takes the place of a response that Finish says must not be shown.
+// unstoredProblem returns the response for an error of Finish.
 func unstoredProblem(err error) *problem.Problem {
 	switch {
 	case errors.Is(err, ErrNotConfirmed):
@@ -165,6 +165,6 @@ func unstoredProblem(err error) *problem.Problem {
 func writeResponse(w http.ResponseWriter, status int, body []byte) {
 	w.WriteHeader(status)
 	if len(body) > 0 {
-		w.Write(body) //nolint:errcheck // a client that is gone cannot be told
+		w.Write(body) //nolint:errcheck // a disconnected client needs no error
 	}
 }

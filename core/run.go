@@ -11,51 +11,50 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// Run is the right to run the handler of one key, once. It is made by
-// Engine.Begin and must end in Engine.Finish, in a defer: a panic, too, is an
-// end. The lease is renewed in the meantime.
+// Run is the right to run the handler of one key, once. Engine.Begin returns a Run,
+// and the caller must pass the Run to Engine.Finish in a defer, so that a panic ends
+// the run too. The engine renews the lease until then.
 type Run struct {
 	engine  *Engine
 	subject *subject
 	started time.Time // when the request was admitted
-	claimed time.Time // when the handler's time began, after a wait for another one
+	claimed time.Time // when the key was claimed, after any wait: MaxRun starts here
 	lease   storage.Lease
-	sketch  []byte // of the request; nil when there is none
+	sketch  []byte // of the request, or nil
 	marks   failure.Marks
 	context runContext
-	handler context.Context // context, or one that carries the transaction as well
+	handler context.Context // context, or its child with the transaction
 	// tx and endTransaction are nil unless the policy is transactional.
 	tx             storage.Transaction
 	endTransaction context.CancelFunc
-	// cleared says that the policy's RecoverFunc found nothing of the attempts before.
+	// cleared says that the policy's RecoverFunc found no effect of earlier attempts.
 	cleared bool
-	// uncertain says that the key is to be left abandoned: a side effect may have
-	// happened, in this attempt or in one that it took over.
+	// uncertain says that the key is left abandoned: this attempt, or one that it took
+	// over, may have had a side effect.
 	uncertain bool
-	// wouldKeep says, of a run that is only observed, that a guard would have kept
-	// its answer.
+	// wouldKeep says for an observed run that a guard would have kept the response.
 	wouldKeep bool
-	// execution is nil unless the run is an HTTP handler's.
+	// execution is nil unless the run belongs to an HTTP handler.
 	execution *execution
 
 	call    lazycontext.Context // of the settlement's first call
 	called  bool
-	storing storage.Result // what the settlement stores
+	storing storage.Result // the result that the settlement stores
 
 	mu        sync.Mutex
-	pattern   string          // the route's, as soon as it is known
+	pattern   string          // the route's pattern, or "" until the router sets it
 	heldUntil moment          // when the lease ends at the earliest
-	result    *storage.Result // shown to duplicates in this process; nil while there is none
+	result    *storage.Result // shown to duplicates in this process; nil: no result yet
 	confirmed bool            // the store has the result
-	settling  bool            // nothing is left to renew
-	renewing  bool            // an Extend is under way, for which the settlement waits:
+	settling  bool            // the settlement has begun: no more renewals
+	renewing  bool            // an Extend is under way; the settlement waits for renewed
 	renewed   sync.Cond
 	cutOff    bool  // the handler's context has ended, by a lost lease or MaxRun
 	lastError error // of the renewals
 
-	// What follows is guarded by the engine's renewals.
-	wake   time.Time // when renew is called
-	place  int       // in the queue; negative: not there
+	// The mutex of the engine's renewals guards these fields.
+	wake   time.Time // when watch is called
+	place  int       // in the queue, or notQueued
 	closed bool
 
 	smallSketch [128]byte
@@ -80,19 +79,18 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease storage.Lease) *
 	return run
 }
 
-// Context returns the handler's context. It carries the values of Begin's
-// context and a deadline that was set there, the lease, and the marks of
-// package failure. It is not cancelled when the client goes away; it is when
-// the lease is lost (cause ErrLeaseLost), at the policy's MaxRun (cause
-// ErrRunTooLong), and by Finish.
+// Context returns the handler's context, which has the values and the deadline of
+// Begin's context, the lease, and the marks of package failure. A client's disconnect
+// does not cancel the context. The context ends when the lease is lost (cause
+// ErrLeaseLost), at the policy's MaxRun (cause ErrRunTooLong), and by Finish.
 func (r *Run) Context() context.Context { return r.handler }
 
 // Lease returns the lease that the run holds.
 func (r *Run) Lease() storage.Lease { return r.lease }
 
-// record shows the run to duplicates in this process as the store would. A result
-// that the store has not confirmed counts only within the lease: after that another
-// process may have stored a different one.
+// record returns the run's record for duplicates in this process, as the store would.
+// A result that the store has not confirmed counts only within the lease, because
+// after the lease another process may have stored a different result.
 func (r *Run) record() *storage.Record {
 	held := r.holdsLease()
 	r.mu.Lock()
@@ -108,28 +106,28 @@ func (r *Run) record() *storage.Record {
 	return record
 }
 
-// marked adds what the handler has marked so far.
+// marked adds the handler's marks to the outcome.
 func (r *Run) marked(o failure.Outcome) failure.Outcome {
 	o, _ = r.marks.Read(o)
 	return o
 }
 
-// isKept reports whether the run was settled with an answer.
+// isKept reports whether the run was settled with a response.
 func (r *Run) isKept() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.result != nil
 }
 
-// show makes a result known to duplicates in this process; nil: the key is released.
+// show sets the result for duplicates in this process. nil means a released key.
 func (r *Run) show(result *storage.Result, confirmed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result, r.confirmed = result, confirmed
 }
 
-// routePattern returns the route's pattern, after taking down a better one: a
-// router that runs inside the guard finds it after the run has begun.
+// routePattern returns the route's pattern, and first records found unless empty. A
+// router inside the guard sets the pattern after the run has begun.
 func (r *Run) routePattern(found string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,8 +144,8 @@ func (r *Run) report(event event.Event) {
 	r.engine.observer.Observe(&r.context, event)
 }
 
-// rollback undoes what the handler of a transactional route wrote. Where that
-// fails the connection is broken, and the database does it by itself.
+// rollback undoes the writes of a transactional handler. If the rollback fails, the
+// connection is broken, and the database rolls back without a request.
 func (r *Run) rollback() {
 	if r.tx == nil {
 		return
@@ -159,8 +157,8 @@ func (r *Run) rollback() {
 	r.tx = nil
 }
 
-// abandon gives up a run whose outcome stays unknown: the key is abandoned
-// again at once, and not only when the lease ends.
+// abandon ends a run with an unknown outcome: the key is abandoned again at once, and
+// not only when the lease ends.
 func (r *Run) abandon() {
 	defer r.close()
 	defer r.engine.live.forget(r)
@@ -169,12 +167,12 @@ func (r *Run) abandon() {
 	err := callStore(ctx, r.subject.route.policy.StoreTimeout, func(ctx context.Context) error {
 		return r.engine.store.Extend(ctx, r.lease, 0)
 	})
-	if err != nil { // the lease then ends by itself
+	if err != nil { // then the key is abandoned when the lease ends
 		r.report(event.Event{Result: event.StoreError, Err: err})
 	}
 }
 
-// close ends the run: its context and its place among the engine's work.
+// close ends the run's context, and removes the run from the engine's work.
 func (r *Run) close() {
 	r.engine.renewals.remove(r)
 	r.endContext()
@@ -189,20 +187,20 @@ func (r *Run) endContext() {
 	}
 }
 
-// runContext is the handler's context: the values of the request's, and a
-// deadline that middleware set; an end of its own, because the client's
-// disconnect must not stop a handler half-way; and the run with its marks.
+// runContext is the handler's context. It has the values of the request's context, a
+// deadline that middleware set, and the run with its marks. A client's disconnect does
+// not end a runContext, because it must not stop a handler half-way.
 //
 // It behaves like context.WithCancelCause over context.WithoutCancel, but creates its
-// Done channel on first use. Most handlers never call Done: then it takes 0.05 µs and
-// no allocation beside the run's, where package context takes 0.14 µs and 3
+// Done channel on first use. Most handlers never call Done, and the context then takes
+// 0.05 µs and no allocation beside the run's. Package context takes 0.14 µs and 3
 // (BenchmarkRunContext).
 type runContext struct {
 	run    *Run
 	parent context.Context
 
 	mu      sync.Mutex
-	waiting context.Context // nil until somebody asks for Done, or there is a deadline
+	waiting context.Context // nil until the first Done, unless there is a deadline
 	cancel  context.CancelCauseFunc
 	stop    context.CancelFunc // of the deadline
 	ended   bool
@@ -210,7 +208,7 @@ type runContext struct {
 
 type runKey struct{}
 
-// begin makes c the context of a run of the request whose context is parent.
+// begin makes c the context of run, with the request's context as parent.
 func (c *runContext) begin(parent context.Context, run *Run) {
 	c.run, c.parent = run, parent
 	if deadline, ok := parent.Deadline(); ok {
@@ -220,7 +218,7 @@ func (c *runContext) begin(parent context.Context, run *Run) {
 	}
 }
 
-// end ends the context; a nil cause is context.Canceled.
+// end ends the context. A nil cause means context.Canceled.
 func (c *runContext) end(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +233,7 @@ func (c *runContext) end(cause error) {
 	}
 }
 
-// wait makes the context that can be waited for.
+// wait returns the context behind Done, created on first use.
 func (c *runContext) wait() context.Context {
 	if c.waiting == nil {
 		c.waiting, c.cancel = context.WithCancelCause(context.WithoutCancel(c.parent))
@@ -259,8 +257,8 @@ func (c *runContext) Done() <-chan struct{} {
 	return c.wait().Done()
 }
 
-// Err looks at the clocks as well, so that a handler on a machine that was suspended
-// learns at once that its lease is over.
+// Err also checks the clocks, so that a handler sees at once after a suspension of the
+// machine that its lease has ended.
 func (c *runContext) Err() error {
 	if err := c.err(); err != nil {
 		return err
@@ -282,8 +280,8 @@ func (c *runContext) err() error {
 	}
 }
 
-// Value asks the context that waits, so that package context finds that one and
-// needs no goroutine to follow this.
+// Value reads from the context behind Done, if there is one: package context then
+// recognizes that context and starts no goroutine to follow c.
 func (c *runContext) Value(key any) any {
 	if key == (runKey{}) {
 		return c.run

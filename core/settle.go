@@ -18,45 +18,46 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// errHandlerPanicked is the Err of the events of a run that panicked.
+// errHandlerPanicked is the Err of events about a handler's panic.
 var errHandlerPanicked = cause.New("oncekey: the handler panicked")
 
-// Answer is what a handler answered.
+// Answer is the response of a handler.
 type Answer struct {
-	// Status is the HTTP status; zero is 200, as it is for net/http.
+	// Status is the HTTP status. Zero means 200, as in net/http.
 	Status int
-	// Header and Body are kept by the engine: do not change them after Finish.
+	// Header and Body must not be changed after Finish, because the engine keeps both.
 	Header storage.Header
 	Body   []byte
-	// Unreplayable says that the answer went out in a way that cannot be
-	// repeated. Only its status is kept.
+	// Unreplayable says that the response was sent in a way that cannot be repeated.
+	// Only its status is kept.
 	Unreplayable bool
 }
 
-// Finish settles the run and ends it: the response is stored, or the key is released
-// for the next request, as failure.Classify or the policy's own Classifier says
-// of the outcome; the handler's marks are added to it here.
+// Finish settles and ends the run. It stores the response, or releases the key for the
+// next request. The policy's Classifier, or else failure.Classify, decides from the
+// outcome, to which Finish adds the handler's marks.
 //
 // An error means that the response must not be shown to the client:
 //
-//   - ErrLeaseLost: another attempt holds the key by now.
+//   - ErrLeaseLost: another attempt holds the key.
 //   - ErrNotConfirmed: the store did not confirm the response, and this process may
 //     have lost its lease; or the reply to a transaction's commit was lost. The
-//     engine goes on to settle in the background, and a retry learns the result.
+//     engine continues to settle in the background, and a retry gets the result.
 //   - storage.ErrRolledBack: the database refused the commit. The key is released.
 //
-// Finish returns nil when the store is unavailable while the lease is held: the
-// client gets the response, and the engine stores it in the background, keeping
-// the lease alive until then.
+// Finish returns nil when the store is unavailable while the lease is held. The client
+// gets the response, and the engine stores the response in the background and renews
+// the lease until then.
 //
-// Finish takes no context, because the client's has no part in it. It returns within
-// twice the policy's StoreTimeout: a renewal that is under way may come first.
+// Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
+// renewal first. It takes no context, so that a client's disconnect cannot interrupt
+// the settlement.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, answer Answer) error {
 	defer run.close()
 	return e.settle(run, outcome, answer)
 }
 
-// settle is Finish for a run whose handler may go on to run.
+// settle is Finish for a run with a handler that may still be running.
 func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error {
 	run.marks.Seal()
 	outcome = run.marked(outcome)
@@ -81,10 +82,10 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	return e.settleAtStore(run, done, stored)
 }
 
-// withoutResult decides what becomes of the key of a run that has no response to
-// store, and returns the event that says so. A run that took over an abandoned key
-// leaves it abandoned, because the outcome of the attempt before is still unknown;
-// unless the policy's RecoverFunc said that nothing happened.
+// withoutResult decides about the key of a run without a response to store, and
+// returns the event for it. A run that took over an abandoned key leaves it abandoned,
+// unless the policy's RecoverFunc found no effect: the outcome of the earlier attempt
+// is still unknown.
 func (r *Run) withoutResult(class failure.Class) event.Result {
 	r.uncertain = class == failure.ClassUncertain || r.lease.TookOver && !r.cleared
 	switch {
@@ -97,8 +98,8 @@ func (r *Run) withoutResult(class failure.Class) event.Result {
 	}
 }
 
-// classify asks the policy. A Classifier that panics is replaced by the default, so
-// that a response is kept or a key released by a known rule.
+// classify calls the policy's Classifier, and failure.Classify if the Classifier
+// panics.
 func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 	defer func() {
 		if err := panicOf("Classifier", recover()); err != nil {
@@ -109,8 +110,8 @@ func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 	return r.subject.route.policy.Classify(outcome)
 }
 
-// settleAtStore makes the one call that settles, with a deadline of its own. It decides
-// whether the response may be shown, and what is left to do in the background.
+// settleAtStore settles the run by one store call within StoreTimeout. An error means
+// that the response must not be shown. After a failure the background continues.
 func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Result) error {
 	calledAt := time.Now()
 	call := run.settlement()
@@ -127,15 +128,15 @@ func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Resul
 	case errors.Is(err, storage.ErrLeaseLost):
 		e.live.forget(run)
 		run.report(event.Event{Result: event.LeaseLost, Err: err, StoreLatency: latency})
-		if stored == nil { // nothing was to be stored: the client may see this response
+		if stored == nil { // a response that is not stored may be shown
 			return nil
 		}
 		return err
 	case stored != nil && run.tx != nil:
 		return e.notCommitted(run, err)
 	}
-	// Within the lease no other process has the key, and the response stands. After
-	// that another attempt may store a different one, so that only the store can tell.
+	// Within the lease no other process holds the key, and the response may be shown.
+	// After the lease another attempt may store a different response.
 	deferred := event.Event{Result: event.Deferred, Err: err, StoreLatency: latency}
 	mayShow := stored == nil || run.holdsLease()
 	if !mayShow {
@@ -149,8 +150,8 @@ func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Resul
 	return nil
 }
 
-// settlement returns the context for a call that settles: a part of the run, for the
-// first one.
+// settlement returns the context for a settling call. The first context is a field of
+// the run, which saves an allocation.
 func (r *Run) settlement() *lazycontext.Context {
 	if r.called {
 		return new(lazycontext.Context)
@@ -159,8 +160,8 @@ func (r *Run) settlement() *lazycontext.Context {
 	return &r.call
 }
 
-// storeOrRelease settles: it stores the result if there is one, and else releases the
-// key or leaves it abandoned.
+// storeOrRelease stores the result. If stored is nil, it releases the key or leaves it
+// abandoned.
 func (e *Engine) storeOrRelease(ctx context.Context, run *Run, stored *storage.Result) error {
 	switch {
 	case stored == nil && run.uncertain:
@@ -174,14 +175,14 @@ func (e *Engine) storeOrRelease(ctx context.Context, run *Run, stored *storage.R
 	}
 }
 
-// notCommitted ends a run whose commit failed: the key is released if nothing was
-// committed. If something was, because only the reply was lost, a release changes
-// nothing, and the next request finds the response.
+// notCommitted ends a run with a failed commit, by releasing the key. If the
+// transaction was committed and only the reply was lost, the release has no effect, and
+// the next request gets the response.
 func (e *Engine) notCommitted(run *Run, cause error) error {
 	run.tx = nil
 	released := event.Event{Result: run.withoutResult(failure.ClassDeleteKey), Err: cause}
 	if errors.Is(cause, storage.ErrRolledBack) {
-		_ = e.settleAtStore(run, released, nil) // what fails is reported, and repeated
+		_ = e.settleAtStore(run, released, nil) // settleAtStore reports and repeats failures
 		return cause
 	}
 	run.report(event.Event{Result: event.NotConfirmed, Code: problem.NotConfirmed, Err: cause})
@@ -193,13 +194,13 @@ func (e *Engine) notCommitted(run *Run, cause error) error {
 func (e *Engine) settleUnused(run *Run, cause error) {
 	defer run.close()
 	run.stopRenewing()
-	_ = e.settleAtStore(run, event.Event{Result: run.withoutResult(failure.ClassDeleteKey), Err: cause}, nil) // what fails is reported, and repeated
+	_ = e.settleAtStore(run, event.Event{Result: run.withoutResult(failure.ClassDeleteKey), Err: cause}, nil) // settleAtStore reports and repeats failures
 }
 
-// settleLater repeats the call until it succeeds, the budget ends, or Shutdown
-// waits no longer. The run stays known to this process until then: a duplicate that
-// comes here finds the response, if it stands; the lease is renewed, so that another
-// process does not take the key over.
+// settleLater repeats the call until success, the end of the budget, or the end of
+// Shutdown's context. Until then this process keeps the run, so that its duplicates
+// get the response if mayShow is set. The lease of a run with a response is renewed,
+// so that no other process takes the key over.
 func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result, mayShow bool) {
 	if mayShow {
 		run.show(stored, false)
@@ -225,9 +226,9 @@ func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result,
 	})
 }
 
-// keepSettling repeats the call until the store's word is final. The lease is kept
-// alive meanwhile if there is a response to store. It is not for a release: an Extend
-// that comes after a release whose reply was lost would claim the key again.
+// keepSettling repeats the call until the result is final. Meanwhile the lease is
+// renewed if there is a response to store. The lease is not renewed for a release: if
+// only the reply of a release was lost, a later Extend would claim the key again.
 func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Result) error {
 	timeout := run.subject.route.policy.StoreTimeout
 	for try := 0; sleep(ctx, settleBackoff(try)); try++ {
@@ -240,7 +241,7 @@ func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Res
 			renewal := callStore(ctx, timeout, func(ctx context.Context) error {
 				return e.store.Extend(ctx, run.lease, run.lease.TTL)
 			})
-			if renewal == nil { // the next round tells whether another attempt has the key
+			if renewal == nil { // the next round shows whether another attempt holds the key
 				run.heldFrom(calledAt)
 			}
 		}
@@ -248,13 +249,13 @@ func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Res
 	return context.Cause(ctx)
 }
 
-// settleBackoff asks often, so that a store which comes back has the answer
-// before another process can find the lease run out.
+// settleBackoff is short, so that a store that recovers gets the response before the
+// lease ends and another process can claim the key.
 func settleBackoff(try int) time.Duration {
 	return backoff(try, 20*time.Millisecond, 500*time.Millisecond)
 }
 
-// storedResult is what is kept of an answer.
+// storedResult returns the part of a response that the store keeps.
 func storedResult(p *policy.Policy, answer Answer) storage.Result {
 	if answer.Status == 0 {
 		answer.Status = http.StatusOK
@@ -276,8 +277,8 @@ func storedResult(p *policy.Policy, answer Answer) storage.Result {
 	return result
 }
 
-// storedHeader leaves out what belongs to one connection, one moment or one
-// browser, unless the policy keeps it.
+// storedHeader removes fields that the policy does not keep, such as fields of one
+// connection, one moment or one browser.
 func storedHeader(p *policy.Policy, header storage.Header) storage.Header {
 	nominated := connectionOptions(header)
 	dropped := func(f storage.Field) bool {
@@ -289,8 +290,8 @@ func storedHeader(p *policy.Policy, header storage.Header) storage.Header {
 	return slices.DeleteFunc(slices.Clone(header), dropped)
 }
 
-// connectionOptions returns the values of the Connection fields, joined. They name
-// fields that are for one connection as well: RFC 9110, section 7.6.1.
+// connectionOptions returns the joined values of the Connection fields. These values
+// name more fields of one connection (RFC 9110, section 7.6.1).
 func connectionOptions(header storage.Header) (options string) {
 	for _, f := range header {
 		if strings.EqualFold(f.Name, "Connection") {
@@ -300,7 +301,7 @@ func connectionOptions(header storage.Header) (options string) {
 	return options
 }
 
-// nominates reports whether a list of connection options has the name.
+// nominates reports whether a list of connection options contains the name.
 func nominates(options, name string) bool {
 	for option := range strings.SplitSeq(options, ",") {
 		if strings.EqualFold(strings.TrimSpace(option), strings.TrimPrefix(name, http.TrailerPrefix)) {
@@ -310,8 +311,8 @@ func nominates(options, name string) bool {
 	return false
 }
 
-// resultStored names what the run's answer was stored as; or would have been,
-// where the run is only observed.
+// resultStored returns the event result for a response stored in this state. For an
+// observed run, the result is the one that a guard would have caused.
 func (r *Run) resultStored(as storage.State) event.Result {
 	switch {
 	case as == storage.Unreplayable && !r.wouldKeep:

@@ -11,8 +11,8 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// stream records that the answer cannot be replayed, and then sends what there
-// is of it. The rest goes straight through.
+// stream records that the response cannot be replayed, and then sends the buffered
+// part. Later writes are sent directly.
 func (c *capture) stream() error {
 	if err := c.recordUnreplayable(c.status); err != nil {
 		return err
@@ -23,8 +23,8 @@ func (c *capture) stream() error {
 	return nil
 }
 
-// recordUnreplayable settles an answer that is about to go out, if it is one to
-// keep. If it frees the key, it does so at the end: the handler still runs.
+// recordUnreplayable settles a response before it is sent, unless the response will
+// release the key. A release waits for the end of the handler.
 func (c *capture) recordUnreplayable(status int) error {
 	outcome := c.run.marked(failure.Outcome{Status: status})
 	if c.run.classify(outcome) != failure.ClassCache {
@@ -39,7 +39,7 @@ func (c *capture) recordUnreplayable(status int) error {
 	return c.err
 }
 
-// FlushError sends what there is; the response streams from here on. See
+// FlushError sends the buffered part of the response, which streams from then on. See
 // holdsBack for the exception.
 func (c *capture) FlushError() error {
 	c.mu.Lock()
@@ -53,8 +53,8 @@ func (c *capture) FlushError() error {
 	return http.NewResponseController(c.w).Flush()
 }
 
-// prepareFlush records what is about to be flushed. It returns errHeldBack where
-// nothing is to be flushed yet.
+// prepareFlush records the response before a flush. It returns errHeldBack if the flush
+// must wait.
 func (c *capture) prepareFlush() error {
 	if err := c.ended(); err != nil {
 		return err
@@ -77,14 +77,14 @@ func (c *capture) prepareFlush() error {
 // errHeldBack says that a flush waits for more of the response.
 var errHeldBack = errors.New("oncekey: the flush is held back")
 
-// maxHold is how long the flushes of a proxy are held back. If its upstream goes
-// on after that, the response streams.
+// maxHold bounds the time for which the flushes of a proxy are held. If the upstream
+// sends more after that time, the response streams.
 const maxHold = time.Second
 
-// holdsBack reports whether a flush is to wait for the end of the response, so
-// that the response can be replayed. An httputil.ReverseProxy flushes each piece
-// of a response of unknown length, which says nothing about its upstream's wish to
-// stream. Any other handler that flushes wants to stream.
+// holdsBack reports whether a flush must wait for the end of the response, so that the
+// response can be replayed. An httputil.ReverseProxy flushes each piece of a response
+// of unknown length, also if the upstream does not stream. A flush by any other handler
+// means that the handler streams.
 func (c *capture) holdsBack() bool {
 	if c.heldTooLong() || streamsByType(c.header.Get("Content-Type")) || !calledBy("net/http/httputil.(*") {
 		return false
@@ -97,8 +97,7 @@ func (c *capture) holdsBack() bool {
 
 func (c *capture) heldTooLong() bool { return !c.held.IsZero() && time.Since(c.held) >= maxHold }
 
-// streamsByType reports whether a response of this media type is read while it
-// comes in.
+// streamsByType reports whether clients read a response of this media type as a stream.
 func streamsByType(contentType string) bool {
 	media, _, _ := strings.Cut(contentType, ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {
@@ -110,10 +109,10 @@ func streamsByType(contentType string) bool {
 	}
 }
 
-// Flush is FlushError for those who use http.Flusher.
+// Flush implements http.Flusher.
 func (c *capture) Flush() { _ = c.FlushError() }
 
-// Hijack hands the connection over; nothing can be replayed.
+// Hijack passes the connection to the handler. The response cannot be replayed.
 func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,8 +131,8 @@ func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(c.w).Hijack()
 }
 
-// beforeHijack records that nothing can be replayed. A status that was written
-// goes out first, as with net/http.
+// beforeHijack records that the response cannot be replayed. A status that the handler
+// has written is sent first, as in net/http.
 func (c *capture) beforeHijack() error {
 	switch {
 	case c.mode != buffering:
@@ -145,9 +144,9 @@ func (c *capture) beforeHijack() error {
 	}
 }
 
-// supports reports whether the connection itself does what T does: a wrapper
-// that has T's methods may have nobody to pass them on to. It is asked before
-// the key is spent on it.
+// supports reports whether the innermost writer implements T, because a wrapper with
+// T's methods may wrap a writer without them. Callers check before the run is recorded
+// as unreplayable.
 func supports[T any](w http.ResponseWriter) bool {
 	_, ok := connectionOf(w).(T)
 	return ok
