@@ -2,22 +2,22 @@ package memstore
 
 import "time"
 
-// archive holds the finished records of a shard in chunks of bytes, and finds them
-// without a pointer to any: the garbage collector sees a few chunks, however many
-// records there are.
+// archive holds the finished records of a shard in chunks of bytes. It refers to
+// records by number, so the garbage collector sees a few chunks, however many records
+// there are.
 //
-// A chunk is only ever appended to. What was removed from it leaves a hole until
-// the chunk has nothing else, or until compact moves the rest elsewhere. Then the
-// chunk is given to the collector and not used again: a replay's body is part of
-// it, and stays what it is for as long as somebody holds it.
+// Entries are only appended to a chunk. A removed entry leaves a hole until the chunk
+// has no other entry, or until compact moves the others to another chunk. The garbage
+// collector then gets the chunk, which is not used again: the body of a replay points
+// into the chunk, and must not change while a caller holds it.
 //
 // The index and the deadlines beside the chunks take 35 to 55 bytes a record.
 type archive struct {
 	hash      func(identity) uint64
-	index     *index // leads to each entry; the shard's, which also leads elsewhere
+	index     *index // leads to each entry; shared with the running records
 	deadlines deadlines
-	chunks    []chunk  // the first one is never there: no place is zero
-	vacant    []uint32 // numbers in chunks that have none
+	chunks    []chunk  // index 0 stays empty: no place is zero
+	vacant    []uint32 // vacant indexes of chunks
 	filling   uint32   // the chunk that takes the next entry, or noChunk
 	held      int      // bytes of entries, holes included
 	holes     int      // bytes of removed entries
@@ -32,8 +32,8 @@ func (a *archive) init(index *index, hash func(identity) uint64) {
 
 func (a *archive) at(p place) entry { return a.chunks[p.chunk()].bytes[p.offset():] }
 
-// add takes a record, and returns its place, to which the caller lets the index
-// lead. It may be encoded already: what is large is not written under a lock.
+// add stores a record and returns its place. The caller adds the place to the index.
+// A large record is passed encoded, so that the encoding needs no lock.
 func (a *archive) add(d *draft, encoded []byte, expires time.Duration) place {
 	var p place
 	if encoded != nil {
@@ -50,7 +50,7 @@ func (a *archive) add(d *draft, encoded []byte, expires time.Duration) place {
 	return p
 }
 
-// remove forgets a record, and returns what it consisted of.
+// remove deletes a record and returns its parts.
 func (a *archive) remove(p place) parts {
 	e := a.at(p)
 	a.index.remove(e.identity(), a.hash(*e.identity()), p)

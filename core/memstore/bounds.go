@@ -12,15 +12,15 @@ const (
 	defaultMaxRecords = 1 << 20
 	defaultMaxBytes   = 256 << 20
 
-	// recordOverhead is what a running record takes beside its own bytes: the
-	// struct, its places in the index and in the deadlines. A finished one takes less, and
-	// leaves the rest for the ends and the holes of chunks.
+	// recordOverhead is the memory of a running record beside its own bytes: the
+	// struct, and its places in the index and in the deadlines. A finished record
+	// takes less. The rest covers the unused ends and the holes of chunks.
 	recordOverhead = 256
-	// fieldOverhead is what a header field takes beside its own bytes.
+	// fieldOverhead is the memory of a header field beside its own bytes.
 	fieldOverhead = 40
 
-	// evictionsPerAcquire is more than one, so that traffic drops records faster
-	// than it makes them, and few, so that no request pays for a thousand others.
+	// evictionsPerAcquire is above one, so that requests drop records faster than
+	// they make new ones. It is small, so that no request pays for a thousand drops.
 	evictionsPerAcquire = 4
 	// evictionsPerSweep bounds how long a sweep holds the lock of one shard.
 	evictionsPerSweep = 64
@@ -29,8 +29,8 @@ const (
 // Option is a setting of [New].
 type Option func(*Store)
 
-// MaxRecords bounds how many keys the store holds. The default is 1,048,576.
-// It panics when n is not positive: a store that takes no key serves nobody.
+// MaxRecords bounds the number of keys in the store. The default is 1,048,576. It
+// panics when n is not positive.
 func MaxRecords(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("memstore: MaxRecords(%d): want at least 1", n))
@@ -38,13 +38,14 @@ func MaxRecords(n int) Option {
 	return func(s *Store) { s.maxRecords = int64(n) }
 }
 
-// MaxBytes bounds the memory that the store takes: keys, fingerprints, sketches,
-// headers and bodies, and 256 bytes of overhead for each record. The default is 256 MiB.
-// It limits which new keys are let in. The answer of a key that was let in is
-// stored in any case, so the sum may go past the bound by those answers. What
-// dropped records leave behind is not in the sum: it is at most a third of what the
-// others take, and a few kilobytes for each of 64 parts of the store, before it is
-// put together and given back. It panics when n is not positive.
+// MaxBytes bounds the memory of the store: keys, fingerprints, sketches, headers and
+// bodies, and 256 bytes of overhead for each record. The default is 256 MiB.
+//
+// The bound applies to new keys. The response of an admitted key is always stored, so
+// the sum may exceed the bound by those responses. The holes of dropped records are
+// not in the sum: before compaction they take at most a third of the memory of the
+// other records, and a few kilobytes in each of the store's 64 shards. MaxBytes
+// panics when n is not positive.
 func MaxBytes(n int64) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("memstore: MaxBytes(%d): want at least 1", n))
@@ -52,14 +53,14 @@ func MaxBytes(n int64) Option {
 	return func(s *Store) { s.maxBytes = n }
 }
 
-// Cache makes a full store forget the finished record that would expire first,
-// rather than refuse a new key. It is for a store that is the hot tier of a
-// tieredstore, in front of one that forgets nothing: alone, it would let handlers
-// run again.
+// Cache makes a full store drop the finished record that would expire first, where it
+// would otherwise refuse a new key. Use Cache only for the hot tier of a tieredstore,
+// in front of a durable store. Without a durable store a handler would run again for
+// each dropped record.
 func Cache() Option { return func(s *Store) { s.cache = true } }
 
-// makeRoom makes a cache forget finished records until that much more is within
-// the bounds, and reports whether it forgot any.
+// makeRoom drops finished records of a cache until that many more records and bytes
+// are within the bounds. It reports whether it dropped any.
 func (s *Store) makeRoom(records, bytes int64) (made bool) {
 	for s.cache && (s.records.Load()+records > s.maxRecords || s.bytes.Load()+bytes > s.maxBytes) {
 		if !s.forgetEarliest() {
@@ -70,8 +71,8 @@ func (s *Store) makeRoom(records, bytes int64) (made bool) {
 	return made
 }
 
-// forgetEarliest forgets the finished record that would expire first, and reports
-// whether there was one. It is a look at each shard: only one is locked.
+// forgetEarliest drops the finished record that would expire first, and reports
+// whether there was one. It looks at each shard, and locks only one.
 func (s *Store) forgetEarliest() bool {
 	var first *shard
 	earliest := int64(never)
@@ -91,8 +92,8 @@ func (s *Store) forgetEarliest() bool {
 	return true
 }
 
-// reserve counts one more record of that many bytes, or counts nothing when it is
-// past the bounds. At no time does it let in more than they allow.
+// reserve counts one more record of that many bytes. Past the bounds it counts no
+// record and returns false. The sums never exceed the bounds in between.
 func (s *Store) reserve(cost int64) bool {
 	if !addWithin(&s.records, 1, s.maxRecords) {
 		return false
@@ -121,7 +122,7 @@ func addWithin(sum *atomic.Int64, delta, limit int64) bool {
 	}
 }
 
-// cost is what MaxBytes counts for a record that is not finished; see entry.cost.
+// cost is the size that MaxBytes counts for an unfinished record; see entry.cost.
 func cost(key, fingerprint string) int64 {
 	return int64(recordOverhead + len(key) + len(fingerprint))
 }
@@ -141,8 +142,8 @@ func (s *Store) evict(shard *shard, now time.Duration, limit int) (evicted bool)
 	return evicted
 }
 
-// evictEverywhere drops expired records of all shards, and reports whether there
-// were any. When there are none it costs a look at each shard.
+// evictEverywhere drops expired records of all shards, and reports whether there were
+// any. Without expired records it only reads one number per shard.
 func (s *Store) evictEverywhere() (evicted bool) {
 	now := s.now()
 	for i := range s.shards {

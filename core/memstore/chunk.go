@@ -1,19 +1,19 @@
 package memstore
 
 const (
-	// A chunk is a quarter of what its archive holds, so that a small store stays
-	// small, within these. The offset of an entry has to fit into offsetBits.
+	// A chunk is a quarter of its archive, within these bounds, so that a small store
+	// stays small. The offset of an entry must fit into offsetBits.
 	minChunk = 1 << 10
 	maxChunk = 32 << 10
-	// An entry of more than this part of a chunk gets one for itself: so no more
-	// than that of a chunk's end stays unused.
+	// An entry above this part of a chunk gets its own chunk, so that at most this
+	// part of a chunk stays unused at its end.
 	chunkParts = 8
-	// largeEntry is one that gets a chunk for itself in any archive.
+	// largeEntry is the size above which an entry gets its own chunk in any archive.
 	largeEntry = maxChunk / chunkParts
-	// maxHoles is the part of an archive that may be holes: a quarter, so that
-	// about two records at most are moved for each one that is dropped.
+	// maxHoles is the part of an archive that may be holes: a quarter. So about two
+	// records at most are moved for each dropped record.
 	maxHoles = 4
-	// toleratedHoles are not worth a move.
+	// toleratedHoles is the number of bytes that are not worth a move.
 	toleratedHoles = 4 << 10
 )
 
@@ -23,8 +23,8 @@ type chunk struct {
 	holes int // bytes of removed entries
 }
 
-// reserve returns the place of an entry that is appended next, with room for that
-// many bytes.
+// reserve returns the place of the entry that is appended next, with space for limit
+// bytes.
 func (a *archive) reserve(limit int) place {
 	if a.filling == noChunk || cap(a.chunks[a.filling].bytes)-len(a.chunks[a.filling].bytes) < limit {
 		size := min(max(a.held/4, minChunk), maxChunk)
@@ -46,7 +46,7 @@ func (a *archive) newChunk(bytes []byte) (number uint32) {
 	return uint32(len(a.chunks) - 1)
 }
 
-// free lets go of a chunk that has no record left.
+// free drops a chunk that has no record left.
 func (a *archive) free(number uint32) {
 	c := &a.chunks[number]
 	a.held -= len(c.bytes)
@@ -58,8 +58,8 @@ func (a *archive) free(number uint32) {
 	}
 }
 
-// compact empties the chunk with the largest holes. It takes as long as it takes to
-// move that chunk's records, a few hundred at most.
+// compact empties the chunk with the largest holes. It moves that chunk's records, a
+// few hundred at most.
 func (a *archive) compact() {
 	number := 0
 	for i := range a.chunks {
@@ -70,7 +70,7 @@ func (a *archive) compact() {
 	a.empty(uint32(number))
 }
 
-// empty moves what is left in a chunk to others.
+// empty moves the remaining entries of a chunk to other chunks.
 func (a *archive) empty(number uint32) {
 	if a.filling == number {
 		a.filling = noChunk
@@ -87,7 +87,7 @@ func (a *archive) empty(number uint32) {
 	a.free(number)
 }
 
-// move copies an entry to another chunk, where it is found from now on.
+// move copies an entry to another chunk, and updates the index.
 func (a *archive) move(from place, e entry) {
 	to := a.reserve(len(e))
 	c := &a.chunks[to.chunk()]

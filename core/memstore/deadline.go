@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// deadlines is a heap of when records expire, the earliest at its top. Each record
-// knows its position in it, so that any of them can be removed in O(log n). A
-// position has eight below it and not two: to move a record costs a visit to
-// it, which is in no processor's cache, and so fewer are moved.
+// deadlines is a heap of expiry times, with the earliest at the top. Each record
+// knows its position in the heap, so that any record can be removed in O(log n). A
+// position has eight children instead of two. Moving a record means a visit to the
+// record, usually a cache miss, and a wider heap moves fewer records.
 //
-// It is in blocks, so that it grows without being copied.
+// The heap consists of blocks, so that it grows without being copied.
 type deadlines struct {
-	// moved tells the record at a place its position.
+	// moved sets the position in the record at a place.
 	moved  func(place, uint32)
-	blocks [][]deadline // full but for the last one
+	blocks [][]deadline // full except for the last block
 	length int
-	// earliest is when the first one expires, or never. Who only wants to know
-	// whether it is worth a visit reads it without the shard's lock.
+	// earliest is the first expiry time, or never. A caller reads it without the
+	// shard's lock to learn whether to visit the shard.
 	earliest atomic.Int64
 }
 
@@ -29,7 +29,7 @@ func (d *deadlines) init(moved func(place, uint32)) {
 	d.earliest.Store(never)
 }
 
-// deadline is when the record at a place expires.
+// deadline is the expiry time of the record at a place.
 type deadline struct {
 	expires time.Duration
 	place   place
@@ -45,7 +45,7 @@ func (d *deadlines) at(position int) *deadline {
 	return &d.blocks[position>>blockBits][position%blockSize]
 }
 
-// first returns the deadline that comes first, or the zero one.
+// first returns the earliest deadline, or the zero deadline.
 func (d *deadlines) first() deadline {
 	if d.length == 0 {
 		return deadline{}
@@ -53,10 +53,10 @@ func (d *deadlines) first() deadline {
 	return d.blocks[0][0]
 }
 
-// anyExpired may be asked without the shard's lock.
+// anyExpired may be called without the shard's lock.
 func (d *deadlines) anyExpired(now time.Duration) bool { return d.earliest.Load() <= int64(now) }
 
-// all are the deadlines in no order that means anything.
+// all yields the deadlines in no particular order.
 func (d *deadlines) all(yield func(deadline) bool) {
 	for position := range d.length {
 		if !yield(*d.at(position)) {
@@ -79,7 +79,7 @@ func (d *deadlines) push(one deadline) {
 	switch number := position >> blockBits; {
 	case number < len(d.blocks):
 	case number == 0:
-		d.blocks = append(d.blocks, nil) // it grows by and by: a small store stays small
+		d.blocks = append(d.blocks, nil) // the first block grows by doubling: a small store stays small
 	default:
 		d.blocks = append(d.blocks, make([]deadline, 0, blockSize))
 	}
@@ -88,14 +88,14 @@ func (d *deadlines) push(one deadline) {
 	d.rise(position, one)
 }
 
-// drop takes the deadline at a position away.
+// drop removes the deadline at a position.
 func (d *deadlines) drop(position uint32) {
 	d.length--
 	number := d.length >> blockBits
 	block := d.blocks[number]
 	last := block[len(block)-1]
 	d.blocks[number] = block[:len(block)-1]
-	if spare := number + 2; spare < len(d.blocks) { // one is kept for those that come
+	if spare := number + 2; spare < len(d.blocks) { // one spare block is kept
 		d.blocks[spare] = nil
 		d.blocks = d.blocks[:spare]
 	}
@@ -107,13 +107,13 @@ func (d *deadlines) drop(position uint32) {
 	}
 }
 
-// fix puts the deadline at a position where it belongs, now that it has changed.
+// fix moves the deadline at a position to its right place after a change.
 func (d *deadlines) fix(position uint32, expires time.Duration) {
 	one := deadline{expires, d.at(int(position)).place}
 	d.rise(d.sink(int(position)), one)
 }
 
-// sink moves a hole down to where nothing is below it, and returns where that is.
+// sink moves a hole down to a leaf, and returns the hole's new position.
 func (d *deadlines) sink(hole int) int {
 	for {
 		child := deadlineFan*hole + 1
@@ -131,7 +131,7 @@ func (d *deadlines) sink(hole int) int {
 	}
 }
 
-// rise moves a hole up to where the deadline belongs, and puts it there.
+// rise moves a hole up to the deadline's right place, and stores the deadline.
 func (d *deadlines) rise(hole int, one deadline) {
 	for hole > 0 {
 		parent := (hole - 1) / deadlineFan

@@ -7,11 +7,11 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// draft is what an entry is made of.
+// draft is the input of an entry.
 type draft struct {
 	name   *name
 	lease  *storage.Lease
-	result *storage.Result // without what is not kept
+	result *storage.Result // without the fields that are not kept
 	texts  int             // bytes of the header's names and values
 	header int             // bytes of the header in the entry
 }
@@ -29,19 +29,19 @@ func newDraft(n *name, l *storage.Lease, res *storage.Result) draft {
 
 func uvarintSize(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
 
-// limit is the most that the entry can take.
+// limit is the maximum size of the entry.
 func (d *draft) limit() int {
 	const lengths, fixed = 8 * binary.MaxVarintLen64, len(storage.Digest{}) + len(storage.Token{})
 	return preamble + lengths + len(d.lease.Fingerprint) + len(d.lease.Key) + d.header + fixed + len(d.result.Sketch) + len(d.result.Body)
 }
 
-// cost is what MaxBytes counts for the record; see entry.cost.
+// cost is the size that MaxBytes counts for the record; see entry.cost.
 func (d *draft) cost() int64 {
 	return cost(d.lease.Key, d.lease.Fingerprint) +
 		int64(len(d.result.Header)*fieldOverhead+d.texts+len(d.result.Sketch)+len(d.result.Body))
 }
 
-// appendTo writes the entry. Its position and when it expires are left to be set.
+// appendTo writes the entry. The caller sets its position and its expiry.
 func (d *draft) appendTo(b []byte) []byte {
 	raw, known := rawFingerprint(d.lease.Fingerprint)
 	var form byte

@@ -19,9 +19,9 @@ import (
 //	46  attempt, status, number of fields, lengths of header, sketch and body; key,
 //	    fingerprint, digest, header, token, sketch, body
 //
-// What a replay needs comes first and close together: it is in no processor's
-// cache. Once the entry is there, only the position changes, and only under the
-// shard's lock. The rest may be read at any time, by whoever has got hold of it.
+// The fields that a replay needs come first and close together, because an entry is
+// in no processor's cache. After the entry is written, only the position changes, and
+// only under the shard's lock. The other bytes may be read at any time.
 type entry []byte
 
 const (
@@ -35,7 +35,7 @@ const (
 	spelledFingerprint = 2
 	digested           = 4
 
-	// gone is the position of a record that was removed.
+	// gone is the position of a removed record.
 	gone = 1<<32 - 1
 
 	fingerprintPrefix = "sha256:"
@@ -60,7 +60,7 @@ func (e entry) state() storage.State { return storage.State(e[atState]) }
 
 func (e entry) has(form byte) bool { return e[atForm]&form != 0 }
 
-// parts are an entry's, taken apart. The slices are the entry's own bytes.
+// parts are the decoded fields of an entry. The slices point into the entry.
 type parts struct {
 	attempt     uint64
 	status      int
@@ -68,7 +68,7 @@ type parts struct {
 	key         []byte
 	fingerprint []byte
 	digest      storage.Digest
-	header      []byte // for each field its Op, and name and value after their lengths
+	header      []byte // for each field: its Op, then name and value after their lengths
 	token       []byte
 	sketch      []byte
 	body        []byte
@@ -96,7 +96,7 @@ func (e entry) parts() (p parts) {
 	return p
 }
 
-// isOf reports whether the entry completes the lease.
+// isOf reports whether the lease's own attempt completed the entry.
 func (e entry) isOf(l *storage.Lease) bool {
 	p := e.parts()
 	return storage.Token(p.token) == l.Token && p.attempt == l.Attempt
@@ -109,7 +109,7 @@ func (e entry) key() string {
 	return string(e.parts().key)
 }
 
-// cost is what MaxBytes counts for the record.
+// cost is the size that MaxBytes counts for the record.
 func (e entry) cost(p *parts) int64 {
 	sum := recordOverhead + 2*len(identity{}) + fingerprintLength + p.fields*fieldOverhead + len(p.sketch) + len(p.body)
 	if e.has(spelledKey) {
@@ -125,11 +125,11 @@ func (e entry) cost(p *parts) int64 {
 	return int64(sum)
 }
 
-// record is the whole record. All that it refers to is the entry's own bytes, or the
-// fingerprint that the caller expects, when it is the entry's.
+// record is the whole record. Its strings and slices point into the entry, except a
+// fingerprint equal to the expected one: then the caller's string is used.
 func (e entry) record(expected string) *storage.Record {
 	p := e.parts()
-	const few = 2 // fields that take no allocation of their own
+	const few = 2 // number of fields without an allocation of their own
 	made := new(struct {
 		record storage.Record
 		fields [few]storage.Field
@@ -156,14 +156,14 @@ func (e entry) record(expected string) *storage.Record {
 	return r
 }
 
-// text is the bytes of an entry as a string, without a copy. It is sound because
-// they never change: a chunk is only appended to, and not used again when it is
-// empty.
+// text returns the bytes of an entry as a string, without a copy. The bytes never
+// change: entries are only appended to a chunk, and an emptied chunk is not used
+// again.
 func text(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // as it says above
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // the bytes never change
 }
 
-// summary is the record without what its handler answered, but for the status.
+// summary is the record without header and body.
 func (e entry) summary() *storage.Record {
 	p, r := e.parts(), new(storage.Record)
 	e.fill(r, &p, "")
@@ -182,14 +182,14 @@ func (e entry) fill(r *storage.Record, p *parts, expected string) {
 	}
 }
 
-// reader takes an entry apart from the front.
+// reader decodes an entry from its start.
 type reader struct {
 	bytes []byte
 	at    int
 }
 
 func (r *reader) uvarint() uint64 {
-	if value := r.bytes[r.at]; value < 0x80 { // nearly all of them
+	if value := r.bytes[r.at]; value < 0x80 { // nearly all values
 		r.at++
 		return uint64(value)
 	}
@@ -206,13 +206,13 @@ func (r *reader) varint() int {
 
 func (r *reader) length() int { return int(r.uvarint()) }
 
-// take returns the next n bytes, which nobody can append to.
+// take returns the next n bytes. The capacity ends with them, so appending copies.
 func (r *reader) take(n int) []byte {
 	r.at += n
 	return r.bytes[r.at-n : r.at : r.at]
 }
 
-// field takes a field of a header.
+// field reads one field of a header.
 func (r *reader) field() (op storage.FieldOp, name, value []byte) {
 	op = storage.FieldOp(r.take(1)[0])
 	name = r.take(r.length())

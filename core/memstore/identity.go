@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// identity is a key in 32 bytes: what its 64 hex digits say, see unhex.
+// identity is a key in 32 bytes: the value of its 64 hex digits, see unhex.
 type identity [sha256.Size]byte
 
 func (id identity) compare(other identity) int { return bytes.Compare(id[:], other[:]) }
 
-// spell is the key of 64 hex digits.
+// spell returns the key as 64 hex digits.
 func (id identity) spell() string {
 	return hex.EncodeToString(id[:])
 }
 
-// name is a key as the store knows it.
+// name is the store's form of a key.
 type name struct {
 	id       identity
-	complete bool   // the id says the key
+	complete bool   // the id holds the whole key
 	hash     uint64 // of the id
 }
 
-// identify returns the key's name. A key which is not 64 hex digits, one that
-// storage.Key did not make, is known by a hash. It is keyed with the store's
-// secret, so that nobody can choose two keys that meet.
+// identify returns the key's name. A key that is not 64 hex digits (one that
+// storage.Key did not make) is identified by a hash. The hash is keyed with the
+// store's secret, so that no client can choose two keys that collide.
 func (s *Store) identify(key string) name {
 	id, complete := unhex(key)
 	if !complete {
@@ -36,12 +36,12 @@ func (s *Store) identify(key string) name {
 	return name{id, complete, s.hash(id)}
 }
 
-// hash chooses where a record is. It has a seed of its own, so that nobody can
-// choose keys that are all in one place: storage keys are hashes, but of what
-// clients choose, as often as they like.
+// hash chooses the location of a record. It has its own seed, because a client can
+// try as many keys as it likes, and could otherwise choose keys that all land in one
+// location.
 func (s *Store) hash(id identity) uint64 { return maphash.Bytes(s.seed, id[:]) }
 
-// rawFingerprint is the hash in a fingerprint that fingerprint.Sum has made.
+// rawFingerprint returns the hash in a fingerprint that fingerprint.Sum has made.
 func rawFingerprint(fingerprint string) (raw [sha256.Size]byte, ok bool) {
 	digits, ok := strings.CutPrefix(fingerprint, fingerprintPrefix)
 	if !ok {
@@ -60,8 +60,8 @@ func spellFingerprint(raw *[sha256.Size]byte) string {
 	return string(hex.AppendEncode(append(spelled[:0], fingerprintPrefix...), raw[:]))
 }
 
-// unhex reads 64 lower-case hex digits. It refuses upper-case ones, which would not
-// be spelled as they were.
+// unhex reads 64 lower-case hex digits. It refuses upper-case digits, because spell
+// would not restore them.
 func unhex(text string) (raw [sha256.Size]byte, ok bool) {
 	var digits [2 * len(raw)]byte
 	if copy(digits[:], text) != len(text) {

@@ -1,21 +1,21 @@
 package memstore
 
-// index finds the place of a record by the hash of its identity. Neither map has a
-// pointer in it, so the garbage collector does not look into them. A map grows in
-// pieces of at most 1,024 places, so no caller waits long for it under the shard's
-// lock. A map never shrinks, so one that is emptied is replaced.
+// index finds the place of a record by the hash of its identity. Neither map holds
+// pointers, so the garbage collector does not scan them. A map grows in pieces of at
+// most 1,024 places, so no caller waits long for the growth under the shard's lock. A
+// map never shrinks, so an emptied map is replaced.
 type index struct {
 	places map[uint64]place
-	// others has the records whose hash is that of another one in places. Hashes of
-	// 64 bits nearly never meet, and it is nearly always empty.
+	// others has the records whose hash equals the hash of another record in places.
+	// Hashes of 64 bits nearly never collide, so the map is nearly always empty.
 	others map[identity]place
 }
 
 // The lowest bits of a hash choose the shard.
 const shardBits = 6
 
-// place is where a record is: running<<39 | its number among the running ones, or
-// chunk<<16 | the offset of its entry. It is never zero.
+// place is the location of a record: running<<39 | its number among the running
+// records, or chunk<<16 | the offset of its entry. A place is never zero.
 type place uint64
 
 const (
@@ -30,7 +30,7 @@ func entryPlace(chunk uint32, offset int) place { return place(chunk)<<offsetBit
 
 func (p place) isRunning() bool { return p&running != 0 }
 
-// number is that of a running record.
+// number is the number of a running record.
 func (p place) number() uint32 { return uint32(p) }
 
 func (p place) chunk() uint32 { return uint32(p >> offsetBits) }
@@ -41,7 +41,7 @@ func (x *index) init() {
 	x.places, x.others = map[uint64]place{}, map[identity]place{}
 }
 
-// insert adds the place of a record that the index does not have.
+// insert adds the place of a record that is not in the index.
 func (x *index) insert(id *identity, hash uint64, p place) {
 	if _, met := x.places[hash]; met {
 		x.others[*id] = p
@@ -50,7 +50,7 @@ func (x *index) insert(id *identity, hash uint64, p place) {
 	}
 }
 
-// replace lets the index lead to another place of a record.
+// replace changes the place of a record.
 func (x *index) replace(id *identity, hash uint64, from, to place) {
 	if x.places[hash] == from {
 		x.places[hash] = to
@@ -59,7 +59,7 @@ func (x *index) replace(id *identity, hash uint64, from, to place) {
 	}
 }
 
-// remove forgets the place of a record.
+// remove deletes the place of a record.
 func (x *index) remove(id *identity, hash uint64, p place) {
 	if x.places[hash] == p {
 		delete(x.places, hash)

@@ -14,12 +14,12 @@ import (
 const (
 	// maxPage is the largest page of a list.
 	maxPage = 1000
-	// hashDigits is how a cursor begins: with the hash of the key that follows.
+	// hashDigits is the length of a cursor's prefix: a hash of the key that follows.
 	hashDigits = 16
 )
 
-// errNoWord is for who has not given his word.
-var errNoWord = errors.New("memstore: forget: the caller must say storage.RerunIsSafe")
+// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
+var errRerunNotConfirmed = errors.New("memstore: forget: pass storage.RerunIsSafe if the request may run again")
 
 var _ storage.Inspector = (*Store)(nil)
 
@@ -38,23 +38,24 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 	case finished != nil:
 		return finished.record(""), nil
 	case r == nil || r.released:
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // there is no record
 	default:
 		return r.inProgress(now), nil
 	}
 }
 
-// List implements [storage.Inspector]. The records come without Header and Body:
-// Lookup has them. One that is there, and in the state, from the first page to
-// the last is listed exactly once, and no key is listed twice, whatever else
-// changes meanwhile. No lock is held for longer than it takes to look at about a
-// 64th of the keys; since each page does that at least once, a few large pages
-// cost less than many small ones.
+// List implements [storage.Inspector]. The records have no Header and no Body; use
+// Lookup for the whole record. A record that stays in the state from the first page
+// to the last is listed exactly once, whatever changes meanwhile. No key is listed
+// twice.
 //
-// A cursor means nothing to any other Store, nor to this program's next run.
+// List looks at about a 64th of the keys under a lock, and at least once for each
+// page. So a few large pages cost less than many small pages.
+//
+// A cursor is valid only for the Store that returned it.
 func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
 	if _, known := storage.ParseState(state.String()); !known {
-		return nil, "", fmt.Errorf("memstore: list records in state %d: there is no such state", state)
+		return nil, "", fmt.Errorf("memstore: list records in state %d: want a state of package storage", state)
 	}
 	if limit < 1 || limit > maxPage {
 		return nil, "", fmt.Errorf("memstore: list %d records: want from 1 to %d", limit, maxPage)
@@ -76,20 +77,20 @@ func (s *Store) List(ctx context.Context, state storage.State, cursor string, li
 	return page, next, nil
 }
 
-// listed is a record that a page may have: one that runs, or an entry.
+// listed is a candidate for a page: a running record or an entry.
 type listed struct {
 	id       identity
 	running  *record
 	finished entry
 }
 
-// list returns the first records in the state, in the order of their identities,
-// that have not been passed.
+// list returns the first records in the state that have not been passed, in the order
+// of their identities.
 func (shard *shard) list(state storage.State, passed func(id identity) bool, limit int, clock func() time.Duration) []storage.Entry {
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
 	now := clock()
-	// They come in random order, so that few of them are ever inserted.
+	// The records come in random order, so few of them are ever inserted.
 	var first []listed
 	insert := func(one listed) {
 		place, _ := slices.BinarySearchFunc(first, one.id, func(other listed, id identity) int { return other.id.compare(id) })
@@ -124,11 +125,11 @@ func (l *listed) entry(now time.Duration) storage.Entry {
 	return storage.Entry{Key: l.finished.key(), Record: l.finished.summary()}
 }
 
-// Forget implements [storage.Inspector]. A released key counts as none, and its
-// attempt number is forgotten too.
+// Forget implements [storage.Inspector]. It also deletes the attempt number of a
+// released key, which counts as no record.
 func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
 	if word != storage.RerunIsSafe {
-		return false, errNoWord
+		return false, errRerunNotConfirmed
 	}
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("memstore: forget: %w", err)
@@ -151,14 +152,14 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 	}
 }
 
-// cursorAfter is the cursor of the page that begins after the key. The hash
-// proves that this store has made it: another one has another seed, and so
+// cursorAfter returns the cursor of the page that begins after the key. Its hash
+// proves that this store made the cursor: another store has another seed, and so
 // another order.
 func (s *Store) cursorAfter(key string) string {
 	return fmt.Sprintf("%0*x%s", hashDigits, maphash.String(s.seed, key), key)
 }
 
-// resume returns the last key of the page before, and the shard it was in.
+// resume returns the last key of the previous page, and the shard of that key.
 func (s *Store) resume(cursor string) (last identity, shard int, err error) {
 	if cursor == "" {
 		return last, 0, nil
@@ -169,7 +170,7 @@ func (s *Store) resume(cursor string) (last identity, shard int, err error) {
 	}
 	if s.cursorAfter(key) != cursor {
 		const enough = 100
-		return last, 0, fmt.Errorf("memstore: list: the cursor %.*q is none of this store's: begin with an empty one", enough, cursor)
+		return last, 0, fmt.Errorf("memstore: list: the cursor %.*q is not from this store: begin with an empty cursor", enough, cursor)
 	}
 	n := s.identify(key)
 	return n.id, shardIndex(n.hash), nil

@@ -1,26 +1,28 @@
-// Package memstore keeps records in the memory of this process. It is the
-// store for a service that runs as a single instance, and for tests.
+// Package memstore keeps records in the memory of this process. Use it for a service
+// that runs as a single instance, and for tests.
 //
 //	store := memstore.New(memstore.MaxBytes(64 << 20))
 //	guard, err := core.New(store, core.ScopeBy(userID))
 //
-// A Store starts no goroutine and needs no Close: it drops expired records while
-// it serves requests. It is bounded, see [MaxRecords] and [MaxBytes]: when it is
-// full it refuses new keys with [storage.ErrStoreFull] rather than forget running
-// or finished ones, because a forgotten key is a payment made twice.
+// A Store starts no goroutine and needs no Close. It drops expired records while it
+// serves requests. [MaxRecords] and [MaxBytes] bound its size. A full store refuses
+// new keys with [storage.ErrStoreFull]. It never drops a running or finished record
+// to admit a new key, because the dropped request could run twice.
 //
-// Finished records are kept as bytes in a few large pieces of memory: a record of
-// a response of 300 bytes takes about 500 in a store of many, and the garbage collector
-// need not look at any of them, however many there are.
+// Finished records are kept as bytes in a few large pieces of memory. In a store of
+// many records, a record with a response of 300 bytes takes about 500. The garbage
+// collector does not scan the records, however many there are.
 //
-// With [Cache] it is a local cache of finished records, as the hot tier of a
+// With [Cache] a Store is a local cache of finished records, for the hot tier of a
 // tieredstore.
 //
-// For operators it is a [storage.Inspector].
+// Operators can list and look up records: a Store is a [storage.Inspector].
 //
-// What it does not do: it shares nothing with other processes, and it forgets
-// everything when this one ends. With two instances behind a load balancer, or
-// where a retry may arrive after a deploy, use redisstore or pgstore.
+// # Limits
+//
+// A memstore shares no records with other processes, and loses all records when its
+// process ends. Use redisstore or pgstore for two instances behind a load balancer,
+// or if a retry may arrive after a deploy.
 package memstore
 
 import (
@@ -35,8 +37,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// shardCount spreads the keys over locks. More than the processors of any
-// machine that a single-instance service is likely to have.
+// shardCount spreads the keys over locks. It exceeds the number of processors that a
+// single-instance service is likely to have.
 const shardCount = 1 << shardBits
 
 // Store is a [storage.Store] in memory. It is safe for concurrent use. Make one
@@ -46,13 +48,13 @@ type Store struct {
 	maxBytes   int64
 	cache      bool
 
-	// start is the origin of all times in this store. Differences to it are
-	// monotonic: nobody who sets the machine's clock expires a record.
+	// start is the origin of all times in this store. Differences to start are
+	// monotonic: changing the machine's clock expires no record.
 	start  time.Time
 	seed   maphash.Seed
 	secret [sha256.Size]byte // see identify
 
-	_       [cacheLine]byte // what is above does not change
+	_       [cacheLine]byte // the fields above do not change
 	records atomic.Int64
 	bytes   atomic.Int64
 	_       [cacheLine]byte
@@ -62,7 +64,7 @@ type Store struct {
 
 var _ storage.Checker = (*Store)(nil)
 
-// New returns an empty store, bounded as the options say.
+// New returns an empty store with the bounds of the options.
 func New(options ...Option) *Store {
 	s := &Store{
 		maxRecords: defaultMaxRecords,
@@ -70,7 +72,7 @@ func New(options ...Option) *Store {
 		start:      time.Now(),
 		seed:       maphash.MakeSeed(),
 	}
-	rand.Read(s.secret[:]) // it never fails: it crashes the program instead
+	rand.Read(s.secret[:]) // Read never fails: it crashes the program instead
 	for _, option := range options {
 		option(s)
 	}
@@ -80,13 +82,13 @@ func New(options ...Option) *Store {
 	return s
 }
 
-// Len is the number of records that the store holds at the moment, expired ones
-// that no request has swept away yet included.
+// Len returns the number of records in the store. It includes expired records that no
+// request has dropped yet.
 func (s *Store) Len() int { return int(s.records.Load()) }
 
-// Acquire implements [storage.Store]. When there is no room for a new key, after
-// everything expired has been dropped, it returns storage.ErrStoreFull, wrapped
-// with the numbers.
+// Acquire implements [storage.Store]. It drops expired records to admit a new key. If
+// the store is still full, it returns a wrapped storage.ErrStoreFull with the current
+// numbers.
 func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Lease{}, nil, fmt.Errorf("memstore: acquire: %w", err)
@@ -100,16 +102,16 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		case !full:
 			return lease, found, nil
 		}
-		// What has expired in the other shards makes room. Each turn drops something,
-		// so there is a last one.
+		// Expired records of the other shards make space for the new record. The loop
+		// ends, because each iteration drops a record.
 		if !s.evictEverywhere() && !s.makeRoom(1, cost(c.Key, c.Fingerprint)) {
 			return storage.Lease{}, nil, s.errFull()
 		}
 	}
 }
 
-// acquire returns a lease, the record of a key that is not finished, the entry of
-// one that is, or that there is no room.
+// acquire returns a lease, the record of an unfinished key, the entry of a finished
+// key, or full.
 func (s *Store) acquire(n *name, c *storage.Claim) (l storage.Lease, found *storage.Record, finished entry, full bool) {
 	shard := s.shardOf(n.hash)
 	shard.mutex.Lock()
@@ -135,8 +137,8 @@ func (s *Store) acquire(n *name, c *storage.Claim) (l storage.Lease, found *stor
 	return s.claim(shard, r, l, now), nil, nil, false
 }
 
-// Complete implements [storage.Store]. It succeeds in a full store too: a handler
-// has run, and its answer must be kept.
+// Complete implements [storage.Store]. It succeeds in a full store too: the handler
+// has run, so its response must be kept.
 func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: complete: %w", err)
@@ -163,7 +165,7 @@ func (s *Store) complete(d *draft, encoded []byte) error {
 	r, finished := s.lookUp(shard, d.name, now)
 	switch {
 	case finished != nil && finished.isOf(d.lease):
-		return nil // a repetition
+		return nil // a repeated call
 	case finished != nil, r != nil && !r.isOf(d.lease):
 		return storage.ErrLeaseLost
 	}
@@ -220,8 +222,7 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	return nil
 }
 
-// Check implements [storage.Checker]. Memory is always there, so it returns an error
-// only for a context that has ended.
+// Check implements [storage.Checker]. It fails only if the context has ended.
 func (s *Store) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memstore: check: %w", err)
@@ -229,7 +230,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// admit claims a key that the store does not hold, if there is room for it.
+// admit claims a key that is not in the store, if the bounds allow it.
 func (s *Store) admit(shard *shard, n *name, c *storage.Claim, now time.Duration) (l storage.Lease, admitted bool) {
 	size := cost(c.Key, c.Fingerprint)
 	if !s.reserve(size) {
@@ -240,7 +241,7 @@ func (s *Store) admit(shard *shard, n *name, c *storage.Claim, now time.Duration
 	return s.claim(shard, r, lease(c, 1, false), now), true
 }
 
-// claim makes the record the lease's, from now.
+// claim gives the record to the lease, from now on.
 func (s *Store) claim(shard *shard, r *record, l storage.Lease, now time.Duration) storage.Lease {
 	r.hold(&l)
 	r.leaseEnd = now + l.TTL

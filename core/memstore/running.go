@@ -6,8 +6,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// record is what the store holds for a key that is not finished. It is running or
-// released.
+// record is the store's record of an unfinished key: running or released.
 type record struct {
 	id          identity
 	hash        uint64 // of the id
@@ -18,23 +17,23 @@ type record struct {
 	token       storage.Token
 	attempt     uint64
 	tookOver    bool
-	// released: nobody holds the key; only the attempt number is remembered.
+	// released: the key has no holder. Only the attempt number is still needed.
 	released bool
 	// leaseEnd and expires are times since the store's start.
 	leaseEnd time.Duration
 	expires  time.Duration
 	cost     int64
-	// position is the record's in the deadlines.
+	// position is the record's position in the deadlines.
 	position uint32
 }
 
-// hold gives the record to the lease's holder, running.
+// hold gives the record to the lease's holder and marks the record as running.
 func (r *record) hold(l *storage.Lease) {
 	r.token, r.attempt, r.tookOver = l.Token, l.Attempt, l.TookOver
 	r.fingerprint, r.digest, r.released = l.Fingerprint, l.Digest, false
 }
 
-// isOf reports whether the record is the lease's own.
+// isOf reports whether the record belongs to the lease.
 func (r *record) isOf(l *storage.Lease) bool { return r.token == l.Token && r.attempt == l.Attempt }
 
 func (r *record) inProgress(now time.Duration) *storage.Record {
@@ -47,17 +46,17 @@ func (r *record) inProgress(now time.Duration) *storage.Record {
 	}
 }
 
-// unfinished are the running and the released records of a shard. There are few,
-// and they change. One that is gone is used again for the next.
+// unfinished has the running and the released records of a shard. There are few of
+// them, and they change. A dropped record is used again for the next key.
 type unfinished struct {
-	records   []*record // by number, nil for the vacant ones
+	records   []*record // by number, nil for vacant numbers
 	vacant    []uint32
 	spare     []*record
 	deadlines deadlines
 }
 
-// maxSpare is how many records are kept for the next ones: as many as a shard is
-// likely to have running at a time, and little memory.
+// maxSpare is the number of dropped records that are kept for new keys: the number
+// that a shard is likely to have running at a time, and little memory.
 const maxSpare = 32
 
 func (u *unfinished) init() {
@@ -66,7 +65,7 @@ func (u *unfinished) init() {
 
 func (u *unfinished) at(p place) *record { return u.records[p.number()] }
 
-// add makes a record of a key that the shard does not hold.
+// add makes the record of a key that is not in the shard.
 func (u *unfinished) add(n *name, key string, expires time.Duration) *record {
 	r := u.take()
 	*r = record{id: n.id, hash: n.hash, place: r.place, key: key, expires: expires}
@@ -74,7 +73,7 @@ func (u *unfinished) add(n *name, key string, expires time.Duration) *record {
 	return r
 }
 
-// take returns a record of any content that has a place.
+// take returns a record with a place and with arbitrary other fields.
 func (u *unfinished) take() *record {
 	var r *record
 	if last := len(u.spare) - 1; last >= 0 {
@@ -93,13 +92,13 @@ func (u *unfinished) take() *record {
 	return r
 }
 
-// drop forgets a record, which nobody may use from now on.
+// drop deletes a record. The caller must not use the record afterwards.
 func (u *unfinished) drop(r *record) {
 	u.deadlines.drop(r.position)
 	number := r.place.number()
 	u.records[number] = nil
 	u.vacant = append(u.vacant, number)
-	*r = record{} // its texts are for the garbage collector
+	*r = record{} // lets the garbage collector have its strings
 	if len(u.spare) < maxSpare {
 		u.spare = append(u.spare, r)
 	}

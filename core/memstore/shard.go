@@ -7,18 +7,18 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// shard is a part of the keys under one lock. The index leads to each of them, in
-// one of the other two parts.
+// shard is a part of the keys under one lock. The index leads to each record, in
+// running or in finished.
 type shard struct {
 	mutex    sync.Mutex
 	index    index
 	running  unfinished
 	finished archive
-	_        [cacheLine]byte // what comes next is another processor's
+	_        [cacheLine]byte // keeps the next shard out of this cache line
 }
 
-// cacheLine is the bytes that a processor takes at a time: two lines, as most
-// prefetch the neighbour.
+// cacheLine is two cache lines in bytes, because most processors prefetch the
+// neighbouring line.
 const cacheLine = 128
 
 func (shard *shard) init(hash func(identity) uint64) {
@@ -35,7 +35,7 @@ func (shard *shard) find(n *name) place {
 	return shard.index.others[n.id]
 }
 
-// identity is that of the record at a place.
+// identity returns the identity of the record at a place.
 func (shard *shard) identity(p place) *identity {
 	if p.isRunning() {
 		return &shard.running.at(p).id
@@ -43,8 +43,8 @@ func (shard *shard) identity(p place) *identity {
 	return shard.finished.at(p).identity()
 }
 
-// lookUp returns the key's record, running or released, or its entry, finished, or
-// neither when there is none that has not expired.
+// lookUp returns the key's running or released record, or the entry of a finished
+// key. It returns neither if the key has no record or an expired record.
 func (s *Store) lookUp(shard *shard, n *name, now time.Duration) (*record, entry) {
 	p := shard.find(n)
 	switch {
@@ -64,8 +64,9 @@ func (s *Store) lookUp(shard *shard, n *name, now time.Duration) (*record, entry
 	return nil, nil
 }
 
-// openTo returns the key's record, or nil when there is none, if the lease may
-// still be settled: no other attempt has claimed the key, and it is not finished.
+// openTo returns the key's record if the lease may still be settled: no other attempt
+// has claimed the key, and the key is not finished. It returns nil if there is no
+// record.
 func (s *Store) openTo(shard *shard, n *name, l *storage.Lease, now time.Duration) (*record, error) {
 	r, finished := s.lookUp(shard, n, now)
 	if finished != nil || r != nil && !r.isOf(l) {
@@ -80,7 +81,7 @@ func (s *Store) insert(shard *shard, n *name, key string, expires time.Duration)
 	return shard.add(n, key, expires)
 }
 
-// keep sets when a record expires, and counts what it takes now.
+// keep sets when a record expires, and updates the counted size.
 func (s *Store) keep(shard *shard, r *record, expires time.Duration) {
 	if r.expires != expires {
 		r.expires = expires
@@ -91,16 +92,16 @@ func (s *Store) keep(shard *shard, r *record, expires time.Duration) {
 	s.recount(before, r.cost)
 }
 
-// recount counts what a record takes now in place of what it took before. Most take
-// the same: then the sum, which all processors share, is left alone.
+// recount replaces a record's counted size. Most sizes do not change, and then the
+// sum, which all processors share, is left alone.
 func (s *Store) recount(before, now int64) {
 	if before != now {
 		s.bytes.Add(now - before)
 	}
 }
 
-// finish puts an entry in the place of the key's record, which may be nil. The
-// count of records does not fall meanwhile: nobody takes the key's room.
+// finish replaces the key's record by an entry. r may be nil. The count of records
+// does not fall in between, so that no new key takes the record's slot.
 func (s *Store) finish(shard *shard, r *record, d *draft, encoded []byte, expires time.Duration) {
 	p := shard.finished.add(d, encoded, expires)
 	if r == nil {
