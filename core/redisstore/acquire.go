@@ -13,25 +13,26 @@ import (
 )
 
 const (
-	// acquireRounds bounds how often Acquire looks at a key that changes under
-	// its eyes (case 2).
+	// acquireRounds bounds how often Acquire reads a key that other clients keep
+	// changing (case 2).
 	acquireRounds = 3
-	// momentary is the lease of a holder who cannot be caught: some, so that
-	// nobody takes it for abandoned.
-	momentary = time.Millisecond
-	// noExpiry and noKey are what go-redis makes of PTTL's -1 and -2.
+	// briefLease is the lease time reported when the record's lease is not known,
+	// because the record expired or changed between two commands. It is above zero so
+	// that callers do not treat the key as abandoned.
+	briefLease = time.Millisecond
+	// noExpiry and noKey are go-redis's values for PTTL's -1 and -2.
 	noExpiry, noKey = time.Duration(-1), time.Duration(-2)
-	// whenever is a time to live, in milliseconds, that no key exceeds.
-	whenever = 1 << 52
+	// anyTimeLeft is a time to live, in milliseconds, above that of any key.
+	anyTimeLeft = 1 << 52
 )
 
-// Acquire implements [storage.Store]. A value that is no record is a wrapped
-// storage.ErrCorruptRecord that names the key and says what is wrong; so is a
-// record in progress whose expiry somebody has removed, because the end of its
-// lease is then unknown. A finished record without expiry is replayed.
+// Acquire implements [storage.Store]. For a value that is not a record it returns a
+// wrapped storage.ErrCorruptRecord that names the key and the fault. It returns the
+// same for a record in progress without an expiry, because the end of its lease is
+// then unknown. A finished record without an expiry is replayed.
 //
-// The first Acquire of a Store takes a round trip more: like [Store.Check], it asks
-// whether this process may settle what it claims. If not, it claims nothing and
+// The first Acquire of a Store takes one more round trip. Like [Store.Check], it asks
+// the server whether this process may settle its claims. If not, it claims no key and
 // returns a wrapped storage.ErrStoreForbidden.
 func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if err := s.permit(ctx); err != nil {
@@ -48,7 +49,7 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	first := storage.Lease{Claim: c, Attempt: 1}
 	value := encodeClaim(first, time.Now())
-	var seen, last *sighting
+	var seen, last *snapshot
 	for round := 1; ; round++ {
 		if seen == nil {
 			var err error
@@ -63,10 +64,10 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 			if err != nil || instead == seen {
 				return next, nil, err
 			}
-			last, seen = seen, instead // somebody was faster
+			last, seen = seen, instead // another caller was faster
 		case seen.certain(last):
 			return storage.Lease{}, &seen.record, nil
-		default: // it expired meanwhile, or that it is abandoned needs another look
+		default: // the key expired meanwhile, or only a second look can prove it abandoned
 			last, seen = seen, nil
 		}
 		if round == acquireRounds {
@@ -75,48 +76,49 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 	}
 }
 
-// sighting is what was found under a key.
-type sighting struct {
+// snapshot is the value found under a key.
+type snapshot struct {
 	stored
 	value []byte
-	// exact: the value and its time to live were read at the same moment.
+	// exact: the value and its time to live were read in one atomic step.
 	exact bool
-	// gone: the key expired while it was looked at.
+	// gone: the key expired between reading the value and its time to live.
 	gone bool
 }
 
-// certain reports whether the record stands as it was seen; last is what was seen
-// before, if anything. See claimOrLook.
-func (s *sighting) certain(last *sighting) bool {
+// certain reports whether the snapshot is reliable. last is the previous snapshot, or
+// nil. See claimOrLook.
+func (s *snapshot) certain(last *snapshot) bool {
 	if s.gone || s.exact || !s.record.Abandoned() {
 		return !s.gone
 	}
 	return last != nil && last.record.Abandoned() && bytes.Equal(last.value, s.value)
 }
 
-// claimOrLook claims a key that does not exist, and returns nil, or what is there
-// instead. It is one round trip. With [WaitReplicas] it returns the claim that it
-// has made, as an earlier call's would be found: that is renewed, by a write that
-// the replicas are asked about.
+// claimOrLook claims a key that does not exist, in one round trip, and returns nil.
+// If the key exists it returns a snapshot of the key's value. With [WaitReplicas] it
+// returns a snapshot of its own new claim, as if an earlier call had made the claim.
+// Acquire then renews that claim, and WAIT asks the replicas about the renewal.
 //
-// The end of a lease is not in the record, which knows no clock but the server's:
-// a claim is written to live for its Retain, so what is left of its lease is what
-// is left of the key, less the difference of the two. But SET and PTTL are two
-// commands, and another client's may come between them. What SET found was there
-// when the round trip began, so these are the possibilities:
+// A record does not hold the end of its lease, because only the server's clock
+// counts. A claim is written with its Retain as time to live. So the lease time left
+// is the key's time to live, less the difference between Retain and TTL. But SET and
+// PTTL are two commands, and another client's command may run between SET and PTTL.
+// SET returns the value at the start of the round trip, so there are three cases:
 //
-//   - The claim was extended: the PTTL is the new one, the lease is running.
-//   - The claim was settled, or settled and claimed anew: the PTTL is of another
-//     value. That it is in progress was true when SET looked; that it is abandoned
-//     may be wrong. So Acquire believes the latter only when a second look finds
-//     the same value, which was then there at the time of the first PTTL; a
-//     take-over has replaceScript compare both at once.
-//   - The key expired: the PTTL is noKey, and the next round will claim it.
+//   - The claim was extended: PTTL returns the new time to live. The lease is
+//     running.
+//   - The claim was settled, or settled and claimed again: PTTL belongs to another
+//     value. The key was in progress at SET, but may wrongly look abandoned. So
+//     Acquire treats a key as abandoned only when a second look finds the same value,
+//     which then existed at the first PTTL. For a take-over, replaceScript compares
+//     value and time to live in one atomic step.
+//   - The key expired: PTTL returns noKey, and the next round claims the key.
 //
-// An AutoPipeliner merges commands with other callers', but not pipelines: see
+// An AutoPipeliner merges single commands of several callers, but no pipelines: see
 // lookMerged.
-func (s *Store) claimOrLook(ctx context.Context, c storage.Claim, value []byte) (*sighting, error) {
-	return bounded(ctx, s, func(ctx context.Context) (*sighting, error) {
+func (s *Store) claimOrLook(ctx context.Context, c storage.Claim, value []byte) (*snapshot, error) {
+	return bounded(ctx, s, func(ctx context.Context) (*snapshot, error) {
 		key, retain := s.prefix+c.Key, milliseconds(c.Retain)
 		found, left := s.set(ctx, key, value, retain)
 		there, err := found.Bytes()
@@ -124,7 +126,7 @@ func (s *Store) claimOrLook(ctx context.Context, c storage.Claim, value []byte) 
 		case errors.Is(err, redis.Nil) && s.replicas.wanted > 0:
 			return look(value, lifeLeft(retain))
 		case errors.Is(err, redis.Nil):
-			return nil, nil //nolint:nilnil // nothing was there: the key is ours
+			return nil, nil //nolint:nilnil // the key did not exist: the caller holds the lease
 		case err != nil:
 			return nil, err
 		case left == nil:
@@ -134,44 +136,44 @@ func (s *Store) claimOrLook(ctx context.Context, c storage.Claim, value []byte) 
 	})
 }
 
-// set sets a key that does not exist, or finds what is there, and what that has left
-// to live, unless the client merges. A retry by go-redis, after a connection broke,
-// finds its own claim.
+// set sets a key that does not exist, or returns the key's value and time to live. If
+// the client merges commands, left is nil. A retry by go-redis, after a connection
+// broke, finds its own claim.
 func (s *Store) set(ctx context.Context, key string, value []byte, retain int64) (found *redis.StringCmd, left *redis.IntCmd) {
 	found = redis.NewStringCmd(ctx, "set", key, value, "px", retain, "nx", "get")
 	if s.merges {
-		_ = s.client.Process(ctx, found) // which has the error
+		_ = s.client.Process(ctx, found) // found holds the error
 		return found, nil
 	}
 	left = redis.NewIntCmd(ctx, "pttl", key)
 	pipeline := s.client.Pipeline()
-	_ = pipeline.BatchProcess(ctx, found, left) // it sends nothing yet
+	_ = pipeline.BatchProcess(ctx, found, left) // Exec sends the commands
 	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil {
 		found.SetErr(failed)
 	}
 	return found, left
 }
 
-// lookMerged looks once more when a claim is there: only that needs to know its time
-// to live, and so long after SET there may be another value. Hence the script, and a
-// second round trip.
-func (s *Store) lookMerged(ctx context.Context, key string, there []byte) (*sighting, error) {
+// lookMerged reads a claim's value and time to live again, by a script and in a
+// second round trip. Only a claim needs its time to live. A PTTL after a merged SET
+// could belong to another value.
+func (s *Store) lookMerged(ctx context.Context, key string, there []byte) (*snapshot, error) {
 	seen, err := look(there, noKey)
 	if err != nil || !seen.gone {
 		return seen, err
 	}
-	answer, err := lookScript.Run(ctx, s.client, []string{key}).Slice()
+	reply, err := lookScript.Run(ctx, s.client, []string{key}).Slice()
 	if errors.Is(err, redis.Nil) {
-		return seen, nil // it is gone
+		return seen, nil // the key has expired
 	}
 	if err != nil {
 		return nil, err
 	}
-	return lookExactly(answer)
+	return lookExactly(reply)
 }
 
-// lookExactly reads what a script has found, a value and its time to live.
-func lookExactly(found []any) (*sighting, error) {
+// lookExactly decodes a script's reply: a value and its time to live.
+func lookExactly(found []any) (*snapshot, error) {
 	value, _ := found[0].(string)
 	left, _ := found[1].(int64)
 	seen, err := look([]byte(value), lifeLeft(left))
@@ -181,46 +183,47 @@ func lookExactly(found []any) (*sighting, error) {
 	return seen, err
 }
 
-func look(value []byte, left time.Duration) (*sighting, error) {
+func look(value []byte, left time.Duration) (*snapshot, error) {
 	held, err := decode(value)
 	if err != nil {
 		return nil, err
 	}
-	seen := &sighting{stored: held, value: value}
+	seen := &snapshot{stored: held, value: value}
 	err = seen.clock(left)
 	return seen, err
 }
 
-// clock adds what is left of the lease, as the key has so much left to live.
-func (s *sighting) clock(left time.Duration) error {
+// clock sets what is left of the lease, given the key's time to live.
+func (s *snapshot) clock(left time.Duration) error {
 	if s.record.State != storage.InProgress {
 		return nil
 	}
 	switch left {
 	case noExpiry:
-		return corrupt("it is in progress, but somebody has removed its expiry")
+		return corrupt("it is in progress, but has no expiry")
 	case noKey:
-		s.gone, s.record.LeaseLeft = true, momentary
+		s.gone, s.record.LeaseLeft = true, briefLease
 	default:
 		s.record.LeaseLeft = min(left-s.afterLease(), s.lease)
 	}
 	return nil
 }
 
-// openTo returns the lease that the claim may replace what is there with, as long
-// as that has at most latest milliseconds to live.
-func (s *sighting) openTo(c storage.Claim) (next storage.Lease, latest int64, open bool) {
+// openTo reports whether the claim may replace the value, and returns the new lease.
+// The value may be replaced only while the key has at most latest milliseconds to
+// live.
+func (s *snapshot) openTo(c storage.Claim) (next storage.Lease, latest int64, open bool) {
 	next = storage.Lease{Claim: c, Attempt: s.record.Attempt + 1}
 	switch {
 	case s.released:
-		return next, whenever, true
+		return next, anyTimeLeft, true
 	case s.record.State != storage.InProgress:
 		return next, 0, false
 	case s.token == c.Token:
-		// An earlier call's success was hidden from its caller, or the replicas are
-		// still to be asked: renew it.
+		// An earlier call claimed the key and its reply was lost, or the replicas
+		// have not been asked yet. Renew the claim.
 		next.Attempt, next.TookOver = s.record.Attempt, s.tookOver
-		return next, whenever, true
+		return next, anyTimeLeft, true
 	case s.record.Abandoned() && c.TakeOver && c.Repeats(s.record.Fingerprint, s.record.Digest):
 		next.TookOver = true
 		return next, milliseconds(s.afterLease()), true
@@ -229,22 +232,23 @@ func (s *sighting) openTo(c storage.Claim) (next storage.Lease, latest int64, op
 	}
 }
 
-// replace claims a key that is not free, if it is still as it was seen, and then
-// returns seen. Otherwise it returns what is there instead: nil when nothing is.
-func (s *Store) replace(ctx context.Context, seen *sighting, next storage.Lease, latest int64) (*sighting, error) {
+// replace claims a key that exists. If the key still has the seen value, replace
+// returns seen. Otherwise it returns a snapshot of the new value, or nil if the key
+// is gone.
+func (s *Store) replace(ctx context.Context, seen *snapshot, next storage.Lease, latest int64) (*snapshot, error) {
 	value := encodeClaim(next, time.Now())
-	return bounded(ctx, s, func(ctx context.Context) (*sighting, error) {
+	return bounded(ctx, s, func(ctx context.Context) (*snapshot, error) {
 		command, unconfirmed := s.write(ctx, replaceScript, next.Key, seen.value, value, milliseconds(next.Retain), latest)
-		answer, err := command.Result()
+		reply, err := command.Result()
 		if errors.Is(err, redis.Nil) {
 			return nil, nil //nolint:nilnil // the key is gone
 		}
-		there, other := answer.([]any)
+		there, other := reply.([]any)
 		switch {
 		case err != nil:
 			return seen, err
 		case !other && unconfirmed != nil:
-			return seen, s.giveBack(ctx, next, value, unconfirmed)
+			return seen, s.undoClaim(ctx, next, value, unconfirmed)
 		case !other:
 			return seen, nil
 		}
@@ -252,15 +256,15 @@ func (s *Store) replace(ctx context.Context, seen *sighting, next storage.Lease,
 	})
 }
 
-// busy is the answer about a key that changed each time it was looked at. It had
-// a holder in between, who left what is seen now.
-func (s *sighting) busy() *storage.Record {
+// busy is the record that Acquire returns for a key that changed in every round. The
+// key was held in between; the record shows the last known holder.
+func (s *snapshot) busy() *storage.Record {
 	return &storage.Record{
-		State: storage.InProgress, Fingerprint: s.record.Fingerprint, Digest: s.record.Digest, Attempt: s.record.Attempt, LeaseLeft: momentary,
+		State: storage.InProgress, Fingerprint: s.record.Fingerprint, Digest: s.record.Digest, Attempt: s.record.Attempt, LeaseLeft: briefLease,
 	}
 }
 
-// lifeLeft is PTTL's answer as go-redis makes a duration of it.
+// lifeLeft converts PTTL's reply to a duration, with go-redis's special values.
 func lifeLeft(milliseconds int64) time.Duration {
 	if milliseconds < 0 {
 		return time.Duration(milliseconds) // noExpiry, noKey

@@ -13,24 +13,25 @@ import (
 )
 
 const (
-	// near is how late a cancellation may be noticed, where nobody watches for it.
+	// near is the longest delay until a cancellation ends a call that no goroutine
+	// watches.
 	near = time.Second
-	// reloadEvery is how often the state of a cluster is asked for at most.
+	// reloadEvery is the minimum time between two reloads of a cluster's state.
 	reloadEvery = time.Second
-	// evictionDeadline ends the question about the server's settings.
+	// evictionDeadline bounds the request for the server's settings.
 	evictionDeadline = 5 * time.Second
 )
 
-// bounded makes a call that ends with its context (case 12). go-redis watches the
-// context on its way to a connection. While it waits for an answer it watches the
-// deadline alone, and only if ContextTimeoutEnabled is set; an AutoPipeliner does
-// neither. So the call runs in a goroutine, which the client's own timeouts end,
-// and whose late result nobody reads. The call must not use memory of the
-// caller's caller. The goroutine is left out where the client keeps a deadline
-// that is near.
+// bounded runs a call that ends with its context (case 12). While go-redis waits for
+// a connection, it watches the context. While it waits for a reply, it watches only
+// the deadline, and only if ContextTimeoutEnabled is set. An AutoPipeliner watches
+// neither. So bounded runs the call in a goroutine. The client's own timeouts end
+// that goroutine, and its late result is dropped. The call must not use memory of the
+// caller's caller. No goroutine is needed if the client keeps a deadline that is
+// near.
 //
-// The call's own context ends before that when it waits for a connection, and there
-// is none to be had, see dialing.
+// The call's own context ends earlier when the call waits for a connection and the
+// server refuses connections, see dialing.
 func bounded[T any](ctx context.Context, s *Store, call func(ctx context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		result T
@@ -80,14 +81,14 @@ func isPunctual(client redis.UniversalClient) bool {
 	return is && server.Options().ContextTimeoutEnabled
 }
 
-// isNear reports whether the context ends soon, even if nobody cancels it.
+// isNear reports whether the context's deadline is near.
 func isNear(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return limited && time.Until(deadline) <= near
 }
 
-// withContextError adds the context's error when the client returned its own
-// word for it, such as a socket's "i/o timeout".
+// withContextError adds the context's error when the client returned its own error
+// for a timeout, such as a socket's "i/o timeout".
 func withContextError(ctx context.Context, err error) error {
 	ended := ctx.Err()
 	if deadline, limited := ctx.Deadline(); ended == nil && limited && !time.Now().Before(deadline) {
@@ -99,15 +100,15 @@ func withContextError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ended, err)
 }
 
-// reloader is what *redis.ClusterClient has beside a redis.UniversalClient.
+// reloader is the method that *redis.ClusterClient adds to redis.UniversalClient.
 type reloader interface{ ReloadState(ctx context.Context) }
 
-// topology asks the client of a cluster to look where the masters are. Left to
-// itself it dials a dead one for up to a minute (case 16).
+// topology asks a cluster client to find the masters again. Without a request the
+// client dials a dead master for up to a minute (case 16).
 type topology struct {
-	client reloader // nil when it is no cluster's
+	client reloader // nil unless the client is a cluster's
 	start  time.Time
-	// next is when it may be asked again, since start.
+	// next is the time of the next allowed reload, since start.
 	next *atomic.Int64
 }
 
@@ -116,8 +117,8 @@ func newTopology(client redis.UniversalClient) topology {
 	return topology{client: cluster, start: time.Now(), next: new(atomic.Int64)}
 }
 
-// heal asks if the error looks like a dead server, and nobody has asked in the
-// last second. It does not wait for the answer.
+// heal reloads the cluster's state if the error looks like a dead server, at most
+// once a second. It does not wait for the reload.
 func (t topology) heal(ctx context.Context, err error) {
 	if t.client == nil || !looksDead(err) {
 		return
@@ -128,8 +129,8 @@ func (t topology) heal(ctx context.Context, err error) {
 	}
 }
 
-// looksDead reports whether a server may have died. That includes one that is a
-// replica by now: where a command goes to one server, nobody else follows MOVED.
+// looksDead reports whether a server may have died. A server that has become a
+// replica counts too, because a command sent to one server does not follow MOVED.
 func looksDead(err error) bool {
 	if _, elsewhere := redis.IsMovedError(err); elsewhere {
 		return true
@@ -137,12 +138,12 @@ func looksDead(err error) bool {
 	if failed, is := errors.AsType[*net.OpError](err); is && failed.Op == "dial" {
 		return true
 	}
-	failed, is := errors.AsType[net.Error](err) // which context.DeadlineExceeded is too
+	failed, is := errors.AsType[net.Error](err) // context.DeadlineExceeded is a net.Error too
 	return is && failed.Timeout()
 }
 
-// warnOfEviction logs a warning when the server may drop records before they
-// expire. It is silent when the server does not say, as managed ones may not.
+// warnOfEviction logs a warning when the server may drop records before they expire.
+// It logs no warning if the server hides its settings, as managed servers may.
 func (s *Store) warnOfEviction() {
 	ctx, cancel := context.WithTimeout(context.Background(), evictionDeadline)
 	defer cancel()

@@ -11,24 +11,24 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// checkKey is a key that no request has: storage keys are hashes. It has their
-// form, so the ACL patterns that match them match it.
+// checkKey is a key that no request has, because storage keys are hashes. It has
+// their form, so that it matches the same ACL patterns.
 var checkKey = strings.Repeat("f", 64)
 
 var _ storage.Checker = (*Store)(nil)
 
 // Check implements [storage.Checker] in one round trip. It tries each command that
-// Acquire, Complete, Release and Extend need, on a key that is never there. On a
-// cluster it asks one master. It does not ask for replicas, see [WaitReplicas]: a
-// claim finds out whether they are there.
+// Acquire, Complete, Release and Extend need, on a key that never exists. On a
+// cluster it asks one master. It does not check the replicas of [WaitReplicas]; a
+// claim does.
 func (s *Store) Check(ctx context.Context) error {
 	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
 	return s.failure("check", checkKey, err)
 }
 
-// permit returns an error when this process may claim keys and not settle them. It
-// asks the server until the server has said yes once. A refusal of another kind is
-// left to the claim: it passes by itself.
+// permit returns an error when this process may claim keys but not settle them. It
+// asks the server until the server has permitted all commands once. It ignores other
+// errors, because they pass: the claim reports them.
 func (s *Store) permit(ctx context.Context) error {
 	if s.permitted.Load() {
 		return nil
@@ -40,20 +40,21 @@ func (s *Store) permit(ctx context.Context) error {
 	return err
 }
 
-// check tries the commands, and the scripts, which it so loads into the server. Each
-// command is tried by itself too, because a script's error does not name it.
+// check tries the commands and the scripts, and so loads the scripts into the server.
+// It also tries each command of the scripts by itself, because a script's error does
+// not name the refused command.
 func (s *Store) check(ctx context.Context) error {
 	key := s.prefix + checkKey
 	settling := []any{attemptPrefix(storage.Lease{Claim: storage.Claim{Token: storage.NewToken()}, Attempt: 1}), "", 1}
 	pipeline := s.client.Pipeline()
 	if s.replicas.wanted > 0 {
-		pipeline.Append(ctx, key, "") // which makes the key, for a millisecond
+		pipeline.Append(ctx, key, "") // creates the key, for a millisecond
 	}
 	pipeline.Get(ctx, key)
 	pipeline.PTTL(ctx, key)
 	pipeline.GetRange(ctx, key, 0, 0)
 	pipeline.Del(ctx, key)
-	pipeline.Do(ctx, "set", key, "", "px", 1, "xx", "get") // it makes no key
+	pipeline.Do(ctx, "set", key, "", "px", 1, "xx", "get") // XX creates no key
 	settleScript.Eval(ctx, pipeline, []string{key}, settling...)
 	replaceScript.Eval(ctx, pipeline, []string{key}, "none", "", 1, 1)
 	settleScript.EvalSha(ctx, pipeline, []string{key}, settling...)
@@ -76,8 +77,8 @@ func (s *Store) check(ctx context.Context) error {
 }
 
 // isForbidden reports whether the server refuses a command to this user, or to all
-// users because it was renamed. A script's error has no prefix of its own in Redis
-// 7.0.
+// users because the command was renamed. In Redis 7.0 a script's error has no prefix
+// of its own.
 func isForbidden(err error) bool {
 	if !isServerError(err) {
 		return false

@@ -8,21 +8,21 @@ import (
 	"hash/crc32"
 )
 
-var errOtherServers = errors.New("the cluster's masters are not those of the first page: begin with an empty cursor")
+var errOtherServers = errors.New("the cluster's masters are not those of the first page: start again with an empty cursor")
 
-// position is where a list has come to. A cursor is its text.
+// position is the progress of a list. A cursor is its text form.
 type position struct {
-	// Servers is the checksum of the addresses, from the first page on.
+	// Servers is the checksum of the masters' addresses, set by the first page.
 	Servers *uint32 `json:"servers"`
-	// Server is the index of the one that is scanned, and Cursor its own.
+	// Server is the index of the scanned master, and Cursor the master's SCAN cursor.
 	Server int    `json:"server"`
 	Cursor uint64 `json:"cursor"`
-	// Pending are keys that were found and not looked at: SCAN finds a few more
-	// than it was asked for.
+	// Pending are keys that SCAN found beyond the requested count. The next page
+	// reads them.
 	Pending [][]byte `json:"pending,omitempty"`
 }
 
-// on checks that the servers are the same as before.
+// on checks that the servers are those of the first page.
 func (p *position) on(servers int, addresses string) error {
 	sum := crc32.ChecksumIEEE([]byte(addresses))
 	if p.Server > servers || p.Servers != nil && *p.Servers != sum {
@@ -32,7 +32,7 @@ func (p *position) on(servers int, addresses string) error {
 	return nil
 }
 
-// String is the cursor, which is empty for the zero position.
+// String returns the cursor, which is empty for the zero position.
 func (p *position) String() string {
 	if p.Servers == nil {
 		return ""
@@ -51,7 +51,7 @@ func parseCursor(cursor string) (position, error) {
 		err = json.Unmarshal(text, &p)
 	}
 	if err != nil || p.Server < 0 || p.String() != cursor {
-		return position{}, fmt.Errorf("redisstore: list: the cursor %s is none of List's: begin with an empty one", excerpt(cursor))
+		return position{}, fmt.Errorf("redisstore: list: the cursor %s is not from List: start with an empty cursor", excerpt(cursor))
 	}
 	return p, nil
 }

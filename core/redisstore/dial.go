@@ -10,18 +10,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dialPatience is how long a call waits for a connection that another call's dial
-// did not get.
+// dialPatience is how long a call waits for a connection after another call's dial
+// failed.
 const dialPatience = 10 * time.Millisecond
 
 // dialing ends the calls that wait for a connection as soon as a dial has failed.
-// By itself go-redis dials five times within one command, a tenth of a second apart,
-// and then has no more to say than that the time is over (case 47). Calls that have
-// a connection are left alone: go-redis looks at a call's context only while it
-// waits for one, or between two tries.
+// Without dialing, go-redis dials five times within one command, a tenth of a second
+// apart, and finally reports only a timeout (case 47). dialing does not affect calls
+// that have a connection: go-redis checks a call's context only while the call waits
+// for a connection, or between two tries.
 //
-// It is a hook of a *redis.Client. A cluster's calls are not ended: another server
-// may have the key by now.
+// dialing is a hook of a *redis.Client. The calls of a cluster client are not ended,
+// because another server may have taken over the key.
 type dialing struct {
 	mutex   sync.Mutex
 	failure error // of the last dial, or nil
@@ -45,7 +45,7 @@ func watchDials(client redis.UniversalClient) *dialing {
 	return d
 }
 
-// begin returns the context of a call, and what ends it.
+// begin returns the context of a call, and a function that ends the call.
 func (d *dialing) begin(ctx context.Context) (context.Context, func()) {
 	if d == nil {
 		return ctx, func() {}
@@ -54,7 +54,7 @@ func (d *dialing) begin(ctx context.Context) (context.Context, func()) {
 	call := &dialingCall{end: cancel}
 	d.mutex.Lock()
 	d.calls[call] = struct{}{}
-	if d.failure != nil { // the client may return the last failure for a while, without a dial
+	if d.failure != nil { // the client may return the last failure for a while, without a new dial
 		call.timer = time.AfterFunc(dialPatience, func() { d.endIfFailed(call) })
 	}
 	d.mutex.Unlock()
@@ -77,7 +77,7 @@ func (d *dialing) endIfFailed(call *dialingCall) {
 	}
 }
 
-// dialed takes down what became of a dial.
+// dialed records the result of a dial.
 func (d *dialing) dialed(err error) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -90,12 +90,12 @@ func (d *dialing) dialed(err error) {
 	}
 }
 
-// reason is the failed dial that has ended a call, in place of the call's own error.
+// reason returns the failed dial that has ended a call, or else the call's own error.
 func (d *dialing) reason(ctx context.Context, err error) error {
 	if d == nil || ctx.Err() == nil {
 		return err
 	}
-	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // the very one
+	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // identity is meant, not Is
 		return fmt.Errorf("no connection: %w", cause)
 	}
 	return err
@@ -105,17 +105,17 @@ func (d *dialing) reason(ctx context.Context, err error) error {
 func (d *dialing) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		connection, err := next(ctx, network, address)
-		if ctx.Err() == nil { // else it was given up, which says nothing about the server
+		if ctx.Err() == nil { // a dial that was given up tells no fact about the server
 			d.dialed(err)
 		}
 		return connection, err
 	}
 }
 
-// ProcessHook implements redis.Hook: commands go their way without it.
+// ProcessHook implements redis.Hook. It adds no step to commands.
 func (d *dialing) ProcessHook(redis.ProcessHook) redis.ProcessHook { return nil }
 
-// ProcessPipelineHook implements redis.Hook: pipelines go their way without it.
+// ProcessPipelineHook implements redis.Hook. It adds no step to pipelines.
 func (d *dialing) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return nil
 }

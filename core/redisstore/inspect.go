@@ -9,20 +9,20 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// errNoWord is for who has not given his word.
-var errNoWord = errors.New("redisstore: forget: the caller must say storage.RerunIsSafe")
+// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
+var errRerunNotConfirmed = errors.New("redisstore: forget: pass storage.RerunIsSafe if the request may run again")
 
 var _ storage.Inspector = (*Store)(nil)
 
-// Lookup implements [storage.Inspector]. It is one round trip, to the key's master.
-// What is no record is an error like Acquire's.
+// Lookup implements [storage.Inspector]. It takes one round trip to the key's master.
+// For a value that is not a record it returns an error like Acquire's.
 func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	record, err := bounded(ctx, s, func(ctx context.Context) (*storage.Record, error) { return s.lookUp(ctx, key) })
 	return record, s.failure("look up", key, err)
 }
 
-// lookUp reads the value and its time to live in a transaction: nothing comes
-// between the two, as it may in claimOrLook.
+// lookUp reads the value and its time to live in a transaction. No other command can
+// run between the two reads, as in claimOrLook.
 func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error) {
 	transaction := s.client.TxPipeline()
 	found := transaction.Get(ctx, s.prefix+key)
@@ -31,7 +31,7 @@ func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error)
 	value, err := found.Bytes()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // there is no record
 	case err != nil:
 		return nil, err
 	case failed != nil:
@@ -44,12 +44,12 @@ func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error)
 	return &seen.record, nil
 }
 
-// Forget implements [storage.Inspector]. It removes what is no record too, and
-// reports that something was there. A released key counts as none, and its
-// attempt number is forgotten too.
+// Forget implements [storage.Inspector]. It also deletes a value that is not a
+// record, and then returns true. It also deletes the attempt number of a released
+// key, which counts as no record.
 func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
 	if word != storage.RerunIsSafe {
-		return false, errNoWord
+		return false, errRerunNotConfirmed
 	}
 	there, err := bounded(ctx, s, func(ctx context.Context) (bool, error) {
 		transaction := s.client.TxPipeline()
@@ -59,7 +59,7 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 		if err := deleted.Err(); err != nil {
 			return false, err
 		}
-		if failed != nil && !redis.HasErrorPrefix(failed, "WRONGTYPE") { // which GETRANGE says of a list
+		if failed != nil && !redis.HasErrorPrefix(failed, "WRONGTYPE") { // GETRANGE's error for a list
 			return false, failed
 		}
 		return deleted.Val() == 1 && !isReleased(head.Val()), nil
@@ -67,8 +67,8 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 	return there, s.failure("forget", key, err)
 }
 
-// listed returns the record as a list shows it: without what the handler
-// answered, but for the status.
+// listed returns the record as a list shows it: the status, but no header and no
+// body.
 func listed(key string, r *storage.Record) storage.Entry {
 	return storage.Entry{Key: key, Record: &storage.Record{
 		State: r.State, Fingerprint: r.Fingerprint, Digest: r.Digest, Attempt: r.Attempt, LeaseLeft: r.LeaseLeft, Status: r.Status,

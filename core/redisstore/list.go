@@ -17,36 +17,38 @@ import (
 const (
 	// maxPage is the largest page of a list.
 	maxPage = 1000
-	// scansPerPage bounds what a page costs where few keys are in the state, or
-	// most are somebody else's: two round trips each.
+	// scansPerPage bounds the cost of a page when few keys are in the state, or most
+	// keys belong to other programs. Each scan takes two round trips.
 	scansPerPage = 10
-	// beginning is how much of a value List reads. With a fingerprint of the
-	// engine's, what stands before headers and body takes a third of it.
+	// beginning is how many bytes of a value List reads. With one of the engine's
+	// fingerprints, the part before headers and body takes a third of them.
 	beginning = 1024
 )
 
-// errHiddenMasters is for a client that reaches one master of a cluster.
+// errHiddenMasters reports a client that reaches only one master of a cluster.
 var errHiddenMasters = errors.New(
 	"this client hides the cluster's masters: give New the *redis.ClusterClient itself")
 
-// List implements [storage.Inspector]. The records come without Header and Body:
-// Lookup has them. A page looks at about ten times limit keys at most, and reads
-// no more than the beginning of each value. Values that are no records are passed
-// by, with a warning in the log that counts them.
+// List implements [storage.Inspector]. The records have no Header and no Body; use
+// Lookup for the whole record. A page looks at about ten times limit keys at most,
+// and reads only the beginning of each value. It skips values that are not records,
+// and logs a warning with their number.
 //
-// It is SCAN, with what that promises. A record that is there, and in the state,
-// from the first page to the last is listed; twice, perhaps, while the server
-// resizes its table. On a cluster the pages go from one master to the next.
-// Keys that are moved between masters meanwhile can be missed; when the masters
-// are not those of the first page any more, List returns an error, and is to be
-// begun anew. The same holds for a single server that was restarted, or whose
-// replica has taken over, but does not show there.
+// List uses SCAN and has SCAN's guarantees. A record that stays in the state from the
+// first page to the last is listed. It may be listed twice while the server resizes
+// its table.
 //
-// With an AutoPipeliner in front of a cluster List returns an error: it hides
-// the masters.
+// On a cluster the pages go from one master to the next. List can miss keys that move
+// between masters meanwhile. If the set of masters has changed since the first page,
+// List returns an error: start again with an empty cursor. A single server that was
+// restarted, or whose replica has taken over, has the same limits, but List does not
+// detect the change.
+//
+// List returns an error for an AutoPipeliner in front of a cluster, because that
+// client hides the masters.
 func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) ([]storage.Entry, string, error) {
 	if _, known := storage.ParseState(state.String()); !known {
-		return nil, "", fmt.Errorf("redisstore: list records in state %d: there is no such state", state)
+		return nil, "", fmt.Errorf("redisstore: list records in state %d: want a state of package storage", state)
 	}
 	if limit < 1 || limit > maxPage {
 		return nil, "", fmt.Errorf("redisstore: list %d records: want from 1 to %d", limit, maxPage)
@@ -69,8 +71,8 @@ type listing struct {
 	state   storage.State
 	at      position
 	servers []redis.Cmdable
-	// unreadable counts the values that were passed by; firstUnreadable says what
-	// is wrong with one of them.
+	// unreadable counts the skipped values; firstUnreadable is the error of the
+	// first.
 	unreadable      int
 	firstUnreadable error
 }
@@ -85,7 +87,7 @@ func (l *listing) page(ctx context.Context, limit int) (page []storage.Entry, er
 				return nil, err
 			}
 		}
-		// SCAN may find a few more keys than it was asked for: the others wait.
+		// SCAN may return a few more keys than requested. The others stay pending.
 		keys := l.at.Pending[:min(len(l.at.Pending), limit-len(page))]
 		l.at.Pending = l.at.Pending[len(keys):]
 		if page, err = l.read(ctx, page, keys); err != nil {
@@ -96,7 +98,7 @@ func (l *listing) page(ctx context.Context, limit int) (page []storage.Entry, er
 		l.at = position{}
 	}
 	if l.unreadable > 0 {
-		l.store.log().WarnContext(ctx, "redisstore: a list has passed by values that are no records",
+		l.store.log().WarnContext(ctx, "redisstore: a list has skipped values that are not records",
 			"count", l.unreadable, "first", l.firstUnreadable)
 	}
 	return page, nil
@@ -133,18 +135,18 @@ func (l *listing) findServers(ctx context.Context) error {
 	return l.at.on(len(masters), addresses.String())
 }
 
-// scan finds some more keys, perhaps none, and moves on.
+// scan adds the next keys of SCAN, perhaps none, and advances the cursor.
 func (l *listing) scan(ctx context.Context, count int) error {
 	server := l.servers[l.at.Server]
 	pipeline := server.Pipeline()
 	var information *redis.StringCmd
 	switch server.(type) {
 	case *redis.Client:
-	default: // it may have a cluster behind it, and SCAN one of its masters
+	default: // the server may be a proxy for a cluster, and SCAN would reach one master
 		information = pipeline.ClusterInfo(ctx)
 	}
 	scanned := pipeline.Scan(ctx, l.at.Cursor, escapeGlob(l.store.prefix)+"*", int64(count))
-	_, _ = pipeline.Exec(ctx) // the commands have their errors
+	_, _ = pipeline.Exec(ctx) // each command holds its error
 	if information != nil && information.Err() == nil {
 		return errHiddenMasters
 	}
@@ -162,20 +164,20 @@ func (l *listing) scan(ctx context.Context, count int) error {
 	return nil
 }
 
-// read adds those of the keys to the page that are in the state.
+// read appends the records of the keys that are in the state.
 func (l *listing) read(ctx context.Context, page []storage.Entry, keys [][]byte) ([]storage.Entry, error) {
 	if len(keys) == 0 {
 		return page, nil
 	}
 	pipeline := l.store.client.Pipeline()
-	answers := make([]*redis.Cmd, len(keys))
+	replies := make([]*redis.Cmd, len(keys))
 	for i, key := range keys {
-		answers[i] = pipeline.Eval(ctx, beginningScript, []string{l.store.prefix + string(key)}, beginning, l.state.String())
+		replies[i] = pipeline.Eval(ctx, beginningScript, []string{l.store.prefix + string(key)}, beginning, l.state.String())
 	}
-	_, _ = pipeline.Exec(ctx) // the commands have their errors
-	for i, answer := range answers {
+	_, _ = pipeline.Exec(ctx) // each command holds its error
+	for i, reply := range replies {
 		key := string(keys[i])
-		record, err := l.recordOf(ctx, key, answer)
+		record, err := l.recordOf(ctx, key, reply)
 		switch failed := l.store.failure("list", key, err); {
 		case errors.Is(failed, storage.ErrCorruptRecord):
 			if l.unreadable++; l.unreadable == 1 {
@@ -190,11 +192,12 @@ func (l *listing) read(ctx context.Context, page []storage.Entry, keys [][]byte)
 	return page, nil
 }
 
-// recordOf makes a record, or nil, of what beginningScript has answered.
-func (l *listing) recordOf(ctx context.Context, key string, answer *redis.Cmd) (*storage.Record, error) {
-	values, err := answer.Slice()
+// recordOf decodes the reply of beginningScript. It returns nil for a key without a
+// record in the state.
+func (l *listing) recordOf(ctx context.Context, key string, reply *redis.Cmd) (*storage.Record, error) {
+	values, err := reply.Slice()
 	if errors.Is(err, redis.Nil) {
-		return nil, nil //nolint:nilnil // gone by now, or in another state
+		return nil, nil //nolint:nilnil // the key is gone, or in another state
 	}
 	if err != nil {
 		return nil, err
@@ -202,7 +205,7 @@ func (l *listing) recordOf(ctx context.Context, key string, answer *redis.Cmd) (
 	head, _ := values[0].(string)
 	left, _ := values[1].(int64)
 	held, enough, err := decodeBeginning([]byte(head))
-	if !enough && strings.HasPrefix(head, `{"token":"`) { // its fingerprint is long
+	if !enough && strings.HasPrefix(head, `{"token":"`) { // the fingerprint is long
 		return l.store.lookUp(ctx, key)
 	}
 	if !enough {
@@ -211,12 +214,12 @@ func (l *listing) recordOf(ctx context.Context, key string, answer *redis.Cmd) (
 	if err != nil || held.released {
 		return nil, err
 	}
-	seen := &sighting{stored: held}
+	seen := &snapshot{stored: held}
 	err = seen.clock(lifeLeft(left))
 	return &seen.record, err
 }
 
-// escapeGlob makes a pattern that matches just the text.
+// escapeGlob returns a pattern that matches only the text.
 func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
 }

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// version of the line's format. A reader refuses any other.
+	// version of the line's format. A reader refuses any other version.
 	version = 1
-	// released is the state of a record that remembers an attempt number alone,
-	// and whose it was.
+	// released is the state of a record that keeps only an attempt number and its
+	// fingerprint.
 	released = "released"
 
 	minStatus, maxStatus = 100, 999
 )
 
-// stored is what a value says. A released one has a record without a state.
+// stored is a decoded value. The record of a released value has no state.
 type stored struct {
 	record        storage.Record
 	token         storage.Token
@@ -66,12 +66,12 @@ func lineOf(l storage.Lease, state string, at time.Time) line {
 
 func encode(head line, body []byte) []byte {
 	head.Size = len(body)
-	const usual = 368 // a line with a header or two
+	const usual = 368 // usual size of a line with a header or two
 	room := usual + base64.StdEncoding.EncodedLen(len(head.Sketch)) + len(body)
 	return append(head.appendTo(make([]byte, 0, room)), body...)
 }
 
-// decode reads a value. The record's body is a part of it.
+// decode reads a value. The record's body is a slice of the value.
 func decode(value []byte) (stored, error) {
 	first, body, whole := bytes.Cut(value, []byte{'\n'})
 	if !whole {
@@ -87,11 +87,12 @@ func decode(value []byte) (stored, error) {
 	return interpret(head, body)
 }
 
-// decodeBeginning reads as much of a value as stands before its headers and body,
-// when only a beginning is there. It reports false when that was too short.
+// decodeBeginning reads the members before headers and body from the beginning of a
+// value. It returns false when the beginning is too short.
 func decodeBeginning(beginning []byte) (stored, bool, error) {
 	first, _, whole := bytes.Cut(beginning, []byte{'\n'})
-	// In the strings before it a quote has a backslash, so it is the member's name.
+	// Inside a string a quote would have a backslash, so this match is the member's
+	// name.
 	if before, _, found := bytes.Cut(first, []byte(`,"headers":`)); found {
 		first, whole = append(bytes.Clone(before), '}'), true
 	}
@@ -102,7 +103,7 @@ func decodeBeginning(beginning []byte) (stored, bool, error) {
 	if err != nil {
 		return stored{}, true, err
 	}
-	head.Sketch = nil // it may have been cut off with the headers
+	head.Sketch = nil // the sketch may have been cut off with the headers
 	s, err := interpret(head, nil)
 	return s, true, err
 }
@@ -132,7 +133,7 @@ func interpret(head line, body []byte) (stored, error) {
 	return s, err
 }
 
-// read adds what differs from state to state.
+// read sets the fields that depend on the state.
 func (s *stored) read(head line, body []byte) error {
 	if head.State == released {
 		s.released = true
@@ -167,8 +168,7 @@ func corrupt(format string, details ...any) error {
 	return fmt.Errorf("%w: %s", storage.ErrCorruptRecord, fmt.Sprintf(format, details...))
 }
 
-// excerpt quotes the beginning of a string that may be long, and may hold
-// anything.
+// excerpt quotes the beginning of a string, which may be long and may hold any bytes.
 func excerpt(s string) string {
 	const enough = 80
 	if len(s) > enough {

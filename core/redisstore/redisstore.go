@@ -1,95 +1,96 @@
-// Package redisstore keeps records in Redis 7.0 or newer: one server, Sentinel
-// or Cluster.
+// Package redisstore keeps records in Redis 7.0 or newer: one server, Sentinel or
+// Cluster.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
 //	store := redisstore.New(rdb)
 //	guard, err := core.New(store, core.ScopeBy(userID))
 //
-// A first-time request costs two round trips, one to claim its key and one to
-// settle it; a replay costs one, and so does being told that a key is in
-// progress. [WaitReplicas] adds one to the first. Every command touches one key, and
-// the server's clock alone decides what has expired.
+// A first-time request costs two round trips, one to claim its key and one to settle
+// the claim. A replay costs one round trip, and so does the response that a key is in
+// progress. [WaitReplicas] adds one to a first-time request. Every command touches
+// one key. Only the server's clock decides when a record expires.
 //
 // # Settings that matter
 //
-// ContextTimeoutEnabled: a call returns when its context ends, whatever the
-// client is set to. Without this setting the client goes on waiting in a
-// goroutine until its own ReadTimeout and retries are used up; with it, that
-// goroutine ends with the context's deadline, or with [WaitReplicas] a few seconds
-// later. A *redis.Client with this setting needs no goroutine for a deadline that is
-// at most a second away, and is faster by a quarter: there a context that is
-// cancelled before its deadline ends the call at the deadline.
+// ContextTimeoutEnabled: set it. A call returns when its context ends, with or
+// without this setting. Without it, a goroutine of the client waits on until the
+// client's ReadTimeout and retries are used up. With it, that goroutine ends at the
+// context's deadline, or with [WaitReplicas] a few seconds later. A *redis.Client
+// with this setting needs no goroutine for a deadline at most a second away, and is a
+// quarter faster. In that case a context that is cancelled early ends the call only
+// at the deadline.
 //
-// AutoPipeline: where many requests come at once, [redis.Client.AutoPipeline] in
-// place of the client answers about half as many again. Being told that a key is in
-// progress costs two round trips there, and taking one over three.
+// AutoPipeline: for many concurrent requests. [redis.Client.AutoPipeline] in place of
+// the client serves about half as many requests again. The response that a key is in
+// progress then costs two round trips, and a take-over three.
 //
-// maxmemory-policy: records have a time to live, so every policy but noeviction
-// lets the server drop them, running ones too, when memory runs short. The store
-// logs a warning when it finds that it may, see [Logger].
+// maxmemory-policy: noeviction. Records have a time to live, so under every other
+// policy the server may drop records when memory runs short, including running ones.
+// The store logs a warning when it finds another policy with a memory limit, see
+// [Logger].
 //
 // DialTimeout and ReadTimeout: about a second each on a cluster. A node that is
-// frozen and not dead can hold the client up for as long, when it looks for the
+// frozen but not dead can delay the client by these timeouts while it looks for the
 // new master.
 //
 // DialerRetries: 1 on a cluster. By default go-redis dials a dead node five times, a
-// tenth of a second apart, before it says so, and that is a policy's StoreTimeout.
-// The first requests to a process that was idle when a master died are then answered
-// with 503; with 1 they find the new master, where the dead one's host refuses
-// connections.
+// tenth of a second apart, before it returns an error. That takes as long as a
+// policy's StoreTimeout, so in a process that was idle when a master died, the first
+// requests get a 503. With 1 they find the new master, if the dead master's host
+// refuses connections.
 //
 // StoreTimeout (of the policies): four round trips or more. A new connection costs
 // two to four, and a claim one.
 //
-// cluster-require-full-coverage: with yes, which is Redis's default, the other
-// shards stop too from the death of a master to its successor.
+// cluster-require-full-coverage: with yes, Redis's default, all shards refuse
+// commands from the death of one master until its successor takes over.
 //
-// min-replicas-to-write: with too few replicas replays are refused as well as
-// first runs, because looking a key up is a SET.
+// min-replicas-to-write: with too few replicas the server refuses replays as well as
+// first-time requests, because the store looks up a key by a SET.
 //
 // The page docs/redis.md has the rights of a Redis user, and settings of the server.
 //
-// # What it does not promise
+// # Limits
 //
-// Redis acknowledges a write before its replicas have it. When a master dies, what it
-// had acknowledged and the replica that takes over had not received is lost: what was
-// written in the last moment (about a millisecond where the replicas keep up), or
-// since the replica was cut off, for as long as that was. With it can go
+// Redis acknowledges a write before its replicas have the write. When a master dies
+// and a replica takes over, all writes are lost that the replica had not received.
+// These are the writes of about the last millisecond if the replicas keep up, or all
+// writes since the replica lost its connection. A lost write can be
 //
-//   - a claim: the key is free, and a retry runs the handler a second time, as
-//     attempt 1 again, so that a fencing token notices nothing. The first handler may
-//     still be running; its own process refuses duplicates as long as it does;
-//   - an answer whose claim was not lost: the key is in progress until the lease ends,
-//     then abandoned, and the policy's OnAbandoned decides. An answer that was lost
-//     with its claim leaves the key free;
-//   - a renewal: a running key may look abandoned, and be taken over as a higher
-//     attempt;
+//   - a claim: a retry runs the handler a second time, again as attempt 1, so a
+//     fencing token does not detect the second run. The first handler may still be
+//     running; its own process refuses duplicates while it runs;
+//   - a response whose claim was not lost: the key is in progress until the lease
+//     ends, then abandoned, and the policy's OnAbandoned decides. If the claim was
+//     lost too, a retry runs the handler a second time;
+//   - a renewal: a running key may look abandoned, and another request takes over the
+//     key with a higher attempt;
 //   - a release: the key stays in progress until its lease ends.
 //
-// Likewise a server that restarts has lost what it had not yet written to disk:
-// everything without persistence, a second's worth with appendfsync everysec.
+// A restarted server has lost the writes that were not yet on its disk: all of them
+// without persistence, about a second of writes with appendfsync everysec.
 //
-// [WaitReplicas] makes the first two improbable: a claim and an answer count only when
-// as many replicas as it says have acknowledged them. It does not make them impossible.
-// A replica that has acknowledged has them in memory, and not on disk; with fewer than
-// all replicas, one that has not acknowledged can be promoted, although Sentinel and
-// Cluster prefer the one that has received most. Where it must not happen use
-// pgstore, or tieredstore with Redis in front of it.
+// [WaitReplicas] makes a lost claim or response unlikely, not impossible. A claim or
+// a response then counts only when that many replicas have acknowledged the write.
+// But a replica acknowledges a write in memory, not on disk. With fewer replicas than
+// there are, a failover can promote a replica that never received the write, although
+// Sentinel and Cluster prefer the replica that has received most. If that is
+// unacceptable, use pgstore, or tieredstore with Redis as the hot tier.
 //
-// A claim whose call ran into its deadline may still reach the server later.
-// Nobody runs then, and the key is in progress until that lease has run out.
+// A claim whose call ran into its deadline may still reach the server later. No
+// handler runs then, and the key is in progress until that lease ends.
 //
 // # In redis-cli
 //
-// A value is one line of JSON, a newline, and the body of the answer:
+// A value is one line of JSON, a newline, and the body of the response:
 //
 //	> GET oncekey:9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab
 //	{"token":"6f1c…","state":"completed","v":1,"attempt":1,"fingerprint":"sha256:…","digest":"4be0…","at":"2026-01-02T15:04:05Z",
 //	 "status":201,"headers":[["set","Content-Type","application/json"]],"size":12}
 //	{"id":"p_1"}
 //
-// Deleting a key with DEL makes the next request with it a first-time request.
-// In a program, [Store.Lookup], [Store.List] and [Store.Forget] do the like.
+// After a DEL of the key, the next request with that key is a first-time request. In
+// a program, use [Store.Lookup], [Store.List] and [Store.Forget].
 package redisstore
 
 import (
@@ -106,7 +107,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// DefaultPrefix stands before each storage key unless [Prefix] says otherwise.
+// DefaultPrefix is the text before each storage key, unless [Prefix] sets another.
 const DefaultPrefix = "oncekey:"
 
 // Store is a [storage.Store] in Redis. It is safe for concurrent use. Make one with
@@ -118,13 +119,13 @@ type Store struct {
 	topology     topology
 	replicas     replicas
 	evictionOnce sync.Once
-	// merges: the client sends what several callers ask for at once.
+	// merges: the client merges the commands of several callers.
 	merges  bool
 	dialing *dialing
 	warmer  warmer
-	// permitted: the server has let this process try all that it needs.
+	// permitted: the server has permitted all commands that the store needs.
 	permitted atomic.Bool
-	// punctual: a call ends with its deadline, without the store's help.
+	// punctual: the client ends a call at its deadline.
 	punctual bool
 }
 
@@ -133,39 +134,38 @@ var _ storage.Store = (*Store)(nil)
 // Option is a setting of [New].
 type Option func(*Store)
 
-// Prefix sets the text before each storage key. The default is [DefaultPrefix].
-// All processes of one service need the same prefix. Services that share a Redis
-// must not share records: give each its own prefix, or name each with
-// core.WithService. Braces would put all keys into one slot of a cluster: leave
-// them out.
+// Prefix sets the text before each storage key. The default is [DefaultPrefix]. All
+// processes of one service need the same prefix. Services that share a Redis must not
+// share records: give each service its own prefix, or its own name with
+// core.WithService. Use no braces, because they put all keys into one slot of a
+// cluster.
 func Prefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
-// Logger sets where warnings go: the one about eviction, at most once for each
-// Store, and the one about values that List has passed by. The default, and what
-// nil means, is slog.Default().
+// Logger sets the logger for warnings: about eviction, at most once for each Store,
+// and about values that List has skipped. The default, also for nil, is
+// slog.Default().
 func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = logger } }
 
-// New returns a store that uses the client. It does not dial: a server that is
-// away shows in the first call. The client stays the caller's, who closes it
-// when the last request is done. What [redis.Client.AutoPipeline] returns serves
-// as a client too, but not for [WaitReplicas]; in front of a cluster it hides
-// ReloadState from the store, so that healing after the death of a master takes
-// as long as go-redis takes.
+// New returns a store that uses the client. It does not dial: the first call reports
+// an unreachable server. The caller keeps the client, and closes it after the last
+// request. An AutoPipeliner (see [redis.Client.AutoPipeline]) works as a client too,
+// except with [WaitReplicas]. In front of a cluster it hides ReloadState from the
+// store, so that recovery from the death of a master takes as long as go-redis takes.
 //
-// A *redis.Client gets a hook, which sees its dials and no commands: a server that
-// refuses connections is then reported at once. When a call has run out of time,
-// the store makes connections ready in the background.
+// New adds a hook to a *redis.Client. The hook observes dials, not commands, so that
+// a server that refuses connections is reported at once. After a call has run out of
+// time, the store opens connections in the background.
 //
-// New panics for nil and for a *redis.Ring: when one of a Ring's servers is
-// unreachable, or its addresses change, keys move to other servers without their
-// records, and handlers run twice.
+// New panics for nil and for a *redis.Ring. When a server of a Ring is unreachable,
+// or the Ring's addresses change, keys move to other servers without their records,
+// and handlers run twice.
 func New(client redis.UniversalClient, options ...Option) *Store {
 	if client == nil {
 		panic("redisstore: New(nil): want a client")
 	}
 	if movesKeys(client) {
-		panic(fmt.Sprintf("redisstore: New with a %T: when one of its servers is unreachable it looks for that server's keys "+
-			"on another one, where their records are not, and requests run twice: want a *redis.Client or a *redis.ClusterClient", client))
+		panic(fmt.Sprintf("redisstore: New with a %T: when one of its servers is unreachable, that server's keys move to "+
+			"another one without their records, and requests run twice: want a *redis.Client or a *redis.ClusterClient", client))
 	}
 	s := &Store{client: client, prefix: DefaultPrefix, topology: newTopology(client)}
 	for _, option := range options {
@@ -192,14 +192,14 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		arguments = append(arguments, s.replicas.wanted)
 	}
 	outcome, err := bounded(ctx, s, func(ctx context.Context) (int, error) {
-		answer, unconfirmed := s.write(ctx, settleScript, l.Key, arguments...)
-		outcome, err := answer.Int()
-		if err == nil && outcome != settledOthers {
+		reply, unconfirmed := s.write(ctx, settleScript, l.Key, arguments...)
+		outcome, err := reply.Int()
+		if err == nil && outcome != settledByOther {
 			err = unconfirmed
 		}
 		return outcome, err
 	})
-	if err == nil && outcome == settledOthers {
+	if err == nil && outcome == settledByOther {
 		return storage.ErrLeaseLost
 	}
 	return s.failure("complete", l.Key, err)
@@ -227,8 +227,8 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	return s.failure("extend", l.Key, err)
 }
 
-// extend writes the claim once more, to be kept as long as the first time, with
-// a lease of ttl from now.
+// extend writes the claim again with a lease of ttl from now, and with the same
+// retention as before.
 func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) (bool, error) {
 	l.TTL = ttl
 	kept := l.Retain
@@ -241,8 +241,9 @@ func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	return outcome == settled, err
 }
 
-// settle runs settleScript: value takes the place of the lease's claim, which
-// begins with claim, for retain. No value deletes it.
+// settle runs settleScript, which replaces the lease's claim by value, and keeps the
+// value for retain. claim is the beginning of the claim. An empty value deletes the
+// key.
 func (s *Store) settle(ctx context.Context, l storage.Lease, claim string, value []byte, retain time.Duration) (int, error) {
 	return bounded(ctx, s, func(ctx context.Context) (int, error) { return s.settleNow(ctx, l, claim, value, retain) })
 }
@@ -251,7 +252,7 @@ func (s *Store) settleNow(ctx context.Context, l storage.Lease, claim string, va
 	return settleScript.Run(ctx, s.client, []string{s.prefix + l.Key}, claim, value, milliseconds(retain)).Int()
 }
 
-// failure says what failed, and for which key.
+// failure adds the operation and the key to an error.
 func (s *Store) failure(operation, key string, err error) error {
 	if err == nil {
 		return nil
@@ -260,7 +261,7 @@ func (s *Store) failure(operation, key string, err error) error {
 		err = fmt.Errorf("%w: it is no string: %w", storage.ErrCorruptRecord, err)
 	}
 	if isForbidden(err) {
-		s.permitted.Store(false) // the next claim asks before it is made
+		s.permitted.Store(false) // the next claim asks the server again
 		if !errors.Is(err, storage.ErrStoreForbidden) {
 			err = fmt.Errorf("%w: %w", storage.ErrStoreForbidden, err)
 		}
@@ -268,7 +269,7 @@ func (s *Store) failure(operation, key string, err error) error {
 	return fmt.Errorf("redisstore: %s %q: %w", operation, s.prefix+key, err)
 }
 
-// milliseconds rounds up: what was asked for is the least that is kept.
+// milliseconds rounds up, so that a record is kept for at least d.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

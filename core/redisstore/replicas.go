@@ -12,58 +12,61 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// grace is how much longer than the replicas may take a call may take, and how long
-// it may take to give a claim back.
+// grace is the extra time of a call beyond the wait for the replicas, and the time to
+// undo a claim.
 const grace = 5 * time.Second
 
 // ErrTooFewReplicas is wrapped by the errors of Acquire and Complete when fewer
-// replicas than [WaitReplicas] asks for have acknowledged what was written.
-var ErrTooFewReplicas = errors.New("too few replicas have it")
+// replicas than [WaitReplicas] requires have acknowledged the write.
+var ErrTooFewReplicas = errors.New("too few replicas have acknowledged the write")
 
-// WaitReplicas has a claim and an answer count as stored when n replicas of the
-// key's master have acknowledged them. Each of the two asks Redis's WAIT command
-// for at most timeout, and for at most half of the time that its context leaves, so
-// that a refusal can be acted on; a server whose hz is 10, the default, ends a WAIT
-// up to a tenth of a second late. Without this option nobody waits. WaitReplicas
-// panics unless n is 1 or more and timeout a millisecond or more.
+// WaitReplicas makes a claim or a response count as stored only when n replicas of
+// the key's master have acknowledged the write. Use it where a failover must not lose
+// claims. WaitReplicas panics unless n is 1 or more and timeout a millisecond or
+// more.
 //
-// A claim that too few replicas have is given back, and Acquire returns a wrapped
-// [ErrTooFewReplicas]: the engine answers 503 and nothing runs, or it runs
-// unprotected where the policy fails open. A key that was abandoned before is
-// abandoned again, by a higher attempt. A duplicate that comes while the claim is
-// being given back may be told that the key is in progress.
+// Each claim and each response waits by Redis's WAIT command for at most timeout, and
+// for at most half of the time left in its context, so that there is time to handle a
+// failure. A server whose hz is 10, the default, ends a WAIT up to a tenth of a
+// second late. Set timeout below a quarter of the policies' StoreTimeout, which
+// bounds three tries of Acquire, and below the client's ReadTimeout.
 //
-// An answer that too few replicas have stays on the master, and Complete returns a
-// wrapped [ErrTooFewReplicas] all the same. The engine then shows the client its
-// answer and repeats Complete until enough replicas have it: the process that has
-// the answer in memory is the only one that can tell it to a master which has not,
-// and nil would have it forget the answer. A repeated Complete writes what is there
-// once more, unchanged, and asks about that. If it gives up in the end it reports
-// the answer as lost, although the master may have it.
+// A claim that too few replicas acknowledge is undone, and Acquire returns a wrapped
+// [ErrTooFewReplicas]. The engine responds with 503 and runs no handler, or runs the
+// handler unprotected if the policy fails open. A key that was abandoned before is
+// then abandoned again, with a higher attempt. A duplicate that arrives during the
+// undo may get the response that the key is in progress.
 //
-// Extend and Release do not wait. A renewal that is lost leaves the claim with an
-// earlier end, and the next one, a third of the policy's LockTTL later, mends that.
-// Replicas that were behind for most of a LockTTL see a running key as abandoned: it
-// is taken over as a higher attempt, never run as a first one. To refuse renewals
-// meanwhile would cancel each handler that runs longer than its lease, whenever the
-// replicas are away. A release that is lost keeps a key in progress until its lease
-// ends, and lets nothing run twice. A replay does not wait either: it can show an
-// answer that the replicas are still to get.
+// A response that too few replicas acknowledge stays on the master, but Complete
+// returns a wrapped [ErrTooFewReplicas]. The engine then sends the response to the
+// client, and repeats Complete until enough replicas have the response. The reason:
+// if the master is lost, only this process, which holds the response in memory, can
+// store it on the new master. A repeated Complete writes the stored value again,
+// unchanged, and waits for the replicas again. If the engine gives up in the end, it
+// reports the response as lost, although the master may have the response.
 //
-// What it costs: a first-time request has three round trips in place of two. The two
-// that ask wait for the replicas, and hold a connection of the client meanwhile. The
-// third is there because nobody asks but the winner of a key, once it knows that it
-// has won: sent along with SET, WAIT would hold up replays for all of timeout while a
-// replica is away. A replay, a take-over, a renewal and a release cost what they did.
+// Extend and Release do not wait. A lost renewal leaves the claim with an earlier
+// end, and the next renewal, a third of the policy's LockTTL later, repairs that. If
+// the replicas lag for most of a LockTTL, a failover makes a running key look
+// abandoned. Another request then takes over the key with a higher attempt, never as
+// a first attempt. Refusing such renewals would cancel each handler that runs longer
+// than its lease while the replicas are unreachable. A lost release keeps a key in
+// progress until its lease ends, and causes no second run. A replay does not wait
+// either: it may show a response that the replicas do not have yet.
 //
-// WAIT counts what its own connection has written. So it goes in one pipeline with
-// the write to the key's master itself, and New panics when the client is neither a
-// *redis.Client, Sentinel's included, nor a *redis.ClusterClient. While a cluster
-// moves a slot from one master to another, new keys in it are refused.
+// Cost: a first-time request takes three round trips instead of two. The claim and
+// the response wait for the replicas, and each holds a connection of the client
+// meanwhile. The third round trip exists because only the winner of a key waits,
+// after it has won. With WAIT in the same pipeline as SET, replays would wait for the
+// whole timeout while a replica is unreachable. A replay, a take-over, a renewal and
+// a release cost the same as without this option.
 //
-// It makes a loss improbable, not impossible: see the package comment. The timeout
-// belongs below a quarter of the policies' StoreTimeout, which bounds three tries of
-// Acquire, and below the client's ReadTimeout.
+// WAIT counts the writes of its own connection. So the store sends WAIT in one
+// pipeline with the write, to the key's master. New panics unless the client is a
+// *redis.Client, Sentinel's included, or a *redis.ClusterClient. While a cluster
+// moves a slot from one master to another, the store refuses new keys in that slot.
+//
+// WaitReplicas makes a loss unlikely, not impossible: see the package comment.
 func WaitReplicas(n int, timeout time.Duration) Option {
 	if n < 1 || timeout < time.Millisecond {
 		panic(fmt.Sprintf("redisstore: WaitReplicas(%d, %s): want at least 1 replica and 1ms", n, timeout))
@@ -71,15 +74,15 @@ func WaitReplicas(n int, timeout time.Duration) Option {
 	return func(s *Store) { s.replicas.wanted, s.replicas.timeout = n, timeout }
 }
 
-// replicas asks how many replicas have what a script has written.
+// replicas counts the replicas that have acknowledged the write of a script.
 type replicas struct {
-	wanted  int // zero: nobody asks
+	wanted  int // zero: do not wait
 	timeout time.Duration
-	// master returns a client of the one server that keeps the key.
+	// master returns a client of the one server that holds the key.
 	master func(ctx context.Context, key string) (*redis.Client, error)
 }
 
-// find finds out how to reach the master of a key, if that will be needed.
+// find sets how to reach the master of a key, if WAIT is used.
 func (r *replicas) find(client redis.UniversalClient) {
 	if r.wanted == 0 {
 		return
@@ -97,74 +100,74 @@ func (r *replicas) find(client redis.UniversalClient) {
 	}
 }
 
-// run runs a script, and asks WAIT in the same round trip. The answer is the
-// script's; tooFew is about what it wrote, and means nothing if it wrote nothing:
-// WAIT may then count replicas for an earlier write of the connection. When
-// go-redis repeats the pipeline, the script's answer tells that it found its own
-// work done.
-func (r *replicas) run(ctx context.Context, script *redis.Script, key string, arguments ...any) (answer *redis.Cmd, tooFew error) {
+// run runs a script and WAIT in one round trip. It returns the script's reply and an
+// error if too few replicas acknowledged. Ignore tooFew if the script wrote no value,
+// because WAIT may then count an earlier write of the connection. When go-redis
+// repeats the pipeline, the script's reply shows that the write was already done.
+func (r *replicas) run(ctx context.Context, script *redis.Script, key string, arguments ...any) (reply *redis.Cmd, tooFew error) {
 	master, err := r.master(ctx, key)
 	if err != nil {
-		answer = redis.NewCmd(ctx)
-		answer.SetErr(err)
-		return answer, nil
+		reply = redis.NewCmd(ctx)
+		reply.SetErr(err)
+		return reply, nil
 	}
-	patience := r.patience(ctx)
-	// The caller may go away, but it is still worth knowing what to give back.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience+grace)
+	limit := r.waitLimit(ctx)
+	// If the caller gives up, the reply still tells which claim to undo.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit+grace)
 	defer cancel()
 	pipeline := master.Pipeline()
-	// Its text and not its digest: a pipeline cannot send it once more to a server
-	// that has lost it.
-	answer = script.Eval(ctx, pipeline, []string{key}, arguments...)
-	waited := pipeline.Do(ctx, "wait", r.wanted, patience.Milliseconds())
-	if _, failed := pipeline.Exec(ctx); failed != nil && answer.Err() == nil && waited.Err() == nil {
-		answer.SetErr(failed)
+	// EVAL instead of EVALSHA: a pipeline cannot send the text again to a server that
+	// has lost the script.
+	reply = script.Eval(ctx, pipeline, []string{key}, arguments...)
+	waited := pipeline.Do(ctx, "wait", r.wanted, limit.Milliseconds())
+	if _, failed := pipeline.Exec(ctx); failed != nil && reply.Err() == nil && waited.Err() == nil {
+		reply.SetErr(failed)
 	}
 	switch have, err := waited.Int(); {
 	case err != nil:
-		return answer, fmt.Errorf("%w: want %d, and WAIT was answered with %w", ErrTooFewReplicas, r.wanted, err)
+		return reply, fmt.Errorf("%w: want %d, and WAIT returned %w", ErrTooFewReplicas, r.wanted, err)
 	case have < r.wanted:
-		return answer, fmt.Errorf("%w: want %d, got %d", ErrTooFewReplicas, r.wanted, have)
+		return reply, fmt.Errorf("%w: want %d, got %d", ErrTooFewReplicas, r.wanted, have)
 	}
-	return answer, nil
+	return reply, nil
 }
 
-// patience is how long to wait. It is never zero, which WAIT takes for ever.
-func (r *replicas) patience(ctx context.Context) time.Duration {
-	patience := r.timeout
+// waitLimit is the timeout of WAIT. It is never zero, which would make WAIT wait
+// without a limit.
+func (r *replicas) waitLimit(ctx context.Context) time.Duration {
+	limit := r.timeout
 	if deadline, limited := ctx.Deadline(); limited {
-		patience = min(patience, time.Until(deadline)/2)
+		limit = min(limit, time.Until(deadline)/2)
 	}
-	return max(patience, time.Millisecond)
+	return max(limit, time.Millisecond)
 }
 
-// write runs a script that may write the key, and has the replicas asked if
-// anybody wants to know. What was written does not count if unconfirmed is not nil.
-func (s *Store) write(ctx context.Context, script *redis.Script, key string, arguments ...any) (answer *redis.Cmd, unconfirmed error) {
+// write runs a script that may write the key, and waits for the replicas with
+// [WaitReplicas]. If unconfirmed is not nil, the write must not count.
+func (s *Store) write(ctx context.Context, script *redis.Script, key string, arguments ...any) (reply *redis.Cmd, unconfirmed error) {
 	if s.replicas.wanted == 0 {
 		return script.Run(ctx, s.client, []string{s.prefix + key}, arguments...), nil
 	}
-	answer, unconfirmed = s.replicas.run(ctx, script, s.prefix+key, arguments...)
-	return answer, cmp.Or(unconfirmed, ctx.Err()) // nobody takes a claim whose caller has gone
+	reply, unconfirmed = s.replicas.run(ctx, script, s.prefix+key, arguments...)
+	return reply, cmp.Or(unconfirmed, ctx.Err()) // a caller that has given up uses no claim
 }
 
-// giveBack undoes a claim that nothing has run under, and returns why. It compares
-// the whole value: a claim that the same caller has made since then stands.
-func (s *Store) giveBack(ctx context.Context, l storage.Lease, value []byte, why error) error {
+// undoClaim removes a claim under which no handler has run, and returns why. It
+// compares the whole value, so that a newer claim of the same caller is left alone.
+func (s *Store) undoClaim(ctx context.Context, l storage.Lease, value []byte, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	var instead []byte // nothing: the key is deleted
+	var instead []byte // empty: the key is deleted
 	switch {
-	case l.TookOver: // what became of the attempt before is as unknown as it was
+	case l.TookOver: // the result of the previous attempt is still unknown
 		ended := l
-		ended.TTL = momentary
+		ended.TTL = briefLease
 		instead = encodeClaim(ended, time.Now())
 	case l.Attempt > 1:
 		instead = encodeReleased(l, time.Now())
 	}
 	if _, err := s.settleNow(ctx, l, string(value), instead, l.Retain); err != nil {
-		return fmt.Errorf("%w; nor could it be given back: %w", why, err)
+		return fmt.Errorf("%w; the claim could not be undone: %w", why, err)
 	}
 	return why
 }

@@ -8,27 +8,31 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// The scripts read no more than the beginning of a value, which has the same
-// length for each state: {"token":"<32 hex digits>","state":"in_progress". They
-// never see the body of an answer. Run sends a script's digest, and its text
-// after a server has lost it (case 15).
+// The scripts read only the beginning of a value, which has the same length for each
+// state: {"token":"<32 hex digits>","state":"in_progress". They never read the body
+// of a response. Run sends a script's digest, and its text after a server has lost
+// the script (case 15).
 
-// What settleScript returns.
+// Results of settleScript.
 const (
-	settledOthers = iota // somebody else has the key
-	settled              // the value is written
-	settledBefore        // the caller's own token has finished it earlier, or has another claim
+	settledByOther = iota // another claim or response has the key
+	settled               // the value is written
+	settledBefore         // the caller's own token has finished the key earlier, or has another claim
 )
 
-// settleScript replaces a claim by ARGV[2], to be kept for ARGV[3] milliseconds,
-// or deletes it when that is empty. ARGV[1] is how the claim begins, at least as far
-// as its attempt: a late Acquire may have taken the key over for the holder's own
-// token. Where it must be that very claim, it is all of it. The key must be the holder's and unfinished, or be gone: what
-// nobody holds nobody has claimed in the meantime. ARGV[4] is there when replicas are
-// asked about: what the holder has finished earlier is then written once more, as it
-// is, because WAIT knows of writes alone.
+// settleScript replaces a claim by ARGV[2], to be kept for ARGV[3] milliseconds. With
+// an empty ARGV[2] it deletes the key.
 //
-// Nearly always one comparison decides: the rest may be slow.
+// ARGV[1] is the beginning of the claim, at least as far as its attempt, because a
+// late Acquire may have taken over the key for the holder's own token. The whole
+// claim as ARGV[1] matches only that claim. The key must be the holder's and
+// unfinished, or be gone: a missing key was not claimed by another caller in the
+// meantime.
+//
+// ARGV[4] is set when the store waits for replicas. A value that the holder has
+// finished earlier is then written again, unchanged, because WAIT counts only writes.
+//
+// Nearly always the first comparison decides, so the rest may be slow.
 var settleScript = redis.NewScript(`
 local head = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
 local open = head == ARGV[1] or head == ''
@@ -52,9 +56,9 @@ end
 return open and 1 or 2
 `)
 
-// replaceScript replaces the value ARGV[1], which has no body, by ARGV[2], to be
-// kept for ARGV[3] milliseconds, if the key has at most ARGV[4] milliseconds left.
-// Otherwise it returns what is there instead and its time to live, or nothing.
+// replaceScript replaces the value ARGV[1], which has no body, by ARGV[2], to be kept
+// for ARGV[3] milliseconds, if the key has at most ARGV[4] milliseconds left.
+// Otherwise it returns the current value and its time to live, or false.
 var replaceScript = redis.NewScript(`
 local left = redis.call('PTTL', KEYS[1])
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) == ARGV[1] and left <= tonumber(ARGV[4]) then
@@ -65,15 +69,15 @@ local value = redis.call('GET', KEYS[1])
 return value and {value, left}
 `)
 
-// lookScript returns a value and its time to live, or nothing.
+// lookScript returns a value and its time to live, or false.
 var lookScript = redis.NewScript(`
 local value = redis.call('GET', KEYS[1])
 return value and {value, redis.call('PTTL', KEYS[1])}
 `)
 
-// beginningScript returns the first ARGV[1] bytes of a value and its time to live,
-// or nothing for a record in another state than ARGV[2]. List sends it as text:
-// a pipeline cannot send it once more to a server that has lost it.
+// beginningScript returns the first ARGV[1] bytes of a value and its time to live, or
+// false for a record in another state than ARGV[2]. List sends it as text, because a
+// pipeline cannot send the text again to a server that has lost the script.
 const beginningScript = `
 local head = redis.call('GETRANGE', KEYS[1], 0, ARGV[1] - 1)
 local state = string.match(head, '^{"token":"%x+","state":"([%l_]+)"')
@@ -83,7 +87,7 @@ end
 return {head, redis.call('PTTL', KEYS[1])}
 `
 
-// A value's state stands after its token.
+// The state of a value comes after its token.
 const (
 	stateStart      = 43
 	stateReleased   = `,"state":"released"`
@@ -91,17 +95,17 @@ const (
 	stateEnd        = stateStart + len(stateReleased)
 )
 
-// isReleased tells a released claim by its beginning.
+// isReleased reports whether a value is a released claim, by its beginning.
 func isReleased(value string) bool {
 	return len(value) >= stateEnd && value[stateStart:stateEnd] == stateReleased
 }
 
-// claimPrefix is how each claim begins that the token has made.
+// claimPrefix is the beginning of every claim of the token.
 func claimPrefix(token storage.Token) string {
 	return `{"token":"` + token.String() + `"` + stateInProgress
 }
 
-// attemptPrefix is how the claim of one attempt begins.
+// attemptPrefix is the beginning of one attempt's claim.
 func attemptPrefix(l storage.Lease) string {
 	return fmt.Sprintf(`%s,"v":%d,"attempt":%d,`, claimPrefix(l.Token), version, l.Attempt)
 }
