@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// acquireRounds bounds how often Acquire looks at a key that changes under its
-	// eyes (case 2).
+	// acquireRounds bounds how often Acquire reads a key that other clients keep
+	// changing (case 2).
 	acquireRounds = 5
-	// momentary is the lease of a holder who cannot be caught: some, so that nobody
-	// takes it for abandoned.
-	momentary = time.Millisecond
+	// briefLease is the lease time reported for a key that changed in every round. It
+	// is above zero so that callers do not treat the key as abandoned.
+	briefLease = time.Millisecond
 )
 
-// errFaster: somebody else was. Look who.
+// errFaster: another caller won the key. Read the key again.
 var errFaster = errors.New("another caller was faster")
 
-// Acquire implements [storage.Store]. A row that is no record is a wrapped
-// storage.ErrCorruptRecord that says what is wrong.
+// Acquire implements [storage.Store]. For a row that is not a valid record it returns
+// a wrapped storage.ErrCorruptRecord that names the fault.
 func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, found *storage.Record, err error) {
 	err = s.retry(ctx, func() error {
 		if err := s.ready(ctx); err != nil {
@@ -42,7 +42,7 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lea
 	return lease, found, nil
 }
 
-// claimed is what Acquire returns.
+// claimed is the result of Acquire.
 type claimed struct {
 	lease storage.Lease
 	found *storage.Record
@@ -61,14 +61,14 @@ func (s *Store) acquire(ctx context.Context, db querier, c storage.Claim) (stora
 			return lease, found, err
 		}
 	}
-	// The key changed each time, in the hands of holders who come and go.
-	return storage.Lease{}, &storage.Record{State: storage.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: momentary}, nil
+	// Other callers changed the key in every round.
+	return storage.Lease{}, &storage.Record{State: storage.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: briefLease}, nil
 }
 
-// acquired is what acquireStatement returns.
+// acquired is the row that acquireStatement returns.
 type acquired struct {
 	storedRecord
-	won *int64 // the attempt, 0, or nil; less than 0: it was taken over
+	won *int64 // the new attempt, 0, or nil; negative after a take-over
 }
 
 // ScanRow implements pgx.RowScanner.
@@ -79,7 +79,7 @@ func (a *acquired) ScanRow(rows pgx.Rows) error {
 	return row.end()
 }
 
-// leaseOrRecord is what the row says to the claim.
+// leaseOrRecord converts the row to a lease for the claim, or to a record.
 func (a *acquired) leaseOrRecord(c storage.Claim) (storage.Lease, *storage.Record, error) {
 	switch {
 	case a.won == nil:

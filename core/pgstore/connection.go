@@ -10,10 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// patience is how long a statement goes on whose caller has gone. pgx closes a
-// connection whose statement is interrupted, so without it each request that is too
-// late would take a connection with it, and a far server would never be reached. A
-// connection to a server that is frozen is closed after it.
+// patience is how long a statement may go on after its caller has given up. pgx
+// closes a connection whose statement is interrupted. Without patience each request
+// that runs out of time would close a connection, and no request would ever reach a
+// distant server. After patience the connection is closed, in case the server is
+// frozen.
 const patience = 3 * time.Second
 
 // querier is a connection, the pool, or a handler's transaction.
@@ -23,9 +24,9 @@ type querier interface {
 	QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row
 }
 
-// unprepared sends each statement at once, in one round trip. That is right for
-// rare statements, and behind a pooler: a prepared statement would belong to a
-// session that the next one need not meet.
+// unprepared sends each statement unprepared, in one round trip. Use it for rare
+// statements, and behind a pooler: there the next statement may run in another
+// session, without the prepared statement.
 func (s *Store) unprepared(db querier) querier {
 	switch s.mode {
 	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
@@ -49,7 +50,7 @@ func (u unprepared) QueryRow(ctx context.Context, statement string, arguments ..
 	return u.querier.QueryRow(ctx, statement, append([]any{pgx.QueryExecModeExec}, arguments...)...)
 }
 
-// often is for the statements of every request.
+// often returns the querier for the statements of every request.
 func (s *Store) often(db querier) querier {
 	if s.readiness.pooled.Load() {
 		return s.unprepared(db)
@@ -63,8 +64,8 @@ func (s *Store) prepares() bool {
 }
 
 // onConnection runs call on a connection of the pool and returns its result, or the
-// error of ctx as soon as that ends. call gets a context of its own: its connection
-// and what it prepares outlive ctx. It must not use memory that is the caller's.
+// error of ctx as soon as ctx ends. call gets its own context, because its connection
+// and its prepared statements outlive ctx. call must not use the caller's memory.
 func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Context, db querier) (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -74,7 +75,7 @@ func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Co
 	connection, err := s.pool.Acquire(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			s.prepare() // for the requests after this one
+			s.prepare() // gives later requests a connection
 		}
 		return none, err
 	}
@@ -84,10 +85,10 @@ func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Co
 		defer cancel()
 		var o outcome
 		o.err = recovered(func() (err error) {
-			defer connection.Release() // before the caller goes on, who then finds it in the pool
+			defer connection.Release() // released before the caller goes on, which may need the connection
 			o.value, err = call(patient, s.often(awaited{connection, ctx, s.prepares()}))
 			if codeOf(err) == invalidStatementName {
-				_ = connection.Conn().Close(patient) // its prepared statements are gone
+				_ = connection.Conn().Close(patient) // its prepared statements are lost
 			}
 			return err
 		})
@@ -101,11 +102,11 @@ func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Co
 	}
 }
 
-// awaited is a connection that sends nothing more once its caller has gone, but
+// awaited is a connection that sends no statement after its caller has given up, but
 // finishes preparing.
 type awaited struct {
 	*pgxpool.Conn
-	caller   context.Context //nolint:containedctx // its end is looked at
+	caller   context.Context //nolint:containedctx // only its end is used
 	prepares bool
 }
 
@@ -136,8 +137,8 @@ type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }
 
-// recovered turns a panic, of a tracer of the pool's owner, into an error: on a
-// goroutine of the store it would end the process (case 39).
+// recovered turns a panic of call into an error, such as a panic of the pool's
+// tracer. On a goroutine of the store the panic would end the process (case 39).
 func recovered(call func() error) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {

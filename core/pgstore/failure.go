@@ -12,7 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Codes of PostgreSQL, see its appendix A.
+// Error codes of PostgreSQL, see its appendix A.
 const (
 	invalidStatementName  = "26000"
 	duplicateStatement    = "42P05"
@@ -25,17 +25,17 @@ const (
 )
 
 const (
-	// maximumTries of one call, the first included.
+	// maximumTries of one call, including the first.
 	maximumTries = 5
-	// firstPause is how long a call waits at most before its second try; each
-	// further pause may be twice as long.
+	// firstPause is the longest pause before a call's second try. Each further pause
+	// may be twice as long.
 	firstPause = 10 * time.Millisecond
 )
 
-// retry repeats a call that has certainly done nothing (case 19): the server has
-// rolled it back for the sake of another one, or was never asked. After any other
-// error nobody knows, and the caller decides: each call of a [storage.Store] can be
-// repeated.
+// retry repeats a call that certainly changed no row (case 19): the server rolled it
+// back in favour of another transaction, or never received it. After any other error
+// the effect is unknown. The caller then decides, because each call of a
+// [storage.Store] can be repeated.
 func (s *Store) retry(ctx context.Context, call func() error) error {
 	pause := firstPause
 	for try := 1; ; try++ {
@@ -43,7 +43,7 @@ func (s *Store) retry(ctx context.Context, call func() error) error {
 		if err == nil || try == maximumTries || ctx.Err() != nil || !notApplied(err) {
 			return err
 		}
-		timer := time.NewTimer(rand.N(pause)) //nolint:gosec // no secret: callers who met shall not meet again
+		timer := time.NewTimer(rand.N(pause)) //nolint:gosec // no secret: the pause separates callers that collided
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -59,7 +59,7 @@ func notApplied(err error) bool {
 	return code == serializationFailure || code == deadlockDetected || pgconn.SafeToRetry(err)
 }
 
-// codeOf is the code of the server's own error, or empty.
+// codeOf returns the code of a server's error, or an empty string.
 func codeOf(err error) string {
 	if refusal, is := errors.AsType[*pgconn.PgError](err); is {
 		return refusal.Code
@@ -67,7 +67,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// failure says what failed, and for which key.
+// failure adds the operation and the key to an error.
 func (s *Store) failure(operation, key string, err error) error {
 	if err == nil {
 		return nil
@@ -75,8 +75,9 @@ func (s *Store) failure(operation, key string, err error) error {
 	return fmt.Errorf("pgstore: %s %q: %w", operation, key, s.explained(err))
 }
 
-// refusal says why a transaction was rolled back. A right that is missing here may be
-// missing to the handler's own role, so this is never storage.ErrStoreForbidden.
+// refusal returns why a transaction was rolled back. The right that is missing may be
+// missing only for a role that the handler has set, so refusal never returns
+// storage.ErrStoreForbidden.
 func (s *Store) refusal(operation, key string, err error) error {
 	if codeOf(err) != insufficientPrivilege {
 		err = s.explained(err)
@@ -84,22 +85,22 @@ func (s *Store) refusal(operation, key string, err error) error {
 	return fmt.Errorf("pgstore: %s %q: %w: %w", operation, key, storage.ErrRolledBack, err)
 }
 
-// explained adds what to do about an error of the server: a table or a function that
-// is not as this version needs it, a right that is missing, a pooler.
+// explained adds the remedy to an error of the server: a missing or outdated table or
+// function, a missing right, or a pooler.
 func (s *Store) explained(err error) error {
 	switch codeOf(err) {
 	case undefinedTable, undefinedColumn, undefinedFunction:
 		return s.notMigrated(err)
 	case insufficientPrivilege:
-		s.readiness.proven.Store(false) // the next claim finds out which right it is
+		s.readiness.proven.Store(false) // the next claim finds the missing right
 		return fmt.Errorf("%w: %w", storage.ErrStoreForbidden, err)
 	case invalidStatementName, duplicateStatement:
-		return fmt.Errorf("a pooler keeps no session for this pool, set default_query_exec_mode=exec: %w", err)
+		return fmt.Errorf("a pooler gives this pool changing sessions, set default_query_exec_mode=exec: %w", err)
 	default:
 		return err
 	}
 }
 
 func (s *Store) notMigrated(err error) error {
-	return fmt.Errorf("schema %q is not as this version needs it, run pgstore.Migrate first: %w", s.schema, err)
+	return fmt.Errorf("schema %q lacks tables, columns or functions of this version, run pgstore.Migrate first: %w", s.schema, err)
 }

@@ -13,20 +13,20 @@ import (
 
 const (
 	maximumPage = 1000
-	// keysPerPage bounds how many records one call of List looks at, so that a page
-	// of the few in progress among millions does not take minutes.
+	// keysPerPage bounds how many records one call of List reads. Without this bound,
+	// a page of a few running records among millions of records would take minutes.
 	keysPerPage = 20_000
 )
 
-// errNoWord is returned to who has not said it.
-var errNoWord = errors.New("pgstore: forget: the caller must say storage.RerunIsSafe")
+// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
+var errRerunNotConfirmed = errors.New("pgstore: forget: pass storage.RerunIsSafe if the request may run again")
 
 // Lookup implements [storage.Inspector].
 func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	var r storedRecord
 	err := s.unprepared(s.pool).QueryRow(ctx, s.statements.lookUp, key).Scan(&r)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // there is no record
 	}
 	if err != nil {
 		return nil, s.failure("look up", key, err)
@@ -36,14 +36,14 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 }
 
 // List implements [storage.Inspector]. Pages are in the order of their keys, and the
-// cursor is a key. A record that cannot be read is passed by, with a warning in
-// the log that names its key.
+// cursor is a key. List skips an unreadable record, and logs a warning with the
+// record's key.
 func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
 	if limit < 1 || limit > maximumPage {
 		return nil, "", fmt.Errorf("pgstore: list %d records: want from 1 to %d", limit, maximumPage)
 	}
 	if _, known := storage.ParseState(state.String()); !known {
-		return nil, "", fmt.Errorf("pgstore: list records in state %d: there is no such state", state)
+		return nil, "", fmt.Errorf("pgstore: list records in state %d: want a state of package storage", state)
 	}
 	var last string
 	var looked int
@@ -66,7 +66,7 @@ func (s *Store) List(ctx context.Context, state storage.State, cursor string, li
 	for _, r := range found {
 		record, err := r.decode()
 		if err != nil {
-			s.log().WarnContext(ctx, "pgstore: a list has passed by a record that cannot be read",
+			s.log().WarnContext(ctx, "pgstore: a list has skipped a record that cannot be read",
 				slog.String("key", r.key), slog.Any("error", err))
 			continue
 		}
@@ -94,10 +94,10 @@ func (r *listedRecord) ScanRow(rows pgx.Rows) error {
 	return row.end()
 }
 
-// Forget implements [storage.Inspector]. The attempt number is forgotten too.
+// Forget implements [storage.Inspector]. It also deletes the attempt number.
 func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
 	if word != storage.RerunIsSafe {
-		return false, errNoWord
+		return false, errRerunNotConfirmed
 	}
 	var forgotten bool
 	err := s.unprepared(s.pool).QueryRow(ctx, s.statements.forget, key).Scan(&forgotten)

@@ -14,39 +14,41 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// migrationFiles follow the rules of the README beside them.
+// migrationFiles follow the rules in the README of their folder.
 //
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// Migration is one step of the tables' history.
+// Migration is one version step of the tables.
 type Migration struct {
 	// Version counts from 1, without gaps.
 	Version int
-	// Name says what it is about.
+	// Name is the subject of the step.
 	Name string
-	// SQL is several statements, to be run in one transaction. The last of them
-	// notes in the table migrations that this version is there.
+	// SQL has several statements for one transaction. The last statement adds the
+	// version to the table migrations.
 	SQL string
 }
 
-// Migrations returns all steps in their order, for those who run them with a tool
-// of their own. They create tables in the schema, see [Schema], and expect that it
-// exists. [Migrate] goes on where such a tool has ended, and the other way round.
+// Migrations returns all steps in order, for use with another migration tool. The
+// steps create tables in the schema, see [Schema], which must exist. [Migrate]
+// continues after the last step of such a tool, and the tool after the last step of
+// Migrate.
 //
-// Versions 3 and 4 create a function in PL/pgSQL. There are semicolons in its body,
-// between $claim$ and $claim$: a tool that cuts at semicolons must be told so.
+// Versions 3 and 4 create a function in PL/pgSQL. Its body, between $claim$ and
+// $claim$, has semicolons, so a tool that splits at semicolons must treat the body as
+// one statement.
 func Migrations(options ...Option) []Migration {
 	s := configured(nil, options)
 	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {
-		panic("pgstore: " + err.Error()) // of a malformed pattern only
+		panic("pgstore: " + err.Error()) // only a malformed pattern fails
 	}
 	migrations := make([]Migration, len(names))
 	for i, name := range names {
 		text, err := migrationFiles.ReadFile(name)
 		if err != nil {
-			panic("pgstore: " + err.Error()) // it was embedded
+			panic("pgstore: " + err.Error()) // the file is embedded
 		}
 		number, title, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(name, "migrations/"), ".sql"), "_")
 		version, err := strconv.Atoi(number)
@@ -58,28 +60,28 @@ func Migrations(options ...Option) []Migration {
 	return migrations
 }
 
-// Migrate brings the tables to this version, in one transaction: all of it
-// happens or nothing. It does nothing when they are there already, so every
-// instance may call it when it starts: one of them works, the others wait.
+// Migrate brings the tables to this version, in one transaction. Call it before the
+// first program of a new version serves requests. Every instance may call it at
+// start: one instance migrates, and the others wait. If the tables have this version
+// or a newer one, Migrate changes no table.
 //
-// The schema is created unless it exists, which takes the right to create in the
-// database; the rest takes the right to create in the schema, and later versions take
-// the tables' owner. Where the tables are there already Migrate takes USAGE on the
-// schema and SELECT on its table migrations.
+// Rights of the role that migrates: CREATE on the database, if the schema does not
+// exist; CREATE on the schema; for later versions, ownership of the tables. If the
+// tables have this version already, Migrate needs USAGE on the schema and SELECT on
+// its table migrations.
 //
-// A store needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its table
-// records, and EXECUTE on its functions, which every role has unless the database's
-// default privileges say otherwise. A right that is missing is an error, of Migrate
-// and of the store, that wraps [storage.ErrStoreForbidden] and names the GRANT.
+// Rights of a store's role: USAGE on the schema; SELECT, INSERT, UPDATE and DELETE on
+// its table records; EXECUTE on its functions, which every role has unless the
+// database's default privileges differ. For a missing right, Migrate and the store
+// return an error that wraps [storage.ErrStoreForbidden] and names the GRANT.
 //
-// Tables that a newer version has migrated stay as they are: every version adds
-// only what older ones can do without, so that old and new programs can use them
-// side by side while a service is deployed, and start again in any order. A store
-// whose tables are older than itself returns errors that say to run Migrate: so
-// migrate before the first new program serves.
+// Migrate leaves the tables of a newer version unchanged. Every version only adds
+// parts that older versions can ignore. So old and new programs can use the tables
+// side by side during a deploy, and can restart in any order. A store with older
+// tables returns errors that ask for Migrate.
 //
-// A migration of tables that are in use waits up to three seconds for a lock on
-// them, and is an error then: nothing has changed, and it can be run again.
+// Migrate waits up to three seconds for a lock on tables that are in use. After that
+// it returns an error and has changed no table. It can be run again.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, options ...Option) error {
 	if err := New(pool, options...).migrate(ctx, Migrations(options...)); err != nil {
 		return fmt.Errorf("pgstore: migrate: %w", err)
@@ -88,8 +90,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, options ...Option) error {
 }
 
 func (s *Store) migrate(ctx context.Context, migrations []Migration) error {
-	// Read committed, so that what is seen after the wait for the lock is what the
-	// one before has committed.
+	// Read committed: after the wait for the lock, the statements see the rows that
+	// the previous migration has committed.
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		db := s.unprepared(tx)
 		if _, err := db.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))`, "oncekey migrations of "+s.schema); err != nil {
@@ -108,8 +110,8 @@ func (s *Store) migrate(ctx context.Context, migrations []Migration) error {
 	})
 }
 
-// tablesStatement asks which parts of schema $1 exist, and what the session's role
-// may do with them. A right to something that does not exist is not missing.
+// tablesStatement reads which parts of schema $1 exist, and the rights of the
+// session's role. A right to a part that does not exist counts as held.
 const tablesStatement = `
 SELECT current_user::text, current_database()::text, n.oid IS NOT NULL, m.oid IS NOT NULL,
 	has_database_privilege(current_database(), 'CREATE'),
@@ -123,15 +125,16 @@ FROM (SELECT) AS one
 	LEFT JOIN pg_class AS m ON m.relnamespace = n.oid AND m.relname = 'migrations'
 	LEFT JOIN pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'records'`
 
-// tables are what the session's role can see and do.
+// tables are the existing parts of the schema, and the rights of the session's role.
 type tables struct {
 	role, database, owner                            string
 	schemaExists, tableExists                        bool
 	createSchemas, usage, create, selects, ownsTable bool
 }
 
-// versionOfTables is 0 when there are none. It creates the schema. A right that the
-// role lacks to get to version want is an error that names it (case 44).
+// versionOfTables returns the version of the tables, or 0 without tables. It creates
+// the schema. It returns an error that names a right that the role lacks for the
+// migration to version want (case 44).
 func (s *Store) versionOfTables(ctx context.Context, db querier, want int) (version int, err error) {
 	var t tables
 	err = db.QueryRow(ctx, tablesStatement, s.schema).Scan(&t.role, &t.database, &t.schemaExists, &t.tableExists,
@@ -155,8 +158,8 @@ func (s *Store) versionOfTables(ctx context.Context, db querier, want int) (vers
 	return version, err
 }
 
-// missingToLook is the grant without which the version cannot be read, or the
-// schema not be created.
+// missingToLook returns the GRANT that the role lacks to read the version or to
+// create the schema.
 func (t tables) missingToLook() string {
 	switch {
 	case !t.schemaExists && !t.createSchemas:

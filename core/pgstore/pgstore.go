@@ -6,52 +6,53 @@
 //	guard, err := core.New(store, core.ScopeBy(userID))
 //	go store.RunSweeper(ctx, 10*time.Minute)
 //
-// Each step is one statement and one round trip: a first-time request takes two,
-// to claim its key and to settle it, a replay takes one, and so does being told
-// that a key is in progress. A replay writes nothing: no row lock, no transaction
-// number, no WAL. More statements are sent in two cases: when another caller was
-// faster by a hair, and when a settlement does not find its claim, to put it back or
-// to find out why not. The first time that a connection meets a statement it
-// prepares it, which is one more round trip, unless the pool's query mode says
-// otherwise. Behind a pooler nothing is prepared. Before its first claim a process
-// asks once whether its role has every right, see [Store.Check].
+// Each step is one statement and one round trip. A first-time request takes two, to
+// claim its key and to settle the claim. A replay takes one, and so does the response
+// that a key is in progress. A replay writes no data: no row lock, no transaction
+// number, no WAL.
 //
-// The server's clock alone decides what has expired.
+// Acquire sends more statements when another caller wins the key at the same moment.
+// A settlement sends more when its claim is missing, to restore the claim or to find
+// the cause. A connection prepares a statement on first use, which is one more round
+// trip, unless the pool's query mode says otherwise. Behind a pooler no statement is
+// prepared. Before its first claim a process checks once that its role has every
+// right, see [Store.Check].
+//
+// Only the server's clock decides when a record expires.
 //
 // # Handlers in a transaction
 //
-// Where the handler writes to the same database, its writes and its answer can
-// be committed together, see [Tx]: whatever dies in between, both are there or
-// neither is, so that a retry is safe even when nobody knows how far the first
-// attempt came.
+// If the handler writes to the same database, the store can commit the handler's
+// writes and its response together, see [Tx]. After a crash both exist, or neither.
+// So a retry is safe even if the progress of the first attempt is unknown.
 //
 // # Sweeping
 //
-// An expired record is treated as if it were not there, and a new claim takes
-// its row. The others stay in the table until a [Store.Sweep] after the next full
-// hour removes them. Run [Store.RunSweeper] in each instance, or Sweep from a
-// scheduler: several at once do not disturb each other.
+// An expired record counts as missing, and a new claim takes its row. The other
+// expired rows stay in the table until a [Store.Sweep] after the next full hour
+// removes them. Run [Store.RunSweeper] in each instance, or Sweep from a scheduler.
+// Several sweepers do not disturb each other.
 //
 // # Settings that matter
 //
-// synchronous_commit: what the server has acknowledged survives its crash unless
-// somebody has turned this off; [AsynchronousClaims] does so for the claims of new
-// keys. With "local" or without synchronous standbys (synchronous_standby_names) a
-// fail-over may lose the last claims and answers: a lost claim is free again, and a
-// retry runs the handler a second time.
+// synchronous_commit: leave it on, and acknowledged writes survive a crash of the
+// server. [AsynchronousClaims] turns it off for the claims of new keys. With "local",
+// or without synchronous standbys (synchronous_standby_names), a failover may lose
+// the last claims and responses. After a lost claim, a retry runs the handler a
+// second time.
 //
-// The pool must lead to the primary. A replica replays what it has, and refuses
-// each claim with an error: nothing runs.
+// The pool must lead to the primary. A replica serves the replays of the records that
+// it has, and refuses each claim with an error, so no handler runs.
 //
 // default_transaction_isolation: the store is correct under each level. Under
 // repeatable read and serializable contention costs retries.
 //
-// A call returns when its context ends. Its statement goes on for up to three seconds,
-// so that its connection is kept. A claim whose call ran into its deadline may still
-// reach the server later. No handler runs then, and the key is in progress until that
-// lease has run out.
+// A call returns when its context ends. Its statement goes on for up to three
+// seconds, so that its connection is kept. A claim whose call ran into its deadline
+// may still reach the server later. No handler runs then, and the key is in progress
+// until that lease ends.
 //
-// Grants, poolers and servers far away: docs/postgres.md.
+// Grants, poolers and distant servers: docs/postgres.md.
 package pgstore
 
 import (
@@ -64,7 +65,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// DefaultSchema has the tables unless [Schema] says otherwise.
+// DefaultSchema is the schema of the tables, unless [Schema] sets another.
 const DefaultSchema = "oncekey"
 
 // Store is a [storage.Store] in PostgreSQL, and a [storage.Transactor], a
@@ -76,7 +77,7 @@ type Store struct {
 	statements statements
 	// asynchronousClaims: see AsynchronousClaims.
 	asynchronousClaims bool
-	// mode is how the pool sends statements.
+	// mode is the query mode of the pool.
 	mode      pgx.QueryExecMode
 	readiness readiness
 }
@@ -91,10 +92,9 @@ var (
 // Option is a setting of [New], [Migrate] and [Migrations].
 type Option func(*Store)
 
-// Schema sets the database schema in which the tables are, so that several
-// applications can share a database. The default is [DefaultSchema]. The name is
-// quoted: it is taken as it stands, upper case included. It panics when name is
-// empty.
+// Schema sets the database schema of the tables, so that several applications can
+// share a database. The default is [DefaultSchema]. The name is quoted, so upper case
+// counts. Schema panics when name is empty.
 func Schema(name string) Option {
 	if name == "" {
 		panic("pgstore: Schema(\"\"): want a name")
@@ -102,48 +102,46 @@ func Schema(name string) Option {
 	return func(s *Store) { s.schema = name }
 }
 
-// Logger sets where [Store.RunSweeper] reports. The default, and what nil means,
-// is slog.Default().
+// Logger sets the logger of [Store.RunSweeper] and of skipped records. The default,
+// also for nil, is slog.Default().
 func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = logger } }
 
-// AsynchronousClaims lets the claim of a new key return before the server has it
-// on its disk, or on its synchronous standbys: it commits with synchronous_commit
-// off, in the same statement, and a first-time request waits for the disk once
-// instead of twice. It is off by default. All the rest waits as always: answers,
-// releases, renewals, and claims of keys that have a row already, such as those
-// that take over.
+// AsynchronousClaims lets the claim of a new key return before the server has the
+// claim on its disk, or on its synchronous standbys. The statement commits with
+// synchronous_commit off, so a first-time request waits for the disk once instead of
+// twice. The option is off by default. All other writes still wait: responses,
+// releases, renewals, and claims of keys that have a row already, such as take-overs.
 //
-// A crash of the server, or a fail-over, may then forget claims of the last moment:
-// three times wal_writer_delay, which is 600 ms unless it was set, and less when
-// anybody's commit was waited for in the meantime, because that takes all before it
-// along. The end of the service's own process forgets nothing. What is
-// acknowledged as completed is never forgotten, nor is its claim.
+// A crash of the server, or a failover, may then lose the last claims. The window is
+// three times wal_writer_delay, which is 600 ms by default. It is shorter when any
+// other commit was waited for in the meantime, because that commit writes all earlier
+// ones. The end of the service's own process loses no claim. An acknowledged response
+// is never lost, nor is its claim.
 //
-// While a claim is forgotten, its key is free:
+// While a claim is lost:
 //
-//   - The handler that is running goes on, and its next renewal (every third of the
-//     policy's LockTTL) or its answer puts the record back, if nobody else has
-//     claimed the key until then.
-//   - A retry that comes before that runs the handler a second time, beside the
-//     first. It gets attempt number 1 once more, so the number does not fence the
-//     first one off. The first one loses its lease: its context is cancelled at the
-//     next renewal, and its answer is not stored.
-//   - When the service's process ends in the same crash nobody remembers that the
-//     handler ran: a retry runs as a first attempt, and the policy's OnAbandoned is
-//     not asked, whatever it says.
+//   - The running handler continues. Its next renewal (every third of the policy's
+//     LockTTL) or its response restores the record, unless another caller has claimed
+//     the key until then.
+//   - A retry that comes before the restore runs the handler a second time, beside
+//     the first. The retry gets attempt number 1 again, so the number does not fence
+//     off the first handler. The first handler loses its lease: its context is
+//     cancelled at the next renewal, and its response is not stored.
+//   - If the service's process ends in the same crash, no record of the first run
+//     exists. A retry runs as a first attempt, and the policy's OnAbandoned does not
+//     apply.
 //
-// So leave it off where handlers act outside of this database and must not do so
-// twice, or hand on a key that makes the other side recognise it, see
-// core.DeriveKey. On routes that are [Transactional] a forgotten claim is harmless
-// as to what the handler writes in its transaction: the crash has rolled that back,
-// and the transaction's own commit is waited for, with the claim before it. What
-// such a handler does elsewhere is subject to the above.
+// So leave the option off if handlers have effects outside of this database that must
+// not happen twice. Such handlers may use it if they pass on a key by which the other
+// side recognises a repetition, see core.DeriveKey. On [Transactional] routes a lost
+// claim is harmless for the handler's writes in its transaction. The crash has rolled
+// them back, and the commit of the transaction waits for the disk, with the claim
+// before it. Other effects of such a handler can happen twice, as above.
 func AsynchronousClaims() Option { return func(s *Store) { s.asynchronousClaims = true } }
 
-// New returns a store that uses the pool. It neither dials nor migrates: a server
-// that is away, or a table that is missing, shows in the first call. The pool
-// stays the caller's, who closes it when the last request is done and the
-// sweeper has returned.
+// New returns a store that uses the pool. It neither dials nor migrates: the first
+// call reports an unreachable server or a missing table. The caller keeps the pool,
+// and closes it after the last request and after the sweeper has returned.
 func New(pool *pgxpool.Pool, options ...Option) *Store {
 	if pool == nil {
 		panic("pgstore: New(nil): want a pool")

@@ -8,33 +8,32 @@ import (
 	"time"
 )
 
-// preparationDeadline bounds a preparation: dialling, TLS and authentication take
-// six round trips, and what is asked after that four.
+// preparationDeadline bounds a preparation: six round trips for dialling, TLS and
+// authentication, and four for the statements after that.
 const preparationDeadline = 10 * time.Second
 
-// readiness is what the store has found out about its database. The zero value has
-// found out nothing.
+// readiness is the store's knowledge about its database. The zero value has none.
 type readiness struct {
-	// proven: the role has every right, so Acquire need not ask.
+	// proven: the role has every right, so Acquire need not check again.
 	proven atomic.Bool
-	// pooled: a pooler stands before the server, and the next statement may run in
+	// pooled: there is a pooler before the server, and the next statement may run in
 	// another session.
 	pooled atomic.Bool
 
 	mutex   sync.Mutex
-	running *preparation // nil while there is none
+	running *preparation // nil without a running preparation
 }
 
-// preparation makes one connection of the pool ready for requests, independently of
-// the request that needed it first: where a round trip takes 180 ms, a connection
-// takes longer than a request has.
+// preparation opens one connection of the pool for requests, independently of the
+// request that first needed the connection. If a round trip takes 180 ms, opening a
+// connection takes longer than a request may take.
 type preparation struct {
 	done chan struct{} // closed at the end
 	err  error         // read after done
 }
 
-// Check implements [storage.Checker]. It also makes a connection ready for requests:
-// a program that calls it before it serves has no slow first request.
+// Check implements [storage.Checker]. It also opens a connection for requests, so
+// that a program that calls Check before it serves has no slow first request.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.prepare().wait(ctx); err != nil {
 		return fmt.Errorf("pgstore: check: %w", s.explained(err))
@@ -42,7 +41,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// ready returns nil once the store is known to have all rights. It asks until then.
+// ready returns nil once the store has proven all rights. It checks until then.
 func (s *Store) ready(ctx context.Context) error {
 	if s.readiness.proven.Load() {
 		return nil
@@ -50,8 +49,8 @@ func (s *Store) ready(ctx context.Context) error {
 	return s.prepare().wait(ctx)
 }
 
-// afterPreparation waits for the first preparation, if it runs just now: a second
-// connection would be ready later than the first one. What it found does not matter.
+// afterPreparation waits for the first preparation, if one is running, because a
+// second connection would be ready later than the first. It ignores the result.
 func (s *Store) afterPreparation(ctx context.Context) {
 	if s.readiness.proven.Load() {
 		return
@@ -73,8 +72,8 @@ func (p *preparation) wait(ctx context.Context) error {
 	}
 }
 
-// prepare begins a preparation, or returns the one that runs. It ends after ten
-// seconds at the latest, and when the pool is closed.
+// prepare begins a preparation, or returns the running one. A preparation ends within
+// ten seconds, and when the pool is closed.
 func (s *Store) prepare() *preparation {
 	r := &s.readiness
 	r.mutex.Lock()
@@ -96,8 +95,8 @@ func (s *Store) prepare() *preparation {
 	return p
 }
 
-// prepareConnection asks for the role's rights (case 38), and prepares what every
-// first-time request executes.
+// prepareConnection checks the role's rights (case 38), and prepares the statements
+// of every first-time request.
 func (s *Store) prepareConnection(ctx context.Context) error {
 	pooled, err := s.pool.Acquire(ctx)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// version of a row, as this package writes it. A reader refuses any other.
+	// version of a row that this package writes. A reader refuses any other version.
 	version = 1
 
 	minStatus, maxStatus = 100, 999
 )
 
-// storedRecord is a record's row as it was read.
+// storedRecord is the row of a record.
 type storedRecord struct {
 	version     int64
 	state       string
@@ -34,7 +34,7 @@ type storedRecord struct {
 	sketch      []byte
 }
 
-// read reads the columns of wholeRecord or withoutAnswer.
+// read reads the columns of wholeRecord or withoutResponse.
 func (r *storedRecord) read(row *rawRow) {
 	r.leaseLeft = row.optional()
 	r.version, r.state, r.attempt, r.fingerprint = row.integer(), row.text(), row.integer(), row.text()
@@ -77,7 +77,7 @@ func (r *storedRecord) decode() (*storage.Record, error) {
 	return record, err
 }
 
-// encodeHeader returns nil for no fields.
+// encodeHeader encodes a header as JSON. It returns nil for no fields.
 func encodeHeader(header storage.Header) []byte {
 	if len(header) == 0 {
 		return nil
@@ -89,8 +89,8 @@ func encodeHeader(header storage.Header) []byte {
 	return encoded
 }
 
-// isPlain reports whether the text goes through jsonb unharmed, which knows no NUL
-// and nothing beyond the database's own encoding.
+// isPlain reports whether jsonb keeps the text unchanged. jsonb has no NUL and no
+// characters outside of the database's own encoding.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -115,12 +115,12 @@ func decodeHeader(encoded []byte) (storage.Header, error) {
 	return header, nil
 }
 
-// wordsOf are the words of each field. The server has seen to it that this is JSON.
-// encoding/json would see to it again, for a tenth of what a replay costs here.
+// wordsOf returns the strings of each field. The server has checked that the header
+// is JSON. A second check by encoding/json would cost a tenth of a replay.
 func wordsOf(header gjson.Result) (fields [][]string, readable bool) {
 	readable = header.IsArray()
 	header.ForEach(func(_, field gjson.Result) bool {
-		const enough = 4 // words of a field
+		const enough = 4 // strings of a field
 		words := make([]string, 0, enough)
 		readable = readable && field.IsArray()
 		field.ForEach(func(_, word gjson.Result) bool {
@@ -145,8 +145,7 @@ func describe(status *int64) string {
 	return fmt.Sprint(*status)
 }
 
-// excerpt quotes the beginning of a string that may be long, and may hold
-// anything.
+// excerpt quotes the beginning of a string, which may be long and may hold any bytes.
 func excerpt(s string) string {
 	const enough = 80
 	if len(s) > enough {
@@ -155,18 +154,18 @@ func excerpt(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// The types of the statements' arguments, said aloud for the sake of pools whose
-// query mode does not ask the server for them.
+// The types of the statements' arguments are explicit, because some query modes of a
+// pool do not ask the server for the types.
 
 func uuid(token storage.Token) pgtype.UUID { return pgtype.UUID{Bytes: token, Valid: true} }
 
-// digest is null for the zero digest, which stands for none.
+// digest returns null for the zero digest, which means no digest.
 func digest(d storage.Digest) pgtype.UUID { return pgtype.UUID{Bytes: d, Valid: d != storage.Digest{}} }
 
-// interval rounds up to a microsecond: what was asked for is the least that is kept.
+// interval rounds up to a microsecond, so that a record is kept for at least d.
 func interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: int64((d + time.Microsecond - 1) / time.Microsecond), Valid: true}
 }
 
-// nullable is the text, or null for nil.
+// nullable returns the text, or null for nil.
 func nullable(text []byte) pgtype.Text { return pgtype.Text{String: string(text), Valid: text != nil} }

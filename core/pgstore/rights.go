@@ -11,11 +11,11 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// errNotMigrated is how a table or function shows that is not there yet.
+// errNotMigrated reports a table or function that does not exist yet.
 var errNotMigrated = errors.New("its tables or functions are missing")
 
-// rightsStatement asks what the session's role may do in schema $1. It reads the
-// catalogs, which are open to every role: to_regclass fails without USAGE.
+// rightsStatement reads the rights of the session's role in schema $1. It reads the
+// catalogs, which are open to every role. to_regclass would fail without USAGE.
 const rightsStatement = `
 SELECT current_user::text, pg_backend_pid()::bigint, r.oid IS NOT NULL AND f.oid IS NOT NULL,
 	coalesce(has_schema_privilege(n.oid, 'USAGE'), true),
@@ -30,14 +30,14 @@ FROM (SELECT) AS one
 	LEFT JOIN pg_proc AS f ON f.pronamespace = n.oid AND f.proname = 'claim_request'
 LIMIT 1`
 
-// rights are a role's, and what shows beside them.
+// rights are a role's rights, the backend's process id, and whether the tables exist.
 type rights struct {
 	role                                                          string
 	backend                                                       int64
 	migrated, usage, selects, inserts, updates, deletes, executes bool
 }
 
-// rightsOf asks the server on this connection.
+// rightsOf reads the rights of this connection's role.
 func (s *Store) rightsOf(ctx context.Context, db querier) (r rights, err error) {
 	err = db.QueryRow(ctx, rightsStatement, s.schema).Scan(
 		&r.role, &r.backend, &r.migrated, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes, &r.executes)
@@ -56,7 +56,7 @@ func (s *Store) check(r rights) error {
 	}
 }
 
-// missing are the grants that would mend it, without their role.
+// missing returns the missing grants, without their role.
 func (s *Store) missing(r rights) (grants []string) {
 	var onTable []string
 	for _, right := range []struct {
@@ -79,7 +79,7 @@ func (s *Store) missing(r rights) (grants []string) {
 	return grants
 }
 
-// forbidden names the statements that would give the role its rights.
+// forbidden returns an error that names the GRANT statements that the role needs.
 func forbidden(role string, grants []string) error {
 	to := " TO " + pgx.Identifier{role}.Sanitize()
 	return fmt.Errorf("%w: role %q lacks a right, run: %s", storage.ErrStoreForbidden, role, strings.Join(grants, to+"; ")+to)

@@ -13,18 +13,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// errColumns: the row has other columns than its reader wants.
-var errColumns = errors.New("a row has other columns than were asked for")
+// errColumns: the row has more or fewer columns than its reader expects.
+var errColumns = errors.New("a row has other columns than the statement selects")
 
-// rawRow reads a row's columns one after another, as the server sent them: binary,
-// or text, as the pool's query mode has it. pgx's own Scan finds out how to read each
-// column anew for each row, and that was a tenth of what a replay cost.
+// rawRow reads a row's columns one after another, in the server's format: binary or
+// text, depending on the pool's query mode. pgx's own Scan chooses a decoder for each
+// column of each row, which took a tenth of a replay's time.
 //
-// Null is nil where nil can be returned, else zero. What is read is a copy.
+// For null a method returns nil, or zero for types without nil. Returned bytes are
+// copies.
 type rawRow struct {
 	fields []pgconn.FieldDescription
 	values [][]byte
-	err    error // the first
+	err    error // the first error
 }
 
 func newRawRow(rows pgx.Rows) *rawRow {
@@ -56,7 +57,7 @@ func (r *rawRow) fail(err error) {
 	}
 }
 
-// number reads a smallint or a bigint, and whether there is one.
+// number reads a smallint or a bigint, and returns false for null.
 func (r *rawRow) number() (n int64, there bool) {
 	value, isBinary := r.next()
 	var err error
@@ -78,7 +79,7 @@ func (r *rawRow) number() (n int64, there bool) {
 	return n, true
 }
 
-// integer reads a number that is never null, but where there is no row.
+// integer reads a number that is null only where there is no row.
 func (r *rawRow) integer() int64 {
 	n, _ := r.number()
 	return n
@@ -93,20 +94,20 @@ func (r *rawRow) optional() *int64 {
 	return &n
 }
 
-// text reads a text, which is the same in both formats.
+// text reads a text, which has the same bytes in both formats.
 func (r *rawRow) text() string {
 	value, _ := r.next()
 	return string(value)
 }
 
-// uuid reads a uuid. Null is all zeroes.
+// uuid reads a uuid. It returns zeroes for null.
 func (r *rawRow) uuid() (id [16]byte) {
 	value, isBinary := r.next()
 	if value == nil {
 		return id
 	}
 	if !isBinary {
-		value, _ = hex.DecodeString(strings.ReplaceAll(string(value), "-", "")) // its length tells of an error
+		value, _ = hex.DecodeString(strings.ReplaceAll(string(value), "-", "")) // an error shows in the length below
 	}
 	if len(value) != len(id) {
 		r.fail(fmt.Errorf("a column is a uuid of %d bytes, want %d", len(value), len(id)))
@@ -117,7 +118,7 @@ func (r *rawRow) uuid() (id [16]byte) {
 
 // json reads a jsonb.
 func (r *rawRow) json() []byte {
-	const version = 1 // stands before a binary jsonb
+	const version = 1 // first byte of a binary jsonb
 	value, isBinary := r.next()
 	if isBinary && len(value) > 0 && value[0] == version {
 		value = value[1:]

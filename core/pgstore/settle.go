@@ -21,8 +21,8 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		if err != nil || completed {
 			return err
 		}
-		// Most often a call before this one was carried out, and its reply was lost. A
-		// far server leaves no time for more than this look.
+		// Usually an earlier call was carried out and its reply was lost. On a
+		// distant server there is only time for this check.
 		found, err := s.holder(ctx, db, l)
 		if err != nil || found.finished {
 			return err
@@ -38,7 +38,8 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	})
 }
 
-// completion are the arguments of completeStatement. None is memory of the header.
+// completion returns the arguments of completeStatement. They share no memory with
+// the header.
 func completion(l storage.Lease, res storage.Result) []any {
 	var header, body []byte
 	if res.State != storage.Unreplayable {
@@ -49,14 +50,14 @@ func completion(l storage.Lease, res storage.Result) []any {
 	}
 }
 
-// complete writes the result, if the claim is there as it was made.
+// complete writes the result, if the claim is unchanged.
 func (s *Store) complete(ctx context.Context, db querier, arguments []any) (bool, error) {
 	tag, err := db.Exec(ctx, s.statements.complete, arguments...)
 	return tag.RowsAffected() > 0, err
 }
 
-// restore writes the result whatever has become of the claim, unless the lease is
-// lost or the result is there already.
+// restore writes the result even if the claim is gone, unless the lease is lost or
+// the result exists already.
 func (s *Store) restore(ctx context.Context, db querier, l storage.Lease, arguments []any) (bool, error) {
 	tag, err := db.Exec(ctx, s.statements.restore, append(arguments, l.TookOver, l.Fingerprint, digest(l.Digest))...)
 	return tag.RowsAffected() > 0, err
@@ -64,7 +65,7 @@ func (s *Store) restore(ctx context.Context, db querier, l storage.Lease, argume
 
 // Release implements [storage.Store].
 func (s *Store) Release(ctx context.Context, l storage.Lease) error {
-	s.afterPreparation(ctx) // the engine releases keys whose claim was too late
+	s.afterPreparation(ctx) // the engine releases a key after Acquire ran out of time
 	return s.settle(ctx, "release", l, func(ctx context.Context, db querier) error {
 		statement, arguments := s.statements.releaseFirst, []any{l.Key, uuid(l.Token), int64(l.Attempt)}
 		if l.Attempt > 1 {
@@ -75,8 +76,8 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 			return err
 		}
 		found, err := s.holder(ctx, db, l)
-		// A claim of its own that is there now came after the release: it had been
-		// cut off, and was late.
+		// A claim of the lease's own token arrived after the release. Its Acquire was
+		// cut off and reached the server late.
 		if err == nil && found.there && !found.running {
 			err = storage.ErrLeaseLost
 		}
@@ -96,7 +97,8 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	})
 }
 
-// settle retries what can be retried, and says of an error where it comes from.
+// settle retries a call where a retry is safe, and adds the operation and the key to
+// its error.
 func (s *Store) settle(ctx context.Context, operation string, l storage.Lease, call func(ctx context.Context, db querier) error) error {
 	err := s.retry(ctx, func() error {
 		_, err := onConnection(ctx, s, func(ctx context.Context, db querier) (struct{}, error) {
@@ -110,11 +112,11 @@ func (s *Store) settle(ctx context.Context, operation string, l storage.Lease, c
 	return s.failure(operation, l.Key, err)
 }
 
-// held is what stands in the way of a settlement: whether there is a record,
-// whether the lease's own token has finished it, and whether it is that lease's.
+// held is the record that a settlement found: whether it exists, whether the lease's
+// own token has finished it, and whether that lease is still running.
 type held struct{ there, finished, running bool }
 
-// holder looks why a settlement has changed nothing.
+// holder reads why a settlement has changed no row.
 func (s *Store) holder(ctx context.Context, db querier, l storage.Lease) (found held, err error) {
 	err = db.QueryRow(ctx, s.statements.holder, l.Key, uuid(l.Token), int64(l.Attempt)).Scan(&found.finished, &found.running)
 	if errors.Is(err, pgx.ErrNoRows) {

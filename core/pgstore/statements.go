@@ -1,69 +1,72 @@
 package pgstore
 
-// clock_timestamp() is the time at which it is called. The time of the statement,
-// now(), is older: by the wait for a row that somebody else has locked, and in a
-// handler's transaction by all that the handler did before.
+// clock_timestamp() is the time of its call. now() is the start of the statement or
+// transaction. It is older by the wait for a locked row, and in a handler's
+// transaction by the handler's whole run.
 
 const (
-	// isExpired: the row r is as good as gone.
+	// isExpired: the row r counts as missing.
 	isExpired = `r.expires_at <= clock_timestamp()`
 
-	// isHeld: the row r is the lease's of token $2, and not finished.
+	// isHeld: the row r belongs to the lease of token $2, and is not finished.
 	isHeld = `r.version = 1 AND r.token = $2 AND r.state IN ('in_progress', 'released')`
 
-	// isOpen: the row r, not expired, may be claimed by token $2 for fingerprint $3 and
-	// digest $8, which takes abandoned keys over if $6. It is never null, though $8 may
-	// be: see storage.Claim.Repeats.
+	// isOpen: the row r, not expired, may be claimed by token $2 for fingerprint $3
+	// and digest $8. It may be a take-over of an abandoned key if $6. isOpen is never
+	// null, though $8 may be: see storage.Claim.Repeats.
 	isOpen = `(r.version = 1 AND (r.state = 'released' OR r.state = 'in_progress' AND (
 		r.token = $2 OR $6::boolean AND r.lease_until <= clock_timestamp() AND (
 			r.fingerprint = $3 OR r.digest = $8 AND r.digest_token = r.token)))) IS TRUE`
 
 	// leaseLeft is null when the end of a lease is missing or infinite.
 	leaseLeft = `CASE WHEN isfinite(r.lease_until) THEN (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000000)::bigint END`
-	// ownSketch passes by a sketch that an older program has left there, which does
-	// not know the column: see the README of the migrations.
+	// ownSketch ignores the sketch of an earlier record. An older program, which does
+	// not know the column, leaves such a sketch in the row: see the README of the
+	// migrations.
 	ownSketch = `CASE WHEN r.sketch_token = r.token THEN r.sketch END`
 	// ownDigest does the same for a digest.
 	ownDigest = `CASE WHEN r.digest_token = r.token THEN r.digest END`
-	// wholeRecord is what storedRecord reads. All of it is null where there is no row.
+	// wholeRecord are the columns of storedRecord. All are null where there is no
+	// row.
 	wholeRecord = identity + `, r.status, r.header, r.body, ` + ownSketch
-	// withoutAnswer is the same where nobody asks for the answer.
-	withoutAnswer = identity + `, r.status, NULL::jsonb, NULL::bytea, NULL::bytea`
-	identity      = leaseLeft + `, r.version, r.state, r.attempt, r.fingerprint, ` + ownDigest
+	// withoutResponse are the same columns without header, body and sketch.
+	withoutResponse = identity + `, r.status, NULL::jsonb, NULL::bytea, NULL::bytea`
+	identity        = leaseLeft + `, r.version, r.state, r.attempt, r.fingerprint, ` + ownDigest
 )
 
-// acquireStatement returns one row: the record that is there, and the attempt that
-// was won, or 0 when another caller was faster, or null.
+// acquireStatement returns one row. It has the record that was found, and the attempt
+// that was won, or 0 when another caller was faster, or null.
 //
 // It reads first, and calls the function claim_request of the migrations for a key
-// that it finds open. That function's INSERT and UPDATE would lock the row, and so
-// write, whether or not there is anything to claim; and PostgreSQL would prepare them
-// for each replay if they stood here.
+// that it finds open. The function's INSERT and UPDATE lock the row, and so write,
+// even if the claim fails. As part of this statement they would also be prepared for
+// each replay.
 //
-// The two steps see different times. What is found is the snapshot's: rows
-// committed before the statement began. The function sees the newest version,
-// after a wait for whoever is writing it. So a caller who found the key open may
-// still lose it; what he found is then out of date.
+// The two steps see different times. The record is from the snapshot: rows committed
+// before the statement began. The function sees the newest version, after a wait for
+// another transaction that is writing the row. So a caller that found the key open
+// may still lose it, and the record is then out of date.
 //
-// What is left of the lease is asked for before it is asked whether it has ended: a
-// lease that ends in between is taken over, and not shown as an abandoned one.
+// The statement reads the remaining lease time before isOpen tests whether the lease
+// has ended. So a lease that ends in between is taken over, and not shown as
+// abandoned.
 const acquireStatement = `
 SELECT ` + wholeRecord + `,
 	CASE WHEN r.key IS NULL OR ` + isOpen + ` THEN
 		{schema}.claim_request($1, $2::uuid, $3::text, $8::uuid, $4::interval, $5::interval, $6::boolean, $7::boolean) END
 FROM (SELECT) AS one LEFT JOIN {schema}.records AS r ON r.key = $1 AND NOT ` + isExpired
 
-// completeStatement affects one row, or none when the claim is not there as it was
-// made. Nearly always it is, and then this is all: what a settlement does not change
-// the claim has written.
+// completeStatement affects one row, or none when the claim has changed. Nearly
+// always the claim is unchanged, and no other statement is needed. The claim has
+// written the columns that a settlement does not change.
 const completeStatement = `
 UPDATE {schema}.records AS r SET
 	state = $3, lease_until = NULL, expires_at = clock_timestamp() + $4::interval, status = $5, header = $6::text::jsonb, body = $7,
 	sketch = $8, sketch_token = $2::uuid, settled_at = clock_timestamp()
 WHERE r.key = $1 AND r.version = 1 AND r.token = $2::uuid AND r.attempt = $9 AND r.state = 'in_progress'`
 
-// restoreStatement completes a record whatever has become of its claim. It affects
-// one row, or none when the lease is lost or the result is there already.
+// restoreStatement completes a record even if its claim is gone. It affects one row,
+// or none when the lease is lost or the result exists already.
 const restoreStatement = `
 INSERT INTO {schema}.records AS r
 	(key, token, version, state, attempt, took_over, fingerprint, expires_at, status, header, body, sketch, sketch_token,
@@ -92,8 +95,8 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE ` + isExpired + ` OR r.attempt = EXCLUDED.attempt AND ` + isHeld
 
 // releaseFirstStatement and releaseLaterStatement affect one row, or none when the
-// lease is lost or the key is free already. The first forgets the key, the later
-// one remembers its attempt number.
+// lease is lost or the key is released already. The first deletes the key. The second
+// keeps its attempt number.
 const (
 	releaseFirstStatement = `
 DELETE FROM {schema}.records AS r WHERE r.key = $1 AND r.attempt = $3 AND ` + isHeld
@@ -105,19 +108,19 @@ UPDATE {schema}.records AS r SET
 WHERE r.key = $1 AND r.attempt = $3 AND ` + isHeld
 )
 
-// holderStatement says of the record that is there whether attempt $3 of token $2
-// has finished it, and whether that attempt is still in progress.
+// holderStatement returns whether attempt $3 of token $2 has finished the record, and
+// whether that attempt is still in progress.
 const holderStatement = `
 SELECT r.version = 1 AND r.token = $2::uuid AND r.attempt = $3 AND r.state NOT IN ('in_progress', 'released'),
 	r.version = 1 AND r.token = $2::uuid AND r.state = 'in_progress' AND r.attempt = $3
 FROM {schema}.records AS r WHERE r.key = $1 AND NOT ` + isExpired
 
-// sweepStatement removes up to $1 rows. It passes by the rows that somebody is
-// writing: a claim that takes one over, another sweeper. A row that was claimed
-// since the snapshot is looked at again when it has been locked.
+// sweepStatement removes up to $1 rows. It skips rows that are locked: a claim may be
+// taking over the row, or another sweeper removing it. After it has locked a row, it
+// checks again whether the row was claimed since the snapshot.
 //
-// An array of keys, because with IN the planner may read the whole table to find
-// them. now() rather than clock_timestamp(), which no index can be searched for.
+// It uses an array of keys, because with IN the planner may read the whole table to
+// find them. It uses now(), because no index can be searched for clock_timestamp().
 const sweepStatement = `
 DELETE FROM {schema}.records WHERE key = ANY (ARRAY(
 	SELECT key FROM {schema}.records
@@ -130,15 +133,16 @@ const (
 SELECT ` + wholeRecord + ` FROM {schema}.records AS r
 WHERE r.key = $1 AND r.state <> 'released' AND NOT ` + isExpired
 
-	// windowStatement says where the next $2 keys after $1 end, and how many there are.
+	// windowStatement returns the last of the next $2 keys after $1, and their
+	// number.
 	windowStatement = `
 SELECT coalesce(max(key), ''), count(*)
 FROM (SELECT key FROM {schema}.records WHERE key > $1 ORDER BY key LIMIT $2) AS keys`
 
 	// listStatement returns up to $4 records in state $3, after key $1 and up to $2,
-	// without their answers.
+	// without header, body and sketch.
 	listStatement = `
-SELECT ` + withoutAnswer + `, r.key FROM {schema}.records AS r
+SELECT ` + withoutResponse + `, r.key FROM {schema}.records AS r
 WHERE r.key > $1 AND r.key <= $2 AND r.state = $3 AND NOT ` + isExpired + `
 ORDER BY r.key LIMIT $4`
 
@@ -146,7 +150,7 @@ ORDER BY r.key LIMIT $4`
 DELETE FROM {schema}.records AS r WHERE r.key = $1 RETURNING r.state <> 'released' AND NOT ` + isExpired
 )
 
-// statements are the above in the store's schema.
+// statements are the statements above in the store's schema.
 type statements struct {
 	acquire, complete, restore, extend, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, forget string
 }

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// sweepBatch is how many records RunSweeper removes in one transaction: few enough
-// that none takes long.
+// sweepBatch is how many records RunSweeper removes in one transaction: few, so that
+// no transaction takes long.
 const sweepBatch = 1000
 
-// Sweep removes the records that expired before the last full hour, and returns
-// their number. It works in batches of at most batch records, each of which is
-// one statement and one transaction, until there are no more. Records that
-// somebody is about to claim, or another sweeper about to remove, are left to
-// them. After an error, of ctx too, the number is of what was removed before.
+// Sweep removes the records that expired before the last full hour, and returns their
+// number. It works in batches of at most batch records until none are left. Each
+// batch is one statement and one transaction. Sweep skips records that a claim or
+// another sweeper has locked. After an error, ctx's included, the number counts the
+// records removed before.
 //
-// A batch of less than 1 is an error.
+// Sweep returns an error for a batch below 1.
 func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error) {
 	if batch < 1 {
 		return 0, fmt.Errorf("pgstore: sweep in batches of %d: want at least 1", batch)
@@ -40,14 +40,14 @@ func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error)
 	}
 }
 
-// RunSweeper sweeps until ctx ends, and then returns. It is made for a goroutine
-// of its own, in every instance:
+// RunSweeper sweeps until ctx ends, and then returns. Run it in its own goroutine, in
+// every instance:
 //
 //	go store.RunSweeper(ctx, 10*time.Minute)
 //
-// Pauses are from a half to one and a half times every long, at random, the one
-// before the first sweep included, so that instances that start together do not
-// sweep together. A sweep that fails is logged, and the next one tries again. It
+// Each pause is random, from half of every to one and a half times every, so that
+// instances that start together do not sweep together. The first sweep comes after
+// such a pause. A failed sweep is logged, and the next sweep tries again. RunSweeper
 // panics when every is not positive.
 func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
 	if every <= 0 {

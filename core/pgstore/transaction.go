@@ -13,28 +13,30 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// rollbackDeadline bounds a Rollback. One whose context has ended gets it all the
-// same: an orderly end frees the handler's locks at once and saves the connection.
+// rollbackDeadline bounds a Rollback. A Rollback whose context has ended gets this
+// time too, because an orderly end unlocks the handler's rows at once and keeps the
+// connection.
 const rollbackDeadline = 2 * time.Second
 
 var (
-	// ErrNoTransaction is returned by [Tx] for a context that has no transaction:
-	// the route's policy is not Transactional, or the context is not the request's.
+	// ErrNoTransaction is returned by [Tx] for a context without a transaction: the
+	// route's policy is not Transactional, or the context is not the request's.
 	ErrNoTransaction = errors.New("pgstore: no transaction in this context: the route's policy is not Transactional, or this is not its request's context")
 
-	// ErrNotYours is returned to a handler that tries to end its transaction itself.
-	ErrNotYours = errors.New("pgstore: this transaction is the engine's to end, together with the answer")
+	// ErrNotYours is returned to a handler that tries to commit or roll back its
+	// transaction.
+	ErrNotYours = errors.New("pgstore: the engine ends this transaction, together with the response")
 
-	errEndedEarly = errors.New("the handler has ended the transaction itself, with SQL of its own")
+	errEndedEarly = errors.New("the handler has ended the transaction by its own SQL")
 )
 
-// Transactional declares a route whose handler writes in a transaction, which it
-// gets from [Tx]. It is policy.Transactional(true), and reads better beside Tx.
+// Transactional declares a route whose handler writes in a transaction, which it gets
+// from [Tx]. It is policy.Transactional(true), and reads better beside Tx.
 func Transactional() policy.Option { return policy.Transactional(true) }
 
-// Tx returns the transaction that belongs to the request whose context it is, on a
-// route whose policy is Transactional. What the handler writes in it is committed
-// together with the handler's answer, or not at all.
+// Tx returns the transaction of the request with this context, on a route whose
+// policy is Transactional. The handler's writes in the transaction are committed
+// together with the handler's response, or not at all.
 //
 //	func pay(w http.ResponseWriter, r *http.Request) {
 //		tx, err := pgstore.Tx(r.Context())
@@ -45,25 +47,26 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 //		_, err = tx.Exec(r.Context(), `INSERT INTO payments (amount) VALUES ($1)`, amount)
 //
 // Its Commit and Rollback return [ErrNotYours]; a savepoint, from its Begin, ends as
-// usual. It is read committed, whatever the database's default, because the lease
-// is renewed in the meantime by other transactions. It is used by one goroutine
-// at a time, and not after the handler has returned.
+// usual. Its isolation level is read committed, whatever the database's default,
+// because other transactions renew the lease in the meantime. Use the transaction
+// from one goroutine at a time, and not after the handler has returned.
 //
-// The store completes the record in this transaction, with the transaction's role
-// and settings. A handler that changes the role (SET ROLE, SET LOCAL ROLE) must
-// execute RESET ROLE before it returns, unless that role may write records too.
-// After SET TRANSACTION READ ONLY nothing can be completed. It must not turn
-// synchronous_commit off, nor execute COMMIT or ROLLBACK in SQL. When the database
-// refuses the record or the commit (a deferred constraint too), everything is
-// rolled back and the key is released.
+// The store completes the record in this transaction, with the transaction's role and
+// settings. A handler that changes the role (SET ROLE, SET LOCAL ROLE) must execute
+// RESET ROLE before it returns, unless that role may write records too. A handler
+// must not execute SET TRANSACTION READ ONLY, because the store could not complete
+// the record. It must not turn synchronous_commit off, nor execute COMMIT or ROLLBACK
+// in SQL. When the database refuses the record or the commit (for example by a
+// deferred constraint), the whole transaction is rolled back and the key is released.
 //
-// The transaction has a connection of the pool for as long as the handler runs: a
-// pool is empty when as many handlers run as it has connections, and nothing can
-// claim or renew a lease then. Leave room, or give the store a pool of its own.
+// The transaction holds a connection of the pool while the handler runs. When as many
+// handlers run as the pool has connections, no request can claim or renew a lease.
+// Make the pool larger, or give the store its own pool.
 //
-// A process that is frozen keeps its transaction's row locks, and the attempt
-// that takes over waits for them. Set idle_in_transaction_session_timeout on the
-// pool's connections to about the policy's LockTTL, and they end with the lease.
+// A frozen process keeps the row locks of its transaction, and an attempt that takes
+// over the key waits for the locks. Set idle_in_transaction_session_timeout on the
+// pool's connections to about the policy's LockTTL, so that the locks end with the
+// lease.
 func Tx(ctx context.Context) (pgx.Tx, error) {
 	tx, there := ctx.Value(transactionKey{}).(pgx.Tx)
 	if !there {
@@ -74,15 +77,14 @@ func Tx(ctx context.Context) (pgx.Tx, error) {
 
 type transactionKey struct{}
 
-// handlerTx is a transaction in the hands of somebody who may not end it.
+// handlerTx is the handler's transaction, without the right to end it.
 type handlerTx struct{ pgx.Tx }
 
 func (handlerTx) Commit(context.Context) error { return ErrNotYours }
 
 func (handlerTx) Rollback(context.Context) error { return ErrNotYours }
 
-// BeginTransaction implements [storage.Transactor]. See [Tx] for what the handler
-// makes of it.
+// BeginTransaction implements [storage.Transactor]. Handlers use [Tx].
 func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
 	var tx pgx.Tx
 	err := s.retry(ctx, func() (err error) {
@@ -99,38 +101,38 @@ func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.
 type transaction struct {
 	store *Store
 	tx    pgx.Tx
-	// ended: the connection serves somebody else.
+	// ended: the connection is back in the pool.
 	ended bool
 }
 
-// Commit implements [storage.Transaction]. A lease that this token has finished
-// already is lost too: there is an answer, and it is not the one of this
-// transaction.
+// Commit implements [storage.Transaction]. It returns storage.ErrLeaseLost also for a
+// lease that this token has finished already, because the stored response is not this
+// transaction's.
 func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
 	const operation = "commit the transaction of"
 	if err := t.whole(); err != nil {
-		_ = t.Rollback(ctx) // its error changes nothing
+		_ = t.Rollback(ctx) // its error does not matter
 		return t.store.failure(operation, l.Key, err)
 	}
 	if err := t.complete(ctx, l, res); err != nil {
-		_ = t.Rollback(ctx) // the server never saw a COMMIT, and rolls back without being asked
+		_ = t.Rollback(ctx) // the server has received no COMMIT, and rolls back even without ROLLBACK
 		if errors.Is(err, storage.ErrLeaseLost) {
 			return storage.ErrLeaseLost
 		}
 		return t.store.refusal(operation, l.Key, err)
 	}
 	t.ended = true
-	err := t.tx.Commit(ctx) // gives the connection back, whatever happens
+	err := t.tx.Commit(ctx) // releases the connection in any case
 	if isRefusal(err) {
 		return t.store.refusal(operation, l.Key, err)
 	}
 	return t.store.failure(operation, l.Key, err)
 }
 
-// isRefusal reports whether the error of a COMMIT means that the server has rolled
-// back. A server that ends the connection (FATAL) may have committed before, and a
-// pooler's errors have no unlocalized severity. pgconn.SafeToRetry is of no use: it
-// is true for a reply that was lost.
+// isRefusal reports whether a COMMIT's error means that the server has rolled back. A
+// server that ends the connection (FATAL) may have committed before, and a pooler's
+// errors have no unlocalized severity. pgconn.SafeToRetry does not help: it returns
+// true for a lost reply.
 func isRefusal(err error) bool {
 	if said, is := errors.AsType[*pgconn.PgError](err); is {
 		return said.SeverityUnlocalized == "ERROR"
@@ -148,15 +150,16 @@ func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage
 		return storage.ErrLeaseLost
 	}
 	if err == nil {
-		err = ctx.Err() // a COMMIT must not be sent too late: its reply would be lost
+		err = ctx.Err() // send no COMMIT after the deadline: its reply would be lost
 	}
 	return err
 }
 
-// whole returns an error unless there is a transaction to complete the record in.
-// Without one the record would be committed alone. A handler that ended the
-// transaction in SQL may have committed its writes, so this is no refusal. A failed
-// transaction, or a broken connection, shows when the record is completed.
+// whole returns an error unless there is a transaction in which to complete the
+// record. Without a transaction the record would be committed alone. A handler that
+// ended the transaction in SQL may have committed its writes, so the error is no
+// refusal. A failed transaction or a broken connection shows when the record is
+// completed.
 func (t *transaction) whole() error {
 	const idle = 'I'
 	if t.ended {
@@ -168,8 +171,8 @@ func (t *transaction) whole() error {
 	return nil
 }
 
-// Rollback implements [storage.Transaction]. It takes up to two seconds, when ctx has
-// ended too, to free what the handler has locked.
+// Rollback implements [storage.Transaction]. It may take up to two seconds after ctx
+// has ended, to unlock the handler's rows.
 func (t *transaction) Rollback(ctx context.Context) error {
 	if t.ended {
 		return nil
@@ -181,8 +184,8 @@ func (t *transaction) Rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rollbackDeadline)
 	defer cancel()
 	if err := t.tx.Rollback(ctx); err != nil {
-		// The connection has been closed over it, and the server rolls back what it
-		// has not seen committed.
+		// The connection has been closed, and the server rolls back the uncommitted
+		// transaction.
 		return fmt.Errorf("pgstore: roll back: %w", err)
 	}
 	return nil
