@@ -8,10 +8,10 @@ import (
 
 var _ storage.Checker = (*Store)(nil)
 
-// Check implements [storage.Checker] with the durable tier's response. A hot tier that
-// fails its own check is logged, and is no error: requests are served without it.
-// When the durable tier is no Checker, Check returns an error that is
-// [errors.ErrUnsupported].
+// Check implements [storage.Checker]. It returns the result of the durable tier's
+// check. A failed check of the hot tier is only logged, because requests are served
+// without the hot tier. When the durable tier is no Checker, Check returns an error
+// that is [errors.ErrUnsupported].
 func (s *Store) Check(ctx context.Context) error {
 	durable, can := s.durable.(storage.Checker)
 	if !can {
@@ -19,7 +19,7 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	err := durable.Check(ctx)
 	if hot, can := s.hot.store.(storage.Checker); can {
-		_ = s.hot.call(ctx, s.hot.timeout, hot.Check) // which logs its error
+		_ = s.hot.call(ctx, s.hot.timeout, hot.Check) // call logs the error
 	}
 	return err
 }

@@ -1,122 +1,127 @@
-// Package tieredstore puts a fast store in front of a durable one: the hot tier,
-// normally redisstore, answers; the durable tier, normally pgstore, remembers.
+// Package tieredstore puts a fast store in front of a durable one. The hot tier,
+// normally redisstore, serves replays. The durable tier, normally pgstore, decides
+// and keeps the records.
 //
 //	hot := redisstore.New(rdb)
 //	durable := pgstore.New(pool)
 //	guard, err := core.New(tieredstore.New(hot, durable), core.ScopeBy(userID))
 //
-// A replay is one round trip to the hot tier and touches no database. A first
-// run is claimed in both tiers and completed in both: two round trips to each.
-// With the hot tier away everything goes on, slower. With the durable tier away
-// replays go on, and first runs follow the policy's OnStoreError. Whatever the
-// hot tier forgets, loses or invents about a claim, nothing runs twice for it
-// (case 17). So it may evict what it likes: what redisstore says about
-// maxmemory-policy does not apply to it here.
+// A replay is one round trip to the hot tier and no call to the database. A
+// first-time request is claimed and completed in both tiers: two round trips to each.
+// While the hot tier is unreachable, all requests are served by the durable tier,
+// slower. While the durable tier is unreachable, the hot tier serves replays, and
+// first-time requests follow the policy's OnStoreError. The hot tier may lose, forget
+// or invent claims without causing a second run (case 17). So the hot tier may evict
+// records, and redisstore's warning about maxmemory-policy does not apply here.
 //
 // # Algorithm
 //
-// The durable tier alone decides who runs. A lease of this store is a lease of
-// the durable tier, with its token, its attempt number and its clock. The hot
-// tier is a cache of finished records. What is in progress there grants nothing
-// and refuses nothing: it is the right to fill the cache, given to one caller at
-// a time, and always ends with its time to live.
+// Only the durable tier grants leases. A lease of this store is a lease of the
+// durable tier, with its token, its attempt number and its clock. The hot tier is a
+// cache of finished records. A claim in the hot tier grants no lease and refuses
+// none. It is the right to fill the cache, given to one caller at a time, and it ends
+// with its time to live.
 //
-//	Acquire   1. Ask the hot tier, with a claim of the caller's token that is kept
-//	             no longer than its lease. A finished record: replay it, done.
-//	          2. Whatever else it said, or failed to say: ask the durable tier, and
-//	             return what that says.
-//	          3. If it said that the key is finished, and step 1 got the claim: fill
-//	             the hot tier. If it said that somebody else is running: release the
-//	             claim of step 1.
-//	Complete  the durable tier; when it has agreed, the hot one.
-//	Release   the durable tier; when it has agreed, the hot one.
-//	Extend    the durable tier; when it has agreed, the hot one.
+//	Acquire   1. Acquire in the hot tier, with a claim of the caller's token that is
+//	             kept no longer than its lease. For a finished record: replay it, done.
+//	          2. Otherwise, or after an error: acquire in the durable tier, and return
+//	             the result.
+//	          3. If that result is a finished record, and step 1 got the claim: fill
+//	             the hot tier. If another attempt is running: release the claim of
+//	             step 1.
+//	Complete  the durable tier; after its success, the hot tier.
+//	Release   the durable tier; after its success, the hot tier.
+//	Extend    the durable tier; after its success, the hot tier.
 //	Commit    of a transaction, as Complete.
-//	Forget    closes the key in the hot tier, with a claim of its own that nobody
-//	          can fill; then forgets it in the durable tier.
+//	Forget    closes the key in the hot tier, with a claim of its own that no caller
+//	          can fill; then forgets the key in the durable tier.
 //
-// No failure of the hot tier is the caller's: it is logged, see [Logger]. A call
-// at it has [HotTimeout], and before the durable tier has been asked at most half
-// of the time that is left. After five failures in a row it is left alone for a
-// second at a time, and then one call tries it.
+// A failure of the hot tier is logged, see [Logger], and never returned to the
+// caller, except by Forget. A call to the hot tier may take [HotTimeout]. In Acquire
+// it may take at most half of the time left. After five failures in a row the store
+// calls the hot tier only once a second, until a call succeeds.
 //
-// A key in progress costs a round trip to each tier. Believing the hot tier there
-// would save a SELECT, and would tell clients "in progress" about a key that was
-// finished, or freed, in words the hot tier has lost.
+// The response that a key is in progress costs a round trip to each tier. A response
+// from the hot tier alone would save a SELECT. But it could say "in progress" for a
+// key whose completion or release the hot tier has lost.
 //
-// # Why it is correct
+// # Correctness
 //
-// Claim 1: nothing runs twice for what the hot tier says. The only way to a lease
-// is step 2, and that is the durable tier's own contract; the hot tier's answer
-// is not among its arguments.
+// Claim 1: the hot tier causes no second run. Only step 2 grants leases. Step 2
+// follows the durable tier's own contract, and does not use the result of step 1.
 //
-// Claim 2: a finished record in the hot tier is, or was, one of the durable tier.
-// There are two writers, Complete and step 3, and both write what the durable
-// tier has agreed to before; a caller who repeats a Complete does so with the same
-// result, as the engine does. A finished record never changes; it ends, when its
-// Retain has passed or an operator forgets it. So the hot tier can be late to
-// forget, and how late is bounded:
+// Claim 2: a finished record in the hot tier is, or was, a record of the durable
+// tier. There are two writers, Complete and step 3. Both write a result after the
+// durable tier has stored the result; a caller that repeats a Complete repeats it
+// with the same result, as the engine does. A finished record never changes; it ends
+// when its Retain has passed or an operator forgets it. So the hot tier can only be
+// late to drop a record, and the delay is bounded:
 //
-//   - Complete hands the same Retain to both, one after the other: late by the
-//     time between the two writes, at most five seconds. Nothing is written to
-//     the hot tier later than that after the durable tier was asked.
-//   - Step 3 does not know how much of Retain is left. It fills for [RefillFor],
-//     and no longer than a hundredth of the claim's Retain; then it asks again.
+//   - Complete hands the same Retain to both tiers, one after the other. The delay is
+//     the time between the two writes, at most five seconds: the store writes no
+//     record to the hot tier later than five seconds after its call to the durable
+//     tier.
+//   - Step 3 does not know how much of Retain is left. It fills the hot tier for
+//     [RefillFor], and for at most a hundredth of the claim's Retain. After that,
+//     Acquire reads the durable tier again.
 //
-// To be late to forget is to replay an answer a moment after its time. It never
-// runs anything.
+// A late drop replays a response shortly after its end, and never causes a run.
 //
-// Now case by case.
+// Cases:
 //
-//   - The hot tier was flushed, or restarts empty: step 1 finds nothing, step 2
+//   - The hot tier was flushed, or restarts empty: step 1 finds no record, step 2
 //     decides, step 3 fills.
-//   - It lost its last writes in a fail-over. A lost claim is one that nobody
-//     needs: step 2 decides (case 17). A lost completion leaves nothing, or the
-//     holder's claim: step 2 finds the answer, and step 3 fills, at once or when
-//     that claim has run out. A lost release leaves a claim: the same.
-//   - It is partitioned from one process and not from another. They share the
-//     durable tier, which is all that claim 1 needs. What the one completes, the
-//     other finds by step 2. If each has a hot tier of its own it is no different,
-//     but Forget then reaches only one of them.
-//   - It is slow, and a write arrives after its call was given up: a claim ends by
-//     itself, and an answer is true, and forgotten late by as much.
-//   - It comes back from an outage: it may hold claims, which decide nothing, and
-//     finished records that were true (claim 2).
-//   - The durable tier is down. A finished key that the hot tier has is replayed.
-//     For any other, Acquire returns the durable tier's error, and the policy
-//     decides. Complete returns it too, the engine repeats it, and the hot tier
-//     learns nothing before.
-//   - The tiers disagree (case 18). The hot tier has less: step 3 repairs it. It
-//     has a finished record, and the durable tier something else, after Forget
-//     or a RefillFor too long: nobody looks, until a new run completes and the
-//     hot tier refuses its answer. That is repaired if the hot tier is a
-//     [storage.Inspector], or else when the record ends. If the durable tier has lost
-//     what it acknowledged, the hot tier's answer goes on to protect the key.
-//   - The hot tier holds a record that cannot be read (case 20): reported, removed
-//     if it is an Inspector, and step 2 decides. An unreadable record in the
-//     durable tier is the caller's error; step 1 may have replayed it before.
+//   - The hot tier lost its last writes in a failover. A lost claim does no harm,
+//     because step 2 decides (case 17). A lost completion leaves no record, or the
+//     holder's claim: step 2 finds the response, and step 3 fills, at once or when
+//     that claim has ended. A lost release leaves a claim, with the same effect.
+//   - The hot tier is cut off from one process and not from another. Both share the
+//     durable tier, which is enough for claim 1. A response that one process
+//     completes, the other finds by step 2. The same holds if each process has its
+//     own hot tier, but Forget then reaches only one hot tier.
+//   - The hot tier is slow, and a write arrives after its call was given up. A late
+//     claim ends by itself. A late response is correct, and is dropped late by the
+//     same time.
+//   - The hot tier returns after an outage. It may hold claims, which have no effect,
+//     and finished records that were correct (claim 2).
+//   - The durable tier is down. A finished key in the hot tier is replayed. For any
+//     other key, Acquire returns the durable tier's error, and the policy decides.
+//     Complete returns the error too, the engine repeats Complete, and the hot tier
+//     gets no result before the durable tier.
+//   - The tiers disagree (case 18). If the hot tier lacks a record, step 3 repairs
+//     that. It may have a finished record that the durable tier does not have, after
+//     Forget or with too long a RefillFor. The difference shows when a new run
+//     completes and the hot tier refuses the new response. The store then replaces
+//     the old record if the hot tier is a [storage.Inspector]; otherwise the old
+//     record ends by itself. If the durable tier has lost an acknowledged record, the
+//     hot tier's record still protects the key.
+//   - The hot tier holds an unreadable record (case 20). The store logs the record,
+//     and removes it if the hot tier is an Inspector. Step 2 decides. For an
+//     unreadable record in the durable tier, Acquire returns an error; before that,
+//     step 1 may have replayed the record from the hot tier.
 //
-// A process may die between any two steps.
+// A process may crash between any two steps.
 //
-//   - After step 1: a claim in the hot tier, which ends by itself; the key is free.
-//   - After step 2, or in the handler, or before the durable tier has completed:
-//     the key is abandoned, and taken over by the durable tier's rules (cases 3, 4).
-//   - Between the two writes of Complete: finished, and step 3 fills.
-//   - Between the two of Release or Extend: a claim in the hot tier that is too old.
-//     It ends by itself; step 2 does not wait for it.
-//   - Within Forget: the record stands, and comes from the durable tier.
+//   - After step 1: a claim in the hot tier remains, and ends by itself. The key is
+//     unclaimed.
+//   - After step 2, or in the handler, or before the durable tier has completed: the
+//     key is abandoned, and taken over by the durable tier's rules (cases 3, 4).
+//   - Between the two writes of Complete: the key is finished, and step 3 fills.
+//   - Between the two writes of Release or Extend: an outdated claim in the hot tier
+//     remains. It ends by itself, and step 2 does not wait for it.
+//   - Within Forget: the record stays, and is served from the durable tier.
 //
-// # What it does not promise
+// # Limits
 //
-// The durable tier must keep what it acknowledges, see pgstore about
-// synchronous_commit: this store is as safe as its durable tier, and no safer.
+// This store is exactly as safe as its durable tier. The durable tier must keep the
+// acknowledged writes, see pgstore about synchronous_commit.
 //
-// A hot tier that loses a Forget, in a fail-over or because it is restored from an
-// old backup, replays the forgotten answer until somebody repeats the Forget or
-// the record ends.
+// A hot tier can lose a Forget in a failover, or when it is restored from an old
+// backup. It then replays the forgotten response until an operator repeats the Forget
+// or the record ends.
 //
-// Instances that use the hot store alone and instances that use both must not
-// serve the same keys: the former do not ask the durable tier. When moving from
-// redisstore to this, stop the last of the old ones before the first of the new
-// ones starts. Finished records that they leave are replayed.
+// Instances that use only the hot store and instances that use both stores must not
+// serve the same keys, because the former do not read the durable tier. When you move
+// from redisstore to tieredstore, stop the last old instance before the first new
+// instance starts. The finished records of the old instances are replayed.
 package tieredstore

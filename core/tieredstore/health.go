@@ -10,35 +10,36 @@ import (
 )
 
 const (
-	// failuresInARow is how many calls fail before the hot tier is left alone.
+	// failuresInARow is the number of failed calls after which the hot tier gets a
+	// pause.
 	failuresInARow = 5
-	// rest is for how long, until one call tries it again.
+	// rest is the length of the pause. After the pause one call tries the hot tier again.
 	rest = time.Second
-	// reportEvery is the time between two lines in the log, at least.
+	// reportEvery is the minimum time between two lines in the log.
 	reportEvery = 10 * time.Second
 )
 
-// errResting is the error of a call that was not made.
-var errResting = errors.New("tieredstore: the hot tier is left alone for a while, because it has failed")
+// errResting is the error of a call that was skipped during the pause.
+var errResting = errors.New("tieredstore: the hot tier is not called for a second, because it has failed")
 
-// health knows whether it is worth to ask the hot tier. A dead one would cost each
-// request its timeout.
+// health decides whether to call the hot tier. Without it, each request would wait
+// for the timeout of a dead hot tier.
 type health struct {
 	logger *slog.Logger
 
-	// troubled is whether failures is above 0. A tier that is well costs no lock.
+	// troubled is whether failures is above 0. It saves a lock while the tier works.
 	troubled atomic.Bool
 
 	mutex    sync.Mutex
-	failures int       // in a row
-	retryAt  time.Time // when one call may try again
+	failures int       // consecutive
+	retryAt  time.Time // time of the next try
 
 	unreported int
-	reportAt   time.Time // when the next line may be logged
+	reportAt   time.Time // time of the next log line
 }
 
-// mayTry reports whether to call. To a tier that has failed too often it lets one
-// call through each time it has rested.
+// mayTry reports whether to call the hot tier. During a series of failures it allows
+// one call after each pause.
 func (h *health) mayTry() bool {
 	if !h.troubled.Load() {
 		return true
@@ -56,18 +57,18 @@ func (h *health) mayTry() bool {
 	return true
 }
 
-// answered takes down that a call was answered, if only to say what is wrong with
-// a key.
-func (h *health) answered(ctx context.Context, wrong error) {
+// responded records that the hot tier responded to a call. problem is an error that
+// concerns only the key, or nil.
+func (h *health) responded(ctx context.Context, problem error) {
 	if h.troubled.Load() && h.recovered() {
-		h.log().InfoContext(ctx, "tieredstore: the hot tier answers again")
+		h.log().InfoContext(ctx, "tieredstore: the hot tier responds again")
 	}
-	if wrong != nil {
-		h.report(ctx, wrong)
+	if problem != nil {
+		h.report(ctx, problem)
 	}
 }
 
-// recovered forgets the failures, and reports whether the tier had been left alone.
+// recovered resets the failures, and reports whether the tier had been paused.
 func (h *health) recovered() bool {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
@@ -77,7 +78,7 @@ func (h *health) recovered() bool {
 	return rested
 }
 
-// failed takes down that a call was not answered.
+// failed records that the hot tier did not respond to a call.
 func (h *health) failed(ctx context.Context, err error) {
 	h.mutex.Lock()
 	h.failures++
@@ -89,14 +90,14 @@ func (h *health) failed(ctx context.Context, err error) {
 	h.report(ctx, err)
 }
 
-// report logs what went wrong, or counts it when the last line is not long ago.
+// report logs a failure, or only counts it when the last line is recent.
 func (h *health) report(ctx context.Context, err error) {
 	if count := h.due(); count > 0 {
-		h.log().WarnContext(ctx, "tieredstore: the hot tier failed, the durable tier goes on alone", "error", err, "failures", count)
+		h.log().WarnContext(ctx, "tieredstore: the hot tier failed, the durable tier serves requests alone", "error", err, "failures", count)
 	}
 }
 
-// due returns how many failures the next line is about, or 0 when it is not due.
+// due returns the number of failures for the next line, or 0 when no line is due.
 func (h *health) due() int {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()

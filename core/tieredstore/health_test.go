@@ -127,7 +127,7 @@ func TestFailuresAreLogged(t *testing.T) {
 		for range 10 {
 			win(t, s, claim(storage.NewToken().String()))
 		}
-		lines("level=WARN msg=\"tieredstore: the hot tier failed, the durable tier goes on alone\" error=\"the server is down\" failures=1")
+		lines("level=WARN msg=\"tieredstore: the hot tier failed, the durable tier serves requests alone\" error=\"the server is down\" failures=1")
 		pass(t.Context(), 10*time.Second)
 		win(t, s, claim("a"))
 		lines("failures=5") // four of the first ten, and this one: the others were not made
@@ -135,7 +135,7 @@ func TestFailuresAreLogged(t *testing.T) {
 		pass(t.Context(), time.Second)
 		win(t, s, claim("b"))
 		win(t, s, claim("c"))
-		lines("level=INFO msg=\"tieredstore: the hot tier answers again\"")
+		lines("level=INFO msg=\"tieredstore: the hot tier responds again\"")
 		s.hot.set(unreadable)
 		pass(t.Context(), 10*time.Second)
 		for range 10 {

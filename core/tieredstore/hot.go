@@ -13,49 +13,50 @@ import (
 )
 
 const (
-	// fillWithin is how old the durable tier's word may be when the hot tier is
-	// filled with it. Forget counts on it.
+	// fillWithin is the maximum age of the durable tier's result when it is written
+	// to the hot tier. Forget relies on this bound.
 	fillWithin = 5 * time.Second
-	// refillShare bounds how late a refilled record may be forgotten, as a part of
-	// the time for which it was kept.
+	// refillShare bounds how late a refilled record may be dropped, as a part of the
+	// claim's Retain.
 	refillShare = 100
-	// shortest is the least that a store keeps anything for.
+	// shortest is the shortest time for which a store keeps a record.
 	shortest = time.Millisecond
-	// closings is how often Forget tries to get in between those who fill a key.
+	// closings is how often Forget tries to close a key that other callers keep
+	// filling.
 	closings = 5
 )
 
-// hotTier is the hot store, and how it is dealt with: nothing that it does may
+// hotTier is the hot store and the rules for its use. No failure of the hot store may
 // fail a request.
 type hotTier struct {
 	store     storage.Store
-	inspector storage.Inspector // the store, or nil when it is none
+	inspector storage.Inspector // the store, or nil if the store is no Inspector
 	timeout   time.Duration
 	refillFor time.Duration
 	health    health
 }
 
-// fillClaim is the hot tier's part of a claim: the right to fill. It is kept no
-// longer than its lease, because nobody asks what became of it, and may take over
-// what a store that once had no other behind it has left abandoned.
+// fillClaim returns the hot tier's form of a claim: the right to fill. It is kept no
+// longer than its lease, because the later fate does not matter. The claim may take over
+// abandoned claims, which a store that was once used alone can have left.
 func fillClaim(c storage.Claim) storage.Claim {
 	c.Retain, c.TakeOver = c.TTL, true
 	return c
 }
 
-// look returns the finished record of a key, or else the right to fill it, or
-// else neither: somebody else has the right, or the hot tier does not answer.
+// look returns the finished record of a key, or the right to fill it. It returns
+// neither if another caller has that right or the hot tier does not respond.
 func (h *hotTier) look(ctx context.Context, c storage.Claim) (finished *storage.Record, fill *storage.Lease) {
 	limit := h.timeout
 	if deadline, limited := ctx.Deadline(); limited {
-		limit = min(limit, time.Until(deadline)/2) // the rest is the durable tier's
+		limit = min(limit, time.Until(deadline)/2) // the rest of the time is for the durable tier
 	}
 	var lease storage.Lease
 	var found *storage.Record
 	err := h.call(ctx, limit, func(ctx context.Context) (err error) {
 		lease, found, err = h.store.Acquire(ctx, fillClaim(c))
 		if errors.Is(err, storage.ErrCorruptRecord) && h.inspector != nil { // case 20
-			_, forgetting := h.inspector.Forget(ctx, c.Key, storage.RerunIsSafe) // the durable tier says whether it is
+			_, forgetting := h.inspector.Forget(ctx, c.Key, storage.RerunIsSafe) // the durable tier decides whether the key is finished
 			err = errors.Join(err, forgetting)
 		}
 		return err
@@ -72,19 +73,19 @@ func (h *hotTier) look(ctx context.Context, c storage.Claim) (finished *storage.
 	}
 }
 
-// mayLackDigest reports whether the durable tier may know better that the claim
-// repeats the record's request: a process of a version before digests may have
-// filled the hot tier without the digest (case 40).
+// mayLackDigest reports whether only the durable tier can tell if the claim repeats
+// the record's request. A process of a version before digests may have filled the hot
+// tier without the digest (case 40).
 func mayLackDigest(found *storage.Record, c *storage.Claim) bool {
 	var none storage.Digest
 	return found.Digest == none && c.Digest != none && found.Fingerprint != c.Fingerprint
 }
 
-// correct tells the hot tier, where the claim c has got the right to fill, what the
-// durable tier holds for the key since asked or longer (case 18).
+// correct writes the durable tier's record to the hot tier, where claim c has got the
+// right to fill. asked is a time before the record was read (case 18).
 func (h *hotTier) correct(ctx context.Context, asked time.Time, c storage.Claim, fill storage.Lease, truth *storage.Record) {
 	if truth.State == storage.InProgress {
-		h.release(ctx, fill) // for its holder to fill
+		h.release(ctx, fill) // the running holder fills
 		return
 	}
 	fill.Fingerprint, fill.Digest, fill.Attempt = truth.Fingerprint, truth.Digest, truth.Attempt
@@ -93,13 +94,13 @@ func (h *hotTier) correct(ctx context.Context, asked time.Time, c storage.Claim,
 	})
 }
 
-// refill is how long a record may be kept whose end nobody knows. Retain is the
-// asking claim's.
+// refill returns how long to keep a record whose end is unknown. retain is the Retain
+// of the current claim.
 func (h *hotTier) refill(retain time.Duration) time.Duration {
 	return max(shortest, min(h.refillFor, retain/refillShare))
 }
 
-// complete stores what the durable tier has agreed to since asked.
+// complete stores a result that the durable tier has stored since asked.
 func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease, res storage.Result) {
 	if time.Since(asked) > fillWithin {
 		return
@@ -107,7 +108,7 @@ func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error {
 		err := h.store.Complete(ctx, l, res)
 		if errors.Is(err, storage.ErrLeaseLost) && l.Attempt > 1 {
-			// The hot tier's own claim is a first attempt, whatever the durable tier's is.
+			// The claim in the hot tier is always a first attempt.
 			fill := l
 			fill.Attempt = 1
 			if h.store.Release(ctx, fill) == nil {
@@ -121,12 +122,12 @@ func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease
 	})
 }
 
-// replace stores a result in the place of another answer, which the durable tier
-// does not have any more. Where there is a claim instead, its holder will see to
-// it, or Forget has closed the key.
+// replace stores a result in the place of an older response that the durable tier no
+// longer has. It leaves a claim alone: either the claim's holder fills the key, or
+// Forget has closed the key.
 func (h *hotTier) replace(ctx context.Context, l storage.Lease, res storage.Result) error {
 	found, err := h.inspector.Lookup(ctx, l.Key)
-	if err != nil || found == nil || found.State == storage.InProgress || answers(found, l, res) {
+	if err != nil || found == nil || found.State == storage.InProgress || holds(found, l, res) {
 		return err
 	}
 	if _, err := h.inspector.Forget(ctx, l.Key, storage.RerunIsSafe); err != nil {
@@ -136,8 +137,8 @@ func (h *hotTier) replace(ctx context.Context, l storage.Lease, res storage.Resu
 	return h.store.Complete(ctx, l, res)
 }
 
-// answers reports whether a record holds the result already.
-func answers(r *storage.Record, l storage.Lease, res storage.Result) bool {
+// holds reports whether a record already has the result.
+func holds(r *storage.Record, l storage.Lease, res storage.Result) bool {
 	same := r.State == res.State && r.Status == res.Status && r.Attempt == l.Attempt && r.Fingerprint == l.Fingerprint &&
 		r.Digest == l.Digest && bytes.Equal(r.Sketch, res.Sketch)
 	if res.State == storage.Unreplayable {
@@ -156,8 +157,8 @@ func (h *hotTier) extend(ctx context.Context, l storage.Lease, ttl time.Duration
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error { return h.store.Extend(ctx, fill, ttl) })
 }
 
-// call makes one call within a time of its own. Its error is known to the logger
-// when it returns: callers only have to know that there was one.
+// call makes one call with its own time limit, and logs the error. Callers only need
+// to know that there was an error.
 func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -170,20 +171,21 @@ func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(conte
 	err := call(limited.Limit(ctx, time.Now().Add(limit)))
 	switch {
 	case err == nil, errors.Is(err, storage.ErrLeaseLost):
-		h.health.answered(ctx, nil)
+		h.health.responded(ctx, nil)
 	case errors.Is(err, storage.ErrCorruptRecord), errors.Is(err, storage.ErrStoreFull):
-		h.health.answered(ctx, err) // about one key, or new ones: it still replays the others
+		h.health.responded(ctx, err) // concerns one key, or new keys: the tier still replays the others
 	case ctx.Err() != nil:
-		// The caller has no more time, which says nothing about the store.
+		// The caller's time is over. The tier may be healthy.
 	default:
 		h.health.failed(ctx, err)
 	}
 	return err
 }
 
-// close empties a key, and keeps everybody from filling it who has asked the
-// durable tier before: they are done when the claim that stands there has ended.
-// It does not care about the tier's health: its caller wants to know.
+// close empties a key and keeps other callers from filling it. Callers that read the
+// durable tier before the close may try to fill until fillWithin has passed; the
+// closing claim lasts longer. close ignores the tier's health, because its caller
+// needs the result.
 func (h *hotTier) close(ctx context.Context, key string) error {
 	stand := fillWithin + h.timeout
 	closing := storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "closed by Forget", TTL: stand, Retain: stand}
@@ -195,7 +197,7 @@ func (h *hotTier) close(ctx context.Context, key string) error {
 		if err != nil || found == nil {
 			return err
 		}
-		// Somebody was in between.
+		// Another caller claimed the key in between.
 	}
-	return fmt.Errorf("others were faster %d times", closings)
+	return fmt.Errorf("other callers claimed the key %d times", closings)
 }

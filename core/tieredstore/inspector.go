@@ -8,11 +8,11 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// errNoWord is returned to who has not said it.
-var errNoWord = errors.New("tieredstore: forget: the caller must say storage.RerunIsSafe")
+// errRerunNotConfirmed refuses a Forget without storage.RerunIsSafe.
+var errRerunNotConfirmed = errors.New("tieredstore: forget: pass storage.RerunIsSafe if the request may run again")
 
-// Lookup implements [storage.Inspector] with the durable tier's word. When that tier
-// is no Inspector it returns an error that is [errors.ErrUnsupported].
+// Lookup implements [storage.Inspector]. It reads the durable tier. When that tier is
+// no Inspector, Lookup returns an error that is [errors.ErrUnsupported].
 func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	durable, can := s.durable.(storage.Inspector)
 	if !can {
@@ -21,8 +21,8 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 	return durable.Lookup(ctx, key)
 }
 
-// List implements [storage.Inspector] with the durable tier's word. When that tier is
-// no Inspector it returns an error that is [errors.ErrUnsupported].
+// List implements [storage.Inspector]. It reads the durable tier. When that tier is
+// no Inspector, List returns an error that is [errors.ErrUnsupported].
 func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
 	durable, can := s.durable.(storage.Inspector)
 	if !can {
@@ -31,14 +31,14 @@ func (s *Store) List(ctx context.Context, state storage.State, cursor string, li
 	return durable.List(ctx, state, cursor, limit)
 }
 
-// Forget implements [storage.Inspector]. The hot tier comes first: where it fails,
-// the record stands, and Forget can be repeated. For five seconds and a
-// [HotTimeout] the key is then served by the durable tier alone. It reports whether the durable tier
-// had a record. When one of the tiers is no Inspector it forgets nothing and
-// returns an error that is [errors.ErrUnsupported].
+// Forget implements [storage.Inspector]. It reports whether the durable tier had a
+// record. It closes the key in the hot tier first: if that fails, the record stays,
+// and Forget can be repeated. For five seconds and a [HotTimeout] only the durable
+// tier then serves the key. When one of the tiers is no Inspector, Forget removes no
+// record and returns an error that is [errors.ErrUnsupported].
 func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
 	if word != storage.RerunIsSafe {
-		return false, errNoWord
+		return false, errRerunNotConfirmed
 	}
 	durable, can := s.durable.(storage.Inspector)
 	if !can {
@@ -48,7 +48,7 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 		return false, unsupported("forget", "hot", s.hot.store)
 	}
 	if err := s.hot.close(ctx, key); err != nil {
-		return false, fmt.Errorf("tieredstore: forget %q: nothing is forgotten: hot tier: %w", key, err)
+		return false, fmt.Errorf("tieredstore: forget %q: no record was removed: hot tier: %w", key, err)
 	}
 	return durable.Forget(ctx, key, word)
 }

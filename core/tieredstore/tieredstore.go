@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// DefaultHotTimeout is the time for one call at the hot tier unless
-	// [HotTimeout] says otherwise.
+	// DefaultHotTimeout is the time limit of one call to the hot tier, unless
+	// [HotTimeout] sets another.
 	DefaultHotTimeout = 100 * time.Millisecond
 
-	// DefaultRefillFor is how long the hot tier keeps a record that was filled in
-	// from the durable tier unless [RefillFor] says otherwise.
+	// DefaultRefillFor is how long the hot tier keeps a record that was filled from
+	// the durable tier, unless [RefillFor] sets another time.
 	DefaultRefillFor = time.Minute
 )
 
 // Store is a [storage.Store] of two tiers. It is also a [storage.Transactor] and a
-// [storage.Inspector], as far as its tiers are: see [Store.BeginTransaction] and
-// [Store.Forget]. It is safe for concurrent use, starts no goroutine and needs
-// no Close. Make one with [New].
+// [storage.Inspector] if its tiers are: see [Store.BeginTransaction] and
+// [Store.Forget]. It is safe for concurrent use, starts no goroutine and needs no
+// Close. Make one with [New].
 type Store struct {
 	hot     hotTier
 	durable storage.Store
@@ -37,11 +37,10 @@ var (
 // Option is a setting of [New].
 type Option func(*Store)
 
-// HotTimeout sets how long one call at the hot tier may take before it is given
-// up and the durable tier goes on alone. The default is [DefaultHotTimeout]. It
-// belongs well below the policies' StoreTimeout: Acquire never gives the hot tier
-// more than half of the time it has left. It panics when the time is zero or
-// negative.
+// HotTimeout sets the time limit of one call to the hot tier. After that the store
+// continues with the durable tier alone. The default is [DefaultHotTimeout]. Set it
+// well below the policies' StoreTimeout: Acquire gives the hot tier at most half of
+// the time left. HotTimeout panics when the time is zero or negative.
 func HotTimeout(timeout time.Duration) Option {
 	if timeout <= 0 {
 		panic(fmt.Sprintf("tieredstore: HotTimeout(%s): want more than 0", timeout))
@@ -49,12 +48,12 @@ func HotTimeout(timeout time.Duration) Option {
 	return func(s *Store) { s.hot.timeout = timeout }
 }
 
-// RefillFor sets how long the hot tier keeps a record that it had lost, and that
-// a replay has fetched from the durable tier. Nobody knows then how much of the
-// record's time is left: a replay may come this much too late, and the durable
-// tier is asked this often about a key that is replayed all the time. Whatever
-// is set here, it is at most a hundredth of the asking claim's Retain. The
-// default is [DefaultRefillFor]. It panics when the time is below a millisecond.
+// RefillFor sets how long the hot tier keeps a record that it had lost, and that a
+// replay has read from the durable tier. The store does not know then how much of the
+// record's Retain is left. So a replay may come late by this time, and a key that is
+// replayed constantly is read from the durable tier this often. The time is capped at
+// a hundredth of the current claim's Retain. The default is [DefaultRefillFor].
+// RefillFor panics when the time is below a millisecond.
 func RefillFor(window time.Duration) Option {
 	if window < shortest {
 		panic(fmt.Sprintf("tieredstore: RefillFor(%s): want at least %s", window, shortest))
@@ -62,17 +61,19 @@ func RefillFor(window time.Duration) Option {
 	return func(s *Store) { s.hot.refillFor = window }
 }
 
-// Logger sets where failures of the hot tier are reported, which no caller gets
-// to see: the first at once, then at most one line in ten seconds, and one when
-// it answers again. The default, and what nil means, is slog.Default().
+// Logger sets the logger for failures of the hot tier, which callers do not see. It
+// logs the first failure at once, then at most one line in ten seconds, and a line
+// when the tier responds again. The default, also for nil, is slog.Default().
 func Logger(logger *slog.Logger) Option { return func(s *Store) { s.hot.health.logger = logger } }
 
-// New returns a store that answers from hot and believes durable. It panics when
-// one of them is nil. Both stay the caller's. Any two stores will do; the hot one
-// pays off when it is faster, and when all instances share it; or as a local cache
-// of finished records, one for each instance: a memstore made with memstore.Cache,
-// which stays within its bounds. A record that is forgotten at the durable tier by
-// another instance (Forget) is replayed from it until it expires there.
+// New returns a store that replays from hot and decides by durable. It panics when
+// one of them is nil. The caller keeps both stores. Any two stores work.
+//
+// A hot store pays off when it is faster and all instances share it. It can also be a
+// local cache of finished records, one for each instance: a memstore made with
+// memstore.Cache, which stays within its bounds. A local cache does not see the
+// Forget of another instance, and replays the forgotten record until the record
+// expires there.
 func New(hot, durable storage.Store, options ...Option) *Store {
 	if hot == nil || durable == nil {
 		panic("tieredstore: New: want two stores, one of them is nil")
@@ -86,8 +87,8 @@ func New(hot, durable storage.Store, options ...Option) *Store {
 	return s
 }
 
-// Acquire implements [storage.Store]. A finished record may come from the hot tier;
-// a lease, any other record, and an error are the durable tier's.
+// Acquire implements [storage.Store]. A finished record may come from the hot tier.
+// Leases, other records and errors come from the durable tier.
 func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	finished, fill := s.hot.look(ctx, c)
 	if finished != nil {
@@ -101,8 +102,8 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 	return lease, found, err
 }
 
-// Complete implements [storage.Store]. It returns nil when the durable tier has the
-// result.
+// Complete implements [storage.Store]. It returns nil when the durable tier has
+// stored the result.
 func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	asked := time.Now()
 	if err := s.durable.Complete(ctx, l, res); err != nil {
@@ -112,8 +113,8 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	return nil
 }
 
-// Release implements [storage.Store]. It returns nil when the durable tier has freed
-// the key.
+// Release implements [storage.Store]. It returns nil when the durable tier has
+// released the key.
 func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	if err := s.durable.Release(ctx, l); err != nil {
 		return err

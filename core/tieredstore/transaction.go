@@ -10,8 +10,8 @@ import (
 )
 
 // BeginTransaction implements [storage.Transactor] with a transaction of the durable
-// tier: the handler finds it as it would without a hot tier, with pgstore.Tx.
-// When the durable tier is no Transactor it returns an error that is
+// tier. The handler gets it as without a hot tier, for example by pgstore.Tx. When
+// the durable tier is no Transactor, BeginTransaction returns an error that is
 // [errors.ErrUnsupported]; see [Store.Transacts].
 func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
 	durable, can := s.durable.(storage.Transactor)
@@ -25,22 +25,22 @@ func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.
 	return handler, &transaction{Transaction: tx, store: s}, nil
 }
 
-// Transacts reports whether the durable tier is a [storage.Transactor]: whether a route
-// over this store may be declared Transactional.
+// Transacts reports whether the durable tier is a [storage.Transactor], so that a
+// route over this store may be declared Transactional.
 func (s *Store) Transacts() bool {
 	_, can := s.durable.(storage.Transactor)
 	return can
 }
 
-// transaction is one of the durable tier, whose Rollback it has.
+// transaction is a transaction of the durable tier, and uses that tier's Rollback.
 type transaction struct {
 	storage.Transaction
 	store *Store
 }
 
-// Commit implements [storage.Transaction]. What was committed goes to the hot tier
-// too. What may have been committed, because the reply was lost, does not: the
-// next request asks the durable tier.
+// Commit implements [storage.Transaction]. A committed result goes to the hot tier
+// too. If the reply to the commit was lost, the result does not go there: the next
+// request reads the durable tier.
 func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
 	asked := time.Now()
 	if err := t.Transaction.Commit(ctx, l, res); err != nil {
