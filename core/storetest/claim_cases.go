@@ -9,12 +9,13 @@ import (
 var claimCases = []testCase{
 	{
 		name: "first claim",
-		rule: "the first to claim a key gets a lease: his own claim, attempt 1, taken over from nobody",
+		rule: "the first claim of a key gets a lease: the caller's own claim, attempt 1, not taken over",
 		test: func(f *fixture) { f.holds(f.win(f.claim(), 1, false)) },
 	},
 	{
 		name: "second claim",
-		rule: "whoever comes second gets no lease, but the record in progress: its fingerprint, attempt, and what is left of its lease",
+		rule: "a second claim gets no lease, but the record in progress: its fingerprint, its attempt, and the remaining lease " +
+			"time",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			r := f.find(ofAnotherRequest(f.claim()))
@@ -25,14 +26,14 @@ var claimCases = []testCase{
 				f.Errorf("LeaseLeft is %s, want more than 0 and at most %s", r.LeaseLeft, lease.TTL)
 			}
 			if r.Status != 0 || len(r.Header) != 0 || len(r.Body) != 0 {
-				f.Errorf("the record has an answer already: %s", describe(r))
+				f.Errorf("the record has a response already: %s", describe(r))
 			}
 		},
 	},
 	{
 		name: "same token again",
-		rule: "an Acquire whose success was hidden by a timeout can be repeated: the same token finds its own claim and gets its " +
-			"lease again, with the same attempt number (case 11)",
+		rule: "a caller can repeat an Acquire whose reply was lost: the same token finds its own claim and gets its lease " +
+			"again, with the same attempt number (case 11)",
 		test: func(f *fixture) {
 			c := f.claim()
 			lease := f.win(c, 1, false)
@@ -42,7 +43,8 @@ var claimCases = []testCase{
 	},
 	{
 		name: "same token again after its lease ran out",
-		rule: "the lease that a repeated Acquire returns runs from then on, for its whole TTL: its caller counts on that",
+		rule: "the lease of a repeated Acquire lasts for its whole TTL from the repeated call on, because its caller relies on " +
+			"that",
 		test: func(f *fixture) {
 			c := f.shortClaim()
 			c.TTL = 5 * f.unit
@@ -53,7 +55,7 @@ var claimCases = []testCase{
 	},
 	{
 		name: "same token after completion",
-		rule: "a finished key is never claimed again, not by the token that finished it either",
+		rule: "a finished key is never claimed again, not even by the token that finished the key",
 		test: func(f *fixture) {
 			c := f.claim()
 			lease := f.win(c, 1, false)
@@ -65,7 +67,7 @@ var claimCases = []testCase{
 	},
 	{
 		name: "independent keys",
-		rule: "keys have nothing to do with each other: each of 10,000 is claimed once, and settled alone",
+		rule: "keys do not affect each other: each of 10,000 keys is claimed once, and settled alone",
 		test: func(f *fixture) {
 			f.spread(manyKeys, func(n int) error { return f.claimsOnce(key(n)) })
 			f.spread(manyKeys, func(n int) error { return f.claimedBefore(key(n)) })
@@ -73,7 +75,7 @@ var claimCases = []testCase{
 	},
 	{
 		name: "a lease lasts as its holder asked",
-		rule: "when a lease ends is the business of its holder's TTL and Retain; those of whoever asks later do not matter",
+		rule: "only the TTL and the Retain of the holder decide when a lease ends, not those of a later caller",
 		test: func(f *fixture) {
 			asker := f.takeOver()
 			asker.TTL, asker.Retain = time.Millisecond, 2*time.Millisecond
@@ -97,8 +99,8 @@ var claimCases = []testCase{
 var takeOverCases = []testCase{
 	{
 		name: "take over an abandoned key",
-		rule: "a key whose lease ran out unsettled goes to the next who asks with TakeOver, with the next attempt number; the " +
-			"lease says that it was taken over, because nobody knows how far the previous holder came (cases 3, 4, 5)",
+		rule: "a key whose lease ended unsettled goes to the next caller with TakeOver, with the next attempt number; the lease " +
+			"says that it was taken over, because the progress of the previous holder is unknown (cases 3, 4, 5)",
 		test: func(f *fixture) {
 			f.abandon()
 			next := f.win(f.takeOver(), 2, true)
@@ -107,7 +109,7 @@ var takeOverCases = []testCase{
 	},
 	{
 		name: "take over again and again",
-		rule: "each take-over counts one attempt on",
+		rule: "each take-over raises the attempt number by one",
 		test: func(f *fixture) {
 			for attempt := uint64(1); attempt <= 3; attempt++ {
 				c := f.takeOver()
@@ -120,7 +122,7 @@ var takeOverCases = []testCase{
 	},
 	{
 		name: "same token again after taking over",
-		rule: "the repetition of an Acquire that took a key over returns that same lease: same attempt, TookOver still true",
+		rule: "a repeated Acquire that took over a key returns the same lease: same attempt, TookOver still true",
 		test: func(f *fixture) {
 			f.abandon()
 			c := f.takeOver()
@@ -130,10 +132,10 @@ var takeOverCases = []testCase{
 	},
 	{
 		name: "abandoned without TakeOver",
-		rule: "without TakeOver an abandoned key is not claimed: the caller gets its record, which says so",
+		rule: "without TakeOver an abandoned key is not claimed: the caller gets the key's record, which is abandoned",
 		test: func(f *fixture) {
 			f.abandon()
-			for range 2 { // looking at it does not change it
+			for range 2 { // reading the record does not change it
 				if r := f.find(f.claim()); !r.Abandoned() || r.Attempt != 1 || r.Fingerprint != fingerprint {
 					f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
 				}
@@ -143,7 +145,8 @@ var takeOverCases = []testCase{
 	},
 	{
 		name: "abandoned by another request",
-		rule: "a request with another fingerprint and another digest does not take a key over: it gets the record, and its client a 422",
+		rule: "a request with another fingerprint and another digest does not take over a key: the caller gets the record, and " +
+			"its client a 422",
 		test: func(f *fixture) {
 			f.abandon()
 			if r := f.find(ofAnotherRequest(f.takeOver())); !r.Abandoned() || r.Fingerprint != fingerprint {
@@ -154,13 +157,13 @@ var takeOverCases = []testCase{
 	},
 	{
 		name: "no take-over before the lease ends",
-		rule: "as long as a lease runs nobody takes its key over, and as soon as it has run out anybody may",
+		rule: "a running lease is never taken over, and an ended lease can be taken over at once",
 		test: func(f *fixture) {
 			c := f.claim()
 			c.TTL = 5 * f.unit
 			start := time.Now()
 			f.win(c, 1, false)
-			next, passed := f.winWhenFree(f.takeOver(), start, f.long())
+			next, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
 			if passed < c.TTL-clockGrain {
 				f.Errorf("taken over after %s, want not before %s", passed, c.TTL)
 			}

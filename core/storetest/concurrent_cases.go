@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// callers are enough to find a claim that is not atomic.
+	// callers is enough to find a claim that is not atomic.
 	callers = 100
-	// rivals are the callers of one key where there are several keys.
-	rivals = 10
+	// callersOfEach is the number of callers of one key in cases with several keys.
+	callersOfEach = 10
 )
 
 var concurrentCases = []testCase{
 	{
 		name: "concurrent claims",
-		rule: "of any number of concurrent callers exactly one gets the lease, and all the others see its record (case 1)",
+		rule: "of any number of concurrent callers exactly one gets the lease, and all others get its record (case 1)",
 		test: func(f *fixture) {
 			for round := range 5 {
 				winner, losers := f.race(func() storage.Claim {
@@ -35,7 +35,7 @@ var concurrentCases = []testCase{
 	},
 	{
 		name: "concurrent take-overs",
-		rule: "of any number of callers who want to take an abandoned key over exactly one does, as the next attempt",
+		rule: "of any number of callers that try to take over an abandoned key exactly one succeeds, as the next attempt",
 		test: func(f *fixture) {
 			f.abandon()
 			winner, losers := f.race(f.takeOver)
@@ -47,7 +47,7 @@ var concurrentCases = []testCase{
 	},
 	{
 		name: "concurrent claims of a released key",
-		rule: "a released key whose attempt number is remembered goes to exactly one of its concurrent callers too",
+		rule: "a released key with a remembered attempt number also goes to exactly one of its concurrent callers",
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			f.release(current)
@@ -60,27 +60,27 @@ var concurrentCases = []testCase{
 	},
 	{
 		name: "concurrent completions",
-		rule: "of a lapsed holder's Complete and concurrent take-overs exactly one goes through: either the answer is stored and nobody " +
-			"claims the key, or one has claimed it and the Complete returns ErrLeaseLost",
+		rule: "of a late holder's Complete and concurrent take-overs exactly one succeeds: either the response is stored and no " +
+			"caller claims the key, or one caller claims the key and the Complete returns ErrLeaseLost",
 		test: func(f *fixture) {
-			f.together(callers, func(n int) error { return f.completeAgainstTakeOvers(key(n), n%rivals) })
+			f.together(callers, func(n int) error { return f.completeAgainstTakeOvers(key(n), n%callersOfEach) })
 		},
 	},
 	{
 		name: "exclusive holders",
-		rule: "under any mix of claims and settlements by many callers, no key has two holders at a time whose leases both run",
+		rule: "under any mix of claims and settlements by many callers, a key never has two holders whose leases both run",
 		test: func(f *fixture) { f.exclude() },
 	},
 	{
 		name: "random histories",
-		rule: "whatever many callers do at random, leases running out under them: an attempt above 1 is given out once, attempt 1 once more " +
-			"for each release of it, and at most one answer is ever accepted and replayed",
+		rule: "in random calls of many callers, with leases that end meanwhile: an attempt above 1 is granted once, attempt 1 " +
+			"once more for each release of it, and at most one response is ever accepted and replayed",
 		test: func(f *fixture) { f.histories() },
 	},
 }
 
-// race lets all callers acquire at once, and returns the only winner's lease and
-// the records that the others got.
+// race lets all callers acquire at once. It returns the only winner's lease and the
+// records that the other callers got.
 func (f *fixture) race(claim func() storage.Claim) (storage.Lease, []*storage.Record) {
 	f.Helper()
 	var winners []storage.Lease
@@ -115,9 +115,8 @@ func (f *fixture) seeClaim(records []*storage.Record, winner storage.Lease) {
 	}
 }
 
-// completeAgainstTakeOvers lets a lease run out, and then completes it while
-// others take its key over. Which of the calls starts as the turn-th is the
-// Complete.
+// completeAgainstTakeOvers lets a lease end, and then completes it while other
+// callers take over its key. The call number turn is the Complete.
 func (f *fixture) completeAgainstTakeOvers(key string, turn int) error {
 	c := f.shortClaim()
 	c.Key = key
@@ -127,7 +126,7 @@ func (f *fixture) completeAgainstTakeOvers(key string, turn int) error {
 	}
 	f.wait(2 * f.unit)
 	var through atomic.Int32
-	err = concurrently(rivals, func(n int) error {
+	err = concurrently(callersOfEach, func(n int) error {
 		if n == turn {
 			err := f.store.Complete(f.Context(), late, f.result(late))
 			if err == nil {
@@ -144,12 +143,12 @@ func (f *fixture) completeAgainstTakeOvers(key string, turn int) error {
 		return err
 	})
 	if err == nil && through.Load() != 1 {
-		err = fmt.Errorf("%d completions and take-overs of one lease went through, want 1 in all", through.Load())
+		err = fmt.Errorf("%d completions and take-overs of one lease succeeded, want 1 in all", through.Load())
 	}
 	return err
 }
 
-// together is concurrently, for the case's own goroutine.
+// together is concurrently for the case's own goroutine.
 func (f *fixture) together(n int, call func(n int) error) {
 	f.Helper()
 	if err := concurrently(n, call); err != nil {
@@ -157,8 +156,8 @@ func (f *fixture) together(n int, call func(n int) error) {
 	}
 }
 
-// concurrently starts n calls at the same moment, waits for all of them, and
-// returns the first of their errors.
+// concurrently starts n calls at the same moment, waits for all calls, and returns
+// the first error.
 func concurrently(n int, call func(n int) error) error {
 	start := make(chan struct{})
 	failures := make(chan error, n)

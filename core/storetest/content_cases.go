@@ -12,16 +12,16 @@ import (
 var contentCases = []testCase{
 	{
 		name: "large binary bodies",
-		rule: "a body of a mebibyte, or around any power of two, comes back byte by byte, whatever bytes they are",
+		rule: "a body of a mebibyte, or around any power of two, comes back byte by byte, whatever the bytes are",
 		test: func(f *fixture) {
-			random := rand.NewChaCha8([32]byte{1}) // the same each time
+			random := rand.NewChaCha8([32]byte{1}) // the same in each run
 			for i, size := range []int{1<<12 - 1, 1 << 13, 1<<16 - 1, 1 << 16, 1<<16 + 1, 1<<20 - 1, 1 << 20} {
 				c := f.claim()
 				c.Key = key(i)
 				lease := f.win(c, 1, false)
 				res := f.result(lease)
 				res.Body = make([]byte, size)
-				_, _ = random.Read(res.Body) // it never fails
+				_, _ = random.Read(res.Body) // Read never fails
 				f.complete(lease, res)
 				f.replays(lease, res)
 			}
@@ -29,7 +29,7 @@ var contentCases = []testCase{
 	},
 	{
 		name: "many values of one header",
-		rule: "every value of a header name comes back, in its order, equal ones too (case 26)",
+		rule: "every value of a header name comes back, in the same order, equal values too (case 26)",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			res := f.result(lease)
@@ -44,8 +44,8 @@ var contentCases = []testCase{
 	},
 	{
 		name: "sketch",
-		rule: "every finished record has the Result's Sketch, of no bytes or of up to 256 whatever they are; a record in progress has " +
-			"none, and the next result of a key that has expired has its own alone",
+		rule: "every finished record has the Result's Sketch, of no bytes or of up to 256 arbitrary bytes; a record in progress " +
+			"has none, and the next result of a key that has expired has only its own sketch",
 		test: func(f *fixture) {
 			for i, sketch := range sketches() {
 				for _, state := range []storage.State{storage.Completed, storage.Failed, storage.Unreplayable} {
@@ -104,8 +104,8 @@ var contentCases = []testCase{
 var fencingCases = []testCase{
 	{
 		name: "another token",
-		rule: "who has not the token has not the lease: with the right attempt number and another token nobody completes, renews or " +
-			"releases a key that runs, was released or is finished, and nothing changes",
+		rule: "a caller without the token does not hold the lease: with the right attempt number and another token, no call " +
+			"completes, renews or releases a key that runs, was released or is finished, and no record changes",
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			f.refuses(current)
@@ -126,8 +126,8 @@ var fencingCases = []testCase{
 	},
 	{
 		name: "fencing",
-		rule: "a resource that turns away every attempt number lower than it has seen never turns the current holder away, however its " +
-			"key came to him, and always turns away the ones before him",
+		rule: "a resource that refuses every attempt number below its highest never refuses the current holder, however the " +
+			"holder got the key, and always refuses earlier holders",
 		test: func(f *fixture) {
 			var seen uint64
 			for round := range 6 {
@@ -150,7 +150,8 @@ var fencingCases = []testCase{
 	},
 	{
 		name: "callers' clocks",
-		rule: "only the store's clock counts: whoever asks is told the same end of a lease, to the time that the asking takes (case 10)",
+		rule: "only the store's clock counts: all callers get the same end of a lease, within the time that the calls take " +
+			"(case 10)",
 		test: func(f *fixture) {
 			f.win(f.claim(), 1, false)
 			start := time.Now()
@@ -160,20 +161,20 @@ var fencingCases = []testCase{
 			}
 			for _, left := range lefts {
 				if difference := (left - lefts[0]).Abs(); difference > 10*f.unit {
-					f.Errorf("one caller was told that the lease ends %s before or after what another one was told", difference)
+					f.Errorf("two callers got ends of the lease that differ by %s", difference)
 				}
 			}
 		},
 	},
 }
 
-// of is the claim, for another key.
+// of returns the claim, for another key.
 func of(c storage.Claim, key string) storage.Claim {
 	c.Key = key
 	return c
 }
 
-// refuses expects ErrLeaseLost for a lease that differs in its token alone.
+// refuses expects ErrLeaseLost for a lease that differs only in its token.
 func (f *fixture) refuses(l storage.Lease) {
 	f.Helper()
 	l.Token = storage.NewToken()
@@ -182,7 +183,7 @@ func (f *fixture) refuses(l storage.Lease) {
 	f.isLost("Complete", f.store.Complete(f.Context(), l, f.result(l)))
 }
 
-// sketches are of every length at which something may change, and of every byte.
+// sketches have every length at which a store may fail, and every byte.
 func sketches() [][]byte {
 	all := make([]byte, 256)
 	for b := range all {
@@ -191,27 +192,27 @@ func sketches() [][]byte {
 	return [][]byte{nil, {}, {0}, {0xff}, []byte("\n\x00\"}"), all[:255], all}
 }
 
-// texts are valid UTF-8 without NUL that something on the way may change.
+// texts are valid UTF-8 without NUL that a store or its client may change.
 func texts() []string {
 	return []string{
 		"价格 €5 \U0001f511", "e\u0301 \u00e9", "\u2028\u2029\ufeff\ufffd", "\x01\x1f\x7f\t\r\n", `"'` + "`" + `\n\u0000%00{}[]$1?;--`, "\n{}\n", "",
 	}
 }
 
-// results are answers that a store may get wrong.
+// results are responses that a store may get wrong.
 func (f *fixture) results() []storage.Result {
-	answer := func(state storage.State, status int, body string, header ...storage.Field) storage.Result {
+	response := func(state storage.State, status int, body string, header ...storage.Field) storage.Result {
 		return storage.Result{State: state, Status: status, Body: []byte(body), Header: header, Sketch: []byte("sketch"), Retain: f.long()}
 	}
 	results := []storage.Result{
-		answer(storage.Completed, 200, ""),
-		answer(storage.Completed, 204, "", storage.Field{Op: storage.Set, Name: "Location", Value: ""}),
-		answer(storage.Failed, 422, `{"error":"no"}`, storage.Field{Op: storage.Set, Name: "Content-Type", Value: "application/json"}),
-		answer(storage.Completed, 999, "\x00"),
-		answer(storage.Completed, 100, "\n\n{\"token\":\"\"}\n\r\n"),
-		answer(storage.Completed, 201, "invalid UTF-8: \xff\xfe\x80, and NUL: \x00, and quotes: \"'`\\"),
-		answer(storage.Completed, 201, strings.Repeat("0123456789abcde\n", 1<<16)), // 1 MiB
-		answer(storage.Completed, 201, "order",
+		response(storage.Completed, 200, ""),
+		response(storage.Completed, 204, "", storage.Field{Op: storage.Set, Name: "Location", Value: ""}),
+		response(storage.Failed, 422, `{"error":"no"}`, storage.Field{Op: storage.Set, Name: "Content-Type", Value: "application/json"}),
+		response(storage.Completed, 999, "\x00"),
+		response(storage.Completed, 100, "\n\n{\"token\":\"\"}\n\r\n"),
+		response(storage.Completed, 201, "invalid UTF-8: \xff\xfe\x80, and NUL: \x00, and quotes: \"'`\\"),
+		response(storage.Completed, 201, strings.Repeat("0123456789abcde\n", 1<<16)), // 1 MiB
+		response(storage.Completed, 201, "order",
 			storage.Field{Op: storage.Add, Name: "Vary", Value: "Origin"},
 			storage.Field{Op: storage.Set, Name: "Link", Value: "<b>; rel=next"},
 			storage.Field{Op: storage.Delete, Name: "Server"},
@@ -219,11 +220,11 @@ func (f *fixture) results() []storage.Result {
 			storage.Field{Op: storage.Set, Name: "Link", Value: "<b>; rel=next"},
 			storage.Field{Op: storage.Add, Name: "Vary", Value: "Accept"}),
 	}
-	// Any byte may stand in a value: what is no valid header the core filters.
+	// Any byte may occur in a value. Core, not the store, filters invalid headers.
 	values := make(storage.Header, 0, 256)
 	for b := range 256 {
 		values = append(values, storage.Field{Op: storage.Set, Name: fmt.Sprintf("X-%d", b), Value: string([]byte{'a', byte(b), 'z'})})
 	}
 	values = append(values, storage.Field{Name: "X-Unicode", Value: "价格 €5 \u2028 \ufffd \U0001f511"}, storage.Field{Name: "X-Empty"})
-	return append(results, answer(storage.Completed, 201, "bytes", values...))
+	return append(results, response(storage.Completed, 201, "bytes", values...))
 }

@@ -4,13 +4,13 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// digestCases are about the pods of a rolling deploy (case 40): they may see
-// different fingerprints of one request, or write no digests yet.
+// digestCases are about the pods of a rolling deploy (case 40): the pods may compute
+// different fingerprints of one request, or not write digests yet.
 var digestCases = []testCase{
 	{
 		name: "digest",
-		rule: "a record has the digest of its claim, in progress and finished; so has one that Extend or Complete wrote anew, and a " +
-			"zero digest stays zero (case 40)",
+		rule: "a record has the digest of its claim, in progress and finished; so has a record that Extend or Complete wrote " +
+			"again, and a zero digest stays zero (case 40)",
 		test: func(f *fixture) {
 			for i, digest := range []storage.Digest{{}, digest, {15: 1}, {0: 1}, otherDigest} {
 				c := of(f.claim(), key(2*i))
@@ -39,8 +39,8 @@ var digestCases = []testCase{
 	},
 	{
 		name: "take over by digest",
-		rule: "a claim with the record's digest is a retry of its request, whatever the fingerprints say: it takes an abandoned key " +
-			"over, and the record is the new claim's (case 40)",
+		rule: "a claim with the record's digest is a retry of its request, whatever the fingerprints: it takes over an " +
+			"abandoned key, and the record is then the new claim's (case 40)",
 		test: func(f *fixture) {
 			f.abandon()
 			c := f.takeOver()
@@ -50,8 +50,8 @@ var digestCases = []testCase{
 	},
 	{
 		name: "take over by fingerprint",
-		rule: "a claim with the record's fingerprint is a retry of its request, whatever the digests say: it takes an abandoned key " +
-			"over, and the record is the new claim's (case 40)",
+		rule: "a claim with the record's fingerprint is a retry of its request, whatever the digests: it takes over an " +
+			"abandoned key, and the record is then the new claim's (case 40)",
 		test: func(f *fixture) {
 			for i, digests := range [][2]storage.Digest{{digest, otherDigest}, {{}, digest}, {digest, {}}, {{}, {}}} {
 				f.holdsAfter(key(i), digests[0], digests[1])
@@ -60,7 +60,8 @@ var digestCases = []testCase{
 	},
 	{
 		name: "no take-over without a digest",
-		rule: "a zero digest is no digest: two of them are not equal, so a claim with another fingerprint does not take over (case 40)",
+		rule: "a zero digest means no digest: two zero digests are not equal, so a claim with another fingerprint does not take " +
+			"over (case 40)",
 		test: func(f *fixture) {
 			for i, digests := range [][2]storage.Digest{{{}, {}}, {digest, {}}, {{}, digest}, {digest, otherDigest}} {
 				c := of(f.shortClaim(), key(i))
@@ -79,8 +80,8 @@ var digestCases = []testCase{
 	},
 }
 
-// holdsAfter expects a claim to take over a key that was abandoned with the same
-// fingerprint and another digest.
+// holdsAfter expects a claim to take over an abandoned key with the same fingerprint
+// and another digest.
 func (f *fixture) holdsAfter(key string, abandoned, next storage.Digest) {
 	f.Helper()
 	c := of(f.shortClaim(), key)

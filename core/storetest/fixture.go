@@ -19,7 +19,7 @@ const (
 // digest and otherDigest belong to different requests.
 var digest, otherDigest = storage.Digest{1, 0xff, 15: 0x0a}, storage.Digest{2}
 
-// fixture is what a case works with: the store and how long a unit is.
+// fixture is the environment of a case: the store and the length of a unit.
 type fixture struct {
 	testing.TB
 	store storage.Store
@@ -29,24 +29,24 @@ type fixture struct {
 // key returns the n-th storage key, in the form of storage.Key.
 func key(n int) string { return fmt.Sprintf("%064x", n) }
 
-// long is a lease, or a record, that lasts longer than the case.
+// long is the duration of a lease or a record that lasts longer than the case.
 func (f *fixture) long() time.Duration { return 100 * f.unit }
 
-// claim asks for a key with a new token and a lease that lasts.
+// claim returns a claim of a key with a new token and a lease that lasts.
 func (f *fixture) claim() storage.Claim {
 	return storage.Claim{
 		Key: key(1), Token: storage.NewToken(), Fingerprint: fingerprint, Digest: digest, TTL: f.long(), Retain: 10 * f.long(),
 	}
 }
 
-// shortClaim asks with a lease of one unit.
+// shortClaim returns a claim with a lease of one unit.
 func (f *fixture) shortClaim() storage.Claim {
 	c := f.claim()
 	c.TTL = f.unit
 	return c
 }
 
-// takeOver asks for a key that may have been abandoned.
+// takeOver returns a claim that may take over the key.
 func (f *fixture) takeOver() storage.Claim {
 	c := f.claim()
 	c.TakeOver = true
@@ -59,17 +59,17 @@ func ofAnotherRequest(c storage.Claim) storage.Claim {
 	return c
 }
 
-// result is an answer that shows who gave it.
+// result returns a response that names its lease.
 func (f *fixture) result(by storage.Lease) storage.Result {
 	return storage.Result{
-		State: storage.Completed, Status: 201, Body: fmt.Appendf(nil, "answer of %s", by.Token), Retain: f.long(),
+		State: storage.Completed, Status: 201, Body: fmt.Appendf(nil, "response of %s", by.Token), Retain: f.long(),
 		Header: storage.Header{{Op: storage.Set, Name: "Content-Type", Value: "text/plain"}},
 		Sketch: fmt.Appendf(nil, "sketch of %s", by.Token),
 	}
 }
 
-// acquire returns what Acquire did, and fails on an error or on an answer that
-// is both a lease and a record, or neither.
+// acquire calls Acquire. It fails on an error, and on a return of both a lease and a
+// record, or neither.
 func (f *fixture) acquire(c storage.Claim) (storage.Lease, *storage.Record) {
 	f.Helper()
 	lease, record, err := f.store.Acquire(f.Context(), c)
@@ -109,7 +109,7 @@ func (f *fixture) find(c storage.Claim) *storage.Record {
 	return record
 }
 
-// holds expects the lease to stand, whoever asks.
+// holds expects the lease to be running.
 func (f *fixture) holds(l storage.Lease) {
 	f.Helper()
 	if r := f.find(f.takeOver()); r.State != storage.InProgress || r.Attempt != l.Attempt || r.LeaseLeft <= 0 {
@@ -119,7 +119,7 @@ func (f *fixture) holds(l storage.Lease) {
 	}
 }
 
-// replays expects the lease's result to be what everybody gets.
+// replays expects every caller to get the lease's result.
 func (f *fixture) replays(l storage.Lease, want storage.Result) {
 	f.Helper()
 	c := f.takeOver()
@@ -197,7 +197,7 @@ func (f *fixture) overtaken() (stale, current storage.Lease) {
 	return stale, f.win(f.takeOver(), 2, true)
 }
 
-// wait lets time pass, in a bubble without taking any.
+// wait lets time pass. In a bubble that takes no time.
 func (f *fixture) wait(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -207,9 +207,9 @@ func (f *fixture) wait(d time.Duration) {
 	}
 }
 
-// winWhenFree asks again and again until the claim gets the lease, and returns
-// it and the time that has passed since start.
-func (f *fixture) winWhenFree(c storage.Claim, start time.Time, patience time.Duration) (storage.Lease, time.Duration) {
+// winOnceClaimable tries until the claim gets the lease, and returns the lease and
+// the time that has passed since start.
+func (f *fixture) winOnceClaimable(c storage.Claim, start time.Time, patience time.Duration) (storage.Lease, time.Duration) {
 	f.Helper()
 	for {
 		c.Token = storage.NewToken()

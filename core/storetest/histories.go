@@ -17,8 +17,8 @@ const (
 	historyCallers = historyKeys * callersPerKey
 )
 
-// exclude lets callers claim, renew and release a few keys under leases that
-// last, and counts the holders of each key.
+// exclude lets callers claim, renew and release a few keys under leases that last,
+// and counts the holders of each key.
 func (f *fixture) exclude() {
 	var holders [historyKeys]atomic.Int32
 	f.together(historyCallers, func(caller int) error {
@@ -50,12 +50,12 @@ func (f *fixture) exclude() {
 	})
 }
 
-// histories lets callers do anything with a few keys, and checks what the store
-// has granted them.
+// histories lets callers make random calls with a few keys, and checks the store's
+// grants.
 func (f *fixture) histories() {
 	var ledgers [historyKeys]ledger
 	f.together(historyCallers, func(caller int) error {
-		random := rand.New(rand.NewPCG(1, uint64(caller))) // the same each time
+		random := rand.New(rand.NewPCG(1, uint64(caller))) // the same in each run
 		n := caller % historyKeys
 		for range 6 {
 			if err := f.live(key(n), random, &ledgers[n]); err != nil {
@@ -74,10 +74,10 @@ func (f *fixture) histories() {
 	}
 }
 
-// live is one life of a caller: claim the key, perhaps let the lease run out,
-// perhaps renew it, and perhaps settle it.
+// live is one life of a caller: claim the key, perhaps let the lease end, perhaps
+// renew the lease, and perhaps settle the lease.
 func (f *fixture) live(key string, random *rand.Rand, granted *ledger) error {
-	// A few moments only, so that callers meet.
+	// A few values only, so that callers collide.
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.IntN(5)) * d / 4 }
 	c := f.takeOver()
 	c.Key, c.TTL = key, f.unit/2
@@ -106,12 +106,12 @@ func (f *fixture) live(key string, random *rand.Rand, granted *ledger) error {
 		return granted.settled(&granted.completions, lease, f.store.Complete(f.Context(), lease, f.result(lease)))
 	case 2:
 		return granted.settled(&granted.releases, lease, f.store.Release(f.Context(), lease))
-	default: // its process died
+	default: // the caller's process has crashed
 		return nil
 	}
 }
 
-// ledger is what the store has granted for one key.
+// ledger has the store's grants for one key.
 type ledger struct {
 	mutex                         sync.Mutex
 	claims, completions, releases []storage.Lease
@@ -138,30 +138,30 @@ func (l *ledger) settled(grants *[]storage.Lease, lease storage.Lease, err error
 	return orLost(err)
 }
 
-// check looks for grants that contradict each other; record is what the key
-// holds in the end.
+// check looks for grants that contradict each other. record is the key's record at
+// the end.
 func (l *ledger) check(record *storage.Record) error {
 	given, released := countAttempts(l.claims), countAttempts(l.releases)
 	untold := 0
 	for attempt, times := range given {
 		switch {
 		case attempt == 1 && times > released[1]+1:
-			return fmt.Errorf("attempt 1 was given out %d times, and released %d times", times, released[1])
+			return fmt.Errorf("attempt 1 was granted %d times, and released %d times", times, released[1])
 		case attempt > 1 && times > 1:
-			return fmt.Errorf("attempt %d was given out %d times", attempt, times)
+			return fmt.Errorf("attempt %d was granted %d times", attempt, times)
 		case attempt > 1 && given[attempt-1] == 0 && untold < l.overdue:
 			untold++
 		case attempt > 1 && given[attempt-1] == 0:
-			return fmt.Errorf("attempt %d was given out, but never attempt %d", attempt, attempt-1)
+			return fmt.Errorf("attempt %d was granted, but never attempt %d", attempt, attempt-1)
 		}
 	}
 	switch {
 	case len(l.completions) > 1:
-		return fmt.Errorf("%d answers were accepted, want at most 1", len(l.completions))
-	case len(l.completions) == 1 && (record == nil || string(record.Body) != fmt.Sprintf("answer of %s", l.completions[0].Token)):
-		return errors.New("the answer that was accepted is not the one that is replayed")
+		return fmt.Errorf("%d responses were accepted, want at most 1", len(l.completions))
+	case len(l.completions) == 1 && (record == nil || string(record.Body) != fmt.Sprintf("response of %s", l.completions[0].Token)):
+		return errors.New("the replayed response is not the accepted response")
 	case len(l.completions) == 0 && record != nil && record.State != storage.InProgress:
-		return errors.New("an answer is replayed that was never accepted")
+		return errors.New("the replayed response was never accepted")
 	default:
 		return nil
 	}
@@ -175,7 +175,7 @@ func countAttempts(leases []storage.Lease) map[uint64]int {
 	return counts
 }
 
-// orLost forgives that the lease was lost.
+// orLost accepts a lost lease.
 func orLost(err error) error {
 	if errors.Is(err, storage.ErrLeaseLost) {
 		return nil

@@ -10,7 +10,7 @@ import (
 var inspectorCases = []testCase{
 	{
 		name: "look up a running key",
-		rule: "Lookup returns the record of a running key as Acquire would, by the store's clock, and changes nothing",
+		rule: "Lookup returns the record of a running key as Acquire does, by the store's clock, and changes no record",
 		test: func(f *fixture) {
 			lease := f.win(f.shortClaim(), 1, false)
 			f.extend(lease, f.long())
@@ -42,25 +42,25 @@ var inspectorCases = []testCase{
 		},
 	},
 	{
-		name: "look up what is not there",
-		rule: "Lookup returns nil, and no error, for a key that was never claimed, was released or has expired; a released key of " +
-			"which only the attempt number is remembered has no record",
+		name: "look up a missing key",
+		rule: "Lookup returns nil, and no error, for a key that was never claimed, was released or has expired; a released key " +
+			"of which only the attempt number is remembered has no record",
 		test: func(f *fixture) {
-			f.showsNothing("never claimed", key(0))
+			f.showsNoRecord("never claimed", key(0))
 			_, current := f.overtaken()
 			f.release(current)
-			f.showsNothing("released", current.Key)
+			f.showsNoRecord("released", current.Key)
 			c := f.shortClaim()
 			c.Key, c.Retain = key(2), f.unit
 			f.win(c, 1, false)
 			f.wait(2 * f.unit)
-			f.showsNothing("expired", c.Key)
+			f.showsNoRecord("expired", c.Key)
 		},
 	},
 	{
 		name: "list",
-		rule: "List returns the records in one state, and no others: none that was released, none that has expired. Header and Body " +
-			"are left out, everything else is there",
+		rule: "List returns the records in one state, and no others: no released and no expired record. Header and Body are " +
+			"left out, all other fields are there",
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			f.release(current)
@@ -83,7 +83,7 @@ var inspectorCases = []testCase{
 				listed := f.list(state, 100, nil)
 				r := listed[lease.Key]
 				if r != nil && (r.Body != nil || r.Header != nil) {
-					f.Errorf("the list has the answer of %s with it", lease.Key)
+					f.Errorf("the list has the response of %s", lease.Key)
 				}
 				if len(listed) != 1 || r == nil {
 					f.Fatalf("%d records are listed as %s, want key %s alone", len(listed), state, lease.Key)
@@ -98,7 +98,8 @@ var inspectorCases = []testCase{
 	},
 	{
 		name: "list 10,000 keys",
-		rule: "the pages of a list have no more than limit records each, and together they have them all, however large or small they are",
+		rule: "the pages of a list have at most limit records each, and together have all records, however large or small the " +
+			"pages are",
 		test: func(f *fixture) {
 			f.spread(manyKeys, func(n int) error { return f.claimsOnce(key(n)) })
 			for _, limit := range []int{1000, 333} {
@@ -113,7 +114,7 @@ var inspectorCases = []testCase{
 	},
 	{
 		name: "list one by one",
-		rule: "pages of one record are as complete as others",
+		rule: "pages of one record together have all records too",
 		test: func(f *fixture) {
 			const keys = 50
 			f.spread(keys, func(n int) error { return f.claimsOnce(key(n)) })
@@ -124,13 +125,14 @@ var inspectorCases = []testCase{
 	},
 	{
 		name: "list while keys come and go",
-		rule: "a record that is there from the first page to the last is listed, whatever comes and goes between two pages",
+		rule: "a record that exists from the first page to the last is listed, whatever other records come and go between two " +
+			"pages",
 		test: func(f *fixture) {
 			const staying, passing = 300, 300
 			var leases []storage.Lease
 			claim := func(n int) storage.Lease {
 				c := f.claim()
-				c.Key = storage.Key("", "", "", key(n)) // all over the order
+				c.Key = storage.Key("", "", "", key(n)) // everywhere in the order
 				return f.win(c, 1, false)
 			}
 			for n := range staying {
@@ -150,14 +152,14 @@ var inspectorCases = []testCase{
 			})
 			for n := range staying {
 				if listed[storage.Key("", "", "", key(n))] == nil {
-					f.Fatalf("key %d was there all the time, and was not listed", n)
+					f.Fatalf("key %d existed all the time, and was not listed", n)
 				}
 			}
 		},
 	},
 	{
-		name: "list nonsense",
-		rule: "List refuses a limit that is not from 1 to 1000, and what is no state",
+		name: "list with invalid arguments",
+		rule: "List refuses a limit that is not from 1 to 1000, and an unknown state",
 		test: func(f *fixture) {
 			f.win(f.claim(), 1, false)
 			for _, limit := range []int{-1, 0, 1001} {
@@ -174,8 +176,9 @@ var inspectorCases = []testCase{
 	},
 	{
 		name: "forget",
-		rule: "Forget removes a record, finished or not, and reports that there was one: the next request with its key is the first. The " +
-			"holder of a forgotten lease may still settle it as long as nobody else has claimed the key",
+		rule: "Forget removes a record, finished or not, and reports that the record existed: the next request with its key is " +
+			"a first-time request. The holder of a forgotten lease may still settle the lease until another caller claims the " +
+			"key",
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			f.forgets(true)
@@ -199,13 +202,13 @@ var inspectorCases = []testCase{
 		},
 	},
 	{
-		name: "forget without the word",
-		rule: "Forget does nothing for a caller who does not say that running the request again is safe",
+		name: "forget without RerunIsSafe",
+		rule: "Forget changes no record for a caller that does not pass RerunIsSafe",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			for _, word := range []storage.Word{"", "please", storage.RerunIsSafe + "."} {
 				if there, err := f.inspector().Forget(f.Context(), lease.Key, word); err == nil || there {
-					f.Errorf("Forget with the word %q returned %t and %v, want an error", word, there, err)
+					f.Errorf("Forget with %q returned %t and %v, want an error", word, there, err)
 				}
 			}
 			f.holds(lease)
@@ -251,15 +254,15 @@ func (f *fixture) lookUp(key string) *storage.Record {
 	return r
 }
 
-func (f *fixture) showsNothing(what, key string) {
+func (f *fixture) showsNoRecord(history, key string) {
 	f.Helper()
 	if r, err := f.inspector().Lookup(f.Context(), key); err != nil || r != nil {
-		f.Errorf("Lookup of a key that was %s returned %v and %v, want nil and nil", what, r, err)
+		f.Errorf("Lookup of a key that was %s returned %v and %v, want nil and nil", history, r, err)
 	}
 }
 
-// list follows the cursor to the end, and calls between, which may be nil, after
-// each page.
+// list follows the cursor to the end, and calls between after each page. between may
+// be nil.
 func (f *fixture) list(state storage.State, limit int, between func()) map[string]*storage.Record {
 	f.Helper()
 	listed, cursor := map[string]*storage.Record{}, ""

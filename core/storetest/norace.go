@@ -2,5 +2,6 @@
 
 package storetest
 
-// manyKeys are the keys of the cases with many keys: pages of 1000 records do not hold them all.
+// manyKeys is the number of keys in the cases with many keys, more than fit into a
+// page of 1000 records.
 const manyKeys = 10_000

@@ -14,7 +14,8 @@ const clockGrain = 2 * time.Millisecond
 var expiryCases = []testCase{
 	{
 		name: "a finished record expires",
-		rule: "a finished record is there until its Retain has passed by the store's clock, and gone from then on: the key is new again (case 10)",
+		rule: "a finished record exists until its Retain has passed by the store's clock, and then no longer: the key is new " +
+			"again (case 10)",
 		test: func(f *fixture) {
 			retain := 5 * f.unit
 			lease := f.win(f.claim(), 1, false)
@@ -22,7 +23,7 @@ var expiryCases = []testCase{
 			res.Retain = retain
 			start := time.Now()
 			f.complete(lease, res)
-			next, passed := f.winWhenFree(f.takeOver(), start, f.long())
+			next, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
 			if passed < retain-clockGrain {
 				f.Errorf("the record was gone after %s, want not before %s", passed, retain)
 			}
@@ -33,7 +34,7 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "a result is kept for its own Retain",
-		rule: "how long a finished record is kept is said by Result.Retain, however short the claim's own Retain was",
+		rule: "Result.Retain decides how long a finished record is kept, however short the claim's own Retain was",
 		test: func(f *fixture) {
 			c := f.shortClaim()
 			c.Retain = 2 * f.unit
@@ -45,7 +46,8 @@ var expiryCases = []testCase{
 	},
 	{
 		name: "an abandoned record is remembered",
-		rule: "a record in progress outlives its lease, until the claim's Retain has passed: what happened to it is unknown, and must be seen to be",
+		rule: "a record in progress outlives its lease until the claim's Retain has passed: the handler's progress is unknown, " +
+			"and callers must see that",
 		test: func(f *fixture) {
 			c := f.shortClaim()
 			c.Retain = 10 * f.unit
@@ -55,7 +57,7 @@ var expiryCases = []testCase{
 			if r := f.find(f.claim()); !r.Abandoned() {
 				f.Errorf("the record is %s, want it abandoned", describe(r))
 			}
-			next, passed := f.winWhenFree(f.claim(), start, f.long())
+			next, passed := f.winOnceClaimable(f.claim(), start, f.long())
 			if passed < c.Retain-clockGrain {
 				f.Errorf("the abandoned record was gone after %s, want not before %s", passed, c.Retain)
 			}
@@ -97,7 +99,8 @@ var expiryCases = []testCase{
 var callerCases = []testCase{
 	{
 		name: "ended context",
-		rule: "a call whose context has ended returns its error, wrapped, and leaves a state from which the same call can be repeated",
+		rule: "a call whose context has ended returns the context's error, wrapped, and leaves a state from which the same call " +
+			"can be repeated",
 		test: func(f *fixture) {
 			canceled, cancel := context.WithCancel(f.Context())
 			cancel()
@@ -114,8 +117,9 @@ var callerCases = []testCase{
 		},
 	},
 	{
-		name: "no store is deaf to its context",
-		rule: "a call whose context has ended returns its error and changes nothing, in a store that never waits as well (case 35)",
+		name: "ended context in a store that never waits",
+		rule: "a call whose context has ended returns its error and changes no record, in a store that never waits as well " +
+			"(case 35)",
 		test: func(f *fixture) {
 			canceled, cancel := context.WithCancel(f.Context())
 			cancel()
@@ -127,7 +131,7 @@ var callerCases = []testCase{
 	},
 	{
 		name: "tight deadlines",
-		rule: "whatever happens when a call is cut short, exactly one caller ends up with the lease, and finds it by repeating the call",
+		rule: "when a call is cut short, exactly one caller gets the lease, and finds the lease by repeating the call",
 		test: func(f *fixture) {
 			for i := range 50 {
 				c := f.claim()
@@ -161,8 +165,8 @@ func (f *fixture) survives(ended context.Context, want error) {
 	f.replays(lease, f.result(lease))
 }
 
-// ignores expects each call with an ended context to return an error, and to leave
-// everything as it was.
+// ignores expects each call with an ended context to return an error, and to change
+// no record.
 func (f *fixture) ignores(ended context.Context, key string) {
 	f.Helper()
 	_, _, err := f.store.Acquire(ended, of(f.claim(), key))
@@ -212,7 +216,7 @@ func (f *fixture) claimedBefore(key string) error {
 		return err
 	}
 	if record == nil || record.State != storage.Completed || string(record.Body) != key {
-		return errors.New(key + " has not kept its own answer")
+		return errors.New(key + " has not kept its own response")
 	}
 	return nil
 }

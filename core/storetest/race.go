@@ -2,5 +2,6 @@
 
 package storetest
 
-// manyKeys is a tenth of what it is without the race detector, which makes each call ten times as slow.
+// manyKeys is a tenth of its value without the race detector, which makes each call
+// ten times as slow.
 const manyKeys = 1_000

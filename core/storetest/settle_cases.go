@@ -9,7 +9,7 @@ import (
 var completeCases = []testCase{
 	{
 		name: "replay",
-		rule: "a result comes back as it was completed: state, status, header fields in order and with all their values, body byte by byte",
+		rule: "a result comes back as completed: state, status, header fields in order and with all values, body byte by byte",
 		test: func(f *fixture) {
 			for i, res := range f.results() {
 				c := f.claim()
@@ -33,7 +33,7 @@ var completeCases = []testCase{
 	},
 	{
 		name: "complete after the lease ran out",
-		rule: "an answer that came late is stored all the same as long as nobody else has claimed the key: its side effect has happened",
+		rule: "a late response is stored until another caller claims the key: the handler's side effect has happened",
 		test: func(f *fixture) {
 			lease := f.abandon()
 			f.complete(lease, f.result(lease))
@@ -41,8 +41,8 @@ var completeCases = []testCase{
 		},
 	},
 	{
-		name: "complete what the store forgot",
-		rule: "an answer is stored even when the store has lost the claim, as long as nobody else has claimed the key",
+		name: "complete a claim that the store lost",
+		rule: "a response is stored even when the store has lost the claim, until another caller claims the key",
 		test: func(f *fixture) {
 			c := f.claim()
 			lease := storage.Lease{Claim: c, Attempt: 3, TookOver: true}
@@ -52,7 +52,8 @@ var completeCases = []testCase{
 	},
 	{
 		name: "complete too late",
-		rule: "once somebody else has taken the key over, the old holder's Complete returns ErrLeaseLost and changes nothing (cases 5, 6)",
+		rule: "after another caller has taken over the key, the old holder's Complete returns ErrLeaseLost and changes no " +
+			"record (cases 5, 6)",
 		test: func(f *fixture) {
 			stale, current := f.overtaken()
 			f.isLost("Complete", f.store.Complete(f.Context(), stale, f.result(stale)))
@@ -64,20 +65,21 @@ var completeCases = []testCase{
 	},
 	{
 		name: "complete again",
-		rule: "a Complete whose success was hidden by a timeout can be repeated: nil, and the first result stands, even if this one differs",
+		rule: "a caller can repeat a Complete whose reply was lost: it returns nil, and the first result stays, even if the " +
+			"second result differs",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			first := f.result(lease)
 			f.complete(lease, first)
 			f.complete(lease, first)
 			second := first
-			second.Status, second.Body, second.Sketch = 500, []byte("another answer"), []byte("another sketch")
+			second.Status, second.Body, second.Sketch = 500, []byte("another response"), []byte("another sketch")
 			f.complete(lease, second)
 			f.replays(lease, first)
 		},
 	},
 	{
-		name: "nothing handed in is kept",
+		name: "arguments are copied",
 		rule: "Result.Body, Header and Sketch belong to the caller again when Complete has returned: the store keeps copies",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
@@ -94,7 +96,7 @@ var completeCases = []testCase{
 var releaseCases = []testCase{
 	{
 		name: "release",
-		rule: "a released key is free: the next claim gets it, for another request too, and it was not taken over",
+		rule: "a released key is unclaimed: the next claim gets the key, for another request too, and not as a take-over",
 		test: func(f *fixture) {
 			f.release(f.win(f.claim(), 1, false))
 			f.win(ofAnotherRequest(f.claim()), 1, false)
@@ -102,8 +104,8 @@ var releaseCases = []testCase{
 	},
 	{
 		name: "release of a later attempt",
-		rule: "after attempt n, higher than 1, was released, the next claim gets n+1, not taken over: a downstream resource that has " +
-			"seen n must turn nobody away but the old holders",
+		rule: "after attempt n above 1 was released, the next claim gets n+1, not taken over: a downstream resource that has " +
+			"seen n must refuse only the old holders",
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			f.release(current)
@@ -114,7 +116,8 @@ var releaseCases = []testCase{
 	},
 	{
 		name: "release too late",
-		rule: "once somebody else has taken the key over, the old holder's Release returns ErrLeaseLost and the new claim stands (case 6)",
+		rule: "after another caller has taken over the key, the old holder's Release returns ErrLeaseLost and the new claim " +
+			"stays (case 6)",
 		test: func(f *fixture) {
 			stale, current := f.overtaken()
 			f.isLost("Release", f.store.Release(f.Context(), stale))
@@ -126,7 +129,8 @@ var releaseCases = []testCase{
 	},
 	{
 		name: "release of a claim that took over unknown to its holder",
-		rule: "a caller whose Acquire was lost in a timeout releases a first attempt: had it taken over an abandoned key, that stays abandoned",
+		rule: "a caller whose Acquire was lost in a timeout releases a first attempt; if that Acquire took over an abandoned " +
+			"key, the key stays abandoned",
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			asFirst := current
@@ -137,7 +141,7 @@ var releaseCases = []testCase{
 	},
 	{
 		name: "release after completion",
-		rule: "a finished record cannot be released, not by the holder who finished it either: ErrLeaseLost, and it stands",
+		rule: "a finished record cannot be released, not even by its holder: Release returns ErrLeaseLost, and the record stays",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			f.complete(lease, f.result(lease))
@@ -147,7 +151,7 @@ var releaseCases = []testCase{
 	},
 	{
 		name: "release again",
-		rule: "a Release whose success was hidden by a timeout can be repeated, until somebody else claims the key",
+		rule: "a caller can repeat a Release whose reply was lost, until another caller claims the key",
 		test: func(f *fixture) {
 			first := f.win(f.claim(), 1, false)
 			f.release(first)
@@ -169,7 +173,7 @@ var releaseCases = []testCase{
 	},
 	{
 		name: "release after the lease ran out",
-		rule: "a holder that is late may still release as long as nobody else has claimed the key",
+		rule: "a late holder may still release the key until another caller claims the key",
 		test: func(f *fixture) {
 			f.release(f.abandon())
 			f.win(f.claim(), 1, false)
@@ -180,7 +184,7 @@ var releaseCases = []testCase{
 var extendCases = []testCase{
 	{
 		name: "extend",
-		rule: "an extended lease runs for ttl from the Extend, and nobody takes its key over before",
+		rule: "an extended lease runs for ttl from the Extend, and is not taken over before its end",
 		test: func(f *fixture) {
 			c := f.claim()
 			c.TTL = 5 * f.unit
@@ -188,7 +192,7 @@ var extendCases = []testCase{
 			f.wait(2 * f.unit)
 			start := time.Now()
 			f.extend(lease, 8*f.unit)
-			_, passed := f.winWhenFree(f.takeOver(), start, f.long())
+			_, passed := f.winOnceClaimable(f.takeOver(), start, f.long())
 			if passed < 8*f.unit-clockGrain {
 				f.Errorf("taken over %s after the Extend, want not before %s", passed, 8*f.unit)
 			}
@@ -196,7 +200,7 @@ var extendCases = []testCase{
 	},
 	{
 		name: "extend by less",
-		rule: "an Extend sets the end of the lease; it does not add to what is left of it",
+		rule: "an Extend sets the end of the lease; it does not add to the remaining time",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			f.extend(lease, f.unit)
@@ -237,7 +241,7 @@ var extendCases = []testCase{
 	},
 	{
 		name: "extend after the lease ran out",
-		rule: "a lease that ran out is renewed as long as nobody else has claimed the key",
+		rule: "an ended lease can be renewed until another caller claims the key",
 		test: func(f *fixture) {
 			lease := f.abandon()
 			f.extend(lease, f.long())
@@ -245,8 +249,8 @@ var extendCases = []testCase{
 		},
 	},
 	{
-		name: "extend what the store forgot",
-		rule: "a lease that the store has lost is renewed as long as nobody else has claimed the key, and keeps its attempt number",
+		name: "extend a claim that the store lost",
+		rule: "a lease that the store has lost can be renewed until another caller claims the key, and keeps its attempt number",
 		test: func(f *fixture) {
 			c := f.claim()
 			lease := storage.Lease{Claim: c, Attempt: 3, TookOver: true}
@@ -257,7 +261,8 @@ var extendCases = []testCase{
 	},
 	{
 		name: "extend too late",
-		rule: "once somebody else has taken the key over, the old holder's Extend returns ErrLeaseLost and changes nothing (case 7)",
+		rule: "after another caller has taken over the key, the old holder's Extend returns ErrLeaseLost and changes no record " +
+			"(case 7)",
 		test: func(f *fixture) {
 			stale, current := f.overtaken()
 			f.isLost("Extend", f.store.Extend(f.Context(), stale, f.long()))
@@ -269,8 +274,8 @@ var extendCases = []testCase{
 	},
 	{
 		name: "late take-over by the holder's own token",
-		rule: "an Acquire that arrives late can take the key over for the token of a holder that works under an earlier attempt; " +
-			"that holder's Extend, Complete and Release return ErrLeaseLost, so that attempt numbers never go back",
+		rule: "a late Acquire can take over the key for the token of a holder that works under an earlier attempt; that " +
+			"holder's Extend, Complete and Release return ErrLeaseLost, so that attempt numbers never decrease",
 		test: func(f *fixture) {
 			c := f.shortClaim()
 			c.TakeOver = true
@@ -292,7 +297,7 @@ var extendCases = []testCase{
 	},
 	{
 		name: "extend after completion",
-		rule: "a finished record has no lease to renew: ErrLeaseLost, and it stands",
+		rule: "a finished record has no lease to renew: Extend returns ErrLeaseLost, and the record stays",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			f.complete(lease, f.result(lease))

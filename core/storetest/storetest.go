@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite of [storage.Store]. A new store starts
-// by passing it:
+// Package storetest is the conformance suite of [storage.Store]. Run it in the tests
+// of every store:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, storetest.Config{
@@ -7,13 +7,13 @@
 //		})
 //	}
 //
-// Each case is a subtest with a fresh store, and all of them run in parallel. A
-// case that fails prints the rule of the contract that the store has broken. The
-// cases about [storage.Inspector] are skipped for a store that does not implement it.
+// Each case is a subtest with a fresh store, and all cases run in parallel. A case
+// that fails prints the rule of the contract that the store has broken. The cases
+// about [storage.Inspector] are skipped for a store that does not implement it.
 //
-// What the suite does not test: what a store does when its server is full, slow,
-// cut off or restarted, and what it makes of values that it did not write. Every
-// store fails in a way of its own there.
+// The suite does not test a store whose server is full, slow, unreachable or
+// restarted, nor values that the store did not write. Every store needs its own tests
+// for these.
 package storetest
 
 import (
@@ -26,31 +26,30 @@ import (
 // defaultUnit suits a server on the same machine.
 const defaultUnit = 200 * time.Millisecond
 
-// Config says how to test a store.
+// Config describes the store and the tests.
 type Config struct {
-	// New returns a store without records. Each case calls it once. It may clean
-	// up with t.Cleanup. Required.
+	// New returns a store without records. Each case calls New once. New may register
+	// a t.Cleanup. Required.
 	New func(t testing.TB) storage.Store
 
-	// Unit is the length of the short leases: cases let leases of one unit run
-	// out, and expect leases of a hundred to last while they work. It has to be a
-	// good deal longer than a call takes on the slowest machine that runs the
-	// tests. Zero means 200 ms.
+	// Unit is the length of the short leases. Cases let leases of one unit end, and
+	// expect leases of a hundred units to last while they work. Make Unit a good deal
+	// longer than a call takes on the slowest test machine. Zero means 200 ms.
 	Unit time.Duration
 
-	// Wrap runs the body of a case. A store that needs nothing but this process
-	// runs it in a bubble, where waiting takes no time:
+	// Wrap runs the body of a case. For a store within this process use a bubble,
+	// where waiting takes no time:
 	//
 	//	Wrap: synctest.Test
 	//
-	// Nil means that the body is called as it is.
+	// Nil runs the body directly.
 	Wrap func(t *testing.T, test func(t *testing.T))
 }
 
 // testCase is one rule of the contract.
 type testCase struct {
 	name string
-	// rule is printed when the case fails: what a store must do, and why.
+	// rule is printed when the case fails: the store's duty, and the reason.
 	rule string
 	test func(f *fixture)
 }
@@ -77,7 +76,7 @@ func (c testCase) run(t testing.TB, config Config) {
 	if unit <= 0 {
 		unit = defaultUnit
 	}
-	// Deferred rather than a Cleanup, so that the rule stands next to the failure.
+	// Deferred instead of a Cleanup, so that the rule is printed next to the failure.
 	defer func() {
 		if t.Failed() {
 			t.Logf("the rule: %s", c.rule)

@@ -18,8 +18,8 @@ import (
 var waitCases = []testCase{
 	{
 		name: "a duplicate waits for another process",
-		rule: "a duplicate that waits (policy.Wait) for a handler in another process gets that handler's response as a replay; with " +
-			"FailOpen too, nothing runs twice (case 35)",
+		rule: "a duplicate that waits (policy.Wait) for a handler in another process gets that handler's response as a replay; " +
+			"with FailOpen too, no handler runs twice (case 35)",
 		test: func(f *fixture) {
 			for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
 				holder, waiter := f.process(f.store), &pollingStore{Store: f.store}
@@ -45,8 +45,8 @@ var waitCases = []testCase{
 	},
 	{
 		name: "a duplicate waits for a process that dies",
-		rule: "when the process that holds the lease dies, OnAbandoned decides for a waiting duplicate as soon as the lease has ended: " +
-			"it runs, or is refused (case 35)",
+		rule: "when the process that holds the lease dies, OnAbandoned decides for a waiting duplicate as soon as the lease has " +
+			"ended: the duplicate runs, or is refused (case 35)",
 		test: func(f *fixture) {
 			for _, refuses := range []bool{false, true} {
 				mode := policy.Reexecute
@@ -56,7 +56,7 @@ var waitCases = []testCase{
 				request := core.Request{Method: "POST", Path: "/payments", Key: mode.String(), Fingerprint: fingerprint}
 				c := of(f.claim(), storage.Key(request.Scope, request.Method, request.Path, request.Key))
 				c.TTL = 3 * f.unit
-				f.win(c, 1, false) // and its process is gone
+				f.win(c, 1, false) // and the claim's process has crashed
 				waiter := f.process(f.store)
 				route := waiter.MustRoute(policy.Wait(f.long()), policy.LockTTL(f.long()), policy.OnAbandoned(mode), f.storeTimeout())
 				decision := waiter.Begin(f.Context(), route, request)
@@ -87,7 +87,7 @@ func (s *pollingStore) Acquire(ctx context.Context, c storage.Claim) (storage.Le
 	return s.Store.Acquire(ctx, c)
 }
 
-// process is an engine over the store, as another process would have one.
+// process returns an engine over the store, like the engine of another process.
 func (f *fixture) process(store storage.Store) *core.Engine {
 	f.Helper()
 	engine, err := core.New(store, core.SharedScope, core.WithObserver(unobserved{}))
@@ -101,15 +101,15 @@ type unobserved struct{}
 
 func (unobserved) Observe(context.Context, event.Event) {}
 
-// storeTimeout is as generous as the unit: a case is not about a slow store.
+// storeTimeout is as long as the unit allows, because no case is about a slow store.
 func (f *fixture) storeTimeout() policy.Option { return policy.StoreTimeout(f.long()) }
 
-// until waits for a condition that must come.
+// until waits for a condition with a deadline.
 func (f *fixture) until(condition func() bool) {
 	f.Helper()
 	for start := time.Now(); !condition(); f.wait(f.unit / 10) {
 		if time.Since(start) > f.long() {
-			f.Fatalf("it has not come so far within %s", f.long())
+			f.Fatalf("the condition did not become true within %s", f.long())
 		}
 	}
 }
