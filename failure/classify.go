@@ -2,17 +2,17 @@ package failure
 
 import "net/http"
 
-// Class is what becomes of a key after its handler ran. The zero Class is Cache.
+// Class decides a key's fate after its handler ran. The zero Class is ClassCache.
 type Class uint8
 
-// The classes. DeleteKey and Retryable both free the key; they differ in what
-// is reported: something broke, or somebody said "try again".
+// ClassDeleteKey and ClassRetryable both release the key. They differ in the event
+// that the engine reports: a failed run, or a request to try again.
 const (
-	// ClassCache keeps the answer and replays it to every retry.
+	// ClassCache stores the response and replays it to every retry.
 	ClassCache Class = iota
-	// ClassDeleteKey frees the key because the run broke down.
+	// ClassDeleteKey releases the key because the run failed.
 	ClassDeleteKey
-	// ClassRetryable frees the key because nothing has happened yet.
+	// ClassRetryable releases the key because the run had no side effect yet.
 	ClassRetryable
 	// ClassUncertain leaves the key abandoned, as a crash does: the side effect may
 	// or may not have happened. The policy's OnAbandoned decides about the next
@@ -36,13 +36,13 @@ func (c Class) String() string {
 
 // Outcome is how a run ended.
 type Outcome struct {
-	// Status is the HTTP status that the handler wrote; zero if it wrote nothing.
+	// Status is the HTTP status that the handler wrote, or zero without a response.
 	Status int
-	// Err is what ended the run in place of an answer: the cause of the handler's
+	// Err ended the run in place of a response: the cause of the handler's
 	// context, or the error that a function returned. Nil when there is none.
 	Err error
-	// Panicked says that the run ended in a panic, http.ErrAbortHandler included,
-	// or in runtime.Goexit.
+	// Panicked reports that the run ended in a panic (including
+	// http.ErrAbortHandler) or in runtime.Goexit.
 	Panicked bool
 	// ContextEnded says that the handler's context ended before the handler had a
 	// result: it lost its lease, passed MaxRun or a deadline of middleware.
@@ -53,21 +53,21 @@ type Outcome struct {
 	Uncertain bool
 }
 
-// Classify is the rule that holds unless a policy replaces it:
+// Classify is the default rule. Policy.Classifier replaces it for one route.
 //
 //	2xx, 3xx                                              ClassCache
 //	4xx                                                   ClassCache, except
 //	401, 407, 408, 425, 429                               ClassRetryable
-//	5xx, a panic, no answer because the context ended     ClassDeleteKey
+//	5xx, a panic, no response because the context ended   ClassDeleteKey
 //	MarkRetryable, or an error wrapped by Retryable       ClassRetryable
 //	MarkUncertain, or an error wrapped by Uncertain       ClassUncertain
 //	an error wrapped by Permanent                         ClassCache
-//	any of these after MarkExecuted                       ClassCache
+//	any outcome after MarkExecuted                        ClassCache
 //
 // Of several marks the safest wins: executed, then uncertain, then retryable.
 //
-// The statuses that may be retried are those that RFC 9110 (401, 407, 408),
-// RFC 8470 (425) and RFC 6585 (429) define as "not now" and not as "no".
+// The five retryable statuses mean "not now" and not "no" in their definitions:
+// RFC 9110 (401, 407, 408), RFC 8470 (425) and RFC 6585 (429).
 func Classify(o Outcome) Class {
 	switch {
 	case o.Marked():

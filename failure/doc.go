@@ -1,7 +1,7 @@
-// Package failure decides what a failed run means for its idempotency key, and
-// lets a handler say what only it can know.
+// Package failure decides whether a key is kept or released after a run. Handlers
+// can override the rule with marks.
 //
-// A handler that refuses a request before anything happened frees the key:
+// A handler that refuses a request before any side effect releases the key:
 //
 //	if errors.Is(err, ErrDuplicateEmail) {
 //		failure.MarkRetryable(r.Context(), "email is taken")
@@ -9,17 +9,17 @@
 //		return
 //	}
 //
-// A handler that has passed its point of no return says so, and the answer is
-// kept whatever comes after, a panic included:
+// A handler marks its point of no return after the side effect. The response is
+// then stored, even if the handler fails or panics later:
 //
 //	receipt, err := gateway.Charge(ctx, card)
 //	failure.MarkExecuted(ctx)
 //
 // Marks travel in the context: r.Context(), any context derived from it, and
-// *gin.Context itself. They are read once, when the answer is settled; a mark
-// that comes too late, or outside a guarded route, does nothing and returns
-// false.
+// *gin.Context itself. The engine reads the marks once, when it settles the
+// response. A later mark, or one outside a guarded route, has no effect and
+// returns false.
 //
-// The package knows nothing of HTTP servers or stores: package core asks
-// Classify and acts on the answer.
+// The package does not depend on HTTP servers or stores: package core calls
+// Classify and keeps or releases the key.
 package failure

@@ -2,12 +2,12 @@ package failure
 
 import "errors"
 
-// Retryable wraps err to say that nothing has happened yet and the same key may
-// be used again. It returns nil for a nil err. errors.Is and errors.As see
-// through it.
+// Retryable wraps err to release the key, so that a retry runs again. Use it when
+// no side effect has happened yet. Retryable returns nil for a nil err. errors.Is
+// and errors.As find the wrapped err.
 //
-// An error reaches the engine where there are errors to read: from the function
-// of a core.Do, and by gin's c.Error(err). Elsewhere use MarkRetryable.
+// The engine reads an error returned by a function that core.Do runs, and an error
+// given to gin's c.Error(err). In other handlers use MarkRetryable.
 func Retryable(err error) error {
 	if err == nil {
 		return nil
@@ -50,10 +50,9 @@ type uncertainError struct{ err error }
 func (e *uncertainError) Error() string { return e.err.Error() }
 func (e *uncertainError) Unwrap() error { return e.err }
 
-// Permanent wraps err to say that the answer is no and stays so: a function that
-// core.Do ran keeps it under its key, as a handler's 422 is kept, and every retry
-// gets it again. It returns nil for a nil err. errors.Is and errors.As see
-// through it.
+// Permanent wraps err to store the error under its key: every retry of core.Do
+// then gets the same error, as an HTTP client gets a stored 422. Permanent returns
+// nil for a nil err. errors.Is and errors.As find the wrapped err.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

@@ -24,7 +24,7 @@ func TestClassify(t *testing.T) {
 		"201":                                {failure.Outcome{Status: 201}, failure.ClassCache},
 		"204":                                {failure.Outcome{Status: 204}, failure.ClassCache},
 		"303":                                {failure.Outcome{Status: 303}, failure.ClassCache},
-		"nothing written is net/http's 200":  {failure.Outcome{}, failure.ClassCache},
+		"without a response, net/http's 200": {failure.Outcome{}, failure.ClassCache},
 		"101 upgraded":                       {failure.Outcome{Status: 101}, failure.ClassCache},
 		"400":                                {failure.Outcome{Status: 400}, failure.ClassCache},
 		"402":                                {failure.Outcome{Status: 402}, failure.ClassCache},
@@ -41,7 +41,7 @@ func TestClassify(t *testing.T) {
 		"panic":                              {failure.Outcome{Panicked: true}, failure.ClassDeleteKey},
 		"panic after a 201":                  {failure.Outcome{Status: 201, Panicked: true}, failure.ClassDeleteKey},
 		"context ended, nothing written":     {failure.Outcome{Err: broken}, failure.ClassDeleteKey},
-		"context ended after an answer":      {failure.Outcome{Status: 201, Err: broken}, failure.ClassCache},
+		"context ended after a response":     {failure.Outcome{Status: 201, Err: broken}, failure.ClassCache},
 		"marked retryable":                   {failure.Outcome{Status: 409, Retryable: true}, failure.ClassRetryable},
 		"marked retryable, 500":              {failure.Outcome{Status: 500, Retryable: true}, failure.ClassRetryable},
 		"marked retryable, panic":            {failure.Outcome{Panicked: true, Retryable: true}, failure.ClassRetryable},
@@ -98,7 +98,7 @@ func TestMarksTravelWithTheContext(t *testing.T) {
 	}
 }
 
-// A router's own context type may look up nothing but strings, as gin's does.
+// A router's own context type may look up only strings, as gin's does.
 func TestMarksThroughAPublishedContext(t *testing.T) {
 	t.Parallel()
 	marks := new(failure.Marks)
@@ -112,7 +112,7 @@ func TestMarksThroughAPublishedContext(t *testing.T) {
 	}
 	empty := stringsOnly{t.Context(), map[string]any{failure.ContextKey: t.Context()}}
 	if failure.MarkExecuted(empty) {
-		t.Error("a published context without marks took one")
+		t.Error("MarkExecuted returned true for a published context without marks")
 	}
 }
 
@@ -128,14 +128,14 @@ func (s stringsOnly) Value(key any) any {
 	return nil
 }
 
-func TestMarkOutsideAGuardedRouteSaysSo(t *testing.T) {
+func TestMarkOutsideAGuardedRouteReturnsFalse(t *testing.T) {
 	t.Parallel()
 	if failure.MarkRetryable(t.Context()) || failure.MarkExecuted(t.Context()) || failure.MarkUncertain(t.Context()) {
 		t.Error("a mark without a guard returned true")
 	}
 }
 
-func TestMarkAfterTheAnswerWasSettledSaysSo(t *testing.T) {
+func TestMarkAfterTheResponseWasSettledReturnsFalse(t *testing.T) {
 	t.Parallel()
 	marks := new(failure.Marks)
 	ctx := failure.NewContext(t.Context(), marks)
@@ -172,13 +172,13 @@ func TestRetryableError(t *testing.T) {
 	}
 	err := fmt.Errorf("create member: %w", failure.Retryable(io.ErrUnexpectedEOF))
 	if !failure.IsRetryable(err) {
-		t.Error("IsRetryable does not see through a wrap")
+		t.Error("IsRetryable does not find the wrapped error")
 	}
 	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "create member: unexpected EOF" {
 		t.Errorf("the wrapped error is lost: %v", err)
 	}
 	if failure.IsRetryable(io.EOF) || failure.IsRetryable(nil) {
-		t.Error("IsRetryable says yes to an error nobody marked")
+		t.Error("IsRetryable is true for an unmarked error")
 	}
 }
 
@@ -189,17 +189,17 @@ func TestPermanentError(t *testing.T) {
 	}
 	err := fmt.Errorf("charge: %w", failure.Permanent(io.ErrUnexpectedEOF))
 	if !failure.IsPermanent(err) || failure.IsPermanent(io.EOF) || failure.IsPermanent(nil) {
-		t.Error("IsPermanent does not see through a wrap, or says yes to an error nobody marked")
+		t.Error("IsPermanent does not find the wrapped error, or is true for an unmarked error")
 	}
 	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "charge: unexpected EOF" {
 		t.Errorf("the wrapped error is lost: %v", err)
 	}
 }
 
-// After the point of no return the answer is kept, whatever it is.
+// After the point of no return every response is stored, even that of a panic.
 func ExampleMarkExecuted() {
 	marks := new(failure.Marks)
-	ctx := failure.NewContext(context.Background(), marks) // what the guard does
+	ctx := failure.NewContext(context.Background(), marks) // as the guard does
 	fmt.Println(failure.MarkExecuted(ctx))
 	marked, _ := marks.Read(failure.Outcome{})
 	executed := marked.Executed
@@ -222,16 +222,16 @@ func ExamplePermanent() {
 
 func ExampleMarkRetryable() {
 	createMember := func(w http.ResponseWriter, r *http.Request) {
-		// Nothing happened yet: with the key freed, the client may send
-		// another email under the same key.
+		// No side effect happened yet. With the key released, the client may
+		// send another email under the same key.
 		failure.MarkRetryable(r.Context(), "email is taken")
 		http.Error(w, "email is taken", http.StatusConflict)
 	}
-	ctx := failure.NewContext(context.Background(), new(failure.Marks)) // what the guard does
+	ctx := failure.NewContext(context.Background(), new(failure.Marks)) // as the guard does
 	request := httptest.NewRequest(http.MethodPost, "/members", http.NoBody).WithContext(ctx)
-	answer := httptest.NewRecorder()
-	createMember(answer, request)
-	fmt.Println(answer.Code, failure.MarkRetryable(request.Context()))
+	response := httptest.NewRecorder()
+	createMember(response, request)
+	fmt.Println(response.Code, failure.MarkRetryable(request.Context()))
 	// Output: 409 true
 }
 

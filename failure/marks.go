@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// ContextKey is the name under which an adapter publishes the guarded context
-// in a router's own context type, for those that look up nothing but strings
-// (gin's, in its default configuration). The value is a context.Context.
+// ContextKey names the guarded context in a router's own context type, for types
+// that look up only strings (gin's, in its default configuration). Adapters set
+// it. The value is a context.Context.
 const ContextKey = "oncekey.context"
 
 type marksKey struct{}
 
-// Marks collects what a handler said about one run. The zero Marks is ready,
-// and safe for concurrent use; it must not be copied.
+// Marks collects the marks of one run. The zero Marks is ready for use, is safe
+// for concurrent use, and must not be copied.
 type Marks struct {
 	mu        sync.Mutex
 	retryable bool
@@ -24,14 +24,14 @@ type Marks struct {
 	reason    string
 }
 
-// NewContext returns a context that carries marks to a handler: for tests of
-// handlers that run without a guard.
+// NewContext returns a context that carries marks to a handler. Use it to test
+// handlers without a guard.
 func NewContext(ctx context.Context, marks *Marks) context.Context {
 	return context.WithValue(ctx, marksKey{}, marks)
 }
 
-// Value returns the marks for the key by which this package looks them up in a
-// context, and nil for any other: for a context type that carries marks.
+// Value returns m for this package's own context key, and nil for any other key.
+// A context type that carries marks calls it from its own Value method.
 func (m *Marks) Value(key any) any {
 	if key == (marksKey{}) {
 		return m
@@ -39,14 +39,14 @@ func (m *Marks) Value(key any) any {
 	return nil
 }
 
-// MarkRetryable says that nothing happened yet that a second run would repeat:
-// the key is freed, and a retry with the same key runs the handler again, with
-// another payload if it likes. The reason, if any, is reported in the event and in
-// the log: do not put values of the request into it.
+// MarkRetryable releases the key when the handler returns: a retry runs the handler
+// again, and its payload may differ. Call it while no side effect has happened.
+// The event and the log contain the reason, if any, so keep request values out of
+// the reason.
 //
-// It returns false, and does nothing, outside a guarded route and after the
-// answer was settled (the handler has returned, or its answer is streaming
-// already). After MarkExecuted it returns true but no longer counts.
+// MarkRetryable returns false, without effect, outside a guarded route and after
+// the response was settled (the handler has returned, or its response is already
+// streaming). After MarkExecuted it returns true but has no effect.
 func MarkRetryable(ctx context.Context, reason ...string) bool {
 	return marksFrom(ctx).set(func(m *Marks) {
 		m.retryable = true
@@ -54,11 +54,12 @@ func MarkRetryable(ctx context.Context, reason ...string) bool {
 	})
 }
 
-// MarkExecuted is the point of no return: the side effect has happened and must
-// not happen twice. From here on the answer is kept under the key whatever it
-// is: an error status, or the 500 of a panic.
+// MarkExecuted marks the point of no return: the side effect has happened and must
+// not happen twice. Call it right after the side effect. Every response is then
+// stored under the key, even an error status or the 500 of a panic.
 //
-// It returns false, and does nothing, where MarkRetryable does.
+// MarkExecuted returns false, without effect, outside a guarded route and after the
+// response was settled.
 func MarkExecuted(ctx context.Context) bool {
 	return marksFrom(ctx).set(func(m *Marks) { m.executed = true })
 }
@@ -91,7 +92,7 @@ func (m *Marks) Read(o Outcome) (Outcome, string) {
 	return o, m.reason
 }
 
-// Seal ends the collection: a mark that comes later returns false.
+// Seal ends the collection: later marks have no effect and return false.
 func (m *Marks) Seal() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,8 +112,8 @@ func (m *Marks) set(mark func(*Marks)) bool {
 	return true
 }
 
-// marksFrom finds the marks of a context, or of the guarded context that an
-// adapter published in it; nil when there are none.
+// marksFrom returns the marks of ctx, or of the guarded context under ContextKey,
+// or nil.
 func marksFrom(ctx context.Context) *Marks {
 	if ctx == nil {
 		return nil
