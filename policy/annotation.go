@@ -14,25 +14,25 @@ const (
 	policyTag = "idempotency"
 )
 
-// Annotated is one annotated field: its declaration and its handler.
+// Annotated is one annotated field: a declaration and a handler.
 type Annotated[H any] struct {
 	Declaration
 	Handler H
 }
 
-// Addition is what an annotation cannot say as text. Also makes it.
+// Addition holds options that a tag cannot express. Also makes it.
 type Addition struct {
 	field   string
 	options []Option
 }
 
-// Also adds options to the annotation of a field, after those of its tag:
-// functions, such as Classifier and Recover, cannot be written there. A field of
-// a nested struct is named with it: "Members.Update".
+// Also adds options to a field, after the options of its tag. Use it for functions
+// such as Classifier and Recover, which a tag cannot hold. Name a field of a nested
+// struct with its path: "Members.Update".
 func Also(field string, opts ...Option) Addition { return Addition{field, opts} }
 
-// Annotations reads the routes of an annotated struct, or of a pointer to one,
-// whose handlers are of the type H, such as http.HandlerFunc:
+// Annotations reads the routes of an annotated struct or pointer to a struct. H is
+// the handlers' type, such as http.HandlerFunc:
 //
 //	type API struct {
 //		Pay    http.HandlerFunc `route:"POST /payments" idempotency:"TTLHours=48 LockTTL=60s"`
@@ -41,18 +41,17 @@ func Also(field string, opts ...Option) Addition { return Addition{field, opts} 
 //	}
 //
 // The route tag is a method and a pattern in the router's own syntax. The
-// idempotency tag is what Parse reads; an empty one means the defaults, and
-// without one the route is not guarded. The route's method is guarded whatever it
-// is, but for the safe ones, which take no policy. Structs, and pointers to them,
-// are walked, embedded or not; a handler with the tag route:"-" is left out.
+// idempotency tag is text for Parse: an empty tag means the defaults, and a route
+// without the tag is not guarded. The policy guards the route's own method; safe
+// methods take no policy. Annotations walks nested and embedded structs, and
+// pointers to structs. The tag route:"-" leaves a handler out.
 //
-// What is right is returned, in the order of the fields, beside an error that
-// joins everything that is wrong, each with its field and tag: a route or a
-// policy that cannot be read, a nil handler, a field that is not exported or of
-// another type, a route that is there twice, an Addition to no field, a tag that
-// was misspelled or cannot be parsed.
+// Annotations returns every valid route, in field order, beside an error that joins
+// all faults, each with its field and tag: a route or policy that cannot be parsed,
+// a nil handler, an unexported field or a field of another type, a repeated route,
+// an Addition to an unknown field, a tag that is misspelled or cannot be parsed.
 //
-// Adapters call it; idemchi.Mount and idemgin.Mount are what programs need.
+// Adapters call Annotations. Programs call idemchi.Mount or idemgin.Mount.
 func Annotations[H any](api any, also ...Addition) ([]Annotated[H], error) {
 	handlerType := reflect.TypeFor[H]()
 	walk := walkAPI(api, handlerType, also)
@@ -68,14 +67,14 @@ func Annotations[H any](api any, also ...Addition) ([]Annotated[H], error) {
 	return all, errors.Join(walk.faults...)
 }
 
-// Declarations reads the routes of an annotated struct as Annotations does, for
-// documentation: it needs no handlers, so a zero struct will do.
+// Declarations reads the routes of an annotated struct for documentation, as
+// Annotations does. It needs no handlers, so a zero struct is enough.
 func Declarations(api any, also ...Addition) ([]Declaration, error) {
 	walk := walkAPI(api, nil, also)
 	return walk.declarations(), errors.Join(walk.faults...)
 }
 
-// apiWalk is the walk over an annotated struct.
+// apiWalk collects the routes and faults of an annotated struct.
 type apiWalk struct {
 	name    string       // of the struct's type, or empty
 	handler reflect.Type // nil: any function
@@ -126,8 +125,8 @@ func (w *apiWalk) declarations() []Declaration {
 	return all
 }
 
-// group walks the fields of one struct. outer are the types that it is nested
-// in: one that holds itself ends there.
+// group walks the fields of one struct. outer holds the enclosing types, so that
+// the walk of a recursive type ends.
 func (w *apiWalk) group(prefix string, structure reflect.Type, value reflect.Value, outer []reflect.Type) {
 	if slices.Contains(outer, structure) {
 		return
@@ -163,8 +162,8 @@ func (w *apiWalk) field(path string, field reflect.StructField, value reflect.Va
 	}
 }
 
-// untagged looks into a field without tags: a struct may hold routes, and a
-// handler may have been forgotten.
+// untagged checks a field without tags: a struct may hold routes, and a handler
+// may lack its route.
 func (w *apiWalk) untagged(source, path string, field reflect.StructField, value reflect.Value, outer []reflect.Type) {
 	nested, isStruct := structOfType(field.Type)
 	switch {
@@ -243,8 +242,8 @@ func (w *apiWalk) fault(source string, err error) {
 	w.faults = append(w.faults, within("policy: "+source, err))
 }
 
-// isAnnotated reports whether a struct has a tag of ours, or nearly one, at any
-// depth.
+// isAnnotated reports whether a struct has one of our tags, or a misspelled one, at
+// any depth.
 func isAnnotated(structure reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen == nil {
 		seen = make(map[reflect.Type]bool)
@@ -283,7 +282,7 @@ func structOfType(t reflect.Type) (reflect.Type, bool) {
 	return t, t.Kind() == reflect.Struct
 }
 
-// dereferenced follows a pointer. Within a nil one no value is valid.
+// dereferenced follows a pointer. A nil pointer gives an invalid value.
 func dereferenced(value reflect.Value) reflect.Value {
 	if value.IsValid() && value.Kind() == reflect.Pointer {
 		return value.Elem()

@@ -59,14 +59,14 @@ func TestAnnotations(t *testing.T) {
 		t.Errorf("Pay has %+v", pay)
 	}
 	if got[1].Policy.Required || !got[2].Policy.Required {
-		t.Error("Required is not what the tags say")
+		t.Error("Required differs from the tags")
 	}
 	if !reflect.DeepEqual(got[3].Policy, policy.Policy{}) {
 		t.Errorf("a route without a policy has %+v", got[3].Policy)
 	}
 }
 
-// The route's own method is guarded, without a second word about it.
+// The policy guards the route's own method by default.
 func TestDeclarationGuardsItsOwnMethod(t *testing.T) {
 	t.Parallel()
 	type API struct {
@@ -85,7 +85,7 @@ func TestDeclarationGuardsItsOwnMethod(t *testing.T) {
 	}
 }
 
-// base is embedded: its name is not exported, its fields are.
+// base is embedded: the type is unexported, its fields are exported.
 type base struct {
 	Health http.HandlerFunc `route:"GET /health"`
 }
@@ -134,7 +134,7 @@ type recursive struct {
 	Next *recursive
 }
 
-func TestStructThatHoldsItselfEndsThere(t *testing.T) {
+func TestWalkOfARecursiveStructEnds(t *testing.T) {
 	t.Parallel()
 	api := &recursive{Pay: handle}
 	api.Next = api
@@ -143,7 +143,7 @@ func TestStructThatHoldsItselfEndsThere(t *testing.T) {
 	}
 }
 
-func TestAlsoSaysWhatTextCannot(t *testing.T) {
+func TestAlsoAddsOptionsThatTagsCannotHold(t *testing.T) {
 	t.Parallel()
 	type API struct {
 		Pay http.HandlerFunc `route:"POST /payments" idempotency:"TTLHours=48"`
@@ -158,7 +158,7 @@ func TestAlsoSaysWhatTextCannot(t *testing.T) {
 	}
 }
 
-// Documentation needs no handlers, and knows no router.
+// Documentation needs no handlers and no router.
 func TestDeclarationsNeedNoHandlers(t *testing.T) {
 	t.Parallel()
 	type API struct {
@@ -181,7 +181,7 @@ func FuzzAnnotations(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tag string) {
 		declared, err := policy.Declarations(tagged(tag))
 		if err == nil && len(declared) == 0 && !strings.Contains(tag, `route:"-"`) {
-			t.Errorf("%q declares nothing, and nothing is wrong", tag)
+			t.Errorf("%q declares no route and gives no error", tag)
 		}
 		for _, d := range declared {
 			if !strings.HasPrefix(d.Pattern, "/") || d.Guarded && !d.Policy.Guards(d.Method) {

@@ -59,16 +59,16 @@ func TestAnnotationsThatAreWrong(t *testing.T) {
 		}{}, want: `policy: Pay: route:"POST /a": the handler is nil`},
 		"no method": {api: struct {
 			Pay http.HandlerFunc `route:"/a"`
-		}{handle}, want: `policy: Pay: route:"/a": "/a" is no route: begin with a method in capital letters, as in "POST /payments"`},
+		}{handle}, want: `policy: Pay: route:"/a": "/a" is not a route: begin with a method in capital letters, as in "POST /payments"`},
 		"lower-case method": {api: struct {
 			Pay http.HandlerFunc `route:"post /a"`
-		}{handle}, want: `"post /a" is no route: begin with a method`},
+		}{handle}, want: `"post /a" is not a route: begin with a method`},
 		"no slash": {api: struct {
 			Pay http.HandlerFunc `route:"POST payments"`
-		}{handle}, want: `"POST payments" is no route: the pattern must begin with a slash, as in "POST /payments"`},
+		}{handle}, want: `"POST payments" is not a route: the pattern must begin with a slash, as in "POST /payments"`},
 		"no pattern": {api: struct {
 			Pay http.HandlerFunc `route:"POST"`
-		}{handle}, want: `"POST" is no route: the pattern must begin with a slash`},
+		}{handle}, want: `"POST" is not a route: the pattern must begin with a slash`},
 		"on GET": {api: struct {
 			List http.HandlerFunc `route:"GET /a" idempotency:""`
 		}{handle}, want: `policy: List: idempotency:"": a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE`},
@@ -136,11 +136,11 @@ func TestAnnotationsReportEverythingAtOnce(t *testing.T) {
 	}
 	for line := range strings.SplitSeq(fmt.Sprint(err), "\n") {
 		if !strings.HasPrefix(line, "policy: API.") {
-			t.Errorf("a line does not say where it belongs: %s", line)
+			t.Errorf("a line without a place: %s", line)
 		}
 	}
 	if len(got) != 1 || got[0].Source != "API.Fine" {
-		t.Errorf("what is right is %+v", got)
+		t.Errorf("got the routes %+v", got)
 	}
 }
 

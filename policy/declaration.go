@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// Declaration is one route as it was declared: by a field of an annotated
-// struct, or by a row of a Table.
+// Declaration is one declared route: a field of an annotated struct, or a row of a
+// Table.
 type Declaration struct {
-	// Source says where it was declared, for messages: a field's name, or a
-	// file and line.
+	// Source is the place of the declaration, for messages: a field's name, or
+	// a file and line.
 	Source string
 	// Method and Pattern name the route, in the router's own syntax.
 	Method, Pattern string
 	// Guarded reports whether a policy was declared; without one, Policy is the
 	// zero Policy and the route passes unguarded.
 	Guarded bool
-	// Policy is what was declared. Its Methods are the route's own method, unless
-	// the declaration names others beside it.
+	// Policy is the declared policy. Its Methods hold the route's own method, and
+	// any others that the declaration names.
 	Policy Policy
 }
 
 // Route returns the declaration's method and pattern: "POST /payments".
 func (d *Declaration) Route() string { return d.Method + " " + d.Pattern }
 
-// safeMethods change nothing, so that a repetition harms nobody: RFC 9110,
+// safeMethods are read-only, so that a repetition does no harm: RFC 9110,
 // section 9.2.1, and RFC 10008 for QUERY.
 var safeMethods = []string{"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"}
 
@@ -36,16 +36,16 @@ func (d *Declaration) setRoute(text string) error {
 	pattern = strings.TrimLeft(pattern, " ")
 	switch {
 	case !isMethod(method):
-		return fmt.Errorf("%q is no route: begin with a method in capital letters, as in %q", text, "POST /payments")
+		return fmt.Errorf("%q is not a route: begin with a method in capital letters, as in %q", text, "POST /payments")
 	case !strings.HasPrefix(pattern, "/"):
-		return fmt.Errorf("%q is no route: the pattern must begin with a slash, as in %q", text, method+" /payments")
+		return fmt.Errorf("%q is not a route: the pattern must begin with a slash, as in %q", text, method+" /payments")
 	}
 	d.Method, d.Pattern = method, pattern
 	return nil
 }
 
-// guard gives the route its policy. A route without a method (setRoute refused
-// it) has its options checked all the same.
+// guard gives the route its policy. It checks the options of every route, even of
+// a route without a method (setRoute refused it).
 func (d *Declaration) guard(opts ...Option) error {
 	if slices.Contains(safeMethods, d.Method) {
 		return fmt.Errorf("a policy on %s, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE", d.Method)
@@ -70,7 +70,7 @@ func (d *Declaration) guard(opts ...Option) error {
 	return nil
 }
 
-// uniqueRoutes returns an error for each route that is declared again.
+// uniqueRoutes returns an error for each repeated route.
 func uniqueRoutes(declarations []Declaration) error {
 	var all []error
 	first := make(map[string]string)
@@ -85,8 +85,8 @@ func uniqueRoutes(declarations []Declaration) error {
 	return errors.Join(all...)
 }
 
-// within puts the place before each of the errors that errors.Join has joined,
-// so that every line of the whole says where it belongs.
+// within puts the place before each error that errors.Join has joined, so that
+// every line of the message names its place.
 func within(place string, err error) error {
 	joined, several := err.(interface{ Unwrap() []error })
 	if !several {

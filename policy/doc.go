@@ -1,6 +1,6 @@
 // Package policy declares how one route treats its idempotency keys.
 //
-// A policy is made of options when the route is declared, and is checked then:
+// Options make a policy when a route is declared. New checks the policy at once:
 //
 //	p, err := policy.New(
 //		policy.TTLHours(48),
@@ -8,15 +8,14 @@
 //		policy.ExcludeFields("clientTimestamp", "requestNonce"),
 //	)
 //
-// or of annotation text, with the same names:
+// Parse reads the same options from text:
 //
 //	p, err := policy.Parse("TTLHours=48 LockTTL=60s ExcludeFields=clientTimestamp,requestNonce")
 //
-// Routes may also be declared by a struct's tags (Annotations), or guarded where
-// others have declared them, by a Table; package tablefile reads one from YAML or
-// JSON. Both are lists of a Declaration a route.
+// Annotations reads routes and policies from a struct's tags. A Table guards routes
+// that are declared elsewhere; package tablefile reads a Table from YAML or JSON.
+// Both list one Declaration per route.
 //
-// Adapters and core.Engine take the options themselves, so most programs never
-// call New. The package holds declarations alone; what they cause is done by
-// package core.
+// Adapters and core.Engine take the options directly, so most programs never call
+// New. This package only declares policies; package core enforces them.
 package policy

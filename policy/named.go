@@ -2,9 +2,9 @@ package policy
 
 import "strconv"
 
-// Named returns the option of this name, set to a value as a file has it: a bool,
-// an int64, a string for durations and modes, a []string for names. The error is
-// a *FieldError that says what would be right, or lists the names there are.
+// Named returns the option with the given name and value, such as a file holds
+// them. The value is a bool, an int64, a string (durations and modes) or a []string
+// (names). The error is a *FieldError with the expected form, or lists all names.
 func Named(name string, value any) (Option, error) {
 	s, err := settingOf(name)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestNilIsNamed(t *testing.T) {
 	}
 }
 
-// Case 65: a program that ignored the error of NewTable would guard nothing.
+// Case 65: a program that ignored the error of NewTable would guard no route.
 func TestNilTablePanicsByName(t *testing.T) {
 	t.Parallel()
 	defer func() {
@@ -69,8 +69,8 @@ func TestNilTablePanicsByName(t *testing.T) {
 	table.Declarations()
 }
 
-// Case 65: names that can only be slips are refused when they are declared.
-func TestNamesThatAreSlips(t *testing.T) {
+// Case 65: a declaration refuses names that can only be mistakes.
+func TestMistakenNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]policy.Option{
 		`ExcludeFields is "a\nb"`:          policy.ExcludeFields("a\nb"),

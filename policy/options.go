@@ -10,11 +10,11 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// Option declares one thing about a route. A later option wins over an earlier.
+// Option sets one field of a Policy. A later option overrides an earlier one.
 type Option func(*Policy)
 
-// New returns the policy that the options declare on top of the defaults, or an
-// error that names every field at fault (see Validate) and every nil option.
+// New applies the options to the default policy. The error names every invalid
+// field (see Validate) and every nil option.
 func New(opts ...Option) (Policy, error) {
 	p := Policy{
 		TTL:              DefaultTTL,
@@ -48,18 +48,18 @@ func nilOptions(opts []Option) error {
 	return errors.Join(all...)
 }
 
-// From starts from a whole policy, such as Parse returned; the options after it
-// change it.
+// From replaces the whole policy, for example by Parse's result. Later options
+// change the copy.
 func From(whole Policy) Option { return func(p *Policy) { *p = whole } }
 
 // TTLHours sets Policy.TTL in hours.
 func TTLHours(hours int) Option {
-	// What would wrap round is clamped, and then refused by Validate.
+	// Clamp hours that would overflow; Validate refuses the result.
 	const limit = int(math.MaxInt64 / time.Hour)
 	return TTL(time.Duration(min(max(hours, -limit), limit)) * time.Hour)
 }
 
-// TTL sets Policy.TTL where hours are too coarse.
+// TTL sets Policy.TTL as a duration.
 func TTL(d time.Duration) Option { return func(p *Policy) { p.TTL = d } }
 
 // LockTTL sets Policy.LockTTL.

@@ -12,12 +12,12 @@ import (
 type setting struct {
 	name string
 	kind kind
-	want string // what a right value looks like
+	want string // the expected form of the value
 	read func(value string) (Option, error)
-	list func(names ...string) Option // of the kind list alone
+	list func(names ...string) Option // only for the kind list
 }
 
-// kind is how a file that knows types writes a setting.
+// kind is a setting's type in a typed file, such as YAML.
 type kind uint8
 
 const (
@@ -27,8 +27,8 @@ const (
 	list
 )
 
-// settings are all that an annotation can say. Classifier and Recover take
-// functions and cannot be written as text.
+// settings lists every option that text can express. Classifier and Recover take
+// functions and are not in the list.
 var settings = []setting{
 	{"TTLHours", number, "a whole number of hours", with(strconv.Atoi, TTLHours), nil},
 	{"TTL", text, "a duration such as 90m", with(time.ParseDuration, TTL), nil},
@@ -51,14 +51,14 @@ var settings = []setting{
 	{"KeepHeaders", list, "header names parted by commas", parted(KeepHeaders), KeepHeaders},
 }
 
-// Parse reads the text of an annotation: Name=Value pairs parted by white space,
-// lists parted by commas.
+// Parse reads a policy from text: Name=Value pairs separated by white space, with
+// list items separated by commas.
 //
 //	TTLHours=48 LockTTL=60s Required=false ExcludeFields=clientTimestamp,meta.nonce
 //
-// The names are those of the options and count as spelled. Everything that is
-// wrong is reported at once, joined by errors.Join: unknown and repeated names,
-// values that cannot be read (*FieldError), and what Validate finds.
+// The names are the options' names and are case-sensitive. The error joins all
+// faults with errors.Join: unknown and repeated names, values that cannot be parsed
+// (*FieldError), and the faults that Validate finds.
 func Parse(text string) (Policy, error) {
 	var opts []Option
 	var all []error
@@ -67,7 +67,7 @@ func Parse(text string) (Policy, error) {
 		name, value, found := strings.Cut(pair, "=")
 		switch {
 		case !found:
-			all = append(all, fmt.Errorf("policy: %q is no setting: write %s=value", pair, name))
+			all = append(all, fmt.Errorf("policy: %q is not a setting: write %s=value", pair, name))
 			continue
 		case seen[name]:
 			all = append(all, fmt.Errorf("policy: %s is given twice: once is enough", name))
@@ -99,8 +99,7 @@ func parseSetting(name, value string) (Option, error) {
 	return s.parse(value)
 }
 
-// settingOf returns the setting of this name, or an error that says which there
-// are.
+// settingOf returns the setting of this name, or an error that lists all names.
 func settingOf(name string) (*setting, error) {
 	known := make([]string, len(settings))
 	for i := range settings {
@@ -126,7 +125,7 @@ func (s *setting) parse(value string) (Option, error) {
 	return opt, nil
 }
 
-// with joins a parser and the option that takes what it returns.
+// with combines a parser and the option that takes the parsed value.
 func with[T any](parse func(string) (T, error), option func(T) Option) func(string) (Option, error) {
 	return func(value string) (Option, error) {
 		parsed, err := parse(value)
@@ -137,7 +136,7 @@ func with[T any](parse func(string) (T, error), option func(T) Option) func(stri
 	}
 }
 
-// parted makes a reader of an option that takes a list.
+// parted makes a reader for an option that takes a list.
 func parted(option func(...string) Option) func(string) (Option, error) {
 	return func(value string) (Option, error) { return option(strings.Split(value, ",")...), nil }
 }

@@ -19,52 +19,49 @@ const (
 	DefaultMaxResponseBytes = 1 << 20
 )
 
-// Policy is what one route declared. Make it with New or Parse: the zero Policy
-// is not valid. It must not be changed once it is in use; reading it is safe
-// for concurrent use.
+// Policy holds the settings of one route. Make it with New or Parse: the zero
+// Policy is not valid. Do not change a Policy in use; concurrent reads are safe.
 type Policy struct {
-	// TTL is how long an answer is kept and replayed. Default 24 hours.
+	// TTL is the time for which a response is stored and replayed. Default 24 hours.
 	TTL time.Duration
-	// LockTTL bounds how long a crash blocks the key. The lease is renewed every
-	// third of it while the handler runs, so it does not bound the handler.
-	// Default 30 seconds.
+	// LockTTL is the length of a lease: the longest time for which a crashed process
+	// blocks the key. The engine renews the lease every LockTTL/3 while the handler
+	// runs, so LockTTL does not bound the handler. Default 30 seconds.
 	LockTTL time.Duration
-	// Required refuses a request without a key. Default true; when false, such
-	// a request runs unguarded.
+	// Required refuses a request without a key. If false, such a request runs
+	// unguarded. Default true.
 	Required bool
-	// ExcludeFields are left out of the fingerprint of JSON and form bodies, and
-	// of the query: bare names at any depth, or paths like meta.trace.id. A body
-	// whose Content-Type says neither counts as it stands. Default none.
+	// ExcludeFields are left out of the fingerprint of the query and of JSON and
+	// form bodies: bare names at any depth, or paths like meta.trace.id. Bodies
+	// with another Content-Type are fingerprinted byte by byte. Default none.
 	ExcludeFields []string
 	// Methods are guarded; requests of other methods pass straight through.
 	// Default POST and PATCH.
 	Methods []string
-	// OnStoreError says what happens while the store is unavailable. Default
+	// OnStoreError decides about requests while the store is unavailable. Default
 	// FailClosed.
 	OnStoreError StoreErrorMode
-	// Wait is how long a concurrent duplicate waits for the answer before it is
-	// turned away with 409. Default 0: it does not wait.
+	// Wait is the time for which a concurrent duplicate waits for the response. The
+	// client gets a 409 after that time. Default 0: a duplicate does not wait.
 	Wait time.Duration
-	// OnAbandoned says what happens to a key whose holder crashed. Default
-	// Reexecute.
+	// OnAbandoned decides about a key whose holder crashed. Default Reexecute.
 	OnAbandoned AbandonedMode
 	// Transactional runs the handler in a transaction of the store, which must be a
-	// storage.Transactor: what the handler writes there and its answer are committed
-	// together, or not at all. Default false.
+	// storage.Transactor. The handler's writes in the transaction and the stored
+	// response are committed together or not at all. Default false.
 	Transactional bool
-	// Observe only watches: every request runs its handler as if there were no
-	// guard, and events say what the policy would have done. For rolling a policy
-	// out. Default false.
+	// Observe runs every handler as if the route were unguarded. Events report the
+	// policy's decision. Use it to roll a policy out. Default false.
 	Observe bool
-	// MaxRun is how long a handler may run: after that its context is cancelled
-	// and its lease is renewed no more. Default 15 minutes.
+	// MaxRun is the longest run of a handler. The engine then cancels the handler's
+	// context and stops renewing the lease. Default 15 minutes.
 	MaxRun time.Duration
 	// MaxRequestBytes bounds the request body. Default 1 MiB.
 	MaxRequestBytes int64
-	// MaxResponseBytes bounds the answer that is kept. A larger one streams
-	// through and cannot be replayed. Default 1 MiB.
+	// MaxResponseBytes bounds a stored response body. A larger response streams to
+	// the client and cannot be replayed. Default 1 MiB.
 	MaxResponseBytes int64
-	// StoreTimeout bounds each step at the store. Default 500 milliseconds.
+	// StoreTimeout bounds each operation of the store. Default 500 milliseconds.
 	StoreTimeout time.Duration
 	// Free, Keep and Uncertain list response statuses, such as 422, and classes of
 	// them, such as 5xx: the key is released, the response is kept, or the key is left
@@ -76,18 +73,18 @@ type Policy struct {
 	// where the handler has set no mark and no list has the status, and not about
 	// the outcomes that OnAbandoned makes uncertain (see Classify).
 	Classifier func(failure.Outcome) failure.Class
-	// KeepHeaders are stored although they are not by default: Set-Cookie, Date.
-	// Default none.
+	// KeepHeaders stores header fields that are left out by default: Set-Cookie and
+	// Date. Default none.
 	KeepHeaders []string
 }
 
-// StoreErrorMode is what happens to a request while the store is unavailable.
+// StoreErrorMode decides about a request while the store is unavailable.
 type StoreErrorMode uint8
 
 const (
-	// FailClosed answers 503 and runs nothing. The default.
+	// FailClosed responds with 503 and runs no handler. The default.
 	FailClosed StoreErrorMode = iota
-	// FailOpen runs the handler unprotected, and reports it.
+	// FailOpen runs the handler unguarded, and reports an event.
 	FailOpen
 )
 
@@ -99,9 +96,10 @@ func (m StoreErrorMode) String() string {
 	return "FailClosed"
 }
 
-// AbandonedMode is what happens to a key whose lease ran out unsettled: its
-// holder crashed or was cut off, and whether the side effect happened, nobody
-// knows. The values are Reexecute, Refuse, and what Recover returns.
+// AbandonedMode decides about an abandoned key: its lease expired before the
+// response was stored, because the holder crashed or lost the store. The side effect
+// may or may not have happened. The values are Reexecute, Refuse and Recover's
+// result.
 type AbandonedMode struct {
 	refuse   bool
 	recovers bool
@@ -112,15 +110,15 @@ var (
 	// Reexecute lets the next retry run the handler, with a higher attempt number.
 	// The default.
 	Reexecute = AbandonedMode{}
-	// Refuse answers 409 outcome_unknown until the record expires.
+	// Refuse responds with 409 outcome_unknown until the record expires.
 	Refuse = AbandonedMode{refuse: true}
 )
 
-// Recover asks the given function what became of the abandoned attempt. Validate
-// refuses a nil function.
+// Recover calls find to learn the outcome of the abandoned attempt. Validate refuses
+// a nil function.
 func Recover(find RecoverFunc) AbandonedMode { return AbandonedMode{recovers: true, recover: find} }
 
-// Refuses reports whether an abandoned key is never run again.
+// Refuses reports whether the handler never runs again for an abandoned key.
 func (m AbandonedMode) Refuses() bool { return m.refuse }
 
 // RecoverFunc returns the function given to Recover, or nil.
@@ -138,27 +136,27 @@ func (m AbandonedMode) String() string {
 	}
 }
 
-// RecoverFunc asks the outside world (a payment provider, the team's own
-// tables) what became of an abandoned attempt. It runs under the lease, with
-// the handler's context: one caller at a time, in all processes.
+// RecoverFunc looks up the outcome of an abandoned attempt, for example at a
+// payment provider or in the team's own tables. The engine calls it under the
+// lease, with the handler's context: one call at a time, in all processes.
 //
-//   - An Answer is stored and replayed; the handler does not run.
-//   - Nil and nil: nothing happened; the handler runs.
-//   - An error: nobody knows. The client gets 409 outcome_unknown, and the next
-//     retry asks again.
+//   - An Answer: the engine stores and replays it. The handler does not run.
+//   - Nil and nil: the attempt had no side effect. The handler runs.
+//   - An error: the outcome is still unknown. The client gets 409 outcome_unknown,
+//     and the next retry calls the function again.
 type RecoverFunc func(ctx context.Context, abandoned Abandoned) (*Answer, error)
 
-// Abandoned is the attempt that a RecoverFunc is asked about.
+// Abandoned describes the abandoned attempt to a RecoverFunc.
 type Abandoned struct {
-	// Key is the client's idempotency key, Scope whose it is.
+	// Key is the client's idempotency key. Scope is the scope of the key.
 	Key, Scope string
-	// Method and Path are the request's.
+	// Method and Path of the request.
 	Method, Path string
-	// Attempt is the number of the attempt that begins now.
+	// Attempt is the number of the attempt that starts now.
 	Attempt uint64
 }
 
-// Answer is the response to an attempt that turned out to have happened.
+// Answer is the response for an abandoned attempt whose side effect happened.
 type Answer struct {
 	// Status from 200 to 999.
 	Status int
@@ -169,8 +167,8 @@ type Answer struct {
 // Guards reports whether requests of this method are guarded.
 func (p *Policy) Guards(method string) bool { return slices.Contains(p.Methods, method) }
 
-// Keeps reports whether a response header field of this name is stored: not one that
-// belongs to one connection, and Date and Set-Cookie only if KeepHeaders has them.
+// Keeps reports whether a response header field of this name is stored. Hop-by-hop
+// fields are never stored, Date and Set-Cookie only if KeepHeaders names them.
 func (p *Policy) Keeps(name string) bool {
 	name = http.CanonicalHeaderKey(name)
 	if name != "Date" && name != "Set-Cookie" {
@@ -179,9 +177,9 @@ func (p *Policy) Keeps(name string) bool {
 	return slices.ContainsFunc(p.KeepHeaders, func(keep string) bool { return http.CanonicalHeaderKey(keep) == name })
 }
 
-// connectionHeaders are those of RFC 9110, section 7.6.1, and RFC 2616, section
-// 13.5.1. Trailer is not among them, because net/http writes a response's trailers
-// anew from it.
+// connectionHeaders are the hop-by-hop fields of RFC 9110, section 7.6.1, and RFC
+// 2616, section 13.5.1. Trailer is kept, because net/http needs the field to write
+// the trailers of a replayed response.
 var connectionHeaders = []string{
 	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
 	"Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade",

@@ -101,7 +101,7 @@ func TestFromStartsFromAWholePolicy(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsRefusedWithFieldAndValue(t *testing.T) {
+func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		opt  policy.Option
@@ -128,7 +128,7 @@ func TestNonsenseIsRefusedWithFieldAndValue(t *testing.T) {
 		"empty exclude name": {policy.ExcludeFields("nonce", ""), `policy: ExcludeFields is "": it must be a member's name or path, such as meta.nonce`},
 		"blank exclude name": {policy.ExcludeFields(" "), `policy: ExcludeFields is " "`},
 		"header name":        {policy.KeepHeaders("Set Cookie"), `policy: KeepHeaders is "Set Cookie": it must be a header name, such as Set-Cookie`},
-		"hop-by-hop header":  {policy.KeepHeaders("transfer-encoding"), `policy: KeepHeaders is "transfer-encoding": it must be no hop-by-hop header`},
+		"hop-by-hop header":  {policy.KeepHeaders("transfer-encoding"), `policy: KeepHeaders is "transfer-encoding": it must be an end-to-end header`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseOfNothingIsTheDefaults(t *testing.T) {
+func TestParseOfEmptyTextReturnsTheDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := policy.Parse("")
 	if err != nil {
@@ -190,12 +190,12 @@ func TestParseOfNothingIsTheDefaults(t *testing.T) {
 	}
 }
 
-func TestParseReportsWhatIsWrong(t *testing.T) {
+func TestParseReportsFaults(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
 		"TtlHours=48":           `policy: unknown name "TtlHours": did you mean TTLHours?`,
 		"Color=red":             `policy: unknown name "Color": the names are TTLHours, TTL, LockTTL,`,
-		"TTLHours":              `policy: "TTLHours" is no setting: write TTLHours=value`,
+		"TTLHours":              `policy: "TTLHours" is not a setting: write TTLHours=value`,
 		"TTLHours=two":          `policy: TTLHours is "two": it must be a whole number of hours`,
 		"LockTTL=60":            `policy: LockTTL is "60": it must be a duration such as 60s`,
 		"Required=maybe":        `policy: Required is "maybe": it must be true or false`,
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 
 func TestModes(t *testing.T) {
 	t.Parallel()
-	find := func(context.Context, policy.Abandoned) (*policy.Answer, error) { return nil, nil } //nolint:nilnil // nil, nil is an answer here: nothing happened
+	find := func(context.Context, policy.Abandoned) (*policy.Answer, error) { return nil, nil } //nolint:nilnil // nil, nil means here: no side effect happened
 	recovering := policy.Recover(find)
 	names := fmt.Sprint(policy.FailClosed, policy.FailOpen, policy.Reexecute, policy.Refuse, recovering)
 	if want := "FailClosed FailOpen Reexecute Refuse Recover"; names != want {
@@ -250,14 +250,14 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestClassifierIsNotAskedAfterThePointOfNoReturn(t *testing.T) {
+func TestClassifierIsNotCalledAfterThePointOfNoReturn(t *testing.T) {
 	t.Parallel()
 	p, err := policy.New(policy.Classifier(func(failure.Outcome) failure.Class { return failure.ClassRetryable }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Classify(failure.Outcome{Status: 201}); got != failure.ClassRetryable {
-		t.Errorf("the classifier was not asked: %v", got)
+		t.Errorf("the classifier was not called: %v", got)
 	}
 	if got := p.Classify(failure.Outcome{Status: 500, Executed: true}); got != failure.ClassCache {
 		t.Errorf("an executed run was classified %v", got)

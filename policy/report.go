@@ -2,15 +2,15 @@ package policy
 
 import "errors"
 
-// Report is what an adapter's Audit found out about the routes of a program.
+// Report holds the findings of an adapter's Audit of a program's routes.
 type Report struct {
-	// Errors are declarations without effect: rows of a table that match no
-	// route, or whose route the table does not guard, and policies that guard no
-	// route or refuse every request.
+	// Errors are declarations without effect: table rows that match no route, or
+	// whose route the table does not guard, and policies that guard no route or
+	// refuse every request.
 	Errors []error
-	// Warnings may be on purpose. They name a route that takes POST or PATCH
-	// without a policy, a PUT or DELETE that its policy lets pass, or middleware
-	// that belongs outside of the guard.
+	// Warnings may be intended. A warning names a route that takes POST or PATCH
+	// without a policy, a PUT or DELETE that its policy does not guard, or
+	// middleware that belongs outside the guard.
 	Warnings []string
 }
 

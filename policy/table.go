@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Table is a list of routes with their policies, kept apart from where the
-// routes are declared: in code, or in a file (package tablefile). It is
-// immutable and safe for concurrent use; NewTable makes it.
+// Table lists routes and policies apart from the code that declares the routes.
+// NewTable makes a Table in code, package tablefile from a file. A Table is immutable
+// and safe for concurrent use.
 //
 //	table, err := policy.NewTable(
 //		policy.Row("POST /payments", policy.TTLHours(48), policy.LockTTL(time.Minute)),
@@ -17,24 +17,24 @@ import (
 //	r.Use(authenticate, idem.Table(table))
 type Table struct{ rows []Declaration }
 
-// TableRow is one route of a Table, with its policy.
+// TableRow is one route of a Table and the options of its policy.
 type TableRow struct {
-	// Source says in messages where the row was written. Default "row 3".
+	// Source is the row's place in messages. Default "row 3" for the third row.
 	Source string
-	// Route is a method and a pattern in the router's own syntax, as it is when
-	// the router's prefixes are put together: "POST /v1/payments/{id}".
+	// Route is a method and a pattern in the router's own syntax, with the prefixes
+	// of all groups: "POST /v1/payments/{id}".
 	Route string
-	// Options declare the policy; none means the defaults.
+	// Options declare the policy. An empty list means the defaults.
 	Options []Option
 }
 
 // Row returns the row of a route.
 func Row(route string, opts ...Option) TableRow { return TableRow{Route: route, Options: opts} }
 
-// NewTable returns the table of these rows, or an error that joins everything
-// that is wrong, each with its row: a route that cannot be read or is there
-// twice, a policy that Validate refuses, a policy on a safe method such as GET.
-// Whether the routes exist, the adapters' Audit finds out.
+// NewTable returns a table of the rows. The error joins all faults, each with its
+// row: a route that cannot be parsed or is repeated, a policy that Validate refuses,
+// a policy on a safe method such as GET. The adapters' Audit functions check that
+// the routes exist.
 func NewTable(rows ...TableRow) (*Table, error) {
 	var all []error
 	declared := make([]Declaration, 0, len(rows))
@@ -61,11 +61,11 @@ func NewTable(rows ...TableRow) (*Table, error) {
 	return &Table{declared}, nil
 }
 
-// Declarations returns the table's rows, in their order. It panics if t is nil: a
+// Declarations returns the table's rows in order. It panics if t is nil, because a
 // program that ignored the error of NewTable would guard no route.
 func (t *Table) Declarations() []Declaration {
 	if t == nil {
-		panic("policy: the Table is nil: make it with NewTable, and look at the error that it returns")
+		panic("policy: the Table is nil: make it with NewTable, and check the error of NewTable")
 	}
 	return slices.Clone(t.rows)
 }

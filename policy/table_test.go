@@ -51,10 +51,10 @@ func TestTableReportsEverythingAtOnce(t *testing.T) {
 		policy.TableRow{Source: "policies.yaml:9", Route: "POST /payments"},
 	)
 	if table != nil {
-		t.Error("there is a table although rows are wrong")
+		t.Error("NewTable returned a table despite invalid rows")
 	}
 	want := []string{
-		`policy: row 2: "POST payments" is no route: the pattern must begin with a slash, as in "POST /payments"`,
+		`policy: row 2: "POST payments" is not a route: the pattern must begin with a slash, as in "POST /payments"`,
 		`policy: row 2: POST payments: policy: TTL is 0s: it must be from 1ms to 87600h0m0s (ten years)`,
 		`policy: row 2: POST payments: policy: LockTTL is 30s: it must be at most TTL, which is 0s`,
 		`policy: row 3: GET /payments: a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE`,
@@ -83,8 +83,8 @@ func TestReportErr(t *testing.T) {
 	}
 }
 
-// Every option that an annotation knows can be set by name with its own type,
-// and with no other.
+// Named sets every option of an annotation from its own type, and from no other
+// type.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	values := []any{true, int64(7), "90m", "FailOpen", "Refuse", []string{"POST"}, []string{"5xx"}}
@@ -98,7 +98,7 @@ func TestNamed(t *testing.T) {
 	}
 	for _, name := range knownNames(t) {
 		if takes[name] == nil {
-			t.Errorf("%s is a new name: say here what it takes", name)
+			t.Errorf("%s is a new name: add its values to this test", name)
 		}
 		for _, value := range values {
 			opt, err := policy.Named(name, value)
@@ -124,7 +124,7 @@ func knownNames(t *testing.T) []string {
 	return strings.Split(list, ", ")
 }
 
-func TestNamedSaysWhatWouldBeRight(t *testing.T) {
+func TestNamedReportsTheExpectedForm(t *testing.T) {
 	t.Parallel()
 	for want, given := range map[string]struct {
 		name  string

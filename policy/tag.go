@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// checkTag finds the slips that Go's own reading of a tag passes over in silence:
-// a name that is nearly one of ours, and a tag that cannot be parsed.
+// checkTag finds mistakes that package reflect ignores: a misspelled route or
+// idempotency tag, and a tag that cannot be parsed.
 func checkTag(tag string) error {
 	names, rest := tagNames(tag)
 	for _, name := range names {
 		for _, ours := range []string{routeTag, policyTag} {
-			// A third of the letters: idempotence and Route are meant to be ours, json is not.
+			// A third of the letters may differ: idempotence and Route are mistakes, json is not.
 			if name != ours && distance(strings.ToLower(name), ours) <= len(ours)/3 {
 				return fmt.Errorf("the tag %s is unknown: did you mean %s?", name, ours)
 			}
@@ -25,8 +25,8 @@ func checkTag(tag string) error {
 	return nil
 }
 
-// tagNames returns the names in a struct tag, as package reflect defines it, and
-// the rest from where it cannot be parsed.
+// tagNames returns the names in a struct tag, as package reflect defines tags, and
+// the rest that cannot be parsed.
 func tagNames(tag string) (names []string, rest string) {
 	for {
 		tag = strings.TrimLeft(tag, " ")
@@ -39,8 +39,8 @@ func tagNames(tag string) (names []string, rest string) {
 	}
 }
 
-// distance is how many letters must be put in, left out or changed to make b of
-// a (Levenshtein's).
+// distance is the Levenshtein distance: the number of letters to insert, delete or
+// change to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

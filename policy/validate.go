@@ -14,12 +14,12 @@ import (
 // maxTTL keeps every store's arithmetic in milliseconds far from its limits.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
-// FieldError is one thing that is wrong with a policy. Find it with errors.As.
+// FieldError reports one invalid field of a policy. Find it with errors.As.
 type FieldError struct {
-	// Field is the option's name, Value what it was given.
+	// Field is the option's name, Value the given value.
 	Field string
 	Value any
-	// Want says what would be right.
+	// Want is the expected form.
 	Want string
 }
 
@@ -32,8 +32,8 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("policy: %s is %v: it must be %s", e.Field, value, e.Want)
 }
 
-// Validate returns nil, or all that is wrong with the policy: *FieldError
-// values joined by errors.Join. New and Parse have called it already.
+// Validate returns nil, or a *FieldError for every invalid field, joined by
+// errors.Join. New and Parse call Validate.
 func (p *Policy) Validate() error {
 	var all []error
 	check := func(ok bool, field string, value any, want string, arguments ...any) {
@@ -62,19 +62,19 @@ func (p *Policy) Validate() error {
 	p.validateStatuses(check)
 	for _, name := range p.KeepHeaders {
 		check(httpguts.ValidHeaderFieldName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
-		check(!belongsToConnection(name), "KeepHeaders", name, "no hop-by-hop header: it belongs to one connection, not to an answer")
+		check(!belongsToConnection(name), "KeepHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a response")
 	}
 	return errors.Join(all...)
 }
 
-// isField reports whether a field may be meant: a name with a line feed or a space at
-// its end is a slip of quotation marks.
+// isField reports whether field can be a member's name. A name with a control
+// character or with spaces around it is a quoting mistake.
 func isField(field string) bool {
 	return field != "" && field == strings.TrimSpace(field) && utf8.ValidString(field) && !strings.ContainsFunc(field, unicode.IsControl)
 }
 
-// isMethod reports whether a method is one in capital letters. A method is a token,
-// as a header's name is.
+// isMethod reports whether method is in capital letters. A method is a token, like a
+// header's name.
 func isMethod(method string) bool {
 	return httpguts.ValidHeaderFieldName(method) && method == strings.ToUpper(method)
 }

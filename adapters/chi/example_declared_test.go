@@ -52,7 +52,7 @@ func ExampleMount_mistakes() {
 	list := func(http.ResponseWriter, *http.Request) {}
 	fmt.Println(idemchi.Mount(chi.NewRouter(), idemchi.New(engine), API{List: list}))
 	// Output:
-	// policy: API.Pay: route:"POST payments": "POST payments" is no route: the pattern must begin with a slash, as in "POST /payments"
+	// policy: API.Pay: route:"POST payments": "POST payments" is not a route: the pattern must begin with a slash, as in "POST /payments"
 	// policy: API.Pay: idempotency:"TtlHours=48": policy: unknown name "TtlHours": did you mean TTLHours?
 	// policy: API.List: idempotency:"": a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// entry is one key of a mapping with its value, and the key's line.
+// entry is one key of a mapping, its value and its line.
 type entry struct {
 	key   string
 	value ast.Node
 	line  int
 }
 
-// entries returns what a mapping holds. Nothing, and null, is an empty mapping.
+// entries returns the entries of a mapping. A missing node or null is an empty
+// mapping.
 func (r *reader) entries(node ast.Node, of string) []entry {
 	switch node := node.(type) {
 	case nil, *ast.NullNode, *ast.CommentGroupNode:
@@ -28,7 +29,7 @@ func (r *reader) entries(node ast.Node, of string) []entry {
 	case *ast.MappingValueNode: // a mapping of one
 		return r.pairs(node, of)
 	default:
-		r.fault(lineOf(node), fmt.Errorf("%s: %s is no mapping: write \"name: value\" pairs", of, asWritten(node)))
+		r.fault(lineOf(node), fmt.Errorf("%s: %s is not a mapping: write \"name: value\" pairs", of, asWritten(node)))
 		return nil
 	}
 }
@@ -40,11 +41,11 @@ func (r *reader) pairs(node ast.MapNode, of string) []entry {
 		key, line := pairs.Key(), lineOf(pairs.Key())
 		name, isText := key.(*ast.StringNode)
 		if !isText {
-			r.fault(line, fmt.Errorf("%s: %s is no name: put it in quotes", of, asWritten(key)))
+			r.fault(line, fmt.Errorf("%s: %s is not a name: put it in quotes", of, asWritten(key)))
 			continue
 		}
 		if before := seen[name.Value]; before > 0 {
-			r.fault(line, fmt.Errorf("%s: %s is there already, in line %d", of, name.Value, before))
+			r.fault(line, fmt.Errorf("%s: %s is already in line %d", of, name.Value, before))
 			continue
 		}
 		seen[name.Value] = line
@@ -53,12 +54,12 @@ func (r *reader) pairs(node ast.MapNode, of string) []entry {
 	return all
 }
 
-// decimal matches the integers that every version of YAML reads alike: 010 is 8 in
+// decimal matches integers with the same value in every version of YAML: 010 is 8 in
 // YAML 1.1 and 10 in YAML 1.2.
 var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
-// valueOf returns the value of an option as policy.Named takes it. A value of another
-// type is returned as it is written, for Named to refuse.
+// valueOf converts a node to a value for policy.Named. A node of an unexpected type
+// is returned as written, so that Named refuses it.
 func valueOf(option string, node ast.Node) (any, error) {
 	switch node := node.(type) {
 	case nil, *ast.NullNode:
@@ -73,7 +74,7 @@ func valueOf(option string, node ast.Node) (any, error) {
 		case int64:
 			return value, nil
 		case uint64:
-			return int64(min(value, math.MaxInt64)), nil // too many of whatever it is
+			return int64(min(value, math.MaxInt64)), nil // too large for every option
 		}
 	case *ast.StringNode:
 		return node.Value, nil
@@ -99,16 +100,16 @@ func namesOf(list *ast.SequenceNode) ([]string, error) {
 		case status.MatchString(string(text)):
 			names = append(names, string(text))
 		default:
-			return nil, fmt.Errorf("%s in a list of names is no text: put it in quotes", text)
+			return nil, fmt.Errorf("%s in a list of names is not text: put it in quotes", text)
 		}
 	}
 	return names, nil
 }
 
-// written is a node as it stands in the file.
+// written is the text of a node in the file.
 type written string
 
-// asWritten keeps the first line: a message has one line.
+// asWritten returns the first line of the node's text: a message has one line.
 func asWritten(node ast.Node) written {
 	first, _, _ := strings.Cut(strings.TrimSpace(node.String()), "\n")
 	if first == "" {

@@ -6,20 +6,19 @@
 //	  PATCH /members/{id}: {Required: false}
 //	  POST /refunds:
 //
-// A key of routes is a method and a pattern in the router's own syntax, its value
-// the policy: the options of package policy by their names, each of its own type.
-// Numbers and switches are written bare, durations ("60s") and modes ("Refuse") as
-// text, names as lists. Defaults are options for every route, which a route's own
-// override; a route without options has the defaults alone.
+// Each key of routes is a method and a pattern in the router's own syntax. Its value
+// holds options by their names in package policy. Write numbers and booleans bare,
+// durations ("60s") and modes ("Refuse") as text, names as lists. The options in
+// defaults apply to every route; a route's own options override the defaults.
 //
 //	table, err := tablefile.Read("idempotency.yaml")
-//	if err != nil { ... }             // everything that is wrong, with file and line
+//	if err != nil { ... }             // all faults, with file and line
 //	r.Use(idem.Table(table))
 //
-// JSON is read as the YAML that it is. The file is UTF-8, with or without a byte order
-// mark. Numbers are decimal: 010, 0x10 and 1_000 are refused, because versions of YAML
-// disagree on them. So are anchors, aliases, tags, merge keys and directives. Options
-// that take a function (Classifier, Recover) cannot be written in a file.
+// JSON is valid YAML. The file is UTF-8, with or without a byte order mark. Numbers
+// are decimal: 010, 0x10 and 1_000 are refused, because versions of YAML disagree on
+// their values. Anchors, aliases, tags, merge keys and directives are refused too. A
+// file cannot set options that take a function (Classifier, Recover).
 package tablefile
 
 import (
@@ -37,19 +36,19 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Read reads the file at path. The error is Parse's, or that of reading the file.
+// Read reads and parses the file at path. The error comes from os.ReadFile or Parse.
 func Read(path string) (*policy.Table, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // which file it is, the program says
+	data, err := os.ReadFile(path) //nolint:gosec // the program chooses the file
 	if err != nil {
 		return nil, fmt.Errorf("policy: reading a table: %w", err)
 	}
 	return Parse(path, data)
 }
 
-// Parse reads a table; name is the file's in messages. The error joins everything
-// that is wrong, each with its line ("idempotency.yaml:7: …"): unknown and repeated
-// names, values of the wrong type, what policy.NewTable refuses. Where the file is
-// no YAML at all, it is the first place where it is not.
+// Parse reads a table from data; name is the file's name in messages. The error joins
+// all faults, each with its line ("idempotency.yaml:7: …"): unknown and repeated
+// names, values of the wrong type, the faults that policy.NewTable finds. For invalid
+// YAML the error names the first invalid line.
 func Parse(name string, data []byte) (*policy.Table, error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	if !utf8.Valid(data) {
@@ -85,12 +84,12 @@ func lineOfInvalid(data []byte) int {
 
 func syntaxError(name string, err error) error {
 	if syntax, isSyntax := errors.AsType[*yaml.SyntaxError](err); isSyntax && syntax.Token != nil {
-		return fmt.Errorf("%s:%d: no YAML: %s", name, syntax.Token.Position.Line, syntax.Message)
+		return fmt.Errorf("%s:%d: not valid YAML: %s", name, syntax.Token.Position.Line, syntax.Message)
 	}
-	return fmt.Errorf("%s: no YAML: %w", name, err)
+	return fmt.Errorf("%s: not valid YAML: %w", name, err)
 }
 
-// reader reads one file.
+// reader collects the rows and faults of one file.
 type reader struct {
 	name   string
 	rows   []policy.TableRow
@@ -109,28 +108,28 @@ func (r *reader) file(file *ast.File) {
 	common := r.settings(defaults.value, "defaults")
 	if _, err := policy.New(common.options...); err != nil {
 		common.report(r, "defaults", defaults.line, err)
-		common = settings{} // said once is enough
+		common = settings{} // report the fault once, not for each route
 	}
 	all := r.entries(routes.value, "routes")
 	if len(all) == 0 && len(r.faults) == 0 {
-		r.fault(1, errors.New("there are no routes: write \"routes:\" and the routes below it"))
+		r.fault(1, errors.New("there are no routes: write \"routes:\" and list the routes under that key"))
 	}
 	for _, route := range all {
 		r.route(route, common)
 	}
 }
 
-// sections returns the two sections of the file. It returns false if there is more than
-// one document.
+// sections returns the two sections of the file. It returns false for a directive or a
+// second document.
 func (r *reader) sections(documents []*ast.DocumentNode) (defaults, routes entry, ok bool) {
 	switch {
 	case len(documents) == 0:
 		return defaults, routes, true
 	case documents[0].Body != nil && documents[0].Body.Type() == ast.DirectiveType:
-		r.fault(lineOf(documents[0].Body), errors.New("a directive: leave it out"))
+		r.fault(lineOf(documents[0].Body), errors.New("a directive is not supported: remove the line"))
 		return defaults, routes, false
 	case len(documents) > 1:
-		r.fault(startOf(documents[1]), errors.New("a second document: one table is one document"))
+		r.fault(startOf(documents[1]), errors.New("a second document: write one document per file"))
 		return defaults, routes, false
 	}
 	for _, section := range r.entries(documents[0].Body, "the file") {
@@ -146,7 +145,7 @@ func (r *reader) sections(documents []*ast.DocumentNode) (defaults, routes entry
 	return defaults, routes, true
 }
 
-// route reads one row, and checks it by itself so that what is wrong has a line.
+// route reads one row. It checks each row alone, so that every fault has a line.
 func (r *reader) route(route entry, common settings) {
 	own := r.settings(route.value, route.key)
 	row := policy.TableRow{
@@ -160,7 +159,7 @@ func (r *reader) route(route entry, common settings) {
 	r.rows = append(r.rows, row)
 }
 
-// settings are options and where they were written.
+// settings are options and the lines of their names.
 type settings struct {
 	options []policy.Option
 	lines   map[string]int
@@ -190,8 +189,8 @@ func (r *reader) settings(node ast.Node, of string) settings {
 	return s
 }
 
-// report reports what policy has found: each in the line of its option, or in that
-// of the whole.
+// report adds the faults that package policy found: each with the line of its option,
+// or with the line of the route.
 func (s *settings) report(r *reader, of string, line int, err error) {
 	joined, several := err.(interface{ Unwrap() []error })
 	if several {
@@ -207,7 +206,7 @@ func (s *settings) report(r *reader, of string, line int, err error) {
 		r.fault(line, fmt.Errorf("%s: %w", of, field))
 		return
 	}
-	if inner := errors.Unwrap(err); inner != nil { // without the place that policy gave it
+	if inner := errors.Unwrap(err); inner != nil { // drop the place that package policy added
 		err = inner
 	}
 	r.fault(line, err)

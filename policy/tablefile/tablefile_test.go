@@ -27,7 +27,7 @@ routes:
   "PUT /:a/:b": {Methods: [PUT, POST], OnStoreError: FailOpen, OnAbandoned: Refuse, MaxRequestBytes: 1024}
 `
 
-// What the file says is what the same options say in code.
+// A file gives the same table as the same options in code.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	table, err := tablefile.Parse("idempotency.yaml", []byte(good))
@@ -83,7 +83,7 @@ func TestByteOrderMark(t *testing.T) {
 			continue
 		}
 		if plain, err := tablefile.Parse("t.yaml", []byte(text)); err != nil || !reflect.DeepEqual(marked, plain) {
-			t.Errorf("%.20q: with the mark it is another table (%v)", text, err)
+			t.Errorf("%.20q: the mark changes the table (%v)", text, err)
 		}
 	}
 	if _, err := tablefile.Parse("t.yaml", []byte("\ufeff")); !strings.Contains(fmt.Sprint(err), "t.yaml:1: there are no routes") {
@@ -91,7 +91,7 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// Every option can be written in a file.
+// A file can set every option that takes no function.
 func TestEveryOptionHasAName(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{
@@ -109,31 +109,31 @@ func TestEveryOptionHasAName(t *testing.T) {
 			continue
 		}
 		if plain, _ := policy.New(policy.Methods("POST")); name != "Methods" && reflect.DeepEqual(table.Declarations()[0].Policy, plain) {
-			t.Errorf("%s: %s changes nothing", name, values[name])
+			t.Errorf("%s: %s has no effect", name, values[name])
 		}
 	}
 }
 
-func TestFilesThatAreWrong(t *testing.T) {
+func TestInvalidFiles(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":                {"", `t.yaml:1: there are no routes: write "routes:" and the routes below it`},
+		"empty":                {"", `t.yaml:1: there are no routes: write "routes:" and list the routes under that key`},
 		"a comment":            {"# nothing yet\n", `t.yaml:1: there are no routes`},
 		"no routes":            {"defaults: {TTLHours: 1}\nroutes:\n", `t.yaml:1: there are no routes`},
-		"no YAML":              {"routes:\n  POST /a: {TTLHours: 1\n", `t.yaml:2: no YAML: `},
-		"a list":               {"- POST /a\n", `t.yaml:1: the file: - POST /a is no mapping: write "name: value" pairs`},
-		"routes as a list":     {"routes:\n  - POST /a\n", `t.yaml:2: routes: - POST /a is no mapping`},
-		"options as text":      {"routes:\n  POST /a: TTLHours=48\n", `t.yaml:2: POST /a: TTLHours=48 is no mapping`},
-		"two documents":        {"routes: {POST /a: {}}\n---\nroutes: {POST /b: {}}\n", `t.yaml:2: a second document: one table is one document`},
+		"no YAML":              {"routes:\n  POST /a: {TTLHours: 1\n", `t.yaml:2: not valid YAML: `},
+		"a list":               {"- POST /a\n", `t.yaml:1: the file: - POST /a is not a mapping: write "name: value" pairs`},
+		"routes as a list":     {"routes:\n  - POST /a\n", `t.yaml:2: routes: - POST /a is not a mapping`},
+		"options as text":      {"routes:\n  POST /a: TTLHours=48\n", `t.yaml:2: POST /a: TTLHours=48 is not a mapping`},
+		"two documents":        {"routes: {POST /a: {}}\n---\nroutes: {POST /b: {}}\n", `t.yaml:2: a second document: write one document per file`},
 		"unknown section":      {"route:\n  POST /a:\nroutes:\n  POST /a:\n", `t.yaml:1: unknown name "route": the names are defaults, routes`},
-		"section twice":        {"routes:\n  POST /a:\nroutes:\n  POST /b:\n", `t.yaml:3: the file: routes is there already, in line 1`},
-		"route twice":          {"routes:\n  POST /a:\n  POST /b:\n  POST /a:\n", `t.yaml:4: routes: POST /a is there already, in line 2`},
+		"section twice":        {"routes:\n  POST /a:\nroutes:\n  POST /b:\n", `t.yaml:3: the file: routes is already in line 1`},
+		"route twice":          {"routes:\n  POST /a:\n  POST /b:\n  POST /a:\n", `t.yaml:4: routes: POST /a is already in line 2`},
 		"route twice, spaced":  {"routes:\n  POST /a:\n  POST  /a:\n", `t.yaml:3: POST /a is declared by t.yaml:2 already`},
-		"option twice":         {"routes:\n  POST /a:\n    TTLHours: 1\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTLHours is there already, in line 3`},
+		"option twice":         {"routes:\n  POST /a:\n    TTLHours: 1\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTLHours is already in line 3`},
 		"TTL and TTLHours":     {"routes:\n  POST /a:\n    TTL: 1h\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTL and TTLHours are both given: one is enough`},
-		"a number as a name":   {"routes:\n  17: {}\n", `t.yaml:2: routes: 17 is no name: put it in quotes`},
-		"a merge":              {"x: &x {TTLHours: 1}\nroutes:\n  POST /a:\n    <<: *x\n", `t.yaml:4: POST /a: << is no name`},
-		"an alias":             {"routes:\n  POST /a: &x {TTLHours: 1}\n  POST /b: *x\n", `t.yaml:3: POST /b: *x is no mapping`},
+		"a number as a name":   {"routes:\n  17: {}\n", `t.yaml:2: routes: 17 is not a name: put it in quotes`},
+		"a merge":              {"x: &x {TTLHours: 1}\nroutes:\n  POST /a:\n    <<: *x\n", `t.yaml:4: POST /a: << is not a name`},
+		"an alias":             {"routes:\n  POST /a: &x {TTLHours: 1}\n  POST /b: *x\n", `t.yaml:3: POST /b: *x is not a mapping`},
 		"unknown option":       {"routes:\n  POST /a:\n    LockTTL: 1s\n    TtlHours: 1\n", `t.yaml:4: POST /a: policy: unknown name "TtlHours": did you mean TTLHours?`},
 		"unknown default":      {"defaults: {Colour: red}\nroutes:\n  POST /a:\n", `t.yaml:1: defaults: policy: unknown name "Colour": the names are`},
 		"text for a number":    {"routes:\n  POST /a: {TTLHours: \"48\"}\n", `t.yaml:2: POST /a: policy: TTLHours is "48": it must be a whole number of hours`},
@@ -142,10 +142,10 @@ func TestFilesThatAreWrong(t *testing.T) {
 		"yes for true":         {"routes:\n  POST /a: {Required: yes}\n", `Required is "yes": it must be true or false`},
 		"a number for seconds": {"routes:\n  POST /a: {LockTTL: 60}\n", `LockTTL is 60: it must be a duration such as 60s`},
 		"text for a list":      {"routes:\n  POST /a: {ExcludeFields: nonce}\n", `ExcludeFields is "nonce": it must be a list of names`},
-		"a number in a list":   {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      - 17\n", `t.yaml:3: POST /a: 17 in a list of names is no text: put it in quotes`},
+		"a number in a list":   {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      - 17\n", `t.yaml:3: POST /a: 17 in a list of names is not text: put it in quotes`},
 		"a mapping for text":   {"routes:\n  POST /a: {Wait: {a: 1}}\n", `Wait is {a: 1}: it must be a duration such as 2s`},
 		"nothing for a number": {"routes:\n  POST /a:\n    TTLHours:\n", `t.yaml:3: POST /a: policy: TTLHours is "": it must be a whole number of hours`},
-		"no pattern":           {"routes:\n  POST:\n", `t.yaml:2: "POST" is no route: the pattern must begin with a slash`},
+		"no pattern":           {"routes:\n  POST:\n", `t.yaml:2: "POST" is not a route: the pattern must begin with a slash`},
 		"a safe method":        {"routes:\n  GET /a:\n", `t.yaml:2: a policy on GET, which is safe to repeat as it is`},
 		"an option's own line": {"routes:\n  POST /a:\n    TTLHours: 1\n    LockTTL: 2h\n", `t.yaml:4: POST /a: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`},
 		"TTL's line":           {"routes:\n  POST /a:\n    Wait: 1s\n    TTLHours: -1\n    LockTTL: 1s\n", `t.yaml:4: POST /a: policy: TTL is -1h0m0s`},
@@ -166,13 +166,13 @@ func TestFilesThatAreWrong(t *testing.T) {
 		"sexagesimal":            {"routes:\n  POST /a: {LockTTL: 1:30}\n", `LockTTL is "1:30": it must be`},
 		"infinity":               {"routes:\n  POST /a: {TTLHours: .inf}\n", `TTLHours is .inf: it must be`},
 		"off for false":          {"routes:\n  POST /a: {Required: off}\n", `Required is "off": it must be true or false`},
-		"nothing in a list":      {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      -\n", `t.yaml:3: POST /a: an empty item in a list of names is no text`},
-		"a mark inside the file": {"routes:\n  \ufeffPOST /a:\n", `t.yaml:2: "\ufeffPOST /a" is no route`},
+		"an empty list item":     {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      -\n", `t.yaml:3: POST /a: an empty item in a list of names is not text`},
+		"a mark inside the file": {"routes:\n  \ufeffPOST /a:\n", `t.yaml:2: "\ufeffPOST /a" is not a route`},
 		"UTF-16":                 {"\xff\xfer\x00o\x00u\x00", `t.yaml:1: the file is not UTF-8: save it as UTF-8`},
 		"UTF-16, big-endian":     {"\xfe\xff\x00r", `t.yaml:1: the file is not UTF-8`},
 		"Latin-1":                {"routes:\n  POST /a: {}\n  # f\xfcr\n", `t.yaml:3: the file is not UTF-8`},
 		"a byte in a route":      {"routes:\n  \"POST /a\xff\": {}\n", `t.yaml:2: the file is not UTF-8`},
-		"a directive":            {"%YAML 1.1\n---\nroutes:\n  POST /a: {}\n", `t.yaml:1: a directive: leave it out`},
+		"a directive":            {"%YAML 1.1\n---\nroutes:\n  POST /a: {}\n", `t.yaml:1: a directive is not supported: remove the line`},
 		"a control character":    {"routes:\n  POST /a:\n    TTLHours: 1\n    ExcludeFields: [\"a\\nb\"]\n", `t.yaml:4: POST /a: policy: ExcludeFields is "a\nb": it must be`},
 		"a literal as a number":  {"routes:\n  POST /a:\n    TTLHours: |\n      48\n", `TTLHours is "48\n": it must be`},
 	} {
@@ -206,7 +206,7 @@ tables: {}
 		`t.yaml:1: defaults: policy: unknown name "TtlHours": did you mean TTLHours?`,
 		`t.yaml:3: POST payments: policy: unknown name "Colour": the names are TTLHours, TTL, LockTTL, `,
 		`t.yaml:3: POST payments: policy: LockTTL is 60: it must be a duration such as 60s`,
-		`t.yaml:3: "POST payments" is no route: the pattern must begin with a slash, as in "POST /payments"`,
+		`t.yaml:3: "POST payments" is not a route: the pattern must begin with a slash, as in "POST /payments"`,
 		`t.yaml:4: a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE`,
 		`t.yaml:5: POST /refunds: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`,
 		`t.yaml:5: POST /refunds: policy: Wait is -1s: it must be zero or more`,
@@ -220,7 +220,7 @@ tables: {}
 	}
 }
 
-// Wrong defaults are one mistake, however many routes have them.
+// Wrong defaults are reported once, for any number of routes.
 func TestWrongDefaultsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	_, err := tablefile.Parse("t.yaml", []byte("defaults:\n  MaxRun: 0s\nroutes:\n  POST /a:\n  POST /b: {Wait: 1s}\n"))
