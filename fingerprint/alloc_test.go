@@ -8,8 +8,8 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// A reading allocates nothing in the usual cases, however large the body. The race
-// detector drops pooled values at random, which is why this test is not for it.
+// A reading does not allocate in the usual cases, for a body of any size. The race
+// detector drops pooled values at random, so this test does not run with it.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	x := exclude(t, "timestamp", "meta.trace.id", "items.*.nonce")
 	payment := func(size int) fingerprint.Request { return jsonRequest(string(paymentOf(size))) }
@@ -33,20 +33,20 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // others would alloc
 		"not JSON":           {jsonRequest("{"), x},
 	} {
 		t.Run(name, func(t *testing.T) {
-			room := make([]byte, 0, fingerprint.Size+fingerprint.MaxSketch)
+			buffer := make([]byte, 0, fingerprint.Size+fingerprint.MaxSketch)
 			if got := testing.AllocsPerRun(100, func() {
 				reading := fingerprint.Read(test.request, test.exclusion)
-				reading.AppendSketch(reading.AppendFingerprint(room), sketchKey)
+				reading.AppendSketch(reading.AppendFingerprint(buffer), sketchKey)
 				reading.Close()
 			}); got > 0 {
 				t.Errorf("Read: %v allocations, want 0", got)
 			}
 			if got := testing.AllocsPerRun(100, func() { fingerprint.Of(test.request, test.exclusion) }); got > 1 {
-				t.Errorf("Of: %v allocations, want what it returns", got)
+				t.Errorf("Of: %v allocations, want 1 for the result", got)
 			}
 			sketch := sketchOf(test.request, test.exclusion, sketchKey)
 			if got := testing.AllocsPerRun(100, func() { differencesFrom(sketch, test.request, test.exclusion, sketchKey) }); got > 0 {
-				t.Errorf("Differences: %v allocations where there are none, want 0", got)
+				t.Errorf("Differences: %v allocations, want 0", got)
 			}
 		})
 	}

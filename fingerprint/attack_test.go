@@ -19,12 +19,12 @@ func reversed() []byte {
 }
 
 // hill returns an object nested 500 deep whose members are out of order at each
-// level, around so many bytes.
+// level, around a text of the given size.
 func hill(size int) []byte {
 	return []byte(strings.Repeat(`{"b":`, 500) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat(`,"a":1}`, 500))
 }
 
-// Case 32. Not parallel, for it measures what the program allocates.
+// Case 32. Not parallel, because it measures the allocations of the whole program.
 func TestAttacksTakeFlatMemory(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	needsNoRaceDetector(t)
 	duplicates := []byte("{" + strings.Repeat(`"nonce":1,`, 100_000) + `"a":1}`)
@@ -71,7 +71,7 @@ func TestAttacksTakeFlatMemory(t *testing.T) { //nolint:paralleltest // others w
 	}
 }
 
-// Case 32: what the attacks amount to is right, too.
+// Case 32: the attacks get correct fingerprints, too.
 func TestReversedMembers(t *testing.T) {
 	t.Parallel()
 	needsNoRaceDetector(t)
@@ -80,7 +80,7 @@ func TestReversedMembers(t *testing.T) {
 		fmt.Fprintf(&sorted, `,"%05d":1`, i)
 	}
 	if ofJSON(reversed(), nil) != ofJSON([]byte("{"+sorted.String()[1:]+"}"), nil) {
-		t.Error("100,000 members in reverse order differ from the same in order")
+		t.Error("100,000 members in reverse order differ from the same members in order")
 	}
 	var mixed, first, second strings.Builder
 	for i := range 100 {
@@ -93,11 +93,11 @@ func TestReversedMembers(t *testing.T) {
 	}
 	inOrder := strings.Repeat(`{"a":1,"b":`, 500) + `"xx"` + strings.Repeat("}", 500)
 	if ofJSON(hill(2), nil) != ofJSON([]byte(inOrder), nil) {
-		t.Error("members out of order at each level differ from the same in order")
+		t.Error("members out of order at each level differ from the same members in order")
 	}
 }
 
-// A large request does not make later small ones wrong.
+// A large request does not change the fingerprints of later small requests.
 func TestAfterALargeRequest(t *testing.T) {
 	t.Parallel()
 	needsNoRaceDetector(t)

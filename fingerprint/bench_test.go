@@ -11,8 +11,8 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// paymentOf returns a JSON document of about size bytes, the way clients send
-// them: members in no order, records in an array.
+// paymentOf returns a JSON document of about size bytes, as clients send
+// documents: unordered members, records in an array.
 func paymentOf(size int) []byte {
 	var doc bytes.Buffer
 	doc.WriteString(`{"timestamp":"2026-05-01T12:00:00Z","amount":1999,"currency":"EUR","customer":{"id":"cus_1042","email":"ada@example.org"},"items":[`)
@@ -26,7 +26,7 @@ func paymentOf(size int) []byte {
 	return doc.Bytes()
 }
 
-// decodeFilterEncodeHash is what one would write with encoding/json.
+// decodeFilterEncodeHash is a simple fingerprint with encoding/json.
 func decodeFilterEncodeHash(doc []byte, excluded string) {
 	decoder := json.NewDecoder(bytes.NewReader(doc))
 	decoder.UseNumber()

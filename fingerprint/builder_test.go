@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Moving members writes a little behind the text. There is room for it whatever a
-// new builder's buffers came out as.
-func TestRoomBehindForms(t *testing.T) {
+// Moving members writes a few bytes past the text. The buffers of a new builder
+// always have the capacity.
+func TestSpareBytesAfterForms(t *testing.T) {
 	t.Parallel()
 	for length := range 300 {
 		name, value := strings.Repeat("n", length), strings.Repeat("v", length)
@@ -22,8 +22,8 @@ func TestRoomBehindForms(t *testing.T) {
 	}
 }
 
-// So it is with JSON, of which a survey reads whole words.
-func TestRoomBehindJSON(t *testing.T) {
+// JSON needs the same spare bytes, because a survey reads whole words.
+func TestSpareBytesAfterJSON(t *testing.T) {
 	t.Parallel()
 	for length := range 600 {
 		text := strings.Repeat("x", length)
@@ -37,8 +37,8 @@ func TestRoomBehindJSON(t *testing.T) {
 	}
 }
 
-// Elements that a path goes through do not pile up.
-func TestPlacesAreLeft(t *testing.T) {
+// The matcher's stacks shrink when the walker leaves an element.
+func TestMatcherLeavesPlaces(t *testing.T) {
 	t.Parallel()
 	x, err := Exclude("items.*.meta.*.nonce")
 	if err != nil {

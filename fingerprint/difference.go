@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	maxNames = 16   // that Differences returns
-	maxNamed = 1000 // members that are looked at for a name which is not there yet
+	maxNames = 16   // limit of the names that Differences returns
+	maxNamed = 1000 // limit of the changed members whose names are looked up
 )
 
-// comparer looks members up in a sketch.
+// comparer compares members with a sketch.
 type comparer struct {
 	survey *survey
 	known  [maxMembers]tags
 	count  int
-	seen   uint64 // bit n: known[n] is the place of a member that was found
+	seen   uint64 // bit n: known[n] has been matched
 	named  int
 	names  []string
 	others int
@@ -36,8 +36,9 @@ func (c *comparer) end() (names []string, others, missing int) {
 	return names, others, missing
 }
 
-// member takes what is known of a member off the list, so that each of several in
-// one place (duplicate members, fields of one name) has its own.
+// member matches a member with one known entry of its place. Each entry is matched
+// once, so that several members in one place (duplicates, fields of one name) match
+// different entries.
 func (c *comparer) member(t tags) bool {
 	changed := -1
 	for i, known := range c.known[:c.count] {

@@ -9,20 +9,20 @@ import (
 // parts, and only then: digests must stay equal across deployments.
 const digestVersion = "oncekey/bytes/1"
 
-// Digest returns a short hash of a request as it arrived: method, path, query,
-// content type and body, each framed by its length. Every byte counts, those of
-// excluded fields too, so equal digests mean an equal request under any policy and
-// any version of the fingerprint. It allocates nothing for requests up to a
-// kilobyte, and is safe for concurrent use.
+// Digest returns a short hash of a request as received: method, path, query,
+// content type and body, each framed by its length. Every byte counts, including
+// excluded fields, so equal digests mean an equal request under any policy and any
+// version of the fingerprint. Digest does not allocate for requests up to a kilobyte
+// and is safe for concurrent use.
 func Digest(r Request) [16]byte {
-	var room [1 << 10]byte
-	framed := room[:0]
+	var buffer [1 << 10]byte
+	framed := buffer[:0]
 	for _, part := range [...]string{digestVersion, r.Method, r.Path, r.RawQuery, r.ContentType} {
 		framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
 		framed = append(framed, part...)
 	}
 	var sum [sha256.Size]byte
-	if len(framed)+len(r.Body) <= len(room) {
+	if len(framed)+len(r.Body) <= len(buffer) {
 		sum = sha256.Sum256(append(framed, r.Body...))
 	} else {
 		hash := sha256.New()

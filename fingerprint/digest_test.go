@@ -7,7 +7,7 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// Case 40: every byte of a request counts, and equal bytes are an equal request.
+// Case 40: every byte of a request counts, and equal requests have equal digests.
 func TestDigestCountsEveryByte(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{3, 4 << 10} { // summed at once, and piece by piece
@@ -34,7 +34,7 @@ func TestDigestCountsEveryByte(t *testing.T) {
 }
 
 //nolint:paralleltest // AllocsPerRun counts every goroutine's
-func TestDigestAllocatesNothing(t *testing.T) {
+func TestDigestDoesNotAllocate(t *testing.T) {
 	request := fingerprint.Request{Method: "POST", Path: "/payments", Body: make([]byte, 300)}
 	if n := testing.AllocsPerRun(100, func() { _ = fingerprint.Digest(request) }); n > 0 {
 		t.Errorf("%v allocations", n)

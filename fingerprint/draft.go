@@ -7,52 +7,52 @@ import (
 	"slices"
 )
 
-// draft holds what is hashed: frames, and canonical text whose members (of a JSON
-// object, of a form) stand in the order of the input first. Nothing moves until
-// arrange puts them in theirs, so that every byte is moved once however deep it
-// lies: moving members whenever their object ends would move the innermost once
-// for each level around it. The zero value is ready for use.
+// draft holds the text to hash: frames and canonical text. The members of a JSON
+// object or form first stand in input order; arrange sorts all groups at the end.
+// Every byte therefore moves once at any depth. Sorting each object at its end would
+// move the innermost members once per enclosing level. The zero value is ready for
+// use.
 type draft struct {
 	text    []byte
-	spare   []byte   // where arrange works
-	open    []member // of the groups that have not ended, innermost last
-	settled []member // of the groups that are out of order, each in its order
-	groups  []group  // that are out of order, by their end
-	folds   bool     // names are those of JSON members, and compared by their folds
+	spare   []byte   // work space of arrange
+	open    []member // members of open groups, innermost last
+	settled []member // members of unordered groups, sorted by group
+	groups  []group  // unordered groups, sorted by end
+	folds   bool     // names belong to JSON members and are compared by their folds
 
-	folded        []byte // where sortFolded works
+	folded        []byte // work space of sortFolded
 	foldedMembers []foldedMember
 }
 
-// member is a part of the text that is sorted among its siblings. It has no more
-// fields than the compiler keeps in registers.
+// member is a part of the text that is sorted among its siblings. It has few enough
+// fields for the compiler to keep a member in registers.
 type member struct {
-	key    uint64 // the beginning of the name, folded if names fold
-	name   span   // in text; the member begins with it
+	key    uint64 // first bytes of the name, folded if names fold
+	name   span   // in text; the member begins with the name
 	end    uint32 // offset into text
-	groups uint32 // how many groups had ended where the member did
+	groups uint32 // number of groups that ended before the member
 }
 
 // group is a run of members separated by commas.
 type group struct {
 	start, end uint32 // offsets into text
 	from, to   uint32 // indexes into settled
-	before     uint32 // how many groups had ended where this one began
+	before     uint32 // number of groups that ended before the group began
 }
 
-// opening is a group that has not ended.
+// opening is an open group.
 type opening struct {
 	start, members, groups int
-	last                   uint64 // key of the member that came last
+	last                   uint64 // key of the previous member
 	unordered              bool
 }
 
-// begin starts a group that begins at that offset into the text.
+// begin starts a group at an offset into the text.
 func (d *draft) begin(start int) opening {
 	return opening{start: start, members: len(d.open), groups: len(d.groups)}
 }
 
-// add adds a member, which has just ended, to the group.
+// add adds a complete member to the group.
 func (d *draft) add(o *opening, key uint64, start, nameEnd, end int) {
 	d.open = append(d.open, member{key, span{uint32(start), uint32(nameEnd)}, uint32(end), uint32(len(d.groups))})
 	if key <= o.last {
@@ -62,12 +62,12 @@ func (d *draft) add(o *opening, key uint64, start, nameEnd, end int) {
 	o.last = key
 }
 
-// small is how many bytes a group may have for its members to be moved at once,
-// while they are in the cache. Groups in it are small too, and moved again and
-// again; but so short a text cannot nest many.
+// small is the largest group, in bytes, whose members are moved at once, while the
+// text is in the cache. Groups inside a small group move more than once, but so
+// short a text cannot nest many groups.
 const small = 1 << 10
 
-// end ends the group at that offset into the text, and finds the order of its members.
+// end ends the group at an offset into the text and sorts its members.
 func (d *draft) end(o *opening, end int) {
 	members := d.open[o.members:]
 	d.open = d.open[:o.members]
@@ -86,21 +86,21 @@ func (d *draft) end(o *opening, end int) {
 	})
 }
 
-// slack is for how many bytes there is room behind the text, for what is short is
-// copied in pieces of that size, and read in words.
+// slack is the number of spare bytes after the text. Short parts are copied in pieces
+// of slack bytes and read in words, which may reach past the end.
 const slack = 16
 
-// move puts the members of a small group in order, in which nothing is left to move.
+// move puts the members of a small group in order. All groups inside are in order.
 func (d *draft) move(members []member, start, end int) {
 	text := d.text[start : end+slack : cap(d.text)]
 	d.spare = append(d.spare[:0], text...)
-	room := d.spare
+	unsorted := d.spare
 	out := 0
 	for i := range members {
 		from, left := int(members[i].name.from)-start, int(members[i].end-members[i].name.from)
 		end := out + left
 		for ; out < end; out, from = out+slack, from+slack {
-			*(*[slack]byte)(text[out : out+slack : out+slack]) = *(*[slack]byte)(room[from : from+slack : from+slack])
+			*(*[slack]byte)(text[out : out+slack : out+slack]) = *(*[slack]byte)(unsorted[from : from+slack : from+slack])
 		}
 		out = end
 		text[out] = ','
@@ -108,7 +108,7 @@ func (d *draft) move(members []member, start, end int) {
 	}
 }
 
-// sort puts members in order, those of one name as they came.
+// sort sorts members by name. Members of one name keep their order.
 func (d *draft) sort(members []member) {
 	if d.folds && slices.ContainsFunc(members, func(m member) bool { return !isPlain(d.nameOf(&m)) }) {
 		d.sortFolded(members)
@@ -116,8 +116,8 @@ func (d *draft) sort(members []member) {
 	}
 	const few = 12
 	if len(members) > few {
-		// slices.SortFunc is O(n log n), as slices.SortStableFunc is not; the
-		// positions break ties, which makes the outcome stable.
+		// slices.SortFunc is O(n log n), slices.SortStableFunc is slower. The
+		// positions break ties, which makes the result stable.
 		slices.SortFunc(members, func(a, b member) int {
 			return cmp.Or(cmp.Compare(a.key, b.key), d.compareNames(&a, &b), cmp.Compare(a.name.from, b.name.from))
 		})
@@ -132,13 +132,13 @@ func (d *draft) sort(members []member) {
 	}
 }
 
-// before reports whether a member belongs before another.
+// before reports whether a belongs before b.
 func (d *draft) before(a, b *member) bool {
 	return a.key < b.key || a.key == b.key && d.compareNames(a, b) < 0
 }
 
 // compareNames orders members by the canonical spelling of their names, folded if
-// names fold. Equal spellings are equal names, so any other order would do as well.
+// names fold. Any total order would do, because equal names have equal spellings.
 func (d *draft) compareNames(a, b *member) int {
 	if d.folds {
 		return compareFolded(d.nameOf(a), d.nameOf(b))
@@ -146,10 +146,10 @@ func (d *draft) compareNames(a, b *member) int {
 	return bytes.Compare(d.nameOf(a), d.nameOf(b))
 }
 
-// nameOf returns a member's name. That of a JSON member is between quotation marks.
+// nameOf returns a member's name. A JSON member's name lacks its quotation marks.
 func (d *draft) nameOf(m *member) []byte { return d.text[m.name.from:m.name.to:m.name.to] }
 
-// arrange puts the members of all groups, which lie in text[from:], in order.
+// arrange sorts the members of all groups in text[from:].
 func (d *draft) arrange(from int) {
 	if len(d.groups) == 0 {
 		return
@@ -161,65 +161,66 @@ func (d *draft) arrange(from int) {
 	d.settled, d.groups = d.settled[:0], d.groups[:0]
 }
 
-// fill puts text[from:to] at the end of room, from behind, for what ends last is
-// outermost, and returns the room that is left. The first so many groups can lie
-// in it. It recurses as deep as the groups are nested.
-func (d *draft) fill(room []byte, from, to, groups uint32) (left []byte) {
+// fill writes the sorted text[from:to] at the end of space and returns the space
+// before. It works backwards, because the outermost group ends last. Only the first
+// groups of d.groups can lie in the text. The recursion is as deep as the groups are
+// nested.
+func (d *draft) fill(space []byte, from, to, groups uint32) (left []byte) {
 	for groups > 0 && d.groups[groups-1].start >= from {
 		g := &d.groups[groups-1]
-		room = putLast(room, d.text[g.end:to])
+		space = putLast(space, d.text[g.end:to])
 		for i := g.to; i > g.from; i-- {
 			m := &d.settled[i-1]
-			room = d.fill(room, m.name.from, m.end, m.groups)
+			space = d.fill(space, m.name.from, m.end, m.groups)
 			if i-1 > g.from {
-				room = putLast(room, comma)
+				space = putLast(space, comma)
 			}
 		}
 		to, groups = g.start, g.before
 	}
-	return putLast(room, d.text[from:to])
+	return putLast(space, d.text[from:to])
 }
 
 var comma = []byte{','}
 
-// putLast puts text at the end of room, and returns the room that is left.
-func putLast(room, text []byte) (left []byte) {
-	left = room[:len(room)-len(text)]
-	copy(room[len(left):], text)
+// putLast copies text to the end of space and returns the space before.
+func putLast(space, text []byte) (left []byte) {
+	left = space[:len(space)-len(text)]
+	copy(space[len(left):], text)
 	return left
 }
 
-// appendFrame appends a part: its length, so that parts cannot run together, and
-// itself.
+// appendFrame appends the length of a part and the part. The length keeps parts
+// apart.
 func appendFrame[T string | []byte](dst []byte, part T) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(part)))
 	return append(dst, part...)
 }
 
-// beginFrame begins a part whose length is not known yet. endFrame ends it. It
-// returns where the content begins.
+// beginFrame begins a part of unknown length and returns the offset of its content.
+// endFrame ends the part.
 func (d *draft) beginFrame() (content int) {
 	d.text = append(d.text, make([]byte, frameHeader)...)
 	return len(d.text)
 }
 
-// frameHeader is how many bytes the length of such a part takes.
+// frameHeader is the size in bytes of the length field of a part from beginFrame.
 const frameHeader = 8
 
-// endFrame puts the members of the part's content in order, and its length before
-// it, and returns where it is.
+// endFrame sorts the members of the part's content, writes the length, and returns
+// the content's span.
 func (d *draft) endFrame(content int) span {
 	d.arrange(content)
 	d.frameLength(content, len(d.text)-content)
 	return span{uint32(content), uint32(len(d.text))}
 }
 
-// frameLength announces that the content that begins there has that length.
+// frameLength writes the length before the content.
 func (d *draft) frameLength(content, length int) {
 	binary.BigEndian.PutUint64(d.text[content-frameHeader:], uint64(length))
 }
 
-// cut takes back all text from that offset on, and the groups, which are in it.
+// cut removes the text from an offset on, and all groups, which lie in that text.
 func (d *draft) cut(from int) {
 	d.text = d.text[:from]
 	d.open, d.settled, d.groups = d.open[:0], d.settled[:0], d.groups[:0]

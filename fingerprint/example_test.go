@@ -47,7 +47,7 @@ func ExampleExclude_error() {
 }
 
 func ExampleReading_Differences() {
-	key := [16]byte{ /* 16 bytes that whoever reads the record does not know */ }
+	key := [16]byte{ /* 16 secret bytes that readers of the record do not have */ }
 	payment := func(body string) fingerprint.Request {
 		return fingerprint.Request{Method: "POST", Path: "/payments", ContentType: "application/json", Body: []byte(body)}
 	}

@@ -7,33 +7,31 @@ import (
 	"strings"
 )
 
-// Exclusion is a compiled set of fields that do not count. It is immutable and
-// safe for concurrent use; nil and the zero value exclude nothing.
+// Exclusion is a compiled set of fields that a fingerprint leaves out. It is
+// immutable and safe for concurrent use. Nil and the zero value are empty.
 type Exclusion struct {
-	fields  names       // as a form spells them, decoded
-	members names       // the same, in the canonical spelling of JSON strings
-	paths   [][]segment // of two segments or more
-	steps   []uint64    // by depth: the lengthBits of the names there; all of them for a star
+	fields  names       // decoded names, for forms
+	members names       // the same names in the canonical spelling of JSON strings
+	paths   [][]segment // paths of two segments or more
+	steps   []uint64    // by depth: the lengthBits of the names, all bits for a star
 }
 
-// Exclude compiles fields, each either a name or a path. Letters count the same
-// in upper and lower case throughout, as long as they are ASCII.
+// Exclude compiles fields. Each field is a name or a path. The case of ASCII letters
+// does not matter.
 //
 // A name ("timestamp") excludes every member of that name, at any depth of a
 // JSON document, and every query parameter, form field and multipart part of
 // that name.
 //
-// A path ("meta.trace.id") excludes what it leads to from the root of a JSON
-// document, and nothing else. The segment * leads to any member or element
-// ("items.*.nonce"); a number leads to the element at that index, counted from
-// 0, as well as to the member of that name ("items.0.nonce").
+// A path ("meta.trace.id") excludes only the member at that path from the root of a
+// JSON document. The segment * matches any member or element ("items.*.nonce"). A
+// number matches the element at that index, counted from 0, and the member of that
+// name ("items.0.nonce").
 //
-// A backslash takes the meaning from a dot, a star and a backslash: `a\.b` is a
-// name with a dot in it. A star must be escaped wherever it is no segment of its
-// own.
+// A backslash escapes a dot, a star or a backslash: `a\.b` is a name with a dot. A
+// star inside a longer segment must be escaped.
 //
-// The error is for whoever wrote the field: it names the field and says what
-// would be right.
+// The error names the first malformed field and the expected form.
 func Exclude(fields ...string) (*Exclusion, error) {
 	x := &Exclusion{}
 	for _, field := range fields {
@@ -64,12 +62,12 @@ func Exclude(fields ...string) (*Exclusion, error) {
 var spelling = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
 var (
-	errEmptyField   = errors.New("it is empty; give a member's name or a path such as meta.trace.id")
+	errEmptyField   = errors.New("the field is empty; give a member's name or a path such as meta.trace.id")
 	errEmptySegment = errors.New(`a path needs a name on both sides of every dot; write \. for a dot that is part of a name`)
-	errTrailing     = errors.New(`it ends in a backslash; for a backslash that is part of a name write \\`)
-	errEscape       = errors.New(`a backslash may stand before a dot, a star or a backslash only; for a backslash that is part of a name write \\`)
+	errTrailing     = errors.New(`the field ends in a backslash; for a backslash that is part of a name write \\`)
+	errEscape       = errors.New(`a backslash may only stand before a dot, a star or a backslash; for a backslash that is part of a name write \\`)
 	errStarInside   = errors.New(`a star stands for a whole segment, as in items.*.nonce; for a star that is part of a name write \*`)
-	errEverything   = errors.New(`it would exclude everything; name what to exclude, or give a path such as meta.*; for a member named * write \*`)
+	errEverything   = errors.New(`the field would exclude all members; give a name or a path such as meta.*; for a member named * write \*`)
 )
 
 func parseField(field string) ([]segment, error) {
@@ -93,8 +91,8 @@ func parseField(field string) ([]segment, error) {
 	return path, nil
 }
 
-// parseSegment parses what stands before the first dot of path; more tells
-// whether there was one.
+// parseSegment parses the segment before the first dot of path. more reports whether
+// path has a dot.
 func parseSegment(path string) (s segment, rest string, more bool, err error) {
 	var name strings.Builder
 	stars, at := 0, 0
@@ -126,8 +124,8 @@ func parseSegment(path string) (s segment, rest string, more bool, err error) {
 	return s, path[at+1:], true, nil
 }
 
-// parseIndex returns the array index that name spells, or noIndex. A sign or a
-// leading zero makes a number a name only.
+// parseIndex returns the array index that name spells, or noIndex. A number with a
+// sign or a leading zero is only a name.
 func parseIndex(name string) int {
 	index, err := strconv.Atoi(name)
 	if err != nil || index < 0 || strconv.Itoa(index) != name {

@@ -11,14 +11,15 @@ import (
 
 var long = strings.Repeat("x", 2000)
 
-// excludeTests says what is left of a document. Of and Strip follow it alike.
+// excludeTests has documents without their excluded fields. Of and Strip must agree
+// with the table.
 var excludeTests = []struct {
 	name     string
 	fields   []string
 	document string
 	left     string
 }{
-	{"nothing", nil, `{"a":1}`, `{"a":1}`},
+	{"no field", nil, `{"a":1}`, `{"a":1}`},
 	{"a name", []string{"nonce"}, `{"a":1,"nonce":2}`, `{"a":1}`},
 	{"a name at any depth", []string{"nonce"}, `{"a":{"nonce":1,"b":[{"nonce":2},[{"nonce":3,"c":4}]]}}`, `{"a":{"b":[{},[{"c":4}]]}}`},
 	{"a name in another case", []string{"nonce"}, `{"NONCE":1,"Nonce":2,"a":3}`, `{"a":3}`},
@@ -32,7 +33,7 @@ var excludeTests = []struct {
 	{"an escaped name", []string{"nonce"}, `{"\u006eonce":1,"a":2}`, `{"a":2}`},
 	{"a whole subtree", []string{"nonce"}, `{"nonce":{"a":["}",{"b":"\"]"}]},"c":[]}`, `{"c":[]}`},
 	{"scalars of all kinds", []string{"x"}, `{"x":"a","x":-1.5e3,"x":true,"x":null,"x":{},"x":[]}`, `{}`},
-	{"a value is no name", []string{"nonce"}, `["nonce",{"a":"nonce"}]`, `["nonce",{"a":"nonce"}]`},
+	{"a value is not a name", []string{"nonce"}, `["nonce",{"a":"nonce"}]`, `["nonce",{"a":"nonce"}]`},
 	{"the first member", []string{"a"}, `{"a":1,"b":2,"c":3}`, `{"b":2,"c":3}`},
 	{"the first two members", []string{"a", "b"}, `{ "a":1 , "b":2 , "c":3 }`, `{"c":3}`},
 	{"the middle member", []string{"b"}, `{"a":1,"b":2,"c":3}`, `{"a":1,"c":3}`},
@@ -66,7 +67,7 @@ var excludeTests = []struct {
 	{"any member", []string{"m.*"}, `{"m":{"a":1,"b":{}},"n":{"a":2}}`, `{"m":{},"n":{"a":2}}`},
 	{"any at the root", []string{"*.id"}, `{"a":{"id":1},"b":[{"id":2}],"id":3}`, `{"a":{},"b":[{"id":2}],"id":3}`},
 	{"an index", []string{"a.1"}, `{"a":[1,2,3]}`, `{"a":[1,3]}`},
-	{"an index counts what was there", []string{"a.0", "a.1"}, `{"a":[1,2,3]}`, `{"a":[3]}`},
+	{"an index counts excluded elements", []string{"a.0", "a.1"}, `{"a":[1,2,3]}`, `{"a":[3]}`},
 	{"the last element", []string{"a.2"}, `{"a":[1, 2 , 3 ]}`, `{"a":[1,2]}`},
 	{"the only element", []string{"a.0"}, `{"a":[ 1 ]}`, `{"a":[]}`},
 	{"all elements", []string{"a.*"}, `{"a":[1,[2],{"b":3}]}`, `{"a":[]}`},
@@ -99,7 +100,7 @@ func TestExclude(t *testing.T) {
 	}
 }
 
-// Excluding a field does not make other changes invisible.
+// Excluding a field does not hide other changes.
 func TestExcludeNoMore(t *testing.T) {
 	t.Parallel()
 	x := exclude(t, "nonce", "meta.id")
@@ -115,15 +116,15 @@ func TestExcludeNoMore(t *testing.T) {
 func TestExcludeErrors(t *testing.T) {
 	t.Parallel()
 	for field, want := range map[string]string{
-		"":         "it is empty",
+		"":         "the field is empty",
 		"a..b":     "both sides of every dot",
 		".a":       "both sides of every dot",
 		"a.":       "both sides of every dot",
 		".":        "both sides of every dot",
 		`a\`:       `write \\`,
 		`a.b\`:     `write \\`,
-		`a\b`:      `may stand before`,
-		"*":        "exclude everything",
+		`a\b`:      `may only stand before`,
+		"*":        "exclude all members",
 		"item*":    `write \*`,
 		"**":       `write \*`,
 		`items.a*`: `write \*`,
@@ -135,7 +136,7 @@ func TestExcludeErrors(t *testing.T) {
 				t.Fatalf("Exclude(%q) = %v, %v; want an error", field, x, err)
 			}
 			if !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "fingerprint: ") {
-				t.Errorf("the error %q does not say %q", err, want)
+				t.Errorf("the error %q does not contain %q", err, want)
 			}
 			if _, stripErr := fingerprint.Strip([]byte("{}"), []string{field}); stripErr == nil || stripErr.Error() != err.Error() {
 				t.Errorf("Strip: %v; want %v", stripErr, err)
@@ -144,8 +145,7 @@ func TestExcludeErrors(t *testing.T) {
 	}
 }
 
-// However many names there are, and whatever they have in common, each excludes
-// itself in any case, and nothing else.
+// Each of many similar names excludes only the members of that name, in any case.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	needsNoRaceDetector(t)

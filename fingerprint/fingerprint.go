@@ -7,41 +7,42 @@ import (
 )
 
 // version is the first part of every fingerprint. Stored fingerprints outlive a
-// deployment, so any change of the rules that moves one must change it.
+// deployment, so any change of the rules that changes a fingerprint must change
+// version.
 const version = "oncekey/3"
 
-// maxCanonical bounds what is put in canonical form, so that offsets into it fit
-// in 32 bits; anything longer counts byte by byte.
+// maxCanonical bounds text in canonical form, so that offsets fit in 32 bits. Longer
+// text counts byte by byte.
 const maxCanonical = 256 << 20
 
-// Request is what is fingerprinted. The zero value is a valid request with
-// nothing in it.
+// Request holds the fingerprinted parts of a request. The zero value is a valid,
+// empty request.
 type Request struct {
 	Method      string // as received
 	Path        string // concrete, in one canonical spelling
 	RawQuery    string // without the question mark, undecoded
 	ContentType string // the header's value
-	Body        []byte // read, never kept or changed
+	Body        []byte // read only, never kept
 }
 
-// builder holds the buffers that making a fingerprint needs.
+// builder holds the buffers for one fingerprint at a time.
 type builder struct {
 	draft   draft
 	matcher matcher
-	label   []byte // the query, the media type, one at a time
-	decoded []byte // a name, a value or a content of a form, one at a time
+	label   []byte // one query or media type at a time
+	decoded []byte // one name, value or content of a form at a time
 
 	// For sketches:
-	of        kind   // what the body was read as
+	of        kind   // kind of the body
 	queryText span   // in the draft
-	bodyText  span   // in the draft; of a raw body nothing
-	partNames []byte // of the parts in the draft, framed
+	bodyText  span   // in the draft; empty for a raw body
+	partNames []byte // framed names of the parts in the draft
 	survey    survey
 	sketcher  sketcher
 	comparer  comparer
 }
 
-// read fills the draft. What it returns belongs behind.
+// read fills the draft. A raw body is returned and hashed after the draft.
 func (b *builder) read(r *Request, x *Exclusion) (raw []byte) {
 	b.matcher.use(x)
 	b.draft.text = append(b.draft.text, beginning...)
@@ -50,7 +51,7 @@ func (b *builder) read(r *Request, x *Exclusion) (raw []byte) {
 	return b.body(r.ContentType, r.Body)
 }
 
-// sum hashes what is in the draft, and raw behind it.
+// sum hashes the draft and then raw.
 func (b *builder) sum(raw []byte, digest *[sha256.Size]byte) {
 	if len(raw) == 0 {
 		*digest = sha256.Sum256(b.draft.text)
@@ -58,11 +59,11 @@ func (b *builder) sum(raw []byte, digest *[sha256.Size]byte) {
 	}
 	hash := sha256.New()
 	hash.Write(b.draft.text)
-	hash.Write(raw) // rather than a copy
+	hash.Write(raw) // saves a copy
 	hash.Sum(digest[:0])
 }
 
-// release empties b, and lets go of what a huge request made it grow.
+// release empties b and drops buffers that a huge request made grow.
 func (b *builder) release() {
 	b.draft.reset()
 	b.matcher.reset()
@@ -72,12 +73,12 @@ func (b *builder) release() {
 	empty(&b.partNames)
 }
 
-// maxPooled is how many bytes a buffer may have to be pooled: enough for bodies
-// of a megabyte. The garbage collector empties the pool of what nobody uses.
+// maxPooled is the largest pooled buffer in bytes: enough for bodies of a megabyte.
+// The garbage collector drops unused buffers from the pool.
 const maxPooled = 4 << 20
 
-// empty empties buffer, and lets go of its memory if that is too large to keep.
-// What stays where it is costs the garbage collector nothing.
+// empty empties buffer and drops memory above maxPooled. Memory that stays allocated
+// makes no garbage.
 func empty[T any](buffer *[]T) {
 	if uintptr(cap(*buffer))*unsafe.Sizeof(*new(T)) > maxPooled {
 		*buffer = nil
@@ -86,7 +87,8 @@ func empty[T any](buffer *[]T) {
 	*buffer = (*buffer)[:0]
 }
 
-// kind tells how a body was read, so that no raw body can pass for a canonical one.
+// kind names the way a body was read, so that a raw body never equals a canonical
+// body.
 type kind string
 
 const (
@@ -97,7 +99,7 @@ const (
 	kindRaw       kind = "raw"
 )
 
-// Parts that most requests have in common, framed.
+// Framed parts that most requests have in common.
 var (
 	beginning   = framed(version)
 	noQuery     = framed(string(kindForm)) + string(make([]byte, frameHeader))
@@ -131,8 +133,8 @@ func (b *builder) query(raw string) {
 	b.queryText = b.draft.endFrame(content)
 }
 
-// body adds the media type, the kind of body and the body to the fingerprint. A
-// body that counts byte by byte is announced, and returned: it belongs behind.
+// body adds the media type, the kind of body and the body to the fingerprint. A body
+// that counts byte by byte is returned and hashed after the draft.
 func (b *builder) body(contentType string, body []byte) (raw []byte) {
 	var media mediaType
 	media.parse(contentType)
@@ -159,8 +161,8 @@ func (b *builder) heading(media *mediaType, of kind) (content int) {
 	}
 	ignored := ""
 	if of == kindMultipart {
-		// It is made up for each attempt. It may go because the parts have been
-		// told apart; in raw bytes it says where they begin.
+		// The client makes a new boundary for each attempt. Parsed parts do not need
+		// the boundary; in raw bytes it separates the parts and must count.
 		ignored = boundary
 	}
 	b.label = media.append(b.label[:0], ignored)
@@ -168,7 +170,7 @@ func (b *builder) heading(media *mediaType, of kind) (content int) {
 	return b.draft.beginFrame()
 }
 
-// kindOf returns the kind that body may be of.
+// kindOf returns the kind that the media type announces.
 func kindOf(media *mediaType, body []byte) kind {
 	switch {
 	case len(body) > maxCanonical:
@@ -184,8 +186,8 @@ func kindOf(media *mediaType, body []byte) kind {
 	}
 }
 
-// canonical appends the canonical form of body to the draft. If it is not of that
-// kind canonical returns false, and leaves anything behind.
+// canonical appends the canonical form of body to the draft. It returns false if body
+// is not of that kind; the draft may then end in partial text.
 func (b *builder) canonical(of kind, media *mediaType, body []byte) bool {
 	switch of {
 	case kindJSON:

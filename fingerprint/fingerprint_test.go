@@ -9,7 +9,7 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// Stored fingerprints must not change in silence: a change here needs another
+// Stored fingerprints must not change unnoticed: a change here needs another
 // version in the first part.
 func TestGolden(t *testing.T) {
 	t.Parallel()
@@ -18,7 +18,7 @@ func TestGolden(t *testing.T) {
 		request fingerprint.Request
 		want    string
 	}{
-		{"nothing", fingerprint.Request{}, "sha256:2835dd02570c3550a1aee54a58c87b46255eb6c386cc141b0f2339f2f082e84a"},
+		{"empty request", fingerprint.Request{}, "sha256:2835dd02570c3550a1aee54a58c87b46255eb6c386cc141b0f2339f2f082e84a"},
 		{"json", fingerprint.Request{
 			Method: "POST", Path: "/payments", RawQuery: "b=2&a=%31", ContentType: "application/json; charset=utf-8",
 			Body: []byte(`{"b":[1.0,"\u0041\ud800"],"a":null}`),
@@ -49,7 +49,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// pairTest says whether two texts count as the same.
+// pairTest has two texts and whether their fingerprints are equal.
 type pairTest struct {
 	name string
 	a, b string
@@ -144,7 +144,7 @@ func nested(depth int, inside string) string {
 	return strings.Repeat("[", depth) + inside + strings.Repeat("]", depth)
 }
 
-// The rules of JSON hold for application/json and +json, whatever their parameters.
+// The rules of JSON hold for application/json and +json, with any parameters.
 func TestKindOfBody(t *testing.T) {
 	t.Parallel()
 	const compact, spaced = `{"a":1,"b":2}`, `{ "b":2, "a":1 }`

@@ -10,12 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// encoding/json gives a field to a member whose name differs from the field's in
-// case, and the last of several such members counts. Their order is therefore part
-// of a request. Members are sorted by their folded names, and members of one folded
-// name keep their order. Names fold as encoding/json folds them: by
-// unicode.SimpleFold, after each lone surrogate and each byte that is not UTF-8 has
-// become U+FFFD.
+// encoding/json ignores case when it matches members with fields, and the last of
+// several matching members wins. The order of such members is therefore part of a
+// request. Members are sorted by folded name, and members of one folded name keep
+// their order. Names fold as in encoding/json: each lone surrogate and each byte that
+// is not UTF-8 becomes U+FFFD, then unicode.SimpleFold applies.
 
 // foldWord turns the upper-case letters of an ASCII word to lower case.
 func foldWord(word uint64) uint64 {
@@ -46,7 +45,8 @@ func isPlain(name []byte) bool {
 	return true
 }
 
-// folded returns the folded character at name[at], and where the next one begins.
+// folded returns the folded character at name[at] and the offset of the next
+// character.
 func folded(name []byte, at int) (char rune, next int) {
 	if first := name[at]; first < utf8.RuneSelf {
 		switch {
@@ -73,14 +73,14 @@ func appendFolded(dst, name []byte) []byte {
 
 // foldedKey returns the beginning of a folded name as a number.
 func foldedKey(name []byte) (key uint64) {
-	var room [wordSize + utf8.UTFMax]byte
-	beginning := room[:0]
+	var buffer [wordSize + utf8.UTFMax]byte
+	beginning := buffer[:0]
 	for at := 0; at < len(name) && len(beginning) < wordSize; {
 		var char rune
 		char, at = folded(name, at)
 		beginning = utf8.AppendRune(beginning, char)
 	}
-	return bits.ReverseBytes64(wordAt(room[:], 0))
+	return bits.ReverseBytes64(wordAt(buffer[:], 0))
 }
 
 // compareFolded compares two folded names.
@@ -108,7 +108,8 @@ func compareFolded(a, b []byte) int {
 	}
 }
 
-// foldRune returns the rune that stands for all runes that differ from char in case.
+// foldRune returns the common representative of all runes that differ from char only
+// in case.
 func foldRune(char rune) rune {
 	table := foldTable()
 	if page := char >> foldBits; int(page) < len(table) && table[page] != nil {
@@ -119,8 +120,8 @@ func foldRune(char rune) rune {
 
 const foldBits = 8
 
-// foldTable has the runes of all pages that have letters of two cases. To ask
-// package unicode each time would take twenty times as long.
+// foldTable has the folded runes of all pages that contain cased letters. Calls of
+// unicode.SimpleFold for each rune would take twenty times as long.
 var foldTable = sync.OnceValue(func() []*[1 << foldBits]rune {
 	var table []*[1 << foldBits]rune
 	for _, cased := range unicode.CaseRanges {
@@ -140,8 +141,8 @@ var foldTable = sync.OnceValue(func() []*[1 << foldBits]rune {
 	return table
 })
 
-// smallestFold returns the smallest of the runes that char folds to, in lower case if
-// that is ASCII.
+// smallestFold returns the smallest rune that char folds to. An ASCII result is in
+// lower case.
 func smallestFold(char rune) rune {
 	for {
 		next := unicode.SimpleFold(char)
@@ -161,8 +162,8 @@ type foldedMember struct {
 	folded span // in draft.folded
 }
 
-// sortFolded is sort for members of which a name does not fold byte by byte. Each name
-// is folded once, for comparing long names takes as long as folding them.
+// sortFolded sorts members if at least one name does not fold byte by byte. It folds
+// each name once, because comparing long names takes as long as folding.
 func (d *draft) sortFolded(members []member) {
 	d.folded, d.foldedMembers = d.folded[:0], d.foldedMembers[:0]
 	for _, m := range members {

@@ -68,10 +68,10 @@ func TestMembersThatDifferInCaseKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// pair returns a member whose name is spelled so.
+// pair returns a member with this spelling of the name.
 func pair(name string, value int) string { return `"` + name + `":` + strconv.Itoa(value) }
 
-// many returns members in no order, so many that they are sorted another way.
+// many returns unordered members, enough for the sort of long lists.
 func many(count int) string {
 	var members strings.Builder
 	for i := range count {
@@ -143,8 +143,8 @@ func TestFoldOfEveryRune(t *testing.T) {
 	}
 }
 
-// Case 32 for names that take the long way: names of one fold, of which each pair has
-// to be compared to the end, cost little more than as many of one spelling.
+// Case 32 for names that need folding: names of one fold, which are compared to the
+// end pair by pair, cost little more than as many names of one spelling.
 func BenchmarkFoldedNames(b *testing.B) {
 	for name, body := range foldAttacks() {
 		b.Run(name, func(b *testing.B) {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// form appends a query or a form-encoded body to the draft, as a group of its
-// pairs without the excluded ones.
+// form appends a query or a form-encoded body to the draft, as a group of pairs
+// without the excluded pairs.
 func (b *builder) form(source []byte) {
-	// A pair takes four bytes more than its spelling: what kind its two
-	// components are of, and how long they are.
+	// A pair takes four bytes more than its spelling: the kinds and the lengths
+	// of its two components.
 	pairs := bytes.Count(source, []byte{'&'}) + 1
 	b.draft.text = slices.Grow(b.draft.text, len(source)+4*pairs)
 	b.draft.open = slices.Grow(b.draft.open, pairs)
-	b.draft.folds = false // as no parser of forms does
+	b.draft.folds = false // parsers of forms do not fold names
 	group := b.draft.begin(len(b.draft.text))
 	for len(source) > 0 {
 		var pair []byte
@@ -44,8 +44,8 @@ func (b *builder) pair(group *opening, pair []byte) {
 	d.add(group, 0, start, nameEnd, len(d.text))
 }
 
-// appendComponent appends a name or value so that one that could not be decoded
-// differs from every one that could.
+// appendComponent appends a name or value. Its first byte separates components that
+// could not be decoded from decoded components.
 func appendComponent(dst, component []byte, wellFormed bool) []byte {
 	if wellFormed {
 		dst = append(dst, 'd')
@@ -55,8 +55,8 @@ func appendComponent(dst, component []byte, wellFormed bool) []byte {
 	return appendFrame(dst, component)
 }
 
-// decode undoes form encoding. What has a malformed escape in it is returned as
-// it is spelled. The result is valid until the next call.
+// decode undoes form encoding. It returns a component with a malformed escape as
+// spelled. The result is valid until the next call.
 func (b *builder) decode(spelled []byte) (decoded []byte, wellFormed bool) {
 	if bytes.IndexByte(spelled, '%') < 0 && bytes.IndexByte(spelled, '+') < 0 {
 		return spelled, true

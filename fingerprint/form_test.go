@@ -112,7 +112,7 @@ func TestMultipart(t *testing.T) {
 	})
 }
 
-// The boundary is new in each attempt; it counts only where parts are not told apart.
+// The boundary is new in each attempt. It counts only if the parts cannot be parsed.
 func TestBoundary(t *testing.T) {
 	t.Parallel()
 	runPairs(t, []pairTest{

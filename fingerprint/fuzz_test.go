@@ -25,7 +25,7 @@ func exclude(tb testing.TB, fields ...string) *fingerprint.Exclusion {
 	return x
 }
 
-// meaningOf returns what a JSON body means to the oracle, or its bytes.
+// meaningOf returns the oracle's meaning of a JSON body, or its bytes.
 func meaningOf(body []byte, chosen []rule) string {
 	if n := parse(body); n != nil {
 		return "json " + n.without(chosen).meaning()
@@ -40,11 +40,12 @@ func checkPair(t *testing.T, a, b []byte, chosen []rule) {
 	x := exclude(t, fieldsOf(chosen)...)
 	same := meaningOf(a, chosen) == meaningOf(b, chosen)
 	if got := ofJSON(a, x) == ofJSON(b, x); got != same {
-		t.Errorf("fingerprints equal: %t; the oracle says %t\na: %q\nb: %q\nexcluding %q", got, same, a, b, fieldsOf(chosen))
+		t.Errorf("fingerprints equal: %t; the oracle has %t\na: %q\nb: %q\nexcluding %q", got, same, a, b, fieldsOf(chosen))
 	}
 }
 
-// checkStrip checks that Strip agrees with Of, and on what is JSON with two others.
+// checkStrip checks that Strip agrees with Of, and with two other parsers about valid
+// JSON.
 func checkStrip(t *testing.T, body []byte, chosen []rule) {
 	t.Helper()
 	stripped, err := fingerprint.Strip(body, fieldsOf(chosen))
@@ -55,7 +56,7 @@ func checkStrip(t *testing.T, body []byte, chosen []rule) {
 		t.Errorf("Strip(%q): %v; gjson disagrees", body, err)
 	}
 	if err == nil && ofJSON(stripped, nil) != ofJSON(body, exclude(t, fieldsOf(chosen)...)) {
-		t.Errorf("Strip leaves something else than Of sees\nbody: %q\nleft: %q\nexcluding %q", body, stripped, fieldsOf(chosen))
+		t.Errorf("Strip and Of differ in the remaining fields\nbody: %q\nleft: %q\nexcluding %q", body, stripped, fieldsOf(chosen))
 	}
 }
 
@@ -74,7 +75,7 @@ func checkDocument(t *testing.T, n *node, g generator) {
 	checkStrip(t, body, chosen)
 }
 
-// TestRandomDocuments checks what the fuzz targets check, on made-up documents.
+// TestRandomDocuments runs the checks of the fuzz targets on random documents.
 func TestRandomDocuments(t *testing.T) {
 	t.Parallel()
 	needsNoRaceDetector(t)
@@ -180,7 +181,7 @@ func FuzzForm(f *testing.F) {
 	f.Fuzz(checkForms)
 }
 
-// TestRandomForms checks what FuzzForm checks, on made-up forms.
+// TestRandomForms runs the checks of FuzzForm on random forms.
 func TestRandomForms(t *testing.T) {
 	t.Parallel()
 	needsNoRaceDetector(t)
@@ -209,9 +210,9 @@ func checkForms(t *testing.T, a, b string) {
 		return fingerprint.Of(fingerprint.Request{ContentType: "application/x-www-form-urlencoded", Body: []byte(raw)}, x)
 	}
 	if got := inQuery(a) == inQuery(b); got != same {
-		t.Errorf("as queries equal: %t; the oracle says %t\na: %q\nb: %q", got, same, a, b)
+		t.Errorf("as queries equal: %t; the oracle has %t\na: %q\nb: %q", got, same, a, b)
 	}
 	if got := inBody(a) == inBody(b); got != same {
-		t.Errorf("as bodies equal: %t; the oracle says %t\na: %q\nb: %q", got, same, a, b)
+		t.Errorf("as bodies equal: %t; the oracle has %t\na: %q\nb: %q", got, same, a, b)
 	}
 }

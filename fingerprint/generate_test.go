@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// generator makes up documents out of few names and values, so that duplicates,
-// near misses and exclusions are frequent, and spells them in many ways.
+// generator makes random documents of few names and values, in many spellings.
+// Duplicates, near misses and exclusions are therefore frequent.
 type generator struct{ *rand.Rand }
 
 func newGenerator(seed uint64) generator { return generator{rand.New(rand.NewPCG(seed, 0))} }
@@ -58,7 +58,7 @@ func (g generator) text() (units []unit) {
 	return g.paired(units)
 }
 
-// paired replaces what would be read as a surrogate pair.
+// paired replaces text that a parser would read as a surrogate pair.
 func (g generator) paired(units []unit) []unit {
 	for i := 1; i < len(units); i++ {
 		if units[i-1] >= loneSurrogate && units[i-1] < loneSurrogate+0xDC00 && units[i] >= loneSurrogate+0xDC00 {
@@ -106,7 +106,8 @@ func (g generator) spell(n *node) []byte {
 	return []byte(out.String())
 }
 
-// order returns the members' indexes shuffled, those of one name in any case in order.
+// order returns the members' indexes shuffled. Names that differ only in case keep
+// their order.
 func (g generator) order(n *node) []int {
 	order := g.Perm(len(n.children))
 	byName := map[string][]int{}
@@ -178,7 +179,7 @@ func (g generator) spellCode(out *strings.Builder, code uint16) {
 	fmt.Fprintf(out, pick(g, `\u%04x`, `\u%04X`), code)
 }
 
-// changed returns a copy of n with one thing changed, or nothing.
+// changed returns a copy of n with one change or none.
 func (g generator) changed(n *node) *node {
 	c := *n
 	c.children, c.names = slices.Clone(n.children), slices.Clone(n.names)

@@ -9,8 +9,8 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// goldenRequest is a line of testdata/golden.jsonl: a request, most of them made
-// up by a generator, and the fingerprint that version 3 of the rules gives it.
+// goldenRequest is a line of testdata/golden.jsonl: a request, most of them from
+// a generator, and its fingerprint by version 3 of the rules.
 type goldenRequest struct {
 	Method      string   `json:"method"`
 	Path        string   `json:"path"`
@@ -21,9 +21,9 @@ type goldenRequest struct {
 	Fingerprint string   `json:"fingerprint"`
 }
 
-// Stored fingerprints outlive a deployment: whatever becomes of the code, those
-// of the requests in the file stay. A rule that has to change needs another
-// version in the first part, and another file.
+// Stored fingerprints outlive a deployment, so no change of the code may change a
+// fingerprint in the file. A changed rule needs another version in the first part,
+// and another file.
 func TestGoldenCorpus(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("testdata/golden.jsonl")

@@ -8,8 +8,7 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// longHeaders are header values whose parsing takes hundreds of times as long as
-// hashing them.
+// longHeaders are header values. Parsing takes hundreds of times as long as hashing.
 func longHeaders(size int) map[string]string {
 	repeated := func(format string) string {
 		var all strings.Builder
@@ -27,8 +26,8 @@ func longHeaders(size int) map[string]string {
 	}
 }
 
-// Case 61: a header of a megabyte is not parsed, for parsing makes garbage for each
-// parameter. It counts byte by byte.
+// Case 61: a header of a megabyte is not parsed, because parsing makes garbage for
+// each parameter. The header counts byte by byte.
 func TestLongContentTypeIsNotParsed(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	for name, parameters := range longHeaders(1 << 20) {
 		for _, media := range []string{"application/json", "text/plain", "multipart/form-data; boundary=b"} {
@@ -39,7 +38,7 @@ func TestLongContentTypeIsNotParsed(t *testing.T) { //nolint:paralleltest // oth
 			other := r
 			other.ContentType = "A" + r.ContentType[1:]
 			if fingerprint.Of(r, nil) == fingerprint.Of(other, nil) {
-				t.Errorf("%s, %s: it does not count byte by byte", media, name)
+				t.Errorf("%s, %s: the header does not count byte by byte", media, name)
 			}
 		}
 	}
@@ -57,7 +56,7 @@ func TestLongHeadersOfPartsAreNotParsed(t *testing.T) { //nolint:paralleltest //
 	}
 }
 
-// Case 61: many long headers cost no more than one that is too long.
+// Case 61: many long headers cost no more than one header over the limit.
 func TestHeadersOfAllPartsAreBounded(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	for name, parameters := range longHeaders(4000) {
 		part := "--b\r\nContent-Disposition: form-data; name=a" + parameters + "\r\n\r\n\r\n"

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// maxDepth is how deep a JSON document may be nested.
+// maxDepth is the deepest allowed nesting of a JSON document.
 const maxDepth = 512
 
 var (
@@ -16,41 +16,41 @@ var (
 	errTooLong = fmt.Errorf("the document is longer than %d MiB", maxCanonical>>20)
 )
 
-// json appends the canonical form of source to the draft, its members not yet
-// arranged. If source is not JSON, or nested too deep, it returns an error and
-// leaves anything behind.
+// json appends the canonical form of source to the draft, with members not yet
+// arranged. It returns an error if source is not JSON or is nested too deep; the
+// draft may then end in partial text.
 //
-// The canonical form is JSON again, and says the same: no white space, members
-// sorted by name, strings in the spelling of walker.string, all else as in source.
+// The canonical form is JSON with equal content: no white space, members sorted by
+// name, strings in the spelling of walker.string, all other text as in source.
 func (b *builder) json(source []byte) error {
 	var w walker
 	w.source, w.draft, w.matcher = source, &b.draft, &b.matcher
 	return w.walk()
 }
 
-// walker goes through a document once: it validates as RFC 8259 does, and appends
-// the canonical form to a draft. It recurses, as deep as maxDepth.
+// walker goes through a document once. It validates the document by RFC 8259 and
+// appends the canonical form to a draft. The recursion is at most maxDepth deep.
 //
-// Its methods take the offset in source where what they are for begins, and
-// return where that ended, or malformed. Most also take the offset in text where
-// they are to write, and return where that ended: in fields of the walker both
-// would be slower.
+// Each method takes the offset in source of the value to read, and returns the end
+// offset or malformed. Most methods also take the offset in text to write to, and
+// return the end of the written text. Fields of the walker would be slower than
+// these parameters.
 type walker struct {
 	source    []byte
-	text      []byte // the draft's, with room for what is to come
+	text      []byte // the draft's text, with capacity for the whole document
 	depth     int
 	draft     *draft
 	matcher   *matcher
 	recording bool      // whether to gather removals
-	removals  []removal // what is excluded, in order
+	removals  []removal // excluded members and elements, in order
 }
 
 const malformed = -1
 
-// removal is where an excluded member or element lies in the source.
+// removal locates an excluded member or element in the source.
 type removal struct {
-	start, end int // what to cut out, with one of the commas beside it
-	value      int // the value alone begins here and ends at valueEnd
+	start, end int // the range to cut, with one adjacent comma
+	value      int // start of the value
 	valueEnd   int
 }
 
@@ -72,8 +72,8 @@ func (w *walker) walk() error {
 	return nil
 }
 
-// next returns the first character from at on that is no white space, and where
-// it is; 0, which belongs nowhere outside of a string, at the end of the document.
+// next skips white space from at on and returns the next character and its offset. At
+// the end of the document the character is 0, which is invalid outside strings.
 func (w *walker) next(at int) (found int, char byte) {
 	if at < len(w.source) && w.source[at] > ' ' {
 		return at, w.source[at]
@@ -141,7 +141,7 @@ func (w *walker) object(at, out int, place scope) (end, written int) {
 	return at + 1, out + 1
 }
 
-// member goes through a member of an object; the one before ended at previous.
+// member goes through a member of an object. The previous member ended at previous.
 func (w *walker) member(at, out, previous int, place scope, group *opening) (end, written int) {
 	start, kept := out, out > group.start
 	if kept {
@@ -179,8 +179,8 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 	return end, written
 }
 
-// key returns a number that orders names as the first bytes of their folds do. The
-// name, with the quotation mark behind it, is text[start:end].
+// key returns a number that orders names like the first bytes of their folds. The
+// name, with its closing quotation mark, is text[start:end].
 func (w *walker) key(start, end int) uint64 {
 	word := wordAt(w.text, start)
 	if length := end - start; length < wordSize {
@@ -219,8 +219,8 @@ func (w *walker) array(at, out int, place scope) (end, written int) {
 	return at + 1, out + 1
 }
 
-// element goes through an element of an array; the one before ended at previous,
-// and kept tells whether any before was kept.
+// element goes through an element of an array. The previous element ended at
+// previous; kept reports whether any earlier element was kept.
 func (w *walker) element(at, out, previous int, place scope, index int, kept bool) (end, written int) {
 	inner, excluded := w.matcher.element(place, index)
 	if excluded {
@@ -236,8 +236,8 @@ func (w *walker) element(at, out, previous int, place scope, index int, kept boo
 }
 
 // remove goes through the value of an excluded member or element, which begins at
-// start, and takes back what it left. The sibling before ended at previous;
-// afterKept tells whether any of the siblings before is kept.
+// start, and removes the value's groups again. The previous sibling ended at previous;
+// afterKept reports whether any earlier sibling was kept.
 func (w *walker) remove(start, value, previous int, afterKept bool, out int) (end int) {
 	groups, removals := len(w.draft.groups), len(w.removals)
 	if end, _ = w.value(value, out, nowhere); end == malformed {
@@ -249,13 +249,13 @@ func (w *walker) remove(start, value, previous int, afterKept bool, out int) (en
 	}
 	r := removal{start: start, value: w.skipSpace(value), valueEnd: end}
 	if afterKept {
-		r.start, r.end = previous, end // with the comma before
+		r.start, r.end = previous, end // with the preceding comma
 	} else {
 		next, char := w.next(end)
 		if char == ',' {
 			next = w.skipSpace(next + 1)
 		}
-		r.end = next // with the comma behind
+		r.end = next // with the following comma
 	}
 	w.removals = append(w.removals[:removals], r)
 	return end

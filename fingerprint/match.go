@@ -1,9 +1,9 @@
 package fingerprint
 
-// names is a set of names in any case. The zero value is empty. It is asked of
-// every member of a document, and says no quickly.
+// names is a set of names that ignores case. The zero value is empty. The walker looks
+// up every member of a document, so a miss must be fast.
 type names struct {
-	taken   uint64 // bit n: there is a name in bucket n
+	taken   uint64 // bit n: bucket n has a name
 	buckets [64][]string
 }
 
@@ -13,12 +13,13 @@ func (n *names) add(name string) {
 	n.buckets[bucket] = append(n.buckets[bucket], name)
 }
 
-// bucketOf returns where names of that length are that begin so, in either case.
+// bucketOf returns the bucket of names with this length and first letter, in either
+// case.
 func bucketOf(length int, first byte) uint {
 	return (11*uint(length) + uint(first|0x20)) % 64
 }
 
-// mayHave reports whether there is a name in the bucket.
+// mayHave reports whether the bucket of name has any name.
 func (n *names) mayHave(name []byte) bool {
 	return len(name) > 0 && n.taken>>bucketOf(len(name), name[0])&1 == 1
 }
@@ -41,11 +42,11 @@ func lengthBit(length int) uint64 { return 1 << min(length, 63) }
 // segment is one step of a path.
 type segment struct {
 	name  string // in any case; canonical spelling
-	any   bool   // a star: name and index do not matter
+	any   bool   // true for a star, which matches every name and index
 	index int    // the array index that name spells, or noIndex
 }
 
-// lengths returns the lengthBits of the names that s leads to.
+// lengths returns the lengthBits of the names that s matches.
 func (s *segment) lengths() uint64 {
 	if s.any {
 		return ^uint64(0)
@@ -53,8 +54,8 @@ func (s *segment) lengths() uint64 {
 	return lengthBit(len(s.name))
 }
 
-// noIndex stands for an index where there is none: in a segment that spells no
-// number, and for a member of an object.
+// noIndex stands for a missing index: in a segment that is not a number, and for a
+// member of an object.
 const noIndex = -1
 
 func (s *segment) matches(name []byte, index int) bool {
@@ -64,29 +65,29 @@ func (s *segment) matches(name []byte, index int) bool {
 	return s.any || s.index == index
 }
 
-// matcher decides what is excluded. The walker asks it step by step on its way
-// through a document. It is not safe for concurrent use.
+// matcher decides which members and elements are excluded. The walker calls it step
+// by step on the way through a document. It is not safe for concurrent use.
 type matcher struct {
 	exclusion *Exclusion
-	alive     []int   // indexes of paths; a stack, as places are
-	places    []place // by scope
+	alive     []int   // a stack of indexes of paths
+	places    []place // a stack, by scope
 }
 
-// scope is a place in a document, as the paths see it.
+// scope is a place in a document: an index into matcher.places.
 type scope int
 
-// nowhere is where no path leads further from, nor from anywhere inside of it.
+// nowhere is the scope of every place that no path passes through.
 const nowhere scope = 0
 
-// place says which paths match every step that led there, depth in number:
+// place holds the paths whose first depth segments match the steps to that place:
 // matcher.alive[from:to].
 type place struct{ from, to, depth int }
 
-var nothing Exclusion
+var emptyExclusion Exclusion
 
 func (m *matcher) use(x *Exclusion) {
 	if x == nil {
-		x = &nothing
+		x = &emptyExclusion
 	}
 	m.exclusion = x
 }
@@ -110,9 +111,9 @@ func (m *matcher) enter(p place) scope {
 	return scope(len(m.places) - 1)
 }
 
-// member reports whether a member of an object is excluded, and otherwise
-// returns the scope of its value, which leave must end. The name is in its
-// canonical spelling, without quotation marks.
+// member reports whether a member of an object is excluded. If not, it returns the
+// scope of the value, which leave must end. The name is in canonical spelling, without
+// quotation marks.
 func (m *matcher) member(object scope, name []byte) (inner scope, excluded bool) {
 	if m.exclusion.members.has(name) {
 		return nowhere, true
@@ -123,7 +124,7 @@ func (m *matcher) member(object scope, name []byte) (inner scope, excluded bool)
 	return m.step(object, name, noIndex)
 }
 
-// element is like member, for an element of an array.
+// element does the same as member for an element of an array.
 func (m *matcher) element(array scope, index int) (inner scope, excluded bool) {
 	if array == nowhere {
 		return nowhere, false
@@ -131,7 +132,7 @@ func (m *matcher) element(array scope, index int) (inner scope, excluded bool) {
 	return m.step(array, nil, index)
 }
 
-// step goes from a place to one inside of it, of that name or at that index.
+// step goes from a place to its member of that name or its element at that index.
 func (m *matcher) step(from scope, name []byte, index int) (inner scope, excluded bool) {
 	outer := m.places[from]
 	here := place{from: len(m.alive), depth: outer.depth + 1}
@@ -152,19 +153,19 @@ func (m *matcher) step(from scope, name []byte, index int) (inner scope, exclude
 	return m.enter(here), false
 }
 
-// leave ends a scope, the one that member or element returned last.
+// leave ends the scope that member or element returned last.
 func (m *matcher) leave(inner scope) {
 	if inner != nowhere {
 		m.alive, m.places = m.alive[:m.places[inner].from], m.places[:inner]
 	}
 }
 
-// equalFold reports whether one name is the other in any case.
+// equalFold reports whether two names are equal when ASCII case is ignored.
 func equalFold(one string, other []byte) bool {
 	if len(one) != len(other) {
 		return false
 	}
-	if one == string(other) { // as it mostly is
+	if one == string(other) { // the usual case
 		return true
 	}
 	for i, char := range other {
@@ -175,7 +176,7 @@ func equalFold(one string, other []byte) bool {
 	return true
 }
 
-// lower folds ASCII only: any more would depend on a version of Unicode.
+// lower folds only ASCII. More would depend on a version of Unicode.
 func lower(char byte) byte {
 	if 'A' <= char && char <= 'Z' {
 		return char + ('a' - 'A')

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// mediaType is a parsed Content-Type, or a Content-Disposition, which looks alike.
+// mediaType is a parsed Content-Type or Content-Disposition. Both have one syntax.
 type mediaType struct {
 	spelled    string
 	name       string // in lower case; empty if malformed
@@ -17,13 +17,13 @@ type mediaType struct {
 
 const jsonType = "application/json"
 
-// maxMediaType is how many bytes a header has at most that is parsed. Parsing takes
-// hundreds of times as long as hashing, and makes garbage for each parameter.
+// maxMediaType is the longest parsed header in bytes. Parsing takes hundreds of times
+// as long as hashing, and makes garbage for each parameter.
 const maxMediaType = 4 << 10
 
-// parse parses spelled into m, which must be zero. A longer header than maxMediaType
-// is taken for malformed. It allocates nothing in the usual cases: no parameters, or
-// the usual charset alone.
+// parse parses spelled into m, which must be zero. A header longer than maxMediaType
+// counts as malformed. The usual cases do not allocate: no parameters, or only
+// charset=utf-8.
 func (m *mediaType) parse(spelled string) {
 	m.spelled = spelled
 	if len(spelled) > maxMediaType {
@@ -50,12 +50,12 @@ func (m *mediaType) parse(spelled string) {
 	if strings.EqualFold(values["charset"], "utf-8") {
 		delete(values, "charset")
 	}
-	// A parameter in the notation of RFC 2231 whose escapes are malformed is
-	// dropped, and so is one given both ways.
+	// ParseMediaType drops a parameter in the notation of RFC 2231 if its escapes
+	// are malformed or if the plain notation is given as well.
 	m.uncertain = strings.Contains(spelled, "*")
 }
 
-// isPlainJSON reports whether m is application/json, of no parameters that count.
+// isPlainJSON reports whether m is application/json without parameters that count.
 func (m *mediaType) isPlainJSON() bool {
 	return m.name == jsonType && len(m.parameters) == 0 && !m.uncertain
 }
@@ -83,11 +83,11 @@ var tokenCharacters = func() (is [256]bool) {
 	return is
 }()
 
-// boundary is the parameter that tells the parts of a form apart.
+// boundary is the parameter that separates the parts of a form.
 const boundary = "boundary"
 
-// append appends the canonical form of m, without the ignored parameter. One that
-// is malformed or uncertain counts as spelled.
+// append appends the canonical form of m, without the ignored parameter. A malformed
+// or uncertain media type counts as spelled.
 func (m *mediaType) append(dst []byte, ignored string) []byte {
 	if m.name == "" || m.uncertain {
 		dst = append(dst, 'r')
@@ -96,7 +96,7 @@ func (m *mediaType) append(dst []byte, ignored string) []byte {
 	dst = append(dst, 'd')
 	dst = appendFrame(dst, m.name)
 	if len(m.parameters) == 0 {
-		return dst // without the garbage that sorting nothing makes
+		return dst // sorting an empty map would make garbage
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.parameters)) {
 		if name != ignored {

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxParts is how many parts a form may have, as for http.Request.ParseMultipartForm.
+	// maxParts is the largest number of parts, the limit of http.Request.ParseMultipartForm.
 	maxParts = 1000
-	// maxPartHeaders is how many bytes the headers of all parts may have that are parsed.
-	// It bounds the time, see maxMediaType.
+	// maxPartHeaders is the largest size in bytes of all parsed part headers. It bounds
+	// the time, see maxMediaType.
 	maxPartHeaders = 128 << 10
 )
 
-// multipart appends a form of that kind to the draft, part by part and without
-// the excluded ones. If source is no such form it returns false.
+// multipart appends a multipart form to the draft, part by part, without the excluded
+// parts. It returns false if source is not a multipart form.
 func (b *builder) multipart(source []byte, boundary string) bool {
 	if boundary == "" {
 		return false
@@ -26,10 +26,10 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 	headers := 0
 	reader := multipart.NewReader(bytes.NewReader(source), boundary)
 	for count := 0; count <= maxParts; count++ {
-		// Raw, for NextPart undoes the transfer encoding quoted-printable in
-		// secret, and no other.
+		// NextPart would decode quoted-printable and drop its header, but no other
+		// transfer encoding.
 		part, err := reader.NextRawPart()
-		if err == io.EOF { // itself: an end in the wrong place is wrapped
+		if err == io.EOF { // an unexpected end is a wrapped io.EOF
 			return true
 		}
 		if err != nil {
@@ -42,11 +42,11 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 	return false
 }
 
-// partFrames is how many frames a part leaves: three headers and the content.
+// partFrames is the number of frames of a part: three headers and the content.
 const partFrames = 4
 
-// parsedHeaders returns how many bytes of a part's headers are to be parsed; more than
-// all parts may have, if one is too long for FormName.
+// parsedHeaders returns the size in bytes of a part's parsed headers. If the
+// disposition is too long for FormName, the result is over the limit of all parts.
 func parsedHeaders(part *multipart.Part) int {
 	disposition := len(part.Header.Get("Content-Disposition"))
 	if disposition > maxMediaType {
@@ -74,7 +74,7 @@ func (b *builder) part(part *multipart.Part) bool {
 	return err == nil
 }
 
-// appendAll appends all that r has to give.
+// appendAll appends the whole content of r.
 func appendAll(dst []byte, r io.Reader) ([]byte, error) {
 	for {
 		dst = slices.Grow(dst, 512)

@@ -1,21 +1,22 @@
 package fingerprint
 
-// maxShownName is how many bytes a name has at most that LooksLikeName accepts.
+// maxShownName is the longest name in bytes that LooksLikeName accepts.
 const maxShownName = 64
 
-// LooksLikeName reports whether text may be shown in a log as the name of a member.
-// A client decides where its payload has names: a map can be keyed by card numbers
-// or mail addresses, and JSON sent as a form is all name. The rule is therefore strict:
+// LooksLikeName reports whether text may appear in a log as the name of a member. A
+// client's names can hold private data: a map can be keyed by card numbers or mail
+// addresses, and a JSON body sent as a form is one long name. The rule is therefore
+// strict:
 //
 //   - 1 to 64 ASCII letters, digits, and the separators _ - . [ ]
-//   - the first character is a letter or _, or one of them after $ or @
+//   - the first character is a letter or _, or follows a $ or @
 //   - at most 3 digits, and no lower-case letter directly behind a digit
-//   - upper case, lower case and digits take turns as rarely as in words: three times
-//     the number of changes is at most the length and 2
+//   - upper case, lower case and digits alternate as rarely as in words: three times
+//     the number of changes is at most the length plus 2
 //
 // Names such as sentAt, line_item[0][sku], $ref and sha256Sum pass. Card and phone
 // numbers, mail addresses, UUIDs, sentences and nearly all random tokens do not. A
-// single word passes, because nothing tells a secret word from a name.
+// single word passes, because a secret word looks like a name.
 func LooksLikeName(text string) bool {
 	word := text
 	if text != "" && (text[0] == '$' || text[0] == '@') {
@@ -29,10 +30,10 @@ func beginsName(char byte) bool {
 	return class == lowerCase || class == upperCase || char == '_'
 }
 
-// isWordLike reports whether the characters of word may be in a name, and take turns
-// as they do in words.
+// isWordLike reports whether the characters of word are allowed in a name and
+// alternate as rarely as in words.
 func isWordLike(word string) bool {
-	before, last := separator, separator // the classes of the last character, and of the last that is no separator
+	before, last := separator, separator // the classes of the last character and of the last non-separator
 	digits, changes := 0, 0
 	for i := range len(word) {
 		class := classOf(word[i])
@@ -57,7 +58,7 @@ func isWordLike(word string) bool {
 type class uint8
 
 const (
-	noName class = iota // in no name
+	noName class = iota // not allowed in a name
 	lowerCase
 	upperCase
 	numeral

@@ -32,8 +32,7 @@ func TestLooksLikeName(t *testing.T) {
 	}
 }
 
-// Case 43: of random tokens, which no rule can tell from names for certain, nearly
-// none passes.
+// Case 43: nearly no random token passes. No rule can separate all tokens from names.
 func TestTokensDoNotLookLikeNames(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 1))

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// The oracle says what a JSON document means, slowly and in other ways than the
-// package: encoding/json decides what is valid, a tree is built, and a string is
-// a list of units.
+// The oracle finds the meaning of a JSON document, slowly and independently of the
+// package: encoding/json validates, the oracle builds a tree, and a string is a list
+// of units.
 
 // unit is a byte of a string (an escaped character is its UTF-8 bytes) or, from
 // loneSurrogate on, a lone surrogate.
@@ -147,7 +147,7 @@ func unitsOf(text string) (units []unit) {
 	return units
 }
 
-// meaning returns a text that two documents share if and only if they mean the same.
+// meaning returns a text that two documents share if and only if their meanings are equal.
 func (n *node) meaning() string {
 	switch n.kind {
 	case '{':
@@ -194,7 +194,7 @@ func decodedName(units []unit) string {
 	return name.String()
 }
 
-// rule is an excluded field and, spelled out, what it means.
+// rule is an excluded field and its parsed form.
 type rule struct {
 	field string
 	name  string   // for a name
@@ -228,7 +228,7 @@ func fieldsOf(chosen []rule) (fields []string) {
 	return fields
 }
 
-// without returns a copy of n, which trail leads to, without what is excluded.
+// without returns a copy of n, the node at trail, without excluded members.
 func (n *node) without(chosen []rule, trail ...string) *node {
 	rest := *n
 	rest.names, rest.children = nil, nil
@@ -256,7 +256,7 @@ func (r rule) excludes(trail []string, isMember bool) bool {
 	return slices.EqualFunc(r.path, trail, func(want, got string) bool { return want == "any" || want == "="+got })
 }
 
-// foldedName returns a name in lower case; no rule's name has what is not UTF-8.
+// foldedName returns a name in lower case. All names of rules are UTF-8.
 func foldedName(units []unit) string {
 	var name []byte
 	for _, u := range units {

@@ -12,7 +12,7 @@ import (
 
 // BenchmarkRatios measures how many times as fast a fingerprint is as other ways
 // through the same document, and as a sketch behind it. All take turns in short
-// slices, so that whatever else the machine does slows them alike; a ratio is the
+// slices, so that other work of the machine slows all alike; a ratio is the
 // median of the slices' ratios.
 func BenchmarkRatios(b *testing.B) {
 	x := exclude(b, "timestamp", "meta.trace.id", "items.*.nonce")
@@ -26,21 +26,21 @@ func BenchmarkRatios(b *testing.B) {
 			r := fingerprint.Request{Method: "POST", Path: "/payments", ContentType: "application/json", Body: body}
 			reading := fingerprint.Read(r, x)
 			defer reading.Close()
-			room := make([]byte, 0, fingerprint.MaxSketch)
-			ratios(b, func() { readAndClose(r, x, room) }, map[string]func(){
+			buffer := make([]byte, 0, fingerprint.MaxSketch)
+			ratios(b, func() { readAndClose(r, x, buffer) }, map[string]func(){
 				"x_json.Valid":    func() { json.Valid(body) },
 				"x_encoding/json": func() { decodeFilterEncodeHash(body, "timestamp") },
 				"x_SHA-256":       func() { sha256.Sum256(body) },
-				"x_Sketch":        func() { reading.AppendSketch(room, sketchKey) },
+				"x_Sketch":        func() { reading.AppendSketch(buffer, sketchKey) },
 			})
 			b.ReportMetric(float64(len(body)), "bytes")
 		})
 	}
 }
 
-func readAndClose(r fingerprint.Request, x *fingerprint.Exclusion, room []byte) {
+func readAndClose(r fingerprint.Request, x *fingerprint.Exclusion, buffer []byte) {
 	reading := fingerprint.Read(r, x)
-	reading.AppendFingerprint(room)
+	reading.AppendFingerprint(buffer)
 	reading.Close()
 }
 

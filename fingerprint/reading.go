@@ -6,15 +6,14 @@ import (
 	"sync"
 )
 
-// Size is how many bytes a fingerprint has.
+// Size is the length of a fingerprint in bytes.
 const Size = len(prefix) + 2*sha256.Size
 
 const prefix = "sha256:"
 
-// Reading is a request that has been read, so that more than one thing can be
-// told of it: its fingerprint, a sketch of its members, and what they differ in from
-// those of another sketch. It borrows buffers from a pool until it is closed, and is
-// not safe for concurrent use.
+// Reading is a parsed request. It gives the request's fingerprint, a sketch of the
+// members, and the differences from another sketch. A Reading borrows buffers from a
+// pool until Close, and is not safe for concurrent use.
 type Reading struct {
 	builder
 	digest [sha256.Size]byte
@@ -22,35 +21,36 @@ type Reading struct {
 
 var readings = sync.Pool{New: func() any { return new(Reading) }}
 
-// Read reads a request once, without what x excludes. A nil x excludes nothing.
-// Whoever calls it must call Close. The request's Body must not change until then.
+// Read parses a request once, without the fields in x. A nil x excludes no field. The
+// caller must call Close, and must not change the request's Body until then.
 func Read(r Request, x *Exclusion) *Reading {
 	reading := readings.Get().(*Reading)
 	reading.sum(reading.read(&r, x), &reading.digest)
 	return reading
 }
 
-// AppendFingerprint appends what [Of] returns to dst: [Size] bytes. It allocates
-// nothing if dst has room for them.
+// AppendFingerprint appends the fingerprint to dst, as [Of] returns it: [Size] bytes.
+// It does not allocate if dst has the capacity.
 func (r *Reading) AppendFingerprint(dst []byte) []byte {
 	return hex.AppendEncode(append(dst, prefix...), r.digest[:])
 }
 
-// AppendSketch appends a sketch of the request to dst, of [MaxSketch] bytes at
-// most, or nothing if there is none. It allocates nothing if dst has room for it.
+// AppendSketch appends a sketch of the request to dst: at most [MaxSketch] bytes, and
+// no byte if the request has no sketch. It does not allocate if dst has the capacity.
 //
-// A sketch consists of short keyed hashes of the members that are not excluded,
-// by which [Reading.Differences] tells which of them another request changed. It keeps
-// neither names nor values. The key must be secret from whoever reads the
-// sketch, or a guess at a value could be confirmed.
+// A sketch consists of short keyed hashes of the members that are not excluded.
+// [Reading.Differences] uses a sketch to name the members that another request
+// changed. A sketch keeps neither names nor values. Keep the key secret from readers
+// of the sketch: with the key, a reader could confirm a guessed value.
 //
 // A member is a leaf of a JSON document (a scalar, {} or []), a query parameter,
-// a form field or a part of a multipart form. If these are more than fit, which
-// are 42, what lies 3, 2 or 1 levels deep in the document is one member each
-// with all that is in it: the deepest of these levels at which they fit.
+// a form field or a part of a multipart form. At most 42 members fit. If a document
+// has more, each value 3, 2 or 1 levels deep counts as one member with its whole
+// content; AppendSketch takes the deepest of these levels that fits.
 //
-// There is no sketch if the members do not fit at all, and if there are none: no
-// query, and a body that is empty, a scalar or counts byte by byte.
+// A request has no sketch if its members do not fit at any level. It has none either
+// without members: no query, and a body that is empty, a scalar or counts byte by
+// byte.
 func (r *Reading) AppendSketch(dst []byte, key [16]byte) []byte {
 	r.survey.begin(key, &r.sketcher)
 	r.sketcher.count = 0
@@ -67,19 +67,19 @@ func (r *Reading) AppendSketch(dst []byte, key [16]byte) []byte {
 	return dst
 }
 
-// Close gives the buffers back to the pool, but for those that a huge request
-// made grow. The Reading must not be used afterwards.
+// Close returns the buffers to the pool, except buffers that a huge request made
+// grow. The Reading must not be used after Close.
 func (r *Reading) Close() {
 	r.release()
 	readings.Put(r)
 }
 
-// Of returns the fingerprint of r without what x excludes: "sha256:" and 64
-// lower-case hexadecimal digits. A nil x excludes nothing. It is safe for
-// concurrent use.
+// Of returns the fingerprint of r without the fields in x: "sha256:" and 64
+// lower-case hexadecimal digits. A nil x excludes no field. Of is safe for concurrent
+// use.
 func Of(r Request, x *Exclusion) string {
 	reading := Read(r, x)
 	defer reading.Close()
-	var room [Size]byte
-	return string(reading.AppendFingerprint(room[:0]))
+	var buffer [Size]byte
+	return string(reading.AppendFingerprint(buffer[:0]))
 }

@@ -18,7 +18,7 @@ func TestReading(t *testing.T) {
 	t.Parallel()
 	x := exclude(t, "nonce")
 	for name, r := range map[string]fingerprint.Request{
-		"nothing":       {},
+		"empty request": {},
 		"JSON":          jsonRequest(`{"nonce":1,"b":[{"d":1,"c":2}],"a":"x"}`),
 		"not JSON":      jsonRequest(`{"b":1,"a":2`),
 		"query":         {RawQuery: "b=1&a=2&nonce=3"},
@@ -51,7 +51,7 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// Two requests can be open at a time, as a retry and its rival are.
+// Two readings can be open at a time, for two concurrent requests.
 func TestReadingsAreApart(t *testing.T) {
 	t.Parallel()
 	first, second := jsonRequest(`{"b":1,"a":2}`), jsonRequest(`{"d":3,"c":4}`)

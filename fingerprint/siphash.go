@@ -5,14 +5,13 @@ import (
 	"math/bits"
 )
 
-// sipHash is a SipHash-1-3 (Aumasson and Bernstein, 2012) that can be continued: the
-// sum of what was absorbed so far can be taken, and more be absorbed behind. A
-// path is hashed that way, step by step, so that a deep document costs no more
-// than a flat one, and a value behind its path.
+// sipHash is a resumable SipHash-1-3 (Aumasson and Bernstein, 2012): sum returns the
+// hash of the absorbed text, and more text can be absorbed later. The survey hashes a
+// path step by step and then the value, so that a deep document costs no more than a
+// flat document.
 //
-// The sum after one absorb is SipHash-1-3's own. That is the variant that hash
-// tables use: no attack on it is known that finds the key, and of each sum a
-// sketch shows 24 bits.
+// The sum after one absorb is the standard SipHash-1-3. Hash tables use this variant.
+// No key-recovery attack is known, and a sketch shows only 24 bits of each sum.
 type sipHash struct{ v0, v1, v2, v3 uint64 }
 
 func sipHashOf(key [16]byte) sipHash {
@@ -20,8 +19,9 @@ func sipHashOf(key [16]byte) sipHash {
 	return sipHash{low ^ 0x736f6d6570736575, high ^ 0x646f72616e646f6d, low ^ 0x6c7967656e657261, high ^ 0x7465646279746573}
 }
 
-// What follows is set apart by these, as the sum is by sumMark. Nothing that is
-// absorbed gets to where they go.
+// Each mark is XORed into v2, a word that absorbed text never reaches directly. A
+// name, an index and a value with equal bytes therefore hash differently (domain
+// separation).
 const (
 	nameMark  = 0xee // the name of a member follows
 	indexMark = 0xdd // the index of an element
@@ -30,8 +30,8 @@ const (
 	sumMark   = 0xff
 )
 
-// absorb absorbs text[from:to] and its length. Any text has wordSize bytes before
-// from, so that words can be read that reach back.
+// absorb absorbs text[from:to] and its length. The text must have wordSize bytes
+// before from, because the last word is read backwards from to.
 func (s sipHash) absorb(text []byte, from, to int) sipHash {
 	left := to - from
 	length := uint64(left) << 56
@@ -41,21 +41,21 @@ func (s sipHash) absorb(text []byte, from, to int) sipHash {
 	return s.absorbWord(wordAt(text, to-wordSize)>>(8*(wordSize-left)) | length)
 }
 
-// absorbString is absorb for a string in canonical spelling that begins at
-// text[from], behind its quotation mark. It finds where the other one is on its way.
+// absorbString absorbs a string in canonical spelling that begins at text[from], after
+// its opening quotation mark. It also returns the offset of the closing mark.
 func (s sipHash) absorbString(text []byte, from int) (absorbed sipHash, quotation int) {
 	for ; ; from += wordSize {
 		word := wordAt(text, from)
 		found := delimiters(word) &^ word & highBits
 		if found == 0 {
-			s.v3 ^= word // as absorbWord does, which is too much to be inlined here
+			s.v3 ^= word // absorbWord is too large to be inlined here
 			s = s.round()
 			s.v0 ^= word
 			continue
 		}
 		left := bits.TrailingZeros64(found) / 8
 		quotation = from + left
-		if text[quotation] != '"' { // from an escape on there is no hurry
+		if text[quotation] != '"' { // an escape: take the slow way
 			quotation = stringEnd(text, quotation)
 			return s.absorb(text, from, quotation), quotation
 		}
@@ -70,13 +70,13 @@ func (s sipHash) absorbWord(word uint64) sipHash {
 	return s
 }
 
-// then sets apart what follows.
+// then adds the mark of the next text.
 func (s sipHash) then(mark uint64) sipHash {
 	s.v2 ^= mark
 	return s
 }
 
-// sum returns the hash of what was absorbed.
+// sum returns the hash of the absorbed text.
 func (s sipHash) sum() uint64 {
 	s = s.then(sumMark).round().round().round()
 	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3

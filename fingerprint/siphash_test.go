@@ -24,8 +24,8 @@ func TestSipHash(t *testing.T) {
 	}
 }
 
-// Whatever lies behind a string, and wherever escapes are in it, equal strings
-// have equal hashes, and others have others.
+// Equal strings have equal hashes and different strings different hashes, for any text
+// after the string and any position of an escape.
 func TestSipHashOfStrings(t *testing.T) {
 	t.Parallel()
 	seen := map[uint64]string{}
@@ -52,7 +52,7 @@ func TestSipHashOfStrings(t *testing.T) {
 	}
 }
 
-// A path of two steps is not that of one, nor is a value a step.
+// A path of two steps, a path of one step and a value have different hashes.
 func TestSipHashOfSteps(t *testing.T) {
 	t.Parallel()
 	text := []byte("01234567" + "12345678" + "abcdefgh" + "ABCDEFGH")

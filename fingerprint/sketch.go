@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// MaxSketch is how many bytes a sketch has at most.
+// MaxSketch is the largest size of a sketch in bytes.
 const MaxSketch = 256
 
-// A sketch is its version, the depth at which its members end, and for each
-// member the tag of its place and the tag of its value.
+// A sketch holds a version, the depth at which its members end, and for each member
+// a tag of the place and a tag of the value.
 const (
 	sketchVersion = 2
 	sketchHeader  = 2
@@ -18,33 +18,33 @@ const (
 	maxMembers    = (MaxSketch - sketchHeader) / memberSize
 )
 
-// depths are the depths at which AppendSketch tries to end members, in this order:
-// first nowhere, so that each leaf is one.
+// depths are the depths at which AppendSketch tries to end members, in this order. At
+// 255 each leaf is a member of its own.
 var depths = [...]uint8{255, 3, 2, 1}
 
-// Differences names the members of the request that are new, or have another value,
-// since sketch was made with the same exclusion and key. missing counts the members
-// that were sketched and are not in the request: their names are not kept.
+// Differences names the members of the request that are new or have another value
+// than in the sketch. The sketch must be made with the same exclusion and key. missing
+// counts the sketched members that the request lacks: a sketch does not keep names.
 //
-// A name is in the notation of [Exclude], with a star for every element of an
-// array, and for every step that does not look like a name (see [LooksLikeName]).
-// Values do not appear, even where the client has put them in place of names:
-// others counts the changed members whose path has no name that may be shown. A
-// form field or query parameter with an empty value has none, because any text
-// sent as a form is such a field.
+// A name is in the notation of [Exclude], with a star for every element of an array
+// and for every step that does not look like a name (see [LooksLikeName]). Values
+// never appear, even if the client used values as names: others counts the changed
+// members whose path has no name that may be shown. A form field or query parameter
+// with an empty value is never named, because any text sent as a form is such a
+// field.
 //
-// There are at most 16 names, sorted, each once and of at most 128 bytes. Members
-// beyond 16 names count as others; a longer path is cut to the path of an object or
-// array around the member. A top-level member is named by its bare name, which
-// excludes every member of that name. If members of one shape differ only in the
-// values of some of them, and others is 0, then excluding the names makes the
+// The result has at most 16 names, sorted and distinct, of at most 128 bytes each.
+// Members beyond 16 names count as others. A longer path is cut to the path of an
+// enclosing object or array. A top-level member is named by its bare name, which
+// excludes every member of that name. If requests of one shape differ only in the
+// values of some members, and others is 0, then excluding the names makes the
 // fingerprints equal.
 //
-// No member is named that did not change, but for one in 2^24 whose place looks
-// like another's; as rarely, a change goes unnoticed. A change of order alone
-// (of form fields, parts, duplicate members that are leaves, members that differ in case), or of the media
-// type, is in no member. A sketch that is nil, malformed or of an unknown version
-// gives no names and misses nothing.
+// An unchanged member is named with a probability of 1 in 2^24, when its place has
+// the tag of another place; a change goes unnoticed as rarely. A change of order alone
+// (of form fields, parts, duplicate members that are leaves, members that differ in
+// case) or of the media type is not part of any member. A sketch that is nil,
+// malformed or of an unknown version gives no names and no missing members.
 func (r *Reading) Differences(sketch []byte, key [16]byte) (names []string, others, missing int) {
 	if !isSketch(sketch) {
 		return nil, 0, 0
@@ -62,7 +62,7 @@ func isSketch(sketch []byte) bool {
 		sketch[0] == sketchVersion && slices.Contains(depths[:], sketch[1])
 }
 
-// tags are what is kept of a member: tagSize bytes of each hash.
+// tags are the stored hashes of a member: tagSize bytes of each hash.
 type tags struct{ place, value uint32 }
 
 const tagMask = 1<<(8*tagSize) - 1
@@ -76,7 +76,7 @@ func readTags(from []byte) tags {
 	return tags{place: uint32(both >> (8 * tagSize)), value: uint32(both & tagMask)}
 }
 
-// sketcher gathers members as long as there is room for them.
+// sketcher collects up to maxMembers members.
 type sketcher struct {
 	members [maxMembers]tags
 	count   int
@@ -91,7 +91,7 @@ func (s *sketcher) member(t tags) bool {
 	return true
 }
 
-// append appends the sketch to dst, nothing without members.
+// append appends the sketch to dst. Without members dst stays as it is.
 func (s *sketcher) append(dst []byte, depth uint8) []byte {
 	if s.count == 0 {
 		return dst

@@ -11,7 +11,7 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// What a mismatch names can be pasted into ExcludeFields: then the retry matches.
+// The names of a mismatch can be pasted into ExcludeFields: then the retry matches.
 func TestNamesCanBeExcluded(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ first, retry fingerprint.Request }{
@@ -47,7 +47,7 @@ func TestNamesCanBeExcluded(t *testing.T) {
 func TestNoSketch(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]fingerprint.Request{
-		"nothing":       {},
+		"empty request": {},
 		"a scalar":      jsonRequest(`"a"`),
 		"an object":     jsonRequest(`{}`),
 		"an array":      jsonRequest(`[]`),
@@ -66,9 +66,8 @@ func TestNoSketch(t *testing.T) {
 	}
 }
 
-// Whoever reads a sketch without its key learns nothing from it, and neither does
-// a program that another one's sketch comes to.
-func TestSketchOfAnotherHand(t *testing.T) {
+// A sketch is useless without its key, to a reader and to a program with another key.
+func TestSketchOfAnotherKey(t *testing.T) {
 	t.Parallel()
 	r := jsonRequest(`{"a":1,"b":{"c":2}}`)
 	sketch := sketchOf(r, nil, sketchKey)
@@ -150,7 +149,7 @@ func TestSketchIsBounded(t *testing.T) {
 	}
 }
 
-// checkSketch checks what must hold of any two documents.
+// checkSketch checks the properties of any two documents.
 func checkSketch(t *testing.T, a, b fingerprint.Request, fields []string) {
 	t.Helper()
 	x := exclude(t, fields...)
@@ -168,8 +167,8 @@ func checkSketch(t *testing.T, a, b fingerprint.Request, fields []string) {
 	}
 }
 
-// checkChange checks that a change of one leaf's value is named, by a name that
-// excludes it, and nothing else is.
+// checkChange checks that Differences names exactly the one changed leaf, by a name
+// that excludes the leaf.
 func checkChange(t *testing.T, n *node, g generator, fields []string) {
 	t.Helper()
 	leaves, changed := n.withLeafChanged(g)
@@ -190,8 +189,8 @@ func checkChange(t *testing.T, n *node, g generator, fields []string) {
 	}
 }
 
-// withLeafChanged returns how many leaves n has, not counting itself, and a copy
-// in which one of them has a value that none had before.
+// withLeafChanged returns the number of leaves in n, without n, and a copy in which
+// one leaf has a new value.
 func (n *node) withLeafChanged(g generator) (leaves int, changed *node) {
 	var count func(n *node) int
 	count = func(n *node) (leaves int) {

@@ -71,7 +71,7 @@ func TestDifferencesInJSON(t *testing.T) {
 	}
 	long := strings.Repeat("n", 64)
 	runDifferences(t, []differenceTest{
-		between("nothing", `{"a":1,"b":[2]}`, ` { "b":[ 2 ], "\u0061":1 } `, 0),
+		between("no change", `{"a":1,"b":[2]}`, ` { "b":[ 2 ], "\u0061":1 } `, 0),
 		between("the honest retry", `{"amount":1,"sentAt":"12:00:00"}`, `{"amount":1,"sentAt":"12:00:31"}`, 0, "sentAt"),
 		between("deep", `{"meta":{"trace":{"id":1},"v":2}}`, `{"meta":{"v":2,"trace":{"id":3}}}`, 0, "meta.trace.id"),
 		between("several", `{"a":1,"b":2,"c":3}`, `{"c":4,"b":2,"a":"1"}`, 0, "a", "c"),
@@ -150,7 +150,7 @@ func TestDifferencesElsewhere(t *testing.T) {
 	}, exclude(t, "nonce"))
 }
 
-// Where there are many members, less is told, and still nothing that is not so.
+// With many members the names are coarser and still correct.
 func TestSketchOfManyMembers(t *testing.T) {
 	t.Parallel()
 	list := func(count, value int) string {
@@ -176,6 +176,6 @@ func TestSketchOfManyMembers(t *testing.T) {
 		{"scalars in a row", jsonRequest(`{"x":0,"i":[` + strings.Repeat("1,", 100) + `{},"a",{"b":1},2]}`), jsonRequest(`{"x":0,"i":[` + strings.Repeat("1,", 100) + `{},"a",{"b":1},3]}`), []string{"i"}, 0},
 		{"too many members", jsonRequest("[" + strings.Repeat("1,", 50) + "1]"), jsonRequest("[" + strings.Repeat("1,", 50) + "2]"), nil, 0},
 		{"too many parameters", fingerprint.Request{RawQuery: strings.Repeat("a&", 43)}, fingerprint.Request{RawQuery: "b"}, nil, 0},
-		{"parameters take room", fingerprint.Request{RawQuery: strings.Repeat("a&", 41), ContentType: "application/json", Body: []byte(`{"a":{"b":1,"c":2}}`)}, fingerprint.Request{RawQuery: strings.Repeat("a&", 41), ContentType: "application/json", Body: []byte(`{"a":{"b":1,"c":3}}`)}, []string{"a"}, 0},
+		{"parameters take space", fingerprint.Request{RawQuery: strings.Repeat("a&", 41), ContentType: "application/json", Body: []byte(`{"a":{"b":1,"c":2}}`)}, fingerprint.Request{RawQuery: strings.Repeat("a&", 41), ContentType: "application/json", Body: []byte(`{"a":{"b":1,"c":3}}`)}, []string{"a"}, 0},
 	}, nil)
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// Strip returns the JSON document without the excluded fields, all else as it
-// was, in memory of its own. The fingerprint of what it returns is the one of
-// json with fields excluded. See [Exclude] for the notation of fields.
+// Strip returns a copy of a JSON document without the excluded fields. All other text
+// is unchanged. The fingerprint of the copy equals the fingerprint of json with the
+// fields excluded. See [Exclude] for the notation of fields.
 //
-// It returns an error if a field is malformed, or if json is not valid, nested
+// Strip returns an error if a field is malformed, or if json is not valid, nested
 // deeper than 512 levels or longer than 256 MiB.
 func Strip(json []byte, fields []string) ([]byte, error) {
 	x, err := Exclude(fields...)
@@ -31,7 +31,8 @@ func Strip(json []byte, fields []string) ([]byte, error) {
 	return cut(json, removals), nil
 }
 
-// findExcluded returns what x excludes from json, in order and without overlap.
+// findExcluded returns the ranges that x excludes from json, in order and without
+// overlap.
 func findExcluded(json []byte, x *Exclusion) ([]removal, error) {
 	if len(json) > maxCanonical {
 		return nil, errTooLong
@@ -55,11 +56,12 @@ func cut(json []byte, removals []removal) []byte {
 	return append(rest, json[from:]...)
 }
 
-// deleteOne leaves the usual case, a single value at a plain path, to sjson.
+// deleteOne uses sjson for the usual case, a single value at a plain path.
 //
-// More is not for it: it deletes the first of several members of one name, in one
-// pass over the document each, and has meanings of its own for : - and others.
-// So it is asked only if it would find by that path the very value to be deleted.
+// Other cases do not suit sjson: it deletes only the first of several members of one
+// name, passes over the document once per deletion, and gives : - and other
+// characters a meaning. deleteOne therefore checks that sjson would find exactly this
+// value at the path.
 func deleteOne(json []byte, r removal) ([]byte, bool) {
 	document := string(json)
 	value := gjson.Result{Index: r.value, Raw: document[r.value:r.valueEnd]}
@@ -71,8 +73,8 @@ func deleteOne(json []byte, r removal) ([]byte, bool) {
 	return stripped, err == nil
 }
 
-// isPlainPath reports whether path is short, for sjson reads a document once for each
-// segment, and of characters that mean nothing but themselves.
+// isPlainPath reports whether path is short and has only characters without a meaning
+// for sjson. sjson reads a document once for each segment.
 func isPlainPath(path string) bool {
 	const (
 		maxSegments = 8
@@ -81,9 +83,9 @@ func isPlainPath(path string) bool {
 	return path != "" && strings.Trim(path, plain) == "" && strings.Count(path, ".") < maxSegments
 }
 
-// find returns the offset of the value at path, found as sjson does: segment by
-// segment, where gjson would go back and try the next of several members of one
-// name. It returns 0, where no value inside of a document is, if there is none.
+// find returns the offset of the value at path, or 0 if there is no value: no inner
+// value begins at 0. It searches segment by segment, as sjson does. gjson would go
+// back and try the next of several members of one name.
 func find(document, path string) int {
 	offset := 0
 	for segment := range strings.SplitSeq(path, ".") {

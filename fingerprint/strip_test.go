@@ -33,7 +33,7 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-func TestStripKeepsTheRestAsItWas(t *testing.T) {
+func TestStripKeepsTheRestUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ document, left string }{
 		{`{ "b" : 1.0 , "\u0061" : "\/" }`, `{ "b" : 1.0 , "\u0061" : "\/" }`},
@@ -46,7 +46,7 @@ func TestStripKeepsTheRestAsItWas(t *testing.T) {
 		}
 		clear(stripped)
 		if string(document) != test.document {
-			t.Error("what Strip returns shares memory with the document")
+			t.Error("the result of Strip shares memory with the document")
 		}
 	}
 }
@@ -63,13 +63,13 @@ func TestStripErrors(t *testing.T) {
 	} {
 		stripped, err := fingerprint.Strip([]byte(document), []string{"a"})
 		if err == nil || stripped != nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Strip(%.20q) = %q, %v; want an error that says %q", document, stripped, err, want)
+			t.Errorf("Strip(%.20q) = %q, %v; want an error with %q", document, stripped, err, want)
 		}
 	}
 }
 
-// Wherever in a string it is, and in a word of it, a character that may not be
-// there makes the document no JSON.
+// An invalid character makes a document invalid, at any position of a string and of a
+// word.
 func TestCharactersInStrings(t *testing.T) {
 	t.Parallel()
 	for char := range 256 {

@@ -2,20 +2,19 @@ package fingerprint
 
 import "encoding/binary"
 
-// survey goes through canonical text, and tells its visitor of each member. Its
-// methods take the offset in text where what they are for begins, and return where
-// that ended, or stopped.
+// survey goes through canonical text and passes each member to its visitor. Each
+// method takes the offset in text of a value, and returns the end offset or stopped.
 type survey struct {
 	visitor visitor
 	key     [16]byte
-	depth   int    // members end so deep
-	text    []byte // there are wordSize bytes at least before what is surveyed, and room for as many behind
-	names   []byte // what the trail refers to
-	trail   []span // the names that lead to where the survey is; empty for an element
-	path    []byte // one at a time
+	depth   int    // the depth at which members end
+	text    []byte // has at least wordSize bytes before the surveyed text, and that capacity after the text
+	names   []byte // the text that trail refers to
+	trail   []span // the names on the path to the current value; empty for an element
+	path    []byte // one path at a time
 }
 
-// visitor is told of members; it returns false to end the survey.
+// visitor receives each member. It returns false to end the survey.
 type visitor interface{ member(t tags) (more bool) }
 
 const stopped = -1
@@ -26,12 +25,12 @@ type span struct{ from, to uint32 }
 func (s *survey) begin(key [16]byte, v visitor) { s.key, s.visitor = key, v }
 
 func (s *survey) reset() {
-	if s.visitor != nil { // as mostly not
+	if s.visitor != nil { // most requests have no survey
 		s.key, s.visitor, s.text, s.names = [16]byte{}, nil, nil, nil
 	}
 }
 
-// start prepares for text of that kind, and returns the hash of what leads to it.
+// start prepares for text of that kind and returns the hash of the root.
 func (s *survey) start(text, names []byte, of kind) (root sipHash) {
 	s.text, s.names = text, names
 	s.trail = s.trail[:0]
@@ -40,7 +39,7 @@ func (s *survey) start(text, names []byte, of kind) (root sipHash) {
 	return sipHashOf(s.key).absorb(spelled[:], wordSize, wordSize+length)
 }
 
-// member tells of the member that ends there, of the place and with the value.
+// member passes a member to the visitor and returns at, the member's end.
 func (s *survey) member(place, value sipHash, at int) (end int) {
 	if !s.visitor.member(tags{place: uint32(place.sum()) & tagMask, value: uint32(value.sum()) & tagMask}) {
 		return stopped
@@ -48,17 +47,17 @@ func (s *survey) member(place, value sipHash, at int) (end int) {
 	return at
 }
 
-// rawMember is member for one whose value is text[from:to].
+// rawMember passes a member with the value text[from:to] to the visitor.
 func (s *survey) rawMember(place sipHash, from, to int) (end int) {
 	return s.member(place, place.then(valueMark).absorb(s.text, from, to), to)
 }
 
-// surveyQuery tells of the query's parameters.
+// surveyQuery surveys the query's parameters.
 func (b *builder) surveyQuery() (more bool) {
 	return b.survey.form(b.draft.text, b.queryText, kindQuery)
 }
 
-// surveyBody tells of the members of the body, which end depth levels deep.
+// surveyBody surveys the members of the body, which end depth levels deep.
 func (b *builder) surveyBody(depth int) (more bool) {
 	switch b.of {
 	case kindJSON:
@@ -72,9 +71,9 @@ func (b *builder) surveyBody(depth int) (more bool) {
 	}
 }
 
-// form tells of the pairs that builder.form left.
+// form surveys the pairs that builder.form appended.
 func (s *survey) form(text []byte, in span, of kind) (more bool) {
-	if in.from == in.to { // as most queries are
+	if in.from == in.to { // most requests have no query
 		return true
 	}
 	root := s.start(text, text, of).then(nameMark)
@@ -92,14 +91,14 @@ func (s *survey) form(text []byte, in span, of kind) (more bool) {
 	return true
 }
 
-// isFiller reports whether the value of a pair is empty, or the padding of base64.
-// The name of such a pair may be a payload that is no form: it is not shown.
+// isFiller reports whether the value of a pair is empty or the padding of base64. The
+// name of such a pair is not shown: it may be a whole payload that is not a form.
 func isFiller(value []byte) bool {
 	return len(value) == 0 || len(value) == 1 && value[0] == '='
 }
 
-// component returns where what appendComponent appended ends, and where it was
-// decoded; that is empty for what was not.
+// component returns the end of a component that appendComponent appended, and the
+// span of its decoded text. The span is empty for text that could not be decoded.
 func (s *survey) component(at int) (decoded span, end int) {
 	decoded, end = frameAt(s.text, at+1)
 	if s.text[at] != 'd' {
@@ -108,14 +107,14 @@ func (s *survey) component(at int) (decoded span, end int) {
 	return decoded, end
 }
 
-// frameAt returns the part in what appendFrame appended, and where that ends.
+// frameAt returns the part that appendFrame appended at an offset, and the part's end.
 func frameAt(text []byte, at int) (part span, end int) {
 	length, size := binary.Uvarint(text[at:])
 	end = at + size + int(length)
 	return span{uint32(at + size), uint32(end)}, end
 }
 
-// multipart tells of the parts that builder.multipart left.
+// multipart surveys the parts that builder.multipart appended.
 func (s *survey) multipart(text []byte, in span, names []byte) (more bool) {
 	root := s.start(text, names, kindMultipart).then(nameMark)
 	nextName := wordSize

@@ -2,7 +2,7 @@ package fingerprint
 
 import "math/bits"
 
-// json tells of the members of the document that builder.json left. They end
+// json surveys the members of the document that builder.json appended. Members end
 // depth levels deep.
 func (s *survey) json(text []byte, in span, depth int) (more bool) {
 	root := s.start(text, text, kindJSON)
@@ -11,7 +11,7 @@ func (s *survey) json(text []byte, in span, depth int) (more bool) {
 	return s.isLeaf(at) || s.value(at, root) != stopped
 }
 
-// isLeaf reports whether the value has no other in it.
+// isLeaf reports whether the value is a scalar, {} or [].
 func (s *survey) isLeaf(at int) bool {
 	first := s.text[at]
 	return first != '{' && first != '[' || s.text[at+1] == first+2 // in ASCII
@@ -35,10 +35,10 @@ func (s *survey) value(at int, place sipHash) (end int) {
 
 func (s *survey) object(at int, place sipHash) (end int) {
 	for s.text[at] != '}' {
-		name := at + 2 // behind the bracket or comma, and the quotation mark
+		name := at + 2 // after the bracket or comma, and the quotation mark
 		inner, quotation := place.absorbString(s.text, name)
 		s.trail = append(s.trail, span{uint32(name), uint32(quotation)})
-		if at = s.value(quotation+2, inner); at == stopped { // behind the colon
+		if at = s.value(quotation+2, inner); at == stopped { // after the colon
 			return stopped
 		}
 		s.trail = s.trail[:len(s.trail)-1]
@@ -49,7 +49,7 @@ func (s *survey) object(at int, place sipHash) (end int) {
 func (s *survey) array(at int, place sipHash) (end int) {
 	for index := uint64(0); s.text[at] != ']'; index++ {
 		s.trail = append(s.trail, span{})
-		if at = s.value(at+1, place.absorbWord(index)); at == stopped { // behind the bracket or comma
+		if at = s.value(at+1, place.absorbWord(index)); at == stopped { // after the bracket or comma
 			return stopped
 		}
 		s.trail = s.trail[:len(s.trail)-1]
@@ -57,7 +57,7 @@ func (s *survey) array(at int, place sipHash) (end int) {
 	return at + 1
 }
 
-// skip goes behind a value that is no leaf.
+// skip returns the end of an object or array.
 func (s *survey) skip(at int) (end int) {
 	for open := 0; ; {
 		switch s.text[at] {
@@ -74,7 +74,7 @@ func (s *survey) skip(at int) (end int) {
 	}
 }
 
-// skipLeaf goes behind a leaf that is no string.
+// skipLeaf returns the end of a leaf that is not a string.
 func (s *survey) skipLeaf(at int) (end int) {
 	if s.text[at] == '{' || s.text[at] == '[' {
 		return at + 2
@@ -85,8 +85,8 @@ func (s *survey) skipLeaf(at int) (end int) {
 	return at
 }
 
-// stringEnd returns where the quotation mark is that ends the string in canonical
-// spelling that text[at] is in. Control characters are no end of it.
+// stringEnd returns the offset of the closing quotation mark of the string around
+// text[at], which is in canonical spelling. Control characters do not end a string.
 func stringEnd(text []byte, at int) (quotation int) {
 	for {
 		word := wordAt(text, at)

@@ -1,13 +1,13 @@
 package fingerprint
 
-// maxName is how many bytes a name from Differences has at most.
+// maxName is the longest name in bytes that Differences returns.
 const maxName = 128
 
-// star stands for an element, and for a name that may not be shown.
+// star replaces the index of an element, and a name that may not be shown.
 const star = '*'
 
-// name returns the path to where the survey is, in the notation of Exclude; or,
-// if that is too long, the path to what it lies in. It returns "" if no step of
+// name returns the path to the current value, in the notation of Exclude. A path that
+// is too long is cut to an enclosing object or array. name returns "" if no step of
 // the path may be shown.
 func (s *survey) name() string {
 	path, shown := s.path[:0], false
@@ -35,7 +35,8 @@ func (s *survey) name() string {
 	return string(path)
 }
 
-// appendStep escapes dots. No other character of a name has a meaning in a path.
+// appendStep appends a name and escapes dots. No other character that a name may have
+// has a meaning in a path.
 func appendStep(path, name []byte) []byte {
 	for _, char := range name {
 		if char == '.' {

@@ -11,13 +11,13 @@ import (
 // quotation marks:
 //
 //   - A quotation mark and a backslash are escaped by a backslash.
-//   - Any other character stands for itself, control characters included.
-//   - Bytes that are not UTF-8 stay as they are. That is unambiguous: what comes
-//     from an escape is whole characters, and a lone surrogate stays an escape.
+//   - Any other character stands for itself, including control characters.
+//   - Bytes that are not UTF-8 stay unchanged. The result is unambiguous, because
+//     decoded escapes are whole characters, and a lone surrogate stays an escape.
 //   - A lone surrogate is \u and four lower-case digits. No other backslash
 //     stands before a u.
 //
-// Two strings of the same value, and no others, are spelled alike.
+// Two strings have one spelling if and only if their values are equal.
 func (w *walker) string(at, out int) (end, written int) {
 	source, text := w.source, w.text
 	text[out] = '"'
@@ -25,7 +25,7 @@ func (w *walker) string(at, out int) (end, written int) {
 	out++
 	for at+wordSize <= len(source) {
 		word := wordAt(source, at)
-		putWord(text, out, word) // too much, but there is room
+		putWord(text, out, word) // may write too much, within the capacity
 		found := special(word)
 		if found == 0 {
 			at += wordSize
@@ -43,8 +43,8 @@ func (w *walker) string(at, out int) (end, written int) {
 	return w.restOfString(at, out)
 }
 
-// restOfString is string from the middle of one on, where an escape is or the
-// last word of the document begins.
+// restOfString copies the rest of a string, from an escape or from the last word of
+// the document on.
 func (w *walker) restOfString(at, out int) (end, written int) {
 	for at < len(w.source) {
 		switch char := w.source[at]; {
@@ -64,20 +64,21 @@ func (w *walker) restOfString(at, out int) (end, written int) {
 	return malformed, out
 }
 
-// plainWord copies what may stand in a string as it is from the word at
-// source[at], the first byte of which may, and returns how many bytes that is.
+// plainWord copies the plain bytes at the start of the word at source[at], up to the
+// first quotation mark, backslash or control character. It returns their number, at
+// least one: the caller has checked the first byte.
 func (w *walker) plainWord(at, out int) (length int) {
 	if at+wordSize > len(w.source) {
 		w.text[out] = w.source[at]
 		return 1
 	}
 	word := wordAt(w.source, at)
-	putWord(w.text, out, word)                     // too much, but there is room
-	return bits.TrailingZeros64(special(word)) / 8 // of 0 there are 64
+	putWord(w.text, out, word)                     // may write too much, within the capacity
+	return bits.TrailingZeros64(special(word)) / 8 // 0 has 64 trailing zeros
 }
 
-// escape copies what the escape at source[at] stands for. A control character
-// that is there instead is malformed.
+// escape copies the character that the escape at source[at] stands for. A bare
+// control character is malformed.
 func (w *walker) escape(at, out int) (end, written int) {
 	if w.source[at] != '\\' || at+1 == len(w.source) {
 		return malformed, out
@@ -107,7 +108,7 @@ func (w *walker) putEscaped(char rune, out int) (written int) {
 	return len(utf8.AppendRune(w.text[:out], char))
 }
 
-// codePoint is escape, for \u and four digits, or a pair of those.
+// codePoint copies the character of a \u escape, or of a pair of \u escapes.
 func (w *walker) codePoint(at, out int) (end, written int) {
 	char, end := hexadecimal(w.source, at+2), at+6
 	if char < 0 {
@@ -121,7 +122,7 @@ func (w *walker) codePoint(at, out int) (end, written int) {
 		low = hexadecimal(w.source, end+2)
 	}
 	pair := utf16.DecodeRune(char, low)
-	if pair == utf8.RuneError { // which no pair stands for
+	if pair == utf8.RuneError { // a lone surrogate: no pair encodes U+FFFD
 		const digits = "0123456789abcdef"
 		return end, out + copy(w.text[out:], []byte{'\\', 'u', digits[char>>12], digits[char>>8&15], digits[char>>4&15], digits[char&15]})
 	}
@@ -164,13 +165,13 @@ func (w *walker) literal(at, out int, spelled string) (end, written int) {
 	return end, out + copy(w.text[out:], spelled)
 }
 
-// number copies a number as it is spelled.
+// number copies a number as spelled.
 func (w *walker) number(at, out int) (end, written int) {
 	end = numberEnd(w.source, at)
 	switch {
 	case end == malformed:
 		return malformed, out
-	case end-at <= wordSize && at+wordSize <= len(w.source): // too much, but there is room
+	case end-at <= wordSize && at+wordSize <= len(w.source): // may write too much, within the capacity
 		putWord(w.text, out, wordAt(w.source, at))
 	default:
 		copy(w.text[out:], w.source[at:end])
@@ -178,7 +179,7 @@ func (w *walker) number(at, out int) (end, written int) {
 	return end, out + end - at
 }
 
-// numberEnd returns where the number at source[at] ends.
+// numberEnd returns the end of the number at source[at], or malformed.
 func numberEnd(source []byte, at int) (end int) {
 	if at < len(source) && source[at] == '-' {
 		at++
@@ -202,7 +203,7 @@ func numberEnd(source []byte, at int) (end int) {
 	return end
 }
 
-// skipDigits goes behind the digits that begin at source[at], if there are any.
+// skipDigits returns the end of the digits at source[at].
 func skipDigits(source []byte, at int) (end int) {
 	for at < len(source) && source[at]-'0' <= 9 {
 		at++
@@ -210,7 +211,7 @@ func skipDigits(source []byte, at int) (end int) {
 	return at
 }
 
-// signEnd goes behind a sign, if there is one.
+// signEnd returns the end of an optional sign.
 func signEnd(source []byte, at int) (end int) {
 	if at < len(source) && (source[at] == '+' || source[at] == '-') {
 		return at + 1
@@ -218,17 +219,17 @@ func signEnd(source []byte, at int) (end int) {
 	return at
 }
 
-// A word is as many bytes as are looked at together. With it, a whole fingerprint of
-// 400 bytes takes less time than json.Valid alone, and a tenth of a round trip
-// through encoding/json (BenchmarkRatios).
+// A word is the number of bytes that are processed together. With it, a whole
+// fingerprint of 400 bytes takes less time than json.Valid alone, and a tenth of a
+// round trip through encoding/json (BenchmarkRatios).
 const (
 	wordSize  = 8
 	everyByte = 0x0101010101010101
 	highBits  = everyByte * 0x80
 )
 
-// wordAt returns the word at text[at]. That the capacity of its slice is constant
-// spares the processor half of the work.
+// wordAt returns the word at text[at]. The slice's constant capacity halves the
+// instructions.
 func wordAt(text []byte, at int) uint64 {
 	return binary.LittleEndian.Uint64(text[at : at+wordSize : at+wordSize])
 }
@@ -238,15 +239,15 @@ func putWord(text []byte, at int, word uint64) {
 	binary.LittleEndian.PutUint64(text[at:at+wordSize:at+wordSize], word)
 }
 
-// special marks bytes of word that a string cannot hold as they are: quotation
-// marks, backslashes and control characters. The lowest bit that is set is the
-// high bit of the first of them; above that there may be others.
+// special marks quotation marks, backslashes and control characters in word: the bytes
+// that need an escape. The lowest set bit is the high bit of the first such byte;
+// higher bits are not exact.
 func special(word uint64) uint64 {
 	return (delimiters(word) | (word - everyByte*' ')) &^ word & highBits
 }
 
-// delimiters has the high bit of each byte of word that is a quotation mark or a
-// backslash; of others that are not ASCII too.
+// delimiters sets the high bit of each byte of word that is a quotation mark, a
+// backslash or not ASCII.
 func delimiters(word uint64) uint64 {
 	return ((word ^ everyByte*'"') - everyByte) | ((word ^ everyByte*'\\') - everyByte)
 }
