@@ -121,7 +121,7 @@ func TestAudit(t *testing.T) {
 				t.Errorf("warnings are\n%s\nwant\n%s", strings.Join(report.Warnings, "\n"), strings.Join(want, "\n"))
 			}
 
-			const lost, unguarded = " matches no route: spell it as the router has it, prefixes included", " is not guarded by its table: mount the guard's Table where the route is declared"
+			const lost, unguarded = " matches no route: use the router's own spelling, with all prefixes", " is not guarded by its table: mount the guard's Table where the route is declared"
 			want = []string{
 				"policy: row 2: POST /tabled/{other}" + lost,
 				"policy: row 3: PATCH " + param[name] + lost,

@@ -1,4 +1,3 @@
-// Package adapters holds one adapter a router, in a folder each, and the
-// contract test that keeps them from drifting apart: every promise to clients
-// is tested over all of them.
+// Package adapters holds one folder per router adapter, and a contract test that runs
+// every promise to clients over all adapters, so that the adapters cannot drift apart.
 package adapters

@@ -12,23 +12,23 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Audit compares the routes of r with what guards them. Call it when all routes
-// are declared, on the outermost router, with the tables that are mounted:
+// Audit compares the routes of r with their policies and tables. Call it on the
+// outermost router after all routes are declared, with the mounted tables:
 //
 //	report := idemchi.Audit(r, idem, table)
-//	if err := report.Err(); err != nil { ... }                          // a row that guards nothing
-//	for _, warning := range report.Warnings { slog.Warn(warning) }      // a POST that nothing guards
+//	if err := report.Err(); err != nil { ... }                          // a row that guards no route
+//	for _, warning := range report.Warnings { slog.Warn(warning) }      // a POST without a policy
 //
-// A policy that guards none of its routes is an error too, such as one on PUT with
-// the default Methods. Warnings name middleware that belongs outside of the guard
-// (cors, compression, method override, time-outs), as far as names tell it.
+// A policy that guards none of its routes is an error too, such as a policy on PUT
+// with the default Methods. Warnings name middleware that belongs outside the guard
+// (cors, compression, method override, time-outs), as far as function names show.
 //
-// It sees Policy, Handle, Mount and Table of guards on idem's engine. It does not
-// see a guarded handler within another, nor routes below a handler that is not a
-// chi router.
+// Audit sees Policy, Handle, Mount and Table of guards on idem's engine. It does not
+// see a guarded handler inside another handler, or routes below a handler that is not
+// a chi router.
 func Audit(r chi.Routes, idem *Guard, tables ...*policy.Table) policy.Report {
 	if r == nil || slices.Contains(tables, nil) {
-		return policy.Report{Errors: []error{errors.New("idemchi: Audit is given a nil router or a nil table: give those that serve")}}
+		return policy.Report{Errors: []error{errors.New("idemchi: Audit is given a nil router or a nil table: give the router and the tables that serve")}}
 	}
 	idem.mustEngine()
 	inspection := declared.Inspection{Engine: idem.engine, Tables: tables, Canonical: canonical}
@@ -49,11 +49,12 @@ func Audit(r chi.Routes, idem *Guard, tables ...*policy.Table) policy.Report {
 	return inspection.Report()
 }
 
-// The code of the method values that Policy and Table, and Handle, return: one
-// and the same for every value. Functions of others are never called.
+// aroundCode is the code of the method values that Policy and Table return, serveCode
+// of those that Handle returns. All values of a method share one code, so that Audit
+// recognizes and calls only functions of this package.
 var aroundCode, serveCode uintptr
 
-//nolint:gochecknoinits // the functions read them, so that they cannot be their initial values
+//nolint:gochecknoinits // the functions read the variables, so initial values would be a cycle
 func init() {
 	aroundCode, serveCode = codeOf((*guarding)(nil).around), codeOf((*guarded)(nil).ServeHTTP)
 }
@@ -65,19 +66,18 @@ func codeOf(function any) uintptr {
 	return 0
 }
 
-// question takes the place of a response writer in Audit's question to a handler
-// of ours.
-type question struct {
+// probe takes the place of a response writer when Audit inspects a guarded handler.
+type probe struct {
 	http.ResponseWriter
-	answer *guarding
+	found *guarding
 }
 
-func askMiddleware(middleware func(http.Handler) http.Handler) *guarding {
-	return ask(middleware(http.NotFoundHandler())) // which is not called
+func guardingOfMiddleware(middleware func(http.Handler) http.Handler) *guarding {
+	return guardingOf(middleware(http.NotFoundHandler())) // the inner handler is not called
 }
 
-func ask(handler http.Handler) *guarding {
-	var asked question
-	handler.ServeHTTP(&asked, nil)
-	return asked.answer
+func guardingOf(handler http.Handler) *guarding {
+	var w probe
+	handler.ServeHTTP(&w, nil)
+	return w.found
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 )
 
-// checked stands before the handlers of the routers below a table, or a policy
-// that others are inside of. It guards a request that was passed by its path,
-// because middleware in between wrote another path.
+// checked wraps a handler below a table, or below a policy with inner policies. The
+// table or policy decides by the path and may pass a request that middleware in
+// between rewrites; checked guards such a request by its final path.
 type checked struct {
 	by   *guarding
 	next http.Handler
 }
 
-// passedKey marks a request that was passed by its path.
+// passedKey marks a request that a table or policy passed by its path.
 type passedKey struct{ by *guarding }
 
 func (m *guarding) passed(r *http.Request) *http.Request {
@@ -41,17 +41,17 @@ func (h *checked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r)
 }
 
-// checking is held while handlers are replaced, or all of them are read.
+// checking is locked while handlers are replaced or all handlers are read.
 var checking sync.Mutex
 
-// checkOnce puts a checked before each handler of the routers below m. Each
-// request to these routers passes m first, which waits until this is done.
+// checkOnce wraps each handler of the routers below m in a checked. Each request to
+// these routers passes m first and waits until checkOnce is done.
 func (m *guarding) checkOnce(root chi.Routes) {
 	once, done := m.checked.Load(root)
 	if !done {
 		once, _ = m.checked.LoadOrStore(root, new(sync.Once))
 	}
-	once.(*sync.Once).Do(func() { //nolint:forcetypeassert // nothing else is stored
+	once.(*sync.Once).Do(func() { //nolint:forcetypeassert // the map holds only this type
 		checking.Lock()
 		defer checking.Unlock()
 		m.checkIn(root, false)
@@ -77,7 +77,7 @@ func (m *guarding) checkIn(routes chi.Routes, below bool) {
 
 func (m *guarding) isIn(middlewares chi.Middlewares) bool {
 	return slices.ContainsFunc(middlewares, func(middleware func(http.Handler) http.Handler) bool {
-		return isGuard(middleware) && askMiddleware(middleware) == m
+		return isGuard(middleware) && guardingOfMiddleware(middleware) == m
 	})
 }
 

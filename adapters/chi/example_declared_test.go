@@ -12,7 +12,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// API declares its routes and their policies in one place, as attributes would.
+// API declares routes and their policies in one place.
 type API struct {
 	Pay    http.HandlerFunc `route:"POST /payments" idempotency:"TTLHours=48 LockTTL=60s ExcludeFields=clientTimestamp,requestNonce"`
 	Update http.HandlerFunc `route:"PATCH /members/{id}" idempotency:"Required=false"`
@@ -39,7 +39,7 @@ func ExampleMount() {
 	// 200 paid replay: true
 }
 
-// Everything that is wrong is reported at once, and nothing is mounted.
+// Mount reports all faults at once, and declares no route.
 func ExampleMount_mistakes() {
 	type API struct {
 		Pay  http.HandlerFunc `route:"POST payments" idempotency:"TtlHours=48"`
@@ -69,7 +69,7 @@ func ExampleGuard_Table() {
 		panic(err)
 	}
 	r := chi.NewRouter()
-	r.Use(idemchi.New(engine).Table(table)) // inside of authentication
+	r.Use(idemchi.New(engine).Table(table)) // inside authentication
 	r.Route("/v1", func(r chi.Router) { r.Post("/payments", pay) })
 
 	send(r, "/v1/payments", "8e03978e", `{"amount":1999}`)
@@ -101,6 +101,6 @@ func ExampleAudit() {
 		fmt.Println(warning)
 	}
 	// Output:
-	// policy: row 2: POST /payment matches no route: spell it as the router has it, prefixes included
+	// policy: row 2: POST /payment matches no route: use the router's own spelling, with all prefixes
 	// POST /refunds is not guarded: no idempotency policy covers it, so a retry runs its handler again
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// userID stands for what authentication has found out.
+// userID stands for the result of authentication.
 func userID(*http.Request) (string, error) { return "alice", nil }
 
-// send is the client: it pays, and sends the same request again when it does
-// not know what became of it.
+// send is the client. It sends the same request again when the outcome of a payment is
+// unknown.
 func send(service http.Handler, path, key, body string) {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
@@ -74,7 +74,7 @@ func ExampleGuard_Handle() {
 	// 200 refunded 18 replay: false
 }
 
-// One policy for many routes, which leaves out what changes in every attempt.
+// One policy for many routes leaves out the fields that change in every attempt.
 func ExampleGuard_Policy() {
 	order := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }
 	engine, err := core.New(memstore.New(), core.ScopeBy(userID))

@@ -2,21 +2,21 @@
 //
 //	idem := idemchi.New(engine)
 //	r.With(idem.Policy(policy.TTLHours(48))).Post("/payments", pay)   // one route
-//	r.Post("/refunds", idem.Handle(refund, policy.TTLHours(48)))      // the same, as decoration
+//	r.Post("/refunds", idem.Handle(refund, policy.TTLHours(48)))      // a wrapped handler
 //	r.Group(func(r chi.Router) { r.Use(idem.Policy()); ... })         // one policy for many
 //	err := idemchi.Mount(r, idem, API{Pay: pay, ...})                 // routes declared by a struct's tags
 //	r.Use(idem.Table(table))                                          // routes guarded by a table of policies
-//	report := idemchi.Audit(r, idem, table)                           // what is not guarded?
+//	report := idemchi.Audit(r, idem, table)                           // lists unguarded routes
 //
-// Mount authentication, and middleware.Recoverer, outside of the guard.
+// Mount authentication, and middleware.Recoverer, outside the guard.
 // docs/middleware.md has the order of other middleware.
 //
-// Where a group and its route both have a policy, the route's counts. A policy
-// that the outer one cannot see, because another function calls it, makes the
-// request fail with 500 wrong_setup before the handler runs. Both declarations are
-// named.
+// If a group and its route both have a policy, the route's policy applies. If another
+// function calls the inner policy, the outer policy cannot see it. Such a request
+// fails with 500 wrong_setup before the handler runs, and the error names both
+// declarations.
 //
-// The package translates and decides nothing: the rules are in package core.
+// The package only connects chi with package core, which has all rules.
 package idemchi
 
 import (
@@ -34,13 +34,13 @@ import (
 // Guard declares policies on chi routes. It is safe for concurrent use.
 type Guard struct {
 	engine  *core.Engine
-	routers sync.Map // of chi.Routes to *routers
+	routers sync.Map // from chi.Routes to *routers
 }
 
-// New returns a guard that works with engine. It panics when engine is nil.
+// New returns a guard that uses engine. It panics when engine is nil.
 func New(engine *core.Engine) *Guard {
 	if engine == nil {
-		panic("idemchi: New is given a nil engine: give the one that core.New returned")
+		panic("idemchi: New is given a nil engine: give the engine from core.New")
 	}
 	return &Guard{engine: engine}
 }
@@ -53,16 +53,16 @@ func (g *Guard) mustEngine() *core.Engine {
 }
 
 // Policy returns a middleware for With, Use, Group or Route. It panics when the
-// policy is wrong, as chi does when a pattern is.
+// policy is invalid, as chi does for an invalid pattern.
 func (g *Guard) Policy(opts ...policy.Option) func(http.Handler) http.Handler {
 	return g.guarding(g.mustEngine().MustRoute(opts...)).around
 }
 
-// Handle returns handler, guarded. It panics when the policy is wrong or handler
+// Handle returns a guarded handler. It panics when the policy is invalid or handler
 // is nil.
 func (g *Guard) Handle(handler http.HandlerFunc, opts ...policy.Option) http.HandlerFunc {
 	if handler == nil {
-		panic("idemchi: Handle is given a nil handler: give the one to guard")
+		panic("idemchi: Handle is given a nil handler: give the handler to guard")
 	}
 	return g.handle(handler, g.mustEngine().MustRoute(opts...))
 }
@@ -78,23 +78,23 @@ func (g *Guard) guarding(route *core.Route) *guarding {
 	}
 }
 
-// guarding is the middleware of a policy, or of a table. Policy, Handle and Table
-// return method values of it, which Audit knows again.
+// guarding is the middleware of a policy or of a table. Policy, Handle and Table
+// return its method values, which Audit recognizes.
 type guarding struct {
 	guard   *Guard
 	cover   declared.Cover
 	guards  func(method string) bool // false: no route of this method is guarded
-	checked sync.Map                 // of chi.Routes to a sync.Once; see checkOnce
+	checked sync.Map                 // from chi.Routes to a sync.Once; see checkOnce
 }
 
 func (m *guarding) around(next http.Handler) http.Handler {
 	if next == nil {
-		panic("idemchi: the middleware is given a nil handler: give the one to guard")
+		panic("idemchi: the middleware is given a nil handler: give the handler to guard")
 	}
 	return &guarded{m, named(next)}
 }
 
-// guarded is a handler that is guarded.
+// guarded is a guarded handler.
 type guarded struct {
 	*guarding
 	next http.Handler
@@ -102,8 +102,8 @@ type guarded struct {
 
 // ServeHTTP implements http.Handler.
 func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if question, asked := w.(*question); asked {
-		question.answer = h.guarding
+	if probe, isProbe := w.(*probe); isProbe {
+		probe.found = h.guarding
 		return
 	}
 	route, r := h.decide(r)
@@ -114,15 +114,16 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.cover.Engine.Serve(w, r, route, h.next)
 }
 
-// decide returns the policy for a request, or nil, and the request to go on with.
+// decide returns the policy for a request, or nil, and the request for the next
+// handler.
 func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request) {
 	routing := chi.RouteContext(r.Context())
 	known := h.guard.routersOf(routing)
 	if known == nil && h.cover.Table != nil {
-		panic("idemchi: a Table guards no routes outside of a chi router: mount it with the router's Use")
+		panic("idemchi: a Table guards only routes of a chi router: mount the table with the router's Use")
 	}
 	if known == nil || h.cover.Table == nil && known.shadowed[h.guarding] == nil {
-		return h.cover.Route, r // whatever route it takes
+		return h.cover.Route, r // one policy for every route
 	}
 	h.checkOnce(routing.Routes)
 	method := methodOf(routing, r)
@@ -131,7 +132,7 @@ func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request) {
 	}
 	candidates := known.candidates(routing, method, r)
 	if len(candidates) == 0 {
-		return h.cover.Route, r // chi's handler for unknown paths, or for a path that is written later
+		return h.cover.Route, r // an unknown path, or inner middleware rewrites the path
 	}
 	for _, pattern := range candidates {
 		key := declared.Key{Method: method, Pattern: pattern}
@@ -145,10 +146,10 @@ func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request) {
 	return nil, h.passed(r)
 }
 
-// named writes the route's pattern where the engine looks for it. With a policy on
-// the router, chi finds the route after the guard has begun. Otherwise the pattern
-// is read first: chi reuses its context when middleware outside, such as
-// http.TimeoutHandler, does not wait for the handler.
+// named sets r.Pattern, where the engine reads the route's pattern. With a policy on
+// the router, chi finds the route only after the guard has begun. Otherwise named
+// reads the pattern first, because chi reuses its context when outer middleware such
+// as http.TimeoutHandler does not wait for the handler.
 func named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		routing := chi.RouteContext(r.Context())
@@ -163,7 +164,7 @@ func named(next http.Handler) http.Handler {
 	})
 }
 
-// isFound reports whether chi has found the route, and not only a mount.
+// isFound reports whether chi has found the route, and not just a mount.
 func isFound(routing *chi.Context) bool {
 	n := len(routing.RoutePatterns)
 	return n > 0 && !strings.HasSuffix(routing.RoutePatterns[n-1], "*")

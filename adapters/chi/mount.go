@@ -11,21 +11,21 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Mount declares the routes of an annotated struct on r, guarded by the policies
-// of their tags. The fields are of type http.HandlerFunc; policy.Annotations says
-// what the tags are, and policy.Also adds what a tag cannot say.
+// Mount declares the routes of an annotated struct on r, guarded by the policies in
+// the tags. The fields have the type http.HandlerFunc. policy.Annotations describes
+// the tags, and policy.Also adds options that a tag cannot hold.
 //
-// When anything is wrong it mounts nothing, and returns everything that is wrong
-// at once (errors.Join), each with its field and tag: what Annotations reports, a
-// policy that the engine refuses, a pattern that chi refuses, and a route that r
-// has already, which chi itself would replace in silence.
+// If there is any fault, Mount declares no route and returns all faults, joined by
+// errors.Join, each with its field and tag: the faults from Annotations, a policy that
+// the engine refuses, a pattern that chi refuses, and a route that r already has. chi
+// itself would replace such a route without an error.
 func Mount(r chi.Router, idem *Guard, api any, also ...policy.Addition) error {
 	if r == nil || idem == nil || idem.engine == nil {
 		return errors.New("idemchi: Mount is given a nil router or a nil guard: give both")
 	}
 	fields, err := declared.Fields[http.HandlerFunc](idem.engine, api, also)
 	all := []error{err}
-	taken := make(map[declared.Key]string) // by whom
+	taken := make(map[declared.Key]string) // the owner of each route
 	for _, route := range r.Routes() {
 		for method := range route.Handlers {
 			taken[declared.Key{Method: method, Pattern: declared.Shape(route.Pattern)}] = "the router"

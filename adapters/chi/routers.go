@@ -12,16 +12,16 @@ import (
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 )
 
-// routers is the router that serves a request first, with all that is below it.
+// routers is an outermost router with all routers below.
 type routers struct {
-	byPrefix map[string]chi.Routes // the prefix that each is mounted at
-	// shadowed are the policies and tables that have another one inside, with the
-	// routes where they do.
+	byPrefix map[string]chi.Routes // routers by the prefix of their mount
+	// shadowed has the policies and tables with others inside, and by route the
+	// inner policies and tables.
 	shadowed map[*guarding]map[declared.Key][]*guarding
 }
 
-// routersOf returns what is known of the router that serves the request; nil
-// where no chi router does.
+// routersOf returns the routers of the request, or nil if no chi router serves the
+// request.
 func (g *Guard) routersOf(routing *chi.Context) *routers {
 	if routing == nil || routing.Routes == nil {
 		return nil
@@ -30,7 +30,7 @@ func (g *Guard) routersOf(routing *chi.Context) *routers {
 	if known == nil {
 		known, _ = g.routers.LoadOrStore(routing.Routes, newRouters(routing.Routes))
 	}
-	return known.(*routers) //nolint:forcetypeassert // nothing else is stored
+	return known.(*routers) //nolint:forcetypeassert // the map holds only this type
 }
 
 func newRouters(root chi.Routes) *routers {
@@ -58,15 +58,14 @@ func (s *routers) add(prefix string, routes chi.Routes) {
 			continue
 		}
 		at := prefixOf(prefix + route.Pattern)
-		if s.byPrefix[at] == nil { // or it is mounted at its router's own path, which finds it
+		if s.byPrefix[at] == nil { // a router mounted at the outer router's own path is found by the outer router
 			s.byPrefix[at] = route.SubRoutes
 		}
 		s.add(at, route.SubRoutes)
 	}
 }
 
-// guardsInside reports whether a policy or a table inside of outer guards the
-// route.
+// guardsInside reports whether a policy or a table inside outer guards the route.
 func (s *routers) guardsInside(outer *guarding, route declared.Key) bool {
 	return slices.ContainsFunc(s.shadowed[outer][route], func(inner *guarding) bool {
 		return inner != outer && inner.cover.RouteOf(route) != nil
@@ -77,31 +76,31 @@ func methodOf(routing *chi.Context, r *http.Request) string {
 	return cmp.Or(routing.RouteMethod, r.Method)
 }
 
-// candidates returns the pattern of the route that a request is going to take:
-// two of them where chi does not tell a mount from what is mounted there.
+// candidates predicts the pattern of a request's route. It returns two patterns if chi
+// gives a mount and the mounted router's "/" one pattern.
 func (s *routers) candidates(routing *chi.Context, method string, r *http.Request) []string {
 	prefix := prefixOf(canonical(strings.Join(routing.RoutePatterns, "")))
 	router := s.byPrefix[prefix]
-	if router == nil { // With and Group: the route is found already
+	if router == nil { // With and Group: chi has found the route
 		return []string{routing.RoutePattern()}
 	}
 	searched := pathBelow(routing, r)
 	found := router.Find(chi.NewRouteContext(), method, searched)
-	if found == "" { // unless what comes later cleans the path, nothing is found
+	if found == "" { // inner middleware may clean the path
 		found = router.Find(chi.NewRouteContext(), method, path.Clean(searched))
 	}
 	if found == "" {
 		return nil
 	}
 	found = canonical(prefix + found)
-	if mounted := s.byPrefix[found]; mounted != nil { // its own path is its "/"
+	if mounted := s.byPrefix[found]; mounted != nil { // the mount's own path is the "/" of its router
 		return []string{found, canonical(found + mounted.Find(chi.NewRouteContext(), method, "/"))}
 	}
 	return []string{found}
 }
 
-// pathBelow is the path that the next router is going to search. In the
-// middleware of a mount (With, Group) chi has not cut off its prefix yet.
+// pathBelow is the path that the next router will search. In the middleware of a
+// mount (With, Group) chi has not yet removed the prefix.
 func pathBelow(routing *chi.Context, r *http.Request) string {
 	if n := len(routing.RoutePatterns); n > 0 && !strings.HasSuffix(routing.RoutePatterns[n-1], "*") {
 		return "/"
@@ -112,7 +111,7 @@ func pathBelow(routing *chi.Context, r *http.Request) string {
 	return cmp.Or(routing.RoutePath, r.URL.RawPath, r.URL.Path, "/")
 }
 
-// canonical is a pattern as chi.Context.RoutePattern spells it.
+// canonical spells a pattern like chi.Context.RoutePattern.
 func canonical(pattern string) string {
 	for strings.Contains(pattern, "/*/") {
 		pattern = strings.ReplaceAll(pattern, "/*/", "/")
@@ -120,12 +119,12 @@ func canonical(pattern string) string {
 	return cmp.Or(strings.TrimSuffix(pattern, "/"), "/")
 }
 
-// prefixOf is the prefix of a mount's pattern: "/v1/*" is mounted at "/v1".
+// prefixOf is the prefix of a mount's pattern: "/v1" for "/v1/*".
 func prefixOf(pattern string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "/")
 }
 
-// walk calls see for each route, with the middlewares from the outermost inwards.
+// walk calls see for each route, with the middlewares from outside to inside.
 func walk(root chi.Routes, see func(key declared.Key, endpoint http.Handler, middlewares []func(http.Handler) http.Handler)) {
 	_ = chi.Walk(root, func(method, pattern string, endpoint http.Handler, middlewares ...func(http.Handler) http.Handler) error {
 		if found, isChecked := endpoint.(*checked); isChecked {
@@ -136,24 +135,23 @@ func walk(root chi.Routes, see func(key declared.Key, endpoint http.Handler, mid
 		}
 		see(declared.Key{Method: method, Pattern: canonical(pattern)}, endpoint, middlewares)
 		return nil
-	}) // it returns what the function does
+	}) // the callback never returns an error
 }
 
 func isGuard(middleware func(http.Handler) http.Handler) bool {
 	return codeOf(middleware) == aroundCode
 }
 
-// coversOf returns the policies and the tables around an endpoint, from the
-// outermost inwards.
+// coversOf returns the policies and tables around an endpoint, from outside to inside.
 func coversOf(endpoint http.Handler, middlewares []func(http.Handler) http.Handler) []*guarding {
 	var covers []*guarding
 	for _, middleware := range middlewares {
 		if isGuard(middleware) {
-			covers = append(covers, askMiddleware(middleware))
+			covers = append(covers, guardingOfMiddleware(middleware))
 		}
 	}
 	if codeOf(endpoint) == serveCode {
-		covers = append(covers, ask(endpoint))
+		covers = append(covers, guardingOf(endpoint))
 	}
 	return covers
 }

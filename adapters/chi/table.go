@@ -7,29 +7,28 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Table returns a middleware that guards the routes of a table, wherever they are
-// declared, and passes the others. Mount it with Use, Group, Route or With, inside
-// of the authentication. It panics with everything that this engine refuses in
-// the table.
+// Table returns a middleware that guards the routes of a table and passes all other
+// routes. Mount it with Use, Group, Route or With, inside the authentication. Table
+// panics with every fault that the engine finds in the table.
 //
-// A row names the whole pattern, with the prefixes that Route and Mount give it;
-// a slash at its end does not count, as chi's own RoutePattern has none. A route
-// with a policy of its own, inside of the table, has that policy.
+// A row names the whole pattern, with the prefixes from Route and Mount. A slash at
+// the end does not count, because chi's RoutePattern has none. A route with its own
+// policy inside the table keeps its own policy.
 //
-// The middleware asks the router which route a request is going to take, which
-// costs one more search of its tree. Where middleware inside of the table writes
-// another path (middleware.StripSlashes, middleware.PathRewrite), the handler that
-// runs is guarded: from its own place on, not from the table's. For that, the
-// first request replaces the handlers of the routers below the table. A router
-// below a table must not be mounted a second time outside of it.
+// The middleware searches the router's tree for the route of each request, which
+// costs one more search. If middleware inside the table rewrites the path
+// (middleware.StripSlashes, middleware.PathRewrite), the guard starts at the handler
+// and not at the table. For this the first request replaces the handlers of the
+// routers below the table, so a router below a table must not be mounted a second
+// time outside the table.
 //
-// The table sees through Mount and Route, and not through handlers that are not
-// chi's: Audit reports the rows that are lost there. A request that comes by no
-// chi router makes it panic.
+// The table sees routes through Mount and Route, but not below handlers that are not
+// chi routers: Audit reports such rows. The middleware panics for a request that no
+// chi router serves.
 func (g *Guard) Table(table *policy.Table) func(http.Handler) http.Handler {
 	engine := g.mustEngine()
 	if table == nil {
-		panic("idemchi: Table is given a nil table: give the one that policy.NewTable returned")
+		panic("idemchi: Table is given a nil table: give the table from policy.NewTable")
 	}
 	rows := declared.Rows(engine, table, canonical)
 	methods := make(map[string]bool)

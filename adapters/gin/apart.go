@@ -16,15 +16,15 @@ import (
 	"github.com/oncekey/oncekey/core"
 )
 
-// errOtherGoroutine is why a policy is refused behind middleware that runs the
-// chain on a goroutine of its own.
-var errOtherGoroutine = errors.New("idemgin: middleware outside of this policy runs the handlers on another goroutine, as gin-contrib/timeout does, " +
-	"and gin reuses their context while they still run: limit the handler with policy.MaxRun, or put http.TimeoutHandler around the gin engine")
+// errOtherGoroutine refuses a policy behind middleware that runs the chain on another
+// goroutine.
+var errOtherGoroutine = errors.New("idemgin: middleware outside this policy runs the handlers on another goroutine, as gin-contrib/timeout does, " +
+	"and gin reuses the context of running handlers: limit the handler with policy.MaxRun, or put http.TimeoutHandler around the gin engine")
 
-// ginFunction is a function of gin that is looked for among the callers.
+// ginFunction is a function of gin that isCalling searches in the call stack.
 type ginFunction struct {
 	name  string
-	known atomic.Uintptr // where it calls its handlers, once that was found
+	known atomic.Uintptr // the place of its call of the handlers, after the first search
 }
 
 var (
@@ -32,8 +32,8 @@ var (
 	next      = ginFunction{name: "github.com/gin-gonic/gin.(*Context).Next"}
 )
 
-// ownsContext reports whether gin cannot reuse c before this function returns:
-// gin's engine waits for it on the same goroutine, or c is of no engine.
+// ownsContext reports whether gin cannot reuse c before the guarded handler returns:
+// gin's engine waits on the same goroutine, or c has no engine.
 func ownsContext(c *gin.Context) bool { return serveHTTP.isCalling() || c.Handler() == nil }
 
 // isCalling reports whether the function runs on this goroutine.
@@ -64,22 +64,22 @@ func (f *ginFunction) callIn(callers []uintptr) uintptr {
 	return 0
 }
 
-// serveApart serves a request whose context gin may reuse meanwhile.
+// serveApart serves a request whose context gin may reuse while the handler runs.
 func (h *guarded) serveApart(c, own *gin.Context, route *core.Route) {
 	request, inChain := own.Request, next.isCalling()
 	h.serveIn(own, route)
-	own.Writer.WriteHeaderNow() // as the engine does at the end, which knows only c
+	own.Writer.WriteHeaderNow() // gin's engine does this only for c
 	if inChain && (c.Request != request || errors.Is(request.Context().Err(), context.Canceled)) {
-		runtime.Goexit() // gin's Next would go on in the chain of the request that has c now
+		runtime.Goexit() // gin's Next would continue the chain of the request that now has c
 	}
 }
 
 // ginsOwn is the type of the writer that gin reuses with its context.
 var ginsOwn = reflect.TypeOf(new(gin.Context).Copy().Writer)
 
-// apart returns a context that only the guard's handler uses, with a writer that
-// reads nothing from c later. It returns nil where the handler needs c itself: it
-// goes on along c's chain, or only gin's own writer is there to write to.
+// apart returns a context that only the guard's handler uses, with a writer that does
+// not read from c later. It returns nil if the handler needs c itself: the chain of c
+// continues, or c has only gin's own writer.
 func (h *guarded) apart(c *gin.Context) *gin.Context {
 	rest, known := routes.Rest(c)
 	if h.isMiddleware || !known || len(rest) > 0 || reflect.TypeOf(c.Writer) == ginsOwn {
@@ -92,9 +92,9 @@ func (h *guarded) apart(c *gin.Context) *gin.Context {
 	return own
 }
 
-// lateWriter writes to the writer of a middleware that may have responded
-// already. It keeps the header to itself until it responds, because the middleware
-// reads its own meanwhile. It cannot flush or hijack.
+// lateWriter writes to the writer of a middleware that may have responded already.
+// The middleware reads its own header concurrently, so lateWriter holds a copy until
+// the response begins. It cannot flush or hijack.
 type lateWriter struct {
 	to     http.ResponseWriter
 	header http.Header
@@ -114,8 +114,8 @@ func (w *lateWriter) WriteHeader(status int) {
 
 func (w *lateWriter) Write(p []byte) (int, error) { return w.to.Write(p) }
 
-// noConnection takes the place of gin's writer where the connection may be
-// another request's.
+// noConnection takes the place of gin's writer, whose connection may already serve
+// another request.
 type noConnection struct{ gin.ResponseWriter }
 
 func (noConnection) CloseNotify() <-chan bool { return nil }

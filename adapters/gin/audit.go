@@ -15,28 +15,27 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Audit compares the routes of a router with what guards them. Call it when all
-// routes are declared, with the tables that are mounted:
+// Audit compares the routes of a router with their policies and tables. Call it after
+// all routes are declared, with the mounted tables:
 //
 //	report := idemgin.Audit(router, idem, table)
-//	if err := report.Err(); err != nil { ... }                          // a row that guards nothing
-//	for _, warning := range report.Warnings { slog.Warn(warning) }      // a POST that nothing guards
+//	if err := report.Err(); err != nil { ... }                          // a row that guards no route
+//	for _, warning := range report.Warnings { slog.Warn(warning) }      // a POST without a policy
 //
-// A policy that guards none of its routes is an error too, such as one on PUT with
-// the default Methods, or one inside of a time-out package's middleware. Warnings
-// name middleware that belongs outside of the guard (cors, compression, method
-// override, time-outs), as far as names tell it.
+// A policy that guards none of its routes is an error too, such as a policy on PUT
+// with the default Methods, or a policy inside a time-out package's middleware.
+// Warnings name middleware that belongs outside the guard (cors, compression, method
+// override, time-outs), as far as function names show.
 //
-// It sees Policy, Handle, Mount and Table of guards on idem's engine, and not a
+// Audit sees Policy, Handle, Mount and Table of guards on idem's engine, but not a
 // guarded handler that another function calls.
 //
-// gin tells nobody which middleware a route has: Audit reads it from the router's
-// unexported tree. If a version of gin has another tree than this package was
-// tested with, a warning says so, and Audit knows no more than the router's own
-// middleware and the last handler of each route.
+// gin has no API for the middleware of a route, so Audit reads the router's unexported
+// tree. If a version of gin has an unknown tree, a warning reports this, and Audit sees
+// only the router's own middleware and the last handler of each route.
 func Audit(router *gin.Engine, idem *Guard, tables ...*policy.Table) policy.Report {
 	if router == nil || slices.Contains(tables, nil) {
-		return policy.Report{Errors: []error{errors.New("idemgin: Audit is given a nil router or a nil table: give those that serve")}}
+		return policy.Report{Errors: []error{errors.New("idemgin: Audit is given a nil router or a nil table: give the router and the tables that serve")}}
 	}
 	idem.mustEngine()
 	chains, whole := routes.Chains(router)
@@ -48,12 +47,12 @@ func audit(chains []routes.Chain, whole bool, idem *Guard, tables []*policy.Tabl
 	inspection := declared.Inspection{Engine: idem.engine, Tables: tables, Canonical: asWritten, Partial: !whole}
 	for _, chain := range chains {
 		route := declared.Mounted{Key: declared.Key{Method: chain.Method, Pattern: chain.Pattern}}
-		var limits []string // middleware before a guard that may have another goroutine
+		var limits []string // middleware before a guard that may use another goroutine
 		for i, handler := range chain.Handlers {
 			name := declared.FunctionOf(handler)
 			switch {
 			case codeOf(handler) == serveCode:
-				cover := ask(handler)
+				cover := guardedOf(handler)
 				route.Covers = append(route.Covers, cover.cover)
 				limited(&refused, limits, cover, route.Key)
 			case len(route.Covers) > 0 && i < len(chain.Handlers)-1:
@@ -68,45 +67,46 @@ func audit(chains []routes.Chain, whole bool, idem *Guard, tables []*policy.Tabl
 	report.Errors = append(report.Errors, refused.Errors...)
 	report.Warnings = append(report.Warnings, refused.Warnings...)
 	if !whole {
-		report.Warnings = append(report.Warnings, "this version of gin is unknown: middleware of groups and routes is not seen, and what it guards is listed as not guarded")
+		report.Warnings = append(report.Warnings, "this version of gin is unknown: Audit does not see middleware of groups and routes, and lists routes guarded there as not guarded")
 	}
 	return report
 }
 
 // limited reports a policy or a table behind middleware that runs the handlers on
-// another goroutine: an error for a time-out package, which is known to do so, and
-// a warning for a function with such a name.
+// another goroutine. A function of a time-out package is an error, any other function
+// with such a name a warning.
 func limited(report *policy.Report, limits []string, cover *guarded, route declared.Key) {
 	if !cover.isMiddleware || cover.cover.RouteOf(route) == nil {
 		return
 	}
 	for _, name := range limits {
-		said := fmt.Sprintf("%s has %s outside of its policy: middleware that runs the handlers on another goroutine, as gin-contrib/timeout does, "+
+		text := fmt.Sprintf("%s has %s outside its policy: middleware that runs the handlers on another goroutine, as gin-contrib/timeout does, "+
 			"makes the policy refuse every request: limit the handler with policy.MaxRun, or put http.TimeoutHandler around the gin engine", route, name)
 		if pkg, _, _ := strings.Cut(path.Base(name), "."); isTimeout(pkg) {
-			report.Errors = append(report.Errors, errors.New("policy: "+said))
+			report.Errors = append(report.Errors, errors.New("policy: "+text))
 		} else {
-			report.Warnings = append(report.Warnings, said)
+			report.Warnings = append(report.Warnings, text)
 		}
 	}
 }
 
 func isTimeout(name string) bool { return strings.Contains(strings.ToLower(name), "timeout") }
 
-// serveCode is the code of the method values that Policy, Handle and Table return:
-// one and the same for every value. Functions of others are never called.
+// serveCode is the code of the method values that Policy, Handle and Table return. All
+// values share one code, so that Audit recognizes and calls only functions of this
+// package.
 var serveCode uintptr
 
-//nolint:gochecknoinits // serve itself reads it, so that it cannot be its initial value
+//nolint:gochecknoinits // serve itself reads the variable, so an initial value would be a cycle
 func init() { serveCode = codeOf((*guarded)(nil).serve) }
 
 func codeOf(handler gin.HandlerFunc) uintptr { return reflect.ValueOf(handler).Pointer() }
 
 const guardedKey = "oncekey.guarded"
 
-func ask(handler gin.HandlerFunc) *guarded {
-	var asked gin.Context
-	handler(&asked)
-	found, _ := asked.MustGet(guardedKey).(*guarded)
+func guardedOf(handler gin.HandlerFunc) *guarded {
+	var probe gin.Context
+	handler(&probe)
+	found, _ := probe.MustGet(guardedKey).(*guarded)
 	return found
 }

@@ -24,8 +24,8 @@ func newGuard(t *testing.T) *Guard {
 	return New(engine)
 }
 
-// Where gin's tree has another shape, Audit says so, and takes no row for lost
-// that it cannot see.
+// If gin's tree has an unknown shape, Audit reports that, and does not report rows that
+// it cannot check.
 func TestAuditOfAnUnknownGin(t *testing.T) {
 	t.Parallel()
 	guard := newGuard(t)
@@ -46,9 +46,9 @@ func TestAuditOfAnUnknownGin(t *testing.T) {
 	}
 }
 
-// In debug mode gin prints every route: each of them once.
+// In debug mode gin prints every route once.
 //
-//nolint:paralleltest // gin's mode and its writer are the process's
+//nolint:paralleltest // gin's mode and writer are global
 func TestMountPrintsRoutesOnce(t *testing.T) {
 	mode, writer := gin.Mode(), gin.DefaultWriter
 	t.Cleanup(func() {
@@ -76,8 +76,8 @@ func TestMountPrintsRoutesOnce(t *testing.T) {
 	}
 }
 
-// Case 69: a package for time-outs outside of a policy is an error, and a function
-// with such a name a warning. A guarded handler is safe behind both.
+// Case 69: a time-out package outside a policy is an error, and a function with such a
+// name a warning. A guarded handler is safe behind both.
 func TestAuditOfTimeouts(t *testing.T) {
 	t.Parallel()
 	idem, handler := newGuard(t), func(*gin.Context) {}

@@ -12,7 +12,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// API declares its routes and their policies in one place, as attributes would.
+// API declares routes and their policies in one place.
 type API struct {
 	Pay    gin.HandlerFunc `route:"POST /payments" idempotency:"TTLHours=48 LockTTL=60s ExcludeFields=clientTimestamp,requestNonce"`
 	Update gin.HandlerFunc `route:"PATCH /members/:id" idempotency:"Required=false"`
@@ -83,6 +83,6 @@ func ExampleAudit() {
 		fmt.Println(warning)
 	}
 	// Output:
-	// policy: row 2: POST /payment matches no route: spell it as the router has it, prefixes included
+	// policy: row 2: POST /payment matches no route: use the router's own spelling, with all prefixes
 	// POST /refunds is not guarded: no idempotency policy covers it, so a retry runs its handler again
 }

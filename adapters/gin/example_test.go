@@ -16,11 +16,11 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// userID stands for what authentication has found out.
+// userID stands for the result of authentication.
 func userID(*http.Request) (string, error) { return "alice", nil }
 
-// send is the client: it pays, and sends the same request again when it does
-// not know what became of it.
+// send is the client. It sends the same request again when the outcome of a payment is
+// unknown.
 func send(service http.Handler, path, key, body string) {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
@@ -54,8 +54,8 @@ func Example() {
 	// runs: 1
 }
 
-// One policy for many routes. Handlers that come after it in the chain run
-// under it; when the answer is a replay they do not run.
+// One policy guards many routes. Later handlers in the chain run under the policy. They
+// do not run when the response is a replay.
 func ExampleGuard_Policy() {
 	order := func(c *gin.Context) { c.String(http.StatusAccepted, "ordered %s", c.Param("sku")) }
 	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
@@ -73,7 +73,7 @@ func ExampleGuard_Policy() {
 	// 202 ordered a replay: true
 }
 
-// An error that says nothing has happened yet frees the key: the client may
+// A Retryable error releases the key, because no side effect happened. The client may
 // correct its request and use the same key again.
 func Example_retryableError() {
 	errDuplicate := errors.New("this e-mail address is taken")

@@ -2,35 +2,35 @@
 //
 //	idem := idemgin.New(engine)
 //	router.POST("/payments", idem.Handle(pay, policy.TTLHours(48)))   // one route
-//	router.POST("/refunds", idem.Policy(policy.TTLHours(48)), refund) // the same, as middleware
+//	router.POST("/refunds", idem.Policy(policy.TTLHours(48)), refund) // one route, by middleware
 //	group := router.Group("/v1", idem.Policy())                       // one policy for many
 //	err := idemgin.Mount(router, idem, API{Pay: pay, ...})            // routes declared by a struct's tags
 //	router.Use(idem.Table(table))                                     // routes guarded by a table of policies
-//	report := idemgin.Audit(router, idem, table)                      // what is not guarded?
+//	report := idemgin.Audit(router, idem, table)                      // lists unguarded routes
 //
-// Mount authentication and gin.Recovery outside of the guard. docs/middleware.md
-// has the order of other middleware.
+// Mount authentication and gin.Recovery outside the guard. docs/middleware.md has the
+// order of other middleware.
 //
-// Where a group and its route both have a policy, the route's counts. A policy
-// that the outer one cannot see, because another function calls it, makes the
-// request fail with 500 wrong_setup before the handler runs. Both declarations are
-// named.
+// If a group and its route both have a policy, the route's policy applies. If another
+// function calls the inner policy, the outer policy cannot see it. Such a request
+// fails with 500 wrong_setup before the handler runs, and the error names both
+// declarations.
 //
-// A handler that calls c.Error and writes nothing leaves the response to
-// middleware outside, and the key is released. After failure.MarkExecuted the
-// guard responds with 500 and keeps that. An error that failure.Retryable wraps
-// releases the key too. Error middleware inside of the guard writes a response that
-// is stored. A handler that calls HandleContext responds past the guard: its
-// response is not replayed, a retry gets 409 not_replayable.
+// A handler that calls c.Error without a response leaves the response to outer
+// middleware, and the guard releases the key. After failure.MarkExecuted the guard
+// responds with 500 and stores the 500. An error that failure.Retryable wraps releases
+// the key too. The guard stores a response of error middleware inside the guard. A
+// handler that calls HandleContext bypasses the guard's writer: its response is not
+// replayed, and a retry gets 409 not_replayable.
 //
-// Middleware outside that runs the handlers on another goroutine, as
-// gin-contrib/timeout does, must not share its context with the guard. There,
-// Handle gives its handler a context of its own, and what the handler sets in it
-// (Keys, Errors) stays in it. Policy, Table, and a Handle with handlers after it,
-// respond with 500 wrong_setup. Use policy.MaxRun, or http.TimeoutHandler around
-// the gin engine. gin-contrib/timeout before v1.1.0 loses statuses and headers.
+// Outer middleware that runs the handlers on another goroutine, as gin-contrib/timeout
+// does, must not share its context with the guard. Handle then gives its handler a
+// separate context, and Keys and Errors set there do not reach outer middleware.
+// Policy, Table, and a Handle followed by other handlers, respond with 500 wrong_setup.
+// Use policy.MaxRun, or http.TimeoutHandler around the gin engine. gin-contrib/timeout
+// before v1.1.0 loses statuses and headers.
 //
-// The package translates and decides nothing: the rules are in package core.
+// The package only connects gin with package core, which has all rules.
 package idemgin
 
 import (
@@ -49,10 +49,10 @@ import (
 // Guard declares policies on gin routes. It is safe for concurrent use.
 type Guard struct{ engine *core.Engine }
 
-// New returns a guard that works with engine. It panics when engine is nil.
+// New returns a guard that uses engine. It panics when engine is nil.
 func New(engine *core.Engine) *Guard {
 	if engine == nil {
-		panic("idemgin: New is given a nil engine: give the one that core.New returned")
+		panic("idemgin: New is given a nil engine: give the engine from core.New")
 	}
 	return &Guard{engine}
 }
@@ -64,19 +64,19 @@ func (g *Guard) mustEngine() *core.Engine {
 	return g.engine
 }
 
-// Policy returns a middleware for a route, a group or the router. It panics
-// when the policy is wrong, as gin does when a pattern is.
+// Policy returns a middleware for a route, a group or the router. It panics when the
+// policy is invalid, as gin does for an invalid pattern.
 func (g *Guard) Policy(opts ...policy.Option) gin.HandlerFunc {
 	guarded := g.guarded((*gin.Context).Next, g.mustEngine().MustRoute(opts...))
 	guarded.isMiddleware = true
 	return guarded.serve
 }
 
-// Handle returns handler, guarded. It panics when the policy is wrong or handler
+// Handle returns a guarded handler. It panics when the policy is invalid or handler
 // is nil.
 func (g *Guard) Handle(handler gin.HandlerFunc, opts ...policy.Option) gin.HandlerFunc {
 	if handler == nil {
-		panic("idemgin: Handle is given a nil handler: give the one to guard")
+		panic("idemgin: Handle is given a nil handler: give the handler to guard")
 	}
 	return g.handle(handler, g.mustEngine().MustRoute(opts...))
 }
@@ -93,8 +93,8 @@ func (g *Guard) guarded(handler gin.HandlerFunc, route *core.Route) *guarded {
 	}
 }
 
-// guarded is a handler that is guarded, by a policy or by a table. Policy, Handle
-// and Table return method values of it, which Audit knows again.
+// guarded is a handler that a policy or a table guards. Policy, Handle and Table
+// return its method values, which Audit recognizes.
 type guarded struct {
 	cover        declared.Cover
 	routeOf      func(*gin.Context) *core.Route // nil: the request is not guarded
@@ -103,7 +103,7 @@ type guarded struct {
 }
 
 func (h *guarded) serve(c *gin.Context) {
-	if c.Request == nil { // Audit asks
+	if c.Request == nil { // Audit's probe
 		c.Set(guardedKey, h)
 		return
 	}
@@ -112,7 +112,7 @@ func (h *guarded) serve(c *gin.Context) {
 		h.handler(c)
 		return
 	}
-	c.Request.Pattern = c.FullPath() // net/http's place for it, which gin leaves empty
+	c.Request.Pattern = c.FullPath() // gin leaves net/http's field empty
 	if !route.Guards(c.Request.Method) || ownsContext(c) {
 		if !h.serveIn(c, route) {
 			c.Abort()
@@ -133,22 +133,22 @@ func (h *guarded) serve(c *gin.Context) {
 	}
 }
 
-// leavesToChain reports whether a policy on a group has nothing to guard: a
-// handler inside has a policy of its own, or there is no route and no handler.
+// leavesToChain reports whether a policy on a group passes the request on: an inner
+// handler has its own policy, or the request has no route and no handler.
 func leavesToChain(c *gin.Context) bool {
 	rest, known := routes.Rest(c)
 	for _, handler := range rest {
 		if codeOf(handler) != serveCode {
 			continue
 		}
-		if route := ask(handler).routeOf(c); route != nil && route.Guards(c.Request.Method) {
+		if route := guardedOf(handler).routeOf(c); route != nil && route.Guards(c.Request.Method) {
 			return true
 		}
 	}
 	return known && len(rest) == 0 && c.FullPath() == ""
 }
 
-// serveIn serves the request of c, and returns whether the handler ran.
+// serveIn serves the request of c and reports whether the handler ran.
 func (h *guarded) serveIn(c *gin.Context, route *core.Route) bool {
 	s := serving{c: c, handler: h.handler, outer: final{ResponseWriter: c.Writer}}
 	h.cover.Engine.Serve(&s.outer, c.Request, route, &s)
@@ -160,18 +160,18 @@ func (h *guarded) serveIn(c *gin.Context, route *core.Route) bool {
 type serving struct {
 	c       *gin.Context
 	handler gin.HandlerFunc
-	outer   final  // what the guard answers to
-	inner   writer // what a guarded handler answers to
+	outer   final  // the guard writes to it
+	inner   writer // a guarded handler writes to it
 	ran     bool
 }
 
-// ServeHTTP is what the guard runs. The handler sees the guard's writer, if there is
-// one, its request and its context by way of gin's own, for as long as it runs.
+// ServeHTTP runs the handler for the guard. While the handler runs, gin's context
+// holds the guard's request, context and writer, if the guard has a writer.
 func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.ran = true
 	c := s.c
 	before := c.Request
-	if r == before { // not guarded: c may be another request's afterwards
+	if r == before { // not guarded: c may serve another request afterwards
 		s.handler(c)
 		return
 	}
@@ -179,7 +179,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.Request = r
 	c.Set(failure.ContextKey, r.Context())
 	known := errorsOf(c)
-	if w == http.ResponseWriter(&s.outer) { // by a policy that only observes, or not at all
+	if w == http.ResponseWriter(&s.outer) { // an observing policy, or no guard
 		s.handler(c)
 		markErrors(known.since(c), r)
 		return
@@ -194,25 +194,25 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.report(w, len(errs) > 0, status, written)
 }
 
-// report tells the engine what the handler has told gin: a status without a body,
-// errors without a response, or a response past the guard. status and written are
-// of the outer writer before the handler ran.
+// report passes results from gin to the engine: a status without a body, errors
+// without a response, or a response that bypassed the guard. status and written are
+// the outer writer's state before the handler ran.
 func (s *serving) report(w http.ResponseWriter, failed bool, status int, written bool) {
 	switch {
-	case !written && s.outer.Written() && !s.outer.sent: // by HandleContext, which takes gin's own writer
+	case !written && s.outer.Written() && !s.outer.sent: // HandleContext used gin's own writer
 		core.WentAround(w, s.outer.Status())
 	case s.inner.Written():
-	case failed && !s.inner.statusSet: // an error and no response is no 200
+	case failed && !s.inner.statusSet: // an error without a response must not become a 200
 		s.outer.ResponseWriter.WriteHeader(http.StatusInternalServerError)
 		core.LeaveToRouter(w, http.StatusInternalServerError)
 	case s.c.FullPath() == "" && s.inner.status == status:
 		s.inner.writeNoRoute()
-	case s.inner.statusSet || status != http.StatusOK: // gin writes it after the last handler
+	case s.inner.statusSet || status != http.StatusOK: // gin writes the status after the last handler
 		s.inner.WriteHeaderNow()
 	}
 }
 
-// seenErrors are the errors that a context had before its handler.
+// seenErrors describes the errors of a context before its handler ran.
 type seenErrors struct {
 	n    int
 	last *gin.Error
@@ -220,7 +220,7 @@ type seenErrors struct {
 
 func errorsOf(c *gin.Context) seenErrors { return seenErrors{len(c.Errors), c.Errors.Last()} }
 
-// since returns the handler's errors; it may have removed those from before.
+// since returns the handler's errors. The handler may have removed earlier errors.
 func (s seenErrors) since(c *gin.Context) []*gin.Error {
 	if s.n > len(c.Errors) || s.n > 0 && c.Errors[s.n-1] != s.last {
 		return c.Errors

@@ -11,17 +11,16 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Mount declares the routes of an annotated struct on a router or a group,
-// guarded by the policies of their tags. The fields are of type gin.HandlerFunc;
-// policy.Annotations says what the tags are, with gin's patterns ("PATCH
-// /members/:id"), and policy.Also adds what a tag cannot say.
+// Mount declares the routes of an annotated struct on a router or a group, guarded by
+// the policies in the tags. The fields have the type gin.HandlerFunc.
+// policy.Annotations describes the tags; patterns are gin's ("PATCH /members/:id").
+// policy.Also adds options that a tag cannot hold.
 //
-// When anything is wrong it mounts nothing, and returns everything that is wrong
-// at once (errors.Join), each with its field and tag: what Annotations reports, a
-// policy that the engine refuses, a pattern that gin refuses, by itself or beside
-// the routes that are there. To find that out it declares them all on a router of
-// its own first, and sets gin's mode to release meanwhile, so that gin in debug
-// mode does not print them twice.
+// If there is any fault, Mount declares no route and returns all faults, joined by
+// errors.Join, each with its field and tag: the faults from Annotations, a policy that
+// the engine refuses, a pattern that gin refuses alone or beside existing routes. Mount
+// first declares all routes on a trial router. It sets gin's mode to release meanwhile,
+// so that gin in debug mode does not print the routes twice.
 func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
 	if r == nil || idem == nil || idem.engine == nil {
 		return errors.New("idemgin: Mount is given a nil router or a nil guard: give both")
@@ -38,15 +37,15 @@ func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
 		}
 		all = append(all, declared.Try(&field.Declaration, func() { r.Handle(field.Method, field.Pattern, handler) }))
 	}
-	return errors.Join(all...) // of a router that is none of gin's own: try could not know its routes
+	return errors.Join(all...) // try cannot see the routes of a router that is not gin's
 }
 
-var silence sync.Mutex
+var modeLock sync.Mutex // held while gin's mode is release for a trial
 
-// try declares the routes on a router that has those of r already.
+// try declares the routes on a trial router that already has the routes of r.
 func try(r gin.IRouter, fields []declared.Field[gin.HandlerFunc]) error {
-	silence.Lock()
-	defer silence.Unlock()
+	modeLock.Lock()
+	defer modeLock.Unlock()
 	defer gin.SetMode(gin.Mode())
 	gin.SetMode(gin.ReleaseMode)
 	trial := gin.New()
@@ -56,7 +55,7 @@ func try(r gin.IRouter, fields []declared.Field[gin.HandlerFunc]) error {
 	}
 	if engine := routes.EngineOf(r); engine != nil {
 		for _, route := range engine.Routes() {
-			_ = declared.Try(new(policy.Declaration), func() { trial.Handle(route.Method, route.Path, route.HandlerFunc) }) // it is there already
+			_ = declared.Try(new(policy.Declaration), func() { trial.Handle(route.Method, route.Path, route.HandlerFunc) }) // r has accepted the route
 		}
 	}
 	var all []error

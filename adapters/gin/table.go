@@ -8,18 +8,17 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Table returns a middleware that guards the routes of a table, wherever they are
-// declared, and passes the others. Mount it by Use on the router or on a group,
-// after what authenticates and before the routes: gin gives a route the
-// middleware that is there when it is declared. It panics with everything that
-// this engine refuses in the table.
+// Table returns a middleware that guards the routes of a table and passes all other
+// routes. Mount it by Use on the router or on a group, after the authentication and
+// before the routes: gin gives a route only the middleware that was mounted earlier.
+// Table panics with every fault that the engine finds in the table.
 //
-// A row names the route as gin.Context.FullPath does, with its groups' prefixes:
+// A row names the route like gin.Context.FullPath, with the prefixes of its groups:
 // "POST /v1/payments/:id".
 func (g *Guard) Table(table *policy.Table) gin.HandlerFunc {
 	engine := g.mustEngine()
 	if table == nil {
-		panic("idemgin: Table is given a nil table: give the one that policy.NewTable returned")
+		panic("idemgin: Table is given a nil table: give the table from policy.NewTable")
 	}
 	rows := declared.Rows(engine, table, asWritten)
 	routeOf := func(c *gin.Context) *core.Route {
@@ -29,5 +28,5 @@ func (g *Guard) Table(table *policy.Table) gin.HandlerFunc {
 	return (&guarded{cover, routeOf, (*gin.Context).Next, true}).serve
 }
 
-// asWritten is a pattern as gin.Context.FullPath spells it.
+// asWritten spells a pattern like gin.Context.FullPath.
 func asWritten(pattern string) string { return pattern }

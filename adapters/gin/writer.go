@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-const noWritten = -1 // gin's Size before anything was written
+const noWritten = -1 // gin's Size before the first write
 
 // final is gin's writer for the guard's responses.
 type final struct {
@@ -31,16 +31,16 @@ func (w *final) Write(p []byte) (int, error) {
 }
 
 func (w *final) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if w.sent { // a status that gin holds back, such as 101
+	if w.sent { // gin holds back a status such as 101
 		w.WriteHeaderNow()
 	}
 	w.sent = true
 	return w.ResponseWriter.Hijack()
 }
 
-// finish sends a status that has no body, so that middleware cannot change a
-// response that is stored. A writer of a middleware's own is left to it: it may
-// have to see the whole response before it sends a header.
+// finish sends a status without a body, so that middleware cannot change a stored
+// response. It leaves a writer of a middleware alone, because such a writer may need
+// the whole response before it sends a header.
 func (w *final) finish() {
 	if w.sent && !w.Written() && reflect.TypeOf(w.ResponseWriter) == ginsOwn {
 		w.WriteHeaderNow()
@@ -51,9 +51,9 @@ func informational(status int) bool {
 	return status < http.StatusOK && status != http.StatusSwitchingProtocols
 }
 
-// writer is a gin.ResponseWriter over the guard's writer. As gin's own does, it
-// holds the status back until the first byte. CloseNotify and Pusher stay with
-// the outer writer: they concern the connection, not the answer.
+// writer is a gin.ResponseWriter over the guard's writer. Like gin's own writer it
+// holds the status back until the first byte. CloseNotify and Pusher stay with the
+// outer writer, because both concern the connection and not the response.
 type writer struct {
 	gin.ResponseWriter
 	captured  http.ResponseWriter
@@ -74,7 +74,7 @@ func (w *writer) WriteHeader(status int) {
 	switch {
 	case status <= 0:
 	case w.Written() || informational(status):
-		w.captured.WriteHeader(status) // too late, or informational: the guard knows what to do
+		w.captured.WriteHeader(status) // the guard handles late and informational statuses
 	default:
 		w.status, w.statusSet = status, true
 	}
@@ -101,7 +101,7 @@ func (w *writer) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// writeNoRoute responds as gin does where it has no route or no such method.
+// writeNoRoute responds like gin for an unknown path or method.
 func (w *writer) writeNoRoute() {
 	switch w.status {
 	case http.StatusNotFound:

@@ -1,7 +1,6 @@
-// Package declared is what the adapters have in common about routes that are
-// declared elsewhere than where they are guarded: in an annotated struct, or in a
-// policy table. It compiles them for an engine and compares them with the routes
-// that a router has.
+// Package declared is shared by the adapters. It compiles the policies of annotated
+// structs and policy tables for an engine, and compares the declared routes with a
+// router's routes.
 package declared
 
 import (
@@ -18,14 +17,13 @@ type Key struct{ Method, Pattern string }
 
 func (k Key) String() string { return k.Method + " " + k.Pattern }
 
-// Field is one field of an annotated struct. Route is nil when it is not guarded.
+// Field is one field of an annotated struct. Route is nil for an unguarded route.
 type Field[H any] struct {
 	policy.Annotated[H]
 	Route *core.Route
 }
 
-// Fields compiles an annotated struct. It returns what is right beside all that
-// is wrong.
+// Fields compiles an annotated struct. It returns all valid fields beside all faults.
 func Fields[H any](engine *core.Engine, api any, also []policy.Addition) ([]Field[H], error) {
 	annotated, err := policy.Annotations[H](api, also...)
 	all := []error{err}
@@ -38,8 +36,8 @@ func Fields[H any](engine *core.Engine, api any, also []policy.Addition) ([]Fiel
 	return fields, errors.Join(all...)
 }
 
-// Rows compiles a table. It panics with all that is wrong, as routers do when a
-// pattern is.
+// Rows compiles a table. It panics with all faults, as routers do for an invalid
+// pattern.
 func Rows(engine *core.Engine, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
 	var all []error
 	rows := make(map[Key]*core.Route)
@@ -58,10 +56,10 @@ func Rows(engine *core.Engine, table *policy.Table, canonical func(pattern strin
 	return rows
 }
 
-// compile returns a nil route for a declaration that guards nothing.
+// compile returns a nil route for a declaration without a policy.
 func compile(engine *core.Engine, d *policy.Declaration) (*core.Route, error) {
 	if !d.Guarded {
-		return nil, nil //nolint:nilnil // no route is what was declared
+		return nil, nil //nolint:nilnil // the declaration has no policy
 	}
 	route, err := engine.Route(policy.From(d.Policy))
 	if err != nil {
@@ -70,19 +68,19 @@ func compile(engine *core.Engine, d *policy.Declaration) (*core.Route, error) {
 	return route, nil
 }
 
-// Try calls a router's own function, and makes an error of its panic.
+// Try calls a router's function and turns a panic into an error.
 func Try(d *policy.Declaration, declare func()) (err error) {
 	defer func() {
-		if said := recover(); said != nil {
-			err = fmt.Errorf("policy: %s: the router refuses %s: %v", d.Source, d.Route(), said)
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("policy: %s: the router refuses %s: %v", d.Source, d.Route(), reason)
 		}
 	}()
 	declare()
 	return nil
 }
 
-// Shape is a chi pattern without the names of its parameters: what makes two
-// patterns the same route.
+// Shape is a chi pattern without the names of its parameters. Two patterns of one
+// shape are the same route.
 func Shape(pattern string) string {
 	var shape strings.Builder
 	depth, naming := 0, false

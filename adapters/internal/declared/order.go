@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// misplaced are kinds of middleware that belong outside of the guard, by words in
-// the names of their functions.
+// misplaced lists kinds of middleware that belong outside the guard, by words in the
+// function names.
 var misplaced = []struct {
 	words  []string
 	reason string
@@ -17,13 +17,13 @@ var misplaced = []struct {
 	{[]string{"cors"}, "a browser cannot read the guard's own responses, and a replay names the first request's origin"},
 	{[]string{"compress", "gzip", "gzhttp", "brotli"}, "the compressed response is stored, and a retry that accepts no coding needs another"},
 	{[]string{"override"}, "the guard sees the method from before the override"},
-	{[]string{"timeout"}, "it responds while the handler still runs, and a retry may run a second one; policy.MaxRun is the other way"},
+	{[]string{"timeout"}, "it responds while the handler still runs, and a retry may run a second handler; use policy.MaxRun"},
 }
 
-// Misplaced returns why a middleware should not be inside of the guard, or "".
+// Misplaced returns the reason why a middleware belongs outside the guard, or "".
 func Misplaced(function string) string {
 	if strings.HasPrefix(function, "github.com/go-chi/chi/") && strings.Contains(strings.ToLower(path.Base(function)), "timeout") {
-		return "" // it only sets the deadline of the context
+		return "" // chi's Timeout only sets the deadline of the context
 	}
 	name := strings.ToLower(path.Base(function))
 	for _, kind := range misplaced {
@@ -36,9 +36,9 @@ func Misplaced(function string) string {
 	return ""
 }
 
-// FunctionOf returns the full name of a function. Where the compiler named a
-// closure of another module after the function that it was inlined into, it is the
-// file and line in that module.
+// FunctionOf returns the full name of a function. If the compiler named a closure of
+// another module after the function that the closure was inlined into, FunctionOf
+// returns the file and line in that module.
 func FunctionOf(function any) string {
 	found := runtime.FuncForPC(reflect.ValueOf(function).Pointer())
 	if found == nil {

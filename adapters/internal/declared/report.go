@@ -10,12 +10,12 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Cover is what guards routes: a policy, or a table.
+// Cover is a policy or a table around routes.
 type Cover struct {
 	Engine *core.Engine
-	Route  *core.Route         // of a policy
-	Table  *policy.Table       // or of a table,
-	Rows   map[Key]*core.Route // compiled
+	Route  *core.Route         // the compiled policy, or nil
+	Table  *policy.Table       // the table, or nil
+	Rows   map[Key]*core.Route // the compiled rows of the table
 }
 
 // RouteOf returns the policy that guards requests of this route, or nil.
@@ -26,21 +26,21 @@ func (c *Cover) RouteOf(route Key) *core.Route {
 	return c.Rows[route]
 }
 
-// Mounted is a route that a router has, with the covers on the way to it, and the
-// names of the middlewares inside of the first one.
+// Mounted is a route of a router, with its covers from outside to inside, and the
+// names of the middlewares inside the first cover.
 type Mounted struct {
 	Key
 	Covers []Cover
 	Inside []string
 }
 
-// Inspection is what Report compares.
+// Inspection is the input of Report.
 type Inspection struct {
-	Engine    *core.Engine // covers of other engines do not count
+	Engine    *core.Engine // covers of other engines are ignored
 	Routes    []Mounted
 	Tables    []*policy.Table
 	Canonical func(pattern string) string
-	// Partial says that there may be covers which the router does not show.
+	// Partial reports that the router may have covers that are not in Routes.
 	Partial bool
 }
 
@@ -71,7 +71,7 @@ func (i Inspection) Report() policy.Report {
 	return report
 }
 
-// effective are the policies that guard a route.
+// effective returns the policies that guard at least one route.
 func (i Inspection) effective() map[*core.Route]bool {
 	effective := make(map[*core.Route]bool)
 	for _, route := range i.Routes {
@@ -84,8 +84,8 @@ func (i Inspection) effective() map[*core.Route]bool {
 	return effective
 }
 
-// passed reports the policies that let all requests of a route pass: it is an error
-// where they guard no other route, and worth a look for PUT and DELETE.
+// passed reports the policies that pass all requests of a route. Such a policy is an
+// error if it guards no other route, and a warning for PUT and DELETE.
 func (i Inspection) passed(report *policy.Report, route *Mounted, effective map[*core.Route]bool) {
 	for _, cover := range route.Covers {
 		switch {
@@ -94,27 +94,27 @@ func (i Inspection) passed(report *policy.Report, route *Mounted, effective map[
 			report.Errors = append(report.Errors, fmt.Errorf("policy: %s: the policy declared at %s does not guard %s, and no other route: add policy.Methods(%q)",
 				route.Key, cover.Route.DeclaredAt(), route.Method, route.Method))
 		case route.Method == http.MethodPut || route.Method == http.MethodDelete:
-			report.Warnings = append(report.Warnings, fmt.Sprintf("%s is not guarded: the policy declared at %s guards other methods: add policy.Methods(%q), or leave it out there",
+			report.Warnings = append(report.Warnings, fmt.Sprintf("%s is not guarded: the policy declared at %s guards other methods: add policy.Methods(%q), or leave the policy out there",
 				route.Key, cover.Route.DeclaredAt(), route.Method))
 		}
 	}
 }
 
-// orderOf warns about middleware that belongs outside of the guard.
+// orderOf warns about middleware that belongs outside the guard.
 func orderOf(route *Mounted) (warnings []string) {
 	for _, function := range route.Inside {
 		if reason := Misplaced(function); reason != "" {
-			warnings = append(warnings, fmt.Sprintf("%s has %s inside of the guard: %s: mount it outside", route.Key, function, reason))
+			warnings = append(warnings, fmt.Sprintf("%s has %s inside the guard: %s: mount the middleware outside", route.Key, function, reason))
 		}
 	}
 	return warnings
 }
 
-// row returns what is wrong with one row of a table.
+// row returns the faults of one row of a table.
 func (i Inspection) row(table *policy.Table, row *policy.Declaration, route *Mounted) []error {
 	switch {
 	case route == nil:
-		return []error{fmt.Errorf("policy: %s: %s matches no route: spell it as the router has it, prefixes included", row.Source, row.Route())}
+		return []error{fmt.Errorf("policy: %s: %s matches no route: use the router's own spelling, with all prefixes", row.Source, row.Route())}
 	case i.Partial:
 		return nil
 	case !slices.ContainsFunc(route.Covers, func(c Cover) bool { return c.Engine == i.Engine && c.Table == table }):
@@ -124,6 +124,6 @@ func (i Inspection) row(table *policy.Table, row *policy.Declaration, route *Mou
 	}
 }
 
-// changes reports whether a route's handler is expected to change something every
-// time it runs: the methods that a policy guards by default.
+// changes reports whether a policy guards the method by default, because each run of
+// such a handler is expected to have a side effect.
 func changes(method string) bool { return method == "POST" || method == "PATCH" }

@@ -7,8 +7,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// The places of the unexported fields of a gin.Context; known is false where this
-// version of gin has others.
+// The offsets of two unexported fields of gin.Context. fieldsKnown is false if this
+// version of gin has other fields.
 var handlersAt, indexAt, fieldsKnown = contextFields(reflect.TypeFor[gin.Context]())
 
 func contextFields(context reflect.Type) (handlers, index uintptr, known bool) {
@@ -18,15 +18,15 @@ func contextFields(context reflect.Type) (handlers, index uintptr, known bool) {
 	return h.Offset, i.Offset, known
 }
 
-// Rest returns the handlers that c.Next would call. It returns false where this
-// version of gin does not show them.
+// Rest returns the handlers that c.Next would call. It returns false if this version
+// of gin has unknown fields.
 func Rest(c *gin.Context) (gin.HandlersChain, bool) {
 	if !fieldsKnown {
 		return nil, false
 	}
-	//nolint:gosec // contextFields has looked at their types
+	//nolint:gosec // contextFields has checked the types
 	handlers := *(*gin.HandlersChain)(unsafe.Add(unsafe.Pointer(c), handlersAt))
-	//nolint:gosec // the same
+	//nolint:gosec // contextFields has checked the types
 	next := int(*(*int8)(unsafe.Add(unsafe.Pointer(c), indexAt))) + 1
 	return handlers[min(next, len(handlers)):], true
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// It pins the fields of a gin.Context: if this fails with a new version of gin,
-// guards refuse what they cannot see, and Rest must learn the new fields.
+// The test pins the fields of gin.Context. If it fails with a new version of gin, guards
+// refuse requests whose chain they cannot see, and Rest must learn the new fields.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	var left []int

@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	gin.SetMode(gin.ReleaseMode) // or it prints every route
+	gin.SetMode(gin.ReleaseMode) // debug mode prints every route
 	goleak.VerifyTestMain(m)
 }

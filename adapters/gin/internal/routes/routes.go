@@ -1,6 +1,6 @@
-// Package routes reads what gin does not tell: which handlers a route has, and
-// which engine a group belongs to. It is the only place that depends on gin's
-// unexported fields; where they are not as expected it says so, and nothing else.
+// Package routes reads data that gin does not export: the handlers of a route and the
+// engine of a group. Only this package depends on gin's unexported fields. If the
+// fields are unknown, its functions report that in a second result or return nil.
 package routes
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Chain is a route with its handlers, from the outermost middleware inwards.
+// Chain is a route with its handlers, from the outermost middleware to the last handler.
 type Chain struct {
 	Method, Pattern string
 	Handlers        gin.HandlersChain
 }
 
-// EngineOf returns the engine that a router declares its routes on, or nil.
+// EngineOf returns the engine of a router, or nil.
 func EngineOf(r gin.IRouter) *gin.Engine {
 	switch r := r.(type) {
 	case *gin.Engine:
@@ -33,26 +33,26 @@ func engineIn(group reflect.Value) *gin.Engine {
 	return engine
 }
 
-// Chains returns the routes of an engine, and whether their handlers are complete.
-// If not, they are the engine's own middleware and the last handler.
+// Chains returns the routes of an engine and reports whether all handlers are known.
+// If not, each chain has only the engine's own middleware and the last handler.
 func Chains(engine *gin.Engine) (all []Chain, whole bool) {
 	all, whole = chainsIn(reflect.ValueOf(engine).Elem())
-	known := told(engine)
+	known := exportedChains(engine)
 	if !whole || len(all) != len(known) {
 		return known, false
 	}
 	return all, true
 }
 
-// told returns what gin tells everybody.
-func told(engine *gin.Engine) (all []Chain) {
+// exportedChains returns the handlers that gin exports.
+func exportedChains(engine *gin.Engine) (all []Chain) {
 	for _, route := range engine.Routes() {
 		all = append(all, Chain{route.Method, route.Path, slices.Concat(engine.Handlers, gin.HandlersChain{route.HandlerFunc})})
 	}
 	return all
 }
 
-// chainsIn walks the trees of an engine, one for each method.
+// chainsIn walks the trees of an engine, one tree per method.
 func chainsIn(engine reflect.Value) (all []Chain, ok bool) {
 	trees := engine.FieldByName("trees")
 	if trees.Kind() != reflect.Slice || trees.Type().Elem().Kind() != reflect.Struct {
@@ -68,8 +68,8 @@ func chainsIn(engine reflect.Value) (all []Chain, ok bool) {
 	return all, true
 }
 
-// collect adds the chains of a node and of its children. The tree is as deep as
-// the longest pattern.
+// collect adds the chains of a node and its children. The tree is as deep as the
+// longest pattern.
 func collect(pointer reflect.Value, method string, all *[]Chain) bool {
 	if pointer.Kind() != reflect.Pointer || pointer.Type().Elem().Kind() != reflect.Struct || pointer.IsNil() {
 		return false
@@ -92,7 +92,7 @@ func collect(pointer reflect.Value, method string, all *[]Chain) bool {
 	return true
 }
 
-// unexported reads a field of an addressable struct, if it is of the type T.
+// unexported reads a field of type T of an addressable struct.
 func unexported[T any](structure reflect.Value, name string) (value T, ok bool) {
 	field := structure.FieldByName(name)
 	if !field.IsValid() || field.Type() != reflect.TypeFor[T]() {

@@ -30,8 +30,8 @@ func routed(t *testing.T) *gin.Engine {
 	return r
 }
 
-// It pins the shape of gin's tree: if this fails with a new version of gin, Audit
-// sees less than it should, and Chains must learn the new shape.
+// The test pins the shape of gin's tree. If it fails with a new version of gin, Audit
+// misses middleware, and Chains must learn the new shape.
 func TestChains(t *testing.T) {
 	t.Parallel()
 	r := routed(t)
@@ -65,11 +65,11 @@ func TestEngineOf(t *testing.T) {
 		}
 	}
 	if EngineOf(struct{ gin.IRouter }{r}) != nil {
-		t.Error("a router of somebody else's has an engine")
+		t.Error("a router that is not gin's has an engine")
 	}
 }
 
-// What gin may become: each of them is noticed.
+// Chains notices each possible change of gin.
 func TestUnknownShapes(t *testing.T) {
 	t.Parallel()
 	type node struct {
@@ -119,17 +119,17 @@ func TestUnknownShapes(t *testing.T) {
 	}
 	right := &struct{ trees []tree }{trees: []tree{{"POST", &node{"/a", gin.HandlersChain{handle}, nil}}}}
 	if chains, ok := chainsIn(reflect.ValueOf(right).Elem()); !ok || len(chains) != 1 || chains[0].Pattern != "/a" {
-		t.Errorf("the right shape is %v, %v", chains, ok)
+		t.Errorf("the valid shape gives %v, %v", chains, ok)
 	}
 	if engineIn(reflect.ValueOf(&struct{ engine int }{1}).Elem()) != nil {
 		t.Error("an int is taken for an engine")
 	}
 }
 
-// Without the tree there is what gin tells everybody.
+// Without the tree, Chains returns the handlers that gin exports.
 func TestFallback(t *testing.T) {
 	t.Parallel()
-	chains := told(routed(t))
+	chains := exportedChains(routed(t))
 	if len(chains) != 7 {
 		t.Fatalf("got %d chains, want 7", len(chains))
 	}
