@@ -10,11 +10,11 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// errCallback is what a callback panics with.
+// errCallback is the value of a callback's panic.
 var errCallback = errors.New("the callback's own panic")
 
-// brokenStatus is the status of half a problem that a problem.Writer leaves behind
-// when it panics. No client may see it.
+// brokenStatus is the status of the half response that a panicking problem.Writer
+// leaves behind. No client may receive it.
 const brokenStatus = 299
 
 // entry is one callback on behalf of one request.
@@ -23,8 +23,8 @@ type entry struct {
 	in      Callback
 }
 
-// enter counts a call of a callback, and panics where the plan says so. The request
-// -1 stands for none in particular.
+// enter counts a call of a callback, and panics if the plan says so. The request -1
+// means no request in particular.
 func (p *pod) enter(request int, in Callback) {
 	w := p.world
 	if len(w.plan.Panics) == 0 || p.isDead() || !w.planned(entry{request, in}) {
@@ -34,7 +34,7 @@ func (p *pod) enter(request int, in Callback) {
 	panic(errCallback)
 }
 
-// planned reports whether this call of a callback is to panic.
+// planned reports whether the plan makes this call of a callback panic.
 func (w *world) planned(who entry) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +68,8 @@ func (p *pod) classify(o failure.Outcome) failure.Class {
 	return failure.Classify(o)
 }
 
-// writeProblem is a problem.Writer that writes what the default one does. When it
-// panics, half of a response is written.
+// writeProblem is a problem.Writer that writes the default problem. Before a planned
+// panic it writes half of a response.
 func (p *pod) writeProblem(w http.ResponseWriter, r *http.Request, problem problem.Problem) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -84,5 +84,5 @@ func (p *pod) writeProblem(w http.ResponseWriter, r *http.Request, problem probl
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(problem.Status)
-	w.Write(body) //nolint:errcheck // the engine knows
+	w.Write(body) //nolint:errcheck // the engine sees the error
 }

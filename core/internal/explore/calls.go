@@ -7,7 +7,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// calls judges the calls at the store that were made for a request.
+// calls judges the calls at the store for one request.
 func (j *judge) calls(r *run) {
 	if j.plan.ends(r.pod) || j.plan.frozen(r.pod) > 0 {
 		return
@@ -23,21 +23,22 @@ func (j *judge) calls(r *run) {
 	j.background(r)
 }
 
-// call: it has a context of its own and the time of the policy, but for an Extend,
-// which has as long as the lease, and a Begin, which ends with the handler's context.
+// call: each call has a context of its own and gets the policy's StoreTimeout. Two
+// calls are exceptions: an Extend may last as long as the lease, and a Begin ends with
+// the handler's context.
 func (j *judge) call(r *run, c storeCall) {
 	// The tries of a claim share a deadline.
 	ended := errors.Is(c.err, context.Canceled) || errors.Is(c.err, context.DeadlineExceeded) && c.op != Acquire
 	if ended && !c.faulty && c.op != Extend && c.op != Begin {
-		j.report(CallCutOff, "%s of r%d ends after %v with its context, and nothing has held it up", opNames[c.op], r.id, c.ended-c.began)
+		j.report(CallCutOff, "%s of r%d ends after %v with its context, and no fault delayed the call", opNames[c.op], r.id, c.ended-c.began)
 	}
-	// A request that waits makes several claims, and the facts do not say for which of them a call is.
+	// A request that waits makes several claims, and a call's fact does not name its claim.
 	if c.op == Extend && j.plan.Policy.Wait == 0 && r.asked[Release] > 0 && c.ended > r.begun[Release][0] {
 		j.report(LateRenewal, "an Extend of r%d that began at %v ends at %v, and the Release began at %v", r.id, c.began, c.ended, r.begun[Release][0])
 	}
 }
 
-// claims: one that nothing runs under goes back, and no other.
+// claims: a claim without a handler is released, and no other claim is.
 func (j *judge) claims(r *run) {
 	kept := len(r.grants) > 0 && r.taken == 0 && r.asked[Release] == 0 && !j.plan.skips()
 	if kept && r.started == nil && !r.tookOver() {
@@ -49,14 +50,14 @@ func (j *judge) claims(r *run) {
 }
 
 // overlaps reports whether a Release of an earlier claim began before the handler.
-// A real server may have seen it before the claim, and its reply came after.
+// A real server may have applied the Release before the claim and replied later.
 func (j *judge) overlaps(r *run) bool {
 	return j.plan.real.tenant != "" && r.begun[Release][0] < r.started.At
 }
 
-// renewal: until the end of the lease the engine tries to renew it.
+// renewal: the engine tries to renew the lease until the lease ends.
 func (j *judge) renewal(r *run) {
-	if r.lost == nil || !r.guarded() || !r.goesOn(r.lost.At) || r.toldLost() > 0 || len(j.plan.Jumps) > 0 || len(r.held) == 0 {
+	if r.lost == nil || !r.guarded() || !r.goesOn(r.lost.At) || r.learnedLoss() > 0 || len(j.plan.Jumps) > 0 || len(r.held) == 0 {
 		return
 	}
 	until := r.heldUntil(r.lost.At)
@@ -65,7 +66,7 @@ func (j *judge) renewal(r *run) {
 			return
 		}
 	}
-	j.report(GaveUp, "the lease of r%d ends at %v, and nothing has tried to renew it for too long", r.id, until)
+	j.report(GaveUp, "the lease of r%d ends at %v, and the engine has not tried to renew it for too long", r.id, until)
 }
 
 // background: the lease is renewed while a response waits for the store.
@@ -89,8 +90,8 @@ func (j *judge) background(r *run) {
 	}
 }
 
-// settlement: a run is settled as the handler's marks and status say, and before its
-// response leaves.
+// settlement: a run is settled by the handler's marks and status, before its response
+// leaves.
 func (j *judge) settlement(r *run) {
 	p := &j.plan.Policy
 	if p.Transactional {
@@ -104,12 +105,12 @@ func (j *judge) settlement(r *run) {
 	if keeps {
 		j.recordFirst(r)
 	}
-	if r.settled >= r.stopped.At { // or the response has streamed, before the handler had made its last mark
+	if r.settled >= r.stopped.At { // a streamed response may leave before the handler's last mark
 		j.classified(r, keeps)
 	}
 }
 
-// classified: a response is stored, or its key is released, as the outcome says.
+// classified: the outcome decides whether a response is stored or its key released.
 func (j *judge) classified(r *run, keeps bool) {
 	p := &j.plan.Policy
 	if !keeps && r.asked[Complete]+r.asked[Commit] > 0 {
@@ -120,15 +121,15 @@ func (j *judge) classified(r *run, keeps bool) {
 	}
 }
 
-// recordFirst: a response leaves after the store was asked to keep it.
+// recordFirst: a response leaves after the engine asked the store to keep it.
 func (j *judge) recordFirst(r *run) {
 	s := r.shown
 	if s != nil && s.Status != 0 && !s.has(Problem) && (r.settled == 0 || s.Since < r.settled) {
-		j.report(RespondsFirst, "the response of r%d leaves at %v, and the store is asked to keep it at %v", r.id, s.Since, r.settled)
+		j.report(RespondsFirst, "the response of r%d leaves at %v, and the engine asks the store to keep it at %v", r.id, s.Since, r.settled)
 	}
 }
 
-// transaction: it comes to an end.
+// transaction: each transaction ends.
 func (j *judge) transaction(r *run) {
 	if len(r.begun[Commit])+len(r.begun[Rollback]) > 0 {
 		return
@@ -140,8 +141,8 @@ func (j *judge) transaction(r *run) {
 	}
 }
 
-// atOnce judges two runs of one process: the second handler begins after the first
-// one's end, or after the first was settled or told that another has its key.
+// atOnce judges two runs of one process. The second handler may begin after the first
+// has ended or was settled, or after the process learned of the first's lost lease.
 func (j *judge) atOnce(a, b *run) {
 	if a.pod != b.pod || !a.guarded() || !b.guarded() {
 		return
@@ -151,13 +152,13 @@ func (j *judge) atOnce(a, b *run) {
 	}
 	over := a.stopped != nil && a.stopped.At <= b.started.At
 	settled := a.settled > 0 && a.settled <= b.started.At
-	told := a.toldLost() > 0 && a.toldLost() <= b.started.At
+	told := a.learnedLoss() > 0 && a.learnedLoss() <= b.started.At
 	if !over && !settled && !told {
 		j.report(TwoAtOnce, "the handlers of r%d and r%d run beside each other on p%d", a.id, b.id, a.pod)
 	}
 }
 
-// expired: a response is replayed as long as it is kept.
+// expired: a response is replayed only during its TTL.
 func (j *judge) expired(r, source *run) {
 	if source.confirmed > 0 && r.shown.Text != recovered && r.sent.At > source.confirmed+j.plan.Policy.TTL {
 		j.report(StaleReplay, "r%d gets at %v the response of r%d, which was stored at %v", r.id, r.shown.At, source.id, source.confirmed)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Plans that are written down because each found a defect once.
+// Plans of defects that were found once.
 
 func defaultPolicy() Policy {
 	return Policy{
@@ -29,8 +29,8 @@ var cases = []struct {
 	plan Plan
 }{
 	{
-		// Case 35: a duplicate waits for a handler of another process. It asks the
-		// store again, and gets the replay.
+		// Case 35: a duplicate waits for a handler of another process. The engine asks the
+		// store again, and the duplicate gets the replay.
 		name: "a duplicate waits across pods",
 		plan: Plan{
 			Policy: with(func(p *Policy) { p.Wait = 10 * time.Second }),
@@ -42,7 +42,7 @@ var cases = []struct {
 		},
 	},
 	{
-		// Case 35: with FailOpen nothing runs twice.
+		// Case 35: with FailOpen no handler runs twice.
 		name: "a duplicate waits across pods with FailOpen",
 		plan: Plan{
 			Policy: with(func(p *Policy) { p.Wait, p.FailOpen = 10*time.Second, true }),
@@ -54,8 +54,8 @@ var cases = []struct {
 		},
 	},
 	{
-		// Case 36: the last renewal hangs. The handler's context ends with the lease
-		// and not when the call returns.
+		// Case 36: the last renewal hangs. The handler's context ends with the lease, before
+		// the call returns.
 		name: "a renewal hangs past the end of the lease",
 		plan: Plan{
 			Policy: with(func(p *Policy) { p.LockTTL, p.StoreTimeout = 3*time.Second, time.Second }),
@@ -68,8 +68,8 @@ var cases = []struct {
 		},
 	},
 	{
-		// Case 37: the process is cut off for longer than its lease, and another one
-		// runs the handler. The first one's response is not shown.
+		// Case 37: the process is cut off for longer than its lease, and another process runs
+		// the handler. No client gets the first handler's response.
 		name: "a response after the lease is not confirmed",
 		plan: Plan{
 			Policy: defaultPolicy(),
@@ -82,8 +82,8 @@ var cases = []struct {
 		},
 	},
 	{
-		// Case 37: a duplicate in the same process is not shown that response either,
-		// from memory, once the lease has ended.
+		// Case 37: once the lease has ended, a duplicate in the same process does not get
+		// that response from memory.
 		name: "a duplicate after the lease gets no unconfirmed replay",
 		plan: Plan{
 			Policy: defaultPolicy(),
@@ -123,8 +123,8 @@ var cases = []struct {
 		},
 	},
 	{
-		// Case 41: the machines are suspended, and the store's clock goes on. Another
-		// process takes the key over, and the handler that slept looks at the wall clock.
+		// Case 41: the machines are suspended, and the store's clock continues. Another
+		// process takes the key over, and the first handler then checks the wall clock.
 		name: "a handler wakes up on a machine that was suspended",
 		plan: Plan{
 			Policy: defaultPolicy(),
@@ -137,7 +137,7 @@ var cases = []struct {
 		},
 	},
 	{
-		// Case 41: the machine wakes up with a part of its lease left, and cannot reach the
+		// Case 41: the machine wakes up before the end of its lease, and cannot reach the
 		// store. The handler waits for its context, which ends by the wall clock.
 		name: "a lease ends soon after a suspension",
 		plan: Plan{
@@ -149,8 +149,8 @@ var cases = []struct {
 		},
 	},
 	{
-		// Case 13: the store is away when the handler ends, and is back before the lease
-		// ends. The client has the response, and a retry gets it from the other process.
+		// Case 13: the store is unreachable when the handler ends, and reachable again before
+		// the lease ends. The client has the response, and a retry gets it from the other process.
 		name: "a response is stored after it was shown",
 		plan: Plan{
 			Policy: with(func(p *Policy) { p.LockTTL = 3 * time.Second }),
@@ -165,7 +165,7 @@ var cases = []struct {
 	},
 	{
 		// Case 39: the store's client panics in a renewal and in the settlement, and the
-		// Observer when it hears of that.
+		// Observer panics on both events.
 		name: "the store's client and the Observer panic",
 		plan: Plan{
 			Policy:   defaultPolicy(),
@@ -176,7 +176,7 @@ var cases = []struct {
 		},
 	},
 	{
-		// Case 50: the database refuses the commit. The key is free at once.
+		// Case 50: the database refuses the commit. The key is released at once.
 		name: "a commit is refused",
 		plan: Plan{
 			Policy:   with(func(p *Policy) { p.Transactional = true }),
@@ -186,8 +186,8 @@ var cases = []struct {
 		},
 	},
 	{
-		// The store forgets a claim whose handler runs, and gives the key to a request of
-		// the same process that was already on its way. That one does not run.
+		// The store forgets the claim of a running handler, and grants the key to an earlier
+		// request of the same process. The second handler does not run.
 		name: "the store forgets a claim that this process holds",
 		plan: Plan{
 			Policy: with(func(p *Policy) { p.LockTTL = 3 * time.Second }),
@@ -201,9 +201,9 @@ var cases = []struct {
 		},
 	},
 	{
-		// A process takes an abandoned key over and begins to shut down before it can run
-		// the handler. The key stays abandoned: the next request must ask the RecoverFunc.
-		// Another handler keeps the process up until then.
+		// A process takes an abandoned key over and begins to shut down before its handler
+		// runs. The key stays abandoned: the next request must call the RecoverFunc. Another
+		// handler keeps the process running until then.
 		name: "an abandoned key is taken over by a process that shuts down",
 		plan: Plan{
 			Policy: with(func(p *Policy) { p.Abandoned = Recover }),
@@ -222,7 +222,7 @@ var cases = []struct {
 		},
 	},
 	{
-		// The time that a request waits for another one is no part of its own MaxRun.
+		// The time that a request waits for another request does not count for its MaxRun.
 		name: "a handler starts after a long wait",
 		plan: Plan{
 			Policy: with(func(p *Policy) { p.Wait, p.MaxRun = 10*time.Second, 2*time.Second }),
@@ -235,7 +235,7 @@ var cases = []struct {
 	},
 }
 
-// with is the default policy with a change.
+// with returns the default policy with a change.
 func with(change func(*Policy)) Policy {
 	p := defaultPolicy()
 	change(&p)
@@ -248,7 +248,7 @@ func TestCases(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if len(judged(t, c.plan)) > 0 {
-				t.Errorf("\n%s", told(t, c.plan))
+				t.Errorf("\n%s", render(t, c.plan))
 			}
 		})
 	}

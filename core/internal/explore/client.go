@@ -13,7 +13,7 @@ import (
 
 type requestKey struct{}
 
-// response is the writer that a pod's server gives to its handlers.
+// response is the http.ResponseWriter that a pod's server passes to its handlers.
 type response struct {
 	world  *world
 	header http.Header
@@ -37,7 +37,7 @@ func (r *response) Write(p []byte) (int, error) {
 
 func (r *response) Flush() { r.WriteHeader(http.StatusOK) }
 
-// send is one request of a client, from its beginning to its end.
+// send carries out one request of a client.
 func (w *world) send(p *pod, plan *Request, flags Flags) {
 	sleep(plan.At - w.since())
 	base := Fact{Pod: p.ID, Request: plan.ID, Key: plan.Key, Source: -1, Flags: flags}
@@ -76,7 +76,7 @@ func (w *world) send(p *pod, plan *Request, flags Flags) {
 	w.add(base)
 }
 
-// exchange serves the request, and returns what the handler panicked with.
+// exchange serves the request, and returns the value of a planned panic.
 func (w *world) exchange(ctx context.Context, p *pod, plan *Request, writer *response) (aborted error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -103,7 +103,7 @@ func (w *world) exchange(ctx context.Context, p *pod, plan *Request, writer *res
 	return nil
 }
 
-// spoil does what a sound engine does not.
+// spoil applies the plan's sabotage of the engine.
 func (w *world) spoil(writer *response, r *http.Request, handler http.Handler) {
 	switch refused := writer.status >= http.StatusBadRequest; {
 	case w.plan.sabotage == escapes:
@@ -117,8 +117,8 @@ func (w *world) spoil(writer *response, r *http.Request, handler http.Handler) {
 	}
 }
 
-// isPlanned reports whether a panic is one of the plan's. The judge says which of
-// them may reach the server.
+// isPlanned reports whether a panic belongs to the plan. The judge decides which of
+// these panics may reach the server.
 func isPlanned(err error) bool {
 	return errors.Is(err, errPanic) || errors.Is(err, errKilled) || errors.Is(err, errCallback) || errors.Is(err, errClient)
 }
@@ -127,7 +127,7 @@ const path = "/payments"
 
 func keyName(key int) string { return "key-" + strconv.Itoa(key) }
 
-// describe adds what the client reads from the response.
+// describe adds the client's view of the response.
 func describe(f *Fact, r *response) {
 	if r.header.Get("X-Idempotent-Replay") != "" {
 		f.Flags |= Replayed
@@ -139,7 +139,7 @@ func describe(f *Fact, r *response) {
 	if strings.HasPrefix(r.header.Get("Content-Type"), "application/problem+json") {
 		f.Flags |= Problem
 		var problem struct{ Code string }
-		_ = json.Unmarshal([]byte(body), &problem) // an unreadable one has no code, and the judge sees that
+		_ = json.Unmarshal([]byte(body), &problem) // an unreadable problem has no code, and the judge sees that
 		body = problem.Code
 	}
 	if f.Text == "" {
@@ -147,7 +147,7 @@ func describe(f *Fact, r *response) {
 	}
 }
 
-// text is the body as it is sent. The spellings are canonically equal.
+// text is the body as sent. The spellings are canonically equal.
 func (b Body) text() string {
 	amount, nonce := 10+b.Payload, b.Nonce
 	switch b.Spelling {

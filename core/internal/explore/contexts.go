@@ -9,18 +9,18 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// slack is for what happens in one instant, and for the jitter of calls. A real
-// machine takes longer.
+// slack covers events in one instant and the jitter of calls. A real machine needs
+// more.
 func (j *judge) slack() time.Duration { return time.Millisecond + j.plan.real.slack }
 
-// context: what a handler does that looks at its context, or waits for it, happens
-// under its lease.
+// context: a handler that checks its context, or waits for the context's end, acts
+// only under its lease.
 func (j *judge) context(r *run) {
 	if !r.guarded() {
 		return
 	}
 	j.stopped(r)
-	if e := r.lost; e != nil && r.goesOn(e.At) && (r.toldLost() == 0 || r.toldLost() > e.At) {
+	if e := r.lost; e != nil && r.goesOn(e.At) && (r.learnedLoss() == 0 || r.learnedLoss() > e.At) {
 		j.inTime(r, e.At)
 	}
 	for _, e := range r.effects {
@@ -39,7 +39,7 @@ func (j *judge) context(r *run) {
 // goesOn reports whether the run is not settled at that time.
 func (r *run) goesOn(at time.Duration) bool { return r.settled == 0 || at <= r.settled }
 
-// careful: an effect that was taken after a look at the context is within the lease.
+// careful: an effect right after a check of the context happens within the lease.
 func (j *judge) careful(r *run, e *Fact) {
 	if j.wall(e.At) > r.heldUntil(e.At)+j.slack() {
 		j.report(EffectAfterLease, "r%d has a careful effect at %v, and its lease had ended by its own clocks", r.id, e.At)
@@ -50,10 +50,10 @@ func (j *judge) careful(r *run, e *Fact) {
 	j.beside(r, EffectAfterLease, e)
 }
 
-// beside reports a handler that goes on after the store has said that its lease is
-// lost, or after MaxRun.
+// beside reports a handler that continues after its process learned of the lost
+// lease, or after MaxRun.
 func (j *judge) beside(r *run, rule Rule, e *Fact) {
-	if at := r.toldLost(); at > 0 && e.At > at+j.slack() {
+	if at := r.learnedLoss(); at > 0 && e.At > at+j.slack() {
 		j.report(rule, "r%d goes on at %v, and the store had said at %v that its lease is lost", r.id, e.At, at)
 	}
 	if e.At > r.asked[Acquire]+j.plan.Policy.MaxRun+j.slack() {
@@ -61,17 +61,18 @@ func (j *judge) beside(r *run, rule Rule, e *Fact) {
 	}
 }
 
-// toldLost is when the store has told the run that its lease is lost, or zero.
-func (r *run) toldLost() time.Duration {
+// learnedLoss is when the process learned from the store that the lease is lost, or
+// zero.
+func (r *run) learnedLoss() time.Duration {
 	for _, c := range r.calls {
-		if c.op != Release && errors.Is(c.err, storage.ErrLeaseLost) { // a Release may give an earlier claim back
+		if c.op != Release && errors.Is(c.err, storage.ErrLeaseLost) { // a Release may belong to an earlier claim
 			return c.ended
 		}
 	}
 	return 0
 }
 
-// inTime reports a handler that is not told before then that its lease is over.
+// inTime reports a handler whose context does not end in time with the lease.
 func (j *judge) inTime(r *run, at time.Duration) {
 	until, patience := r.heldUntil(at), j.slack()
 	if j.plan.jumped(Suspension, at) > 0 {
@@ -88,13 +89,13 @@ func (j *judge) inTime(r *run, at time.Duration) {
 	}
 }
 
-// stopped: the context ends for the lease or for MaxRun, which counts from the claim.
+// stopped: the context ends with the lease, or at MaxRun, which counts from the claim.
 func (j *judge) stopped(r *run) {
 	e := r.stoppedBy
 	if e == nil {
 		return
 	}
-	after := e.At - r.asked[Acquire] + j.plan.frozen(r.pod) // a claim may be held by the freeze
+	after := e.At - r.asked[Acquire] + j.plan.frozen(r.pod) // the freeze may delay a claim
 	switch {
 	case errors.Is(e.Err, context.Canceled):
 		j.report(StoppedByClient, "the context of r%d has ended, and its lease has not", r.id)
@@ -103,7 +104,7 @@ func (j *judge) stopped(r *run) {
 	}
 }
 
-// recovery: what becomes of an abandoned key.
+// recovery: an abandoned key is handled as OnAbandoned says.
 func (j *judge) recovery(r *run) {
 	if !r.tookOver() || j.plan.Policy.Observe {
 		return

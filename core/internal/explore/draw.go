@@ -157,7 +157,7 @@ func drawFaults(d *dice, p *Plan) {
 			At:   d.span(0, 4*time.Second), By: d.span(0, 5*time.Second),
 		}
 		if jump.Kind == Skip && d.percent(30) {
-			jump.By = time.Hour // the store forgets everything
+			jump.By = time.Hour // the store forgets every key
 		}
 		p.Jumps = append(p.Jumps, jump)
 	}

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// breach is how many schedules break a rule, and the lowest seed among them.
+// breach counts the schedules that break a rule, and has the lowest of their seeds.
 type breach struct {
 	seed  uint64
 	count int
 }
 
-// breaches collects what the shards find.
+// breaches collects the broken rules of all shards.
 type breaches struct {
 	mu     sync.Mutex
 	byRule map[Rule]breach
@@ -62,11 +62,11 @@ func number64(t *testing.T, name string, otherwise uint64) uint64 {
 }
 
 // TestExplore runs ONCEKEY_SCHEDULES schedules (20,000; 500 with -short or the race
-// detector) from the seed ONCEKEY_FROM on, so that a long search can be taken in parts,
-// or the one of ONCEKEY_SEED. It fails for each rule that a schedule
-// breaks, and prints the smallest schedule that it finds for it. With ONCEKEY_FIRST
-// it ends with the first broken schedule, and prints its seed and rule alone; the file
-// of that name holds the number of schedules that were begun, for a process that dies.
+// detector) from the seed ONCEKEY_FROM on, so that a long search can run in parts. With
+// ONCEKEY_SEED it runs that seed alone. It fails for each broken rule, and prints the
+// rule's smallest schedule. With ONCEKEY_FIRST it ends at the first broken schedule, and
+// prints only the seed and rule. The file named by ONCEKEY_FIRST holds the number of
+// schedules begun, in case the process dies.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("ONCEKEY_SEED") != "" {
@@ -99,16 +99,16 @@ func TestExplore(t *testing.T) {
 	search.report(t)
 }
 
-// search is what the shards share.
+// search is the state that the shards share.
 type search struct {
 	breaches
 
 	next, end atomic.Uint64 // seeds
-	progress  string        // a file; then nothing after the first broken schedule matters
+	progress  string        // a file; if set, the search ends at the first broken schedule
 }
 
-// run takes one seed after another. Each is taken in order, so that the first broken
-// schedule is the same in each search.
+// run takes one seed after another, in order, so that the first broken schedule is
+// the same in each search.
 func (s *search) run(t *testing.T) {
 	for {
 		seed := s.next.Add(1) - 1
@@ -146,11 +146,11 @@ func (s *search) reportFirst(t *testing.T) {
 	}
 }
 
-// patience is how long a schedule may take, of the milliseconds that it needs.
+// patience bounds the time of one schedule, which normally takes milliseconds.
 const patience = 5 * time.Minute
 
-// judged runs a plan. It ends the whole test when the bubble does not come to an
-// end in real time: then a goroutine waits for a lock, or never stops running.
+// judged runs a plan. It ends the whole test if the bubble does not end in real time,
+// because a goroutine then waits for a lock or never stops running.
 func judged(t *testing.T, plan Plan) []Violation {
 	t.Helper()
 	watchdog := time.AfterFunc(patience, func() {
@@ -180,15 +180,15 @@ func (f *breaches) report(t *testing.T) {
 	}
 }
 
-// shrunk is the timeline of the smallest plan that breaks the rule as the seed's does.
+// shrunk returns the timeline of the smallest plan that breaks the rule.
 func shrunk(t *testing.T, seed uint64, rule Rule) string {
 	t.Helper()
 	plan := Shrink(Draw(seed), func(p Plan) bool { return breaks(t, p, rule) })
-	return told(t, plan)
+	return render(t, plan)
 }
 
-// told is a plan's timeline, ending with the rules that it breaks.
-func told(t *testing.T, plan Plan) string {
+// render returns a plan's timeline, and the rules that the plan breaks.
+func render(t *testing.T, plan Plan) string {
 	t.Helper()
 	history := Run(t, &plan)
 	var b strings.Builder
@@ -196,14 +196,14 @@ func told(t *testing.T, plan Plan) string {
 	for _, v := range Judge(&plan, history) {
 		fmt.Fprintf(&b, "BROKEN %s: %s\n", v.Rule, v.Text)
 	}
-	fmt.Fprintf(&b, "repeat it whole: ONCEKEY_SEED=%d go test ./core/internal/explore -run 'TestExplore$' -v\n", plan.Seed)
+	fmt.Fprintf(&b, "repeat the whole schedule: ONCEKEY_SEED=%d go test ./core/internal/explore -run 'TestExplore$' -v\n", plan.Seed)
 	return b.String()
 }
 
 func showSeed(t *testing.T, seed uint64) {
 	t.Helper()
 	plan := Draw(seed)
-	t.Logf("seed %d:\n%s", seed, told(t, plan))
+	t.Logf("seed %d:\n%s", seed, render(t, plan))
 	seen := map[Rule]bool{}
 	for _, v := range judged(t, plan) {
 		if !seen[v.Rule] && !ignored(v.Rule) {
@@ -213,7 +213,7 @@ func showSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// A seed is a schedule: what two runs of it do is equal to the byte.
+// A seed is a schedule: two runs of a seed are equal to the byte.
 func TestSeedRepeats(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(3_000)
@@ -229,7 +229,7 @@ func TestSeedRepeats(t *testing.T) {
 	}
 }
 
-// difference returns the lines around the first that differ.
+// difference returns the first different lines and their surroundings.
 func difference(first, second string) string {
 	a, b := strings.Split(first, "\n"), strings.Split(second, "\n")
 	for i := range min(len(a), len(b)) {

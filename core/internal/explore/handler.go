@@ -13,10 +13,10 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// errKilled is what a handler panics with when its process is gone.
+// errKilled is the panic value of a handler whose process was killed.
 var errKilled = errors.New("the process was killed")
 
-// errPanic is what a panicking handler panics with.
+// errPanic is the value of a handler's own panic.
 var errPanic = errors.New("the handler's own panic")
 
 const (
@@ -33,7 +33,7 @@ type handling struct {
 	w      http.ResponseWriter
 	ctx    context.Context
 	flags  Flags
-	status int // zero until it was written
+	status int // zero before the handler writes it
 }
 
 // serve runs the handler of a request's plan.
@@ -66,7 +66,8 @@ func (p *pod) serve(plan *Request, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pause keeps the handler while its process is frozen, and ends it when that is gone.
+// pause blocks the handler while its process is frozen. It ends the handler of a
+// killed process.
 func (h *handling) pause() {
 	h.pod.hold(h.plan.ID, 2_000_000)
 	if h.pod.isDead() {
@@ -74,7 +75,7 @@ func (h *handling) pause() {
 	}
 }
 
-// do takes one step, and reports whether there is another.
+// do takes one step, and reports whether the handler continues.
 func (h *handling) do(s Step) bool {
 	switch s.Do {
 	case Sleep:
@@ -106,7 +107,7 @@ func (h *handling) do(s Step) bool {
 	return true
 }
 
-// mark says what a second run would do.
+// mark declares the outcome to the engine.
 func (h *handling) mark(as StepKind) {
 	switch {
 	case as == MarkExecuted && failure.MarkExecuted(h.ctx):
@@ -124,16 +125,16 @@ func (h *handling) output(s Step) {
 	case Flush:
 		h.flags |= Streamed
 		h.begin(http.StatusCreated)
-		_ = http.NewResponseController(h.w).Flush() // the response is lost, and the engine knows
+		_ = http.NewResponseController(h.w).Flush() // the engine sees the lost response
 	case Write:
 		h.begin(http.StatusCreated)
-		h.w.Write([]byte(strings.Repeat("x", s.N))) //nolint:errcheck // the engine knows
+		h.w.Write([]byte(strings.Repeat("x", s.N))) //nolint:errcheck // the engine sees the error
 	default:
 	}
 }
 
-// look reports whether the context goes on. A handler that finds it ended stops,
-// and leaves the response to the engine when it has written none.
+// look reports whether the context is still valid. A handler with an ended context
+// stops. If the handler has written no response, the engine writes one.
 func (h *handling) look() bool {
 	err := h.ctx.Err()
 	if err == nil || h.pod.world.plan.sabotage == neverLooks {
@@ -146,7 +147,7 @@ func (h *handling) look() bool {
 	return false
 }
 
-// effect is the side effect. In a transaction it happens at the commit.
+// effect is the side effect. In a transaction the commit makes it count.
 func (h *handling) effect(inner bool, flags Flags) {
 	f := h.fact(Fact{Kind: Took, Inner: inner, Flags: flags | h.flags})
 	if tx, ok := h.ctx.Value(transactionKey{}).(*transaction); ok && !inner {
@@ -168,10 +169,10 @@ func (h *handling) begin(status int) {
 
 func (h *handling) respond(status int) {
 	h.begin(status)
-	fmt.Fprintf(h.w, "request %d on pod %d", h.plan.ID, h.pod.ID) //nolint:errcheck // the engine knows
+	fmt.Fprintf(h.w, "request %d on pod %d", h.plan.ID, h.pod.ID) //nolint:errcheck // the engine sees the error
 }
 
-// callDo guards an effect of its own by core.Do.
+// callDo makes an effect that core.Do guards.
 func (h *handling) callDo(s Step) {
 	key := fmt.Sprint("inner ", h.plan.Key)
 	call := core.Call{Scope: h.pod.world.tenant, Name: innerName, Key: key, Policy: h.pod.inner}
@@ -195,15 +196,15 @@ func (h *handling) fact(f Fact) Fact {
 	return f
 }
 
-// recover is the policy's RecoverFunc: it looks whether an effect of an earlier
-// attempt is there.
+// recover is the policy's RecoverFunc. It checks whether an earlier attempt left an
+// effect.
 func (p *pod) recover(ctx context.Context, abandoned policy.Abandoned) (*policy.Answer, error) {
 	id, _ := ctx.Value(requestKey{}).(int)
 	p.enter(id, InRecoverFunc)
 	source, ok := p.world.effectUnder(abandoned.Key)
 	p.world.add(Fact{Pod: p.ID, Request: id, Kind: Ran, Source: source, Text: "RecoverFunc"})
 	if !ok {
-		return nil, nil //nolint:nilnil // nothing happened
+		return nil, nil //nolint:nilnil // no attempt left an effect
 	}
 	header := http.Header{}
 	header.Set(sourceHeader, fmt.Sprint(source))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind is what a Fact tells of.
+// Kind is the kind of a Fact.
 type Kind uint8
 
 // The kinds of a Fact.
@@ -21,12 +21,12 @@ const (
 	Took                 // an effect, Source says in which lane
 	Stopped              // a handler ends
 	Called               // a call at the store begins
-	Applied              // the store does what it was asked
+	Applied              // the store applies the call
 	Returned             // the call returns to the engine
 	Observed             // an event
 	Closing              // Shutdown begins
 	Closed               // Shutdown returns
-	Holds                // what the store holds in the end
+	Holds                // the store's record at the end
 )
 
 // Fact is one line of a history.
@@ -34,16 +34,16 @@ type Fact struct {
 	At           time.Duration
 	Pod, Request int
 	Kind         Kind
-	Inner        bool // of the call of core.Do inside the handler
+	Inner        bool // the fact belongs to the call of core.Do inside the handler
 	Key          int
 	Op           Op
 	N            int
 	Attempt      uint64
 	Status       int
 	Flags        Flags
-	// Life counts how often the store has forgotten the key because its time was over.
+	// Life counts how often the store has deleted the key's expired record.
 	Life int
-	// Source is the request whose handler made the response, or whose lease was taken over.
+	// Source is the request that made the response, or whose lease was taken over.
 	Source int
 	// Since is when the response began to leave, or when Shutdown began.
 	Since time.Duration
@@ -51,7 +51,7 @@ type Fact struct {
 	Text  string
 }
 
-// Flags are what else is known of a Fact.
+// Flags are details of a Fact.
 type Flags uint32
 
 // The flags.
@@ -59,19 +59,19 @@ const (
 	Replayed  Flags = 1 << iota
 	Problem         // the response is the engine's own
 	Guarded         // the handler runs under a lease
-	Careful         // the effect was taken after a look at the context
+	Careful         // the handler checked its context before the effect
 	Executed        // the handler marked itself executed
 	Retryable       // the handler marked itself retryable
 	Panicked        // the handler panicked
-	Silent          // the handler wrote nothing, and its context had ended
+	Silent          // the handler wrote no response, and its context had ended
 	Streamed        // the response went out before the handler ended
 	Granted         // the store gave a lease
-	TookOver        // of an abandoned key
+	TookOver        // the lease is of an abandoned key
 	Faulty          // a fault of the plan hit the call
-	Probing         // the request is the judge's own, at the end
+	Probing         // the request is the judge's own at the end
 	Stopping        // the handler found its context ended
-	Waited          // the handler has waited for the end of its context in vain
-	InTx            // the effect counts when its transaction is committed
+	Waited          // the handler waited in vain for the end of its context
+	InTx            // the effect counts at the commit of its transaction
 )
 
 // equals reports whether two facts show the same response.
@@ -81,7 +81,7 @@ func (f *Fact) equals(g *Fact) bool {
 
 func (f *Fact) has(flags Flags) bool { return f.Flags&flags == flags }
 
-// History is everything that happened in one schedule, in order.
+// History is the list of events in one schedule, in order.
 type History struct {
 	Facts []Fact
 	// Stuck is why the bubble could not end, or "".
@@ -102,9 +102,9 @@ func (l *log) add(f Fact) {
 	l.facts = append(l.facts, f)
 }
 
-// sorted returns the facts by time. Facts of one instant are sorted by pod and
-// request, because goroutines that run in one instant take turns as they like. One
-// request has one goroutine at work in an instant, so its facts stay in order.
+// sorted returns the facts by time. Goroutines that run in the same instant take
+// turns in any order, so facts of one instant are sorted by pod and request. Only one
+// goroutine per request runs in an instant, so the facts of a request stay in order.
 func (l *log) sorted() []Fact {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -54,7 +54,7 @@ func (j *judge) single(r *run) {
 	j.unconfirmed(r)
 	j.recovery(r)
 	if j.plan.kills(r.pod) {
-		return // a dead process owes nothing
+		return // a killed process has no duties
 	}
 	j.events(r)
 	j.responds(r)
@@ -78,8 +78,8 @@ func (p *Plan) kills(pod int) bool {
 	return false
 }
 
-// protection: a handler runs under a lease, which lasts, as long as nothing fails
-// and MaxRun is not over.
+// protection: a handler keeps its lease while it runs. Faults and MaxRun are the
+// only exceptions.
 func (j *judge) protection(r *run) {
 	if r.taken > 0 && j.plan.quiet() && !j.tooLong(r) {
 		j.report(LeaseNotRenewed, "r%d lost its key at %v although nothing failed", r.id, r.taken)
@@ -93,7 +93,7 @@ func (j *judge) protection(r *run) {
 	}
 }
 
-// unprotected: a handler runs without a lease only where the policy says so, the
+// unprotected: a handler runs without a lease only if the policy allows this, the
 // store fails, and no other handler of the key is known.
 func (j *judge) unprotected(r *run) {
 	if !r.faulty || !j.plan.Policy.FailOpen {
@@ -102,17 +102,17 @@ func (j *judge) unprotected(r *run) {
 	if r.seen != nil {
 		j.report(UnprotectedBeside, "the handler of r%d runs without protection, and the store had said that its key is %s", r.id, r.seen.Text)
 	}
-	if rival := j.rivalOf(r); rival != nil {
-		j.report(UnprotectedBeside, "the handler of r%d runs without protection, and it had waited for r%d in the same process", r.id, rival.id)
+	if other := j.runBeside(r); other != nil {
+		j.report(UnprotectedBeside, "the handler of r%d runs without protection, and it had waited for r%d in the same process", r.id, other.id)
 	}
 }
 
-// rivalOf returns a run of the same process and request whose handler ran when the
-// request came, or nil. A run that the store has told its lease is lost is no rival:
+// runBeside returns a run of the same process and key whose handler was running when
+// the request arrived, or nil. A run that learned of its lost lease does not count:
 // from then on the store decides about the key.
-func (j *judge) rivalOf(r *run) *run {
+func (j *judge) runBeside(r *run) *run {
 	for _, other := range j.order {
-		if lost := other.toldLost(); lost > 0 && lost < r.sent.At {
+		if lost := other.learnedLoss(); lost > 0 && lost < r.sent.At {
 			continue
 		}
 		runs := other.guarded() && other.started.At < r.sent.At && (other.settled == 0 || other.settled > r.sent.At+j.plan.real.slack)
@@ -123,7 +123,7 @@ func (j *judge) rivalOf(r *run) *run {
 	return nil
 }
 
-// wall is the time by a wall clock that nobody sets back.
+// wall is the time by a wall clock that is never set back.
 func (j *judge) wall(at time.Duration) time.Duration { return at + j.plan.jumped(Suspension, at) }
 
 // tooLong reports whether the handler may have passed MaxRun.
@@ -140,7 +140,7 @@ func (j *judge) events(r *run) {
 	}
 }
 
-// responds: a response comes in time.
+// responds: a response arrives in time.
 func (j *judge) responds(r *run) {
 	y := &j.plan.Policy
 	patience := y.Wait + j.plan.frozen(r.pod) + 12*y.StoreTimeout + 2*time.Second + j.plan.real.slack
@@ -155,18 +155,18 @@ func (j *judge) responds(r *run) {
 	}
 }
 
-// replay: it is the response of a run with the same payload.
+// replay: a replay is the response of a run with the same payload.
 func (j *judge) replay(r *run) {
 	source := j.runs[r.shown.Source]
 	if r.shown.Text == "handler_failed" && j.brokeDown(r.key) {
 		return
 	}
 	if source == nil || j.plan.Policy.Observe {
-		j.report(ReplayDiffers, "the replay to r%d comes from no run", r.id)
+		j.report(ReplayDiffers, "the replay to r%d is the response of no run", r.id)
 		return
 	}
 	if r.shown.Text == recovered {
-		return // a RecoverFunc knows no payload, and makes a response of its own
+		return // a RecoverFunc does not know the payload, and its response is its own
 	}
 	j.expired(r, source)
 	if j.body(r).Payload != j.body(source).Payload {
@@ -178,8 +178,8 @@ func (j *judge) replay(r *run) {
 	}
 }
 
-// brokeDown reports whether a handler of the key broke down after it had marked
-// itself executed: the engine's own 500 is then what is kept.
+// brokeDown reports whether a handler of the key failed after MarkExecuted. The
+// store then keeps the engine's own 500.
 func (j *judge) brokeDown(key int) bool {
 	for _, r := range j.order {
 		if s := r.stopped; s != nil && r.key == key && s.has(Executed) && (s.has(Panicked) || s.has(Silent)) {

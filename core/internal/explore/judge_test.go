@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// twice is a plan in which one key is sent to two pods, to the second one at this time.
+// twice is a plan that sends one key to two pods, to the second one at this time.
 func twice(second time.Duration, handler ...Step) Plan {
 	return Plan{
 		Policy: defaultPolicy(), Pods: pods(2),
@@ -27,8 +27,8 @@ func changed(plan Plan, change func(*Plan)) Plan {
 	return plan
 }
 
-// Each rule is seen to fail where the simulation is broken on purpose. The same
-// plan in a sound simulation breaks none.
+// Each rule fails if the simulation is broken on purpose. The same plan in a sound
+// simulation breaks no rule.
 func TestJudgeSeesEachRuleBroken(t *testing.T) {
 	t.Parallel()
 	effect := Step{Do: CarefulEffect}
@@ -85,10 +85,10 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		t.Run(string(c.rule), func(t *testing.T) {
 			t.Parallel()
 			if !breaks(t, c.plan, c.rule) {
-				t.Errorf("it is not seen:\n%s", told(t, c.plan))
+				t.Errorf("the judge does not report the rule:\n%s", render(t, c.plan))
 			}
 			if sound := sabotaged(soundWorld, c.plan); breaks(t, sound, c.rule) {
-				t.Errorf("it is seen in a sound world:\n%s", told(t, sound))
+				t.Errorf("the judge reports the rule in a sound world:\n%s", render(t, sound))
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// The errors of a hostile network.
+// The errors of an unreliable network.
 var (
 	errRefused = errors.New("connection refused")
 	errBroken  = errors.New("connection broken")
@@ -17,9 +17,9 @@ var (
 	errClient  = errors.New("the store's client panicked")
 )
 
-// link is a pod's way to the store. It fails as the plan says, and honours
-// contexts to the letter: a call returns when its context ends, and at once when
-// it has ended before.
+// link connects a pod to the simulated store. It fails as the plan says, and honours
+// contexts exactly: a call returns when its context ends, and at once if the context
+// has already ended.
 type link struct {
 	world *world
 	pod   *pod
@@ -33,10 +33,10 @@ var (
 // WallClock implements machine.Simulated.
 func (l *link) WallClock() machine.WallClock { return l.pod.wall }
 
-// caller is on whose behalf a call is made.
+// caller is the request that a call belongs to.
 type caller struct {
 	request int
-	inner   bool // from core.Do inside the handler
+	inner   bool // the call comes from core.Do inside the handler
 }
 
 func (l *link) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
@@ -81,11 +81,11 @@ func (l *link) call(ctx context.Context, op Op, who caller, do func() verdict) v
 	j := journey{link: l, op: op, who: who, n: l.world.count(who, op), do: do}
 	j.fault = l.world.faultOf(who, op, j.n)
 	j.faulty = j.fault != nil
-	sleep(j.delay(2) % jitter) // a goroutine beside the request's does not begin in the same instant
+	sleep(j.delay(2) % jitter) // another goroutine of the request must not begin in the same instant
 	j.faulty = j.hold(3) || j.faulty
 	j.log(Called, verdict{source: -1})
 	v := j.travel(ctx)
-	if v.err != nil { // the end of a context wakes others, too
+	if v.err != nil { // the end of a context wakes other goroutines, too
 		sleep(j.delay(5) % jitter)
 	}
 	if j.hold(4) {
@@ -98,11 +98,11 @@ func (l *link) call(ctx context.Context, op Op, who caller, do func() verdict) v
 	return v
 }
 
-// jitter bounds the time by which calls keep apart from what else happens in the
-// instant of their beginning or of their end.
+// jitter bounds the delay that separates the beginning and the end of a call from
+// other events in the same instant.
 const jitter = 20 * time.Microsecond
 
-// hold keeps the call while its pod is frozen.
+// hold delays the call while its pod is frozen.
 func (j *journey) hold(leg int) bool { return j.pod.hold(0, j.delay(leg)) }
 
 // delay is how long one leg of the journey takes: 0.2 to 2 ms.
@@ -145,7 +145,7 @@ func (j *journey) travel(ctx context.Context) verdict {
 	return j.reply(ctx, j.apply(), back)
 }
 
-// reply brings back what the store has done.
+// reply brings the store's verdict back to the caller.
 func (j *journey) reply(ctx context.Context, v verdict, back time.Duration) verdict {
 	if j.mode() == HangAfter {
 		return j.lost(ctx)
@@ -163,7 +163,7 @@ func (j *journey) reply(ctx context.Context, v verdict, back time.Duration) verd
 	return v
 }
 
-// refusal is why a call was not made. A commit that is refused is rolled back.
+// refusal is the error of a call that was not made. A refused commit is rolled back.
 func (j *journey) refusal() error {
 	if j.op == Commit {
 		return storage.ErrRolledBack
@@ -184,7 +184,7 @@ func (j *journey) mode() Mode {
 	}
 }
 
-// stillborn reports whether the call is over before it has begun.
+// stillborn reports whether the call ends before it begins.
 func (j *journey) stillborn(ctx context.Context) (v verdict, over bool) {
 	if err := ctx.Err(); err != nil {
 		return verdict{err: err, source: -1}, true
@@ -196,7 +196,7 @@ func (j *journey) stillborn(ctx context.Context) (v verdict, over bool) {
 	return j.sabotaged()
 }
 
-// sabotaged does what a sound network does not.
+// sabotaged applies the plan's sabotage of the network.
 func (j *journey) sabotaged() (v verdict, over bool) {
 	by := j.world.plan.sabotage
 	switch {
@@ -210,7 +210,8 @@ func (j *journey) sabotaged() (v verdict, over bool) {
 	return verdict{}, false
 }
 
-// pass waits for one leg of the journey. A partition holds it up until it ends.
+// pass waits for one leg of the journey. A partition blocks the call until the
+// partition ends.
 func (j *journey) pass(ctx context.Context, leg time.Duration) error {
 	for {
 		if j.pod.isDead() {
@@ -240,13 +241,13 @@ func (j *journey) fail(ctx context.Context, after time.Duration, err error) verd
 	return verdict{err: err, source: -1}
 }
 
-// lost waits for a reply that does not come.
+// lost waits for a reply that never comes.
 func (j *journey) lost(ctx context.Context) verdict {
 	<-ctx.Done()
 	return verdict{err: ctx.Err(), source: -1}
 }
 
-// apply has the store do its work.
+// apply runs the call at the store.
 func (j *journey) apply() verdict {
 	v := j.do()
 	j.log(Applied, v)
@@ -273,7 +274,7 @@ func (j *journey) log(kind Kind, v verdict) {
 	j.world.add(f)
 }
 
-// wait waits for d, or returns the error of ctx when that ends first.
+// wait waits for d. It returns the error of ctx if ctx ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -285,4 +286,4 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // sleep lets virtual time pass.
-func sleep(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
+func sleep(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the clock is the bubble's, not the machine's

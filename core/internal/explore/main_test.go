@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMain lets garbage pile up, because schedules are short, and drops the lines
-// that an engine logs when an Observer panics.
+// TestMain runs the garbage collector rarely, because schedules are short. It drops
+// the lines that an engine logs when an Observer panics.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	slog.SetDefault(slog.New(slog.DiscardHandler))

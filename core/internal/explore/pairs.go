@@ -2,7 +2,7 @@ package explore
 
 import "time"
 
-// pair judges two requests by each other.
+// pair judges two requests together.
 func (j *judge) pair(a, b *run) {
 	if !a.guardedLike(b) || j.plan.Policy.Observe {
 		return
@@ -36,9 +36,9 @@ func (j *judge) effects(first, second *run) {
 	}
 }
 
-// mayRepeat reports whether an effect may follow another: the first run was cut
-// off, or its outcome releases the key, or one of them ran without protection
-// because the store failed, or the store has kept the record for its whole time.
+// mayRepeat reports whether a second effect is allowed: the first run was cut off or
+// released its key, one of the runs was unprotected because the store failed, or the
+// record had expired.
 func (j *judge) mayRepeat(first, second *run) bool {
 	switch {
 	case first.ranOpen(), second.ranOpen(), first.life != second.life, first.born != second.born:
@@ -47,12 +47,12 @@ func (j *judge) mayRepeat(first, second *run) bool {
 		return true
 	case first.taken > 0:
 		return first.faulty || j.plan.real.unsteady || j.tooLong(first) || len(j.plan.Jumps) > 0 || j.plan.ends(first.pod) || first.broke&(1<<InRecoverFunc) != 0
-	default: // or the second effect is that of an older attempt, which was cut off
+	default: // the second effect may also belong to an older attempt that was cut off
 		return second.taken > 0 && second.attempt() < first.attempt()
 	}
 }
 
-// noKey reports whether the request carried no key: it belongs to no record.
+// noKey reports whether the request had no key, and therefore no record.
 func (r *run) noKey() bool { return r.plan != nil && r.plan.NoKey }
 
 // ranOpen reports whether the handler ran without protection after a fault.
@@ -66,7 +66,7 @@ func (r *run) attempt() uint64 {
 	return r.grants[0].Attempt
 }
 
-// final returns the response that its client holds for final, or nil.
+// final returns the response that the client considers final, or nil.
 func (j *judge) final(r *run) *Fact {
 	if r.shown == nil || r.shown.Kind != Shown || r.shown.has(Problem) {
 		return nil
@@ -78,7 +78,7 @@ func (j *judge) final(r *run) *Fact {
 	return r.shown
 }
 
-// responses judges two different responses that have left under one key.
+// responses judges two different responses under one key.
 func (j *judge) responses(x, y *Fact) {
 	a, b := j.runs[x.Source], j.runs[y.Source]
 	if j.lifeOf(x) != j.lifeOf(y) {
@@ -104,8 +104,8 @@ func (j *judge) lifeOf(shown *Fact) int {
 	return j.runs[shown.Source].life
 }
 
-// deferred reports whether the response left before the store had confirmed it.
-// Other pods have it from the store.
+// deferred reports whether the response left before the store confirmed it. A replay
+// by another pod comes from the store, and is confirmed.
 func (j *judge) deferred(shown *Fact, source *run) bool {
 	if shown.Request != source.id && j.runs[shown.Request].fromStore {
 		return false
@@ -113,22 +113,22 @@ func (j *judge) deferred(shown *Fact, source *run) bool {
 	return shown.Pod == source.pod && shown.Text != recovered && (source.confirmed == 0 || source.confirmed > shown.Since)
 }
 
-// uncertain reports whether it left after the lease had ended, too.
+// uncertain reports whether a deferred response also left after its lease.
 func (j *judge) uncertain(shown *Fact, source *run) bool {
 	return j.deferred(shown, source) && j.wall(shown.Since) > source.heldUntil(shown.At)+j.plan.real.slack
 }
 
-// unconfirmed: a response leaves after its lease only if the store has it.
+// unconfirmed: a response that leaves after its lease is confirmed by the store.
 func (j *judge) unconfirmed(r *run) {
 	if shown := j.final(r); shown != nil && j.uncertain(shown, j.runs[shown.Source]) {
 		j.report(UnconfirmedShown, "r%d is shown %d %q, and the store has not confirmed it", r.id, shown.Status, shown.Text)
 	}
 }
 
-// documented reports whether the response was lost as the documentation says that
-// it may be: it left unconfirmed within its lease, and the process could not reach
-// the store from then until the lease had ended. Nothing runs again where the policy
-// refuses abandoned keys, and a transaction's response is never shown unconfirmed.
+// documented reports whether the documentation allows the loss of the response. It
+// left unconfirmed within its lease, and the process could not reach the store until
+// the lease ended. OnAbandoned=Refuse allows no second run, and a transaction's
+// response never leaves unconfirmed.
 func (j *judge) documented(shown *Fact, source *run) bool {
 	p := &j.plan.Policy
 	if !j.deferred(shown, source) || source.taken == 0 || p.Abandoned == Refuse || p.Transactional {
@@ -137,8 +137,8 @@ func (j *judge) documented(shown *Fact, source *run) bool {
 	return len(j.plan.Jumps) > 0 || j.plan.real.unsteady || j.plan.ends(source.pod) || j.plan.frozen(source.pod) > 0 || j.cutOff(shown.Since, source)
 }
 
-// cutOff reports whether the process tried in vain to reach the store while its
-// lease lasted.
+// cutOff reports whether the process tried in vain to reach the store during its
+// lease.
 func (j *judge) cutOff(since time.Duration, source *run) bool {
 	until, renewed := source.heldUntil(source.taken), source.held[len(source.held)-1].known
 	failed, tried := false, false
@@ -154,13 +154,13 @@ func (j *judge) cutOff(since time.Duration, source *run) bool {
 		default:
 		}
 	}
-	// The engine settles first, and then renews: a short lease may end before. After
-	// MaxRun it has not renewed it.
+	// The engine settles before it renews, so a short lease may end first. After
+	// MaxRun the engine does not renew.
 	y := &j.plan.Policy
 	return failed && (tried || j.tooLong(source) || y.LockTTL < 3*y.StoreTimeout+1500*time.Millisecond)
 }
 
-// stored: the store holds the response that clients were shown.
+// stored: the store holds the response that the clients got.
 func (j *judge) stored() {
 	for i := range j.history.Facts {
 		held := &j.history.Facts[i]
@@ -172,7 +172,7 @@ func (j *judge) stored() {
 			if shown == nil || r.key != held.Key || shown.Source != held.Source || shown.has(Streamed) {
 				continue
 			}
-			forgotten := shown.Text == recovered && j.plan.skips() // and then the response that was recovered was stored
+			forgotten := shown.Text == recovered && j.plan.skips() // a recovered response is stored after the store has forgotten the key
 			if shown.Status != held.Status && !forgotten {
 				j.report(NotStored, "r%d is shown %d, and the store holds %d of the same run", r.id, shown.Status, held.Status)
 			}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Plan is one schedule: everything that happens from outside the engines. It is
-// explicit, so that a schedule is shrunk by removing elements.
+// Plan is one schedule: the events outside of the engines. It is an explicit value,
+// so that Shrink can remove elements.
 type Plan struct {
 	// Seed feeds the delays of the network.
 	Seed     uint64
@@ -22,39 +22,39 @@ type Plan struct {
 	real     leeway
 }
 
-// sabotage breaks the simulation itself, so that tests see each rule fail.
+// sabotage breaks the simulation, so that a test sees each rule fail.
 type sabotage uint8
 
 const (
 	soundWorld      sabotage = iota
 	grantsAlways             // the store gives a lease to each caller
-	altersBody               // the store changes the responses that it shows
-	altersStatus             // the store changes the statuses that it is given
-	altersRequest            // the store shows another fingerprint
-	forgetsRequest           // the store shows the caller's own fingerprint
-	neverFinishes            // the store shows finished records as if they were in progress
-	leaseEndsEarly           // the store lets a lease end at once
-	slowReply                // a settlement takes ten minutes, whatever its context says
+	altersBody               // the store changes the returned responses
+	altersStatus             // the store changes the statuses that it stores
+	altersRequest            // the store returns another fingerprint
+	forgetsRequest           // the store returns the caller's own fingerprint
+	neverFinishes            // the store returns finished records as if they were in progress
+	leaseEndsEarly           // the store ends a lease at once
+	slowReply                // a settlement takes ten minutes, even after its context has ended
 	noReply                  // a settlement never returns
 	losesDecisions           // the observer drops all decisions
 	losesSettlement          // the observer drops all settlements
-	neverLooks               // careful handlers do not look
-	losesResults             // settlements are confirmed, and do not reach the store
-	refusesQuietly           // claims are refused, although the plan has no fault
+	neverLooks               // careful handlers do not check their context
+	losesResults             // the link confirms settlements, and does not send them to the store
+	refusesQuietly           // claims fail without a fault in the plan
 	closesLate               // Shutdown takes two minutes longer
 	endsRunsEarly            // engines have a third of the policy's MaxRun
-	escapes                  // panics of callbacks reach the server
+	escapes                  // callbacks' panics reach the server
 	hidesPanics              // the observer drops the reports of panics
-	breaksProblems           // clients see what a problem.Writer wrote before it panicked
-	opensAlways              // after a refusal the handler runs all the same, without protection
-	hidesRollback            // clients see an empty problem
+	breaksProblems           // clients get the half response of a problem.Writer that panicked
+	opensAlways              // after a refusal the handler still runs, without protection
+	hidesRollback            // clients get an empty problem
 )
 
 // Pod is one process with an engine of its own.
 type Pod struct {
 	ID int
-	// Exclude says that the pod leaves the member "nonce" out of fingerprints. Pods
-	// that differ in it are a rolling deployment.
+	// Exclude leaves the member "nonce" out of the pod's fingerprints. Pods that differ
+	// in it are a rolling deployment.
 	Exclude bool
 }
 
@@ -64,23 +64,23 @@ type Request struct {
 	At           time.Duration
 	NoKey        bool // the request carries no Idempotency-Key
 	Body         Body
-	Leave        time.Duration // the client disconnects this long after At; zero: it stays
+	Leave        time.Duration // the client disconnects this long after At; zero: the client stays
 	Handler      []Step
 }
 
 // Body is a payload. Two bodies with equal Payload and Nonce are canonically equal.
 type Body struct{ Payload, Nonce, Spelling int }
 
-// StepKind is one thing that a handler does.
+// StepKind is the kind of a handler's step.
 type StepKind uint8
 
-// The steps of a handler. A handler that does not end otherwise responds 201.
+// The steps of a handler. A handler without a Respond or Panic responds 201.
 const (
-	Sleep         StepKind = iota // for For
-	Await                         // the end of the context, for For at most, and stop here when it comes
-	Look                          // stop here when the context has ended
+	Sleep         StepKind = iota // wait for For
+	Await                         // wait at most For for the end of the context, and stop at that end
+	Look                          // stop if the context has ended
 	Effect                        // the side effect
-	CarefulEffect                 // Look, and then the side effect, in one instant
+	CarefulEffect                 // Look and the side effect, in one instant
 	MarkExecuted
 	MarkRetryable
 	Flush
@@ -119,12 +119,12 @@ type Mode uint8
 const (
 	FailBefore  Mode = iota // an error, not applied
 	FailAfter               // an error, applied
-	Hang                    // until its context ends, not applied
-	HangAfter               // until its context ends, applied
+	Hang                    // blocks until its context ends, not applied
+	HangAfter               // blocks until its context ends, applied
 	Refused                 // an error at once, not applied
-	Slow                    // takes For longer on the way there
-	SlowBack                // takes For longer on the way back
-	Late                    // until its context ends, and applied For later
+	Slow                    // the request takes For longer
+	SlowBack                // the reply takes For longer
+	Late                    // blocks until its context ends, and is applied For later
 	PanicBefore             // the store's client panics, not applied
 	PanicAfter              // the same, applied
 	numModes
@@ -139,48 +139,48 @@ type CallFault struct {
 	For     time.Duration
 }
 
-// OutageKind is what happens to a pod.
+// OutageKind is the kind of an Outage.
 type OutageKind uint8
 
 // The kinds of an Outage.
 const (
-	Partition OutageKind = iota // the store does not hear the pod: calls hang
-	Cut                         // the same, and connections are refused
-	Freeze                      // its goroutines stand still
-	Kill                        // the process is gone
+	Partition OutageKind = iota // the network drops the pod's packets: calls block
+	Cut                         // the same, but connections are refused
+	Freeze                      // the pod's goroutines stop until the end
+	Kill                        // the process ends
 	Stop                        // Engine.Shutdown, which waits For
 	numOutages
 )
 
-// Outage is a fault of a pod, from From on, for For.
+// Outage is a fault of a pod from From until From+For.
 type Outage struct {
 	Pod       int
 	Kind      OutageKind
 	From, For time.Duration
 }
 
-// JumpKind is what a clock jumps for.
+// JumpKind is the cause of a clock's jump.
 type JumpKind uint8
 
 // The kinds of a Jump.
 const (
-	// Skip moves the store's clock forward, and no pod can know.
+	// Skip moves the store's clock forward. Pods cannot notice.
 	Skip JumpKind = iota
-	// Suspension moves the store's clock and the wall clocks of all pods forward,
-	// whose machines were suspended. Their monotonic clock is the bubble's, and stood
-	// still.
+	// Suspension moves the store's clock and the wall clocks of all pods forward, as if
+	// the pods' machines were suspended. The pods' monotonic clock is the bubble's, and
+	// does not move.
 	Suspension
 	// SetBack moves the wall clocks of all pods back.
 	SetBack
 )
 
-// Jump moves clocks by By.
+// Jump moves clocks by the duration By.
 type Jump struct {
 	Kind   JumpKind
 	At, By time.Duration
 }
 
-// Callback is a function of the program that an engine calls.
+// Callback is a user's function that an engine calls.
 type Callback uint8
 
 // The callbacks.
@@ -193,8 +193,8 @@ const (
 	numCallbacks
 )
 
-// Panicking makes the Nth call (from 0) of a callback panic: for one request, or for
-// the whole plan where it is the Classifier, which knows no request.
+// Panicking makes the Nth call (from 0) of a callback panic for one request. For the
+// Classifier it counts the calls of all requests, because a Classifier gets no request.
 type Panicking struct {
 	Request int
 	In      Callback
@@ -211,12 +211,12 @@ func (p *Plan) rolling() bool {
 	return false
 }
 
-// quiet reports whether nothing is made to fail.
+// quiet reports whether the plan has no faults.
 func (p *Plan) quiet() bool {
 	return !p.real.unsteady && len(p.Calls)+len(p.Outages)+len(p.Jumps)+len(p.Panics) == 0
 }
 
-// jumped is how far the jumps of a kind have moved a clock until then.
+// jumped is the sum of a kind's jumps until a time.
 func (p *Plan) jumped(kind JumpKind, until time.Duration) (d time.Duration) {
 	for _, j := range p.Jumps {
 		if j.Kind == kind && j.At <= until {
@@ -226,12 +226,12 @@ func (p *Plan) jumped(kind JumpKind, until time.Duration) (d time.Duration) {
 	return d
 }
 
-// skips reports whether the store's clock jumps and no pod can know.
+// skips reports whether the store's clock jumps without the pods noticing.
 func (p *Plan) skips() bool {
 	return slices.ContainsFunc(p.Jumps, func(j Jump) bool { return j.Kind == Skip })
 }
 
-// panics reports whether a callback is made to panic.
+// panics reports whether the plan makes a callback panic.
 func (p *Plan) panics(in Callback) bool {
 	return slices.ContainsFunc(p.Panics, func(c Panicking) bool { return c.In == in })
 }
@@ -243,8 +243,7 @@ func (p *Plan) nests() bool {
 	})
 }
 
-// settled is when all faults, requests and handlers of the plan are over, and all
-// leases too.
+// settled is the end of all faults, requests, handlers and leases of the plan.
 func (p *Plan) settled() time.Duration {
 	end := time.Second
 	for _, r := range p.Requests {
@@ -262,7 +261,7 @@ func (p *Plan) settled() time.Duration {
 	return end + 3*p.Policy.LockTTL + 8*p.Policy.StoreTimeout + settleBudget + time.Second
 }
 
-// duration is how long the request's handler takes.
+// duration is the running time of the request's handler.
 func (r *Request) duration() time.Duration {
 	var d time.Duration
 	for _, s := range r.Handler {
@@ -274,7 +273,7 @@ func (r *Request) duration() time.Duration {
 	return d
 }
 
-// frozen is how long the pod stands still in all.
+// frozen is the total time for which the pod is frozen.
 func (p *Plan) frozen(pod int) time.Duration {
 	var d time.Duration
 	for _, o := range p.Outages {

@@ -9,7 +9,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// settleBudget is how long an engine offers a response to the store.
+// settleBudget bounds how long an engine tries to store a response.
 const settleBudget = 20 * time.Second
 
 // pod is one process with its engine.
@@ -41,7 +41,7 @@ func newPod(w *world, p Pod) *pod {
 	return pod
 }
 
-// policy is the route's.
+// policy returns the options of the route's policy.
 func (p *pod) policy() []policy.Option {
 	plan := p.world.plan
 	declared := plan.Policy
@@ -60,7 +60,7 @@ func (p *pod) wall(now time.Time) time.Time {
 	return now.Round(0).Add(plan.jumped(Suspension, at) - plan.jumped(SetBack, at))
 }
 
-// outage returns the outage of a kind that lasts now, or nil.
+// outage returns the outage of the kind that is in force, or nil.
 func (p *pod) outage(kind OutageKind) *Outage {
 	now := p.world.since()
 	for i := range p.world.plan.Outages {
@@ -77,8 +77,8 @@ func (p *pod) isDead() bool {
 	return p.world.isDead(p.ID)
 }
 
-// hold keeps the calling goroutine while the pod is frozen, and reports whether it
-// was. After the thaw goroutines go on in an order of their own, each after so long.
+// hold blocks the calling goroutine while the pod is frozen, and reports whether it
+// blocked. After the thaw each goroutine continues after a delay of its own.
 func (p *pod) hold(request int, after time.Duration) bool {
 	held := false
 	for {

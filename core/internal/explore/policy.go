@@ -7,7 +7,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Policy is the policy of the route, the same in all pods but for Pod.Exclude.
+// Policy is the route's policy. Pods differ only in Pod.Exclude.
 type Policy struct {
 	TTL, LockTTL, Wait, StoreTimeout, MaxRun time.Duration
 	FailOpen, Transactional, Observe         bool
@@ -27,7 +27,7 @@ const (
 	Recover
 )
 
-// options are the policy's, for a pod.
+// options returns the policy's options for one pod.
 func (p *Policy) options(exclude bool, classify func(failure.Outcome) failure.Class, find policy.RecoverFunc) []policy.Option {
 	options := []policy.Option{
 		policy.TTL(p.TTL), policy.LockTTL(p.LockTTL), policy.Wait(p.Wait),

@@ -10,7 +10,7 @@ import (
 // problem judges the engine's own responses.
 func (j *judge) problem(r *run) {
 	if r.shown.Status == brokenStatus {
-		j.report(BrokenProblem, "r%d is shown what a ProblemWriter wrote before it panicked", r.id)
+		j.report(BrokenProblem, "r%d gets the half response of a ProblemWriter that panicked", r.id)
 	}
 	code := ""
 	if r.shown.has(Problem) {
@@ -27,7 +27,7 @@ func (j *judge) problem(r *run) {
 	}
 }
 
-// again: a client is told to come back later only as long as something is the matter.
+// again: a client gets a temporary problem only while its cause lasts.
 func (j *judge) again(r *run, code string) {
 	switch {
 	case r.probing:
@@ -41,8 +41,8 @@ func (j *judge) again(r *run, code string) {
 	}
 }
 
-// escaped: what the server recovers is the panic of a handler, or of a callback that
-// runs in its place.
+// escaped: only a panic of a handler, or of a callback in its place, reaches the
+// server.
 func (j *judge) escaped(r *run) {
 	if r.shown == nil || r.shown.Err == nil {
 		return
@@ -53,7 +53,7 @@ func (j *judge) escaped(r *run) {
 	}
 }
 
-// panics: each is reported, but for an Observer's own.
+// panics: an event reports each panic, except an Observer's own.
 func (j *judge) panics() {
 	broke, reported := 0, 0
 	for i := range j.history.Facts {
@@ -69,8 +69,8 @@ func (j *judge) panics() {
 	}
 }
 
-// reused: 422 needs another payload under the key. Where pods differ in
-// ExcludeFields, other bytes are enough.
+// reused: 422 requires a different payload under the key. If pods differ in
+// ExcludeFields, different bytes are enough.
 func (j *judge) reused(r *run) {
 	rolling := j.plan.rolling()
 	for _, other := range j.order {
@@ -89,7 +89,8 @@ func (j *judge) reused(r *run) {
 	j.report(rule, "r%d gets 422, and no other payload was sent under its key", r.id)
 }
 
-// body is the payload of a request. A probe repeats the first one of its key.
+// body is the payload of a request. A probe repeats the payload of the key's first
+// request.
 func (j *judge) body(r *run) Body {
 	if r.plan != nil {
 		return r.plan.Body
@@ -102,7 +103,7 @@ func (j *judge) body(r *run) Body {
 	return Body{}
 }
 
-// waited: a duplicate that waits for longer than the handler takes gets the replay.
+// waited: a duplicate that waits longer than the handler runs gets the replay.
 func (j *judge) waited(r *run) {
 	wait := j.plan.Policy.Wait
 	if wait == 0 {
@@ -112,7 +113,7 @@ func (j *judge) waited(r *run) {
 	for _, other := range j.order {
 		if other.key == r.key && other != r && other.started != nil && other.started.At < r.shown.At &&
 			(other.stopped == nil || other.stopped.At > until) {
-			return // a handler still ran, or another one had begun
+			return // a handler was still running, or another had begun
 		}
 	}
 	if r.shown.At < until {

@@ -16,9 +16,9 @@ import (
 // Connection is one pod's own client of a real store.
 type Connection struct {
 	Store storage.Store
-	// Networks are on the way to the store's servers.
+	// Networks are the proxies between the pod and the store's servers.
 	Networks []*faultproxy.Proxy
-	// Write notes an effect of the request in the transaction that is in handler.
+	// Write records an effect of the request in the handler's transaction.
 	Write func(ctx, handler context.Context, tenant string, request int) error
 	Close func()
 }
@@ -27,37 +27,37 @@ type Connection struct {
 type Backend struct {
 	// Connect opens a client for a pod.
 	Connect func() (*Connection, error)
-	// Inspector looks at the store, past all faults of plans.
+	// Inspector reads the store without the plan's faults.
 	Inspector storage.Inspector
 	// Written returns the requests whose transactional effect is in the database. It
-	// is nil where the store has no transactions.
+	// is nil if the store has no transactions.
 	Written func(ctx context.Context, tenant string) ([]int, error)
-	// Slack is how late anything may be on a machine that never stands still.
+	// Slack is the tolerance for late events on a machine without stalls.
 	Slack time.Duration
-	// Trouble tells how the machine and the servers were, in a time.
+	// Trouble returns the stalls and server outages between two times.
 	Trouble func(from, to time.Time) Trouble
 }
 
-// Trouble is what disturbs all plans alike.
+// Trouble is a disturbance of all plans alike.
 type Trouble struct {
-	// Stalled is the longest time that a goroutine had to wait for its turn.
+	// Stalled is the longest time that a goroutine waited for a processor.
 	Stalled time.Duration
-	// Away are the times in which a server was not there.
+	// Away are the times when a server was unreachable.
 	Away []Away
 }
 
 // Away is a time in which a server was killed or frozen.
 type Away struct{ From, To time.Time }
 
-// leeway is how far a real run may be from the plan.
+// leeway is the tolerance of a real run.
 type leeway struct {
 	tenant   string
 	slack    time.Duration // for judgements of time
-	unsteady bool          // the machine stood still for so long that calls and leases may have ended by that
-	late     bool          // a server was away when the plan had come to its end
+	unsteady bool          // the machine stalled for so long that calls and leases may have ended
+	late     bool          // a server was unreachable at the end of the plan
 }
 
-// realPatience bounds how long a key may be busy when all is over.
+// realPatience bounds how long a key may be busy at the end.
 const realPatience = time.Minute
 
 // reality is the real store under one plan.
@@ -65,14 +65,14 @@ type reality struct {
 	*Backend
 	world   *world
 	pods    []*wire
-	holders map[string]map[uint64]int // the requests that were given each attempt at a key
-	// unsteady says that a call failed, or took long, which no fault of the plan explains.
+	holders map[string]map[uint64]int // the requests that hold or held each attempt at a key
+	// unsteady reports a call that failed, or took long, without a fault of the plan.
 	unsteady atomic.Bool
 	unknown  []Fact // effects in transactions whose commit had no reply
 }
 
-// RunReal carries out the plan in real time over a real store, in which the tenant
-// has nothing else. It returns the plan as it was, with the troubles of all plans.
+// RunReal carries out the plan in real time over a real store. No other plan may use
+// the tenant. It returns the plan with the troubles of all plans added.
 func RunReal(plan Plan, backend *Backend, tenant string) (Plan, History, error) {
 	plan.real.tenant = tenant
 	w := newWorld(&plan)
@@ -88,7 +88,7 @@ func RunReal(plan Plan, backend *Backend, tenant string) (Plan, History, error) 
 	return plan, History{Facts: facts}, err
 }
 
-// runReal does what run does, without waiting for longer than it takes.
+// runReal is run in real time. It ends as soon as all requests have ended.
 func (w *world) runReal() (settled time.Duration, err error) {
 	pods := map[int]*pod{}
 	for _, p := range w.plan.Pods {
@@ -111,8 +111,8 @@ func (w *world) runReal() (settled time.Duration, err error) {
 	return settled, w.real.report()
 }
 
-// finish asks for each key at each pod until it is free, and ends the pods. A key
-// that stays busy for realPatience is blocked.
+// finish sends requests for each key to each pod until the key is released, and ends
+// the pods. A key that stays busy for realPatience is blocked.
 func (w *world) finish(pods map[int]*pod) {
 	serving := []*pod{newPod(w, Pod{ID: len(w.plan.Pods) + 100, Exclude: w.plan.Pods[0].Exclude})}
 	for _, p := range w.plan.Pods {
@@ -121,7 +121,7 @@ func (w *world) finish(pods map[int]*pod) {
 		}
 	}
 	id := probeID
-	ask := func(p *pod, r *Request, flags Flags) (busy bool) {
+	probe := func(p *pod, r *Request, flags Flags) (busy bool) {
 		id++
 		again := &Request{ID: id, Pod: p.ID, Key: r.Key, Body: r.Body, Handler: []Step{{Do: Effect}}}
 		w.send(p, again, flags)
@@ -130,9 +130,9 @@ func (w *world) finish(pods map[int]*pod) {
 	deadline := w.since() + realPatience
 	for _, r := range w.plan.keys() {
 		for _, p := range serving {
-			for ask(p, r, 0) {
+			for probe(p, r, 0) {
 				if w.since() > deadline {
-					ask(p, r, Probing)
+					probe(p, r, Probing)
 					break
 				}
 				sleep(100 * time.Millisecond)
@@ -144,8 +144,8 @@ func (w *world) finish(pods map[int]*pod) {
 	}
 }
 
-// isBusy reports whether another try may get another response: the key is in progress,
-// or the store was away.
+// isBusy reports whether a retry may get another response: the key is in progress,
+// or the store was unreachable.
 func (w *world) isBusy(request int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +168,7 @@ func (p *Plan) keys() (first []*Request) {
 	return first
 }
 
-// resolve adds the effects of the transactions that turn out to be committed.
+// resolve adds the effects of the transactions that were committed.
 func (r *reality) resolve() error {
 	if len(r.unknown) == 0 {
 		return nil
@@ -187,7 +187,7 @@ func (r *reality) resolve() error {
 	return nil
 }
 
-// report adds what the store holds in the end.
+// report adds the final contents of the store.
 func (r *reality) report() error {
 	ctx, cancel := context.WithTimeout(context.Background(), realPatience)
 	defer cancel()
@@ -206,10 +206,10 @@ func (r *reality) report() error {
 	return nil
 }
 
-// insist asks until there is a reply: a server may be away.
-func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+// insist repeats a call until the server replies. A server may be unreachable.
+func insist[T any](ctx context.Context, call func() (T, error)) (T, error) {
 	for {
-		reply, err := ask()
+		reply, err := call()
 		if err == nil || wait(ctx, 100*time.Millisecond) != nil {
 			return reply, err
 		}
@@ -222,8 +222,8 @@ func (r *reality) close() {
 	}
 }
 
-// disturb adds what befell all plans alike, and widens the judge's slack by what the
-// machine took away.
+// disturb adds the troubles of all plans to the plan, and widens the judge's slack
+// by the machine's stalls.
 func (p *Plan) disturb(start time.Time, trouble Trouble, settled time.Duration) {
 	p.real.slack = 2 * trouble.Stalled
 	p.real.unsteady = trouble.Stalled > p.Policy.steady()
@@ -236,5 +236,5 @@ func (p *Plan) disturb(start time.Time, trouble Trouble, settled time.Duration) 
 	}
 }
 
-// steady is how long a call may take on a machine that is well.
+// steady is the longest duration of a call on an undisturbed machine.
 func (p *Policy) steady() time.Duration { return min(p.StoreTimeout, p.LockTTL) / 4 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// notReal are the rules that a real run is not judged by, and why.
+// notReal has the rules that do not apply to a real run, with the reasons.
 var notReal = map[Rule]string{
 	Stuck:       "only a bubble knows of its goroutines; goleak looks at the end",
-	StaleReplay: "no TTL ends within a plan, because a store does not tell when it forgets",
-	CallCutOff:  "a call that fails counts as hit by a fault, because a network does not tell",
+	StaleReplay: "no TTL ends within a plan, because a store does not report when it deletes a record",
+	CallCutOff:  "a call that fails counts as hit by a fault, because a network does not report its faults",
 }
 
-// duringTrouble are the rules that say nothing while a server is away in the end.
+// duringTrouble has the rules that do not apply if a server is unreachable at the end.
 var duringTrouble = []Rule{KeyBlocked, ShutdownLate, ShutdownFails}
 
 // JudgeReal returns every promise that the history of a real run breaks.
@@ -23,9 +23,8 @@ func JudgeReal(p *Plan, h History) []Violation {
 	})
 }
 
-// DrawReal makes the plan of a seed for RunReal: short, with a store whose clock and
-// machine do not jump, with records that outlive it, and with leases and timeouts
-// that a busy machine can keep.
+// DrawReal makes the plan of a seed for RunReal. The plan is short, clocks do not
+// jump, records outlive the plan, and a busy machine can keep the leases and timeouts.
 func DrawReal(seed uint64, transacts bool) Plan {
 	p := Draw(seed)
 	y := &p.Policy
@@ -54,8 +53,8 @@ func DrawReal(seed uint64, transacts bool) Plan {
 	return p
 }
 
-// outlast has the handler of the first request run for longer than its lease, while
-// its pod is cut off. A retry comes to another pod then. Chance rarely draws that.
+// outlast makes the first handler run for longer than its lease while its pod is cut
+// off. A retry then reaches another pod. Draw makes such plans rarely.
 func (p *Plan) outlast() {
 	y, r := &p.Policy, &p.Requests[0]
 	y.LockTTL, y.StoreTimeout, y.Wait, y.MaxRun = 600*time.Millisecond, 300*time.Millisecond, 0, time.Minute
@@ -71,8 +70,8 @@ func (p *Plan) outlast() {
 	})
 }
 
-// Length is how long the plan lasts where nothing is late: its requests, its outages
-// and the end of a lease.
+// Length is the duration of the plan without delays: its requests, its outages and
+// the end of a lease.
 func (p *Plan) Length() (d time.Duration) {
 	for i := range p.Requests {
 		d = max(d, p.Requests[i].At+p.Requests[i].duration()+p.frozen(p.Requests[i].Pod))
@@ -85,6 +84,6 @@ func (p *Plan) Length() (d time.Duration) {
 	return d + p.Policy.LockTTL
 }
 
-// Unsteady reports whether a real run was disturbed by more than its plan. Rules of
-// plans in which nothing fails say nothing then.
+// Unsteady reports whether more than the plan disturbed a real run. The rules for
+// plans without faults do not apply then.
 func (p *Plan) Unsteady() bool { return p.real.unsteady }

@@ -7,12 +7,12 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// realTransaction is a handler's in a database.
+// realTransaction is a handler's transaction in a real database.
 type realTransaction struct {
 	storage.Transaction
 	*transaction
 	wire    *wire
-	handler context.Context //nolint:containedctx // it holds the transaction
+	handler context.Context //nolint:containedctx // the context holds the transaction
 }
 
 // BeginTransaction implements storage.Transactor.
@@ -37,7 +37,7 @@ func (tx *realTransaction) Commit(ctx context.Context, lease storage.Lease, res 
 	l := tx.wire
 	return l.call(Commit, tx.who, func() verdict {
 		if len(tx.effects) > 0 {
-			_ = l.Write(ctx, tx.handler, l.world.tenant, tx.who.request) // it makes the commit fail
+			_ = l.Write(ctx, tx.handler, l.world.tenant, tx.who.request) // a failed Write makes the commit fail
 		}
 		tx.ended = true
 		err := tx.Transaction.Commit(ctx, lease, res)
@@ -54,7 +54,7 @@ func (tx *realTransaction) Commit(ctx context.Context, lease storage.Lease, res 
 	})
 }
 
-// doubt keeps an effect until the end tells whether it is there.
+// doubt keeps an effect until resolve reads whether the database has it.
 func (r *reality) doubt(effect Fact) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
@@ -72,22 +72,22 @@ func (tx *realTransaction) Rollback(ctx context.Context) error {
 	})
 }
 
-// keep remembers a transaction until the connection is closed.
+// keep records a transaction until the connection is closed.
 func (l *wire) keep(tx storage.Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.begun = append(l.begun, tx)
 }
 
-// end closes the connection. A process that was killed, and a client that panics,
-// leave transactions open, and a pool waits for them.
+// end closes the connection. A killed process and a panicking client leave
+// transactions open, and the pool would wait for them.
 func (l *wire) end() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, tx := range l.begun {
-		_ = tx.Rollback(ended) // after the end of a transaction it does nothing
+		_ = tx.Rollback(ended) // a Rollback after the transaction's end has no effect
 	}
 	l.Close()
 }

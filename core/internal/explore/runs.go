@@ -8,7 +8,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// run is everything that the history says about one request.
+// run is the history of one request.
 type run struct {
 	id       int
 	plan     *Request // nil for a probe
@@ -18,37 +18,37 @@ type run struct {
 	shown    *Fact // Shown or Unshown
 	started  *Fact
 	stopped  *Fact
-	// stoppedBy is the look at which the handler found its context ended.
+	// stoppedBy is the check at which the handler found its context ended.
 	stoppedBy *Fact
 	grants    []*Fact // leases of the store
 	effects   []*Fact
-	born      int // the key's life when it was claimed
-	life      int // and when the run was settled
-	// held is when the lease ends by the clock of its own process, as of each
+	born      int // the key's life at the claim
+	life      int // the key's life at the settlement
+	// held has the end of the lease by the clock of the run's process, after each
 	// successful Acquire and Extend.
 	held      []lease
 	asked     [numOps]time.Duration // when the last call of each kind began
 	confirmed time.Duration         // when the process learned that the store has the response
-	settled   time.Duration         // when it first asked to settle
+	settled   time.Duration         // when the process first asked the store to settle
 	taken     time.Duration         // when another request took the key over
 	faulty    bool
 	decisions int
 	ended     int // settlement events
 	executes  bool
-	deferred  time.Duration // when the settlement was put off to the background
+	deferred  time.Duration // when the settlement was deferred to the background
 	nested    []*Fact       // effects inside core.Do
 
 	calls      []storeCall
 	begun      [numOps][]time.Duration // when each call began
 	lost       *Fact                   // the event of the lost lease
-	looked     *Fact                   // the RecoverFunc's look
-	waited     []*Fact                 // Awaits that saw no end of the context
-	released   time.Duration           // when the store has released its key, the first time
-	fromStore  bool                    // the store has shown the request a response
-	ownClaim   bool                    // the store has shown the request its own claim
-	seen       *Fact                   // the first record in progress that the store showed
+	looked     *Fact                   // the RecoverFunc's check
+	waited     []*Fact                 // Awaits during which the context did not end
+	released   time.Duration           // when the store first released the key
+	fromStore  bool                    // the store returned a response to the request
+	ownClaim   bool                    // the store returned the request's own claim
+	seen       *Fact                   // the first record in progress that the store returned
 	rolledBack bool                    // the database refused the commit
-	broke      int                     // a bit for each callback that panicked
+	broke      int                     // one bit for each callback that panicked
 }
 
 // storeCall is one call at the store.
@@ -59,7 +59,7 @@ type storeCall struct {
 	err          error
 }
 
-// reached reports whether the call reached the store within that time.
+// reached reports whether the call reached the store between two times.
 func (c *storeCall) reached(since, until time.Duration) bool {
 	const reply = 10 * time.Millisecond
 	return !c.faulty && c.ended > since && c.began+reply < until
@@ -68,8 +68,8 @@ func (c *storeCall) reached(since, until time.Duration) bool {
 // lease ends by the wall clock of its own process.
 type lease struct{ known, until time.Duration }
 
-// heldUntil is the end of the lease as the process knew it at a moment, by its wall
-// clock.
+// heldUntil is the end of the lease as the process knew it at a moment, by the
+// process's wall clock.
 func (r *run) heldUntil(at time.Duration) time.Duration {
 	var until time.Duration
 	for _, l := range r.held {
@@ -80,14 +80,14 @@ func (r *run) heldUntil(at time.Duration) time.Duration {
 	return until
 }
 
-// tookOver reports whether the run's claim is one of an abandoned key.
+// tookOver reports whether the run claimed an abandoned key.
 func (r *run) tookOver() bool {
 	return len(r.grants) > 0 && r.grants[len(r.grants)-1].has(TookOver)
 }
 
 func (r *run) guarded() bool { return r.started != nil && r.started.has(Guarded) }
 
-// keeps reports whether the handler's outcome is one that is stored and stays.
+// keeps reports whether the handler's outcome is stored.
 func (r *run) keeps(p *Plan) bool {
 	keeps5xx := p.Policy.Keep5xx && !p.panics(InClassifier)
 	s := r.stopped
@@ -166,7 +166,7 @@ func (r *run) add(p *Plan, f *Fact) {
 	}
 }
 
-// handled adds what the handler did.
+// handled adds a fact of the handler.
 func (r *run) handled(f *Fact) {
 	switch f.Kind {
 	case Started:
@@ -197,7 +197,7 @@ func (r *run) called(p *Plan, f *Fact) {
 		r.asked[f.Op] = f.At
 		r.begun[f.Op] = append(r.begun[f.Op], make([]time.Duration, max(0, f.N+1-len(r.begun[f.Op])))...)
 		r.begun[f.Op][f.N] = f.At
-		// A Release before that gives an earlier claim back.
+		// A Release before the handler's end releases an earlier claim.
 		settles := f.Op == Complete || f.Op == Commit || f.Op == Release && r.stopped != nil
 		if settles && r.settled == 0 {
 			r.settled = f.At
@@ -210,12 +210,12 @@ func (r *run) called(p *Plan, f *Fact) {
 	}
 }
 
-// applied adds what the store did.
+// applied adds the store's part of a call.
 func (r *run) applied(f *Fact) {
 	switch {
 	case f.has(Granted):
 		r.grants, r.life, r.born = append(r.grants, f), f.Life, f.Life
-		r.taken = 0 // what was taken over is a claim that nothing ran under
+		r.taken = 0 // the earlier claim that was taken over had no handler
 	case f.Op == Acquire:
 		r.life, r.ownClaim = f.Life, r.ownClaim || f.Source == r.id
 	case f.Op == Release && f.Text == "released" && (r.released == 0 || r.stopped == nil):
@@ -236,7 +236,7 @@ func (r *run) returned(p *Plan, f *Fact) {
 	ends := asked + p.jumped(Suspension, asked) + p.Policy.LockTTL
 	switch f.Op {
 	case Acquire:
-		r.answered(f, ends)
+		r.claimed(f, ends)
 	case Extend:
 		r.held = append(r.held, lease{f.At, ends})
 	case Complete, Commit:
@@ -245,8 +245,8 @@ func (r *run) returned(p *Plan, f *Fact) {
 	}
 }
 
-// answered adds the reply to a claim.
-func (r *run) answered(f *Fact, ends time.Duration) {
+// claimed adds the reply to a claim.
+func (r *run) claimed(f *Fact, ends time.Duration) {
 	if f.has(Granted) {
 		r.held = append(r.held, lease{f.At, ends})
 		return
@@ -274,7 +274,7 @@ func (r *run) observed(f *Fact) {
 	case "settle_deferred":
 		r.deferred = f.At
 	case "store_error":
-		if r.deferred > 0 { // the end of what was deferred
+		if r.deferred > 0 { // the deferred settlement has ended
 			r.ended++
 		}
 	case "completed", "failed", "unreplayable", "delete_key", "retryable", "answer_lost", "not_confirmed":

@@ -9,8 +9,8 @@ import (
 const shrinkRuns = 4000
 
 // Shrink returns a smaller plan that still fails: fewer elements, simpler handlers
-// and policies, rounder times. It changes one thing after another and keeps what
-// still fails.
+// and policies, rounder times. It makes one change at a time, and keeps each change
+// after which the plan still fails.
 func Shrink(plan Plan, fails func(Plan) bool) Plan {
 	tries := 0
 	for smaller := true; smaller; {
@@ -41,10 +41,10 @@ func (p *Plan) clone() Plan {
 	return c
 }
 
-// change makes a plan simpler, and reports false when there is nothing to change.
+// change simplifies a plan, or reports false if the plan cannot be simplified so.
 type change func(*Plan) bool
 
-// changes are all that can be tried, the largest first.
+// changes are all changes to try, the largest first.
 func changes(p *Plan) []change {
 	var all []change
 	for i := range p.Requests {
@@ -123,7 +123,7 @@ func (p *Plan) dropRequest(i int) bool {
 	return true
 }
 
-// dropPod removes a pod. Its requests go to the first pod that is left.
+// dropPod removes a pod. The first remaining pod gets its requests.
 func (p *Plan) dropPod(i int) bool {
 	if len(p.Pods) == 1 {
 		return false
@@ -139,7 +139,7 @@ func (p *Plan) dropPod(i int) bool {
 	return true
 }
 
-// set changes a value, and reports whether that is a change.
+// set assigns a value, and reports whether the value was different before.
 func set[T comparable](value *T, to T) bool {
 	changed := *value != to
 	*value = to
@@ -151,7 +151,7 @@ func zero[T comparable](value *T) bool {
 	return set(value, none)
 }
 
-// round cuts a time that is not whole in milliseconds, or in 10 or 100 of them.
+// round truncates a time to whole milliseconds, or to 10 or 100 ms.
 func round(d *time.Duration) bool {
 	for _, unit := range []time.Duration{100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond} {
 		if rounded := d.Round(unit); rounded != *d && rounded > 0 {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// closing is what is known of one pod's shutdowns.
+// closing is the state of one pod's shutdowns.
 type closing struct {
 	open   int           // calls of Shutdown that have not returned
-	gaveUp bool          // one has given up: from then on no work goes on in the background
-	done   bool          // one has succeeded
-	at     time.Duration // when one has given up
+	gaveUp bool          // one call has given up: from then on no work continues in the background
+	done   bool          // one call has succeeded
+	at     time.Duration // when a call gave up
 }
 
-// shutdowns: Shutdown ends, and succeeds when nothing is left.
+// shutdowns: Shutdown returns in time, and succeeds when no work is left.
 func (j *judge) shutdowns() {
 	pods := map[int]*closing{}
 	for i := range j.history.Facts {
@@ -46,8 +46,8 @@ func (j *judge) closing(f *Fact, c *closing) {
 	}
 }
 
-// isWork reports whether a fact is work that Shutdown should have waited for, or that
-// it should have ended in the background when it gave up.
+// isWork reports whether a fact is work that Shutdown should have waited for, or
+// background work that Shutdown should have ended when it gave up.
 func (c *closing) isWork(f *Fact, r *run, slack time.Duration) bool {
 	calls := f.Kind == Called && slices.Contains([]Op{Extend, Complete, Commit}, f.Op)
 	if c.done {
@@ -72,7 +72,7 @@ func (j *judge) closed(f *Fact, c *closing) {
 	idle := !j.plan.ends(f.Pod) || c.gaveUp && !j.serves(f.Pod, f.Since) ||
 		j.plan.onlyStops() && !j.serves(f.Pod, f.At-50*time.Millisecond-j.plan.real.slack)
 	if idle {
-		j.report(ShutdownFails, "p%d has nothing left to do, and Shutdown returns %v", f.Pod, f.Err)
+		j.report(ShutdownFails, "p%d has no work left, and Shutdown returns %v", f.Pod, f.Err)
 	}
 	c.gaveUp = true
 }

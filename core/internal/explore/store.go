@@ -8,8 +8,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// store is the simulated store itself: the contract of storage.Store in as few lines
-// as possible. Its faults are in link, the way that calls take to it.
+// store is the simulated store: the contract of storage.Store in as few lines as
+// possible. Link simulates the faults of the network.
 type store struct {
 	mu      sync.Mutex
 	start   time.Time
@@ -18,22 +18,22 @@ type store struct {
 	lives   map[string]int
 }
 
-// record is what the store holds for a key.
+// record is the store's record of a key.
 type record struct {
 	lease   storage.Lease
-	result  storage.Result // State is InProgress until it is finished, and zero after a Release
-	ends    time.Time      // the lease
+	result  storage.Result // State is InProgress until the run ends, and zero after a Release
+	ends    time.Time      // end of the lease
 	expires time.Time
 	holder  int // the request that holds, or held, the lease
 }
 
-// verdict is what the store did with a call.
+// verdict is the result of a call at the store.
 type verdict struct {
 	lease  storage.Lease
 	record *storage.Record
 	err    error
 	life   int
-	source int // whose lease was taken over, or whose record it is
+	source int // the request whose lease was taken over, or whose record was returned
 	word   string
 }
 
@@ -44,7 +44,7 @@ func (s *store) now() time.Time {
 	return now.Add(s.plan.jumped(Skip, at) + s.plan.jumped(Suspension, at))
 }
 
-// find returns the key's record, and forgets one whose time is over.
+// find returns the key's record, and deletes an expired one.
 func (s *store) find(key string, now time.Time) *record {
 	r := s.records[key]
 	if r != nil && !now.Before(r.expires) {
@@ -82,7 +82,7 @@ func (s *store) acquire(c storage.Claim, caller int) verdict {
 	return v
 }
 
-// show is the record as a caller sees it.
+// show returns the record as a caller sees it.
 func (r *record) show(now time.Time) *storage.Record {
 	shown := &storage.Record{
 		State: r.result.State, Fingerprint: r.lease.Fingerprint, Digest: r.lease.Digest, Attempt: r.lease.Attempt,
@@ -94,7 +94,7 @@ func (r *record) show(now time.Time) *storage.Record {
 	return shown
 }
 
-// spoil changes a record as the sabotage wants it.
+// spoil applies the sabotage to a returned record.
 func (s *store) spoil(r *storage.Record, c storage.Claim) {
 	switch s.plan.sabotage {
 	case altersBody:
@@ -110,8 +110,8 @@ func (s *store) spoil(r *storage.Record, c storage.Claim) {
 	}
 }
 
-// isHeldBy reports whether the record is this lease's: a claim that arrives late can
-// raise the attempt under the same token.
+// isHeldBy reports whether the lease holds the record. Comparing the token is not
+// enough: a late claim can raise the attempt under the same token.
 func (r *record) isHeldBy(l storage.Lease) bool {
 	return r.lease.Token == l.Token && r.lease.Attempt == l.Attempt
 }
@@ -160,7 +160,7 @@ func (s *store) release(l storage.Lease) verdict {
 	v := verdict{life: s.lives[l.Key], source: -1, word: "released"}
 	switch {
 	case r == nil:
-		v.word = "nothing to release"
+		v.word = "no lease to release"
 	case !r.isHeldBy(l), r.result.State > storage.InProgress:
 		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "lease lost"
 	case l.Attempt == 1:

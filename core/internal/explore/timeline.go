@@ -13,9 +13,9 @@ import (
 var opNames = [numOps]string{"Acquire", "Extend", "Complete", "Release", "Begin", "Commit", "Rollback"}
 
 var modeNames = [numModes]string{
-	"fails before it is applied", "fails after it was applied", "hangs", "hangs after it was applied", "is refused",
-	"is slow on its way there", "is slow on its way back", "is applied after it was given up",
-	"panics before it is applied", "panics after it was applied",
+	"fails and is not applied", "fails and is applied", "hangs", "hangs and is applied", "is refused",
+	"has a slow request", "has a slow reply", "is applied after the caller gave up",
+	"panics and is not applied", "panics and is applied",
 }
 
 var callbackNames = [numCallbacks]string{"Observer", "Classifier", "ProblemWriter", "RecoverFunc", "Scope"}
@@ -35,15 +35,15 @@ var stepNames = map[StepKind]string{
 	MarkRetryable: "MarkRetryable", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do",
 }
 
-// Timeline is the plan and its history in words, a line a fact. Two histories are
-// equal exactly when their timelines are.
+// Timeline prints the plan and its history, one line per fact. Two histories are
+// equal if and only if their timelines are.
 func Timeline(p *Plan, h History) string {
 	var b strings.Builder
 	p.describe(&b)
 	b.WriteString("\n        ms  pod request\n")
 	for i := range h.Facts {
 		f := &h.Facts[i]
-		fmt.Fprintf(&b, "%10s  %3s %4s    %s\n", milliseconds(f.At), number(f.Pod, "p"), number(f.Request, "r"), f.words())
+		fmt.Fprintf(&b, "%10s  %3s %4s    %s\n", milliseconds(f.At), number(f.Pod, "p"), number(f.Request, "r"), f.sentence())
 	}
 	if h.Stuck != "" {
 		fmt.Fprintf(&b, "the bubble is stuck: %s\n", h.Stuck)
@@ -88,7 +88,7 @@ func (p *Plan) describe(b *strings.Builder) {
 			fmt.Fprintf(b, " %s", s)
 		}
 		if r.NoKey {
-			b.WriteString("; it carries no key")
+			b.WriteString("; without a key")
 		}
 		if r.Leave > 0 {
 			fmt.Fprintf(b, "; its client leaves after %v", r.Leave)
@@ -124,9 +124,9 @@ func (s Step) String() string {
 	}
 }
 
-// words tells a fact in words.
-func (f *Fact) words() string {
-	text := f.what()
+// sentence describes a fact.
+func (f *Fact) sentence() string {
+	text := f.action()
 	if f.Inner {
 		text = "  (in core.Do) " + text
 	}
@@ -145,7 +145,7 @@ func (f *Fact) words() string {
 	return text
 }
 
-func (f *Fact) what() string {
+func (f *Fact) action() string {
 	switch f.Kind {
 	case Sent:
 		return fmt.Sprintf("client sends key %d %s", f.Key, strings.Join(strings.Fields(f.Text), " "))
@@ -154,7 +154,7 @@ func (f *Fact) what() string {
 	case Shown:
 		return fmt.Sprintf("client receives %d%s %q", f.Status, f.flagWords(), f.Text)
 	case Unshown:
-		return fmt.Sprintf("client receives nothing (%d%s %q)", f.Status, f.flagWords(), f.Text)
+		return fmt.Sprintf("client receives no response (%d%s %q)", f.Status, f.flagWords(), f.Text)
 	case Observed:
 		return "event " + f.Text
 	case Closing:
@@ -168,7 +168,7 @@ func (f *Fact) what() string {
 	}
 }
 
-// inside tells what handlers and calls at the store do.
+// inside describes a fact of a handler or of a call at the store.
 func (f *Fact) inside() string {
 	switch f.Kind {
 	case Started:
@@ -217,7 +217,7 @@ func (f *Fact) flagWords() string {
 	return b.String()
 }
 
-// reason is an error in words that are the same in each run.
+// reason is an error's text without parts that differ between runs.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, storage.ErrLeaseLost):

@@ -6,8 +6,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// transaction is a handler's at the store: its effects count when it is committed.
-// One goroutine at a time uses it.
+// transaction is a handler's transaction at the simulated store. Its effects count
+// at the commit. Only one goroutine at a time uses it.
 type transaction struct {
 	link    *link
 	who     caller

@@ -9,16 +9,16 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// wire is a pod's way to a real store. The faults of the plan are done to the
-// connections that the pod has, so that other calls of the pod meet them too.
+// wire connects a pod to a real store. A fault of the plan is applied to the pod's
+// connections, so it also hits the pod's other calls.
 type wire struct {
 	*Connection
 	world *world
 	pod   *pod
 
 	mu       sync.Mutex
-	faults   []*trouble // those of the moment, the newest last
-	episodes int        // how many faults there have been
+	faults   []*trouble // the faults in force, the newest last
+	episodes int        // the number of faults so far
 	begun    []storage.Transaction
 }
 
@@ -37,7 +37,7 @@ func (r *reality) open(p *pod) storage.Store {
 	return l
 }
 
-// Transacts tells the engine whether the store does.
+// Transacts reports whether the store supports transactions.
 func (l *wire) Transacts() bool { return l.world.real.Written != nil }
 
 func (l *wire) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, record *storage.Record, err error) {
@@ -67,14 +67,14 @@ func (l *wire) Extend(ctx context.Context, lease storage.Lease, ttl time.Duratio
 	})
 }
 
-func settledBy(err error, word string) verdict {
+func settledBy(err error, outcome string) verdict {
 	if errors.Is(err, storage.ErrLeaseLost) {
-		word = "lease lost"
+		outcome = "lease lost"
 	}
-	return verdict{source: -1, err: err, word: word}
+	return verdict{source: -1, err: err, word: outcome}
 }
 
-// claimed is what a claim has come to.
+// claimed returns the verdict on a claim.
 func (r *reality) claimed(key string, lease storage.Lease, record *storage.Record, err error, who caller) verdict {
 	v := verdict{lease: lease, record: record, err: err, source: -1, word: "lease"}
 	switch {
@@ -94,7 +94,7 @@ func (r *reality) claimed(key string, lease storage.Lease, record *storage.Recor
 	return v
 }
 
-// granted notes an attempt, and returns the request whose lease it took over, or -1.
+// granted records an attempt, and returns the request whose lease it took over, or -1.
 func (r *reality) granted(key string, lease storage.Lease, who caller) (from int) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()
@@ -121,7 +121,7 @@ func (r *reality) holderOf(key string, attempt uint64) int {
 	return -1
 }
 
-// call makes one call under the plan's fault, and tells it.
+// call makes one call under the plan's fault, and records the call.
 func (l *wire) call(op Op, who caller, do func() verdict) error {
 	w := l.world
 	j := &journey{link: &link{world: w, pod: l.pod}, op: op, who: who, n: w.count(who, op), do: do}
@@ -142,8 +142,8 @@ func (l *wire) call(op Op, who caller, do func() verdict) error {
 	return v.err
 }
 
-// observe makes the call, and reports whether a fault of the plan explains how it
-// went. What none explains makes the run unsteady.
+// observe makes the call, and reports whether a fault of the plan explains the
+// result. An unexplained failure makes the run unsteady.
 func (l *wire) observe(j *journey) (v verdict, explained bool) {
 	before, calm := l.state()
 	began := time.Now()
@@ -180,7 +180,7 @@ func (l *wire) under(j *journey) verdict {
 	case Late:
 		end := l.harm(mode, which)
 		defer time.AfterFunc(j.fault.For, end)
-	case Hang: // what was sent must not arrive
+	case Hang: // a request already sent must not arrive
 		end := l.harm(mode, which)
 		defer func() {
 			reset := l.harm(Refused, which)

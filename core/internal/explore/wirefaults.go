@@ -6,14 +6,14 @@ import (
 	"github.com/oncekey/oncekey/core/internal/faultproxy"
 )
 
-// trouble is one fault on the networks of a pod.
+// trouble is one fault on one network of a pod.
 type trouble struct {
 	fault faultproxy.Fault
 	where *faultproxy.Proxy
 }
 
-// harm begins a fault on one of the pod's networks, or on all where which is even,
-// and returns its end.
+// harm starts a fault on one of the pod's networks, or on all of them if which is
+// even. It returns a function that ends the fault.
 func (l *wire) harm(mode Mode, which int) (end func()) {
 	fault := faultOf(mode)
 	var ends []func()
@@ -29,7 +29,7 @@ func (l *wire) harm(mode Mode, which int) (end func()) {
 	}
 }
 
-// faultOf is the network's part in a call that fails.
+// faultOf is the network fault for a call's mode.
 func faultOf(mode Mode) faultproxy.Fault {
 	switch mode {
 	case FailBefore:
@@ -72,14 +72,14 @@ func (l *wire) begin(t *trouble) (end func()) {
 	}
 }
 
-// state is how many faults the pod has met, and whether there is none now.
+// state returns the number of faults so far, and whether no fault is in force.
 func (l *wire) state() (episodes int, calm bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.episodes, len(l.faults) == 0
 }
 
-// disconnect does an outage to the connections of its pod.
+// disconnect applies an outage to the connections of its pod.
 func (r *reality) disconnect(n int, o Outage) {
 	var fault faultproxy.Fault
 	switch o.Kind {
@@ -99,7 +99,7 @@ func (r *reality) disconnect(n int, o Outage) {
 			}
 		}
 	}
-	if o.Kind == Kill { // the dead stay away
+	if o.Kind == Kill { // a killed pod never reconnects
 		return
 	}
 	sleep(o.For)

@@ -16,7 +16,7 @@ import (
 // probeID is the first identity of the requests that the judge sends at the end.
 const probeID = 1000
 
-// world is one schedule under way. It lives in one bubble and shares nothing.
+// world is one schedule under way. Each world has its own bubble and shares no state.
 type world struct {
 	log
 	plan  *Plan
@@ -48,7 +48,7 @@ func Run(t *testing.T, plan *Plan) (h History) {
 	return h
 }
 
-// connect returns the pod's way to the store.
+// connect returns the pod's connection to the store.
 func (w *world) connect(p *pod) storage.Store {
 	if w.real == nil {
 		return &link{world: w, pod: p}
@@ -69,7 +69,7 @@ func newWorld(plan *Plan) *world {
 	return w
 }
 
-// run does everything in the plan, then asks for every key again, and ends.
+// run carries out the plan, probes every key, and ends the pods.
 func (w *world) run() {
 	pods := map[int]*pod{}
 	for _, p := range w.plan.Pods {
@@ -92,14 +92,14 @@ func (w *world) run() {
 	w.report()
 }
 
-// end carries out the outages that engines take part in.
+// end carries out the outages that involve the engine: Kill and Stop.
 func (w *world) end(p *pod, o Outage) {
 	switch o.Kind {
 	case Kill:
 		sleep(o.From)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = p.engine.Shutdown(ended) // what is left of the process must come to an end
+		_ = p.engine.Shutdown(ended) // the goroutines of a killed process must still end
 	case Stop:
 		sleep(o.From)
 		p.hold(-1, 0)
@@ -110,8 +110,8 @@ func (w *world) end(p *pod, o Outage) {
 	}
 }
 
-// probe asks for each key, at a fresh pod and at one that still serves, and then shuts
-// all down.
+// probe sends a request for each key to a fresh pod and to one that still serves,
+// and then shuts all pods down.
 func (w *world) probe(pods map[int]*pod) {
 	fresh := newPod(w, Pod{ID: len(w.plan.Pods) + 100, Exclude: w.plan.Pods[0].Exclude})
 	serving := []*pod{fresh}
@@ -121,7 +121,7 @@ func (w *world) probe(pods map[int]*pod) {
 		}
 	}
 	asking := serving
-	if len(asking) > 2 { // one of the others is enough
+	if len(asking) > 2 { // one of the other pods is enough
 		asking = []*pod{fresh, serving[1+w.hash(fresh.ID)%uint64(len(serving)-1)]}
 	}
 	id := probeID
@@ -152,7 +152,7 @@ func (p *Plan) ends(pod int) bool {
 	return false
 }
 
-// report adds what the store holds in the end.
+// report adds the final contents of the store.
 func (w *world) report() {
 	asked := map[int]bool{}
 	for _, r := range w.plan.Requests {
@@ -179,8 +179,8 @@ func (w *world) isDead(pod int) bool {
 	return false
 }
 
-// add takes down a fact. A process that is gone does nothing, although its engine
-// must still come to an end here; its last calls may reach the store.
+// add records a fact. A killed process has no facts, although its engine must still
+// end here. Its last calls may reach the store.
 func (w *world) add(f Fact) {
 	if f.Kind == Applied || f.Kind == Took && f.has(InTx) || !w.isDead(f.Pod) {
 		w.log.add(f)
@@ -198,7 +198,7 @@ func (w *world) hash(parts ...int) uint64 {
 	return mix(h)
 }
 
-// introduce remembers on whose behalf a token is used.
+// introduce records which request uses a token.
 func (w *world) introduce(ctx context.Context, c storage.Claim) caller {
 	id, _ := ctx.Value(requestKey{}).(int)
 	w.mu.Lock()
@@ -239,7 +239,7 @@ func (w *world) faultOf(who caller, op Op, n int) *CallFault {
 	return nil
 }
 
-// later applies something after the call that wanted it is over.
+// later applies a call after its caller has given up.
 func (w *world) later(after time.Duration, do func()) {
 	w.group.Go(func() {
 		sleep(after)

@@ -17,7 +17,7 @@ import (
 // timeout bounds one search. The longest takes seconds on a free processor, and minutes on a busy one.
 const timeout = 20 * time.Minute
 
-// The properties, each by a part of its assertion that no other one has. README.md states them.
+// The properties, each by a unique part of its assertion. README.md states the properties.
 const (
 	oneResponse     = "final==0"
 	oneResponseEver = "shown==0"
@@ -33,7 +33,7 @@ const (
 type search struct {
 	name   string
 	flags  string // the model's switches
-	breaks string // the property that is violated; empty: none is
+	breaks string // the violated property, or empty
 }
 
 // The protocol holds, and so do its stricter variants (cases 5, 6, 11, 36, 37, 41).
@@ -46,7 +46,7 @@ var sound = []search{
 	{"tombstone", "PODS=2 LATE=1 TOMBSTONE STRICT_RELEASE", ""},
 }
 
-// What the protocol does not promise: README.md tells how each of these happens.
+// The limits of the protocol's promise. README.md describes each.
 var limits = []search{
 	{"shown and never stored", "PODS=2 LATE=0 STRICT_RESPONSES", oneResponseEver},
 	{"frozen before the write", "PODS=2 LATE=0 FROZEN_BEFORE_WRITE", oneResponse},
@@ -95,7 +95,7 @@ func checkAll(t *testing.T, searches []search) {
 	}
 }
 
-// load returns the model's file, on a machine that can search it.
+// load returns the model's file. It skips the test on a machine without Spin.
 func load(t *testing.T) string {
 	t.Helper()
 	for _, program := range []string{"spin", "gcc"} {
@@ -139,7 +139,7 @@ func (s *search) check(t *testing.T, model string) {
 	}
 }
 
-// run returns all that a program printed.
+// run returns a program's whole output.
 func run(t *testing.T, directory, program string, arguments ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Each mutant changes one place of the engine as it is. Whether the explorer notices
-// is for make mutants, which takes minutes.
+// Each mutant changes one place of the engine. Whether the explorer notices a mutant
+// is the subject of make mutants, which takes minutes.
 func TestEachMutantApplies(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.mutant")
@@ -27,7 +27,7 @@ func TestEachMutantApplies(t *testing.T) {
 			continue
 		}
 		if n := strings.Count(string(source), m.old); n != 1 || m.old == m.new || m.breaks == "" {
-			t.Errorf("%s: its old text is %d times in %s", file, n, m.file)
+			t.Errorf("%s: the old text occurs %d times in %s, want once", file, n, m.file)
 		}
 	}
 }

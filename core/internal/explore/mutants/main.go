@@ -1,12 +1,12 @@
-// Command mutants breaks the engine in one way after another and sees that package
+// Command mutants breaks the engine in one way after another, and checks that package
 // explore notices. Run it in the module's root:
 //
 //	go run ./core/internal/explore/mutants [-schedules n] [-check] [name...]
 //
-// Each file beside it describes one mutant: a sentence that says what it breaks, the
-// file it changes, and the text there that is replaced. The program builds the test of
-// package explore with that change, runs schedules until a rule is broken, and prints
-// a table. It exits with 1 if a mutant survives, does not build or does not apply.
+// Each .mutant file describes one mutant: a sentence about the broken rule, the
+// changed file, the old text and the new text. The program builds the test of package
+// explore with the change, runs schedules until a rule is broken, and prints a table.
+// It exits with 1 if a mutant survives, does not build or does not apply.
 package main
 
 import (
@@ -41,16 +41,16 @@ func run(ctx context.Context, schedules int, check bool, names []string) error {
 		return err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("no mutants in %s: run it in the module's root", folder)
+		return fmt.Errorf("no mutants in %s: run this command in the module's root", folder)
 	}
 	work, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(work) }() // it is in the temporary folder
-	sound := mutant{breaks: "Nothing: this is the engine as it is.", file: "core/engine.go", old: "package core\n", new: "package core\n"}
+	defer func() { _ = os.RemoveAll(work) }() // the folder is temporary
+	sound := mutant{breaks: "No rule: this is the unchanged engine.", file: "core/engine.go", old: "package core\n", new: "package core\n"}
 	if seen := sound.try(ctx, work, schedules, check); seen.unbuilt || seen.killed && !check {
-		return fmt.Errorf("the engine as it is: %s by schedule %s", seen.rule, seen.schedules)
+		return fmt.Errorf("the unchanged engine breaks %s in schedule %s", seen.rule, seen.schedules)
 	}
 	fmt.Fprintln(os.Stdout, "| mutant | breaks | seen by | schedules |\n|---|---|---|---:|") //nolint:errcheck // the exit status says the same
 	failed := 0

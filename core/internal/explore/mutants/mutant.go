@@ -16,7 +16,7 @@ import (
 
 // mutant is one change of the engine that breaks a promise.
 type mutant struct {
-	breaks   string // in a sentence
+	breaks   string // a sentence
 	file     string
 	old, new string
 }
@@ -38,7 +38,7 @@ func read(path string) (mutant, error) {
 	return mutant{strings.TrimSpace(breaks), strings.TrimSpace(file), before, strings.TrimPrefix(after, "\n")}, nil
 }
 
-// verdict is what became of a mutant.
+// verdict is the result of trying a mutant.
 type verdict struct {
 	killed, unbuilt bool
 	rule, schedules string
@@ -80,10 +80,10 @@ var brokenCase = regexp.MustCompile(`(?s)--- FAIL: TestCases/(\S+).*?BROKEN (\S+
 
 var firstBroken = regexp.MustCompile(`first: (\d+) (.+)`)
 
-// seenBy reads what the test has printed.
+// seenBy reads the output of the test.
 func seenBy(output []byte, progress string) verdict {
 	if found := firstBroken.FindSubmatch(output); found != nil {
-		seed, _ := strconv.Atoi(string(found[1])) // it is digits
+		seed, _ := strconv.Atoi(string(found[1])) // the text is digits
 		return verdict{killed: true, rule: string(found[2]), schedules: strconv.Itoa(seed + 1)}
 	}
 	if found := brokenCase.FindSubmatch(output); found != nil {
@@ -96,7 +96,7 @@ func seenBy(output []byte, progress string) verdict {
 	}
 	how := "the process dies: " + strings.TrimPrefix(string(line), "panic: ")
 	if bytes.Contains(line, []byte("does not come to an end")) {
-		how = "stuck" // it runs for ever, or waits for a lock
+		how = "stuck" // the test runs forever, or waits for a lock
 	}
 	return verdict{killed: true, rule: how, schedules: string(begun)}
 }
@@ -128,7 +128,7 @@ func (m *mutant) build(ctx context.Context, work, binary string) error {
 	}
 	output, err := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", list, "-o", binary, "./core/internal/explore").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("it does not build: %s", bytes.ReplaceAll(bytes.TrimSpace(output), []byte("\n"), []byte(" ")))
+		return fmt.Errorf("the mutant does not build: %s", bytes.ReplaceAll(bytes.TrimSpace(output), []byte("\n"), []byte(" ")))
 	}
 	return nil
 }
