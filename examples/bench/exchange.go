@@ -34,10 +34,10 @@ func padded(open string, size int) []byte {
 	return []byte(open + strings.Repeat("n", size-len(open)-2) + `"}`)
 }
 
-// sequence numbers keys, so that no two in a run are the same.
+// sequence numbers keys, so that no two keys in a run are equal.
 var sequence atomic.Uint64
 
-// putKey writes the key of that number: load.KeySize bytes.
+// putKey writes the key of a number: load.KeySize bytes.
 func putKey(number uint64, into []byte) {
 	const head = "00000000-0000-4000-"
 	copy(into, head)
@@ -64,8 +64,7 @@ func newKeys(n int) []string {
 	return keys
 }
 
-// silent is an observer that does nothing: what logging costs is not the
-// question here.
+// silent is an observer without effect, because the benchmark does not measure logging.
 type silent struct{}
 
 func (silent) Observe(context.Context, event.Event) {}
@@ -75,7 +74,7 @@ func newEngine(store storage.Store) (*core.Engine, error) {
 	return core.New(store, core.ScopeBy(bearer), core.WithObserver(silent{}))
 }
 
-// newMemory is a memstore without bounds that a benchmark reaches.
+// newMemory is a memstore whose bounds no benchmark reaches.
 func newMemory() *memstore.Store {
 	return memstore.New(memstore.MaxRecords(1<<30), memstore.MaxBytes(1<<40))
 }
@@ -88,7 +87,7 @@ func pay(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// router is one of the ways to serve a handler, bare and guarded.
+// router is one way to serve a handler, bare and guarded.
 type router struct {
 	name    string
 	bare    func(http.HandlerFunc) http.Handler
@@ -134,8 +133,7 @@ func newGin() *gin.Engine {
 	return gin.New()
 }
 
-// exchange sends one request after another to a handler, and allocates nothing
-// itself.
+// exchange sends one request after another to a handler, and allocates no memory itself.
 type exchange struct {
 	handler http.Handler
 	request *http.Request
@@ -161,7 +159,7 @@ func newExchange(ctx context.Context, handler http.Handler) (*exchange, error) {
 
 var _ http.ResponseWriter = (*exchange)(nil)
 
-// Header, WriteHeader and Write make it the writer that the answer goes to.
+// Header, WriteHeader and Write implement http.ResponseWriter.
 func (e *exchange) Header() http.Header         { return e.header }
 func (e *exchange) WriteHeader(status int)      { e.status = status }
 func (e *exchange) Write(p []byte) (int, error) { return len(p), nil }
@@ -175,10 +173,10 @@ func (e *exchange) send(key string, status int) error {
 	e.request.Header[core.KeyHeader][0] = key
 	e.handler.ServeHTTP(e, e.request)
 	if e.status != status {
-		return fmt.Errorf("answered with status %d, want %d", e.status, status)
+		return fmt.Errorf("response with status %d, want %d", e.status, status)
 	}
 	return nil
 }
 
-// replayed reports whether the last answer said that it was a replay.
+// replayed reports whether the last response was a replay.
 func (e *exchange) replayed() bool { return e.header.Get("X-Idempotent-Replay") == "true" }

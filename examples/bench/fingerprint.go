@@ -17,15 +17,15 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-// excluded are the fields that change in each attempt.
+// excluded are the fields that differ in each attempt.
 var excluded = []string{"clientTimestamp", "requestNonce"}
 
-// fingerprints compares the fingerprint with other ways to make one.
+// fingerprints compares the fingerprint with other methods.
 func fingerprints(ctx context.Context, s *suite) (report.Section, error) {
 	section := report.Section{
 		Title: "Fingerprint",
 		Text: []string{
-			"Orders of a few nested members each, two of which are excluded where it says so. json.Valid and SHA-256 alone are floors, " +
+			"Orders of a few nested members each, two of which are excluded where the name says so. json.Valid and SHA-256 alone are floors, " +
 				"not fingerprints. Who canonicalises is followed by SHA-256.",
 		},
 	}
@@ -71,14 +71,14 @@ func (s *suite) compareFingerprints(ctx context.Context, section *report.Section
 	return s.compareDocuments(ctx, section, fmt.Sprintf("%s (%d bytes)", name, len(document)), arms)
 }
 
-// takeFingerprint is what the engine does with each request.
+// takeFingerprint does the engine's work for each request.
 func takeFingerprint(room []byte, r fingerprint.Request, x *fingerprint.Exclusion) []byte {
 	reading := fingerprint.Read(r, x)
 	defer reading.Close()
 	return reading.AppendFingerprint(room[:0])
 }
 
-// hash hashes what was made canonical.
+// hash hashes a canonical document.
 func hash(canonical []byte, err error) error {
 	sha256.Sum256(canonical)
 	return err
@@ -103,8 +103,8 @@ func (s *suite) compareDocuments(ctx context.Context, section *report.Section, c
 	return c, nil
 }
 
-// compareReversed sorts 100,000 members that come in the reverse order, which a
-// quadratic sort would take minutes for.
+// compareReversed sorts 100,000 members in reverse order. A quadratic sort would take
+// minutes.
 func (s *suite) compareReversed(ctx context.Context, section *report.Section) error {
 	document := reversed(100_000)
 	request := fingerprint.Request{Method: "POST", Path: "/payments", ContentType: "application/json", Body: document}
@@ -121,7 +121,7 @@ func (s *suite) compareReversed(ctx context.Context, section *report.Section) er
 	return nil
 }
 
-// orders is a JSON document of so many bytes, at least 200.
+// orders returns a JSON document of a given size, at least 200 bytes.
 func orders(size int) []byte {
 	const head, tail = `{"requestNonce":"n-83f1","items":[`, `],"clientTimestamp":"2026-01-02T15:04:05Z","note":"`
 	var b strings.Builder

@@ -26,17 +26,17 @@ import (
 
 const (
 	smallStore = 10_000
-	// sampled is how many keys are asked for in turn, chosen at random: enough
-	// that they are in no processor's cache.
+	// sampled is the number of random keys that the replays cycle through, enough to
+	// exceed each processor's cache.
 	sampled = 1 << 16
 )
 
 const inMemory = "memstore"
 
-// requestKey is the idempotency key of a large memory store's record.
+// requestKey is the idempotency key of record i in a large memory store.
 func requestKey(i int) string { return fmt.Sprint("growth-", i) }
 
-// requestClaim is the claim of the payload under that key.
+// requestClaim is the claim of the payload under requestKey(i).
 func requestClaim(i int) storage.Claim {
 	claim := newClaim(requestKey(i))
 	claim.Fingerprint = payloadFingerprint
@@ -47,7 +47,8 @@ var payloadFingerprint = fingerprint.Of(fingerprint.Request{
 	Method: http.MethodPost, Path: "/payments", ContentType: "application/json", Body: payload,
 }, nil)
 
-// growthKey is the storage key of a large store's record, as SQL can make it too.
+// growthKey is the storage key of record i in a large store, in a form that SQL can
+// compute too.
 func growthKey(i int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "growth %d", i))
 	return hex.EncodeToString(sum[:])
@@ -59,7 +60,7 @@ func growthClaim(i int) storage.Claim {
 	return claim
 }
 
-// sampleOf is a sample of what there is of each record.
+// sampleOf returns a random sample of a value for each record.
 func sampleOf[T any](records int, of func(i int) T) []T {
 	random := rand.New(rand.NewPCG(1, uint64(records))) //nolint:gosec // a sample, not a secret
 	sample := make([]T, sampled)
@@ -69,7 +70,7 @@ func sampleOf[T any](records int, of func(i int) T) []T {
 	return sample
 }
 
-// inTurn goes through a sample again and again, on from slice to slice.
+// inTurn cycles through a sample, across slices.
 func inTurn[T any](sample []T) func() T {
 	at := 0
 	return func() T {
@@ -88,8 +89,8 @@ func growth(ctx context.Context, s *suite) (report.Section, error) {
 		Title: "Growth",
 		Text: []string{
 			"Replays of keys at random, one at a time, from stores of the same kind and of different size. The target is for 10^7 " +
-				"records, which take -large; without it, it is held against the largest store there is. A table is read as it is found: " +
-				"what the filling of a larger one has pushed out of the machine's memory comes from its disk.",
+				"records, which take -large; without -large, the largest store counts. A table is read as it is:  " +
+				"pages that the filling of a larger table has pushed out of the machine's memory come from disk.",
 		},
 	}
 	table := report.Table{Head: []string{"store", "records", "replay", "x smallest"}}
@@ -114,7 +115,7 @@ func growth(ctx context.Context, s *suite) (report.Section, error) {
 	return section, err
 }
 
-// storeArms ask each store for records at random.
+// storeArms read records at random from each store.
 func storeArms(ctx context.Context, stores []storage.Store, sizes []int) (arms []harness.Arm) {
 	for i, store := range stores {
 		claimOf := growthClaim
@@ -127,7 +128,7 @@ func storeArms(ctx context.Context, stores []storage.Store, sizes []int) (arms [
 	return arms
 }
 
-// compareRequestGrowth measures replays as clients get them, in process.
+// compareRequestGrowth measures replays in process, as clients get them.
 func (s *suite) compareRequestGrowth(ctx context.Context, section *report.Section, table *report.Table, stores []storage.Store, sizes []int) error {
 	var arms []harness.Arm
 	for i, store := range stores {
@@ -154,7 +155,7 @@ func (s *suite) compareRequestGrowth(ctx context.Context, section *report.Sectio
 
 func (s *suite) compareGrowth(ctx context.Context, section *report.Section, table *report.Table, name string, arms []harness.Arm) error {
 	plan := s.plan(0)
-	plan.Collect = false // it would take longer than a slice
+	plan.Collect = false // a collection would take longer than a slice
 	c, err := harness.Compare(ctx, plan, arms)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -183,7 +184,7 @@ func growMemory(ctx context.Context, _ *suite, sizes []int) (name string, stores
 	return inMemory, stores, func() {}, nil
 }
 
-// redisDatabase is where the store of a size is: 0 and 1 are the other parts'.
+// redisDatabase is the database of the first size. Other parts use 0 and 1.
 const redisDatabase = 2
 
 func growRedis(ctx context.Context, s *suite, sizes []int) (name string, stores []storage.Store, end func(), err error) {
@@ -207,10 +208,10 @@ func growRedis(ctx context.Context, s *suite, sizes []int) (name string, stores 
 	return "redisstore", stores, end, nil
 }
 
-// fillRedis stores one record, and copies it under the other keys.
+// fillRedis stores one record, and copies the record to the other keys.
 func fillRedis(ctx context.Context, client *redis.Client, records int) error {
 	if held, err := client.DBSize(ctx).Result(); err != nil || held >= int64(records) {
-		return err // it was filled for another part of the growth
+		return err // another part of the growth has filled the database
 	}
 	work := storeWork{ctx, redisstore.New(client), 1}
 	if err := work.finish([]storage.Claim{growthClaim(0)}, newResult()); err != nil {
@@ -252,8 +253,8 @@ func growPostgres(ctx context.Context, s *suite, sizes []int) (name string, stor
 	return "pgstore", stores, pool.Close, nil
 }
 
-// fillPostgres stores one record, and copies it under the other keys, with that
-// expression for the time when it expires. A table that is full stays as it is.
+// fillPostgres stores one record, and copies the record to the other keys. The SQL
+// expression expires gives the expiry time. A full table stays as it is.
 func fillPostgres(ctx context.Context, pool *pgxpool.Pool, schema string, records int, expires string) (*pgstore.Store, error) {
 	store := pgstore.New(pool, pgstore.Schema(schema))
 	if err := pgstore.Migrate(ctx, pool, pgstore.Schema(schema)); err != nil {
@@ -278,8 +279,8 @@ func fillPostgres(ctx context.Context, pool *pgxpool.Pool, schema string, record
 	return store, err
 }
 
-// copied are the columns of a table of records that are written, and what to
-// write of the row r for the key of number i.
+// copied returns the columns to write in a table of records, and for each column the SQL
+// value for the copy of row r under key i.
 func copied(ctx context.Context, pool *pgxpool.Pool, schema, expires string) (columns, values []string, err error) {
 	rows, err := pool.Query(ctx, `SELECT column_name FROM information_schema.columns
 		WHERE table_schema = $1 AND table_name = 'records' AND is_generated = 'NEVER' ORDER BY ordinal_position`, schema)
@@ -300,7 +301,7 @@ func copied(ctx context.Context, pool *pgxpool.Pool, schema, expires string) (co
 	return columns, values, err
 }
 
-// growTiers has a store of each size in both tiers: replays come from Redis.
+// growTiers fills a store of each size in both tiers. Replays come from Redis.
 func growTiers(ctx context.Context, s *suite, sizes []int) (name string, stores []storage.Store, end func(), err error) {
 	_, hot, endHot, err := growRedis(ctx, s, sizes)
 	if err != nil || len(hot) == 0 {
@@ -317,8 +318,7 @@ func growTiers(ctx context.Context, s *suite, sizes []int) (name string, stores 
 	return "tieredstore", stores, end, nil
 }
 
-// measurePostgresSweep sweeps once: it cannot be repeated without filling the
-// table again.
+// measurePostgresSweep sweeps once. A repetition would need a refilled table.
 func (s *suite) measurePostgresSweep(ctx context.Context, section *report.Section) error {
 	pool, err := s.pool(ctx, 4, "on", nil)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
 
-var errNoReplay = errors.New("the second answer is no replay")
+var errNoReplay = errors.New("the second response is not a replay")
 
-// inProcess measures requests that are function calls.
+// inProcess measures requests as function calls.
 func inProcess(ctx context.Context, s *suite) (report.Section, error) {
 	arms, end, err := inProcessArms(ctx)
 	defer end()
@@ -48,16 +48,16 @@ func inProcess(ctx context.Context, s *suite) (report.Section, error) {
 		Tables:  []report.Table{table},
 		Targets: inProcessTargets(c),
 		Notes: []string{
-			"*floor* is no handler. It sums the names that a record is known by, and the payload, and it validates the payload: what any guard " +
-				"with such keys and a canonical fingerprint does, and fiber's, without either, does not. Compare the targets' times with it.",
-			"An overhead is the time over the arm's own bare handler. Allocations are what the guard adds to the bare handler's.",
+			"*floor* is not a handler. It hashes a record's names and the payload, and it validates the payload. Any guard " +
+				"with such keys and a canonical fingerprint does this work; fiber's has neither and does not. Compare the targets' times with *floor*.",
+			"An overhead is the time over the arm's own bare handler. Allocations are the guard's own, above the bare handler's.",
 			"The cost of oncekey's capture is part of *first*. It is measured against httpsnoop's apart, from within the package: " +
 				"`go test ./core -run '^$' -bench BenchmarkCapture`.",
 		},
 	}, nil
 }
 
-// bareOf is the bare arm of the same router; a floor has none but itself.
+// bareOf is the bare arm of the same router. A floor is its own bare arm.
 func bareOf(arm string) string {
 	router, _, _ := strings.Cut(arm, ": ")
 	switch {
@@ -88,7 +88,7 @@ func inProcessTargets(c *harness.Comparison) []report.Target {
 		report.CountAtMost("allocations, replay", 4, math.Floor(c.Median("net/http: replay").Allocs)-base))
 }
 
-// inProcessArms makes the arms; end lets the handlers go that hold a key.
+// inProcessArms makes the arms. The function end releases the handlers that hold a key.
 func inProcessArms(ctx context.Context) (arms []harness.Arm, end func(), err error) {
 	var held []chan struct{}
 	end = func() {
@@ -126,8 +126,8 @@ func inProcessArms(ctx context.Context) (arms []harness.Arm, end func(), err err
 	return append(arms, fiberArms("fiber v3", peers.Fiber3)...), end, nil
 }
 
-// floors are what a guard with our keys and fingerprints cannot do without: two sums,
-// and reading the payload once.
+// floors are the minimum for a guard with our keys and fingerprints: two hashes, and one
+// pass over the payload.
 func floors() []harness.Arm {
 	names := []byte("Bearer alice" + http.MethodPost + "/payments" + newKey())
 	sums := func() {
@@ -140,10 +140,10 @@ func floors() []harness.Arm {
 	}
 }
 
-// guard is a way to guard a handler, fresh with an empty store.
+// guard is a way to guard a handler. Each new guard has an empty store.
 type guard struct {
 	name  string
-	bare  http.Handler // nil: net/http's
+	bare  http.Handler // nil: the bare handler of net/http
 	fresh func(http.HandlerFunc) (http.Handler, error)
 }
 
@@ -167,7 +167,7 @@ func tutorial(name string, fingerprint bool) guard {
 	}}
 }
 
-// repeat is an arm's Run that does the same each time.
+// repeat is an arm's Run that repeats one call.
 func repeat(do func() error) func(n int) error {
 	return func(n int) error {
 		for range n {
@@ -201,7 +201,7 @@ func replayArm(ctx context.Context, name string, handler http.Handler, key strin
 	return steadyArm(ctx, name, handler, key, http.StatusCreated)
 }
 
-// conflictArm has a handler that holds its key until release is closed.
+// conflictArm has a handler that holds its key until the channel release is closed.
 func conflictArm(ctx context.Context, guard guard, release <-chan struct{}) (harness.Arm, error) {
 	entered := make(chan struct{})
 	handler, err := guard.fresh(func(w http.ResponseWriter, r *http.Request) {
@@ -217,12 +217,12 @@ func conflictArm(ctx context.Context, guard guard, release <-chan struct{}) (har
 		return harness.Arm{}, err
 	}
 	key := newKey()
-	go func() { _ = holder.send(key, http.StatusCreated) }() // until release
+	go func() { _ = holder.send(key, http.StatusCreated) }() // until release is closed
 	<-entered
 	return steadyArm(ctx, guard.name+": conflict", handler, key, http.StatusConflict)
 }
 
-// firstArm has an empty store in each slice.
+// firstArm has an empty store for each slice.
 func firstArm(ctx context.Context, guard guard) harness.Arm {
 	var e *exchange
 	var keys []string
@@ -248,7 +248,7 @@ func firstArm(ctx context.Context, guard guard) harness.Arm {
 	}
 }
 
-// fiberArms are those of one version.
+// fiberArms are the arms of one version of fiber.
 func fiberArms(name string, app func(*peers.Storage, []byte) fasthttp.RequestHandler) []harness.Arm {
 	storage := peers.NewStorage()
 	bare, guarded, replayed := app(nil, answer), app(storage, answer), app(peers.NewStorage(), answer)
@@ -268,7 +268,7 @@ func fiberArms(name string, app func(*peers.Storage, []byte) fasthttp.RequestHan
 	}
 }
 
-// sendFiber calls the application as its server does, in one context.
+// sendFiber calls the application in one context, like fiber's own server.
 func sendFiber(handler fasthttp.RequestHandler, n int, key func(i int) string) error {
 	var c fasthttp.RequestCtx
 	c.Init(&fasthttp.Request{}, nil, nil)
@@ -283,7 +283,7 @@ func sendFiber(handler fasthttp.RequestHandler, n int, key func(i int) string) e
 		c.Request.Header.Set("Idempotency-Key", key(i))
 		handler(&c)
 		if status := c.Response.StatusCode(); status != http.StatusCreated {
-			return fmt.Errorf("answered with status %d, want %d", status, http.StatusCreated)
+			return fmt.Errorf("response with status %d, want %d", status, http.StatusCreated)
 		}
 	}
 	return nil

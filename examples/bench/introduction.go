@@ -29,9 +29,9 @@ middleware/idempotency, which has no fingerprint, and waits instead of answering
 a map for a storage.
 `
 
-const missing = "not installed: what needs it is left out"
+const missing = "not installed: parts that need it are left out"
 
-// peerModules are those whose versions matter to the result.
+// peerModules are the modules whose versions affect the result.
 var peerModules = []string{
 	"github.com/gofiber/fiber/v2", "github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp", "github.com/go-chi/chi/v5",
 	"github.com/gin-gonic/gin", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/gowebpki/jcs",
@@ -62,7 +62,7 @@ func (s *suite) introduce(b *strings.Builder, wanted []part, flags *flag.FlagSet
 	b.WriteString("\n")
 }
 
-// command is how to repeat the run, but for the file that it writes.
+// command returns the command to repeat the run, without the name of the output file.
 func command(flags *flag.FlagSet) string {
 	words := []string{"go -C examples/bench run ."}
 	flags.Visit(func(f *flag.Flag) {
@@ -73,7 +73,7 @@ func command(flags *flag.FlagSet) string {
 	return strings.Join(words, " ")
 }
 
-// processor is the model's name where the system tells it.
+// processor returns the model's name if the system reports it.
 func processor() string {
 	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -88,7 +88,7 @@ func processor() string {
 	return "unknown model"
 }
 
-// modules are the versions that this program was built with.
+// modules returns the module versions of this program.
 func modules() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -15,11 +15,11 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
 
-// concurrencies are how many connections send at once.
+// concurrencies are the numbers of connections that send at once.
 var concurrencies = []int{1, 16, 128}
 
-// pipelined is from how many connections on the client's auto-pipelining is
-// measured: with fewer there is nothing to send together.
+// pipelined is the minimum number of connections for the measurement of auto-pipelining.
+// With fewer connections there are no commands to send together.
 const pipelined = 64
 
 // loopback measures requests over HTTP.
@@ -27,7 +27,7 @@ func loopback(ctx context.Context, s *suite) (report.Section, error) {
 	section := report.Section{
 		Title: "Over loopback HTTP",
 		Text: []string{
-			"Connections that send one request after another, from a client in the same process which does nothing else; its part " +
+			"Connections that send one request after another, from a client in the same process; the client's part " +
 				"of CPU and bytes is included, and the same in all arms. CPU is this process's alone, without Redis's. The in-memory arms " +
 				"have GOMAXPROCS(1), the Redis arms all processors. A ratio is in requests per second to bare, and fiber's, on fasthttp's " +
 				"server, to fiber's own bare. *Memory before Redis* is tieredstore with a memstore before redisstore.",
@@ -105,7 +105,7 @@ func (s *suite) loadServices(ctx context.Context, services []service, connection
 	return table, loopbackTargets(c, arms, connections), nil
 }
 
-// bareService is the bare arm of the same server.
+// bareService returns the bare arm of the same server.
 func bareService(arm string) string {
 	if strings.HasPrefix(arm, "fiber") {
 		return "fiber v3: bare"
@@ -113,7 +113,7 @@ func bareService(arm string) string {
 	return "bare"
 }
 
-// loopbackTargets are those whose arms were run.
+// loopbackTargets are the targets whose arms ran.
 func loopbackTargets(c *harness.Comparison, arms []harness.Arm, connections int) []report.Target {
 	ran := make(map[string]bool)
 	for _, arm := range arms {
@@ -121,7 +121,7 @@ func loopbackTargets(c *harness.Comparison, arms []harness.Arm, connections int)
 	}
 	var targets []report.Target
 	for _, target := range []struct {
-		connections int // zero: each
+		connections int // zero: each number
 		arm, than   string
 		bound       float64
 	}{
@@ -141,20 +141,20 @@ func loopbackTargets(c *harness.Comparison, arms []harness.Arm, connections int)
 	return targets
 }
 
-// service is something that serves payments.
+// service is a server of payments.
 type service struct {
 	name string
-	// fresh makes a handler whose keys are all new. It is called before each slice
-	// of a first-time arm, and once for the others.
+	// fresh makes a handler without known keys. It is called before each slice of a
+	// first-time arm, and once for the others.
 	fresh  func(context.Context) (http.Handler, error)
 	replay bool
-	least  int // connections from which on it is measured
+	least  int // the minimum number of connections for a measurement
 
-	app     fasthttp.RequestHandler // fiber's, in place of a fresh handler
-	storage *peers.Storage          // what it keeps its answers in
+	app     fasthttp.RequestHandler // fiber's application, instead of a fresh handler
+	storage *peers.Storage          // the application's stored responses
 }
 
-// renew gives the server a handler whose keys are all new.
+// renew gives the server a handler without known keys.
 func (v service) renew(ctx context.Context, to *server) error {
 	if v.app != nil {
 		return v.storage.Reset()
@@ -164,7 +164,7 @@ func (v service) renew(ctx context.Context, to *server) error {
 	return err
 }
 
-// arm serves and loads the service. took gathers the latencies of its slices.
+// arm serves and loads the service. The slice took gathers the latencies.
 func (v service) arm(ctx context.Context, connections int) (arm harness.Arm, took *[]float64, end func(), err error) {
 	server, err := serve(ctx, v.app)
 	if err != nil {

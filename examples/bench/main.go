@@ -1,13 +1,13 @@
-// Command bench measures oncekey against what it is compared with, and writes the
-// result as Markdown. It judges nothing: it never fails because of a time.
+// Command bench measures oncekey against its peers, and writes the result as Markdown. It
+// makes no judgement: it never fails because of a time.
 //
 //	go run . -o ../../BENCHMARKS.md        # everything
 //	go run . -quick -parts fingerprint     # a look at one part
 //	go run . -profile ../../build          # CPU profiles of a first-time request and of a replay
 //
-// It starts the Redis and the PostgreSQL that it needs itself, and passes by what
-// needs one that is not installed. Compare the ratios of one run, not the times of
-// two: the package internal/harness says how they are measured.
+// It starts its own Redis and PostgreSQL, and skips the parts whose server is not
+// installed. Compare the ratios of one run, not the times of two runs. Package
+// internal/harness explains the method.
 package main
 
 import (
@@ -44,7 +44,7 @@ var parts = []part{
 	{"growth", growth},
 }
 
-// suite is how everything is measured, and with which servers.
+// suite has the settings and the servers of all measurements.
 type suite struct {
 	rounds  int
 	slice   time.Duration
@@ -74,13 +74,13 @@ func run(ctx context.Context, arguments []string) error {
 	s := &suite{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&s.rounds, "rounds", 50, "how often each arm runs")
-	flags.DurationVar(&s.slice, "slice", 60*time.Millisecond, "how long it runs each time")
+	flags.DurationVar(&s.slice, "slice", 60*time.Millisecond, "how long an arm runs each time")
 	flags.BoolVar(&s.quick, "quick", false, "5 rounds, and a tenth of the records")
 	flags.BoolVar(&s.large, "large", false, "also stores with ten times as many records: needs 16 GB of memory and an hour")
 	flags.IntVar(&s.records, "records", 1_000_000, "how many records a large store has")
 	chosen := flags.String("parts", "all", "which parts to run, separated by commas: "+strings.Join(names(), ", "))
-	output := flags.String("o", "", "the file to write; without it, standard output")
-	profile := flags.String("profile", "", "write CPU profiles into this folder, and do nothing else")
+	output := flags.String("o", "", "the `file` to write (default standard output)")
+	profile := flags.String("profile", "", "write CPU profiles into this `folder`, and end")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func run(ctx context.Context, arguments []string) error {
 		_, err = os.Stdout.WriteString(text)
 		return err
 	}
-	return os.WriteFile(*output, []byte(text), 0o644) //nolint:gosec // documentation is for everybody to read
+	return os.WriteFile(*output, []byte(text), 0o644) //nolint:gosec // documentation is public
 }
 
 func names() []string {
@@ -134,7 +134,7 @@ func choose(list string) ([]part, error) {
 	return slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !slices.Contains(wanted, p.name) }), nil
 }
 
-// startServers starts what is installed, and returns what stops it again.
+// startServers starts the installed servers, and returns a function that stops them.
 func (s *suite) startServers(ctx context.Context) (stop func(), err error) {
 	stop = func() {
 		if s.redis != nil {

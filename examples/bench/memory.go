@@ -13,7 +13,7 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
 
-// plainRecord is what a store that is just a map keeps of a finished request.
+// plainRecord is a finished request in a plain map.
 type plainRecord struct {
 	fingerprint string
 	status      int
@@ -38,13 +38,13 @@ func memory(ctx context.Context, s *suite) (report.Section, error) {
 	return section, err
 }
 
-// heap is what something that was built takes, and costs the collector.
+// heap is the memory of a store, and its cost for the garbage collector.
 type heap struct {
 	bytes float64   // for each record
 	full  []float64 // nanoseconds for a whole collection, several times
 }
 
-// weigh builds something and lets it go again, on one processor.
+// weigh builds a value and drops it again, on one processor.
 func (s *suite) weigh(build func() (any, error)) (heap, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	before := heapInUse()
@@ -64,7 +64,7 @@ func (s *suite) weigh(build func() (any, error)) (heap, error) {
 
 func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // the first one sweeps what the one before has left
+	runtime.GC() // the first collection sweeps the previous garbage
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapInuse)
@@ -100,7 +100,7 @@ func (s *suite) measureHeap(ctx context.Context, section *report.Section) error 
 	return nil
 }
 
-// filledMemory is a memstore with so many finished records, of requestClaim's keys.
+// filledMemory is a memstore with finished records under the keys of requestClaim.
 func filledMemory(ctx context.Context, records int) (*memstore.Store, error) {
 	store := newMemory()
 	work := storeWork{ctx, store, 1}
@@ -125,7 +125,7 @@ func plainMap(records int) map[string]*plainRecord {
 	return all
 }
 
-// measureContention asks the full store from one goroutine and from many.
+// measureContention sends requests to the full store from one goroutine and from many.
 func (s *suite) measureContention(ctx context.Context, section *report.Section) error {
 	store, err := filledMemory(ctx, s.records)
 	if err != nil {
@@ -157,8 +157,8 @@ func (s *suite) measureContention(ctx context.Context, section *report.Section) 
 	return nil
 }
 
-// borrowArm claims new keys, and gives them back before the next slice, so that
-// the store does not grow.
+// borrowArm claims new keys, and releases them before the next slice, so that the store
+// does not grow.
 func (w storeWork) borrowArm(workers int) harness.Arm {
 	var claims []storage.Claim
 	var leases []storage.Lease
@@ -182,8 +182,8 @@ func (w storeWork) borrowArm(workers int) harness.Arm {
 	}
 }
 
-// measureSweep lets all records expire in one moment, and looks for the longest
-// that one call takes while the calls drop them.
+// measureSweep lets all records expire at one moment, and measures the longest call while
+// the calls drop the records.
 func (s *suite) measureSweep(ctx context.Context, section *report.Section) error {
 	store := newMemory()
 	work := storeWork{ctx, store, 1}
@@ -234,7 +234,7 @@ func (s *suite) measureSweep(ctx context.Context, section *report.Section) error
 	return nil
 }
 
-// latencies claims new keys one after the other.
+// latencies claims new keys one after another.
 func (w storeWork) latencies(calls int) ([]float64, error) {
 	claims, took := newClaims(calls), make([]float64, calls)
 	for i, claim := range claims {

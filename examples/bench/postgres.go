@@ -15,14 +15,13 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
 
-// bareTables are where the bare statements write and read: those that write twice
-// have room on the page for it, as the store's have.
+// bareTables are the tables of the bare statements. A table that is written twice per row
+// has room for the second write on the page, like the store's tables.
 const bareTables = `
 CREATE TABLE IF NOT EXISTS bare (key text COLLATE "C" PRIMARY KEY, payload bytea NOT NULL);
 CREATE TABLE IF NOT EXISTS bare_twice (key text COLLATE "C" PRIMARY KEY, payload bytea NOT NULL) WITH (fillfactor = 50)`
 
-// postgresFloor compares the store's steps to the least that PostgreSQL could be
-// asked.
+// postgresFloor compares the store's steps with the minimal statements.
 func postgresFloor(ctx context.Context, s *suite) (report.Section, error) {
 	section := report.Section{
 		Title: "PostgreSQL: the store against bare statements",
@@ -38,7 +37,7 @@ func postgresFloor(ctx context.Context, s *suite) (report.Section, error) {
 	}
 	section.Text = []string{fmt.Sprintf(
 		"The same pool and concurrency in each arm. INSERT writes a row of the size of a finished record's (%d bytes), SELECT reads it by its primary key. "+
-			"*INSERT, then UPDATE* writes the key first and the rest later, which is the least that a claim and an answer can cost.", size)}
+			"*INSERT, then UPDATE* writes the key first and the rest later, which is the minimum for a claim and a response.", size)}
 	for _, commit := range []string{"on", "off"} {
 		for _, concurrency := range []int{1, 16} {
 			table, targets, err := s.comparePostgres(ctx, commit, concurrency, size)
@@ -54,7 +53,7 @@ func postgresFloor(ctx context.Context, s *suite) (report.Section, error) {
 	return section, err
 }
 
-// pool has so many connections, with this synchronous_commit.
+// pool opens the connections with a given synchronous_commit.
 func (s *suite) pool(ctx context.Context, connections int, commit string, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(s.postgres.DSN)
 	if err != nil {
@@ -66,8 +65,7 @@ func (s *suite) pool(ctx context.Context, connections int, commit string, tracer
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// preparePostgres makes the tables, and returns the size of a finished record's
-// row.
+// preparePostgres makes the tables, and returns the row size of a finished record.
 func (s *suite) preparePostgres(ctx context.Context) (size int, err error) {
 	pool, err := s.pool(ctx, 1, "on", nil)
 	if err != nil {
@@ -89,16 +87,16 @@ func (s *suite) preparePostgres(ctx context.Context) (size int, err error) {
 	return size, err
 }
 
-// bareRows writes and reads rows that are as large as a record's.
+// bareRows writes and reads rows of the size of a record.
 type bareRows struct {
 	pool    *pgxpool.Pool
 	payload []byte
 }
 
-// newBareRows leaves room for the key and the row's own header.
+// newBareRows subtracts the key and the row's own header from the size.
 func newBareRows(pool *pgxpool.Pool, size int) bareRows {
 	payload := make([]byte, max(size-64-32, 1))
-	rand.Read(payload) // it never fails
+	rand.Read(payload) // rand.Read never fails
 	return bareRows{pool, payload}
 }
 
@@ -107,8 +105,7 @@ func (b bareRows) insert(ctx context.Context, key string) error {
 	return err
 }
 
-// insertTwice is the least that a record can be written with which is there before
-// its answer is.
+// insertTwice is the minimum for a record that exists before its response.
 func (b bareRows) insertTwice(ctx context.Context, key string) error {
 	if _, err := b.pool.Exec(ctx, `INSERT INTO bare_twice (key, payload) VALUES ($1, '')`, key); err != nil {
 		return err
@@ -184,7 +181,7 @@ func postgresArms(ctx context.Context, pool *pgxpool.Pool, concurrency, size int
 	}, nil
 }
 
-// postgresCounts counts what has no noise: statements, and bytes of WAL.
+// postgresCounts counts values without noise: statements, and bytes of WAL.
 func (s *suite) postgresCounts(ctx context.Context, size int) (report.Table, []report.Target, error) {
 	table := report.Table{Caption: "What has no noise; WAL is the mean of 1000 operations", Head: []string{"operation", "round trips", "bytes of WAL"}}
 	tracer := &statementCounter{}
@@ -217,8 +214,8 @@ func (s *suite) postgresCounts(ctx context.Context, size int) (report.Table, []r
 	}, nil
 }
 
-// countWAL measures how much each operation writes, over so many of them that a
-// page more or less does not show. Nobody else uses the server.
+// countWAL measures the bytes that each operation writes, over so many operations that one
+// page more or less has no effect. No other program uses the server.
 func (s *suite) countWAL(ctx context.Context, pool *pgxpool.Pool, size int, measured map[string][2]int) error {
 	const times = 1000
 	rows, work := newBareRows(pool, size), storeWork{ctx, pgstore.New(pool), 1}
@@ -233,10 +230,9 @@ func (s *suite) countWAL(ctx context.Context, pool *pgxpool.Pool, size int, meas
 		{"replay", func(i int) error { return work.find(keys[i%times]) }},
 	}
 	for _, operation := range operations {
-		// What is written to a page for the first time after a checkpoint is the
-		// whole page, and whoever reads a page first that was updated may tidy it
-		// up: so the first half is not counted, and the second half replays the
-		// same keys.
+		// The first write to a page after a checkpoint writes the whole page, and the
+		// first read of an updated page may tidy the page. So the first half is not
+		// counted, and the second half replays the same keys.
 		var written int
 		for _, part := range []int{0, times} {
 			from, err := walPosition(ctx, pool)
@@ -266,7 +262,7 @@ func walPosition(ctx context.Context, pool *pgxpool.Pool) (position string, err 
 	return position, err
 }
 
-// statementCounter counts statements that were sent and waited for.
+// statementCounter counts the statements whose result the client waited for.
 type statementCounter struct{ trips atomic.Int64 }
 
 // TraceQueryStart implements pgx.QueryTracer.

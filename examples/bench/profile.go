@@ -11,18 +11,18 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 )
 
-// profiled is how long each profile takes: at 100 samples a second, enough to see
-// a hundredth.
+// profiled is the duration of each profile. At 100 samples a second, this is enough to see
+// one percent.
 const profiled = 10 * time.Second
 
-// writeProfiles writes first.pprof and replay.pprof into the folder: CPU profiles
-// of requests in process, in memory. What prepares them is in there too; leave it
-// out with go tool pprof -tagfocus=measured.
+// writeProfiles writes first.pprof and replay.pprof into the folder: CPU profiles of
+// requests in process, in memory. The profiles include the preparation; leave that out with
+// go tool pprof -tagfocus=measured.
 func writeProfiles(ctx context.Context, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // profiles are no secret
 		return err
 	}
-	guard := guards()[0] // net/http's
+	guard := guards()[0] // the guard of net/http
 	handler, err := guard.fresh(pay)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func writeProfiles(ctx context.Context, folder string) error {
 }
 
 func profileArm(ctx context.Context, path string, arm harness.Arm) (err error) {
-	file, err := os.Create(path) //nolint:gosec // where the user wants it
+	file, err := os.Create(path) //nolint:gosec // the user names the folder
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
 
-// redisFloor compares the store's steps to the least that Redis could be asked.
+// redisFloor compares the store's steps with the minimal commands.
 func redisFloor(ctx context.Context, s *suite) (report.Section, error) {
 	section := report.Section{Title: "Redis: the store against bare commands"}
 	if s.redis == nil {
@@ -41,7 +41,7 @@ func redisFloor(ctx context.Context, s *suite) (report.Section, error) {
 	return section, err
 }
 
-// redisValueSize is that of a finished record, so that SET and GET carry as much.
+// redisValueSize is the size of a finished record, so that SET and GET carry as much.
 func (s *suite) redisValueSize(ctx context.Context) (int, error) {
 	client := s.redisClient(0)
 	defer client.Close()
@@ -99,17 +99,17 @@ func (s *suite) compareRedis(ctx context.Context, concurrency, size int) (report
 	return table, nil
 }
 
-// nearContext has a deadline half a second from whenever it is asked, and no timer: as
-// the engine's calls have, for which a store need not watch the context.
+// nearContext always has a deadline in half a second, and no timer. The contexts of the
+// engine's calls are the same, and a store need not watch such a context.
 type nearContext struct{ context.Context }
 
 func (nearContext) Deadline() (time.Time, bool) { return time.Now().Add(time.Second / 2), true }
 
-// redisArms are the bare commands and the store's steps over one client. What
-// makes new keys does so on emptied, which flush empties before each slice.
+// redisArms are the bare commands and the store's steps over one client. Arms with new keys
+// use the client emptied, whose database flush empties before each slice.
 func redisArms(ctx context.Context, prefix string, concurrency, size int, steady, emptied redis.UniversalClient, flush func() error) ([]harness.Arm, error) {
 	value := make([]byte, size)
-	rand.Read(value) // it never fails
+	rand.Read(value) // rand.Read never fails
 	known := redisstore.DefaultPrefix + newClaim(newKey()).Key
 	if err := steady.Set(ctx, known, value, time.Hour).Err(); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func redisArms(ctx context.Context, prefix string, concurrency, size int, steady
 	}, nil
 }
 
-// redisRoundTrips counts what requests of each kind send. It has no noise.
+// redisRoundTrips counts the round trips of each kind of request. It has no noise.
 func (s *suite) redisRoundTrips(ctx context.Context) ([]report.Target, error) {
 	client := s.redisClient(0)
 	defer client.Close()
@@ -161,9 +161,8 @@ func (s *suite) redisRoundTrips(ctx context.Context) ([]report.Target, error) {
 	return append(targets, report.Exactly("round trips, replay from memory before Redis", 0, cached["replay"])), err
 }
 
-// tripCounter is a hook that counts what is sent and waited for. A pipeline is
-// one round trip. What the client and the store ask of the server itself, once,
-// is none of a request's.
+// tripCounter is a hook that counts round trips. A pipeline is one round trip. The
+// commands that the client and the store send once by themselves do not count.
 type tripCounter struct{ trips atomic.Int64 }
 
 func (c *tripCounter) count(command redis.Cmder) {

@@ -10,7 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// server serves whatever handler it holds at the moment, or a fiber application.
+// server serves its current handler, or a fiber application.
 type server struct {
 	address string
 	handler atomic.Pointer[http.Handler]
@@ -18,8 +18,8 @@ type server struct {
 	ended   chan struct{}
 }
 
-// serve starts a server on a free loopback port; stop ends it. With an app it is
-// fasthttp's.
+// serve starts a server on a free loopback port. The function stop ends the server. With an
+// app the server is fasthttp's.
 func serve(ctx context.Context, app fasthttp.RequestHandler) (*server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,7 +43,7 @@ func serve(ctx context.Context, app fasthttp.RequestHandler) (*server, error) {
 	return s, nil
 }
 
-// stop ends the server, once its clients have gone.
+// stop ends the server, after its clients have disconnected.
 func (s *server) stop() {
 	_ = s.close()
 	<-s.ended

@@ -46,8 +46,8 @@ func onceKey(store storage.Store) (http.Handler, error) {
 	return engine.Handler(http.HandlerFunc(pay)), nil
 }
 
-// onRedisServices has a client for each way to use Redis, all set alike, and
-// empties the database of first-time arms before each slice.
+// onRedisServices has one client for each use of Redis, all with equal settings. It empties
+// the database of first-time arms before each slice.
 func onRedisServices(_ context.Context, s *suite) (name string, processors int, services []service, end func(), err error) {
 	if s.redis == nil {
 		return "", 0, nil, func() {}, nil
@@ -98,7 +98,7 @@ func onRedisServices(_ context.Context, s *suite) (name string, processors int, 
 	}, end, nil
 }
 
-// redisClient has a connection for each request that is under way.
+// redisClient has a connection for each concurrent request.
 func (s *suite) redisClient(database int) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: s.redis.Addr, DB: database, ContextTimeoutEnabled: true, PoolSize: 160, DialTimeout: 10 * time.Second,

@@ -13,9 +13,9 @@ var errNotWon = errors.New("the key is taken")
 
 var errNotFound = errors.New("there is no record")
 
-// storeWork is what a request asks of a store.
+// storeWork makes a request's calls at a store.
 type storeWork struct {
-	ctx     context.Context //nolint:containedctx // a comparison's, which ends before it
+	ctx     context.Context //nolint:containedctx // the context of a comparison, which ends first
 	store   storage.Store
 	workers int
 }
@@ -69,7 +69,7 @@ func (w storeWork) finish(claims []storage.Claim, result storage.Result) error {
 	})
 }
 
-// acquireArm claims new keys; before runs before each slice, and may be nil.
+// acquireArm claims new keys. The function before runs before each slice, and may be nil.
 func (w storeWork) acquireArm(name string, before func() error) harness.Arm {
 	var claims []storage.Claim
 	return harness.Arm{
@@ -117,14 +117,14 @@ func (w storeWork) firstArm(name string, before func() error) harness.Arm {
 	}
 }
 
-// replayArm asks for finished records, one after the other.
+// replayArm reads finished records, one after another.
 func (w storeWork) replayArm(name string, keys func(i int) storage.Claim) harness.Arm {
 	return harness.Arm{Name: name, Run: func(n int) error {
 		return harness.Parallel(w.workers, n, func(_, i int) error { return w.find(keys(i)) })
 	}}
 }
 
-// always is for a replay of one key.
+// always repeats one claim, for a replay of one key.
 func always(c storage.Claim) func(int) storage.Claim { return func(int) storage.Claim { return c } }
 
 func call(function func() error) error {

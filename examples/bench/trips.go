@@ -9,13 +9,12 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// requestKinds are what countTrips counts.
+// requestKinds are the kinds of requests that countTrips counts.
 var requestKinds = []string{"first", "replay", "422", "409"}
 
-// countTrips sends a request of each kind through an engine over the store, and
-// returns by how much each raised trips. One before them loads what is loaded
-// once. The conflict is with another process: an engine knows its own runs, and
-// asks nobody.
+// countTrips sends a request of each kind through an engine over the store, and returns by
+// how much each request raised trips. An earlier request loads the scripts. The conflict is
+// with another process, because an engine knows its own runs without the store.
 func countTrips(ctx context.Context, store storage.Store, trips *atomic.Int64) (map[string]int, error) {
 	e, err := exchangeWith(ctx, store, pay)
 	if err != nil {
@@ -36,7 +35,7 @@ func countTrips(ctx context.Context, store storage.Store, trips *atomic.Int64) (
 	}{
 		{"first", key, "application/json", http.StatusCreated},
 		{"replay", key, "application/json", http.StatusCreated},
-		{"422", key, "text/plain", http.StatusUnprocessableEntity}, // another request
+		{"422", key, "text/plain", http.StatusUnprocessableEntity}, // another media type
 		{"409", held, "application/json", http.StatusConflict},
 	} {
 		e.request.Header.Set("Content-Type", request.contentType)
@@ -57,7 +56,7 @@ func exchangeWith(ctx context.Context, store storage.Store, handler http.Handler
 	return newExchange(ctx, engine.Handler(handler))
 }
 
-// holdKey runs a handler with the key in an engine of its own, until end.
+// holdKey runs a handler under the key in another engine, until end.
 func holdKey(ctx context.Context, store storage.Store, key string) (end func() error, err error) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	e, err := exchangeWith(ctx, store, func(w http.ResponseWriter, r *http.Request) {

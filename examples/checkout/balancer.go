@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// fault is what is to happen to one request.
+// fault is a planned fault of one request.
 type fault string
 
 const (
@@ -19,8 +19,8 @@ const (
 	killAfterCharge  fault = "kill-after-charge"
 )
 
-// The page says with these what is to happen. They are no part of the payment:
-// the engine's fingerprint does not look at headers.
+// The page names a request's fault in these header fields. The engine's fingerprint
+// ignores headers, so the fault is not part of the payment.
 const (
 	requestHeader = "Demo-Request"
 	faultHeader   = "Demo-Fault"
@@ -28,7 +28,7 @@ const (
 
 // visit is one request on its way through the shop.
 type visit struct {
-	request int // the page's number for it
+	request int // the page's request number
 	fault   fault
 }
 
@@ -48,7 +48,7 @@ func readVisit(r *http.Request) (visit, error) {
 	}
 	number := r.Header.Get(requestHeader)
 	if number == "" {
-		return v, nil // somebody's own client: it is not drawn
+		return v, nil // a request without a number comes from another client, and is not drawn
 	}
 	var err error
 	if v.request, err = strconv.Atoi(number); err != nil || v.request <= 0 {
@@ -57,9 +57,9 @@ func readVisit(r *http.Request) (visit, error) {
 	return v, nil
 }
 
-// balance gives the request to the pod whose turn it is, and the answer to the
-// browser, unless a fault has it otherwise. An answer is on its way only when the
-// pod has given it whole.
+// balance sends the request to the next pod, and the response to the browser, unless a
+// fault says otherwise. The browser gets a response only after the pod has written all
+// of it.
 func (s *shop) balance(w http.ResponseWriter, r *http.Request) {
 	v, err := readVisit(r)
 	if err != nil {
@@ -82,19 +82,19 @@ func (s *shop) balance(w http.ResponseWriter, r *http.Request) {
 			s.tell(notice{What: "unanswered", Request: v.request, Pod: p.name})
 		}
 	}()
-	a := answer{header: make(http.Header)}
+	a := response{header: make(http.Header)}
 	p.guarded.ServeHTTP(&a, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 	if p.isDead() || v.fault == dropAnswer {
-		panic(http.ErrAbortHandler) // the connection is closed without a byte
+		panic(http.ErrAbortHandler) // close the connection without sending a byte
 	}
 	passed = true
 	s.tell(notice{What: "answered", Request: v.request, Pod: p.name, Status: a.status})
 	a.writeTo(w)
 }
 
-// hasStruck reports whether the request's fault has struck before: browsers may send
-// a request again by themselves when its connection breaks, and the network that
-// loses one packet loses its repetition too.
+// hasStruck reports whether the request's fault has struck before. A browser may repeat
+// a request after its connection breaks, and the simulated network loses the repetition
+// too.
 func (s *shop) hasStruck(v visit) bool {
 	if v.fault == noFault || v.request == 0 {
 		return false
@@ -108,30 +108,30 @@ func (s *shop) hasStruck(v visit) bool {
 	return false
 }
 
-// answer keeps what a pod answers. The pods' answers are small: a receipt or a problem.
-type answer struct {
+// response keeps a pod's response, which is small: a receipt or a problem.
+type response struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
 // Header implements http.ResponseWriter.
-func (a *answer) Header() http.Header { return a.header }
+func (a *response) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(status int) {
+func (a *response) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
 }
 
 // Write implements http.ResponseWriter.
-func (a *answer) Write(p []byte) (int, error) {
+func (a *response) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	return a.body.Write(p)
 }
 
-func (a *answer) writeTo(w http.ResponseWriter) {
+func (a *response) writeTo(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.header)
 	if a.status == 0 {
 		a.status = http.StatusOK

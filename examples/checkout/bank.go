@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// maxCharges bounds what the bank remembers of one shop.
+// maxCharges bounds the charges that the bank keeps for one shop.
 const maxCharges = 100
 
 // charge is one line of the ledger.
@@ -14,21 +14,21 @@ type charge struct {
 	Order   string `json:"order"`
 	Amount  int64  `json:"amount"` // cents
 	Pod     string `json:"pod"`
-	Attempt uint64 `json:"attempt,omitempty"` // of the key; zero without one
+	Attempt uint64 `json:"attempt,omitempty"` // of the key; zero without a key
 
 	intent string
 }
 
-// bank is the payment provider. As providers do, it takes an idempotency key of
-// its own: the pods derive it from the browser's.
+// bank is the payment provider. Like real providers, the bank takes an idempotency key.
+// The pods derive the key from the browser's key.
 type bank struct {
 	mu      sync.Mutex
 	total   int
 	charges []charge
 }
 
-// charge charges the card, unless the intent is one that it knows. An empty intent
-// is always new.
+// charge charges the card, unless the bank knows the intent already. An empty intent is
+// always new.
 func (b *bank) charge(intent string, c charge) (booked charge, fresh bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,7 +45,7 @@ func (b *bank) charge(intent string, c charge) (booked charge, fresh bool) {
 	return c, true
 }
 
-// statement returns how many charges there were, and the newest of them.
+// statement returns the number of charges, and the newest of them.
 func (b *bank) statement() (total int, newest []charge) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -59,7 +59,7 @@ func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duratio
 	return err
 }
 
-// tellLease shows until when the lease runs: of that there is no event.
+// tellLease shows the end of the lease on the page, because no event reports the end.
 func (l *link) tellLease(ctx context.Context, attempt uint64, ttl time.Duration) {
 	until := time.Since(l.pod.shop.opened) + ttl
 	l.pod.shop.tell(notice{

@@ -13,15 +13,15 @@ import (
 const (
 	// maxShops bounds the tabs that are open at a time.
 	maxShops = 32
-	// writeDeadline is for a browser that has stopped to read its stream.
+	// writeDeadline is for a browser that has stopped reading its stream.
 	writeDeadline = 10 * time.Second
 )
 
-// mall has the shops. A shop opens with a page's event stream and closes with
-// it, so a page that was left leaves nothing behind.
+// mall holds the shops. A shop opens and closes with a page's event stream, so a closed
+// page leaves no data behind.
 type mall struct {
 	pace    pace
-	closing <-chan struct{} // closed when the program ends
+	closing <-chan struct{} // closed at the end of the program
 
 	mu    sync.Mutex
 	shops map[string]*shop
@@ -31,7 +31,7 @@ func newMall(ctx context.Context, pace pace) *mall {
 	return &mall{pace: pace, closing: ctx.Done(), shops: make(map[string]*shop)}
 }
 
-// open returns a new shop, or nil when there are enough.
+// open returns a new shop, or nil if the limit is reached.
 func (m *mall) open() (*shop, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,7 +52,7 @@ func (m *mall) close(s *shop) {
 	s.close()
 }
 
-// withShop serves a request in the shop that its path names.
+// withShop serves a request in the shop named by its path.
 func (m *mall) withShop(serve func(*shop, http.ResponseWriter, *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := m.enter(r.PathValue("shop"))
@@ -65,7 +65,7 @@ func (m *mall) withShop(serve func(*shop, http.ResponseWriter, *http.Request)) h
 	}
 }
 
-// enter returns the shop, which then stays open until the visit is done, or nil.
+// enter returns the shop, or nil. The shop stays open until the visit is done.
 func (m *mall) enter(id string) *shop {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,8 +76,8 @@ func (m *mall) enter(id string) *shop {
 	return s
 }
 
-// stream opens a shop and sends what happens there, as Server-Sent Events. It
-// ends when the page goes away, when it does not read, and when the program ends.
+// stream opens a shop and sends its notices as Server-Sent Events. It ends when the page
+// closes, when the page does not read, and when the program ends.
 func (m *mall) stream(w http.ResponseWriter, r *http.Request) {
 	s, err := m.open()
 	switch {
@@ -85,13 +85,13 @@ func (m *mall) stream(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusInternalServerError, message{err.Error()})
 		return
 	case s == nil:
-		writeJSON(w, http.StatusServiceUnavailable, message{"there are " + strconv.Itoa(maxShops) + " tabs open: close one"})
+		writeJSON(w, http.StatusServiceUnavailable, message{"there are " + strconv.Itoa(maxShops) + " tabs open: close a tab"})
 		return
 	}
 	defer m.close(s)
 
 	out := http.NewResponseController(w)
-	out.SetReadDeadline(time.Time{}) //nolint:errcheck // the server's own is for requests that end
+	out.SetReadDeadline(time.Time{}) //nolint:errcheck // the server's own deadline is for requests that end
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	s.tell(notice{What: "opened", Shop: s.id, Lease: m.pace.lockTTL.Milliseconds()})
@@ -125,14 +125,14 @@ func send(w http.ResponseWriter, out *http.ResponseController, n notice) error {
 	return out.Flush()
 }
 
-// message is an answer that is no receipt. The engine's problems have the same member.
+// message is a response other than a receipt. The engine's problems have the same member.
 type message struct {
 	Error string `json:"error"`
 }
 
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	text, err := json.Marshal(value)
-	if err != nil { // the answers are structs of strings and numbers
+	if err != nil { // the responses are structs of strings and numbers
 		panic(err)
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -1,19 +1,19 @@
 package main
 
-// notice is one thing that happened, as the page is told. Most are events of an
-// engine: What is then the event's result. The others are what the balancer, the
-// bank and the pods' links to the store saw:
+// notice is one thing that happened in the shop, as sent to the page. Most notices are
+// events of an engine, with the event's result in What. The other notices come from the
+// balancer, the bank and the pods' links to the store:
 //
 //	opened       the shop is open
 //	arrived      a request reached a pod
-//	answered     its answer went to the browser
-//	unanswered   it did not: dropped, or its pod was killed
+//	answered     the response went to the browser
+//	unanswered   the response was dropped, or the pod was killed
 //	lease        the store has given or renewed a lease, which runs until Until
 //	charged      the bank charged a card
 //	recognised   the bank knew the charge already, by its derived key
 //	killed       a pod was killed
-//	started      another took its place
-//	not_started  it could not
+//	started      another pod took its place
+//	not_started  the other pod could not start
 type notice struct {
 	What    string  `json:"what"`
 	At      int64   `json:"at"`                // milliseconds since the shop opened

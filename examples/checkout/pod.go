@@ -18,8 +18,8 @@ const maxOrder = 4 << 10
 
 var podNames = [2]string{"A", "B"}
 
-// pod is one process of the deployment: an engine, a handler, and a link to the
-// store that all pods share.
+// pod is one process of the deployment: an engine, a handler, and a link to the store
+// that all pods share.
 type pod struct {
 	name    string
 	place   int
@@ -39,7 +39,7 @@ func newPod(s *shop, place int) (*pod, error) {
 		return nil, err
 	}
 	p.guarded = p.engine.Handler(http.HandlerFunc(p.pay),
-		policy.Required(false), // so that the page can show what happens without a key
+		policy.Required(false), // the page also shows payments without a key
 		policy.LockTTL(s.pace.lockTTL),
 		policy.TTL(retention),
 		policy.MaxRequestBytes(maxOrder),
@@ -47,11 +47,10 @@ func newPod(s *shop, place int) (*pod, error) {
 	return p, nil
 }
 
-// customer is whose key it is: each shop has one customer.
+// customer returns the owner of the key. Each shop has one customer.
 func customer(r *http.Request) (string, error) { return r.PathValue("shop"), nil }
 
-// pay is the handler that the engine guards. The bank takes its time, and then the
-// card is charged.
+// pay is the guarded handler. The bank needs some time before the charge.
 func (p *pod) pay(w http.ResponseWriter, r *http.Request) {
 	ctx, visit := r.Context(), visitFrom(r.Context())
 	var order struct {
@@ -84,7 +83,7 @@ func (p *pod) pay(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, booked)
 }
 
-// wait returns false when nobody waits for the answer any more.
+// wait returns false if the context ended: the client no longer waits for the response.
 func (p *pod) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -94,11 +93,11 @@ func (p *pod) wait(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	case <-p.dead:
-		panic(http.ErrAbortHandler) // a dead process's handler goes no further, and its connection breaks
+		panic(http.ErrAbortHandler) // the handler of a killed process stops, and its connection breaks
 	}
 }
 
-// strike kills the pod here, if that is the fault which the visit brings.
+// strike kills the pod if the visit's fault says so at this point.
 func (p *pod) strike(v visit, here fault) {
 	if v.fault == here {
 		p.kill()
@@ -106,16 +105,16 @@ func (p *pod) strike(v visit, here fault) {
 	}
 }
 
-// kill is as near to SIGKILL as one process can play it. From here on the pod's
-// link is cut, its handlers stop, and the engine is denied what it would do for
-// answers that it could not store.
+// kill simulates SIGKILL within one process. The pod's link is cut, its
+// handlers stop, and the engine cannot settle the responses that the store has not
+// taken yet.
 func (p *pod) kill() {
 	p.killing.Do(func() {
 		close(p.dead)
 		p.shop.tell(notice{What: "killed", Pod: p.name})
 		atOnce, cancel := context.WithCancel(context.Background())
 		cancel()
-		p.engine.Shutdown(atOnce) //nolint:errcheck // it says what it gave up: everything, as the dead do
+		p.engine.Shutdown(atOnce) //nolint:errcheck // the error lists the abandoned work: all of it, like after a real kill
 		p.shop.restartLater(p)
 	})
 }
@@ -129,7 +128,7 @@ func (p *pod) isDead() bool {
 	}
 }
 
-// Observe implements event.Observer: the page draws the engine's events.
+// Observe implements event.Observer. The page draws the engine's events.
 func (p *pod) Observe(ctx context.Context, event event.Event) {
 	if p.isDead() {
 		return

@@ -10,24 +10,24 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// pace is how fast things happen: slow enough to watch.
+// pace is the speed of a shop: slow enough to watch.
 type pace struct {
-	bank    time.Duration // what the bank takes for a charge
+	bank    time.Duration // the duration of a charge
 	lockTTL time.Duration // how long a crash blocks a key
-	restart time.Duration // how long a killed pod is away
+	restart time.Duration // how long a killed pod is down
 }
 
 var demoPace = pace{bank: 700 * time.Millisecond, lockTTL: 2 * time.Second, restart: 5 * time.Second}
 
 const (
-	maxRecords  = 1000             // keys that the store of one shop holds
-	maxNotices  = 256              // that wait for a page to read them
-	closingTime = 5 * time.Second  // for what the engines have left to do
-	retention   = 10 * time.Minute // of an answer: longer than anybody watches
+	maxRecords  = 1000             // keys in the store of one shop
+	maxNotices  = 256              // unread notices of one page
+	closingTime = 5 * time.Second  // for the remaining work of the engines
+	retention   = 10 * time.Minute // of a response: longer than a demonstration lasts
 )
 
-// shop is one tab's deployment: two pods over one store, their balancer, and a
-// bank outside of it all.
+// shop is one tab's deployment: two pods over one store, their balancer, and an
+// external bank.
 type shop struct {
 	id        string
 	pace      pace
@@ -35,14 +35,14 @@ type shop struct {
 	store     storage.Store
 	bank      bank
 	notices   chan notice
-	overflown chan struct{} // closed when the page does not read its notices
+	overflown chan struct{} // closed if the page does not read its notices
 	overflow  sync.Once
 	visits    sync.WaitGroup // requests that are being served
 
 	mu      sync.Mutex
-	pods    [2]*pod // nil while one is away
+	pods    [2]*pod // nil while a pod is down
 	turn    int
-	struck  int // the newest request that a fault was meant for
+	struck  int // the newest request with a fault
 	closing bool
 }
 
@@ -63,8 +63,8 @@ func newShop(id string, pace pace) (*shop, error) {
 	return s, nil
 }
 
-// tell shows the page what happened. It never waits: a page that does not read
-// loses its stream, and with it the shop.
+// tell sends a notice to the page. It never waits: a page that does not read loses its
+// stream and its shop.
 func (s *shop) tell(n notice) {
 	n.At = time.Since(s.opened).Milliseconds()
 	select {
@@ -74,7 +74,7 @@ func (s *shop) tell(n notice) {
 	}
 }
 
-// pick returns the pod whose turn it is among those that run, or nil.
+// pick returns the next running pod, or nil.
 func (s *shop) pick() *pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,13 +88,13 @@ func (s *shop) pick() *pod {
 	return nil
 }
 
-// restartLater takes a killed pod out and puts a new one in its place, as an
+// restartLater removes a killed pod and starts a new one in its place, as an
 // orchestrator does.
 func (s *shop) restartLater(killed *pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pods[killed.place] = nil
-	time.AfterFunc(s.pace.restart, func() { s.restart(killed.place) }) // does nothing where the shop has closed by then
+	time.AfterFunc(s.pace.restart, func() { s.restart(killed.place) }) // restart has no effect after the shop has closed
 }
 
 func (s *shop) restart(place int) {
@@ -112,8 +112,8 @@ func (s *shop) restart(place int) {
 	s.tell(notice{What: "started", Pod: p.name})
 }
 
-// close ends the shop in order: first the visits, none of which the bank keeps for
-// long, then the engines. No visit may begin any more.
+// close ends the shop in order: first the visits, which the bank delays only briefly,
+// then the engines. From now on no visit may begin.
 func (s *shop) close() {
 	s.visits.Wait()
 	s.mu.Lock()
@@ -124,12 +124,12 @@ func (s *shop) close() {
 	defer cancel()
 	for _, p := range pods {
 		if p != nil {
-			p.engine.Shutdown(ctx) //nolint:errcheck // nobody is left who could be told
+			p.engine.Shutdown(ctx) //nolint:errcheck // the page is gone, so the error has no reader
 		}
 	}
 }
 
-// showLedger answers what the bank has charged.
+// showLedger responds with the bank's charges.
 func (s *shop) showLedger(w http.ResponseWriter, _ *http.Request) {
 	total, charges := s.bank.statement()
 	writeJSON(w, http.StatusOK, struct {

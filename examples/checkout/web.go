@@ -8,7 +8,7 @@ import (
 //go:embed web
 var web embed.FS
 
-// routes serves the page and the shops. A page of another site cannot pay here.
+// routes serves the page and the shops. A page of another site cannot pay.
 func routes(m *mall) http.Handler {
 	mux := http.NewServeMux()
 	for path, file := range map[string]string{
@@ -18,7 +18,7 @@ func routes(m *mall) http.Handler {
 		"/draw.js":   "web/draw.js",
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			// The page loads nothing from anywhere else, and the browser sees to it.
+			// The page loads no resource of another origin, and the browser enforces that.
 			w.Header().Set("Content-Security-Policy",
 				"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "+
 					"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")

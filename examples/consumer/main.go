@@ -3,11 +3,10 @@
 //
 //	go run ./examples/consumer
 //
-// The queue is a small model of those in production: a message that is not
-// acknowledged is delivered again, acknowledgements get lost, and two
-// consumers may hold the same message. What the consumers do with it is what they
-// would do at a real one: core.Do runs the charge under the message's id, and the
-// error tells whether to acknowledge.
+// The queue is a small model of a production queue: a message without an acknowledgement
+// is delivered again, acknowledgements get lost, and two consumers may hold the same
+// message. The consumers work as they would at a real queue. core.Do runs the charge
+// under the message's id, and its error decides whether to acknowledge.
 package main
 
 import (
@@ -38,13 +37,13 @@ func main() {
 	}
 }
 
-// order is what a message says.
+// order is the content of a message.
 type order struct {
 	ID     string `json:"id"`
 	Amount int    `json:"amount"`
 }
 
-// receipt is what a charge returns.
+// receipt is the result of a charge.
 type receipt struct {
 	Number int `json:"number"`
 }
@@ -71,7 +70,7 @@ func run(out io.Writer, messages int, seed uint64) error {
 	return engine.Shutdown(ctx)
 }
 
-// consumer works through a queue. Several goroutines may share one.
+// consumer works through a queue. Several goroutines may share a consumer.
 type consumer struct {
 	engine *core.Engine
 	queue  *queue
@@ -79,7 +78,7 @@ type consumer struct {
 	policy *core.Route
 
 	mu       sync.Mutex
-	declined int // orders that got a lasting no, counted once each
+	declined int // orders with a permanent error, each counted once
 }
 
 // consume works until the queue is empty or ctx ends.
@@ -95,8 +94,7 @@ func (c *consumer) consume(ctx context.Context) {
 	}
 }
 
-// handle charges the message's order, and reports whether the message is done
-// with.
+// handle charges the message's order, and reports whether the message is done.
 func (c *consumer) handle(ctx context.Context, message message) bool {
 	call := core.Call{Scope: "orders", Name: "charge", Key: message.id, Input: message.order, Policy: c.policy}
 	_, info, err := core.Do(ctx, c.engine, call, func(ctx context.Context) (receipt, error) {
@@ -105,14 +103,14 @@ func (c *consumer) handle(ctx context.Context, message message) bool {
 	switch {
 	case err == nil, errors.Is(err, core.ErrNotReplayable):
 		return true
-	case failure.IsPermanent(err): // no today and tomorrow: set it aside
+	case failure.IsPermanent(err): // a retry cannot succeed: set the message aside
 		if !info.Replayed {
 			c.mu.Lock()
 			c.declined++
 			c.mu.Unlock()
 		}
 		return true
-	default: // in progress elsewhere, the store away, a failure: let it be delivered again
+	default: // in progress elsewhere, the store unreachable, or a failure: let the queue deliver the message again
 		return false
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// provider takes the money. It keeps no idempotency keys: whoever calls it twice
-// is charged twice.
+// provider takes the money. It keeps no idempotency keys: a second call charges a second
+// time.
 type provider struct {
 	mu      sync.Mutex
 	calls   int
@@ -21,8 +21,7 @@ var (
 	errBusy     = errors.New("provider is busy")
 )
 
-// charge declines every tenth order for good, and is too busy for every seventh
-// call.
+// charge declines every tenth order permanently, and is too busy for every seventh call.
 func (p *provider) charge(ctx context.Context, o order) (receipt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,8 @@ type message struct {
 	order order
 }
 
-// queue delivers each message until it is acknowledged: at least once, now and
-// then to two consumers, and sometimes it loses an acknowledgement.
+// queue delivers each message until a consumer acknowledges the message: at least once,
+// sometimes to two consumers. Sometimes the queue loses an acknowledgement.
 type queue struct {
 	mu           sync.Mutex
 	luck         *rand.Rand
@@ -32,8 +32,8 @@ func newQueue(messages int, seed uint64) *queue {
 	return q
 }
 
-// receive returns the next delivery, and false when every message is acknowledged.
-// A message that was delivered stays in the queue, behind the others.
+// receive returns the next delivery, and false when every message is acknowledged. A
+// delivered message stays in the queue, behind the others.
 func (q *queue) receive() (message, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,7 +53,7 @@ func (q *queue) receive() (message, bool) {
 	return message{}, false
 }
 
-// acknowledge takes a message off the queue, unless the word gets lost.
+// acknowledge takes a message off the queue, unless the acknowledgement gets lost.
 func (q *queue) acknowledge(m message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -3,7 +3,7 @@
 //	go run ./examples/gin
 //	curl -i -u alice:secret 127.0.0.1:8080/payments -H 'Idempotency-Key: k1' -d amount=42
 //
-// The same line once more gets the first one's answer, and X-Idempotent-Replay.
+// A second call gets the first call's response, and X-Idempotent-Replay.
 package main
 
 import (
@@ -48,7 +48,7 @@ func main() {
 	case <-ctx.Done():
 		stop() // a second signal ends the program at once
 		patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		err = errors.Join(server.Shutdown(patience), engine.Shutdown(patience)) // handlers first, then what the store lacks
+		err = errors.Join(server.Shutdown(patience), engine.Shutdown(patience)) // handlers first, then the engine's unfinished writes
 		cancel()
 	}
 	if err != nil {
@@ -57,16 +57,16 @@ func main() {
 	}
 }
 
-// user is whose key it is. Authentication has checked the password before.
+// user returns the owner of the key. Authentication has checked the password before.
 func user(r *http.Request) (string, error) {
 	name, _, _ := r.BasicAuth()
-	return name, nil // no name is a 401
+	return name, nil // an empty name gets a 401
 }
 
 var payments atomic.Int64
 
 func pay(c *gin.Context) {
 	number := payments.Add(1) // the side effect
-	failure.MarkExecuted(c)   // from here on the answer is kept, whatever happens
+	failure.MarkExecuted(c)   // from here on the response is kept
 	c.String(http.StatusCreated, "payment %d\n", number)
 }

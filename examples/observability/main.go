@@ -1,15 +1,15 @@
-// Observability is a service whose idempotency can be watched: its engine's events
-// become metrics for Prometheus, and beside the program lie a Grafana dashboard
-// (dashboard.json), alert rules (alerts.yaml) and a configuration that scrapes it
-// (prometheus.yaml). README.md tells how to use them.
+// Observability is a service with metrics of its engine. The engine's events become
+// metrics for Prometheus. The folder also has a Grafana dashboard (dashboard.json), alert
+// rules (alerts.yaml) and a Prometheus configuration (prometheus.yaml). README.md explains
+// their use.
 //
 //	go run ./examples/observability
 //	curl -i localhost:8080/payments -H 'Idempotency-Key: key-1' -d 'amount=42'
 //	curl -i localhost:8080/payments -H 'Idempotency-Key: key-1' -d 'amount=42'   # a replay
 //	curl -s localhost:8080/metrics | grep ^idempotency
 //
-// Metrics are served beside the payments here. In production, give them an address
-// of their own, which the world does not see.
+// Here the same address serves metrics and payments. In production, give the metrics an
+// address of their own that is not public.
 package main
 
 import (
@@ -29,13 +29,13 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
-// defaultAddr is what prometheus.yaml scrapes.
+// defaultAddr is the address that prometheus.yaml scrapes.
 const defaultAddr = "127.0.0.1:8080"
 
 // An orchestrator commonly grants 30 seconds between SIGTERM and SIGKILL.
 const (
-	handlersDeadline = 20 * time.Second // for the handlers that run
-	answersDeadline  = 5 * time.Second  // for the answers that the store has not taken yet
+	handlersDeadline = 20 * time.Second // for running handlers
+	storeDeadline    = 5 * time.Second  // for responses that the store has not taken yet
 )
 
 func main() {
@@ -45,12 +45,12 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main with its surroundings handed in. It ends in order when ctx does,
+// run is main with its dependencies as parameters. When ctx ends, it shuts down in order
 // and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("observability", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	addr := flags.String("addr", defaultAddr, "the `address` to listen on; port 0 takes a free one")
+	addr := flags.String("addr", defaultAddr, "the `address` to listen on; port 0 picks a free port")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return 2
 	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "observability: %q is no flag: everything is a flag (-h lists them)\n", flags.Arg(0))
+		fmt.Fprintf(stderr, "observability: unexpected argument %q: want flags only (-h lists them)\n", flags.Arg(0))
 		return 2
 	}
 	if err := serve(ctx, *addr, stdout); err != nil {
@@ -95,7 +95,7 @@ func serve(ctx context.Context, addr string, stdout io.Writer) error {
 	case <-ctx.Done():
 		return errors.Join(
 			within(handlersDeadline, server.Shutdown),
-			within(answersDeadline, s.shutDown),
+			within(storeDeadline, s.shutDown),
 		)
 	}
 }

@@ -29,10 +29,10 @@ type service struct {
 	payments atomic.Int64
 }
 
-// newService wires the parts: the engine's events go to the observer, its
-// instruments to the meter provider, and that is read by Prometheus' handler. The
-// log goes on beside it. A program that traces would give the observer its
-// TracerProvider, or set the global one.
+// newService wires the parts. The engine's events go to the observer, the observer's
+// instruments to the meter provider, and Prometheus' handler reads the meter provider. The
+// engine still writes its log. A program with traces would pass its TracerProvider to the
+// observer, or set the global one.
 func newService(store storage.Store) (*service, error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
@@ -59,14 +59,14 @@ func (s *service) guard(pattern string, handle http.HandlerFunc, opts ...policy.
 	s.mux.Handle(pattern, s.engine.Handler(handle, opts...))
 }
 
-// shutDown waits for what the store has not taken yet. The metrics end last: they
-// tell how that went.
+// shutDown waits for the responses that the store has not taken yet. The metrics end
+// last, to count the results of the shutdown.
 func (s *service) shutDown(ctx context.Context) error {
 	return errors.Join(s.engine.Shutdown(ctx), s.meters.Shutdown(ctx))
 }
 
-// pay takes a payment. ?card=declined, slow, taken and broken show what else may
-// become of one.
+// pay takes a payment. ?card=declined, slow, taken and broken show other results of a
+// payment.
 func (s *service) pay(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Query().Get("card") {
 	case "declined":
@@ -77,12 +77,12 @@ func (s *service) pay(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "try again", http.StatusConflict)
 		return
 	case "broken":
-		http.Error(w, "the bank does not answer", http.StatusBadGateway)
+		http.Error(w, "the bank does not respond", http.StatusBadGateway)
 		return
 	case "slow":
 		select {
 		case <-time.After(2 * time.Second):
-		case <-r.Context().Done(): // the engine answers
+		case <-r.Context().Done(): // the engine writes the response
 			return
 		}
 	}

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// The test cards, such as the sandbox of every payment provider has them.
+// The test cards. Every payment provider's sandbox has similar ones.
 const (
 	cardOK               = "tok_ok"                 // 201
-	cardDeclined         = "tok_declined"           // 402, for good: a retry is told the same
-	cardRateLimited      = "tok_rate_limited"       // 429, not now: a retry runs again
-	cardGatewayDown      = "tok_gateway_down"       // 503, nothing happened: a retry runs again
-	cardPanic            = "tok_panic"              // 500, nothing happened: a retry runs again
-	cardCrashAfterCharge = "tok_crash_after_charge" // 500, but charged: a retry is told so, and charges nothing
-	cardStream           = "tok_stream"             // 201 in three pieces: a retry is told that they were not kept
+	cardDeclined         = "tok_declined"           // 402, permanent: a retry gets the same response
+	cardRateLimited      = "tok_rate_limited"       // 429, temporary: a retry runs again
+	cardGatewayDown      = "tok_gateway_down"       // 503, no money moved: a retry runs again
+	cardPanic            = "tok_panic"              // 500, no money moved: a retry runs again
+	cardCrashAfterCharge = "tok_crash_after_charge" // 500 after the charge: a retry gets the same response, and charges no second time
+	cardStream           = "tok_stream"             // 201 in three pieces: a retry learns that the response was not kept
 	cardSlow             = "tok_slow"               // tok_slow:10s charges after ten seconds
-	cardHuge             = "tok_huge"               // tok_huge:2000000 answers with that many bytes
+	cardHuge             = "tok_huge"               // tok_huge:2000000 responds with that many bytes
 )
 
 const (
@@ -61,8 +61,8 @@ func (c *card) UnmarshalText(token []byte) error {
 	return nil
 }
 
-// authorize is the provider's part before any money moves. It returns nil when
-// the card may be charged.
+// authorize is the provider's part before any money moves. It returns nil if the card
+// may be charged.
 func (c card) authorize(ctx context.Context) error {
 	switch c.name {
 	case cardDeclined:
@@ -89,15 +89,15 @@ func (c card) crashAfterCharge() {
 	}
 }
 
-// answer writes the 201.
-func (c card) answer(w http.ResponseWriter, receipt receipt) {
+// respond writes the 201.
+func (c card) respond(w http.ResponseWriter, receipt receipt) {
 	switch c.name {
 	case cardStream:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusCreated)
 		for _, step := range []string{"authorized", "captured", "settled"} {
 			fmt.Fprintln(w, step)
-			_ = http.NewResponseController(w).Flush() // a client that is gone gets nothing
+			_ = http.NewResponseController(w).Flush() // a client that has disconnected gets no response
 		}
 	case cardHuge:
 		w.Header().Set("Content-Type", "application/octet-stream")

@@ -21,14 +21,14 @@ func chiRouter(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler
 	}
 
 	r := chi.NewRouter()
-	r.Use(middleware.Recoverer) // outside the guard: what panicked is settled first
+	r.Use(middleware.Recoverer) // outside the guard: the engine settles a panic before this recovers
 	r.Get("/ledger", s.showLedger)
 	r.Get("/attempts", s.showAttempts)
 	if s.bank != nil {
 		r.Get("/balances", s.showBalances)
 	}
 	r.Group(func(r chi.Router) {
-		r.Use(authenticate) // before the guard: it asks whose key this is, and replays to nobody else
+		r.Use(authenticate) // before the guard: the engine needs the user, and replays only to the same user
 		r.With(idem.Policy(money...)).Post("/payments", s.pay)
 		r.With(idem.Policy(money...)).Post("/refunds", s.refund)
 		r.With(idem.Policy()).Post("/members", s.createMember)

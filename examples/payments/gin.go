@@ -21,10 +21,10 @@ func ginRouter(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler
 
 	gin.SetMode(gin.ReleaseMode) // the debug mode prints to standard output
 	e := gin.New()
-	e.Use(gin.Recovery()) // outside the guard: what panicked is settled first
+	e.Use(gin.Recovery()) // outside the guard: the engine settles a panic before this recovers
 	e.GET("/ledger", gin.WrapF(s.showLedger))
 	e.GET("/attempts", gin.WrapF(s.showAttempts))
-	g := e.Group("/", ginAuthenticate) // before the guard: it asks whose key this is, and replays to nobody else
+	g := e.Group("/", ginAuthenticate) // before the guard: the engine needs the user, and replays only to the same user
 	g.POST("/payments", idem.Handle(gin.WrapF(s.pay), money...))
 	g.POST("/refunds", idem.Handle(gin.WrapF(s.refund), money...))
 	g.POST("/members", idem.Handle(gin.WrapF(s.createMember)))
@@ -37,7 +37,7 @@ func ginRouter(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler
 	return e
 }
 
-// ginAuthenticate is authenticate in gin's terms.
+// ginAuthenticate is authenticate for gin.
 func ginAuthenticate(c *gin.Context) {
 	r, known := withUser(c.Request)
 	if !known {
@@ -48,7 +48,7 @@ func ginAuthenticate(c *gin.Context) {
 	c.Request = r
 }
 
-// ginChangeMember hands gin's parameter to a handler that expects net/http's.
+// ginChangeMember passes gin's parameter to a handler for net/http.
 func ginChangeMember(s *shop) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		c.Request.SetPathValue("id", c.Param("id"))

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// journal is the -ledger FILE: a line for each entry that this process makes.
+// journal is the -ledger FILE of this process, with one line per entry.
 type journal struct{ file *os.File } // nil without -ledger
 
 func openJournal(path string) (*journal, error) {
@@ -24,7 +24,7 @@ func (j *journal) Close() error {
 	return j.file.Close()
 }
 
-// append writes one line by one call, so that processes can share the file.
+// append writes one line with one call, so that processes can share the file.
 func (j *journal) append(b book, e entry) error {
 	if j.file == nil {
 		return nil

@@ -21,7 +21,7 @@ const (
 	notes       book = "note"
 )
 
-// entry is one side effect that happened.
+// entry is one side effect.
 type entry struct {
 	ID       string    `json:"id,omitempty"`
 	OrderID  string    `json:"order_id,omitempty"`
@@ -30,12 +30,12 @@ type entry struct {
 	Email    string    `json:"email,omitempty"`
 	Text     string    `json:"text,omitempty"`
 	User     string    `json:"user"`
-	Key      string    `json:"key"`               // empty when the handler ran unguarded
-	Attempt  uint64    `json:"attempt,omitempty"` // above 1 when an earlier one was abandoned
+	Key      string    `json:"key"`               // empty for an unguarded run
+	Attempt  uint64    `json:"attempt,omitempty"` // above 1 after an abandoned attempt
 	Time     time.Time `json:"time"`
 }
 
-// stamp says whose entry it is, and under which key it is made.
+// stamp adds the user and the key of the request.
 func (e entry) stamp(ctx context.Context) entry {
 	e.User, e.Key, e.Time = userFrom(ctx), core.KeyFrom(ctx), time.Now().UTC().Truncate(time.Millisecond)
 	if lease, guarded := core.LeaseFrom(ctx); guarded {
@@ -44,12 +44,13 @@ func (e entry) stamp(ctx context.Context) entry {
 	return e
 }
 
-// ledger is the truth: what really happened, whatever clients were told.
+// ledger records the side effects that happened, independent of the responses.
 type ledger interface {
-	// add is the side effect, and the last line of defence: an operation is entered
-	// once, and an order of a user is charged once, whatever the keys were and whatever
-	// the record store has forgotten. It returns the entry that is in the book, and
-	// whether that is the new one. Without an error it has happened, now or before.
+	// add makes the side effect. It is the last defence against a second one: the book
+	// accepts each operation once and each order of a user once, even under other keys and
+	// after the record store has lost a record. It returns the entry in the book, and
+	// whether that entry is new. Without an error the side effect has happened, now or
+	// before.
 	add(ctx context.Context, b book, e entry) (in entry, added bool, err error)
 	// all returns every entry, oldest first.
 	all(ctx context.Context) (map[book][]entry, error)
@@ -59,12 +60,12 @@ func emptyBooks() map[book][]entry {
 	return map[book][]entry{charges: {}, refunds: {}, memberships: {}, notes: {}}
 }
 
-// memoryLedger belongs to this process, and ends with it.
+// memoryLedger belongs to this process and ends with it.
 type memoryLedger struct {
 	journal *journal
 	mu      sync.Mutex
 	entries map[book][]entry
-	index   map[string]entry // by each of its identities
+	index   map[string]entry // by each of the entry's identities
 }
 
 func newMemoryLedger(j *journal) *memoryLedger {
@@ -91,8 +92,8 @@ func (l *memoryLedger) add(ctx context.Context, b book, e entry) (in entry, adde
 	return e, true, nil
 }
 
-// identities are what no two entries of a ledger share: tables.sql has them as
-// constraints.
+// identities are unique to one entry of a ledger. The constraints in tables.sql are the
+// same.
 func (e entry) identities(ctx context.Context, b book) []string {
 	var all []string
 	if operation := core.DeriveKey(ctx, string(b)); operation != "" {
@@ -114,8 +115,8 @@ func (l *memoryLedger) all(context.Context) (map[book][]entry, error) {
 	return copied, nil
 }
 
-// showLedger answers GET /ledger: what this process did, or with tables what all
-// processes ever did. It asks for no user, which is for an example alone.
+// showLedger responds to GET /ledger with this process's side effects, or with tables
+// with those of all processes ever. It requires no user, which suits only an example.
 func (s *shop) showLedger(w http.ResponseWriter, r *http.Request) {
 	entries, err := s.ledger.all(r.Context())
 	if err != nil {
@@ -142,8 +143,8 @@ func (s *shop) showLedger(w http.ResponseWriter, r *http.Request) {
 	indented.Encode(shown)
 }
 
-// showAttempts answers GET /attempts: how often a handler has begun to run in
-// this process. What does not raise it was answered by the engine.
+// showAttempts responds to GET /attempts with the number of handler runs in this
+// process. The engine's own responses do not raise the number.
 func (s *shop) showAttempts(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]int64{"attempts": s.attempts.Load()})
 }

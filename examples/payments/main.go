@@ -1,8 +1,7 @@
-// Payments is a shop that charges cards, and charges them once: the example to
-// copy from. It shows a policy for each route on chi and on gin, the engine with
-// a store in memory, in Redis, in PostgreSQL or in both, where authentication and
-// recovery belong, what a handler tells the engine (package failure), a handler in
-// the store's transaction, and an orderly shutdown.
+// Payments is a shop that charges each card once. It is the example to copy. It shows a
+// policy for each route on chi and on gin, the engine with a store in memory, in Redis,
+// in PostgreSQL or in both, the places of authentication and recovery, the handler's
+// marks (package failure), a handler in the store's transaction, and an orderly shutdown.
 //
 //	go run ./examples/payments
 //	go run ./examples/payments -router gin -store redis -redis redis://127.0.0.1:6379/0
@@ -17,27 +16,27 @@
 //	pay key-1 '{"order_id":"order-1","amount":9900,"currency":"EUR","card":"tok_ok"}'   # 422: another payment
 //	pay key-2 '{"order_id":"order-2","amount":4200,"currency":"EUR","card":"tok_slow:10s"}' &
 //	pay key-2 '{"order_id":"order-2","amount":4200,"currency":"EUR","card":"tok_slow:10s"}'   # 409: in progress
-//	curl localhost:8080/ledger     # what really happened: two charges
-//	curl localhost:8080/attempts   # how often a handler ran here: twice
+//	curl localhost:8080/ledger     # the side effects: two charges
+//	curl localhost:8080/attempts   # the handler runs of this process: two
 //
-// An order is paid once, whatever the keys are. A request that pays it again under
-// another key gets 200 and the payment that exists: 201 means that this request
-// made it. With another amount it gets 409.
+// An order is paid once, even under different keys. A request that pays the order again
+// under another key gets 200 and the existing payment: 201 means that this request made
+// the payment. A request with another amount gets 409.
 //
-// cards.go lists the other test cards: one is declined, one panics, one crashes
-// after the charge. POST /refunds takes the same body; POST /members and PATCH
-// /members/{id} take {"email"}, POST /notes takes {"text"}.
+// cards.go lists the other test cards: one is declined, one panics, one crashes after the
+// charge. POST /refunds takes the same body, POST /members and PATCH /members/{id} take
+// {"email"}, and POST /notes takes {"text"}.
 //
-// With -store postgres or tiered there is POST /transfers too, which takes
-// {"from","to","amount"}: its handler moves money between two rows, and its answer
-// is stored in the same transaction. alice, bob and carol have accounts, and GET
-// /balances shows them. With the other stores there is no database to move money
-// in: 404. The ledger then is a table too, of all processes together; otherwise it
-// is this process's own.
+// With -store postgres or tiered there is also POST /transfers, which takes
+// {"from","to","amount"}. Its handler moves money between two rows, and its response is
+// stored in the same transaction. alice, bob and carol have accounts, and GET /balances
+// shows the accounts. With the other stores there is no database, so these routes respond
+// 404. With a database the ledger is a table of all processes together; otherwise the
+// ledger belongs to this process.
 //
-// The members are kept in memory, and with -store memory or redis the ledger is
-// too; whoever says to be alice is alice, and may transfer what is bob's: those are
-// the parts not to copy.
+// Do not copy two parts. The members, and with -store memory or redis also the ledger, are
+// kept in memory. Authentication believes every user name, and a user may transfer the
+// money of another.
 package main
 
 import (
@@ -59,8 +58,8 @@ import (
 
 // An orchestrator commonly grants 30 seconds between SIGTERM and SIGKILL.
 const (
-	handlersDeadline = 20 * time.Second // for the handlers that run
-	answersDeadline  = 5 * time.Second  // for the answers that the store has not taken yet
+	handlersDeadline = 20 * time.Second // for running handlers
+	storeDeadline    = 5 * time.Second  // for responses that the store has not taken yet
 )
 
 func main() {
@@ -70,7 +69,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main with its surroundings handed in. It ends in order when ctx does,
+// run is main with its dependencies as parameters. When ctx ends, it shuts down in order
 // and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	s, err := parseSettings(args, stdout)
@@ -109,7 +108,7 @@ func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		Handler:           routers[s.router](newShop(opened), engine, s.lockTTL),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      slowest + time.Minute, // it counts the handler's time too
+		WriteTimeout:      slowest + time.Minute, // the timeout includes the handler's time
 		IdleTimeout:       2 * time.Minute,
 	}
 	var listen net.ListenConfig
@@ -129,13 +128,13 @@ func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	}
 }
 
-// shutDown ends the program without losing an answer: the server takes no more
-// requests and waits for those that run, then the engine waits for what the
-// store has not taken yet. Only after that may the store's client be closed.
+// shutDown ends the program without losing a response. The server stops accepting
+// requests and waits for its handlers. Then the engine waits for the responses that the
+// store has not taken yet. Only then may the store's client be closed.
 func shutDown(server *http.Server, engine *core.Engine) error {
 	return errors.Join(
 		within(handlersDeadline, server.Shutdown),
-		within(answersDeadline, engine.Shutdown),
+		within(storeDeadline, engine.Shutdown),
 	)
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// member is what a client sends, without the id, and what it gets.
+// member is a client's request without the id, and the response with the id.
 type member struct {
 	ID    string `json:"member_id"`
 	Email string `json:"email"`
 }
 
-// members belong to this process, so a number is enough of a name for them.
+// members belong to this process, so a number is enough as their id.
 type members struct {
 	mu    sync.Mutex
 	email map[string]string // by id
@@ -62,12 +62,12 @@ func (s *shop) changeMember(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// setEmail gives the member an email. When it returns false it has answered.
+// setEmail gives the member an email. When it returns false, it has written the response.
 // The caller holds the lock.
 func (s *shop) setEmail(w http.ResponseWriter, r *http.Request, m member) bool {
 	if s.members.taken[m.Email] {
-		// Nothing has happened: with the key freed, the client may correct the
-		// email and send it under the same key.
+		// No side effect has happened. Releasing the key lets the client correct the email
+		// and send it under the same key.
 		failure.MarkRetryable(r.Context(), "email is taken")
 		writeError(w, refusal{http.StatusConflict, "email is taken: choose another"})
 		return false
@@ -77,8 +77,8 @@ func (s *shop) setEmail(w http.ResponseWriter, r *http.Request, m member) bool {
 		writeError(w, err)
 		return false
 	}
-	failure.MarkExecuted(r.Context()) // from here on the response is kept, whatever happens
-	if !added {                       // by a process that died: the members that it knew are gone
+	failure.MarkExecuted(r.Context()) // from here on the response is kept
+	if !added {                       // a process that died had added the member, and its members are lost
 		writeError(w, refusal{http.StatusConflict, "this happened before, as member " + in.ID + ", and its response was lost"})
 		return false
 	}

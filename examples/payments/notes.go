@@ -10,9 +10,9 @@ type note struct {
 	Text string `json:"text"`
 }
 
-// createNote may run twice: its policy prefers a second note to none while the
-// store is down. With the ledger in the store's own database both are down
-// together, and there is no note either.
+// createNote may run twice: its policy prefers a second note to none while the store is
+// down. If the ledger is in the store's own database, both are down together, and the
+// request creates no note.
 func (s *shop) createNote(w http.ResponseWriter, r *http.Request) {
 	s.countAttempt()
 	var n note

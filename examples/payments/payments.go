@@ -8,7 +8,7 @@ import (
 	"github.com/oncekey/oncekey/failure"
 )
 
-// payment is what a client asks for, at /payments and /refunds alike.
+// payment is the body of a request at /payments and /refunds.
 type payment struct {
 	OrderID  string `json:"order_id"`
 	Amount   int64  `json:"amount"` // in the currency's smallest unit
@@ -16,7 +16,7 @@ type payment struct {
 	Card     card   `json:"card"`
 }
 
-// receipt is the answer to a payment that went through.
+// receipt is the response to a payment that went through.
 type receipt struct {
 	PaymentID string `json:"payment_id,omitempty"`
 	RefundID  string `json:"refund_id,omitempty"`
@@ -31,7 +31,7 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Location", "/payments/"+m.id)
-	m.answer(w, receipt{PaymentID: m.id, OrderID: m.OrderID, Status: "captured"})
+	m.respond(w, receipt{PaymentID: m.id, OrderID: m.OrderID, Status: "captured"})
 }
 
 func (s *shop) refund(w http.ResponseWriter, r *http.Request) {
@@ -41,28 +41,28 @@ func (s *shop) refund(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Location", "/refunds/"+m.id)
-	m.answer(w, receipt{RefundID: m.id, OrderID: m.OrderID, Status: "refunded"})
+	m.respond(w, receipt{RefundID: m.id, OrderID: m.OrderID, Status: "refunded"})
 }
 
 // movement is money that was moved for a payment.
 type movement struct {
 	payment
 	id     string
-	before bool // by an earlier request, or an earlier attempt of this one
+	before bool // by an earlier request, or an earlier attempt of this request
 }
 
-// answer writes 201 for money that was moved now. Money that was moved before is
-// 200 with the same receipt: the client gets the payment that exists, and can tell
-// that this request made none.
-func (m movement) answer(w http.ResponseWriter, receipt receipt) {
+// respond writes 201 if this request moved the money. For money that was moved before,
+// respond writes 200 with the same receipt: the client gets the existing payment, and
+// learns that the request made no new one.
+func (m movement) respond(w http.ResponseWriter, receipt receipt) {
 	if m.before {
 		writeJSON(w, http.StatusOK, receipt)
 		return
 	}
-	m.Card.answer(w, receipt)
+	m.Card.respond(w, receipt)
 }
 
-// moveMoney does what must not happen twice.
+// moveMoney makes the side effect, which must happen only once.
 func (s *shop) moveMoney(w http.ResponseWriter, r *http.Request, book book, prefix string) (movement, error) {
 	s.countAttempt()
 	ctx := r.Context()
@@ -74,14 +74,14 @@ func (s *shop) moveMoney(w http.ResponseWriter, r *http.Request, book book, pref
 		return movement{}, err
 	}
 
-	// A payment provider would be handed this key: it is the same in every
-	// attempt of this request, so that the provider recognises a second one.
+	// A payment provider would get this key. It is the same in every attempt of this
+	// request, so that the provider recognises a second attempt.
 	id := prefix + core.DeriveKey(ctx, string(book))[:8]
 	in, added, err := s.ledger.add(ctx, book, entry{ID: id, OrderID: p.OrderID, Amount: p.Amount, Currency: p.Currency})
 	if err != nil {
 		return movement{}, err
 	}
-	failure.MarkExecuted(ctx) // the point of no return: from here on the response is kept, whatever happens
+	failure.MarkExecuted(ctx) // the point of no return: from here on the response is kept
 	if added {
 		p.Card.crashAfterCharge()
 	} else if in.Amount != p.Amount || in.Currency != p.Currency {

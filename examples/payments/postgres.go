@@ -17,15 +17,15 @@ import (
 var tables string
 
 const (
-	// connections of a pool, unless the URL asks for more of them: each transfer has
-	// one for as long as it runs, and the engine must find some left.
+	// connections of a pool, unless the URL sets more. Each transfer holds one connection
+	// while it runs, and the engine needs some of the others.
 	connections    = 20
 	connectTimeout = 5 * time.Second
 	sweepEvery     = 10 * time.Minute
 	closeDeadline  = 5 * time.Second
 )
 
-// database is a PostgreSQL with the tables of the records and of the shop.
+// database is a PostgreSQL database with the tables of the records and of the shop.
 type database struct {
 	pool     *pgxpool.Pool
 	records  *pgstore.Store
@@ -42,10 +42,10 @@ func openDatabase(ctx context.Context, s settings) (*database, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	// A process that freezes within a transfer keeps its rows locked, also for the
-	// attempt that takes over after its lease. The server ends such a transaction
-	// when the lease is over too. A handler that is idle in its transaction for
-	// longer, because it waits for somebody else, needs more.
+	// A process that freezes within a transfer keeps its rows locked, even for the attempt
+	// that takes over after the lease. So the server ends such a transaction when the lease
+	// ends too. A handler that stays idle in its transaction for longer, because it waits
+	// for another service, needs a longer timeout.
 	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(s.lockTTL.Milliseconds(), 10)
 
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -57,7 +57,7 @@ func openDatabase(ctx context.Context, s settings) (*database, error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	db := &database{pool: pool, records: pgstore.New(pool)}
-	ctx, db.endSweep = context.WithCancel(context.WithoutCancel(ctx)) // it sweeps until close
+	ctx, db.endSweep = context.WithCancel(context.WithoutCancel(ctx)) // the sweeper runs until close
 	db.sweeping.Go(func() { db.records.RunSweeper(ctx, sweepEvery) })
 	return db, nil
 }
@@ -70,8 +70,8 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// close ends the sweeper before the pool. A pool waits for those who use it: a
-// handler that has outlasted the shutdown must not keep the program.
+// close ends the sweeper before the pool. A pool waits for its users: a handler that
+// outlasts the shutdown must not keep the program running.
 func (db *database) close() error {
 	db.endSweep()
 	return within(closeDeadline, func(ctx context.Context) error {

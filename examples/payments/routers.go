@@ -7,8 +7,8 @@ import (
 	"github.com/oncekey/oncekey/core"
 )
 
-// routers are what -router can name. Both serve the same handlers under the
-// same policies.
+// routers are the values of -router. Both serve the same handlers under the same
+// policies.
 var routers = map[string]func(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler{
 	"chi": chiRouter,
 	"gin": ginRouter,

@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// settings are the command line's.
+// settings are the values of the command line.
 type settings struct {
 	addr     string
 	router   string
@@ -27,8 +27,8 @@ type settings struct {
 	ledger   string
 }
 
-// parseSettings reads the command line. Its errors name the flag, what it was
-// given, and what would be right; after -h it is flag.ErrHelp.
+// parseSettings reads the command line. Its errors name the flag, the given value and the
+// expected form. After -h the error is flag.ErrHelp.
 func parseSettings(args []string, stdout io.Writer) (settings, error) {
 	s := settings{
 		addr: "127.0.0.1:8080", router: "chi", store: "memory", lockTTL: 30 * time.Second,
@@ -36,13 +36,13 @@ func parseSettings(args []string, stdout io.Writer) (settings, error) {
 	}
 	flags := flag.NewFlagSet("payments", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints the error, in one line
-	flags.Func("addr", "`host:port` to listen on; port 0 picks a free one (default 127.0.0.1:8080)", s.setAddr)
+	flags.Func("addr", "`host:port` to listen on; port 0 picks a free port (default 127.0.0.1:8080)", s.setAddr)
 	flags.Func("router", "`name`: "+choice(routers)+" (default chi)", oneOf(&s.router, routers))
 	flags.Func("store", "`name`: "+choice(stores)+"; POST /transfers takes postgres or tiered (default memory)", oneOf(&s.store, stores))
 	flags.Func("redis", "`URL` of the Redis (default redis://127.0.0.1:6379/0)", s.setRedis)
 	flags.Func("postgres", "`URL` of the PostgreSQL, whose tables are made at the start (default "+s.postgres+")", s.setPostgres)
 	flags.Func("lock-ttl", "`duration` for which a crash blocks its key (default 30s)", s.setLockTTL)
-	flags.StringVar(&s.ledger, "ledger", "", "`file` to append every side effect but transfers to; processes can share it")
+	flags.StringVar(&s.ledger, "ledger", "", "`file` to append every side effect except transfers to; processes can share the file")
 
 	err := flags.Parse(args)
 	switch {
@@ -75,15 +75,15 @@ func (s *settings) setRedis(value string) error {
 }
 
 func (s *settings) setPostgres(value string) error {
-	if _, err := pgxpool.ParseConfig(value); err != nil { // it shows no password
+	if _, err := pgxpool.ParseConfig(value); err != nil { // the error shows no password
 		return fmt.Errorf("give a URL such as %s (%w)", s.postgres, err)
 	}
 	s.postgres = value
 	return nil
 }
 
-// setLockTTL stays within what the routes' policies allow: a policy that cannot
-// be is a panic when its route is declared.
+// setLockTTL keeps the value within the limits of the routes' policies. An invalid policy
+// panics when its route is declared.
 func (s *settings) setLockTTL(value string) error {
 	ttl, err := time.ParseDuration(value)
 	if err != nil || ttl < 100*time.Millisecond || ttl > time.Hour {

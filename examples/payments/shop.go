@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// maxBody bounds what a handler reads where no guard has read it before.
+// maxBody bounds the body that a handler reads without a guard.
 const maxBody = 1 << 20
 
-// shop has the handlers. They are plain net/http, and know of idempotency what
-// they tell package failure.
+// shop has the handlers. The handlers are plain net/http, and of this module use only
+// package failure.
 type shop struct {
 	ledger   ledger
 	bank     *bank // nil without a database
@@ -28,7 +28,7 @@ func newShop(b backend) *shop {
 // countAttempt is called by every handler that can be guarded.
 func (s *shop) countAttempt() { s.attempts.Add(1) }
 
-// refusal is an error with a status to answer it with.
+// refusal is an error with the status of its response.
 type refusal struct {
 	status  int
 	message string
@@ -36,8 +36,7 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.message }
 
-// errCutShort says that the context ended before the handler knew of anything
-// that happened.
+// errCutShort reports that the context ended before the handler learned of a side effect.
 var errCutShort = errors.New("cut short")
 
 func badRequest(message string) error { return refusal{http.StatusBadRequest, message} }
@@ -53,7 +52,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &refused): // a field's own words
+	case errors.As(err, &refused): // the errors of fields have their own texts
 		return refused
 	case errors.As(err, &mistyped) && mistyped.Field != "":
 		return badRequest(mistyped.Field + " cannot be a JSON " + mistyped.Value)
@@ -66,7 +65,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 
 func writeJSON(w http.ResponseWriter, status int, value any) {
 	body, err := json.Marshal(value)
-	if err != nil { // the answers are structs of strings and numbers
+	if err != nil { // the responses are structs of strings and numbers
 		panic(err)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -74,9 +73,9 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.Write(append(body, '\n'))
 }
 
-// writeError answers in the shape that the engine's own problems have too: a
-// client finds the message in "error". It writes nothing where the context has
-// ended: the engine knows why, answers, and frees the key.
+// writeError writes the same shape as the engine's own problems, with the message in
+// "error". It writes no response if the context has ended: the engine then writes one and
+// releases the key.
 func writeError(w http.ResponseWriter, err error) {
 	var refused refusal
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-// stores are what -store can name. Each opens its store, and what the shop keeps
-// beside it.
+// stores are the values of -store. Each function opens its store and the shop's own
+// tables.
 var stores = map[string]func(context.Context, settings, *journal) (backend, error){
 	"memory":   openMemory,
 	"redis":    openRedis,
@@ -21,12 +21,12 @@ var stores = map[string]func(context.Context, settings, *journal) (backend, erro
 	"tiered":   openTiered,
 }
 
-// backend is where everything is kept.
+// backend holds all storage.
 type backend struct {
 	store  storage.Store
 	ledger ledger
-	bank   *bank // nil unless there is a database
-	// close is for when the last answer is stored.
+	bank   *bank // nil without a database
+	// close must be called after the last response is stored.
 	close func() error
 }
 
@@ -40,7 +40,7 @@ func openRedis(_ context.Context, s settings, j *journal) (backend, error) {
 }
 
 func newRedisClient(s settings) *redis.Client {
-	s.redis.ContextTimeoutEnabled = true // a call that nobody waits for any more ends at once
+	s.redis.ContextTimeoutEnabled = true // a call ends at once when its context ends
 	return redis.NewClient(s.redis)
 }
 
@@ -52,7 +52,7 @@ func openPostgres(ctx context.Context, s settings, j *journal) (backend, error) 
 	return backend{store: db.records, ledger: &tableLedger{j, db.pool}, bank: &bank{db.pool}, close: db.close}, nil
 }
 
-// openTiered keeps everything in PostgreSQL, and answers from Redis.
+// openTiered keeps all records in PostgreSQL, and replays from Redis.
 func openTiered(ctx context.Context, s settings, j *journal) (backend, error) {
 	b, err := openPostgres(ctx, s, j)
 	if err != nil {

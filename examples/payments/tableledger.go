@@ -13,23 +13,23 @@ import (
 	"github.com/oncekey/oncekey/core"
 )
 
-// Codes of PostgreSQL, see its appendix A.
+// Error codes of PostgreSQL, see appendix A of its manual.
 const (
 	checkViolation      = "23514"
 	uniqueViolation     = "23505"
 	textCannotBeEncoded = "22021"
 )
 
-// tableLedger is a table that all processes share, and that outlives them.
+// tableLedger is a table that all processes share and that outlives each process.
 type tableLedger struct {
 	journal *journal
 	pool    *pgxpool.Pool
 }
 
-// add inserts a row, by itself: for a side effect that is part of the response's own
-// transaction see transfer. A process that dies between this row and the stored
-// response leaves an abandoned key. The next attempt then finds the row by its
-// constraint, and so does a retry under another key.
+// add inserts a row in a transaction of its own. For a side effect within the response's
+// transaction see transfer. A process that dies between this row and the stored response
+// leaves an abandoned key. The constraint lets the next attempt find the row, and a retry
+// under another key too.
 func (l *tableLedger) add(ctx context.Context, b book, e entry) (in entry, added bool, err error) {
 	e = e.stamp(ctx)
 	var operation *string // null is not unique
@@ -47,13 +47,13 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHIN
 		in, err = l.find(ctx, b, operation, e)
 		return in, false, err
 	}
-	if err := l.journal.append(b, e); err != nil { // the row is the truth
+	if err := l.journal.append(b, e); err != nil { // the row is authoritative
 		slog.ErrorContext(ctx, "the ledger's file lacks a line", "error", err, "kind", b, "id", e.ID)
 	}
 	return e, true, nil
 }
 
-// find returns the row that keeps e from being inserted.
+// find returns the row that prevents the insertion of e.
 func (l *tableLedger) find(ctx context.Context, b book, operation *string, e entry) (entry, error) {
 	rows, err := l.pool.Query(ctx, `
 SELECT `+columns+` FROM payments.ledger
@@ -66,11 +66,11 @@ WHERE kind = $1 AND (operation = $2 OR kind = 'charge' AND "user" = $3 AND order
 	if err != nil {
 		return entry{}, explain(ctx, err)
 	}
-	slog.ErrorContext(ctx, "an attempt at what has happened already", "kind", b, "id", in.ID, "attempt", e.Attempt)
+	slog.ErrorContext(ctx, "the side effect has already happened", "kind", b, "id", in.ID, "attempt", e.Attempt)
 	return in.entry, nil
 }
 
-// columns are those of an entry, as scanEntry reads them.
+// columns are the columns of an entry, in scanEntry's order.
 const columns = `kind, id, order_id, amount, currency, email, text, "user", key, attempt, time`
 
 func scanEntry(row pgx.CollectableRow) (page, error) {
@@ -80,7 +80,7 @@ func scanEntry(row pgx.CollectableRow) (page, error) {
 	return p, err
 }
 
-// page is an entry, and the book that it is in.
+// page is an entry with its book.
 type page struct {
 	book
 	entry
@@ -99,9 +99,8 @@ func (l *tableLedger) all(ctx context.Context) (map[book][]entry, error) {
 	return entries, err
 }
 
-// explain makes of a database's error what its handler has to say about it. In
-// all other cases nobody knows whether it happened: the key is freed, and the next
-// attempt finds out by the constraint.
+// explain turns a database error into the handler's error. Of all other errors the outcome
+// is unknown: the key is released, and the constraint tells the next attempt.
 func explain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -113,7 +112,7 @@ func explain(ctx context.Context, err error) error {
 	}
 }
 
-// codeOf is the code of the server's own error, or empty.
+// codeOf returns the code of the server's own error, or an empty string.
 func codeOf(err error) string {
 	if refused, is := errors.AsType[*pgconn.PgError](err); is {
 		return refused.Code

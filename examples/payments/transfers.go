@@ -15,8 +15,8 @@ import (
 
 const mostMoved = 1_000_000_000
 
-// transfer is what a client asks for, without the id and the status, and what it
-// gets.
+// transfer is the body of a request without the id and the status, and of its response
+// with the id and the status.
 type transfer struct {
 	ID     string `json:"transfer_id"`
 	From   string `json:"from"`
@@ -25,15 +25,14 @@ type transfer struct {
 	Status string `json:"status"`
 }
 
-// bank has the accounts of everybody, and whoever is somebody may move what is in
-// them: another part not to copy.
+// bank has all users' accounts. Any user may move the money of another: do not copy this
+// part.
 type bank struct{ pool *pgxpool.Pool }
 
-// transfer moves money from one row to another, in the transaction in which the
-// engine stores the answer too: both are there, or neither is, whenever this
-// process dies. It needs no failure.MarkExecuted, because before the commit
-// nothing has happened, and no entry in the ledger's file, because the handler
-// returns before it happens.
+// transfer moves money from one row to another, in the transaction in which the engine
+// also stores the response. Both are committed or neither is, even if this process dies.
+// The handler does not call failure.MarkExecuted, because no money has moved before the
+// commit. It writes no entry in the ledger's file, because it returns before the commit.
 func (s *shop) transfer(w http.ResponseWriter, r *http.Request) {
 	s.countAttempt()
 	ctx := r.Context()
@@ -49,8 +48,8 @@ func (s *shop) transfer(w http.ResponseWriter, r *http.Request) {
 	}
 	t.ID, t.Status = "tr_"+core.DeriveKey(ctx, "transfer")[:8], "done"
 
-	// A refusal is an answer too, and is committed with all that the handler wrote:
-	// the savepoint undoes what came before it.
+	// A refusal is a response too, and is committed with the handler's writes. The savepoint
+	// undoes the writes before the refusal.
 	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error { return t.execute(ctx, savepoint) })
 	if err != nil {
 		writeError(w, err)
@@ -60,8 +59,8 @@ func (s *shop) transfer(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, t)
 }
 
-// execute changes accounts in the order of their names, so that two transfers
-// never wait for each other.
+// execute changes accounts in the order of their names, so that two transfers never wait
+// for each other.
 func (t transfer) execute(ctx context.Context, tx pgx.Tx) error {
 	type change struct {
 		account string
@@ -87,10 +86,10 @@ INSERT INTO payments.transfers (id, "from", "to", amount, "user", key) VALUES ($
 		t.ID, t.From, t.To, t.Amount, userFrom(ctx), core.KeyFrom(ctx))
 	switch {
 	case codeOf(err) == uniqueViolation:
-		// The row and the answer were committed together, so the record has been
-		// removed: its time was over, or an operator forgot it.
-		slog.ErrorContext(ctx, "a transfer that has been done already", "id", t.ID, "user", userFrom(ctx))
-		return refusal{http.StatusConflict, "this key has moved money before: use another one"}
+		// The row and the response were committed together, so the record has been removed:
+		// the record expired, or an operator removed it.
+		slog.ErrorContext(ctx, "the transfer has already been done", "id", t.ID, "user", userFrom(ctx))
+		return refusal{http.StatusConflict, "this key has moved money before: use another key"}
 	case err != nil:
 		return explain(ctx, err)
 	}
@@ -113,7 +112,7 @@ func readTransfer(w http.ResponseWriter, r *http.Request) (transfer, error) {
 	return t, nil
 }
 
-// showBalances answers GET /balances.
+// showBalances responds to GET /balances.
 func (s *shop) showBalances(w http.ResponseWriter, r *http.Request) {
 	balances, err := s.bank.balances(r.Context())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 type userKey struct{}
 
-// userFrom returns the user whom authentication put in the context.
+// userFrom returns the authenticated user of the context.
 func userFrom(ctx context.Context) string {
 	user, _ := ctx.Value(userKey{}).(string)
 	return user
@@ -19,12 +19,12 @@ func userFrom(ctx context.Context) string {
 func userOf(r *http.Request) (string, error) {
 	user := userFrom(r.Context())
 	if user == "" {
-		return "", errors.New("nobody is authenticated")
+		return "", errors.New("no user is authenticated")
 	}
 	return user, nil
 }
 
-// authenticate lets in who names himself: Authorization: Bearer USER.
+// authenticate accepts any user name: Authorization: Bearer USER.
 func authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, known := withUser(r)
@@ -36,7 +36,7 @@ func authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// withUser puts the user whom the request names into its context.
+// withUser adds the request's user to its context.
 func withUser(r *http.Request) (*http.Request, bool) {
 	scheme, user, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	user = strings.TrimSpace(user)

@@ -2,17 +2,17 @@ package harness
 
 import "fmt"
 
-// Cost is what one run of an arm's work cost. Time and CPU are in nanoseconds;
-// CPU, Bytes and Allocs are the whole process's.
+// Cost is the cost of one run of an arm's work. Time and CPU are in nanoseconds. CPU,
+// Bytes and Allocs are those of the whole process.
 type Cost struct{ Time, CPU, Bytes, Allocs float64 }
 
-// Comparison is what was measured: one cost for each arm in each round.
+// Comparison has the measured costs: one for each arm in each round.
 type Comparison struct {
 	samples map[string][]Cost
 	base    string // the first arm
 }
 
-// of returns an arm's costs. A name that no arm has is a slip of the caller's.
+// of returns an arm's costs. An unknown name is a mistake of the caller.
 func (c *Comparison) of(name string) []Cost {
 	costs, ok := c.samples[name]
 	if !ok {
@@ -21,7 +21,7 @@ func (c *Comparison) of(name string) []Cost {
 	return costs
 }
 
-// Median is an arm's median cost, each figure by itself.
+// Median returns an arm's median cost. Each figure has its own median.
 func (c *Comparison) Median(name string) Cost {
 	figure := func(pick func(Cost) float64) float64 {
 		var all []float64
@@ -38,23 +38,23 @@ func (c *Comparison) Median(name string) Cost {
 	}
 }
 
-// Ratio compares the time of one arm to that of another, round by round.
+// Ratio compares the times of two arms, round by round.
 func (c *Comparison) Ratio(arm, to string) Estimate {
 	return c.paired(func(time func(string) float64) float64 { return time(arm) / time(to) })
 }
 
-// Overhead compares what one arm takes beyond its bare one to what a peer takes
-// beyond its own bare one.
+// Overhead compares an arm's time above its bare arm with a peer's time above the peer's
+// bare arm.
 func (c *Comparison) Overhead(arm, bare, peer, peerBare string) Estimate {
 	return c.paired(func(time func(string) float64) float64 {
 		return (time(arm) - time(bare)) / (time(peer) - time(peerBare))
 	})
 }
 
-// Control is the ratio of the first arm to itself.
+// Control returns the ratio of the first arm to itself.
 func (c *Comparison) Control() Estimate { return c.Ratio(control, c.base) }
 
-// paired makes one figure of each round's times, and estimates their median.
+// paired computes one figure from each round's times, and estimates the median.
 func (c *Comparison) paired(figure func(time func(arm string) float64) float64) Estimate {
 	var figures []float64
 	for round := range c.of(c.base) {

@@ -1,16 +1,16 @@
-// Package harness compares pieces of work on a machine that others use too.
+// Package harness compares pieces of work on a machine that other programs use too.
 //
 //	comparison, err := harness.Compare(ctx, plan, []harness.Arm{bare, guarded})
 //	fmt.Println(comparison.Ratio("guarded", "bare")) // the median of paired ratios, and its interval
 //
-// Each arm runs for a short slice, all arms in random order, and so for many
-// rounds. What disturbs the machine for longer than a round disturbs all arms of
-// it, and drops out of their ratio; what is shorter hits one ratio of many, and
-// drops out of the median. The first arm runs twice in every round: the ratio of
-// the two is the control, which would be 1 without noise.
+// Each arm runs for a short slice, all arms in random order, for many rounds. A
+// disturbance longer than a round affects all arms of the round, and drops out of the
+// ratio. A shorter disturbance affects one ratio of many, and drops out of the median. The
+// first arm runs twice in every round: the ratio of its two runs is the control, which
+// would be 1 without noise.
 //
-// It judges nothing, and is not safe for concurrent use: a comparison has the
-// process to itself.
+// The package makes no judgement. It is not safe for concurrent use, because a comparison
+// needs the whole process.
 package harness
 
 import (
@@ -23,39 +23,39 @@ import (
 	"time"
 )
 
-// Arm is one of the things that are compared.
+// Arm is one piece of work in a comparison.
 type Arm struct {
 	// Name is unique within a comparison.
 	Name string
 	// Run does the work n times. An error ends the comparison.
 	Run func(n int) error
-	// Prepare gets ready for Run(n), outside of what is measured. It may be nil.
+	// Prepare prepares Run(n), outside of the measurement. It may be nil.
 	Prepare func(n int) error
-	// Most bounds n. Zero: there is no bound.
+	// Most bounds n. Zero means no bound.
 	Most int
 }
 
-// Plan says how to compare.
+// Plan describes a comparison.
 type Plan struct {
 	// Rounds is how often each arm runs, at least 1.
 	Rounds int
-	// Slice is about how long it runs each time. An arm whose work takes longer
-	// than that does it once.
+	// Slice is the approximate duration of each run. An arm with longer work does the work
+	// once.
 	Slice time.Duration
 	// Processors is GOMAXPROCS for the comparison; zero leaves it as it is.
 	Processors int
-	// Collect runs the garbage collector before each slice, so that no arm pays
-	// for what another one left behind.
+	// Collect runs the garbage collector before each slice, so that no arm pays for
+	// another arm's garbage.
 	Collect bool
-	// Seed of the random order.
+	// Seed is the seed of the random order.
 	Seed uint64
 }
 
-// control is the name of the first arm's second self.
+// control is the name of the first arm's second run.
 const control = "\x00control"
 
-// Compare runs the arms as planned. It returns an arm's first error, with the
-// arm's name, or the context's.
+// Compare runs the arms as planned. It returns the first error of an arm, with the arm's
+// name, or the context's error.
 func Compare(ctx context.Context, plan Plan, arms []Arm) (*Comparison, error) {
 	if len(arms) == 0 || plan.Rounds < 1 {
 		return nil, fmt.Errorf("harness: %d arms, %d rounds: want at least 1 of each", len(arms), plan.Rounds)
@@ -92,8 +92,8 @@ func (p Plan) measure(ctx context.Context, arms []Arm, runs []int) (*Comparison,
 	return c, nil
 }
 
-// calibrate finds how often an arm does its work in a slice, and warms it up. It
-// believes the faster of two slices: one may have been held up.
+// calibrate finds the number of repetitions for a slice, and warms the arm up. It uses the
+// faster of two slices, because the other may have been disturbed.
 func (p Plan) calibrate(ctx context.Context, arm Arm) (int, error) {
 	for n := 1; ; {
 		cost, err := p.slice(ctx, arm, n)
@@ -148,7 +148,7 @@ func (p Plan) slice(ctx context.Context, arm Arm, n int) (Cost, error) {
 	}, nil
 }
 
-// processorTime is what the process has used so far, in user and system mode.
+// processorTime is the process's user and system time so far.
 func processorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -2,9 +2,9 @@ package harness
 
 import "sync"
 
-// Parallel does n pieces of work with so many workers, each its own share, and
-// returns when all have ended. A worker ends at its first error; one of the
-// errors is returned.
+// Parallel does n pieces of work with a number of workers, each worker its own share, and
+// returns when all workers have ended. A worker ends at its first error. Parallel returns
+// one of the errors.
 func Parallel(workers, n int, work func(worker, i int) error) error {
 	var group sync.WaitGroup
 	failed := make(chan error, workers)

@@ -12,10 +12,10 @@ const resamples = 2000
 // Estimate is a median with its 95 % bootstrap interval.
 type Estimate struct{ Median, Low, High float64 }
 
-// EstimateOf returns the median of the figures, at least one, with its interval.
-// It draws as many figures as there are, with replacement, many times over; the
-// middle 95 % of the medians are the interval (the percentile bootstrap). The
-// same figures always have the same interval.
+// EstimateOf returns the median of at least one figure, with its interval. It draws
+// samples of the same size with replacement, many times. The middle 95 % of the samples'
+// medians are the interval (the percentile bootstrap). Equal figures always have an equal
+// interval.
 func EstimateOf(figures []float64) Estimate {
 	random := rand.New(rand.NewPCG(1, uint64(len(figures)))) //nolint:gosec // a sample, not a secret
 	medians, drawn := make([]float64, resamples), make([]float64, len(figures))
@@ -30,12 +30,12 @@ func EstimateOf(figures []float64) Estimate {
 	return Estimate{Median: Median(figures), Low: quantile(medians, 0.025), High: quantile(medians, 0.975)}
 }
 
-// Median is the middle of the figures, and of an even number the mean of the two
-// in the middle. It is NaN for none.
+// Median returns the middle figure. For an even number of figures it is the mean of the
+// two in the middle. It is NaN for no figures.
 func Median(figures []float64) float64 { return Quantile(figures, 0.5) }
 
-// Quantile is the figure that the share q of the figures do not exceed, drawn
-// straight between neighbours. It is NaN for no figures.
+// Quantile returns the figure that the share q of the figures does not exceed, with linear
+// interpolation. It is NaN for no figures.
 func Quantile(figures []float64, q float64) float64 {
 	if len(figures) == 0 {
 		return math.NaN()
@@ -43,7 +43,7 @@ func Quantile(figures []float64, q float64) float64 {
 	return quantile(slices.Sorted(slices.Values(figures)), q)
 }
 
-// quantile is Quantile of figures in order.
+// quantile is Quantile for sorted figures.
 func quantile(sorted []float64, q float64) float64 {
 	position := q * float64(len(sorted)-1)
 	below := int(position)

@@ -1,6 +1,6 @@
-// Package load is a client that loads an HTTP server over connections that it
-// keeps, and costs as little as one can: it writes requests that are ready made
-// but for their key, and reads of an answer what it must to find its end.
+// Package load is a client that loads an HTTP server over persistent connections at
+// minimal cost. It writes prepared requests in which only the key differs, and reads
+// responses only to find their end.
 //
 //	client, err := load.Dial(ctx, address, 16, body)
 //	latencies, err := client.Send(1000, http.StatusCreated, keyOf)
@@ -19,24 +19,24 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 )
 
-// KeySize is the size of every key: that of a UUID.
+// KeySize is the size of every key: the size of a UUID.
 const KeySize = 36
 
 // patience bounds one call of Send.
 const patience = 60 * time.Second
 
-// Client has connections to one server. Its methods are not safe for concurrent
-// use; the connections are used concurrently.
+// Client has connections to one server. Its methods are not safe for concurrent use. Each
+// call uses the connections concurrently.
 type Client struct{ connections []*connection }
 
 type connection struct {
 	conn    net.Conn
 	reader  *bufio.Reader
 	request []byte
-	key     []byte // its place in the request
+	key     []byte // the place of the key in the request
 }
 
-// Dial opens so many connections, for requests with this JSON body.
+// Dial opens the connections, for requests with the given JSON body.
 func Dial(ctx context.Context, address string, connections int, body []byte) (*Client, error) {
 	c := &Client{}
 	for range connections {
@@ -69,10 +69,9 @@ func (c *Client) Close() {
 	}
 }
 
-// Send sends n requests over all connections at once, each after the answer to
-// the one before it, and returns how long each took. key(i) is put in place of
-// request i's key, and has KeySize bytes. An answer with another status is an
-// error.
+// Send sends n requests over all connections at once, and returns the duration of each.
+// A connection sends its next request after the response to its previous one. key(i)
+// writes the key of request i, KeySize bytes. A response with another status is an error.
 func (c *Client) Send(n, status int, key func(i int, into []byte)) ([]time.Duration, error) {
 	deadline := time.Now().Add(patience)
 	for _, connection := range c.connections {
@@ -86,7 +85,7 @@ func (c *Client) Send(n, status int, key func(i int, into []byte)) ([]time.Durat
 		key(i, connection.key)
 		got, err := connection.exchange()
 		if err == nil && got != status {
-			err = fmt.Errorf("load: answered with status %d, want %d", got, status)
+			err = fmt.Errorf("load: response with status %d, want %d", got, status)
 		}
 		latencies[i] = time.Since(start)
 		return err
@@ -96,10 +95,10 @@ func (c *Client) Send(n, status int, key func(i int, into []byte)) ([]time.Durat
 
 var (
 	lengthHeader = []byte("content-length:")
-	errNoStatus  = errors.New("load: the answer has no status line")
+	errNoStatus  = errors.New("load: the response has no status line")
 )
 
-// exchange sends the request as it is, and returns the status of the answer.
+// exchange sends the prepared request, and returns the status of the response.
 func (c *connection) exchange() (status int, err error) {
 	if _, err := c.conn.Write(c.request); err != nil {
 		return 0, err

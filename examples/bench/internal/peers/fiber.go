@@ -12,9 +12,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Storage is what both versions of gofiber keep their answers in: a map under a
-// lock, as their own default is, without its copies of what goes in and out. It
-// can be emptied between slices, which theirs cannot.
+// Storage keeps the responses of both versions of gofiber: a map under a lock, like
+// gofiber's own default, without its copies of the values. Unlike the default, a Storage
+// can be emptied between slices.
 type Storage struct {
 	mu      sync.RWMutex
 	entries map[string]entry
@@ -25,7 +25,7 @@ var (
 	_ fiber3.Storage = (*Storage)(nil)
 )
 
-// Get returns what is there, or nil.
+// Get returns the value, or nil.
 func (s *Storage) Get(key string) ([]byte, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -60,7 +60,7 @@ func (s *Storage) Reset() error {
 	return nil
 }
 
-// Close does nothing.
+// Close implements the storage of gofiber, and has no effect.
 func (s *Storage) Close() error { return nil }
 
 // GetWithContext is Get.
@@ -77,11 +77,11 @@ func (s *Storage) DeleteWithContext(_ context.Context, key string) error { retur
 // ResetWithContext is Reset.
 func (s *Storage) ResetWithContext(context.Context) error { return s.Reset() }
 
-// NewStorage returns an empty one.
+// NewStorage returns an empty Storage.
 func NewStorage() *Storage { return &Storage{entries: make(map[string]entry)} }
 
-// Fiber2 is an application of gofiber v2 that answers POST /payments with 201 and
-// this body, behind its idempotency middleware unless storage is nil.
+// Fiber2 is an application of gofiber v2 that responds to POST /payments with 201 and the
+// given body. Its idempotency middleware is installed unless storage is nil.
 func Fiber2(storage *Storage, answer []byte) fasthttp.RequestHandler {
 	app := fiber2.New(fiber2.Config{DisableStartupMessage: true})
 	pay := func(c *fiber2.Ctx) error {

@@ -1,5 +1,5 @@
-// Package peers has what oncekey is measured against: the middleware that
-// tutorials teach, written here as they write it, and gofiber's own.
+// Package peers has the middleware that oncekey is measured against: the middleware of
+// common tutorials, in the tutorials' own style, and gofiber's.
 package peers
 
 import (
@@ -18,22 +18,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinel stands for a key whose handler runs.
+// sentinel is the value of a key whose handler is running.
 const sentinel = "processing"
 
 const (
-	lockTTL  = time.Hour // nobody renews it, so it has to outlive a measurement
+	lockTTL  = time.Hour // the tutorial does not renew a lock, so the lock has to outlive a measurement
 	storeTTL = 24 * time.Hour
 )
 
-// Backend is where the tutorial keeps its keys.
+// Backend is the tutorial's store of keys.
 type Backend interface {
 	SetNX(ctx context.Context, key, value string, ttl time.Duration) (bool, error)
 	Get(ctx context.Context, key string) ([]byte, error)
 	Set(ctx context.Context, key string, value []byte, ttl time.Duration) error
 }
 
-// Map is a Backend in memory: a map under a lock, which forgets nothing.
+// Map is a Backend in memory: a map under a lock. It never forgets a key.
 type Map struct {
 	mu      sync.Mutex
 	entries map[string]entry
@@ -44,7 +44,7 @@ type entry struct {
 	expires time.Time
 }
 
-// NewMap returns an empty one.
+// NewMap returns an empty Map.
 func NewMap() *Map { return &Map{entries: make(map[string]entry)} }
 
 // SetNX implements Backend.
@@ -96,7 +96,7 @@ func (r Redis) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 	return r.Client.Set(ctx, key, value, ttl).Err()
 }
 
-// stored is an answer as the tutorial keeps it.
+// stored is a response in the tutorial's format.
 type stored struct {
 	Fingerprint string      `json:"fingerprint,omitempty"`
 	Status      int         `json:"status"`
@@ -104,7 +104,7 @@ type stored struct {
 	Body        []byte      `json:"body"`
 }
 
-// recorder takes the handler's answer.
+// recorder records the handler's response.
 type recorder struct {
 	header http.Header
 	status int
@@ -115,12 +115,12 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 
-// Tutorial is the middleware that everybody writes: SET NX of a sentinel, a
-// recorder, and the answer in JSON. With a fingerprint it also compares payloads,
-// decoded and encoded again by encoding/json without the excluded fields.
+// Tutorial is the middleware of common tutorials: SET NX of a sentinel, a recorder, and
+// the response in JSON. With a fingerprint it also compares payloads, which encoding/json
+// decodes and encodes again without the excluded fields.
 //
-// It is a measure, not a recommendation: a handler that outlives the sentinel, or
-// whose answer cannot be stored, runs twice.
+// It is a measure, not a recommendation. A handler runs twice if it outlives the sentinel,
+// or if its response cannot be stored.
 func Tutorial(backend Backend, next http.Handler, fingerprint bool, excluded ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := r.Header.Get("Idempotency-Key")
@@ -194,8 +194,8 @@ func replayTutorial(backend Backend, w http.ResponseWriter, r *http.Request, key
 	_, _ = w.Write(answer.Body)
 }
 
-// JSONFingerprint decodes a document, drops the excluded members at any depth,
-// encodes it again and hashes that.
+// JSONFingerprint decodes a document, drops the excluded members at any depth, and hashes
+// the encoded result.
 func JSONFingerprint(document []byte, excluded []string) (string, error) {
 	var value any
 	if err := json.Unmarshal(document, &value); err != nil {

@@ -13,43 +13,41 @@ import (
 type Section struct {
 	Title string
 	Text  []string // paragraphs
-	// Tables come after the text, Targets after them.
+	// Tables follow the text, and Targets follow the tables.
 	Tables  []Table
 	Targets []Target
 	Notes   []string // a list at the end
 }
 
-// Table has as many columns in each row as in its head.
+// Table has equal numbers of columns in its head and in each row.
 type Table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
 }
 
-// Target is what was aimed at, beside what was measured.
+// Target is an aim beside its measured value.
 type Target struct {
 	What, Want, Measured string
 	Reached              bool
 }
 
-// AtLeast is a target for a ratio that is better when it is larger. The median
-// decides.
+// AtLeast is a target for a ratio that should be large. The median decides.
 func AtLeast(what string, bound float64, measured harness.Estimate) Target {
 	return Target{what, ">= " + Number(bound), Interval(measured), measured.Median >= bound}
 }
 
-// AtMost is a target for a ratio that is better when it is smaller. The median
-// decides.
+// AtMost is a target for a ratio that should be small. The median decides.
 func AtMost(what string, bound float64, measured harness.Estimate) Target {
 	return Target{what, "<= " + Number(bound), Interval(measured), measured.Median <= bound}
 }
 
-// CountAtMost is a target for what has no noise.
+// CountAtMost is a target for a count without noise.
 func CountAtMost(what string, bound, measured float64) Target {
 	return Target{what, "<= " + Number(bound), Number(measured), measured <= bound}
 }
 
-// Exactly is a target for what has no noise.
+// Exactly is a target for a count without noise.
 func Exactly(what string, want, measured int) Target {
 	return Target{what, fmt.Sprint(want), fmt.Sprint(measured), measured == want}
 }
@@ -59,7 +57,7 @@ func Interval(e harness.Estimate) string {
 	return fmt.Sprintf("%s [%s, %s]", Number(e.Median), Number(e.Low), Number(e.High))
 }
 
-// Number has three digits that count, or as many as stand before the point.
+// Number formats three significant digits, or all digits before the point.
 func Number(x float64) string {
 	switch size := max(x, -x); {
 	case x == float64(int64(x)):
@@ -77,7 +75,7 @@ func Number(x float64) string {
 	}
 }
 
-// Duration is a number of nanoseconds in a unit that suits it.
+// Duration formats nanoseconds in a suitable unit.
 func Duration(nanoseconds float64) string {
 	switch {
 	case nanoseconds < 10e3:

@@ -15,25 +15,25 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Postgres is a server of this program's own.
+// Postgres is a PostgreSQL server of this program.
 type Postgres struct {
 	*process
 	// DSN leads to an empty database of its superuser.
 	DSN string
-	// Version is what it says of itself.
+	// Version is the version that the server reports.
 	Version string
 }
 
-// settings are the server's own defaults but for memory, and for what a loaded
-// table needs to be loaded in a reasonable time. It waits for the disk.
+// settings are the server's defaults, except for memory and for settings that let a large
+// table load in a reasonable time. The server waits for the disk.
 var settings = []string{
 	"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "shared_buffers=256MB",
 	"max_wal_size=8GB", "fsync=on", "full_page_writes=on", "synchronous_commit=on", "autovacuum=off",
 	"dynamic_shared_memory_type=mmap",
 }
 
-// StartPostgres runs the newest PostgreSQL that is installed, or the one in the
-// folder that ONCEKEY_POSTGRES_BIN names. Without one the error wraps ErrMissing.
+// StartPostgres runs the newest installed PostgreSQL, or the one in the folder
+// ONCEKEY_POSTGRES_BIN. Without an installation the error wraps ErrMissing.
 func StartPostgres(ctx context.Context) (*Postgres, error) {
 	programs, err := postgresFolder()
 	if err != nil {
@@ -82,7 +82,7 @@ func startPostgres(ctx context.Context, programs string, port int) (*Postgres, e
 	return server, nil
 }
 
-// ask asks the server for its version, and whether its data are there.
+// ask asks the server for its version, and for its data folder.
 func (s *Postgres) ask(ctx context.Context, data string) error {
 	connection, err := pgx.Connect(ctx, s.DSN)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Postgres) ask(ctx context.Context, data string) error {
 
 var digits = regexp.MustCompile(`\d+`)
 
-// postgresFolder is where initdb and postgres are.
+// postgresFolder returns the folder of initdb and postgres.
 func postgresFolder() (string, error) {
 	folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // Debian; fails for a malformed pattern only
 	slices.SortFunc(folders, func(a, b string) int { return version(b) - version(a) })
@@ -120,15 +120,15 @@ func postgresFolder() (string, error) {
 }
 
 func version(folder string) int {
-	number, _ := strconv.Atoi(digits.FindString(folder)) // zero for a folder without one
+	number, _ := strconv.Atoi(digits.FindString(folder)) // zero for a folder without a number
 	return number
 }
 
-// unprivileged is whom to run PostgreSQL as, which refuses to run as root. Nil is
-// the user who runs this program.
+// unprivileged returns the user to run PostgreSQL as, because PostgreSQL refuses to run as
+// root. Nil means the current user.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
-		return nil, nil //nolint:nilnil // nobody else is needed
+		return nil, nil //nolint:nilnil // the current user is suitable
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		account, err := user.Lookup(name)
@@ -141,5 +141,5 @@ func unprivileged() (*syscall.Credential, error) {
 			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 		}
 	}
-	return nil, fmt.Errorf("a user whom PostgreSQL can run as, postgres or nobody: %w", ErrMissing)
+	return nil, fmt.Errorf("no user postgres or nobody to run PostgreSQL as: %w", ErrMissing)
 }

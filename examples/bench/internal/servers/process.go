@@ -1,12 +1,12 @@
-// Package servers starts the servers that are measured: a Redis and a PostgreSQL
-// of its own, on free ports of the loopback interface, with empty folders.
+// Package servers starts the measured servers: a Redis and a PostgreSQL on free ports of
+// the loopback interface, with empty folders.
 //
 //	server, err := servers.StartRedis(ctx)
-//	if errors.Is(err, servers.ErrMissing) { ... } // it is not installed
+//	if errors.Is(err, servers.ErrMissing) { ... } // the program is not installed
 //	defer server.Stop()
 //
-// They answer as production servers would: PostgreSQL waits for its disk. Redis
-// keeps nothing, because its disk is not what is compared.
+// The servers behave like production servers: PostgreSQL waits for its disk. Redis
+// persists no data, because the benchmark does not compare Redis' disk.
 package servers
 
 import (
@@ -20,11 +20,11 @@ import (
 	"time"
 )
 
-// errEnded is wrapped by the errors of servers that end before they answer.
-var errEnded = errors.New("it has ended")
+// errEnded is wrapped by the errors of servers that end before they respond.
+var errEnded = errors.New("the server has ended")
 
-// errOther says that another program has the port: the server is about to end.
-var errOther = errors.New("another server listens on its port")
+// errOther reports that another program has the port: the server is about to end.
+var errOther = errors.New("another server listens on the port")
 
 // ErrMissing is wrapped by the errors of servers that are not installed.
 var ErrMissing = errors.New("not installed")
@@ -32,8 +32,8 @@ var ErrMissing = errors.New("not installed")
 const (
 	startDeadline = 60 * time.Second
 	stopDeadline  = 20 * time.Second
-	pause         = 20 * time.Millisecond // between two looks whether it answers
-	startAttempts = 5                     // each on another port: a server whose port is taken ends
+	pause         = 20 * time.Millisecond // between two checks whether the server responds
+	startAttempts = 5                     // each on another port, because a server whose port is taken ends
 )
 
 // process is a server that runs in a folder of its own.
@@ -41,23 +41,23 @@ type process struct {
 	command *exec.Cmd
 	folder  string
 	ended   chan struct{}
-	ending  os.Signal // asks it to end
+	ending  os.Signal // asks the server to end
 }
 
-// start runs the command until Stop, and waits until the server answers.
+// start runs the command until Stop, and waits until the server responds.
 func start(ctx context.Context, command *exec.Cmd, folder string, ending os.Signal, answers func(context.Context) error) (*process, error) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	dieWithParent(command.SysProcAttr)
-	command.SysProcAttr.Setpgid = true // an interrupt at the terminal is for this program alone, which ends its servers
+	command.SysProcAttr.Setpgid = true // an interrupt at the terminal reaches only this program, which ends its servers
 	p := &process{command: command, folder: folder, ended: make(chan struct{}), ending: ending}
 	if err := command.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 	go func() {
 		defer close(p.ended)
-		_ = command.Wait() // how it ended is of no interest: that it did is
+		_ = command.Wait() // only the end of the process matters, not its status
 	}()
 	if err := p.await(ctx, answers); err != nil {
 		p.Stop()
@@ -96,8 +96,8 @@ func (p *process) Stop() {
 	_ = os.RemoveAll(p.folder)
 }
 
-// startOnFreePort starts a server on a free port. Another program can take the port before the server does: then the
-// server ends, and is started on another one.
+// startOnFreePort starts a server on a free port. If another program takes the port first,
+// the server ends, and startOnFreePort tries another port.
 func startOnFreePort[S any](ctx context.Context, start func(port int) (S, error)) (server S, err error) {
 	for range startAttempts {
 		var port int

@@ -2,6 +2,6 @@ package servers
 
 import "syscall"
 
-// dieWithParent lets no server outlive this program when it is killed, and cannot
+// dieWithParent makes the system kill the server when this program is killed and cannot
 // clean up.
 func dieWithParent(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = syscall.SIGKILL }

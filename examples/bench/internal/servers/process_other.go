@@ -4,5 +4,5 @@ package servers
 
 import "syscall"
 
-// dieWithParent does nothing: the system has no such thing.
+// dieWithParent has no effect, because the system has no such signal.
 func dieWithParent(*syscall.SysProcAttr) {}

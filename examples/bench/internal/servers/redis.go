@@ -11,17 +11,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a server of this program's own.
+// Redis is a Redis server of this program.
 type Redis struct {
 	*process
-	// Addr is its host and port.
+	// Addr is the server's host and port.
 	Addr string
-	// Version is what it says of itself.
+	// Version is the version that the server reports.
 	Version string
 }
 
-// StartRedis runs the redis-server of the PATH, or the one that
-// ONCEKEY_REDIS_SERVER names. Without one the error wraps ErrMissing.
+// StartRedis runs the redis-server of the PATH, or the program ONCEKEY_REDIS_SERVER.
+// Without an installation the error wraps ErrMissing.
 func StartRedis(ctx context.Context) (*Redis, error) {
 	name := os.Getenv("ONCEKEY_REDIS_SERVER")
 	if name == "" {
