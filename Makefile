@@ -23,7 +23,7 @@ NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedis
 NOT_RACED_PACKAGES := ./core/redisstore ./core/pgstore ./core/tieredstore ./core/memstore ./core/internal/explore ./fingerprint ./core ./adapters ./adapters/otel
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
-LONG_PACKAGES := ./core/internal/failover ./core/tieredstore ./core/redisstore ./core/pgstore ./core/internal/endtoend ./core/internal/explore/model ./core/internal/postgrestest ./core ./adapters ./adapters/httpclient
+LONG_PACKAGES := ./core/internal/system/failover ./core/tieredstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/explore/model ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
 
 # Most tests over servers wait more than they compute: eight run at a time in each package.
 PARALLEL := 8

@@ -169,7 +169,7 @@ func listens(t *testing.T, addr string, exited <-chan struct{}) bool {
 }
 
 // freeAddress names a port below those of outgoing connections. Until the test ends, the UDP socket of that number keeps
-// other tests from taking it: those of core/internal/serverproc do the same.
+// other tests from taking it: those of core/internal/testkit/server do the same.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	const lowest, count = 12_000, 10_000

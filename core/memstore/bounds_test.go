@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/storeprobe"
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-var win, must = storeprobe.Win, storeprobe.Must
+var win, must = testkit.Win, testkit.Must
 
 // overhead is what MaxBytes documents.
 const overhead = 256

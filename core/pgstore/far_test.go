@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/internal/faultproxy"
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
 )

@@ -11,15 +11,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core/internal/faultproxy"
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
-	"github.com/oncekey/oncekey/core/internal/storeprobe"
+	"github.com/oncekey/oncekey/core/internal/testkit"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-var win, find, must = storeprobe.Win, storeprobe.Find, storeprobe.Must
+var win, find, must = testkit.Win, testkit.Find, testkit.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 

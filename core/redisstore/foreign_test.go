@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/redistest"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/faultproxy"
-	"github.com/oncekey/oncekey/core/internal/redistest"
+	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 

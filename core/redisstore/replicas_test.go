@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/faultproxy"
-	"github.com/oncekey/oncekey/core/internal/redistest"
+	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 )

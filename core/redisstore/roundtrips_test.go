@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/redistest"
-	"github.com/oncekey/oncekey/core/internal/storeprobe"
+	"github.com/oncekey/oncekey/core/internal/testkit"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -136,7 +136,7 @@ func result(body string) storage.Result {
 	return storage.Result{State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
 }
 
-var win, find, must = storeprobe.Win, storeprobe.Find, storeprobe.Must
+var win, find, must = testkit.Win, testkit.Find, testkit.Must
 
 // eventually waits until a server has come so far.
 func eventually(t *testing.T, condition func() bool) {

@@ -3,7 +3,7 @@ package explore
 import (
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/faultproxy"
+	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 )
 
 // trouble is one fault on one network of a pod.

@@ -1,5 +1,5 @@
-// Package storeprobe has the steps that the tests of every store take again and again.
-package storeprobe
+// Package testkit has the steps that the tests of every store take, and in its folders the servers and the proxy that they use.
+package testkit
 
 import (
 	"testing"

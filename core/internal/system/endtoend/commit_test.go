@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/faultproxy"
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 )
 
 // Cases 13 and 19: nobody is told of a transfer that may not be there.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
-	"github.com/oncekey/oncekey/core/internal/redistest"
-	"github.com/oncekey/oncekey/core/internal/serverproc"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
+	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
 const program = "github.com/oncekey/oncekey/examples/payments"

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
 // postgresOutages are how a PostgreSQL goes away, and comes back.

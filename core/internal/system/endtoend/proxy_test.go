@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/redistest"
-	"github.com/oncekey/oncekey/core/internal/serverproc"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
+	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
 // repeating is a proxy that repeats a client's request by itself, at one server after the other, until one of them answers
@@ -165,7 +165,7 @@ var breaks = map[string]string{
 // buildBroken builds the example with the edits, whose program breaks as the variable ENDING says.
 func buildBroken(t *testing.T, router string) string {
 	t.Helper()
-	original, err := filepath.Abs("../../../examples/" + router + "/main.go")
+	original, err := filepath.Abs("../../../../examples/" + router + "/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/redistest"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 )
 
 // outages are how a Redis goes away, and comes back.

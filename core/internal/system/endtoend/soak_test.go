@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
-	"github.com/oncekey/oncekey/core/internal/soak"
+	"github.com/oncekey/oncekey/core/internal/system/soak"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
 const (

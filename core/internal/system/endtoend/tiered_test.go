@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
 // flush empties the Redis.

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
 func TestMain(m *testing.M) {

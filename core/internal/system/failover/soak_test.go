@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
-	"github.com/oncekey/oncekey/core/internal/redistest"
-	"github.com/oncekey/oncekey/core/internal/soak"
+	"github.com/oncekey/oncekey/core/internal/system/soak"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 )

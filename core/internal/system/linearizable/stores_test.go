@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core/internal/postgrestest"
-	"github.com/oncekey/oncekey/core/internal/redistest"
-	"github.com/oncekey/oncekey/core/internal/soak"
+	"github.com/oncekey/oncekey/core/internal/system/soak"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"

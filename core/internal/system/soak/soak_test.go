@@ -164,7 +164,7 @@ func (s *setting) judge(seed uint64) (found []explore.Violation, timeline func()
 		for _, v := range found {
 			fmt.Fprintf(&b, "BROKEN %s: %s\n", v.Rule, v.Text)
 		}
-		fmt.Fprintf(&b, "draw it again first: ONCEKEY_SEED=%d go test ./core/internal/soak -run 'TestSoak$' -v\n", seed)
+		fmt.Fprintf(&b, "draw it again first: ONCEKEY_SEED=%d go test ./core/internal/system/soak -run 'TestSoak$' -v\n", seed)
 		return b.String()
 	}, nil
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/serverproc"
+	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
 // oldestMajor is the oldest version that pgstore supports.

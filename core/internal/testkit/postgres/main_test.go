@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core/internal/serverproc"
+	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
 // orphaning makes this test binary start a server and wait to be killed.

@@ -33,7 +33,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/serverproc"
+	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
 // toolDeadline bounds the programs that do their work and end.

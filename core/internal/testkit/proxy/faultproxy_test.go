@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core/internal/faultproxy"
+	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

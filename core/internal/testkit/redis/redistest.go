@@ -32,7 +32,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/oncekey/oncekey/core/internal/serverproc"
+	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
 // Server is a redis-server process. Its methods may be called from several goroutines; they take turns.
