@@ -18,7 +18,7 @@
 // They do so when they are told to, and never by themselves: on a busy machine a slow server looks dead to the others.
 //
 // The redis-server on the PATH is used, or the one that ONCEKEY_REDIS_SERVER names; it must be 7.0 or newer. Without one
-// the test is skipped, or fails when ONCEKEY_REQUIRE_SERVERS is set. The package imports no Redis client.
+// the test is skipped, or fails when ONCEKEY_REQUIRE_SERVERS is set.
 package redistest
 
 import (
@@ -92,12 +92,7 @@ func (s *Server) Ping(ctx context.Context) error {
 // Do sends one command, word by word, on a connection of its own. The answer is a string, an int64, nil, or a list of
 // these; what the server refuses is an error with its words.
 func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
-	connection, err := converse(ctx, s.Addr())
-	if err != nil {
-		return nil, err
-	}
-	defer connection.close()
-	return connection.ask(words...)
+	return do(ctx, s.Addr(), words...)
 }
 
 // Stop shuts the server down in order and returns when it is gone.
