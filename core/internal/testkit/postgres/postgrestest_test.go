@@ -2,15 +2,12 @@ package postgrestest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 func TestStartedServerAnswers(t *testing.T) {
@@ -58,9 +55,8 @@ func TestDataSurvives(t *testing.T) {
 func TestKilledServerLeavesNobodyBehind(t *testing.T) {
 	t.Parallel()
 	server := Start(t)
-	connection := connect(t, server.DSN())
-	backend := int(connection.PgConn().PID())
-	if !isAlive(backend) {
+	backend, err := strconv.Atoi(open(t, server.DSN()).ask(t, "SELECT pg_backend_pid()"))
+	if err != nil || !isAlive(backend) {
 		t.Fatalf("no process %d: want the one that serves the connection", backend)
 	}
 	family, err := children(server.process.Pid())
@@ -73,25 +69,31 @@ func TestKilledServerLeavesNobodyBehind(t *testing.T) {
 			t.Errorf("process %d is still there", pid)
 		}
 	}
-	if _, err := pgx.Connect(t.Context(), server.DSN()); err == nil || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("connecting gives %v, want it refused", err)
+	if output, err := psql(t.Context(), t, server.DSN(), "SELECT 1"); err == nil || !strings.Contains(output, "refused") {
+		t.Errorf("connecting gives %q and %v, want it refused", output, err)
 	}
 }
 
 func TestPausedServerDoesNotAnswerButListens(t *testing.T) {
 	t.Parallel()
 	server := Start(t)
-	connection := connect(t, server.DSN())
+	session := open(t, server.DSN())
 	server.Pause()
+	session.say(t, "SELECT 'late'")
+	select {
+	case line := <-session.lines:
+		t.Errorf("a connection from before gives %q, want no answer", line)
+	case <-time.After(200 * time.Millisecond):
+	}
 	impatient, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := connection.Exec(impatient, "SELECT 1"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a connection from before gives %v, want no answer", err)
-	}
-	if _, err := pgx.Connect(impatient, server.DSN()); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a new connection gives %v, want no answer", err)
+	if output, err := psql(impatient, t, server.DSN(), "SELECT 1"); impatient.Err() == nil || output != "" {
+		t.Errorf("a new connection gives %q and %v, want no answer", output, err)
 	}
 	server.Resume()
+	if answer := session.hear(t); answer != "late" {
+		t.Errorf("the resumed server gives %q to the connection from before, want %q", answer, "late")
+	}
 	expect(t, server.DSN(), "SELECT 'yes'", "yes")
 }
 
@@ -110,10 +112,11 @@ func TestEndingIsIdempotent(t *testing.T) {
 func TestStopDoesNotWaitForClients(t *testing.T) {
 	t.Parallel()
 	server := Start(t)
-	connection := connect(t, server.DSN())
+	session := open(t, server.DSN())
 	server.Stop()
-	if err := connection.Ping(t.Context()); err == nil {
-		t.Error("the connection still works, want it cut")
+	session.say(t, "SELECT 'still here'")
+	if answer := session.hear(t); answer != "" {
+		t.Errorf("the connection still gives %q, want it cut", answer)
 	}
 }
 
@@ -153,35 +156,6 @@ func TestTakenPortIsRecognized(t *testing.T) {
 	second.port = first.port
 	if err := second.launch(); err == nil || !second.portTaken() {
 		t.Errorf("a second server on the same port gives %v, want the port to be recognized as taken", err)
-	}
-}
-
-func connect(t *testing.T, dsn string) *pgx.Conn {
-	t.Helper()
-	connection, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		closing, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		connection.Close(closing)
-	})
-	return connection
-}
-
-func run(t *testing.T, dsn, statement string) {
-	t.Helper()
-	if _, err := connect(t, dsn).Exec(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func expect(t *testing.T, dsn, query, want string) {
-	t.Helper()
-	var got string
-	if err := connect(t, dsn).QueryRow(t.Context(), query).Scan(&got); err != nil || got != want {
-		t.Errorf("%s gives %q and error %v, want %q", query, got, err, want)
 	}
 }
 
