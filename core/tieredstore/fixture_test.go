@@ -10,14 +10,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core/internal/testkit"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
 var win, find, must = testkit.Win, testkit.Find, testkit.Must
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errDown = errors.New("the server is down")
 

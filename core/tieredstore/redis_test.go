@@ -7,13 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/memstore"
-	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/storetest"
@@ -23,38 +20,16 @@ import (
 // patience is for a busy machine: a test that counts calls must not see a timeout.
 const patience = time.Minute
 
+// Each case has a prefix of its own, which is as good as an empty Redis. The suite's 10,000 keys must fit into a
+// hundred units.
 func TestConformanceOverRedis(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t))
-	conform(t, rdb, func(testing.TB, int32) storage.Store { return memstore.New() })
-}
-
-func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
-	t.Parallel()
-	if raceDetector {
-		t.Skip("it takes long, and this package's part is the same over Redis alone")
-	}
-	rdb := connect(t, redistest.Start(t))
-	pool := openPool(t, 20)
-	conform(t, rdb, func(t testing.TB, n int32) storage.Store {
-		schema := pgstore.Schema(fmt.Sprintf("case_%d", n))
-		if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
-			t.Fatal(err)
-		}
-		return pgstore.New(pool, schema)
-	})
-}
-
-// conform gives each case a prefix of its own, which is as good as an empty Redis.
-// The suite's 10,000 keys must fit into a hundred units.
-func conform(t *testing.T, rdb *redis.Client, durable func(t testing.TB, n int32) storage.Store) {
-	t.Helper()
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
-		New: func(t testing.TB) storage.Store {
-			n := cases.Add(1)
-			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
-			return tieredstore.New(hot, durable(t, n), tieredstore.Logger(silent))
+		New: func(testing.TB) storage.Store {
+			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", cases.Add(1))))
+			return tieredstore.New(hot, memstore.New(), tieredstore.Logger(silent))
 		},
 		Unit: 400 * time.Millisecond,
 	})
@@ -65,17 +40,6 @@ func connect(t *testing.T, server *redistest.Server) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	t.Cleanup(func() { rdb.Close() })
 	return rdb
-}
-
-func openPool(t *testing.T, connections int32) *pgxpool.Pool {
-	t.Helper()
-	config, err := pgxpool.ParseConfig(postgrestest.Shared(t))
-	must(t, err)
-	config.MaxConns = connections
-	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
-	must(t, err)
-	t.Cleanup(pool.Close)
-	return pool
 }
 
 // overRedis returns a store whose hot tier is a real Redis, and the link to its
@@ -215,55 +179,4 @@ func TestUnreadableRecordInRedis(t *testing.T) {
 	if calls := durable.taken(); len(calls) > 0 {
 		t.Errorf("the hot tier was not repaired: there were the calls %v at the durable one", calls)
 	}
-}
-
-// A handler's writes, its answer, and a replay for which PostgreSQL is not needed.
-func TestTransactionInPostgreSQL(t *testing.T) {
-	t.Parallel()
-	pool := openPool(t, 4)
-	must(t, pgstore.Migrate(t.Context(), pool))
-	must(t, func() error { _, err := pool.Exec(t.Context(), `CREATE TABLE payments (id text)`); return err }())
-	store := tieredstore.New(redisstore.New(connect(t, redistest.Start(t))), pgstore.New(pool), tieredstore.HotTimeout(patience))
-	pay := func(key string) (storage.Transaction, storage.Lease) {
-		lease := win(t, store, claim(key))
-		ctx, transaction, err := store.BeginTransaction(t.Context(), lease)
-		must(t, err)
-		tx, err := pgstore.Tx(ctx)
-		must(t, err)
-		_, err = tx.Exec(ctx, `INSERT INTO payments VALUES ($1)`, key)
-		must(t, err)
-		return transaction, lease
-	}
-	transaction, lease := pay("paid")
-	must(t, transaction.Commit(t.Context(), lease, result("paid")))
-	transaction, lease = pay("undone")
-	must(t, transaction.Rollback(t.Context()))
-	must(t, store.Release(t.Context(), lease))
-	var paid string
-	must(t, pool.QueryRow(t.Context(), `SELECT string_agg(id, ' ') FROM payments`).Scan(&paid))
-	if paid != "paid" {
-		t.Errorf("the payments are %q, want %q", paid, "paid")
-	}
-	pool.Close()
-	replays(t, store, "paid", "paid")
-	if _, _, err := store.Acquire(t.Context(), claim("undone")); err == nil {
-		t.Error("Acquire of a key that is not in Redis did without PostgreSQL")
-	}
-}
-
-// Forget, where both tiers are real.
-func TestForgetInRedisAndPostgreSQL(t *testing.T) {
-	t.Parallel()
-	pool := openPool(t, 4)
-	must(t, pgstore.Migrate(t.Context(), pool))
-	store := tieredstore.New(redisstore.New(connect(t, redistest.Start(t))), pgstore.New(pool), tieredstore.HotTimeout(patience))
-	finish(t, store, "key", "first")
-	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); !there || err != nil {
-		t.Errorf("Forget returned %t and %v, want true", there, err)
-	}
-	if r, err := store.Lookup(t.Context(), "key"); r != nil || err != nil {
-		t.Errorf("Lookup returned %+v and %v, want nothing", r, err)
-	}
-	finish(t, store, "key", "second")
-	replays(t, store, "key", "second")
 }

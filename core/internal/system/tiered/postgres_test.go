@@ -1,0 +1,148 @@
+package tiered
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core/internal/testkit"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+// patience is for a busy machine: a test that counts calls must not see a timeout.
+const patience = 10 * time.Second
+
+var win, find, must = testkit.Win, testkit.Find, testkit.Must
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+
+// Each case has a prefix and a schema of its own, which are as good as empty databases. The suite's 10,000 keys must fit
+// into a hundred units.
+func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
+	t.Parallel()
+	if raceDetector {
+		t.Skip("it takes long, and tieredstore's own part runs over Redis alone")
+	}
+	rdb := connect(t)
+	pool := openPool(t, 20)
+	var cases atomic.Int32
+	storetest.Run(t, storetest.Config{
+		New: func(t testing.TB) storage.Store {
+			n := cases.Add(1)
+			schema := pgstore.Schema(fmt.Sprintf("case_%d", n))
+			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
+				t.Fatal(err)
+			}
+			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
+			return tieredstore.New(hot, pgstore.New(pool, schema), tieredstore.Logger(slog.New(slog.DiscardHandler)))
+		},
+		Unit: 400 * time.Millisecond,
+	})
+}
+
+// connect starts a Redis, and returns a client of it.
+func connect(t *testing.T) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
+	t.Cleanup(func() { rdb.Close() })
+	return rdb
+}
+
+func openPool(t *testing.T, connections int32) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(postgrestest.Shared(t))
+	must(t, err)
+	config.MaxConns = connections
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), config)
+	must(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// A handler's writes, its answer, and a replay for which PostgreSQL is not needed.
+func TestTransactionInPostgreSQL(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t, 4)
+	must(t, pgstore.Migrate(t.Context(), pool))
+	must(t, func() error { _, err := pool.Exec(t.Context(), `CREATE TABLE payments (id text)`); return err }())
+	store := tieredstore.New(redisstore.New(connect(t)), pgstore.New(pool), tieredstore.HotTimeout(patience))
+	pay := func(key string) (storage.Transaction, storage.Lease) {
+		lease := win(t, store, claim(key))
+		ctx, transaction, err := store.BeginTransaction(t.Context(), lease)
+		must(t, err)
+		tx, err := pgstore.Tx(ctx)
+		must(t, err)
+		_, err = tx.Exec(ctx, `INSERT INTO payments VALUES ($1)`, key)
+		must(t, err)
+		return transaction, lease
+	}
+	transaction, lease := pay("paid")
+	must(t, transaction.Commit(t.Context(), lease, result("paid")))
+	transaction, lease = pay("undone")
+	must(t, transaction.Rollback(t.Context()))
+	must(t, store.Release(t.Context(), lease))
+	var paid string
+	must(t, pool.QueryRow(t.Context(), `SELECT string_agg(id, ' ') FROM payments`).Scan(&paid))
+	if paid != "paid" {
+		t.Errorf("the payments are %q, want %q", paid, "paid")
+	}
+	pool.Close()
+	replays(t, store, "paid", "paid")
+	if _, _, err := store.Acquire(t.Context(), claim("undone")); err == nil {
+		t.Error("Acquire of a key that is not in Redis did without PostgreSQL")
+	}
+}
+
+// Forget, where both tiers are real.
+func TestForgetInRedisAndPostgreSQL(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t, 4)
+	must(t, pgstore.Migrate(t.Context(), pool))
+	store := tieredstore.New(redisstore.New(connect(t)), pgstore.New(pool), tieredstore.HotTimeout(patience))
+	finish(t, store, "key", "first")
+	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); !there || err != nil {
+		t.Errorf("Forget returned %t and %v, want true", there, err)
+	}
+	if r, err := store.Lookup(t.Context(), "key"); r != nil || err != nil {
+		t.Errorf("Lookup returned %+v and %v, want nothing", r, err)
+	}
+	finish(t, store, "key", "second")
+	replays(t, store, "key", "second")
+}
+
+func claim(key string) storage.Claim {
+	return storage.Claim{
+		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: 10 * time.Hour, TakeOver: true,
+	}
+}
+
+func result(body string) storage.Result {
+	return storage.Result{State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
+}
+
+// finish claims and completes a key.
+func finish(t *testing.T, store storage.Store, key, body string) {
+	t.Helper()
+	must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(body)))
+}
+
+// replays expects that the key has this response.
+func replays(t *testing.T, store storage.Store, key, body string) {
+	t.Helper()
+	if r := find(t, store, claim(key)); r.State != storage.Completed || string(r.Body) != body || r.Status != 201 {
+		t.Errorf("key %q has %+v, want the response %q", key, r, body)
+	}
+}
