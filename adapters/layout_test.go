@@ -12,14 +12,14 @@ import (
 
 const module = "github.com/oncekey/oncekey"
 
-// imports returns all that the packages link.
-func imports(t *testing.T, packages ...string) []string {
+// imports returns all that the package in the folder links.
+func imports(t *testing.T, folder string) []string {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go tool: ", err)
 	}
-	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps"}, packages...)...)
-	list.Dir = ".."
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
+	list.Dir = filepath.Join("..", folder)
 	var said bytes.Buffer
 	list.Stderr = &said
 	all, err := list.Output()

@@ -138,7 +138,8 @@ func buildPayments(t *testing.T) string {
 	}
 	watch(t, "../../examples/payments/*.go", "../chi/*.go", "../../policy/*.go", "../../core/*.go", "../../core/memstore/*.go")
 	binary := filepath.Join(t.TempDir(), "payments")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/oncekey/oncekey/examples/payments")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./payments")
+	build.Dir = "../../examples"
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}

@@ -2,10 +2,6 @@ module github.com/oncekey/oncekey/examples/bench
 
 go 1.26.0
 
-replace github.com/oncekey/oncekey => ../..
-
-require github.com/oncekey/oncekey v0.0.0-00010101000000-000000000000
-
 require (
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/chi/v5 v5.5.0
@@ -14,6 +10,8 @@ require (
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/gowebpki/jcs v1.0.2
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/oncekey/oncekey v0.0.0
+	github.com/oncekey/oncekey/core/pgstore v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/valyala/fasthttp v1.69.0
 	go.uber.org/goleak v1.3.0
@@ -71,4 +69,9 @@ require (
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
+)
+
+replace (
+	github.com/oncekey/oncekey => ../..
+	github.com/oncekey/oncekey/core/pgstore => ../../core/pgstore
 )

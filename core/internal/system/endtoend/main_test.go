@@ -19,7 +19,8 @@ import (
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
-const program = "github.com/oncekey/oncekey/examples/payments"
+// examples is the folder of the module that the program belongs to, and program its path there.
+const examples, program = "../../../../examples", "./payments"
 
 // buildDirectory is where the program is built, once, for all tests.
 var buildDirectory string
@@ -64,7 +65,7 @@ var buildProgram = sync.OnceValues(func() (string, error) {
 // so go test would not know that it has changed, and would show a result from
 // its cache; but a file that a test has opened counts.
 func watchSources() error {
-	const folderAndModule = "{{with .Module}}{{if .Main}}{{$.Dir}}\n{{.GoMod}}{{end}}{{end}}"
+	const folderAndModule = "{{with .Module}}{{if or .Main .Replace}}{{$.Dir}}\n{{.GoMod}}{{end}}{{end}}"
 	output, err := runGo("list", "-deps", "-f", folderAndModule, program)
 	if err != nil {
 		return err
@@ -82,6 +83,7 @@ func watchSources() error {
 func runGo(arguments ...string) (string, error) {
 	var stderr strings.Builder
 	command := exec.CommandContext(context.Background(), "go", arguments...)
+	command.Dir = examples
 	command.Stderr = &stderr
 	output, err := command.Output()
 	if err != nil {
