@@ -11,16 +11,18 @@ PROGRAMS := redis postgresql pgbouncer chromium gcc spin
 
 # The packages whose statements the coverage gate counts, and those among them that it does not: test support, which is
 # run by being used.
-COVERED     := ./core/...,./policy/...,./fingerprint/...,./failure/...,./adapters/...
+LIBRARY     := github.com/oncekey/oncekey
+COVERED     := $(LIBRARY)/core/...,$(LIBRARY)/policy/...,$(LIBRARY)/fingerprint/...,$(LIBRARY)/failure/...,$(LIBRARY)/adapters/...
 NOT_COVERED := /core/(internal|storetest)(/|$$)
 MINIMUM     := 90
 
-# The modules beside the root, each with dependencies that the library must not have.
-MODULES := tools adapters/openapi/validation examples/bench examples/stripe
+# The modules: each beside the root has dependencies that users of the root must not get. All but tools, which has its own
+# workspace, are in go.work: go test work tests their packages together.
+MODULES := . core/pgstore adapters/otel adapters/openapi/validation core/internal/system examples examples/bench tools
 
 # Tests that the race detector disturbs, and their packages: they run again without it.
 NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedisAndPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$
-NOT_RACED_PACKAGES := ./core/redisstore ./core/pgstore ./core/tieredstore ./core/memstore ./core/internal/explore ./fingerprint ./core ./adapters ./adapters/otel
+NOT_RACED_PACKAGES := ./core/redisstore ./core/pgstore ./core/tieredstore ./core/memstore ./core/internal/explore ./core/internal/system/tiered ./fingerprint ./core ./adapters ./adapters/otel
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
 LONG_PACKAGES := ./core/internal/system/failover ./core/tieredstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/explore/model ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
@@ -62,29 +64,27 @@ servers: ## Install the servers and programs that tests need, where they are mis
 	@sh tools/install-servers.sh $(PROGRAMS)
 
 test: ## Run the tests, quickly: no race detector, tests without their server are skipped
-	go test ./...
-	for module in $(MODULES); do go -C "$$module" test ./... || exit 1; done
+	go test work
+	go -C tools test ./...
 
 model: ## Search all states of the lease protocol's model with Spin
 	ONCEKEY_REQUIRE_SERVERS=1 go test -count 1 ./core/internal/explore/model
 
 race: ## Run all tests once, with the race detector and coverage; a test without its server fails
 	@mkdir -p build
-	$(TESTRUN) '$(CURDIR)' -race -timeout 1h -parallel $(PARALLEL) -covermode atomic -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_PACKAGES) ./...
+	$(TESTRUN) '$(CURDIR)' -race -timeout 1h -parallel $(PARALLEL) -covermode atomic -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_PACKAGES) work
 	$(TESTRUN) '$(CURDIR)' -timeout 1h -parallel $(PARALLEL) -run '$(NOT_RACED)' $(NOT_RACED_PACKAGES)
-	for module in $(MODULES); do $(TESTRUN) "$(CURDIR)/$$module" -race -timeout 1h ./... || exit 1; done
+	$(TESTRUN) '$(CURDIR)/tools' -race -timeout 1h ./...
 	@mv build/coverage.new build/coverage.out
 
 cover: ## Fail where make race has covered less than 90% of a package
 	@test -f build/coverage.out || $(MAKE) --no-print-directory race
 	@go -C tools run ./coverage -minimum $(MINIMUM) -exclude '$(NOT_COVERED)' '$(CURDIR)/build/coverage.out'
 
-vet: ## Run go vet
-	go vet ./...
-	for module in $(MODULES); do go -C "$$module" vet ./... || exit 1; done
+vet: ## Run go vet on each module alone, with the versions that its own go.mod requires
+	for module in $(MODULES); do GOWORK=off go -C "$$module" vet ./... || exit 1; done
 
 lint: $(LINTERS) ## Run the linters of .golangci.yml
-	$(GOLANGCI_LINT) run ./...
 	for module in $(MODULES); do \
 		(cd "$$module" && '$(CURDIR)/$(GOLANGCI_LINT)' run --config '$(CURDIR)/.golangci.yml' ./...) || exit 1; \
 	done
@@ -98,11 +98,9 @@ fmt-check: $(LINTERS) ## Fail when code is not formatted
 		{ printf '%s\n\nNot formatted: make fmt puts it right.\n' "$$difference"; exit 1; }
 
 tidy: ## Tidy all modules
-	go mod tidy
 	for module in $(MODULES); do go -C "$$module" mod tidy || exit 1; done
 
 tidy-check: ## Fail when a module is not tidy
-	go mod tidy -diff
 	for module in $(MODULES); do go -C "$$module" mod tidy -diff || exit 1; done
 
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
@@ -119,13 +117,13 @@ mutants: ## Break the engine in each way of core/internal/explore/mutants; one t
 	go run ./core/internal/explore/mutants
 
 soak: ## Run simulated schedules over real stores, and the other soak tests, for SOAK (10m) each; SEED=n begins there
-	ONCEKEY_REQUIRE_SERVERS=1 ONCEKEY_SOAK=$(SOAK) ONCEKEY_SEED=$(SEED) go test -count 1 -p 1 -v -run '^TestSoak' -timeout 12h ./...
+	ONCEKEY_REQUIRE_SERVERS=1 ONCEKEY_SOAK=$(SOAK) ONCEKEY_SEED=$(SEED) go test -count 1 -p 1 -v -run '^TestSoak' -timeout 12h work
 
 bench: ## Measure against peers and floors, and rewrite BENCHMARKS.md; it judges nothing
 	go -C examples/bench run . -o '$(CURDIR)/BENCHMARKS.md'
 
 microbench: ## Run the benchmarks beside the code
-	go test -run '^$$' -bench . -benchmem -count 1 ./...
+	go test -run '^$$' -bench . -benchmem -count 1 work
 
 profile: ## Write CPU profiles of a first-time request and a replay to build/
 	go -C examples/bench run . -profile '$(CURDIR)/build'
