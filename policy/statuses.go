@@ -3,6 +3,7 @@ package policy
 import (
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/oncekey/oncekey/failure"
 )
@@ -20,30 +21,22 @@ func countedStatus(o failure.Outcome) int {
 	}
 }
 
-// listed returns the class of a status that a list has.
-func (p *Policy) listed(status int) (failure.Class, bool) {
+// listed returns the class of a status that a list has. A status beats a class.
+func (p *Policy) listed(status int) (class failure.Class, found bool) {
 	if status == 0 || len(p.Free)+len(p.Keep)+len(p.Uncertain) == 0 {
 		return 0, false
 	}
-	var found failure.Class
-	any := false
-	for _, list := range []struct {
-		entries []string
-		class   failure.Class
-	}{{p.Free, failure.ClassDeleteKey}, {p.Keep, failure.ClassCache}, {p.Uncertain, failure.ClassUncertain}} {
-		for _, entry := range list.entries {
-			switch {
-			case entry[0] != byte('0'+status/100):
-			case entry[1:] == "xx":
-				if !any {
-					found, any = list.class, true
-				}
-			case entry[1] == byte('0'+status/10%10) && entry[2] == byte('0'+status%10):
-				return list.class, true
-			}
+	for _, entry := range []string{strconv.Itoa(status), strconv.Itoa(status/100) + "xx"} {
+		switch {
+		case slices.Contains(p.Free, entry):
+			return failure.ClassDeleteKey, true
+		case slices.Contains(p.Keep, entry):
+			return failure.ClassCache, true
+		case slices.Contains(p.Uncertain, entry):
+			return failure.ClassUncertain, true
 		}
 	}
-	return found, any
+	return 0, false
 }
 
 // isStatuses reports whether an entry of a list is a status or a class from first on.
