@@ -82,9 +82,11 @@ type Store interface {
 	Release(ctx context.Context, l Lease) error
 
 	// Extend renews the lease, to run for ttl from now, or returns ErrLeaseLost.
-	// A ttl of zero ends the lease now: the key is abandoned at once, for every caller
-	// and every process, and keeps its request and attempt. The engine uses it for a
-	// run whose outcome is unknown.
+	//
+	// A ttl of zero ends the lease now. The key is then abandoned at once, for every
+	// caller and every process, and keeps its request and attempt. The engine passes
+	// zero for a run with an unknown outcome.
+	//
 	// A lease that ended, or that the store lost, is renewed too while no other
 	// attempt has claimed the key. Callers must therefore not let an Extend overtake
 	// the Release of the same lease. Token and Attempt must both match the record, as
