@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Case 72: each code says by Retry-After whether another try can mend it. A 409
-// does so if a handler runs, a 503 always, and nothing else.
+// Case 72: a problem has a Retry-After exactly where another try can succeed: a 409
+// while a handler runs, and every 503.
 func TestOnlyTemporaryProblemsAreRetried(t *testing.T) {
 	t.Parallel()
 	for code, kind := range kinds {
@@ -22,7 +22,7 @@ func TestOnlyTemporaryProblemsAreRetried(t *testing.T) {
 	}
 }
 
-// A code without words would be a problem of status zero.
+// A code without texts would be a problem of status zero.
 func TestEveryCodeHasItsWords(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "problem.go", nil, parser.SkipObjectResolution)
@@ -45,6 +45,6 @@ func TestEveryCodeHasItsWords(t *testing.T) {
 	})
 	slices.Sort(declared)
 	if !slices.Equal(declared, Codes()) {
-		t.Errorf("declared are %v\nwith words   %v", declared, Codes())
+		t.Errorf("declared are %v\nwith texts   %v", declared, Codes())
 	}
 }

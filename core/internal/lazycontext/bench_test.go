@@ -8,8 +8,8 @@ import (
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
 )
 
-// BenchmarkDetach is one call at a store that never waits: with this package, and
-// with the contexts of package context.
+// BenchmarkDetach compares this package with package context, for one call to a store
+// that never waits.
 func BenchmarkDetach(b *testing.B) {
 	parent, cancel := context.WithCancel(b.Context())
 	defer cancel()

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type key struct{}
 
-// parent is a context with a value, and what cancels it.
+// parent returns a context with a value, and its cancel function.
 func parent(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
@@ -27,13 +27,12 @@ func parent(t *testing.T) (context.Context, context.CancelFunc) {
 // advance lets d pass in a synctest bubble, where it takes no time.
 func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
 
-// Each way to use a context is tried by one that nobody waits for, and by one that
-// somebody does.
+// Each test runs with a context without a call of Done, with a call, and with a child.
 func eachWay(t *testing.T, test func(t *testing.T, use func(context.Context))) {
 	t.Helper()
 	ways := map[string]func(context.Context){
-		"nobody waits":    func(context.Context) {},
-		"somebody waits":  func(ctx context.Context) { ctx.Done() },
+		"without Done":    func(context.Context) {},
+		"with Done":       func(ctx context.Context) { ctx.Done() },
 		"a child follows": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
 	}
 	for name, use := range ways {
@@ -124,8 +123,7 @@ func TestReleaseEndsWhatWaits(t *testing.T) {
 	})
 }
 
-// Case 35: a context of a call that is over has ended, for callers that only ask
-// for its error too.
+// Case 35: after Release the context has ended, also for callers that only call Err.
 func TestReleasedContextHasEnded(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, use func(context.Context)) {
@@ -140,7 +138,8 @@ func TestReleasedContextHasEnded(t *testing.T) {
 	})
 }
 
-// Case 35: the second use of a context fails loudly, and not as a store that is away.
+// Case 35: the second use of a context panics, so that it does not look like an
+// unreachable store.
 func TestContextIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(*lazycontext.Context){
