@@ -16,8 +16,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// deadStore keeps what it claims and loses every call that follows: the store as
-// a process sees it that was killed right after its claim.
+// deadStore applies claims and loses every later call, as if the process was killed
+// right after its claim.
 type deadStore struct{ storage.Store }
 
 func (deadStore) Complete(context.Context, storage.Lease, storage.Result) error { return errStoreDown }
@@ -26,7 +26,7 @@ func (deadStore) Release(context.Context, storage.Lease) error { return errStore
 
 func (deadStore) Extend(context.Context, storage.Lease, time.Duration) error { return errStoreDown }
 
-// crash claims the key k as a process that is killed in its handler.
+// crash claims the key k for a process that is killed in its handler.
 func crash(t *testing.T, store storage.Store) {
 	t.Helper()
 	s := newService(t, deadStore{store}, func(http.ResponseWriter, *http.Request) {}, policy.LockTTL(time.Second))
@@ -39,7 +39,7 @@ func crash(t *testing.T, store storage.Store) {
 }
 
 // Cases 3 and 4: a key is blocked for the lease and not for the TTL, then the
-// next attempt runs, with a higher number, and an event tells of it.
+// next attempt runs, with a higher number, and an event reports that.
 func TestAbandonedKeyIsReexecuted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestAbandonedKeyIsReexecuted(t *testing.T) {
 		if attempt != 2 {
 			t.Errorf("attempt %d", attempt)
 		}
-		s.wantEvent(t, event.LeaseExpired, 2) // seen by the 422, and taken over
+		s.wantEvent(t, event.LeaseExpired, 2) // by the 422 and by the take-over
 	})
 }
 
@@ -83,7 +83,7 @@ func TestAbandonedKeyIsRefused(t *testing.T) {
 
 func TestAbandonedKeyIsRecovered(t *testing.T) {
 	t.Parallel()
-	answer := &policy.Answer{
+	response := &policy.Answer{
 		Status: http.StatusCreated, Header: http.Header{"Location": {"/payments/p1"}}, Body: []byte(`{"payment_id":"p1"}`),
 	}
 	cases := map[string]struct {
@@ -94,9 +94,9 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 			func(ctx context.Context, a policy.Abandoned) (*policy.Answer, error) {
 				want := policy.Abandoned{Key: "k", Scope: "alice", Method: http.MethodPost, Path: "/payments", Attempt: 2}
 				if a != want || core.KeyFrom(ctx) != "k" {
-					t.Errorf("asked about %+v", a)
+					t.Errorf("RecoverFunc got %+v", a)
 				}
-				return answer, nil
+				return response, nil
 			},
 			func(t *testing.T, s *service) {
 				t.Helper()
@@ -112,7 +112,7 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 		},
 		"it had not": {
 			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
-				return nil, nil //nolint:nilnil // what a RecoverFunc says when nothing happened
+				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 			},
 			func(t *testing.T, s *service) {
 				t.Helper()
@@ -120,13 +120,13 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 				s.wantRuns(t, 1)
 			},
 		},
-		"nobody knows": {
+		"outcome unknown": {
 			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
 				return nil, errors.New("provider down")
 			},
 			func(t *testing.T, s *service) {
 				t.Helper()
-				for range 3 { // each retry may ask again, without waiting for a lease
+				for range 3 { // each retry calls the RecoverFunc again, without waiting for a lease
 					wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 					advance(time.Millisecond)
 				}
@@ -177,18 +177,18 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 	}
 }
 
-// One caller recovers at a time, in all processes.
+// One caller at a time runs the RecoverFunc, in all processes.
 func TestOneCallerRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		crash(t, store)
 		advance(time.Second)
-		asked := make(chan struct{}, 10)
+		calls := make(chan struct{}, 10)
 		find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
-			asked <- struct{}{}
+			calls <- struct{}{}
 			advance(time.Minute)
-			return nil, nil //nolint:nilnil // what a RecoverFunc says when nothing happened
+			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 		}
 		here := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)))
 		there := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)))
@@ -198,15 +198,14 @@ func TestOneCallerRecovers(t *testing.T) {
 		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		group.Wait()
-		if len(asked) != 1 {
-			t.Errorf("asked %d times", len(asked))
+		if len(calls) != 1 {
+			t.Errorf("the RecoverFunc ran %d times, want 1", len(calls))
 		}
 	})
 }
 
-// A recovered answer is not shown when somebody else has taken the key over in
-// the meantime.
-func TestRecoveredAnswerOfALostLeaseIsNotShown(t *testing.T) {
+// A recovered response is not shown when another attempt has taken the key over.
+func TestRecoveredResponseOfALostLeaseIsNotShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()

@@ -12,13 +12,13 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
-// payment300 is a request body of 300 bytes, as is the answer to it.
+// payment300 is a body of 300 bytes, for the request and for the response.
 var (
 	payment300 = fmt.Sprintf(`{"order_id":"o-1","amount":100,"currency":"EUR","note":%q}`, strings.Repeat("n", 300-60))
 	answer300  = []byte(strings.Repeat("a", 300))
 )
 
-// discard is a response writer that costs as little as one can.
+// discard is a minimal response writer.
 type discard struct{ header http.Header }
 
 func (d *discard) Header() http.Header         { return d.header }
@@ -32,8 +32,8 @@ func bareHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer300)
 }
 
-// exchange sends one request after another to a handler, and allocates nothing
-// itself but the request's body reader.
+// exchange sends one request after another to a handler, and allocates only the
+// request's body reader.
 type exchange struct {
 	handler http.Handler
 	request *http.Request
@@ -65,7 +65,7 @@ func guarded(tb testing.TB) http.Handler {
 	return engine.Handler(http.HandlerFunc(bareHandler))
 }
 
-// keys are made outside of what is measured.
+// keys are made outside of the measured part.
 func keys(n int) func() string {
 	made := make([]string, n)
 	for i := range made {
@@ -78,12 +78,12 @@ func keys(n int) func() string {
 	}
 }
 
-// What a guard may cost in allocations, over the bare handler.
+// A guard adds a bounded number of allocations to the bare handler.
 func TestAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
 	if raceDetector {
 		t.Skip("the race detector allocates too")
 	}
-	const runs = 20_000 // enough that what the store allocates as it grows does not count
+	const runs = 20_000 // enough to make the store's growth negligible
 	bare := newExchange(t, http.HandlerFunc(bareHandler))
 	base := testing.AllocsPerRun(runs, func() { bare.send("k") })
 

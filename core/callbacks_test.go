@@ -32,8 +32,8 @@ func (o *panickyObserver) Observe(ctx context.Context, event event.Event) {
 	}
 }
 
-// Case 39: an Observer that panics changes nothing, at whatever it is told, in a
-// request and on the engine's own goroutines.
+// Case 39: an Observer that panics at any event changes no response, in a request and
+// on the engine's own goroutines.
 func TestPanickingObserverChangesNothing(t *testing.T) {
 	t.Parallel()
 	results := []event.Result{
@@ -76,7 +76,7 @@ func TestPanickingObserverChangesNothing(t *testing.T) {
 				send(broken, "broken")
 				send(endless, "endless")
 				if observer.count(at) == 0 {
-					t.Errorf("no event %s has come", at)
+					t.Errorf("no event %s was observed", at)
 				}
 				if err := engine.Shutdown(t.Context()); err != nil {
 					t.Error(err)
@@ -120,7 +120,7 @@ func TestPanickingStoreIsAFailingStore(t *testing.T) {
 				}
 				wantReplay(t, s.post(t.Context(), "k", payment))
 				if s.events.count(event.StoreError)+s.events.count(event.Deferred) == 0 {
-					t.Error("no event tells of the panics")
+					t.Error("no event reports the panics")
 				}
 				if err := s.Shutdown(t.Context()); err != nil {
 					t.Error(err)
@@ -151,7 +151,7 @@ func TestPanickingClassifierIsReplaced(t *testing.T) {
 			}
 			s.wantRuns(t, 1)
 			if s.events.count(event.CallbackPanicked) == 0 {
-				t.Error("no event tells of the panic")
+				t.Error("no event reports the panic")
 			}
 			if err := s.Shutdown(t.Context()); err != nil {
 				t.Error(err)
@@ -160,7 +160,7 @@ func TestPanickingClassifierIsReplaced(t *testing.T) {
 	}
 }
 
-// Case 39: a problem.Writer that panics, or that writes nothing, is replaced by the
+// Case 39: a problem.Writer that panics, or that writes no response, is replaced by the
 // default: for a refusal, and in place of a handler's response.
 func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 	t.Parallel()
@@ -170,7 +170,7 @@ func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 			panic("writer bug")
 		},
-		"writes nothing": func(http.ResponseWriter, *http.Request, problem.Problem) {},
+		"writes no response": func(http.ResponseWriter, *http.Request, problem.Problem) {},
 	}
 	for name, write := range writers {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 				}
 			}
 			if n := seen.count(event.CallbackPanicked); n != 2 || !marked.Load() {
-				t.Errorf("%d events tell of the panics: %v", n, seen.results())
+				t.Errorf("%d events report the panics: %v", n, seen.results())
 			}
 			if err := engine.Shutdown(t.Context()); err != nil {
 				t.Error(err)
@@ -215,8 +215,8 @@ func TestPanickingProblemWriterIsReplaced(t *testing.T) {
 	}
 }
 
-// Case 39: a scope function and a RecoverFunc that panic are reported; the panic goes
-// on, as a handler's does, and blocks no key.
+// Case 39: panics of a scope function and of a RecoverFunc are reported. The panic
+// continues, as a handler's does, and blocks no key.
 func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -238,16 +238,16 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 				if broken.Load() {
 					panic("recover bug")
 				}
-				return nil, nil //nolint:nilnil // nothing happened
+				return nil, nil //nolint:nilnil // the attempt had no effect
 			})))
-		send := func() (w *httptest.ResponseRecorder, said any) {
+		send := func() (w *httptest.ResponseRecorder, recovered any) {
 			w = httptest.NewRecorder()
-			defer func() { said = recover() }()
+			defer func() { recovered = recover() }()
 			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
 			return w, nil
 		}
-		if _, said := send(); said != "scope bug" {
-			t.Errorf("the scope's panic became %v", said)
+		if _, recovered := send(); recovered != "scope bug" {
+			t.Errorf("the scope's panic became %v", recovered)
 		}
 		broken.Store(false)
 		claim := storage.Claim{
@@ -263,8 +263,8 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 			func(context.Context, policy.Abandoned) (*policy.Answer, error) { panic("recover bug") })))
 		func() {
 			defer func() {
-				if said := recover(); said != "recover bug" {
-					t.Errorf("the RecoverFunc's panic became %v", said)
+				if recovered := recover(); recovered != "recover bug" {
+					t.Errorf("the RecoverFunc's panic became %v", recovered)
 				}
 			}()
 			recovering.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
@@ -273,7 +273,7 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 		w, _ := send()
 		wantFirst(t, w)
 		if n := seen.count(event.CallbackPanicked); n != 2 {
-			t.Errorf("%d events tell of the panics: %v", n, seen.results())
+			t.Errorf("%d events report the panics: %v", n, seen.results())
 		}
 		if err := engine.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -297,14 +297,14 @@ func TestPanickingCodec(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs := 0
-	call := func() (said any) {
-		defer func() { said = recover() }()
+	call := func() (recovered any) {
+		defer func() { recovered = recover() }()
 		_, _, err := core.Do(t.Context(), engine, core.Call{Scope: "s", Name: "charge", Key: "k", Codec: panickyCodec{}},
 			func(context.Context) (int, error) { runs++; return runs, nil })
 		return err
 	}
-	if said := call(); said != "codec bug" {
-		t.Errorf("the codec's panic became %v", said)
+	if recovered := call(); recovered != "codec bug" {
+		t.Errorf("the codec's panic became %v", recovered)
 	}
 	if err := engine.Shutdown(t.Context()); err != nil {
 		t.Error(err)

@@ -12,17 +12,17 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// answerWriter is a connection that costs nothing.
-type answerWriter struct{ header http.Header }
+// discardWriter is a connection without cost.
+type discardWriter struct{ header http.Header }
 
-func (w *answerWriter) Header() http.Header         { return w.header }
-func (w *answerWriter) WriteHeader(int)             {}
-func (w *answerWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *discardWriter) Header() http.Header         { return w.header }
+func (w *discardWriter) WriteHeader(int)             {}
+func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 
 // BenchmarkCapture measures, in turn within one run, a handler alone, behind
-// httpsnoop.CaptureMetrics, which is how most middleware looks at an answer, and
-// behind the capture, which keeps the whole answer and sends it afterwards. It
-// reports the overhead of the latter as a part of that of the former: the median of
+// httpsnoop.CaptureMetrics, by which most middleware observes a response, and behind
+// the capture, which buffers the whole response and sends it afterwards. The result
+// is the capture's overhead divided by the overhead of CaptureMetrics: the median of
 // the slices' ratios.
 func BenchmarkCapture(b *testing.B) {
 	body := make([]byte, 300)
@@ -31,7 +31,7 @@ func BenchmarkCapture(b *testing.B) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = w.Write(body)
 	})
-	engine, err := New(struct{ storage.Store }{}, SharedScope) // nobody asks the store
+	engine, err := New(struct{ storage.Store }{}, SharedScope) // the store is never called
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func BenchmarkCapture(b *testing.B) {
 			writeResponse(w, captured.status, captured.body)
 		},
 	}
-	w := &answerWriter{header: make(http.Header)}
+	w := &discardWriter{header: make(http.Header)}
 	const slice = 2000
 	var ratios []float64
 	for b.Loop() {

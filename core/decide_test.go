@@ -20,8 +20,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Case 11: the claim was applied and its reply lost: the same caller's second
-// try finds it.
+// Case 11: the claim was applied and its reply lost. The same caller's second try
+// gets the lease.
 func TestClaimWhoseReplyWasLostIsRecognised(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,8 +40,8 @@ func TestClaimWhoseReplyWasLostIsRecognised(t *testing.T) {
 	})
 }
 
-// Case 12: with the store gone, a fail-closed route answers 503 in time and runs
-// nothing. A claim that may have been applied is given back.
+// Case 12: with the store unreachable, a fail-closed route responds with 503 in time
+// and runs no handler. A claim that may have been applied is released.
 func TestStoreUnavailableFailClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestStoreUnavailableFailClosed(t *testing.T) {
 			t.Errorf("Retry-After is %q", w.Header().Get("Retry-After"))
 		}
 		if waited := time.Since(start); waited > policy.DefaultStoreTimeout {
-			t.Errorf("answered after %v", waited)
+			t.Errorf("responded after %v", waited)
 		}
 		s.wantRuns(t, 0)
 		s.wantEvent(t, event.StoreError, 1)
@@ -71,8 +71,8 @@ func TestStoreUnavailableFailClosed(t *testing.T) {
 	})
 }
 
-// Case 11: a claim that was cut off reaches the store after its release, and is
-// released all the same.
+// Case 11: a claim that timed out reaches the store after its release, and is released
+// too.
 func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func (s lateStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease,
 	return s.faultyStore.Acquire(context.WithoutCancel(ctx), c)
 }
 
-// hangingStore answers nothing until its caller's context ends.
+// hangingStore does not return until its caller's context ends.
 type hangingStore struct{ storage.Store }
 
 func (hangingStore) Acquire(ctx context.Context, _ storage.Claim) (storage.Lease, *storage.Record, error) {
@@ -119,14 +119,14 @@ func TestBlackholedStoreIsGivenUpWithinStoreTimeout(t *testing.T) {
 		start := time.Now()
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		if waited := time.Since(start); waited != 200*time.Millisecond {
-			t.Errorf("answered after %v", waited)
+			t.Errorf("responded after %v", waited)
 		}
-		advance(time.Minute) // the claim's return is given up when the lease would have ended
+		advance(time.Minute) // the release is given up when the lease would have ended
 	})
 }
 
-// Giving claims back to a broken store is bounded.
-func TestClaimsGivenBackAreBounded(t *testing.T) {
+// Releases of unused claims at a broken store are bounded.
+func TestReleasesOfUnusedClaimsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
@@ -139,13 +139,13 @@ func TestClaimsGivenBackAreBounded(t *testing.T) {
 		group.Wait()
 		synctest.Wait()
 		if n := store.releases.Load(); n == 0 || n > 64*2 {
-			t.Errorf("%d calls by those who give back", n)
+			t.Errorf("%d releases of unused claims", n)
 		}
 		advance(time.Minute)
 	})
 }
 
-// Case 12: fail-open runs without protection, and says so.
+// Case 12: fail-open runs without protection, and an event reports that.
 func TestStoreUnavailableFailOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,13 +157,13 @@ func TestStoreUnavailableFailOpen(t *testing.T) {
 		s.wantRuns(t, 2)
 		s.wantEvent(t, event.Unprotected, 2)
 		if _, guarded := core.LeaseFrom(t.Context()); guarded {
-			t.Error("a lease out of nowhere")
+			t.Error("LeaseFrom returned a lease")
 		}
 	})
 }
 
-// Case 20: a record that cannot be read never runs anything, under FailOpen too,
-// and is not asked for again and again.
+// Case 20: for an unreadable record no handler runs, even under FailOpen, and the
+// claim is not repeated.
 func TestCorruptRecordNeverRuns(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
@@ -176,12 +176,12 @@ func TestCorruptRecordNeverRuns(t *testing.T) {
 		s.wantRuns(t, 0)
 		s.wantEvent(t, event.StoreError, 1)
 		if n := store.acquires.Load(); n != 1 {
-			t.Errorf("%v: asked %d times", mode, n)
+			t.Errorf("%v: %d claims", mode, n)
 		}
 	}
 }
 
-// Case 21: a full store takes no new key; what it holds stays.
+// Case 21: a full store accepts no new key, and keeps its records.
 func TestFullStoreRefusesNewKeysOnly(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(memstore.MaxRecords(1)), created)
@@ -191,8 +191,9 @@ func TestFullStoreRefusesNewKeysOnly(t *testing.T) {
 	s.wantRuns(t, 1)
 }
 
-// Answers that wait for the store are bounded: beyond it no new key is run.
-func TestUnsettledAnswersAreBounded(t *testing.T) {
+// The number of responses that wait for the store is bounded. At the bound, new keys
+// are refused.
+func TestUnsettledResponsesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
@@ -213,7 +214,7 @@ func TestUnsettledAnswersAreBounded(t *testing.T) {
 	})
 }
 
-// forgetfulStore can lose all it holds, as a Redis without persistence does.
+// forgetfulStore can lose all records, as a Redis without persistence does.
 type forgetfulStore struct {
 	mu sync.Mutex
 	storage.Store
@@ -243,8 +244,8 @@ func (s *forgetfulStore) Extend(ctx context.Context, l storage.Lease, ttl time.D
 	return s.current().Extend(ctx, l, ttl)
 }
 
-// A store that restarts without its data while a handler runs: this process
-// still knows the run, and the next renewal tells the other ones.
+// A store restarts without its data while a handler runs. This process still knows the
+// run, and the next renewal restores the record for other processes.
 func TestStoreThatForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,9 +270,9 @@ func TestStoreThatForgetsTheClaim(t *testing.T) {
 	})
 }
 
-// The same, with the duplicate already on its way to the store: it gets the
-// lease, sees that this process runs the key, and gives the lease back.
-func TestSecondLeaseInOneProcessIsGivenBack(t *testing.T) {
+// The same, with the duplicate already on its way to the store. The duplicate gets the
+// lease, but this process runs the key, so the engine releases the lease.
+func TestSecondLeaseInOneProcessIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
@@ -280,7 +281,7 @@ func TestSecondLeaseInOneProcessIsGivenBack(t *testing.T) {
 		finish := make(chan struct{})
 		setAcquire := store.set(&store.acquire)
 		setAcquire(func(apply func() error) error {
-			// Before the duplicate's claim, a whole first request begins.
+			// The first request begins before the duplicate's claim.
 			setAcquire(nil)
 			first.Go(func() { s.post(t.Context(), "k", payment) })
 			synctest.Wait()
@@ -300,7 +301,7 @@ func TestSecondLeaseInOneProcessIsGivenBack(t *testing.T) {
 	})
 }
 
-// Begin and Finish serve what is not a net/http handler.
+// Begin and Finish guard another kind of request than net/http's.
 func TestBeginAndFinish(t *testing.T) {
 	t.Parallel()
 	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(&events{}))

@@ -32,8 +32,7 @@ type receipt struct {
 	Number int64 `json:"number"`
 }
 
-// till is a function that takes money, the engine that guards it, and how often
-// it ran.
+// till is a function that takes money, with its engine and its number of runs.
 type till struct {
 	*core.Engine
 	events *events
@@ -89,7 +88,7 @@ func TestDoRunsOnceAndReplays(t *testing.T) {
 	}
 }
 
-// A call's name is no pattern with a method, whatever it looks like.
+// A call's name is never read as a pattern with a method.
 func TestEndpointOfCalls(t *testing.T) {
 	t.Parallel()
 	s := newTill(t, memstore.New())
@@ -131,7 +130,7 @@ func TestDoAndErrors(t *testing.T) {
 		kept   bool
 		result event.Result
 	}{
-		{"an error frees the key", broke, false, false, event.DeleteKey},
+		{"an error releases the key", broke, false, false, event.DeleteKey},
 		{"a retryable one, too", failure.Retryable(broke), false, false, event.Retryable},
 		{"a permanent one is kept", failure.Permanent(broke), false, true, event.Failed},
 		{"any is kept after the point of no return", broke, true, true, event.Failed},
@@ -173,7 +172,7 @@ func TestDoPanics(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() != "broken" {
-					t.Error("the panic did not go on")
+					t.Error("the panic did not continue")
 				}
 			}()
 			_, _, _ = core.Do(t.Context(), s.Engine, chargeCall("k", nil), func(ctx context.Context) (int, error) {
@@ -209,7 +208,7 @@ func TestDoConcurrently(t *testing.T) {
 	}
 }
 
-// Case 1: who gives up does not stop the function half-way.
+// Case 1: a caller that gives up does not stop the function half-way.
 func TestDoOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
 	s := newTill(t, memstore.New())
@@ -258,7 +257,7 @@ func (s *till) wantRuns(t *testing.T, n int64) {
 	}
 }
 
-// The store's answer to the settlement is lost: the result stands.
+// The store's reply to the settlement is lost. The result stays valid.
 func TestDoWhenTheStoreBlips(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -277,7 +276,7 @@ func TestDoWhenTheStoreBlips(t *testing.T) {
 	})
 }
 
-// Somebody else holds the key by now: the result must not be used.
+// Another attempt holds the key. The result must not be used.
 func TestDoWhoseLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	store := newFaultyStore()
@@ -285,11 +284,11 @@ func TestDoWhoseLeaseIsLost(t *testing.T) {
 	s := newTill(t, store)
 	got, _, err := s.charge(t.Context(), chargeCall("k", nil))
 	if !errors.Is(err, storage.ErrLeaseLost) || got != (receipt{}) {
-		t.Errorf("it returned %+v, %v, want nothing and ErrLeaseLost", got, err)
+		t.Errorf("it returned %+v, %v, want no result and ErrLeaseLost", got, err)
 	}
 }
 
-func TestDoNamesWhatIsWrong(t *testing.T) {
+func TestDoNamesTheWrongField(t *testing.T) {
 	t.Parallel()
 	s := newTill(t, memstore.New())
 	tests := []struct {
@@ -325,7 +324,7 @@ func TestDoWithoutKeyWhereNoneIsRequired(t *testing.T) {
 	s.wantRuns(t, 2)
 }
 
-// The inner call of the same key is part of the outer one.
+// An inner call with the same key is a part of the outer call.
 func TestDoWithinItself(t *testing.T) {
 	t.Parallel()
 	s := newTill(t, memstore.New())
@@ -358,7 +357,7 @@ func TestDoWithResultsThatCannotBeKept(t *testing.T) {
 	s.wantRuns(t, 2)
 }
 
-// hostileCodec breaks when it encodes a result.
+// hostileCodec panics when it encodes a result.
 type hostileCodec struct{ textCodec }
 
 func (hostileCodec) Marshal(any) ([]byte, error) { panic("codec") }
@@ -410,7 +409,7 @@ func TestDoWithAnotherCodec(t *testing.T) {
 	}
 	call.Input = "input"
 	if _, _, err := s.charge(t.Context(), call); err == nil || !strings.Contains(err.Error(), "cannot be decoded") {
-		t.Errorf("another type returned %v, want an error that says so", err)
+		t.Errorf("another type returned %v, want an error that names the type", err)
 	}
 }
 
@@ -431,7 +430,7 @@ func TestDoRecovers(t *testing.T) {
 			return &policy.Answer{Status: http.StatusOK, Body: []byte(`{"number":7}`)}, nil
 		})))
 		if got, info, err := s.charge(t.Context(), call); err != nil || got.Number != 7 || !info.Replayed || info.Attempt != 2 {
-			t.Errorf("it returned %+v, %+v, %v, want what was recovered", got, info, err)
+			t.Errorf("it returned %+v, %+v, %v, want the recovered result", got, info, err)
 		}
 		s.wantRuns(t, 0)
 	})

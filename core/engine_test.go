@@ -24,13 +24,13 @@ func TestNewRefusesNonsense(t *testing.T) {
 		opt   core.Option
 		want  string
 	}{
-		"no store":          {nil, core.SharedScope, nil, "the store is nil"},
-		"no scope":          {memstore.New(), nil, nil, "the scope is nil: give core.ScopeBy(user), or core.SharedScope"},
-		"no observer":       {memstore.New(), core.SharedScope, core.WithObserver(nil), "WithObserver is given nil"},
-		"no writer":         {memstore.New(), core.SharedScope, core.WithProblemWriter(nil), "WithProblemWriter is given nil"},
-		"bad header":        {memstore.New(), core.SharedScope, core.WithReplayHeader("X Replay"), `WithReplayHeader is given "X Replay"`},
-		"no budget":         {memstore.New(), core.SharedScope, core.WithSettleBudget(0), "WithSettleBudget is given 0s"},
-		"nothing unsettled": {memstore.New(), core.SharedScope, core.WithMaxUnsettled(0), "WithMaxUnsettled is given 0"},
+		"no store":               {nil, core.SharedScope, nil, "the store is nil"},
+		"no scope":               {memstore.New(), nil, nil, "the scope is nil: give core.ScopeBy(user), or core.SharedScope"},
+		"no observer":            {memstore.New(), core.SharedScope, core.WithObserver(nil), "WithObserver is given nil"},
+		"no writer":              {memstore.New(), core.SharedScope, core.WithProblemWriter(nil), "WithProblemWriter is given nil"},
+		"bad header":             {memstore.New(), core.SharedScope, core.WithReplayHeader("X Replay"), `WithReplayHeader is given "X Replay"`},
+		"no budget":              {memstore.New(), core.SharedScope, core.WithSettleBudget(0), "WithSettleBudget is given 0s"},
+		"no unsettled responses": {memstore.New(), core.SharedScope, core.WithMaxUnsettled(0), "WithMaxUnsettled is given 0"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 	}
 }
 
-// A bad declaration is refused when the route is declared, by its field.
+// A bad policy is refused when the route is declared, and the error names the field.
 func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 	t.Parallel()
 	engine, err := core.New(memstore.New(), core.SharedScope)
@@ -71,8 +71,8 @@ func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 func TestScopeFailures(t *testing.T) {
 	t.Parallel()
 	for name, scope := range map[string]core.Scope{
-		"names nobody": core.ScopeBy(func(*http.Request) (string, error) { return "", nil }),
-		"fails":        core.ScopeBy(func(*http.Request) (string, error) { return "alice", errors.New("session store down") }),
+		"empty principal": core.ScopeBy(func(*http.Request) (string, error) { return "", nil }),
+		"fails":           core.ScopeBy(func(*http.Request) (string, error) { return "alice", errors.New("session store down") }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +147,7 @@ func TestStatesAndTokensReadAsWritten(t *testing.T) {
 func TestKeysOutsideAGuardedRoute(t *testing.T) {
 	t.Parallel()
 	if core.KeyFrom(t.Context())+core.DeriveKey(t.Context(), "charge") != "" {
-		t.Error("a key out of nowhere")
+		t.Error("KeyFrom or DeriveKey returned a key")
 	}
 }
 

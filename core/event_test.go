@@ -17,7 +17,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// logged returns what the default observer writes about some requests.
+// logged returns the default observer's lines about some requests.
 func logged(t *testing.T, handle http.HandlerFunc, requests ...*http.Request) (string, []map[string]any) {
 	t.Helper()
 	var out bytes.Buffer
@@ -63,11 +63,11 @@ func TestLogLines(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if strings.Contains(text, "secret-key") || strings.Contains(text, "alice") {
-		t.Errorf("a key or a scope is logged as it stands: %s", text)
+		t.Errorf("a key or a scope is logged in clear: %s", text)
 	}
 }
 
-// Case 34: what a client controls cannot forge a line of a log.
+// Case 34: a client's text cannot forge a line of a log.
 func TestControlCharactersNeverReachALogRaw(t *testing.T) {
 	t.Parallel()
 	evil := newPost(t.Context(), "k", payment)
@@ -119,7 +119,7 @@ func TestEventHashes(t *testing.T) {
 	}
 	var zero event.Event
 	if zero.Endpoint()+zero.KeyHash()+zero.ScopeHash()+zero.Instance() != "" {
-		t.Error("an event about nothing says something")
+		t.Error("an event without a subject is not empty")
 	}
 }
 
@@ -158,7 +158,7 @@ func TestEventNamesTheRouteOfARouterInside(t *testing.T) {
 	}
 }
 
-// The default logger is slog's, as it is when the event happens.
+// The default logger is slog.Default() at the time of the event.
 func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it changes slog's default
 	var out bytes.Buffer
 	before := slog.Default()

@@ -38,7 +38,7 @@ func ExampleScopeByHost() {
 	// replayed for A.example:443
 }
 
-// The 401 tells the client how to authenticate.
+// The 401 shows the client how to authenticate.
 func ExampleChallenge() {
 	user := func(*http.Request) (string, error) {
 		return "", core.Challenge(`Bearer realm="payments"`, errors.New("the token has expired"))

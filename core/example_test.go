@@ -19,7 +19,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// userID stands for what authentication has found out.
+// userID stands for your authentication.
 func userID(*http.Request) (string, error) { return "alice", nil }
 
 // quiet keeps the examples' logs out of their output.
@@ -38,7 +38,7 @@ func newEngine(opts ...core.Option) *core.Engine {
 	return engine
 }
 
-// send sends a JSON request under a key, and prints the answer.
+// send sends a JSON request under a key, and prints the response.
 func send(handler http.Handler, key, body string) {
 	r := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -68,7 +68,7 @@ func Example() {
 	// 201 payment 1 replay: true
 }
 
-// A job that must not run twice, however often it is asked for.
+// A job that must not run twice, even if its message is delivered twice.
 func ExampleDo() {
 	engine := newEngine()
 	type order struct{ ID string }
@@ -90,7 +90,7 @@ func ExampleDo() {
 	// 1 true <nil>
 }
 
-// What a failed call leaves behind is decided by the error.
+// The error decides whether a failed call runs again.
 func ExampleDo_errors() {
 	engine := newEngine()
 	try := func(key string, err error) {
@@ -121,8 +121,8 @@ func ExampleDeriveKey() {
 	// 200  replay: false
 }
 
-// A resource that remembers the highest attempt it saw for a key turns away the
-// holder of a lost lease.
+// A resource that remembers the highest attempt of each key rejects the holder of a
+// lost lease.
 func ExampleLeaseFrom() {
 	seen := map[string]uint64{}
 	write := func(ctx context.Context) {
@@ -140,7 +140,7 @@ func ExampleLeaseFrom() {
 	// 200  replay: false
 }
 
-// A concurrent duplicate may wait for the answer instead of being turned away.
+// A concurrent duplicate can wait for the response instead of getting a 409.
 func ExampleEngine_Handler_wait() {
 	running, goOn := make(chan struct{}), make(chan struct{})
 	handler := newEngine().Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -160,10 +160,11 @@ func ExampleEngine_Handler_wait() {
 	// Output: 200 paid replay: true
 }
 
-// After a crash between the side effect and the answer, only the provider knows.
+// After a crash between the side effect and the response, look up the payment at the
+// provider.
 func ExampleEngine_Route_recover() {
-	askProvider := func(_ context.Context, abandoned policy.Abandoned) (*policy.Answer, error) {
-		fmt.Println("attempt", abandoned.Attempt, "asks about", abandoned.Key)
+	lookUp := func(_ context.Context, abandoned policy.Abandoned) (*policy.Answer, error) {
+		fmt.Println("attempt", abandoned.Attempt, "looks up", abandoned.Key)
 		return &policy.Answer{Status: http.StatusCreated, Body: []byte("paid before the crash")}, nil
 	}
 	store := memstore.New()
@@ -171,18 +172,18 @@ func ExampleEngine_Route_recover() {
 	if err != nil {
 		panic(err)
 	}
-	route := engine.MustRoute(policy.OnAbandoned(policy.Recover(askProvider)))
+	route := engine.MustRoute(policy.OnAbandoned(policy.Recover(lookUp)))
 	dieUnder(store, "k1")
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		engine.Serve(w, r, route, http.NotFoundHandler())
 	})
 	send(serve, "k1", "")
 	// Output:
-	// attempt 2 asks about k1
+	// attempt 2 looks up k1
 	// 201 paid before the crash replay: true
 }
 
-// A 422 that explains itself: the client has put a new timestamp in its retry.
+// The 422 names the differing member: the client's retry has a new timestamp.
 func ExampleWithDiffers() {
 	handler := newEngine(core.WithDiffers(), core.WithObserver(observe(func(happened event.Event) {
 		if happened.Result == event.KeyReused {
@@ -198,7 +199,7 @@ func ExampleWithDiffers() {
 	//  replay: false
 }
 
-// How a team rolls a policy out: it watches for a week, and changes nothing.
+// To roll out a policy, first observe for a week: responses do not change.
 func ExampleWithObserveOnly() {
 	runs := 0
 	handler := newEngine(core.WithObserveOnly(), core.WithObserver(observe(func(event event.Event) {
@@ -217,7 +218,7 @@ func ExampleWithObserveOnly() {
 	// 200 run 2 replay: false
 }
 
-// Problems in the form that the rest of an API uses.
+// Problems in the error format of your API.
 func ExampleWithProblemWriter() {
 	handler := newEngine(core.WithProblemWriter(func(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 		w.WriteHeader(p.Status)
@@ -227,7 +228,7 @@ func ExampleWithProblemWriter() {
 	// Output: 400 {"errors":["key_invalid"]} replay: false
 }
 
-// A clean end: the server stops first, then the engine finishes what runs.
+// At shutdown the server stops first, and then the engine finishes its runs.
 func ExampleEngine_Shutdown() {
 	engine := newEngine()
 	server := &http.Server{Handler: engine.Handler(http.NotFoundHandler()), ReadHeaderTimeout: 5 * time.Second}
@@ -237,7 +238,7 @@ func ExampleEngine_Shutdown() {
 	// Output: <nil> <nil>
 }
 
-// Support looks up what became of a customer's payment.
+// An operator looks up the record of a customer's payment.
 func ExampleInspector() {
 	store := memstore.New()
 	engine, err := core.New(store, core.ScopeBy(userID), quiet)
@@ -260,7 +261,7 @@ func ExampleInspector() {
 	// true <nil>
 }
 
-// Something that is neither HTTP nor a function of Do, guarded step by step.
+// Begin and Finish guard work that is neither an HTTP request nor a call of Do.
 func ExampleEngine_Begin() {
 	engine := newEngine()
 	route := engine.MustRoute()
@@ -281,7 +282,7 @@ func ExampleEngine_Begin() {
 	// ran before: 42 rows
 }
 
-// dieUnder leaves a key as a process does that dies while it runs the handler.
+// dieUnder leaves a key abandoned, as a process that dies in its handler does.
 func dieUnder(store storage.Store, key string) {
 	ctx := context.Background()
 	_, _, err := store.Acquire(ctx, storage.Claim{
@@ -292,5 +293,5 @@ func dieUnder(store storage.Store, key string) {
 	if err != nil {
 		panic(err)
 	}
-	<-time.After(2 * time.Millisecond) // its lease runs out
+	<-time.After(2 * time.Millisecond) // the lease ends
 }

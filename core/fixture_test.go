@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errStoreDown = errors.New("connection refused")
 
-// faultyStore is a store whose calls a test can make fail, before or after they
-// were applied, and which counts them.
+// faultyStore counts calls, and lets a test make them fail before or after they are
+// applied.
 type faultyStore struct {
 	storage.Store
 	mu                                     sync.Mutex
@@ -36,7 +36,7 @@ type faultyStore struct {
 
 func newFaultyStore() *faultyStore { return &faultyStore{Store: memstore.New()} }
 
-// set returns what sets the fault of some methods; nil heals them.
+// set returns a function that sets the fault of some methods. A nil fault heals them.
 func (s *faultyStore) set(faults ...*func(func() error) error) func(func(func() error) error) {
 	return func(fault func(func() error) error) {
 		s.mu.Lock()
@@ -83,7 +83,7 @@ func (s *faultyStore) Extend(ctx context.Context, l storage.Lease, ttl time.Dura
 	return s.through(&s.extends, &s.extend, func() error { return s.Store.Extend(ctx, l, ttl) })
 }
 
-// events is an Observer that remembers.
+// events is an Observer that keeps all events.
 type events struct {
 	mu  sync.Mutex
 	all []event.Event
@@ -114,7 +114,7 @@ func (e *events) count(result event.Result) (n int) {
 	return n
 }
 
-// duration is that of the last event of a result.
+// duration returns the Duration of the last event with a result.
 func (e *events) duration(result event.Result) (last time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -126,8 +126,8 @@ func (e *events) duration(result event.Result) (last time.Duration) {
 	return last
 }
 
-// service is an engine and one guarded handler that counts its runs: what a
-// process is in production.
+// service is an engine with one guarded handler that counts its runs, like one process
+// in production.
 type service struct {
 	*core.Engine
 	events  *events
@@ -135,7 +135,7 @@ type service struct {
 	handler http.Handler
 }
 
-// newService guards handle. Services that share a store are processes that do.
+// newService guards handle. Several services with one store stand for several processes.
 func newService(t *testing.T, store storage.Store, handle http.HandlerFunc, opts ...policy.Option) *service {
 	t.Helper()
 	s := &service{events: &events{}}
@@ -144,7 +144,7 @@ func newService(t *testing.T, store storage.Store, handle http.HandlerFunc, opts
 		t.Fatal(err)
 	}
 	s.Engine = engine
-	t.Cleanup(func() { // what still goes on in the background ends with the test
+	t.Cleanup(func() { // ends the background work with the test
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = engine.Shutdown(ctx)
@@ -160,7 +160,7 @@ func bearer(r *http.Request) (string, error) {
 	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), nil
 }
 
-// post sends a payment under a key and returns the answer.
+// post sends a payment under a key and returns the response.
 func (s *service) post(ctx context.Context, key, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, newPost(ctx, key, body))
@@ -201,19 +201,19 @@ func wantCode(t *testing.T, w *httptest.ResponseRecorder, status int, code strin
 	}
 }
 
-// wantReplay checks that the answer of created was replayed.
+// wantReplay checks that the response of created was replayed.
 func wantReplay(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	if w.Code != http.StatusCreated || w.Body.String() != `{"payment_id":"p1"}` || w.Header().Get("X-Idempotent-Replay") != "true" {
-		t.Errorf("got %d %v %s, want the replay of the first answer", w.Code, w.Header(), w.Body)
+		t.Errorf("got %d %v %s, want the replay of the first response", w.Code, w.Header(), w.Body)
 	}
 }
 
-// wantFirst checks that the answer of created came from its handler.
+// wantFirst checks that the response of created came from its handler.
 func wantFirst(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	if w.Code != http.StatusCreated || w.Body.String() != `{"payment_id":"p1"}` || w.Header().Get("X-Idempotent-Replay") != "" {
-		t.Errorf("got %d %v %s, want a first answer", w.Code, w.Header(), w.Body)
+		t.Errorf("got %d %v %s, want a first response", w.Code, w.Header(), w.Body)
 	}
 }
 

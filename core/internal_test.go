@@ -80,7 +80,7 @@ func TestHeaderChanges(t *testing.T) {
 	}
 }
 
-// Case 26: a store is not trusted to have kept names and values whole.
+// Case 26: a store may have damaged names and values.
 func TestInvalidStoredHeadersAreDropped(t *testing.T) {
 	t.Parallel()
 	target := http.Header{}

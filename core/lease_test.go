@@ -19,7 +19,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Case 1: one of a thousand runs, the others are told to come back.
+// Case 1: one of a thousand requests runs, and the others get 409 with Retry-After.
 func TestThousandConcurrentRequestsRunOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,14 +47,14 @@ func TestThousandConcurrentRequestsRunOnce(t *testing.T) {
 		group.Wait()
 		s.wantRuns(t, 1)
 		if firsts.Load() != 1 || conflicts.Load() != 999 {
-			t.Errorf("%d first answers and %d conflicts", firsts.Load(), conflicts.Load())
+			t.Errorf("%d first responses and %d conflicts", firsts.Load(), conflicts.Load())
 		}
 		wantReplay(t, s.post(t.Context(), "k", payment))
 	})
 }
 
-// Case 1: or they wait and get the answer.
-func TestConcurrentRequestsThatWaitGetTheAnswer(t *testing.T) {
+// Case 1: or duplicates wait and get the response.
+func TestConcurrentRequestsThatWaitGetTheResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()
@@ -62,15 +62,15 @@ func TestConcurrentRequestsThatWaitGetTheAnswer(t *testing.T) {
 			advance(3 * time.Second)
 			created(w, r)
 		}
-		here := newService(t, store, slow, policy.Wait(time.Minute))
-		there := newService(t, store, slow, policy.Wait(time.Minute)) // another process: it polls
+		local := newService(t, store, slow, policy.Wait(time.Minute))
+		remote := newService(t, store, slow, policy.Wait(time.Minute)) // another process, which polls
 		var group sync.WaitGroup
-		var answers, replays atomic.Int64
-		for _, s := range []*service{here, here, here, there, there} {
+		var responses, replays atomic.Int64
+		for _, s := range []*service{local, local, local, remote, remote} {
 			group.Go(func() {
 				w := s.post(t.Context(), "k", payment)
 				if w.Code == http.StatusCreated {
-					answers.Add(1)
+					responses.Add(1)
 				}
 				if w.Header().Get("X-Idempotent-Replay") != "" {
 					replays.Add(1)
@@ -78,8 +78,8 @@ func TestConcurrentRequestsThatWaitGetTheAnswer(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if here.runs.Load()+there.runs.Load() != 1 || answers.Load() != 5 || replays.Load() != 4 {
-			t.Errorf("%d+%d runs, %d answers, %d of them replays", here.runs.Load(), there.runs.Load(), answers.Load(), replays.Load())
+		if local.runs.Load()+remote.runs.Load() != 1 || responses.Load() != 5 || replays.Load() != 4 {
+			t.Errorf("%d+%d runs, %d responses, %d of them replays", local.runs.Load(), remote.runs.Load(), responses.Load(), replays.Load())
 		}
 	})
 }
@@ -106,12 +106,12 @@ func TestWaitEnds(t *testing.T) {
 		start = time.Now()
 		s.post(ctx, "k", payment)
 		if waited := time.Since(start); waited != time.Second {
-			t.Errorf("waited %v for a client that was gone after 1s", waited)
+			t.Errorf("waited %v for a client that disconnected after 1s", waited)
 		}
 	})
 }
 
-func TestWaiterRunsWhenTheKeyIsFreed(t *testing.T) {
+func TestWaiterRunsWhenTheKeyIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var tries atomic.Int64
@@ -132,7 +132,7 @@ func TestWaiterRunsWhenTheKeyIsFreed(t *testing.T) {
 	})
 }
 
-// A handler may outlive its LockTTL many times: the lease is renewed.
+// A handler may run for many times its LockTTL, because the lease is renewed.
 func TestHandlerFourTimesLongerThanLockTTLRunsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,13 +143,13 @@ func TestHandlerFourTimesLongerThanLockTTLRunsOnce(t *testing.T) {
 		}
 		first := newService(t, store, slow, policy.LockTTL(time.Second))
 		other := newService(t, store, slow, policy.LockTTL(time.Second))
-		answer := make(chan *httptest.ResponseRecorder)
-		go func() { answer <- first.post(t.Context(), "k", payment) }()
+		response := make(chan *httptest.ResponseRecorder)
+		go func() { response <- first.post(t.Context(), "k", payment) }()
 		for range 39 {
 			advance(100 * time.Millisecond)
 			wantCode(t, other.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		}
-		wantFirst(t, <-answer)
+		wantFirst(t, <-response)
 		wantReplay(t, other.post(t.Context(), "k", payment))
 		first.wantRuns(t, 1)
 		other.wantRuns(t, 0)
@@ -159,8 +159,8 @@ func TestHandlerFourTimesLongerThanLockTTLRunsOnce(t *testing.T) {
 	})
 }
 
-// A claim that took longer than the lease it brought is no lease: somebody else
-// may have taken the key over in the meantime.
+// A claim that took longer than its lease does not count, because another attempt may
+// have taken the key over.
 func TestClaimSlowerThanItsLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestClaimSlowerThanItsLease(t *testing.T) {
 	})
 }
 
-// untilCancelled runs until its context ends, and tells why it did.
+// untilCancelled runs until its context ends, and reports the cause.
 func untilCancelled(cause *error) http.HandlerFunc {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
@@ -190,8 +190,8 @@ func untilCancelled(cause *error) http.HandlerFunc {
 	}
 }
 
-// Case 7: the lease is somebody else's. The handler is told, with the cause.
-func TestLeaseLostToSomebodyElse(t *testing.T) {
+// Case 7: another attempt holds the lease. The handler's context ends with that cause.
+func TestLeaseLostToAnotherAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
@@ -233,8 +233,8 @@ func TestLeaseThatCannotBeRenewedIsLostInTime(t *testing.T) {
 	})
 }
 
-// Once somebody else has the key, the store decides about duplicates, although
-// a handler that does not listen still runs here.
+// Once another attempt holds the key, the store decides about duplicates, although a
+// handler that ignores its context still runs here.
 func TestAfterALostLeaseTheStoreDecides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestMaxRunCancelsTheHandlerAndRenewsNoMore(t *testing.T) {
 		}
 		s.wantEvent(t, event.RunTooLong, 1)
 
-		// One that does not listen keeps its key until its lease has run out.
+		// A handler that ignores its context keeps the key until the lease has ended.
 		stubborn := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
 			advance(30 * time.Second)
 			created(w, r)
@@ -307,8 +307,7 @@ func TestMaxRunCancelsTheHandlerAndRenewsNoMore(t *testing.T) {
 	})
 }
 
-// A handler that begins after a wait for another one has the whole of MaxRun: the
-// wait is not its own time.
+// A handler that begins after a wait for another handler has the whole of MaxRun.
 func TestMaxRunBeginsWithTheHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -332,7 +331,7 @@ func TestMaxRunBeginsWithTheHandler(t *testing.T) {
 	})
 }
 
-// Case 8: the handler's context outlives the client, and keeps what it must.
+// Case 8: the handler's context outlives the client, and keeps values and deadline.
 func TestHandlerContextIsDetachedFromTheClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -346,7 +345,7 @@ func TestHandlerContextIsDetachedFromTheClient(t *testing.T) {
 			advance(2 * time.Second)
 			err = r.Context().Err()
 			created(w, r)
-			<-r.Context().Done() // the deadline that middleware set still counts
+			<-r.Context().Done() // at the deadline that middleware set
 			ended = time.Since(start)
 		})
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), valueKey{}, "kept"), 5*time.Second)

@@ -29,8 +29,8 @@ func (e *events) mismatch() event.Event {
 	return event.Event{}
 }
 
-// The event of a 422 names what changed, and the answer does not unless it is
-// told to.
+// The event of a 422 names the changed members. The response names them only with
+// WithDiffers.
 func TestMismatchIsExplained(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -53,7 +53,7 @@ func TestMismatchIsExplained(t *testing.T) {
 			w := s.post(t.Context(), "k", test.second)
 			wantCode(t, w, http.StatusUnprocessableEntity, problem.KeyReused)
 			if strings.Contains(w.Body.String(), "differs") {
-				t.Errorf("the answer says too much: %s", w.Body)
+				t.Errorf("the response says too much: %s", w.Body)
 			}
 			event := s.events.mismatch()
 			if !slices.Equal(event.Differs, test.differs) || event.Missing != test.missing {
@@ -63,7 +63,7 @@ func TestMismatchIsExplained(t *testing.T) {
 	}
 }
 
-// What is reported can be pasted into ExcludeFields, and the retry is a replay.
+// The reported names work in ExcludeFields: then the retry is a replay.
 func TestReportedNamesCanBeExcluded(t *testing.T) {
 	t.Parallel()
 	first, retry := `{"amount":1,"meta":{"sent.at":"10:00","n":[1,2]}}`, `{"amount":1,"meta":{"sent.at":"10:01","n":[1,3]}}`
@@ -78,7 +78,7 @@ func TestReportedNamesCanBeExcluded(t *testing.T) {
 	}
 }
 
-// A request that is in flight in this process is known, too.
+// A mismatch with a request in flight in this process is explained too.
 func TestMismatchWithARequestInFlight(t *testing.T) {
 	t.Parallel()
 	var s *service
@@ -94,7 +94,7 @@ func TestMismatchWithARequestInFlight(t *testing.T) {
 	}
 }
 
-func TestClientIsToldWhatDiffers(t *testing.T) {
+func TestProblemNamesTheDifferingMembers(t *testing.T) {
 	t.Parallel()
 	engine, err := core.New(memstore.New(), core.ScopeBy(bearer), core.WithDiffers(), core.WithObserver(&events{}))
 	if err != nil {
@@ -108,7 +108,7 @@ func TestClientIsToldWhatDiffers(t *testing.T) {
 	}
 	var problem struct{ Differs []string }
 	if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || !slices.Equal(problem.Differs, []string{"at"}) {
-		t.Errorf("the answer is %s (%v), want differs to name at", w.Body, err)
+		t.Errorf("the response is %s (%v), want differs to name at", w.Body, err)
 	}
 }
 
@@ -123,9 +123,9 @@ func TestMismatchOfCalls(t *testing.T) {
 	}
 }
 
-// No value of a request is in what the store keeps of it, nor anything that
-// somebody who reads the store could compare with a guess.
-func TestSketchSaysNothingWithoutTheKey(t *testing.T) {
+// A stored sketch contains no value of a request. A reader of the store cannot test a
+// guess of a value against the sketch either.
+func TestSketchIsUselessWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	sketch := func(key string) string {
 		store := memstore.New()

@@ -13,7 +13,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Case 65: what is nil is named where it is declared, by an error or a panic.
+// Case 65: an error or a panic names a nil argument of a declaration.
 func TestNilIsNamedAtDeclaration(t *testing.T) {
 	t.Parallel()
 	var noEngine *core.Engine
@@ -51,8 +51,8 @@ func TestNilIsNamedAtDeclaration(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			if said := saidBy(row.declare); !strings.Contains(said, row.names) || !strings.HasPrefix(said, "oncekey: ") {
-				t.Errorf("got %q, want it to name %q", said, row.names)
+			if text := failureOf(row.declare); !strings.Contains(text, row.names) || !strings.HasPrefix(text, "oncekey: ") {
+				t.Errorf("got %q, want it to name %q", text, row.names)
 			}
 		})
 	}
@@ -67,24 +67,24 @@ func anEngine(t *testing.T) *core.Engine {
 	return engine
 }
 
-// saidBy returns the error or the panic of a declaration.
-func saidBy(declare func() error) (said string) {
+// failureOf returns the error or the panic of a declaration.
+func failureOf(declare func() error) (text string) {
 	defer func() {
 		switch panicked := recover().(type) {
 		case nil:
 		case error:
-			said = panicked.Error()
+			text = panicked.Error()
 		case string:
-			said = panicked
+			text = panicked
 		}
 	}()
 	if err := declare(); err != nil {
 		return err.Error()
 	}
-	return "nothing"
+	return "no error"
 }
 
-// Case 65: in a request nothing that is nil is dereferenced. The response names it.
+// Case 65: a nil argument of Serve is not dereferenced. The response names the argument.
 func TestNilInARequest(t *testing.T) {
 	t.Parallel()
 	engine := anEngine(t)
@@ -100,10 +100,10 @@ func TestNilInARequest(t *testing.T) {
 		{"http.Handler", engine, engine.MustRoute(), nil},
 		{"http.Handler", engine, engine.MustRoute(), http.HandlerFunc(nil)},
 	} {
-		answer := httptest.NewRecorder()
-		row.engine.Serve(answer, newPost(t.Context(), "k", "{}"), row.route, row.next)
-		if answer.Code != http.StatusInternalServerError || !strings.Contains(answer.Body.String(), "nil "+row.name) {
-			t.Errorf("got %d %q, want 500 that names the %s", answer.Code, answer.Body, row.name)
+		response := httptest.NewRecorder()
+		row.engine.Serve(response, newPost(t.Context(), "k", "{}"), row.route, row.next)
+		if response.Code != http.StatusInternalServerError || !strings.Contains(response.Body.String(), "nil "+row.name) {
+			t.Errorf("got %d %q, want 500 that names the %s", response.Code, response.Body, row.name)
 		}
 	}
 	decision := engine.Begin(t.Context(), nil, core.Request{Scope: "s", Method: "POST", Path: "/", Key: "k"})

@@ -38,7 +38,7 @@ func (s *service) observed(t *testing.T) []event.Result {
 	return results
 }
 
-// Every request runs its handler; events say what a guard would have done.
+// Every request runs its handler. Events report the decisions of a guard.
 func TestObserveChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(), created, policy.Observe(true))
@@ -62,7 +62,7 @@ func TestObserveChangesNothing(t *testing.T) {
 	}
 }
 
-func TestObserveReportsWhatWouldBecomeOfTheKey(t *testing.T) {
+func TestObserveReportsTheDecisionOfAGuard(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
@@ -70,7 +70,7 @@ func TestObserveReportsWhatWouldBecomeOfTheKey(t *testing.T) {
 		want   event.Result
 	}{
 		{"kept", created, event.Completed},
-		{"nothing written", func(http.ResponseWriter, *http.Request) {}, event.Completed},
+		{"no response written", func(http.ResponseWriter, *http.Request) {}, event.Completed},
 		{"a lasting no", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }, event.Failed},
 		{"broke down", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, event.DeleteKey},
 		{"marked", func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +102,7 @@ func TestObserveAndPanics(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() != "broken" {
-				t.Error("the panic did not go on")
+				t.Error("the panic did not continue")
 			}
 		}()
 		s.post(t.Context(), "k", payment)
@@ -110,7 +110,7 @@ func TestObserveAndPanics(t *testing.T) {
 	s.wantEvent(t, event.DeleteKey, 1)
 }
 
-// The handler's context is the request's own: a client that hangs up ends it, as
+// The handler's context is the request's own, and ends when the client disconnects, as
 // without a guard.
 func TestObserveDoesNotDetach(t *testing.T) {
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestObserveDoesNotDetach(t *testing.T) {
 	wantFirst(t, s.post(ctx, "k", payment))
 }
 
-// The body is what the client sent, whatever a guard would have said to it.
+// The handler reads the client's body, even if a guard would have refused the body.
 func TestObserveLeavesTheBody(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("cut")
@@ -185,8 +185,8 @@ func TestObserveWithoutStore(t *testing.T) {
 	})
 }
 
-// A key that was only observed has no answer: a guard that takes over refuses
-// it, and does not run it again, nor answer with nothing.
+// An observed key has no stored response. When the route is guarded later, a retry is
+// refused: the handler does not run again, and no empty response is sent.
 func TestObserveThenGuard(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
@@ -203,7 +203,7 @@ func TestObserveOnlyIsForEveryRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := engine.Handler(engine.Handler(http.HandlerFunc(created))) // the outer one counts
+	handler := engine.Handler(engine.Handler(http.HandlerFunc(created))) // two guards
 	for range 2 {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, newPost(t.Context(), "k", payment))

@@ -41,7 +41,7 @@ var claimedTypes = []string{
 	"text/plain", "text/xml", "application/xml", "application/octet-stream", "nonsense", "application/json; charset=latin1; a=b",
 }
 
-// outside is what one engine's clients and log readers see.
+// outside is the view of one engine's clients and log readers.
 type outside struct {
 	log     bytes.Buffer
 	handler http.Handler
@@ -87,8 +87,8 @@ func claim(tb testing.TB, contentType, body string) *http.Request {
 	return r
 }
 
-// checkPrivate checks that a payload which differs from the key's first leaves no
-// trace of the secret, whichever of the two has it.
+// checkPrivate checks that a payload that differs from the key's first payload leaves
+// no trace of the secret, with the secret in either payload.
 func checkPrivate(tb testing.TB, secret, contentType, payload, query string) {
 	tb.Helper()
 	for _, bodies := range [][2]string{{`{"amount":1}`, payload}, {payload, `{"amount":1}`}, {payload, payload + " "}} {
@@ -108,8 +108,8 @@ func checkPrivate(tb testing.TB, secret, contentType, payload, query string) {
 	}
 }
 
-// Case 43: a log line and a problem contain no value of a payload, whatever content
-// type the client claimed.
+// Case 43: a log line and a problem contain no value of a payload, for any content type
+// that the client claims.
 func TestPayloadIsNeverShown(t *testing.T) {
 	t.Parallel()
 	for _, contentType := range claimedTypes {
@@ -142,7 +142,7 @@ func FuzzPayloadIsNeverShown(f *testing.F) {
 	})
 }
 
-// Case 43: names are still shown, and what cannot be shown is counted.
+// Case 43: names are still shown, and the other members are counted.
 func TestOtherMembersAreCounted(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, contentType, first, second, log, problem string }{

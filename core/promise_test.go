@@ -21,9 +21,9 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// stuckStore is a store whose calls hang, while a test says so, until their
-// context ends: with hung set, or cut off after a while that the deadline has no
-// part in, with deaf set.
+// stuckStore can make calls hang. With extend or complete set, that call hangs until
+// its context ends. With deaf set too, the call ignores its context, and fails after
+// that time.
 type stuckStore struct {
 	storage.Store
 	extend, complete atomic.Bool
@@ -53,8 +53,7 @@ func (s *stuckStore) Complete(ctx context.Context, l storage.Lease, r storage.Re
 	return s.Store.Complete(ctx, l, r)
 }
 
-// Case 35: a duplicate waits for a handler of another process, whatever the policy
-// does when the store fails.
+// Case 35: a duplicate waits for a handler of another process, under each OnStoreError.
 func TestWaitAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
@@ -72,8 +71,8 @@ func TestWaitAcrossProcesses(t *testing.T) {
 				defer group.Wait()
 				group.Go(func() { wantFirst(t, here.post(t.Context(), "k", payment)) })
 				synctest.Wait()
-				// The store fails for a second while the duplicate waits. It knows that a
-				// handler runs, so FailOpen does not run another one beside it.
+				// The store fails for a second while the duplicate waits. The duplicate has
+				// seen that a handler runs, so FailOpen does not run a second handler.
 				setAcquire := store.set(&store.acquire)
 				time.AfterFunc(time.Second, func() { setAcquire(failUnapplied) })
 				time.AfterFunc(2*time.Second, func() { setAcquire(nil) })
@@ -105,8 +104,8 @@ func TestWaitForAHolderThatDies(t *testing.T) {
 	})
 }
 
-// Case 36: a renewal hangs. The handler's context ends with the lease, not with the
-// call: for a store that listens to its context, and for one that does not.
+// Case 36: a renewal hangs. The handler's context ends with the lease and not with the
+// call, for a store that obeys the call's context and for a store that ignores it.
 func TestHangingRenewalDoesNotOutliveTheLease(t *testing.T) {
 	t.Parallel()
 	for _, deaf := range []time.Duration{0, 10 * time.Second} {
@@ -132,15 +131,15 @@ func TestHangingRenewalDoesNotOutliveTheLease(t *testing.T) {
 	}
 }
 
-// Case 37: a process that may have lost its lease shows no response that the store
-// has not confirmed. It goes on to settle, and the retry gets the stored response:
-// here, and in every other process.
+// Case 37: a process that may have lost its lease shows no response that the store has
+// not confirmed. The engine continues to settle, and the retry gets the stored
+// response, in this process and in every other.
 func TestUnconfirmedResponseIsNotShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &stuckStore{Store: memstore.New()}
 		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
-			advance(10 * time.Second) // a handler that does not listen to its context
+			advance(10 * time.Second) // the handler ignores its context
 			created(w, nil)
 		}, policy.LockTTL(3*time.Second))
 		store.extend.Store(true)
@@ -148,7 +147,7 @@ func TestUnconfirmedResponseIsNotShown(t *testing.T) {
 		first := s.post(t.Context(), "k", payment)
 		wantCode(t, first, http.StatusServiceUnavailable, problem.NotConfirmed)
 		if first.Header().Get("Retry-After") == "" {
-			t.Error("the client is not told to retry")
+			t.Error("the response has no Retry-After")
 		}
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		store.extend.Store(false)
@@ -160,9 +159,9 @@ func TestUnconfirmedResponseIsNotShown(t *testing.T) {
 	})
 }
 
-// Case 37: a response was shown within the lease. Once the lease is over and the
-// store has still not confirmed it, this process shows it no more, because another
-// process may have stored a different one.
+// Case 37: a response was shown within the lease, and the store has not confirmed it
+// when the lease ends. From then on this process does not show the response, because
+// another process may have stored a different response.
 func TestUnconfirmedResponseIsNotReplayedAfterTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +176,7 @@ func TestUnconfirmedResponseIsNotReplayedAfterTheLease(t *testing.T) {
 	})
 }
 
-// Case 37: a stream, too, begins only when it is recorded or its lease is held.
+// Case 37: a stream, too, begins only when it is recorded or the lease is held.
 func TestUnconfirmedStreamIsNotShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,8 +194,8 @@ func TestUnconfirmedStreamIsNotShown(t *testing.T) {
 	})
 }
 
-// suspendedStore is on a machine that can be suspended: its wall clock goes on, and
-// its monotonic clock, which is the bubble's, does not.
+// suspendedStore is on a machine that can be suspended. The wall clock then continues,
+// and the monotonic clock, which is the bubble's, stops.
 type suspendedStore struct {
 	storage.Store
 	mu    sync.Mutex
@@ -217,14 +216,14 @@ func (s *suspendedStore) suspend(d time.Duration) {
 	s.ahead += d
 }
 
-// Case 41: the machine is suspended for longer than the lease. The handler learns it
-// as soon as it asks, and within a second if it only waits; what it then answers is
-// shown if the store confirms it.
+// Case 41: the machine is suspended for longer than the lease. The handler sees that at
+// once in Err, and within a second in Done. Its response is shown if the store confirms
+// the response.
 func TestSuspendedMachineHasLostItsLease(t *testing.T) {
 	t.Parallel()
 	handlers := map[string]func(context.Context) error{
-		"asks":  func(ctx context.Context) error { return ctx.Err() },
-		"waits": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"calls Err":      func(ctx context.Context) error { return ctx.Err() },
+		"waits for Done": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	}
 	for name, look := range handlers {
 		t.Run(name, func(t *testing.T) {
@@ -250,8 +249,8 @@ func TestSuspendedMachineHasLostItsLease(t *testing.T) {
 	}
 }
 
-// Case 41: suspended while the store is asked for the claim: the lease may be over
-// before the handler has begun, and the claim is repeated.
+// Case 41: the machine is suspended during the claim. The lease may have ended before
+// the handler begins, so the claim is repeated.
 func TestSuspendedWithinTheClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -271,8 +270,8 @@ func TestSuspendedWithinTheClaim(t *testing.T) {
 	})
 }
 
-// Case 38: a store that forbids what the guard needs is no outage. Nothing runs, and
-// nothing is repeated.
+// Case 38: a missing right at the store is no outage. No handler runs, and no call is
+// repeated.
 func TestForbiddenStoreRunsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,8 +286,8 @@ func TestForbiddenStoreRunsNothing(t *testing.T) {
 	})
 }
 
-// Case 38: the right is taken away while handlers run. The engine does not ask for
-// an hour, and says that the response is lost.
+// Case 38: the right is revoked while handlers run. The engine does not repeat the call
+// for an hour, but reports that the response is lost.
 func TestForbiddenSettlementIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -333,7 +332,7 @@ func TestRollingDeployOfExcludeFields(t *testing.T) {
 	}
 }
 
-// Case 40: in flight in another process, and abandoned there, it is the same request too.
+// Case 40: the same holds for a request in flight, or abandoned, in another process.
 func TestRollingDeployWhileInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// renewed is a store that takes down when each key's lease is renewed.
+// renewed is a store that records when each key's lease is renewed.
 type renewed struct {
 	storage.Store
 	mu    sync.Mutex
@@ -33,8 +33,8 @@ func (s *renewed) Extend(ctx context.Context, l storage.Lease, ttl time.Duration
 	return s.Store.Extend(ctx, l, ttl)
 }
 
-// Leases of different lengths, and runs that come and go, share one timer: each
-// lease is renewed every third of its time all the same, and no more often.
+// Leases of different lengths and short runs share one timer. Each lease is renewed
+// after every third of its TTL, and not more often.
 func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 			synctest.Wait()
 		}
 		begin("long", long, 50*time.Second)
-		for n := range 20 { // 10 s of short runs that come and go
+		for n := range 20 { // 10 s of short runs
 			begin(fmt.Sprint("brief ", n), short, time.Millisecond)
 			advance(500 * time.Millisecond)
 		}
@@ -72,7 +72,7 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 		if err := engine.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		advance(time.Hour) // in which nothing is left to do
+		advance(time.Hour) // without runs
 
 		want := map[string][]time.Duration{
 			"long":       {20 * time.Second, 40 * time.Second},
@@ -85,12 +85,12 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 			}
 		}
 		if len(store.at) != len(want) {
-			t.Errorf("renewed: %v, want none of the brief ones", store.at)
+			t.Errorf("renewed: %v, want no renewal of the short runs", store.at)
 		}
 	})
 }
 
-// A body that a handler has kept is not the next request's.
+// A handler that keeps its body cannot read the next request's body.
 func TestBodyEndsWithItsHandler(t *testing.T) {
 	t.Parallel()
 	var kept []*http.Request

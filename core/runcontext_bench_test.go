@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkRunContext is the context of a run whose handler does not wait for it:
-// this package's, and one of package context.
+// BenchmarkRunContext compares runContext with package context, for a handler that
+// never calls Done.
 func BenchmarkRunContext(b *testing.B) {
 	parent, cancel := context.WithCancel(b.Context())
 	defer cancel()

@@ -18,10 +18,9 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Case 13: the answer goes out although the store fails, and is stored as soon
-// as the store is back; nothing runs twice in the meantime, in this process or
-// in another.
-func TestAnswerThatTheStoreDoesNotTakeIsStoredLater(t *testing.T) {
+// Case 13: the response is sent although the store fails, and is stored as soon as the
+// store recovers. Meanwhile no handler runs twice, in this process or in another.
+func TestResponseIsStoredLaterWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
@@ -31,7 +30,7 @@ func TestAnswerThatTheStoreDoesNotTakeIsStoredLater(t *testing.T) {
 
 		setComplete(failUnapplied)
 		wantFirst(t, here.post(t.Context(), "k", payment))
-		for range 20 { // far longer than the lease, which is kept alive
+		for range 20 { // far longer than the lease, which is renewed
 			advance(time.Second)
 			wantReplay(t, here.post(t.Context(), "k", payment))
 			wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
@@ -86,14 +85,14 @@ func TestSettleBudgetEnds(t *testing.T) {
 		advance(time.Minute)
 		synctest.Wait()
 		if seen.count(event.AnswerLost) != 1 {
-			t.Errorf("the lost answer was not reported: %v", seen.results())
+			t.Errorf("the lost response was not reported: %v", seen.results())
 		}
 	})
 }
 
-// The background gives up at once when somebody else has claimed the key: the
-// answer that the client was shown is lost, and that is an error to report.
-func TestAnswerLostToSomebodyElse(t *testing.T) {
+// The background gives up at once when another attempt has claimed the key. The
+// response that the client got is lost, and an event reports that error.
+func TestResponseLostToAnotherAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
@@ -114,7 +113,7 @@ func TestAnswerLostToSomebodyElse(t *testing.T) {
 	})
 }
 
-// A key that cannot be freed now is freed later; until then it is not run.
+// A release that fails is repeated. Until it succeeds, no handler runs for the key.
 func TestReleaseThatFailsIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +131,7 @@ func TestReleaseThatFailsIsRepeated(t *testing.T) {
 		s.wantRuns(t, 2)
 		s.wantEvent(t, event.DeleteKey, 2)
 
-		// Somebody else took it over in the meantime: nothing is left to do.
+		// Another attempt has taken the key over, so there is no key to release.
 		calls := 0
 		setRelease(func(func() error) error {
 			if calls++; calls == 1 {
@@ -146,12 +145,12 @@ func TestReleaseThatFailsIsRepeated(t *testing.T) {
 	})
 }
 
-// Case 5, 6: the holder that lost its lease changes nothing, and its client is
-// not shown an answer that is not the stored one.
+// Case 5, 6: a holder that lost its lease changes no record, and its client gets no
+// response other than the stored response.
 func TestStaleHolderCannotSettle(t *testing.T) {
 	t.Parallel()
 	outcomes := map[string]http.HandlerFunc{
-		"answers": created,
+		"responds": created,
 		"streams": func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusCreated)
 			if err := http.NewResponseController(w).Flush(); !errors.Is(err, storage.ErrLeaseLost) {
@@ -165,15 +164,15 @@ func TestStaleHolderCannotSettle(t *testing.T) {
 			}
 		},
 	}
-	for name, answer := range outcomes {
+	for name, respond := range outcomes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaultyStore()
 				setExtend := store.set(&store.extend)
 				stale := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-					advance(time.Minute) // does not listen to its context
-					answer(w, r)
+					advance(time.Minute) // the handler ignores its context
+					respond(w, r)
 				}, policy.LockTTL(3*time.Second))
 				winner := newService(t, store, created, policy.LockTTL(3*time.Second))
 
@@ -192,9 +191,9 @@ func TestStaleHolderCannotSettle(t *testing.T) {
 	}
 }
 
-// Cases 7 and 37: frozen until after the lease, and then cut off by the deadline of
-// its settlement. Such a call does not tell which process holds the key by now: the
-// response is not shown, and the retry gets the stored one.
+// Cases 7 and 37: a process is frozen until after the lease, and its settlement then
+// misses the deadline. Such a call does not show which process holds the key. The
+// response is not shown, and the retry gets the stored response.
 func TestSettlementCutOffAfterTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -227,8 +226,8 @@ func TestSettlementCutOffAfterTheLease(t *testing.T) {
 	})
 }
 
-// Case 6: the stale holder panics, or fails, and frees nothing.
-func TestStaleHolderCannotFree(t *testing.T) {
+// Case 6: a stale holder that panics or fails releases no key.
+func TestStaleHolderCannotRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
@@ -243,13 +242,13 @@ func TestStaleHolderCannotFree(t *testing.T) {
 		advance(10 * time.Second)
 		wantFirst(t, winner.post(t.Context(), "k", payment))
 		if w := <-late; w.Code != http.StatusServiceUnavailable {
-			t.Errorf("the handler's own no became %d", w.Code)
+			t.Errorf("the handler's own error became %d", w.Code)
 		}
 		wantReplay(t, winner.post(t.Context(), "k", payment))
 	})
 }
 
-// A stream whose record the store does not take goes out all the same.
+// A stream is sent even if the store fails to record it.
 func TestStreamWhileTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,7 +258,7 @@ func TestStreamWhileTheStoreIsDown(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 			_ = http.NewResponseController(w).Flush()
 			if failure.MarkRetryable(r.Context()) {
-				t.Error("a mark counted after the answer was settled")
+				t.Error("a mark counted after the response was settled")
 			}
 			_, _ = w.Write([]byte("all of it"))
 		})
@@ -275,8 +274,8 @@ func TestStreamWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-// A stream is recorded before its first byte, and its handler is still bound to
-// MaxRun, though its lease is renewed no more.
+// A stream is recorded before its first byte. MaxRun still limits the handler, although
+// the lease is no longer renewed.
 func TestStreamKeepsItsContextUntilMaxRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -286,7 +285,7 @@ func TestStreamKeepsItsContextUntilMaxRun(t *testing.T) {
 		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 			if n := store.completes.Load(); n != 1 {
-				t.Errorf("%d completions before the first byte went out", n)
+				t.Errorf("%d completions before the first byte was sent", n)
 			}
 			<-r.Context().Done()
 			cause = context.Cause(r.Context())
@@ -301,8 +300,8 @@ func TestStreamKeepsItsContextUntilMaxRun(t *testing.T) {
 	})
 }
 
-// What an event says has taken its time is all that there was since the request came:
-// the wait for a store that comes back, and for a concurrent request.
+// An event's Duration counts from the request's arrival, with the waits for a store
+// that recovers and for a concurrent request.
 func TestEventsCountTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// Case 9: answers in flight are stored before the process ends.
-func TestShutdownWaitsForRunsAndForUnsettledAnswers(t *testing.T) {
+// Case 9: responses in flight are stored before the process ends.
+func TestShutdownWaitsForRunsAndForUnsettledResponses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
@@ -34,7 +34,7 @@ func TestShutdownWaitsForRunsAndForUnsettledAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if waited := time.Since(start); waited < 10*time.Second || waited > 11*time.Second {
-			t.Errorf("waited %v, want until the store took the answer", waited)
+			t.Errorf("waited %v, want until the response was stored", waited)
 		}
 		other := newService(t, store, created)
 		wantReplay(t, other.post(t.Context(), "k", payment))
@@ -72,9 +72,9 @@ func TestShutdownGivesUpAtItsDeadline(t *testing.T) {
 	})
 }
 
-// Claims that are given back to a store that is away hold nobody up: no answer
-// is at stake.
-func TestShutdownDoesNotWaitForClaimsGivenBack(t *testing.T) {
+// Shutdown does not wait for releases of unused claims at an unreachable store, because
+// no response can be lost.
+func TestShutdownDoesNotWaitForReleasesOfUnusedClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
@@ -88,8 +88,8 @@ func TestShutdownDoesNotWaitForClaimsGivenBack(t *testing.T) {
 	})
 }
 
-// A request that got its lease while Shutdown began does not run, and its claim
-// is given back.
+// A request that got its lease while Shutdown began does not run, and its claim is
+// released.
 func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 	})
 }
 
-// A Shutdown that gave up can be followed by another one, which waits for what is left.
+// After a Shutdown that gave up, a second Shutdown waits for the rest of the work.
 func TestShutdownAfterOneThatGaveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// bank is a store with transactions over one balance: just enough to see what
-// the engine does with them. The promises about real ones are pgstore's to show.
+// bank is a store with transactions over one balance, enough to test the engine's
+// calls. The tests of pgstore cover real transactions.
 type bank struct {
 	*faultyStore
 	mu            sync.Mutex
@@ -83,7 +83,7 @@ func newBankService(t *testing.T, b *bank, handle http.HandlerFunc) *service {
 	return newService(t, b, handle, policy.Transactional(true))
 }
 
-func TestTransactionCommitsWithTheAnswer(t *testing.T) {
+func TestTransactionCommitsWithTheResponse(t *testing.T) {
 	t.Parallel()
 	b := newBank()
 	s := newBankService(t, b, deposit)
@@ -93,7 +93,7 @@ func TestTransactionCommitsWithTheAnswer(t *testing.T) {
 	s.wantRuns(t, 1)
 }
 
-func TestTransactionIsRolledBackWhenTheKeyIsFreed(t *testing.T) {
+func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]http.HandlerFunc{
 		"503":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
@@ -132,7 +132,7 @@ func TestTransactionOfALostLeaseIsNotShown(t *testing.T) {
 	b.wantBalance(t, 0)
 }
 
-// A commit that failed never looks like a success; the key is free again.
+// A commit that failed never looks like a success, and the key is released.
 func TestCommitThatFailed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestCommitThatFailed(t *testing.T) {
 	})
 }
 
-// A commit whose reply was lost is found by the retry, and not repeated.
+// After a commit with a lost reply, the retry gets the response, and no handler runs.
 func TestCommitWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestCommitWhoseReplyWasLost(t *testing.T) {
 	})
 }
 
-// Without a transaction nothing runs, and the key is free for the next try.
+// Without a transaction no handler runs, and the key is released for the next try.
 func TestTransactionThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(func() error) error{
@@ -203,7 +203,7 @@ func TestTransactionThatCannotBegin(t *testing.T) {
 	}
 }
 
-// An answer that streams is committed before its first byte.
+// A streaming response is committed before its first byte.
 func TestTransactionThatStreams(t *testing.T) {
 	t.Parallel()
 	b := newBank()
@@ -230,8 +230,8 @@ func TestTransactionalRouteNeedsAStoreWithTransactions(t *testing.T) {
 	}
 }
 
-// Case 50: the database refuses the commit. That is a definite failure: the key is
-// released at once, and the response says so.
+// Case 50: the database refuses the commit. The failure is certain, so the key is
+// released at once, and the response is 500 rolled_back.
 func TestRefusedCommitReleasesTheKey(t *testing.T) {
 	t.Parallel()
 	refusals := map[string]error{"refused": fmt.Errorf("deferred constraint: %w", storage.ErrRolledBack), "accepted": nil}
@@ -251,7 +251,7 @@ func TestRefusedCommitReleasesTheKey(t *testing.T) {
 		}
 		wantCode(t, w, http.StatusInternalServerError, problem.RolledBack)
 		if strings.Contains(w.Body.String(), "deferred constraint") {
-			t.Error("the client is told the database's words")
+			t.Error("the response contains the database's error text")
 		}
 	}
 	b.wantBalance(t, 100)
@@ -260,7 +260,7 @@ func TestRefusedCommitReleasesTheKey(t *testing.T) {
 	s.wantEvent(t, event.DeleteKey, 2)
 }
 
-// Case 50: so does a function that Do runs.
+// Case 50: the same holds for a function that Do runs.
 func TestRefusedCommitOfACall(t *testing.T) {
 	t.Parallel()
 	b := newBank()
@@ -279,7 +279,7 @@ func TestRefusedCommitOfACall(t *testing.T) {
 }
 
 // Case 39: a transaction that panics in its commit leaves the outcome unknown, and the
-// engine goes on to find out.
+// engine continues to settle.
 func TestPanickingCommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

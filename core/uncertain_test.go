@@ -16,8 +16,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// A run that took over an abandoned key never releases it: the outcome of the attempt
-// before is still unknown, whatever became of this one. So another payload stays 422.
+// A run that took over an abandoned key never releases the key, because the outcome of
+// the earlier attempt is still unknown. So another payload still gets 422.
 func TestTakenOverKeyIsNeverReleased(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
@@ -45,21 +45,21 @@ func TestTakenOverKeyIsNeverReleased(t *testing.T) {
 	}
 }
 
-// A RecoverFunc that says that nothing happened clears the attempts before: the key is
-// released as that of a first attempt is.
+// After a RecoverFunc that found no effect of earlier attempts, the key is released as
+// after a first attempt.
 func TestClearedKeyIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		crash(t, store)
 		advance(time.Second)
-		nothing := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
-			return nil, nil //nolint:nilnil // this is how a RecoverFunc says that nothing happened
+		noEffect := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 		}
 		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
 			failure.MarkRetryable(r.Context())
 			w.WriteHeader(http.StatusConflict)
-		}, policy.OnAbandoned(policy.Recover(nothing)))
+		}, policy.OnAbandoned(policy.Recover(noEffect)))
 		s.post(t.Context(), "k", payment)
 		s.wantEvent(t, event.Retryable, 1)
 		s.post(t.Context(), "k", `{"amount":7}`)
@@ -78,7 +78,7 @@ func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
 			if !failure.MarkUncertain(ctx) || !failure.MarkExecuted(ctx) {
 				t.Error("a mark in the RecoverFunc returned false")
 			}
-			return nil, nil //nolint:nilnil // this is how a RecoverFunc says that nothing happened
+			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 		}
 		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -88,7 +88,7 @@ func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
 	})
 }
 
-// The response of a RecoverFunc is final, whatever the lists say.
+// The response of a RecoverFunc is final, even against the policy's lists.
 func TestListsDoNotDecideAboutRecoverFuncs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,8 @@ func TestListsDoNotDecideAboutRecoverFuncs(t *testing.T) {
 	})
 }
 
-// A store that fails while the key is left abandoned is asked again in the background.
+// If the store fails while the key is left abandoned, the call is repeated in the
+// background.
 func TestAbandonIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,8 +130,8 @@ func TestAbandonIsRepeated(t *testing.T) {
 	})
 }
 
-// core.Do: an uncertain error leaves the key abandoned, an ordinary one releases it,
-// under every OnAbandoned.
+// core.Do: an uncertain error leaves the key abandoned, and an ordinary error releases
+// the key, under every OnAbandoned.
 func TestUncertainCalls(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
