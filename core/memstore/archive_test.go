@@ -26,8 +26,8 @@ func (shard *shard) file(id identity, expires time.Duration) {
 	shard.index.insert(&n.id, n.hash, shard.finished.add(&d, nil, expires))
 }
 
-// Records whose hashes are the same are told apart, wherever they are moved and
-// whichever of them goes first.
+// Records with equal hashes are distinguished, wherever they are moved and in
+// whatever order they are removed.
 func TestHashesMayMeet(t *testing.T) {
 	NeedsNoRaceDetector(t)
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestHashesMayMeet(t *testing.T) {
 	}
 	used := len(shard.index.places) + len(shard.index.others)
 	if used != 0 || a.held != 0 || a.holes != 0 || a.deadlines.length != 0 || len(a.vacant) != len(a.chunks)-1 {
-		t.Errorf("it holds nothing, has %d places in use, and is %+v", used, a)
+		t.Errorf("the empty archive has %d places in use, and is %+v", used, a)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestHolesAreClosed(t *testing.T) {
 	for a.deadlines.length > 0 {
 		p := a.deadlines.expired(records)
 		if p == nowhere {
-			t.Fatal("nothing has expired")
+			t.Fatal("no record has expired")
 		}
 		order = append(order, a.at(p).expires())
 		a.remove(p)

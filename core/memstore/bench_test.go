@@ -118,8 +118,8 @@ func BenchmarkNewKeys(b *testing.B) {
 	})
 }
 
-// The request path allocates what it must and nothing else.
-func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts everybody's
+// The request path makes only the allocations that it needs.
+func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process's
 	store := memstore.New()
 	res := result("answer")
 	res.Header = storage.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Location", Value: "/payments/1"}}
@@ -146,9 +146,9 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 	}
 }
 
-// A new key takes nothing but its part of a chunk and of the tables, which grow now
-// and then.
-func TestAllocationsOfNewKeys(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts everybody's
+// A new key takes only its part of a chunk and of the tables, which grow now and
+// then.
+func TestAllocationsOfNewKeys(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process's
 	const runs = 5_000
 	store, ctx := memstore.New(), t.Context()
 	res := result(strings.Repeat("x", 300))
@@ -165,7 +165,7 @@ func TestAllocationsOfNewKeys(t *testing.T) { //nolint:paralleltest // AllocsPer
 			t.Error(err)
 		}
 	}
-	testing.AllocsPerRun(runs, run) // what every part of the store has once
+	testing.AllocsPerRun(runs, run) // allocations that every part of the store makes once
 	if got := testing.AllocsPerRun(runs, run); got != 0 {
 		t.Errorf("a new key allocates %v times, want none", got)
 	}

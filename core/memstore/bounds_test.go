@@ -17,7 +17,7 @@ import (
 
 var win, must = testkit.Win, testkit.Must
 
-// overhead is what MaxBytes documents.
+// overhead is the number that MaxBytes documents.
 const overhead = 256
 
 func claim(n int) storage.Claim {
@@ -72,8 +72,8 @@ func TestFullStore(t *testing.T) {
 	}
 }
 
-// What a handler has done is stored, full or not.
-func TestFullStoreTakesAnswers(t *testing.T) {
+// The response of a handler that ran is stored, even in a full store.
+func TestFullStoreTakesResponses(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(memstore.MaxBytes(1000), memstore.MaxRecords(2))
 	lease := win(t, store, claim(1))
@@ -106,18 +106,18 @@ func TestCacheForgetsRatherThanRefuse(t *testing.T) {
 		t.Errorf("it holds %d records, want about as many as it may", held)
 	}
 	if _, record, err := store.Acquire(t.Context(), claim(999)); err != nil || record == nil || record.State != storage.Completed {
-		t.Errorf("the last key has %+v, %v, want its answer", record, err)
+		t.Errorf("the last key has %+v, %v, want its response", record, err)
 	}
 	if _, record, err := store.Acquire(t.Context(), claim(0)); err != nil || record != nil {
 		t.Errorf("the first key has %+v, %v, want it forgotten", record, err)
 	}
-	must(t, store.Extend(t.Context(), running, time.Minute)) // what runs is not forgotten
+	must(t, store.Extend(t.Context(), running, time.Minute)) // a running record is not dropped
 	if _, record, err := store.Acquire(t.Context(), claim(-1)); err != nil || record == nil || record.State != storage.InProgress {
 		t.Errorf("the running key has %+v, %v, want it in progress", record, err)
 	}
 }
 
-// What runs fills a cache as it fills any store.
+// Running records fill a cache as they fill any store.
 func TestCacheFullOfRunningKeys(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(memstore.Cache(), memstore.MaxRecords(2))
@@ -128,7 +128,7 @@ func TestCacheFullOfRunningKeys(t *testing.T) {
 	}
 }
 
-func TestExpiredRecordsMakeRoom(t *testing.T) {
+func TestExpiredRecordsMakeSpace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const room = 1000
@@ -146,7 +146,7 @@ func TestExpiredRecordsMakeRoom(t *testing.T) {
 	})
 }
 
-// Traffic gives back the memory of expired records long before the store is full.
+// Requests release the memory of expired records long before the store is full.
 func TestTrafficSweeps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestTrafficSweeps(t *testing.T) {
 	})
 }
 
-// Bounds hold to the record while callers race, and nothing leaks from the books.
+// Bounds are exact while callers race, and the counts return to zero.
 func TestBoundsAreExact(t *testing.T) {
 	t.Parallel()
 	const room, callers, turns = 50, 16, 300
@@ -204,8 +204,8 @@ func TestBoundsAreExact(t *testing.T) {
 	}
 }
 
-// A record's room is counted with all that it holds.
-func TestBytesOfAnAnswerAreCounted(t *testing.T) {
+// A record is counted with all of its bytes.
+func TestBytesOfAResponseAreCounted(t *testing.T) {
 	t.Parallel()
 	res := result("body")
 	res.Sketch, res.Header = make([]byte, 256), storage.Header{{Name: "Name", Value: "value"}}
@@ -217,13 +217,13 @@ func TestBytesOfAnAnswerAreCounted(t *testing.T) {
 		store := memstore.New(memstore.MaxBytes(room))
 		must(t, store.Complete(t.Context(), win(t, store, c), res))
 		if _, _, err := store.Acquire(t.Context(), claim(2)); !errors.Is(err, want) {
-			t.Errorf("with room for %d bytes Acquire returned %v, want %v", room, err, want)
+			t.Errorf("with space for %d bytes Acquire returned %v, want %v", room, err, want)
 		}
 	}
 }
 
-// Bytes that were counted are given back, whichever way a record goes.
-func TestBytesAreGivenBack(t *testing.T) {
+// Counted bytes are subtracted again, however a record is removed.
+func TestBytesAreReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(memstore.MaxBytes(2000))
@@ -268,7 +268,7 @@ func TestOptionsRefuseNonsense(t *testing.T) {
 			t.Parallel()
 			defer func() {
 				if said, _ := recover().(string); !strings.Contains(said, name) {
-					t.Errorf("it panicked with %q, want a word about %s", said, name)
+					t.Errorf("it panicked with %q, want a text about %s", said, name)
 				}
 			}()
 			option()

@@ -24,7 +24,7 @@ func TestCacheForgetsTheEarliest(t *testing.T) {
 			win(t, store, claim(records+n))
 			for old, there := range map[int]bool{n: false, n + 1: true} {
 				if record, err := store.Lookup(t.Context(), claim(old).Key); err != nil || (record != nil) != there {
-					t.Fatalf("after %d more, record %d is %+v (%v), want it there: %t", n+1, old, record, err, there)
+					t.Fatalf("after %d more, record %d is %+v (%v), want it in the store: %t", n+1, old, record, err, there)
 				}
 			}
 		}

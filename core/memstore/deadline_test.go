@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// schedule is deadlines, and what their records were told.
+// schedule is deadlines, and the positions that their records received.
 type schedule struct {
 	deadlines
 	positions map[place]uint32
@@ -37,7 +37,7 @@ func (s *schedule) check(t *testing.T) {
 	}
 	for p, expires := range s.expiries {
 		if one := s.at(int(s.positions[p])); one.place != p || one.expires != expires {
-			t.Fatalf("place %d expires at %d and was told position %d, where %+v is", p, expires, s.positions[p], *one)
+			t.Fatalf("place %d expires at %d and received position %d, which holds %+v", p, expires, s.positions[p], *one)
 		}
 		if s.first().expires > expires || !s.anyExpired(expires) {
 			t.Fatalf("the first deadline is %d, known as %d, and place %d expires at %d", s.first().expires, s.earliest.Load(), p, expires)
@@ -82,8 +82,7 @@ func TestDeadlinesAgainstMap(t *testing.T) {
 	}
 }
 
-// The memory of many deadlines is given back but for a block, which is there for
-// the next ones.
+// The memory of many deadlines is released, except one block for new deadlines.
 func TestDeadlinesGiveBlocksBack(t *testing.T) {
 	t.Parallel()
 	s := newSchedule()

@@ -10,8 +10,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// What is read from an entry is what was written, whatever follows it in the chunk
-// and is appended to that later.
+// An entry reads back as it was written, whatever follows it in the chunk and is
+// appended later.
 func FuzzEntry(f *testing.F) {
 	digits := strings.Repeat("0123456789abcdef", 4)
 	f.Add(digits, "sha256:"+digits, "Content-Type", "application/json", []byte("body"), []byte("sketch"), 1, 201, uint64(1))
@@ -64,7 +64,8 @@ func checkRecord(t *testing.T, got *storage.Record, l *storage.Lease, res *stora
 	}
 }
 
-// Exactly what encoding/hex writes is read as digits, and is written again.
+// Exactly the texts that encoding/hex writes are read as digits, and are written back
+// unchanged.
 func FuzzUnhex(f *testing.F) {
 	digits := strings.Repeat("0123456789abcdef", 4)
 	for _, one := range []string{digits, strings.ToUpper(digits), digits[1:] + "g", digits[1:] + "/", digits[1:] + ":", digits[1:] + "`", "\xff" + digits[1:], ""} {

@@ -8,8 +8,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// What looks almost like a storage key or a fingerprint, and is none, comes back as
-// it was spelled, and is no other's namesake.
+// A text that resembles a storage key or a fingerprint, and is neither, comes back as
+// it was spelled, and equals no other text.
 func TestAlmostHexadecimal(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()

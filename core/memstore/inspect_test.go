@@ -36,8 +36,8 @@ func listAll(t *testing.T, store *memstore.Store, state storage.State, limit int
 	}
 }
 
-// What stays is listed exactly once, and nothing twice, while others come, go
-// and are settled.
+// A record that stays is listed exactly once, and no record twice, while other
+// records come, go and are settled.
 func TestListUnderTraffic(t *testing.T) {
 	t.Parallel()
 	const staying, passing = 5_000, 5_000
@@ -122,8 +122,8 @@ func TestListOfOddKeys(t *testing.T) {
 	}
 }
 
-// What is forgotten gives its room back; what is looked at stays.
-func TestForgetMakesRoom(t *testing.T) {
+// A forgotten record makes space for another; a record that is only read stays.
+func TestForgetMakesSpace(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(memstore.MaxRecords(1))
 	for n := range 3 {

@@ -17,7 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// heapNow is what is reachable, in bytes and in objects.
+// heapNow returns the reachable heap, in bytes and in objects.
 func heapNow() (size, objects int64) {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -27,7 +27,7 @@ func heapNow() (size, objects int64) {
 
 // A finished record is a piece of a chunk: it takes little more than its own bytes,
 // and the collector does not know of it.
-func TestFinishedRecordsAreSmall(t *testing.T) { //nolint:paralleltest // it counts everybody's memory
+func TestFinishedRecordsAreSmall(t *testing.T) { //nolint:paralleltest // it counts the whole process's memory
 	memstore.NeedsNoRaceDetector(t)
 	const records, perRecord, recordsPerObject = 100_000, 540, 10
 	size, objects := heapNow()
@@ -42,9 +42,9 @@ func TestFinishedRecordsAreSmall(t *testing.T) { //nolint:paralleltest // it cou
 	runtime.KeepAlive(store)
 }
 
-// A store that is used for weeks takes no more than it did after the first days:
+// A store that is used for weeks takes no more memory than after the first days:
 // records of different life leave holes, and the holes are closed.
-func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // it counts everybody's memory
+func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // it counts the whole process's memory
 	memstore.NeedsNoRaceDetector(t)
 	synctest.Test(t, func(t *testing.T) {
 		const rounds, perRound, short, long = 60, 2_000, 2, 10 // in rounds
@@ -72,7 +72,7 @@ func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // it counts ev
 		if held := int64(store.Len()); held > live*12/10 {
 			t.Errorf("it holds %d records, want about %d", held, live)
 		}
-		const mean = 550 + 150 // a body, and what is with it
+		const mean = 550 + 150 // a body, and its other fields
 		if late-before > live*mean*2 {
 			t.Errorf("%d records of about %d bytes take %d", live, mean, late-before)
 		}
@@ -80,8 +80,8 @@ func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // it counts ev
 	})
 }
 
-// What a replay was handed stays what it was while the store moves and drops the
-// record and puts others there.
+// A replay's bytes stay unchanged while the store moves and drops the record and
+// writes others to the same place.
 func TestReplaysOutliveTheirRecords(t *testing.T) {
 	memstore.NeedsNoRaceDetector(t)
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestReplaysOutliveTheirRecords(t *testing.T) {
 				t.Fatalf("record %d became %+v", n, record)
 			}
 			if cap(record.Body) != len(record.Body) || cap(record.Sketch) != len(record.Sketch) {
-				t.Fatalf("record %d can be appended to: what follows it is another's", n)
+				t.Fatalf("record %d can be appended to: the bytes after it belong to another record", n)
 			}
 		}
 	})
@@ -147,8 +147,9 @@ func TestReplaysBesideTraffic(t *testing.T) {
 	callersDone.Wait()
 }
 
-// A record that finishes keeps its room: no other key slips in meanwhile.
-func TestCompletingKeepsTheRoom(t *testing.T) {
+// A record that finishes keeps its place in the count: no other key is admitted
+// meanwhile.
+func TestCompletingKeepsTheSpace(t *testing.T) {
 	t.Parallel()
 	const room = 5_000
 	store := memstore.New(memstore.MaxRecords(room))
@@ -176,9 +177,9 @@ func TestCompletingKeepsTheRoom(t *testing.T) {
 	others.Wait()
 }
 
-// Records that run are used again for others, and what a crowd of them took is given
-// back when it has gone.
-func TestRunningRecordsAreGivenBack(t *testing.T) { //nolint:paralleltest // it counts everybody's memory
+// Running records are used again for other keys, and the memory of many of them is
+// released after they have gone.
+func TestRunningRecordsAreReused(t *testing.T) { //nolint:paralleltest // it counts the whole process's memory
 	memstore.NeedsNoRaceDetector(t)
 	const crowd, most = 50_000, 60 // bytes a record: places in the tables
 	store := memstore.New()
@@ -195,7 +196,7 @@ func TestRunningRecordsAreGivenBack(t *testing.T) { //nolint:paralleltest // it 
 		}
 	}
 	if after, _ := heapNow(); after-before > crowd*most {
-		t.Errorf("%d records that are gone take %d bytes, want at most %d", crowd, after-before, crowd*most)
+		t.Errorf("%d removed records take %d bytes, want at most %d", crowd, after-before, crowd*most)
 	}
 	win(t, store, claim(0))
 }

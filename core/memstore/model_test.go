@@ -13,14 +13,14 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// kept is what the store must hold for a key.
+// kept is the record that the store must hold for a key.
 type kept struct {
 	record  *storage.Record
 	expires time.Time
 }
 
-// history makes finished records, large and small, of short and of long life, and
-// forgets some, and remembers what must be there.
+// history makes finished records, large and small, of short and of long life, forgets
+// some, and remembers the records that must exist.
 type history struct {
 	random *rand.Rand
 	store  *memstore.Store
@@ -67,7 +67,7 @@ func (h *history) resultAny() storage.Result {
 	return res
 }
 
-// step asks for a key, and settles it when it is new.
+// step claims a key, and settles it when it is new.
 func (h *history) step(t *testing.T) {
 	t.Helper()
 	c := h.claimAny()
@@ -90,7 +90,7 @@ func (h *history) step(t *testing.T) {
 		return
 	}
 	if record != nil {
-		t.Fatalf("Acquire returned %+v for a key that is not there", record)
+		t.Fatalf("Acquire returned %+v for a missing key", record)
 	}
 	res := h.resultAny()
 	must(t, h.store.Complete(t.Context(), lease, res))
@@ -99,7 +99,7 @@ func (h *history) step(t *testing.T) {
 	}, time.Now().Add(res.Retain)}
 }
 
-// check compares all that is there, by its key and in the list.
+// check compares all records, by key and in the list.
 func (h *history) check(t *testing.T) {
 	t.Helper()
 	listed := listAll(t, h.store, storage.Completed, 1000)
@@ -121,8 +121,8 @@ func (h *history) check(t *testing.T) {
 	}
 }
 
-// However records come, move, expire and are forgotten, each one that should be
-// there is there, whole, and none else.
+// However records come, move, expire and are forgotten, exactly the right records
+// exist, and are whole.
 func TestRecordsSurviveOthers(t *testing.T) {
 	memstore.NeedsNoRaceDetector(t)
 	t.Parallel()

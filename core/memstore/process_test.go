@@ -12,15 +12,15 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Nothing is asked that could be away, or frozen: in a bubble time passes only when
-// everybody waits, and here nobody ever does, however little time there is.
+// The store waits for no other component. In a bubble time passes only while all
+// goroutines wait, and no call of the store waits, however little time there is.
 func TestCallsWaitForNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, start := memstore.New(memstore.MaxRecords(100)), time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 		defer cancel()
-		for n := range 100 { // the room that there is
+		for n := range 100 { // the capacity of the store
 			first, _, err := store.Acquire(ctx, claim(n))
 			must(t, err)
 			must(t, store.Extend(ctx, first, time.Minute))
@@ -45,8 +45,8 @@ func TestCallsWaitForNothing(t *testing.T) {
 	})
 }
 
-// Another process, and this one when it starts again, has a store of its own: it
-// knows nothing of what this one was told.
+// Another process, and this process after a restart, has its own store without the
+// records of this store.
 func TestRecordsAreTheProcesssOwn(t *testing.T) {
 	t.Parallel()
 	before, after := memstore.New(), memstore.New()
@@ -57,11 +57,11 @@ func TestRecordsAreTheProcesssOwn(t *testing.T) {
 			t.Errorf("key %d is attempt %d with TookOver %t elsewhere, want a new key", n, lease.Attempt, lease.TookOver)
 		}
 	}
-	must(t, before.Complete(t.Context(), running, result("answer"))) // whoever claims it elsewhere is not in the way
+	must(t, before.Complete(t.Context(), running, result("answer"))) // a claim in the other store does not interfere
 }
 
-// Records are bytes that this process alone has written: what never stood a chance
-// on a wire comes back as it was.
+// Records are bytes that only this process has written: even values that no wire
+// format could carry come back unchanged.
 func TestNothingBecomesUnreadable(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 1)) // the same each time

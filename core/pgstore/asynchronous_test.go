@@ -26,7 +26,7 @@ func lazily(t *testing.T) (*postgrestest.Server, *pgxpool.Pool, *pgstore.Store) 
 // isOnDisk reports whether all of the server's log is.
 func isOnDisk(t *testing.T, pool *pgxpool.Pool) bool {
 	t.Helper()
-	return ask[bool](t, pool, `SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()`)
+	return queryOne[bool](t, pool, `SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()`)
 }
 
 // everTrue reports whether one of a few looks says so: now and then the server
@@ -97,8 +97,8 @@ func crash(t *testing.T, server *postgrestest.Server, pool *pgxpool.Pool) {
 	pool.Reset()
 }
 
-// What was completed is there after a crash, with its claim, and so is every claim
-// that somebody's commit has come after.
+// A completed record and its claim exist after a crash, and so does every claim
+// before another session's commit.
 func TestCrashForgetsNothingThatWasCompleted(t *testing.T) {
 	t.Parallel()
 	server, pool, store := lazily(t)
@@ -106,7 +106,7 @@ func TestCrashForgetsNothingThatWasCompleted(t *testing.T) {
 	finish(t, store, "finished")
 	crash(t, server, pool)
 	if r := find(t, store, claim("finished")); r.State != storage.Completed || string(r.Body) != "finished" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 	if r := find(t, store, claim("running")); r.State != storage.InProgress {
 		t.Errorf("the record is %+v, want it in progress", r)
@@ -114,8 +114,8 @@ func TestCrashForgetsNothingThatWasCompleted(t *testing.T) {
 	must(t, store.Complete(t.Context(), running, result("answer")))
 }
 
-// forgotten claims a key in such a way that a crash forgets it. The handler, if
-// there is one, runs until the crash.
+// forgotten makes a claim that a crash of the server loses. The handler, if any, runs
+// until the crash.
 func forgotten(
 	t *testing.T, server *postgrestest.Server, pool *pgxpool.Pool, store *pgstore.Store, key string, handler func(storage.Lease),
 ) (lease storage.Lease) {
@@ -138,8 +138,8 @@ func forgotten(
 	return lease
 }
 
-// What a crash may do with an asynchronous claim: the running handler's answer, or
-// its renewal, puts it back, unless somebody else runs by then.
+// Effects of a crash on an asynchronous claim: the running handler's response, or its
+// renewal, restores the record, unless another caller runs by then.
 func TestForgottenClaim(t *testing.T) {
 	t.Parallel()
 	server, pool, store := lazily(t)
@@ -147,7 +147,7 @@ func TestForgottenClaim(t *testing.T) {
 	lease := forgotten(t, server, pool, store, "answered", nil)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 	if r := find(t, store, claim("answered")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 
 	lease = forgotten(t, server, pool, store, "renewed", nil)
@@ -194,11 +194,11 @@ func TestForgottenClaimOfTransaction(t *testing.T) {
 	if err := first.Commit(t.Context(), lease, result("first")); err == nil {
 		t.Error("the first transaction was committed after the crash, want an error")
 	}
-	if payments := ask[int](t, pool, `SELECT count(*) FROM payments`); payments != 1 {
+	if payments := queryOne[int](t, pool, `SELECT count(*) FROM payments`); payments != 1 {
 		t.Errorf("there are %d payments, want 1", payments)
 	}
 	crash(t, server, pool)
 	if r := find(t, store, claim("key")); string(r.Body) != "second" {
-		t.Errorf("the record is %+v, want the second answer", r)
+		t.Errorf("the record is %+v, want the second response", r)
 	}
 }

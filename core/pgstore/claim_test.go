@@ -78,8 +78,8 @@ func TestExactlyOneOfHundredWins(t *testing.T) {
 	}
 }
 
-// Case 2: a claim that waits for another one which has not committed yet sees
-// neither it nor a free key. It looks again.
+// Case 2: a claim that waits for another uncommitted claim sees neither that claim
+// nor an unclaimed key. It reads again.
 func TestClaimThatWasTooLateLooksAgain(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
@@ -114,8 +114,8 @@ func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	win(t, store, claim("warm"))
 	tracer.statements.Store(0)
 
-	// Between two looks somebody makes way and somebody else claims, uncommitted
-	// until the next look waits for it.
+	// Between two reads one caller releases and another claims, uncommitted until the
+	// next read waits for it.
 	var commits sync.WaitGroup
 	meddle := func() {
 		execute(t, others, `DELETE FROM oncekey.records WHERE key = 'key'`)
@@ -145,8 +145,8 @@ func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	}
 }
 
-// A claim that was cut off arrives after its own release, in the moment before the
-// release looks why it has found nothing.
+// A claim that was cut off arrives after its own release, just before the release
+// reads why it has changed no row.
 func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	own := claim("key")
@@ -157,7 +157,7 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 		want   error
 	}{
 		{"its own", own, nil, nil},
-		{"somebody else's", claim("key"), nil, storage.ErrLeaseLost},
+		{"another caller's", claim("key"), nil, storage.ErrLeaseLost},
 		{"its own, which takes over", storage.Claim{
 			Key: own.Key, Token: own.Token, Fingerprint: own.Fingerprint, TTL: own.TTL, Retain: own.Retain, TakeOver: true,
 		}, func(t *testing.T, store storage.Store, pool *pgxpool.Pool) {
@@ -210,17 +210,17 @@ func TestWaitDoesNotShortenTheLease(t *testing.T) {
 		won <- err
 	}()
 	eventually(t, func() bool { return isWaiting(t, pool) })
-	waited := ask[time.Time](t, pool, `SELECT clock_timestamp()`)
+	waited := queryOne[time.Time](t, pool, `SELECT clock_timestamp()`)
 	must(t, blocker.Rollback(t.Context()))
 	must(t, <-won)
-	until := ask[time.Time](t, pool, `SELECT lease_until FROM oncekey.records`)
+	until := queryOne[time.Time](t, pool, `SELECT lease_until FROM oncekey.records`)
 	if until.Before(waited.Add(time.Minute)) {
 		t.Errorf("the lease ends %s after the wait, want at least a minute", until.Sub(waited))
 	}
 }
 
-// A lease that ends while the statement looks at it is still running or taken over:
-// who may take over is never told that the key is abandoned.
+// A lease that ends while the statement runs is either running or taken over: a
+// caller that may take over never gets an abandoned record.
 func TestLeaseThatEndsWhileItIsLookedAt(t *testing.T) {
 	t.Parallel()
 	store, _ := open(t)

@@ -21,11 +21,11 @@ func TestCorruptRows(t *testing.T) {
 		{"status too low", `status = 99`, "99"},
 		{"status too high", `status = 1000`, "1000"},
 		{"header of another shape", `header = '{"A": "b"}'`, `header is "{`},
-		{"header that is one word", `header = '"set"'`, `header is "`},
+		{"header that is one string", `header = '"set"'`, `header is "`},
 		{"header without fields", `header = '["set","A","b"]'`, `header is "[`},
-		{"word that is a number", `header = '[["set","A",1]]'`, `header is "[[`},
-		{"word that is a list", `header = '[["set","A",["b"]]]'`, `header is "[[`},
-		{"word that is missing", `header = '[["set",null,"b"]]'`, `header is "[[`},
+		{"field with a number", `header = '[["set","A",1]]'`, `header is "[[`},
+		{"field with a list", `header = '[["set","A",["b"]]]'`, `header is "[[`},
+		{"field with a null", `header = '[["set",null,"b"]]'`, `header is "[[`},
 		{"unknown operation", `header = '[["put","A","b"]]'`, "header field 0"},
 		{"field of two words", `header = '[["set","A"]]'`, "header field 0"},
 		{"unknown encoding", `header = '[["set","A","b","hex"]]'`, "header field 0"},
@@ -39,7 +39,7 @@ func TestCorruptRows(t *testing.T) {
 			finish(t, store, test.name)
 			execute(t, pool, `UPDATE oncekey.records SET `+test.change+` WHERE key = $1`, test.name)
 			row := func() string {
-				return ask[string](t, pool, `SELECT (r.*, r.ctid, r.xmin)::text FROM oncekey.records AS r WHERE key = $1`, test.name)
+				return queryOne[string](t, pool, `SELECT (r.*, r.ctid, r.xmin)::text FROM oncekey.records AS r WHERE key = $1`, test.name)
 			}
 			before := row()
 			lease, record, err := store.Acquire(t.Context(), takeOver(test.name))
@@ -67,6 +67,6 @@ func TestRecordKeptForEverIsReplayed(t *testing.T) {
 	finish(t, store, "key")
 	execute(t, pool, `UPDATE oncekey.records SET expires_at = 'infinity'`)
 	if r := find(t, store, claim("key")); string(r.Body) != "key" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 }

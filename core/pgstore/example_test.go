@@ -32,7 +32,7 @@ func Example() {
 	_ = guard // wraps handlers, see package core
 }
 
-// The payment and its answer are committed together.
+// The payment and its response are committed together.
 func ExampleTx() {
 	pay := func(w http.ResponseWriter, r *http.Request) {
 		tx, err := pgstore.Tx(r.Context())

@@ -8,17 +8,17 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// What tests need beside the package's own surface.
+// Names that tests need beside the package's exported ones.
 const (
 	AcquireRounds = acquireRounds
 	KeysPerPage   = keysPerPage
 	MaximumTries  = maximumTries
 )
 
-// SweepStatement is what Sweep sends.
+// SweepStatement is the statement of Sweep.
 func (s *Store) SweepStatement() string { return s.statements.sweep }
 
-// AcquireIn is Acquire within a transaction, in which can be seen what it does.
+// AcquireIn is Acquire within a transaction, in which the test can see its effects.
 func (s *Store) AcquireIn(ctx context.Context, tx pgx.Tx, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	return s.acquire(ctx, tx, c)
 }

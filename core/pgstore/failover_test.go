@@ -14,28 +14,28 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// promoted makes the standby the server to write to, once its primary is gone.
+// promoted promotes the standby, after its primary has stopped.
 func promoted(t *testing.T, standby *postgrestest.Server) *pgstore.Store {
 	t.Helper()
 	pool := connect(t, standby.DSN(), nil)
-	if !ask[bool](t, pool, `SELECT pg_promote()`) {
+	if !queryOne[bool](t, pool, `SELECT pg_promote()`) {
 		t.Fatal("the standby was not promoted")
 	}
 	return pgstore.New(pool)
 }
 
-// waitForStandby lets the primary acknowledge nothing that no standby has.
+// waitForStandby makes the primary acknowledge only writes that a standby has.
 func waitForStandby(t *testing.T, primary *pgxpool.Pool) {
 	t.Helper()
 	execute(t, primary, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
 	execute(t, primary, `SELECT pg_reload_conf()`)
 	eventually(t, func() bool {
-		return ask[int](t, primary, `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
+		return queryOne[int](t, primary, `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
 	})
 }
 
-// With a synchronous standby a fail-over keeps what was acknowledged, and what the
-// standby does not have is not acknowledged.
+// With a synchronous standby a failover keeps all acknowledged writes, and a write
+// that the standby lacks is not acknowledged.
 func TestSynchronousStandbyLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -57,19 +57,19 @@ func TestSynchronousStandbyLosesNothing(t *testing.T) {
 	successor := promoted(t, standby)
 
 	if r := find(t, successor, claim("finished")); string(r.Body) != "finished" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 	if r := find(t, successor, takeOver("running")); r.State != storage.InProgress || r.Abandoned() {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	must(t, successor.Complete(t.Context(), running, result("late")))
 	if lease := win(t, successor, claim("alone")); lease.Attempt != 1 {
-		t.Errorf("it got attempt %d of the key that nobody has won, want 1", lease.Attempt)
+		t.Errorf("it got attempt %d of the unclaimed key, want 1", lease.Attempt)
 	}
 }
 
-// A limit: an acknowledged claim that the standby did not have yet is gone after a
-// fail-over, and the key runs again.
+// A limit: an acknowledged claim that the standby lacked is lost after a failover,
+// and the handler runs again.
 func TestAsynchronousStandbyCanLoseAClaim(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -118,8 +118,8 @@ func TestAsynchronousCommitCanLoseAClaim(t *testing.T) {
 	t.Error("three claims in a row have survived: want one lost, as this setting allows")
 }
 
-// A pool that has not noticed a fail-over may lead to a replica: it is too late to
-// run anything there, but not to replay.
+// A pool that has not noticed a failover may lead to a replica. There no handler can
+// run, but replays work.
 func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -128,7 +128,7 @@ func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
 	replica := server.Standby()
 	store := pgstore.New(connect(t, replica.DSN(), nil))
 	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 	const readOnlyTransaction = "25006"
 	var refusal *pgconn.PgError

@@ -26,7 +26,7 @@ const (
 	requestTime = 500 * time.Millisecond
 )
 
-// far returns a pool whose server is 180 ms away. TCP, TLS and authentication take
+// far returns a pool whose server is 180 ms distant. TCP, TLS and authentication take
 // five round trips more than the proxy sees.
 func far(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
@@ -47,9 +47,9 @@ func far(t *testing.T, dsn string) *pgxpool.Pool {
 	})
 }
 
-// Case 46: with the default policy a far server is reached after a few attempts, and
-// from then on nearly every request is served at once. A client waits a second before
-// it tries again.
+// Case 46: with the default policy a distant server is reached after a few attempts,
+// and from then on nearly every request is served at once. A client waits a second
+// before it tries again.
 func TestFarServer(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.Shared(t)

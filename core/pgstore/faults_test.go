@@ -32,19 +32,19 @@ func TestKilledServer(t *testing.T) {
 	}
 	server.Restart()
 	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 	if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	must(t, store.Complete(t.Context(), running, result("late")))
 	if r := find(t, store, claim("running")); string(r.Body) != "late" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 }
 
-// Case 19: the connection dies while a claim waits. Nobody has won, or the caller
-// finds that it has.
+// Case 19: the connection dies while a claim waits. Either no caller has won, or the
+// caller finds its own claim.
 func TestConnectionThatDiesInMidClaim(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
@@ -69,8 +69,8 @@ func TestConnectionThatDiesInMidClaim(t *testing.T) {
 	}
 }
 
-// Case 12: a server that takes calls and answers none. Case 11: what it was asked
-// for it does when it goes on.
+// Case 12: a server that accepts calls and never responds. Case 11: the server
+// carries out its pending statements when it continues.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -94,7 +94,7 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// A commit that nobody acknowledges is no success, and keeps no connection.
+// A commit without acknowledgement is no success, and keeps no connection.
 func TestCommitOnFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -134,8 +134,8 @@ func TestExhaustedPool(t *testing.T) {
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 }
 
-// Case 19: what the server has rolled back for the sake of others is tried again,
-// a bounded number of times.
+// Case 19: a statement that the server has rolled back in favour of another is
+// repeated, a bounded number of times.
 func TestRolledBackStatementsAreRepeated(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"40001", "40P01"} {
@@ -198,11 +198,11 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 	store := pgstore.New(connect(t, postgrestest.Shared(t), nil))
 	for operation, err := range tryAll(t, store, storage.Lease{Claim: claim("key"), Attempt: 1}, 10*time.Second) {
 		if operation != "BeginTransaction" && (err == nil || !strings.Contains(err.Error(), "run pgstore.Migrate first")) {
-			t.Errorf("%s returned %v, want what to do", operation, err)
+			t.Errorf("%s returned %v, want the remedy", operation, err)
 		}
 	}
 	if _, err := store.Sweep(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "pgstore.Migrate") {
-		t.Errorf("Sweep returned %v, want what to do", err)
+		t.Errorf("Sweep returned %v, want the remedy", err)
 	}
 }
 

@@ -77,8 +77,8 @@ func execute(t *testing.T, pool *pgxpool.Pool, statement string, arguments ...an
 	return tag.RowsAffected()
 }
 
-// ask returns the only value that a query finds.
-func ask[T any](t *testing.T, pool *pgxpool.Pool, query string, arguments ...any) T {
+// queryOne returns the only value that a query finds.
+func queryOne[T any](t *testing.T, pool *pgxpool.Pool, query string, arguments ...any) T {
 	t.Helper()
 	var value T
 	must(t, pool.QueryRow(t.Context(), query, arguments...).Scan(&value))
@@ -109,7 +109,7 @@ func result(body string) storage.Result {
 	}
 }
 
-// finish claims and completes a key, with the key as answer.
+// finish claims and completes a key, with the key as response body.
 func finish(t *testing.T, store storage.Store, key string) {
 	t.Helper()
 	must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
@@ -129,13 +129,13 @@ func expire(t *testing.T, pool *pgxpool.Pool, pattern string) {
 	execute(t, pool, `UPDATE oncekey.records SET expires_at = clock_timestamp() - interval '2 hours' WHERE key LIKE $1`, pattern)
 }
 
-// eventually waits until a server has come so far.
+// eventually waits until a condition on a server is true.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	const patience, pause = time.Minute, 10 * time.Millisecond
 	for start := time.Now(); !condition(); <-time.After(pause) {
 		if time.Since(start) > patience {
-			t.Errorf("it has not come so far within %s", patience) // not Fatal: the caller may be any goroutine
+			t.Errorf("the condition did not become true within %s", patience) // not Fatal: the caller may be any goroutine
 			return
 		}
 	}

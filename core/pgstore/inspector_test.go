@@ -40,7 +40,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// tombstone leaves nothing of a key but its attempt number, 2.
+// tombstone leaves only the attempt number of a key, 2.
 func tombstone(t *testing.T, store *pgstore.Store, key string) {
 	t.Helper()
 	c := claim(key)
@@ -111,7 +111,7 @@ func TestListOfFewAmongMany(t *testing.T) {
 	}
 }
 
-func TestListOfWhatCannotBeRead(t *testing.T) {
+func TestListSkipsUnreadableRows(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
 	fill(t, pool, "key", 5)
@@ -122,12 +122,12 @@ func TestListOfWhatCannotBeRead(t *testing.T) {
 	}
 	for _, entry := range page {
 		if entry.Key == "key2" || entry.Body != nil || entry.Header != nil {
-			t.Errorf("List returned %q with its answer: %+v", entry.Key, entry.Record)
+			t.Errorf("List returned %q with its response: %+v", entry.Key, entry.Record)
 		}
 	}
 	for _, limit := range []int{-1, 0, 1001} {
 		if _, _, err := store.List(t.Context(), storage.Completed, "", limit); err == nil || !strings.Contains(err.Error(), "1000") {
-			t.Errorf("List of %d returned %v, want what would be right", limit, err)
+			t.Errorf("List of %d returned %v, want the valid values", limit, err)
 		}
 	}
 	if _, _, err := store.List(t.Context(), 0, "", 10); err == nil || !strings.Contains(err.Error(), "state") {
@@ -143,7 +143,7 @@ func TestForget(t *testing.T) {
 	expire(t, pool, "expired")
 	tombstone(t, store, "released")
 	if there, err := store.Forget(t.Context(), "completed", "please"); there || err == nil {
-		t.Errorf("Forget without the word returned %t and %v, want an error", there, err)
+		t.Errorf("Forget without RerunIsSafe returned %t and %v, want an error", there, err)
 	}
 	for key, want := range map[string]bool{"completed": true, "expired": false, "released": false, "missing": false} {
 		there, err := store.Forget(t.Context(), key, storage.RerunIsSafe)
@@ -165,7 +165,7 @@ func TestInspectorWithoutTable(t *testing.T) {
 	_, forget := store.Forget(t.Context(), "key", storage.RerunIsSafe)
 	for _, err := range []error{lookup, list, forget} {
 		if err == nil || !strings.Contains(err.Error(), "pgstore.Migrate") {
-			t.Errorf("the error is %v, want what to do", err)
+			t.Errorf("the error is %v, want the remedy", err)
 		}
 	}
 }

@@ -36,13 +36,13 @@ func TestConcurrentMigrations(t *testing.T) {
 	}
 	pods.Wait()
 	pool := connect(t, dsn, nil)
-	if steps := ask[int](t, pool, `SELECT count(*) FROM oncekey.migrations`); steps != len(pgstore.Migrations()) {
+	if steps := queryOne[int](t, pool, `SELECT count(*) FROM oncekey.migrations`); steps != len(pgstore.Migrations()) {
 		t.Errorf("%d steps were noted, want %d", steps, len(pgstore.Migrations()))
 	}
 	finish(t, pgstore.New(pool), "key")
 	must(t, pgstore.Migrate(t.Context(), pool))
 	if r := find(t, pgstore.New(pool), claim("key")); string(r.Body) != "key" {
-		t.Errorf("after one more migration the record is %+v, want the answer", r)
+		t.Errorf("after one more migration the record is %+v, want the response", r)
 	}
 }
 
@@ -61,12 +61,12 @@ func TestMigrationsRunByHand(t *testing.T) {
 	finish(t, pgstore.New(pool, schema), "key")
 }
 
-// Whoever prepared the schema need not let others make schemas.
+// A role whose schema exists needs no right to create schemas.
 func TestSchemaThatIsThereTakesNoRightToCreateOne(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.Shared(t)
 	admin := connect(t, dsn, nil)
-	database := ask[string](t, admin, `SELECT current_database()`) // roles are the whole server's
+	database := queryOne[string](t, admin, `SELECT current_database()`) // roles are the whole server's
 	migrator, user := "migrator_of_"+database, "user_of_"+database
 	execute(t, admin, `CREATE ROLE `+migrator+`; CREATE SCHEMA oncekey AUTHORIZATION `+migrator+`; CREATE ROLE `+user)
 	as := func(role string) *pgxpool.Pool {
@@ -92,16 +92,17 @@ func TestTablesOfNewerVersionAreLeftAlone(t *testing.T) {
 	execute(t, pool, `ALTER TABLE oncekey.records ADD COLUMN later text`)
 	must(t, pgstore.Migrate(t.Context(), pool))
 	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:1]))
-	if steps := ask[int](t, pool, `SELECT count(*) FROM oncekey.migrations`); steps != len(pgstore.Migrations())+1 {
+	if steps := queryOne[int](t, pool, `SELECT count(*) FROM oncekey.migrations`); steps != len(pgstore.Migrations())+1 {
 		t.Errorf("%d steps are noted, want none more", steps)
 	}
 	finish(t, store, "key")
 	if r := find(t, store, claim("key")); string(r.Body) != "key" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 }
 
-// The other way round a program says what is missing, and does nothing.
+// A program with older tables returns errors that name the remedy, and changes no
+// row.
 func TestTablesOlderThanTheProgramSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, postgrestest.Shared(t), nil)
@@ -109,7 +110,7 @@ func TestTablesOlderThanTheProgramSayWhatToDo(t *testing.T) {
 	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:1]))
 	lease := storage.Lease{Claim: claim("key"), Attempt: 1}
 	failures := tryAll(t, store, lease, 10*time.Second)
-	delete(failures, "Release") // needs nothing new
+	delete(failures, "Release") // works with the older tables
 	delete(failures, "BeginTransaction")
 	_, failures["Lookup"] = store.Lookup(t.Context(), "key")
 	_, transaction, err := store.BeginTransaction(t.Context(), lease)
@@ -117,15 +118,15 @@ func TestTablesOlderThanTheProgramSayWhatToDo(t *testing.T) {
 	failures["Commit"] = transaction.Commit(t.Context(), lease, result("answer"))
 	for operation, err := range failures {
 		if err == nil || !strings.Contains(err.Error(), `schema "oncekey"`) || !strings.Contains(err.Error(), "run pgstore.Migrate first") {
-			t.Errorf("%s returned %v, want what to do", operation, err)
+			t.Errorf("%s returned %v, want the remedy", operation, err)
 		}
 	}
-	if rows := ask[int](t, pool, `SELECT count(*) FROM oncekey.records`); rows != 0 {
+	if rows := queryOne[int](t, pool, `SELECT count(*) FROM oncekey.records`); rows != 0 {
 		t.Errorf("there are %d records, want none", rows)
 	}
 }
 
-// What one deployment has run the next one cannot change.
+// Migrations that a deployment may have run must not change.
 func TestPublishedMigrationsStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	published := []string{
@@ -172,7 +173,7 @@ func TestFailedMigrationChangesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "version 1000 (broken)") {
 		t.Errorf("it returned %v, want which step failed", err)
 	}
-	if ask[bool](t, pool, `SELECT to_regnamespace('oncekey') IS NOT NULL`) {
-		t.Error("there is a schema, want nothing")
+	if queryOne[bool](t, pool, `SELECT to_regnamespace('oncekey') IS NOT NULL`) {
+		t.Error("there is a schema, want none")
 	}
 }

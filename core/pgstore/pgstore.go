@@ -113,10 +113,10 @@ func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = log
 // releases, renewals, and claims of keys that have a row already, such as take-overs.
 //
 // A crash of the server, or a failover, may then lose the last claims. The window is
-// three times wal_writer_delay, which is 600 ms by default. It is shorter when any
+// three times wal_writer_delay: 600 ms with the default delay. It is shorter when any
 // other commit was waited for in the meantime, because that commit writes all earlier
-// ones. The end of the service's own process loses no claim. An acknowledged response
-// is never lost, nor is its claim.
+// commits to disk. The end of the service's own process loses no claim. An
+// acknowledged response is never lost, nor is its claim.
 //
 // While a claim is lost:
 //

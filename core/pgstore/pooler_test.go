@@ -100,7 +100,7 @@ func TestTransactionMode(t *testing.T) {
 	running.Wait()
 }
 
-// servedThrough does what requests do.
+// servedThrough makes the calls of requests.
 func servedThrough(ctx context.Context, store *pgstore.Store, key string) error {
 	lease, found, err := store.Acquire(ctx, claim(key))
 	if err == nil && found == nil {
@@ -124,7 +124,7 @@ func servedThrough(ctx context.Context, store *pgstore.Store, key string) error 
 	return err
 }
 
-// inspectedThrough does what operators do.
+// inspectedThrough makes the calls of operators.
 func inspectedThrough(ctx context.Context, store *pgstore.Store, key string) error {
 	_, err := store.Lookup(ctx, key)
 	if err == nil {
@@ -163,7 +163,7 @@ func TestTransactionsInTransactionMode(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if payments := ask[int](t, pool, `SELECT count(*) FROM payments`); payments != callers*rounds {
+	if payments := queryOne[int](t, pool, `SELECT count(*) FROM payments`); payments != callers*rounds {
 		t.Errorf("there are %d payments, want %d", payments, callers*rounds)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// What is stored outlives a deployment: this changes only together with the version.
+// Stored rows outlive a deployment: this format changes only together with the
+// version.
 func TestHeaderFormat(t *testing.T) {
 	t.Parallel()
 	const want = `[["set","Content-Type","a/b"],["add","Vary","\"x\""],["delete","Server",""],["set","WC1SYXc=","/w==","base64"],` +

@@ -27,7 +27,7 @@ func writes(statement string) func(t *testing.T, r run) {
 // asAnotherRole lets the handler become a role that has no rights on the records.
 func asAnotherRole(set string) func(t *testing.T, r run) {
 	return func(t *testing.T, r run) {
-		role := "role_of_" + ask[string](t, r.pool, `SELECT current_database()`)
+		role := "role_of_" + queryOne[string](t, r.pool, `SELECT current_database()`)
 		execute(t, r.pool, `CREATE ROLE `+role)
 		writes(set+` `+role)(t, r)
 	}
@@ -78,7 +78,7 @@ func TestTransactionThatCannotBeCommitted(t *testing.T) {
 			must(t, err)
 			t.Cleanup(rows.Close) // too late
 		}, true},
-		// The store cannot tell it from a COMMIT in SQL.
+		// The store cannot distinguish this case from a COMMIT in SQL.
 		{"the handler has rolled back in SQL", writes(`ROLLBACK`), false},
 	}
 	for _, test := range tests {

@@ -45,7 +45,7 @@ func newRoles(t *testing.T) roles {
 	t.Helper()
 	dsn := postgrestest.Shared(t)
 	r := roles{admin: connect(t, dsn, nil), dsn: dsn}
-	r.suffix = ask[string](t, r.admin, `SELECT current_database()`)
+	r.suffix = queryOne[string](t, r.admin, `SELECT current_database()`)
 	r.service, r.owner = "shop_"+r.suffix, "shop_owner_"+r.suffix
 	execute(t, r.admin, `CREATE ROLE `+r.service+`; CREATE ROLE `+r.owner)
 	return r
@@ -106,7 +106,7 @@ func TestDocumentedGrants(t *testing.T) {
 	})
 }
 
-// Case 44: Migrate names the grant that is missing, and the grant mends it.
+// Case 44: Migrate names the missing GRANT, and the GRANT helps.
 func TestMigrateNamesTheMissingGrant(t *testing.T) {
 	t.Parallel()
 	names := func(t *testing.T, pool *pgxpool.Pool, want string) {
@@ -146,8 +146,8 @@ func TestMigrateNamesTheMissingGrant(t *testing.T) {
 	})
 }
 
-// Case 38: a right that is missing is found before the first claim, and named. The
-// GRANT of the error mends it, without a restart.
+// Case 38: a missing right is found before the first claim, and named. The GRANT of
+// the error helps without a restart.
 func TestMissingRightIsFoundBeforeTheFirstClaim(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ revoke, from, grant string }{
@@ -174,7 +174,7 @@ func TestMissingRightIsFoundBeforeTheFirstClaim(t *testing.T) {
 					t.Errorf("%s returned %v, want ErrStoreForbidden with %q", operation, err, grant)
 				}
 			}
-			if rows := ask[int](t, r.admin, `SELECT count(*) FROM oncekey.records`); rows != 0 {
+			if rows := queryOne[int](t, r.admin, `SELECT count(*) FROM oncekey.records`); rows != 0 {
 				t.Errorf("there are %d records, want none", rows)
 			}
 			execute(t, r.admin, grant)

@@ -19,8 +19,7 @@ func rowOf(format int16, values ...[]byte) *rawRow {
 	return &rawRow{fields: fields, values: values}
 }
 
-// What the server sends is read alike in both formats; the conformance tests read
-// whole records so.
+// Rows are read alike in both formats; the conformance tests read whole records so.
 func TestRowsInBothFormats(t *testing.T) {
 	t.Parallel()
 	binary := rowOf(pgx.BinaryFormatCode, []byte("\xff\xfe"), []byte("\x80\x00\x00\x00\x00\x00\x00\x00"), []byte("text"), []byte("\x01[]"), []byte("\x00\xff"), []byte("0123456789abcdef"))
@@ -45,7 +44,7 @@ func TestNullIsNil(t *testing.T) {
 	}
 }
 
-// A copy is kept: the connection reads its next answer into the same memory.
+// A copy is kept, because the connection reads its next reply into the same memory.
 func TestWhatIsReadIsACopy(t *testing.T) {
 	t.Parallel()
 	list, body := []byte("[]"), []byte("body")
@@ -54,7 +53,7 @@ func TestWhatIsReadIsACopy(t *testing.T) {
 	clear(list)
 	clear(body)
 	if string(gotList) != "[]" || string(gotBody) != "body" {
-		t.Errorf("what was read has become %q and %q", gotList, gotBody)
+		t.Errorf("the values have become %q and %q", gotList, gotBody)
 	}
 }
 

@@ -108,20 +108,20 @@ func TestLookingWritesNothing(t *testing.T) {
 		var number *string
 		must(t, tx.QueryRow(t.Context(), `SELECT pg_current_xact_id_if_assigned()::text`).Scan(&number))
 		if number != nil {
-			t.Errorf("%s has made transaction %s: want nothing written or locked", what, *number)
+			t.Errorf("%s has made transaction %s: want no row written or locked", what, *number)
 		}
 		must(t, tx.Rollback(t.Context()))
 	}
 }
 
-// The same by the length of the log, on a server where nobody else writes.
+// The same by the length of the log, on a server without other writers.
 func TestReplaysAddNothingToTheLog(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, "autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1h")
 	pool := migrated(t, server.DSN(), nil)
 	store := pgstore.New(pool)
 	length := func() int64 {
-		return ask[int64](t, pool, `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint`)
+		return queryOne[int64](t, pool, `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint`)
 	}
 	before := length()
 	finish(t, store, "key")
@@ -136,7 +136,7 @@ func TestReplaysAddNothingToTheLog(t *testing.T) {
 	}
 }
 
-// Completing touches no index as long as there is room on the page.
+// Completing touches no index as long as the page has free space.
 func TestCompletionsAreHOT(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)

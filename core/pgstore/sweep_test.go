@@ -33,11 +33,11 @@ func TestSweepRemovesWhatExpired(t *testing.T) {
 	if batches := tracer.statements.Load(); batches != 3 {
 		t.Errorf("it took %d batches, want 3 of at most 10", batches)
 	}
-	if left := ask[int](t, pool, `SELECT count(*) FROM oncekey.records`); left != 6 {
+	if left := queryOne[int](t, pool, `SELECT count(*) FROM oncekey.records`); left != 6 {
 		t.Errorf("%d records are left, want 6", left)
 	}
 	if _, err := store.Sweep(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "at least 1") {
-		t.Errorf("Sweep in batches of 0 returned %v, want what would be right", err)
+		t.Errorf("Sweep in batches of 0 returned %v, want the valid values", err)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestRecordIsGoneBeforeItIsSwept(t *testing.T) {
 	}
 }
 
-func TestSweepPassesByWhatIsLocked(t *testing.T) {
+func TestSweepSkipsLockedRows(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
 	fill(t, pool, "old", 10)
@@ -106,7 +106,7 @@ func TestClaimsDuringSweeps(t *testing.T) {
 		}
 	})
 	workers.Wait()
-	if left := ask[int](t, pool, `SELECT count(*) FROM oncekey.records WHERE state = 'in_progress'`); left != keys {
+	if left := queryOne[int](t, pool, `SELECT count(*) FROM oncekey.records WHERE state = 'in_progress'`); left != keys {
 		t.Errorf("%d claims are left, want %d", left, keys)
 	}
 }
@@ -148,18 +148,18 @@ func TestSweeperRunsUntilItsContextEnds(t *testing.T) {
 	for _, prefix := range []string{"first", "second"} {
 		fill(t, pool, prefix, 3)
 		expire(t, pool, "%")
-		eventually(t, func() bool { return ask[int](t, pool, `SELECT count(*) FROM oncekey.records`) == 0 })
+		eventually(t, func() bool { return queryOne[int](t, pool, `SELECT count(*) FROM oncekey.records`) == 0 })
 	}
 	execute(t, pool, `ALTER TABLE oncekey.records RENAME TO elsewhere`)
 	eventually(t, func() bool { return strings.Contains(log.String(), "could not be removed") })
 	execute(t, pool, `ALTER TABLE oncekey.elsewhere RENAME TO records`)
 	fill(t, pool, "third", 3)
 	expire(t, pool, "%")
-	eventually(t, func() bool { return ask[int](t, pool, `SELECT count(*) FROM oncekey.records`) == 0 })
+	eventually(t, func() bool { return queryOne[int](t, pool, `SELECT count(*) FROM oncekey.records`) == 0 })
 	cancel()
 	<-done
 	if !strings.Contains(log.String(), "removed=") {
-		t.Errorf("the log is %s, want what was removed", log.String())
+		t.Errorf("the log is %s, want the number removed", log.String())
 	}
 }
 

@@ -52,11 +52,11 @@ func (r run) terminate(t *testing.T) {
 	backend := r.tx.Conn().PgConn().PID()
 	execute(t, r.pool, `SELECT pg_terminate_backend($1)`, backend)
 	eventually(t, func() bool {
-		return ask[int](t, r.pool, `SELECT count(*) FROM pg_stat_activity WHERE pid = $1`, backend) == 0
+		return queryOne[int](t, r.pool, `SELECT count(*) FROM pg_stat_activity WHERE pid = $1`, backend) == 0
 	})
 }
 
-// ends expects both the payment and the answer, or neither, and the connection to
+// ends expects both the payment and the response, or neither, and the connection to
 // be back in the pool.
 func (r run) ends(t *testing.T, committed bool) {
 	t.Helper()
@@ -65,13 +65,13 @@ func (r run) ends(t *testing.T, committed bool) {
 	if committed {
 		want = 1
 	}
-	if payments := ask[int](t, r.pool, `SELECT count(*) FROM payments`); payments != want {
+	if payments := queryOne[int](t, r.pool, `SELECT count(*) FROM payments`); payments != want {
 		t.Errorf("there are %d payments, want %d", payments, want)
 	}
 	record, err := r.store.Lookup(t.Context(), "key")
 	must(t, err)
 	if answered := record != nil && record.State == storage.Completed && string(record.Body) == "paid"; answered != committed {
-		t.Errorf("the record is %+v, want the answer to be there: %t", record, committed)
+		t.Errorf("the record is %+v, want the response stored: %t", record, committed)
 	}
 	must(t, r.Rollback(t.Context())) // once more
 	if err := r.Commit(t.Context(), r.lease, result("again")); err == nil {
@@ -86,7 +86,7 @@ func TestCommittedTogether(t *testing.T) {
 	must(t, r.Commit(t.Context(), r.lease, result("paid")))
 	r.ends(t, true)
 	if record := find(t, r.store, takeOver("key")); string(record.Body) != "paid" || record.Attempt != 1 || string(record.Sketch) != "sketch of paid" {
-		t.Errorf("the record is %+v, want the answer", record)
+		t.Errorf("the record is %+v, want the response", record)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestRolledBackTogether(t *testing.T) {
 	must(t, r.store.Release(t.Context(), r.lease))
 }
 
-// The handler's context may have ended: its locks are freed, and the connection is
+// The handler's context may have ended: its rows are unlocked, and the connection is
 // kept.
 func TestRollbackAfterTheContextHasEnded(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestRollbackAfterTheContextHasEnded(t *testing.T) {
 	cancel()
 	must(t, r.Rollback(ended))
 	r.ends(t, false)
-	if now := ask[uint32](t, r.pool, `SELECT pg_backend_pid()`); now != backend {
+	if now := queryOne[uint32](t, r.pool, `SELECT pg_backend_pid()`); now != backend {
 		t.Errorf("the connection is backend %d's, want %d's, as before", now, backend)
 	}
 }
@@ -124,8 +124,7 @@ func TestCommitWithoutTime(t *testing.T) {
 	r.ends(t, false)
 }
 
-// Cases 5 and 6, for a handler in a transaction: what the old holder wrote is
-// undone.
+// Cases 5 and 6, for a handler in a transaction: the old holder's writes are undone.
 func TestLostLeaseRollsBack(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(t *testing.T, r run){
@@ -153,7 +152,7 @@ func TestLostLeaseRollsBack(t *testing.T) {
 	}
 }
 
-// A take-over that meets a Commit waits for it, and then finds the answer.
+// A take-over that meets a Commit waits for the Commit, and then finds the response.
 func TestTakeOverDuringCommit(t *testing.T) {
 	t.Parallel()
 	r := begin(t, nil)
@@ -171,13 +170,13 @@ func TestTakeOverDuringCommit(t *testing.T) {
 	eventually(t, func() bool { return isWaiting(t, r.pool) })
 	must(t, r.Commit(t.Context(), r.lease, result("paid")))
 	if record := <-found; record == nil || string(record.Body) != "paid" {
-		t.Errorf("the take-over found %+v, want the answer", record)
+		t.Errorf("the take-over found %+v, want the response", record)
 	}
 	r.ends(t, true)
 }
 
-// Who does not know what became of a Commit may release the lease: that waits for
-// the outcome, and an answer that was committed stands.
+// A caller that does not know the result of a Commit may release the lease. The
+// release waits for the result, and a committed response stays.
 func TestReleaseDuringCommit(t *testing.T) {
 	t.Parallel()
 	r := begin(t, nil)
@@ -193,7 +192,7 @@ func TestReleaseDuringCommit(t *testing.T) {
 	r.ends(t, true)
 }
 
-func TestRollbackOfWhatIsBroken(t *testing.T) {
+func TestRollbackOfBrokenConnection(t *testing.T) {
 	t.Parallel()
 	r := begin(t, nil)
 	r.terminate(t)

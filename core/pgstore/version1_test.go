@@ -17,12 +17,12 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// version1Statements are what programs of version 1 send, word for word.
+// version1Statements are the exact statements of programs of version 1.
 //
 //go:embed testdata/version1/*.sql
 var version1Statements embed.FS
 
-// oldProgram knows nothing that came after version 1.
+// oldProgram has only the features of version 1.
 type oldProgram struct{ pool *pgxpool.Pool }
 
 func (o oldProgram) statement(t *testing.T, name string) string {
@@ -40,7 +40,7 @@ func (o oldProgram) changes(t *testing.T, name string, arguments ...any) {
 	}
 }
 
-// oldRecord is what version 1 knows of a record.
+// oldRecord has the fields of a record in version 1.
 type oldRecord struct {
 	won, tookOver bool
 	version       int16
@@ -63,8 +63,8 @@ func (o oldProgram) acquire(t *testing.T, c storage.Claim) (r oldRecord) {
 	return r
 }
 
-// tries reports whether it got the key. Where somebody was faster version 1 finds
-// nothing, and would look again.
+// tries reports whether it got the key. If another caller was faster, version 1 gets
+// no row, and would read again.
 func (o oldProgram) tries(t *testing.T, c storage.Claim) (bool, error) {
 	t.Helper()
 	var r oldRecord
@@ -105,11 +105,11 @@ func TestProgramOfVersion1OnNewestTables(t *testing.T) {
 	old.changes(t, "extend", c.Key, [16]byte(c.Token), 1, false, c.Fingerprint, time.Minute, time.Hour)
 	old.complete(t, c, 1, "old answer")
 	if r := find(t, store, claim("key")); string(r.Body) != "old answer" || len(r.Header) != 1 || r.Sketch != nil {
-		t.Errorf("the new program found %+v, want the old one's answer", r)
+		t.Errorf("the new program found %+v, want the old one's response", r)
 	}
 	finish(t, store, "new")
 	if r := old.acquire(t, claim("new")); r.won || r.version != 1 || r.state != "completed" || string(r.body) != "new" || *r.status != 201 {
-		t.Errorf("version 1 found %+v, want the new program's answer", r)
+		t.Errorf("version 1 found %+v, want the new program's response", r)
 	}
 
 	old.wins(t, claim("abandoned"), 1)
@@ -180,7 +180,7 @@ func TestOperatorOfVersion1OnNewestTables(t *testing.T) {
 	var found, listed oldRecord
 	must(t, pool.QueryRow(t.Context(), old.statement(t, "lookUp"), "a").Scan(found.columns()...))
 	if found.state != "completed" || string(found.body) != "a" {
-		t.Errorf("version 1 looks %+v up, want the answer", found)
+		t.Errorf("version 1 looks %+v up, want the response", found)
 	}
 	var key, last string
 	var looked int
@@ -194,7 +194,7 @@ func TestOperatorOfVersion1OnNewestTables(t *testing.T) {
 	win(t, store, claim("a"))
 }
 
-// Whose request a sketch is of matters more than that there is one.
+// A sketch of another request must not be read, even if no sketch is left then.
 func TestOldProgramLeavesNoForeignSketch(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
@@ -208,7 +208,7 @@ func TestOldProgramLeavesNoForeignSketch(t *testing.T) {
 	old.wins(t, c, 1)
 	old.complete(t, c, 1, "second")
 	if r := find(t, store, claim("key")); string(r.Body) != "second" || r.Sketch != nil {
-		t.Errorf("the record is %+v, want the second answer without the first one's sketch", r)
+		t.Errorf("the record is %+v, want the second response without the first one's sketch", r)
 	}
 	expire(t, pool, "key")
 	finish(t, store, "key")
@@ -217,7 +217,7 @@ func TestOldProgramLeavesNoForeignSketch(t *testing.T) {
 	}
 }
 
-// What version 1 has written is there after the migration.
+// Rows of version 1 exist after the migration.
 func TestMigrationKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, postgrestest.Shared(t), nil)
@@ -231,10 +231,10 @@ func TestMigrationKeepsWhatIsThere(t *testing.T) {
 	must(t, pgstore.Migrate(t.Context(), pool))
 
 	if r := find(t, store, claim("finished")); string(r.Body) != "answer" || r.Sketch != nil {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 	must(t, store.Complete(t.Context(), storage.Lease{Claim: running, Attempt: 1}, result("late")))
 	if r := find(t, store, claim("running")); string(r.Body) != "late" {
-		t.Errorf("the record is %+v, want the late answer", r)
+		t.Errorf("the record is %+v, want the late response", r)
 	}
 }

@@ -68,8 +68,8 @@ func TestWarnsOfEvictionOnce(t *testing.T) {
 	writer.Close()
 }
 
-// Case 16: a dead master is noticed, and a hundred calls that notice it ask once.
-func TestClusterIsAskedToReloadAtMostOnceASecond(t *testing.T) {
+// Case 16: a hundred calls that notice a dead master cause one reload.
+func TestClusterReloadsAtMostOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cluster := &fakeCluster{}
@@ -80,14 +80,14 @@ func TestClusterIsAskedToReloadAtMostOnceASecond(t *testing.T) {
 				top.heal(t.Context(), dead)
 			}
 			if cluster.reloads != second+1 {
-				t.Errorf("in second %d it was asked %d times, want %d", second, cluster.reloads, second+1)
+				t.Errorf("in second %d it has reloaded %d times, want %d", second, cluster.reloads, second+1)
 			}
 			<-time.After(reloadEvery)
 		}
 	})
 }
 
-func TestWhatLooksDead(t *testing.T) {
+func TestErrorsOfDeadServers(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -108,13 +108,13 @@ func TestWhatLooksDead(t *testing.T) {
 			cluster := &fakeCluster{}
 			newTopology(cluster).heal(t.Context(), test.err)
 			if got := cluster.reloads == 1; got != test.want {
-				t.Errorf("asked is %t, want %t", got, test.want)
+				t.Errorf("reloaded is %t, want %t", got, test.want)
 			}
 		})
 	}
 }
 
-func TestOtherClientsAreNotAsked(t *testing.T) {
+func TestOtherClientsDoNotReload(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()

@@ -49,7 +49,7 @@ func TestMissingRightIsNoticedBeforeTheFirstClaim(t *testing.T) {
 			server := redistest.Start(t)
 			rdb := user(t, server, "~*", "+@all", "-"+missing)
 			store := redisstore.New(rdb)
-			for range 2 { // a refusal is not the last word
+			for range 2 { // a refusal is not remembered
 				lease, record, err := store.Acquire(t.Context(), claim("key"))
 				if !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), strings.ToUpper(missing)) {
 					t.Errorf("Acquire returned %+v, %+v and %v, want ErrStoreForbidden and the command", lease, record, err)
@@ -68,16 +68,16 @@ func TestMissingRightIsNoticedBeforeTheFirstClaim(t *testing.T) {
 	}
 }
 
-// Case 38: a repeated Complete needs APPEND where replicas are asked.
+// Case 38: a repeated Complete needs APPEND when the store waits for replicas.
 func TestMissingRightWithReplicas(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	must(t, r.rdb.Do(t.Context(), "acl", "setuser", "default", "-append").Err())
-	if _, _, err := r.asking(late).Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), "APPEND") {
+	if _, _, err := r.waiting(late).Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), "APPEND") {
 		t.Errorf("Acquire returned %v, want ErrStoreForbidden and APPEND", err)
 	}
 	must(t, r.rdb.Do(t.Context(), "acl", "setuser", "default", "+append").Err())
-	win(t, r.asking(late), claim("key"))
+	win(t, r.waiting(late), claim("key"))
 	eventually(t, func() bool { return r.rdb.DBSize(t.Context()).Val() == 1 })
 }
 
@@ -130,7 +130,7 @@ func TestRightThatIsLost(t *testing.T) {
 	}
 }
 
-// Case 38: what passes by itself is no want of rights.
+// Case 38: a temporary error is not a missing right.
 func TestRefusalsThatPass(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), func(options *redis.Options) { options.MaxRetries = -1 })
@@ -164,7 +164,7 @@ func TestRequestsToAStoreThatCannotSettle(t *testing.T) {
 				response := httptest.NewRecorder()
 				handler.ServeHTTP(response, request)
 				if response.Code != http.StatusServiceUnavailable {
-					t.Errorf("request %d was answered with %d, want 503", n, response.Code)
+					t.Errorf("request %d got %d, want 503", n, response.Code)
 				}
 			}
 			if ran := runs.Load(); ran > 0 {

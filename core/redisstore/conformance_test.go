@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Case 49: the documented rights are all that the store needs to keep the contract, and no more than that.
+// Case 49: the store needs exactly the documented rights to keep the contract.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	rights, _, _, _ := documentedRights(t)
@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 	}
 	for _, word := range rights {
 		if granted, is := strings.CutPrefix(word.(string), "+"); is && !slices.Contains(used, granted) {
-			t.Errorf("the right to %s is not needed: the server was asked for %v", granted, used)
+			t.Errorf("the right to %s is not needed: the server got %v", granted, used)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestConformanceOnAutoPipeline(t *testing.T) {
 	conform(t, pipeliner)
 }
 
-// What WaitReplicas adds is no exception to the contract.
+// The contract holds with WaitReplicas too.
 func TestConformanceWithReplicas(t *testing.T) {
 	t.Parallel()
 	conform(t, startReplicated(t).rdb, redisstore.WaitReplicas(1, late))

@@ -13,7 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
-// long is how long the client itself would wait, and muchLess what a call may take.
+// long is the client's own wait, and muchLess the time limit of a call.
 const long, muchLess = time.Minute, 15 * time.Second
 
 func patient(options *redis.Options) { options.ReadTimeout, options.PoolSize = long, 8 }

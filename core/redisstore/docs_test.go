@@ -14,8 +14,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// documentedRights are the lines of docs/redis.md that set a user's rights: the one
-// for each service, and those for WaitReplicas, for Cluster and for the warning.
+// documentedRights are the lines of docs/redis.md that set a user's rights: the line
+// for each service, and the lines for WaitReplicas, for Cluster and for the warning.
 func documentedRights(t *testing.T) (service, replicas, cluster, warning []any) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/redis.md")

@@ -23,9 +23,9 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
-// Case 46: a new connection to a far server costs more round trips than the default
-// StoreTimeout allows. The first requests fail, and make connections ready for those
-// that follow.
+// Case 46: a new connection to a distant server costs more round trips than the
+// default StoreTimeout allows. The first requests fail, and open connections for
+// later requests.
 func TestFarServerIsReached(t *testing.T) {
 	t.Parallel()
 	address, certificates := startTLS(t)

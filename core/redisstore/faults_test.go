@@ -44,7 +44,7 @@ func TestServerThatRestartsEmpty(t *testing.T) {
 	must(t, store.Release(t.Context(), released))
 	must(t, store.Extend(t.Context(), extended, time.Minute))
 	if r := find(t, store, claim("completed")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 	if r := find(t, store, claim("extended")); r.State != storage.InProgress || r.Attempt != 1 {
 		t.Errorf("the record is %+v, want attempt 1 in progress", r)
@@ -64,12 +64,12 @@ func TestServerThatRestartsWithItsData(t *testing.T) {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
 	if r := find(t, store, claim("finished")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 	must(t, store.Complete(t.Context(), running, result("late")))
 }
 
-// Case 12: a server that takes calls and answers none.
+// Case 12: a server that accepts calls and never responds.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -93,7 +93,7 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// Case 11: what a frozen server was asked for it does when it goes on.
+// Case 11: a frozen server carries out its pending commands when it continues.
 func TestClaimThatWasAppliedAfterItsDeadline(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -113,7 +113,7 @@ func TestClaimThatWasAppliedAfterItsDeadline(t *testing.T) {
 	}
 }
 
-// Case 15: what a server refuses is an error, and nobody gets a lease.
+// Case 15: a refusal by the server is an error, and no caller gets a lease.
 func TestServerThatRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -179,7 +179,7 @@ func tryAll(t *testing.T, store storage.Store, lease storage.Lease, patience tim
 	}
 }
 
-func TestServerThatIsAway(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1}) // a port that no other test's server takes
 	defer rdb.Close()
@@ -202,6 +202,6 @@ func TestPrefixesShareNothing(t *testing.T) {
 		t.Errorf("the record is %+v, want the payment", r)
 	}
 	if there := rdb.Exists(t.Context(), "payments:key").Val(); there != 1 || rdb.DBSize(t.Context()).Val() != 1 {
-		t.Error("want payments:key, and nothing else")
+		t.Error("want only payments:key")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Case 20: what others have written under our keys is neither replayed nor
-// claimed, nor overwritten.
+// Case 20: values that other programs have written under our keys are neither
+// replayed nor claimed, nor overwritten.
 func TestForeignValues(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
@@ -52,7 +52,7 @@ func TestForeignValues(t *testing.T) {
 	}
 }
 
-func TestSettlingWhatSomebodyOverwrote(t *testing.T) {
+func TestSettlingAnOverwrittenClaim(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
 	store := redisstore.New(rdb)
@@ -72,7 +72,7 @@ func TestFinishedRecordWithoutExpiryIsReplayed(t *testing.T) {
 	must(t, store.Complete(t.Context(), win(t, store, claim("key")), result("answer")))
 	must(t, rdb.Persist(t.Context(), "oncekey:key").Err())
 	if r := find(t, store, claim("key")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 func TestLookupAndForgetTakeOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	// By another client: the first claim of a store also asks for the server's
-	// settings, in its own time.
+	// By another client: the first claim of a store also reads the server's settings,
+	// in its own time.
 	earlier := redisstore.New(connect(t, server, nil))
 	must(t, earlier.Complete(t.Context(), win(t, earlier, claim("key")), result("answer")))
 	rdb := connect(t, server, nil)
@@ -27,7 +27,7 @@ func TestLookupAndForgetTakeOneRoundTrip(t *testing.T) {
 	batches := &batchCounter{}
 	rdb.AddHook(batches)
 	if r, err := store.Lookup(t.Context(), "key"); err != nil || string(r.Body) != "answer" {
-		t.Errorf("Lookup returned %+v and %v, want the answer", r, err)
+		t.Errorf("Lookup returned %+v and %v, want the response", r, err)
 	}
 	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); err != nil || !there {
 		t.Errorf("Forget returned %t and %v, want true", there, err)
@@ -37,7 +37,7 @@ func TestLookupAndForgetTakeOneRoundTrip(t *testing.T) {
 	}
 }
 
-// batchCounter counts what one caller sends, beside what opens a connection.
+// batchCounter counts the batches of one caller, except those that open a connection.
 type batchCounter struct {
 	tripCounter
 	pipelines, others int
@@ -79,7 +79,7 @@ func foreign(t *testing.T, rdb *redis.Client, store *redisstore.Store) []string 
 	return []string{"text", "line", "list", "version", "eternal"}
 }
 
-// Case 20: Lookup says what is wrong, and Forget clears it away.
+// Case 20: Lookup names the fault, and Forget removes the value.
 func TestInspectingForeignValues(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
@@ -95,7 +95,7 @@ func TestInspectingForeignValues(t *testing.T) {
 	}
 }
 
-// A server that does not answer, or refuses, is an error of each method.
+// A server that does not respond, or refuses, is an error of each method.
 func TestInspectingFails(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -45,7 +45,7 @@ func checkReadLikeJSON(t *testing.T, first string) {
 	}
 }
 
-// editedLines differ from those that a store writes.
+// editedLines differ from the lines that a store writes.
 func editedLines() []string {
 	const beginning = `{"token":"","state":"","v":1,"attempt":1,`
 	return []string{
@@ -66,7 +66,7 @@ func editedLines() []string {
 	}
 }
 
-// MarshalText is for encoding/json, which says what is right.
+// MarshalText is for encoding/json, which writes the expected line.
 func (d digest) MarshalText() ([]byte, error) { return d.appendTo(nil), nil }
 
 // UnmarshalText is for encoding/json too.
@@ -78,7 +78,7 @@ func (d *digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// What is written by hand is what encoding/json writes.
+// appendTo writes the same bytes as encoding/json.
 func FuzzLineIsWrittenLikeJSON(f *testing.F) {
 	f.Add("abcd", uint64(1), true, "sha256:f", int64(30000), 201, "Content-Type", "application/json", []byte("sketch"), 3)
 	f.Add("\"\\\n", uint64(0), false, "", int64(-1), 0, "\xff", "\u2028<&>é", []byte(nil), -1)
@@ -108,7 +108,7 @@ func TestUsualLinesAreReadLikeJSON(t *testing.T) {
 	}
 }
 
-// A line with escapes is as good, and so is one that somebody has edited.
+// A line with escapes is as good, and so is a line that an operator has edited.
 func TestUnusualLinesAreReadToo(t *testing.T) {
 	t.Parallel()
 	l := someLease()
@@ -129,16 +129,16 @@ func usualValues() map[string][]byte {
 	l := someLease()
 	header := storage.Header{{Name: "Content-Type", Value: "application/json"}, {Op: storage.Delete, Name: "Server"}, {Name: "X", Value: "\xff"}}
 	return map[string][]byte{
-		"a claim":           encodeClaim(l, someTime),
-		"a released key":    encodeReleased(l, someTime),
-		"an answer":         encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Header: header, Body: []byte("{}")}, someTime),
-		"a bare answer":     encodeResult(l, storage.Result{State: storage.Failed, Status: 400}, someTime),
-		"a sketched answer": encodeResult(l, storage.Result{State: storage.Unreplayable, Status: 200, Sketch: []byte("sketch")}, someTime),
+		"a claim":             encodeClaim(l, someTime),
+		"a released key":      encodeReleased(l, someTime),
+		"a response":          encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Header: header, Body: []byte("{}")}, someTime),
+		"a bare response":     encodeResult(l, storage.Result{State: storage.Failed, Status: 400}, someTime),
+		"a sketched response": encodeResult(l, storage.Result{State: storage.Unreplayable, Status: 200, Sketch: []byte("sketch")}, someTime),
 	}
 }
 
 func BenchmarkLine(b *testing.B) {
-	value := usualValues()["an answer"]
+	value := usualValues()["a response"]
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

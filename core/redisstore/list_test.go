@@ -16,7 +16,7 @@ import (
 )
 
 // A list neither stops at values that are no records nor hides them.
-func TestListPassesForeignValuesBy(t *testing.T) {
+func TestListSkipsForeignValues(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
 	var log bytes.Buffer
@@ -32,7 +32,7 @@ func TestListPassesForeignValuesBy(t *testing.T) {
 	}
 }
 
-// Of a record nothing is read but the beginning, however large it is.
+// Only the beginning of a record is read, however large the record is.
 func TestListReadsBeginningsOnly(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
@@ -130,7 +130,7 @@ func TestListOfCluster(t *testing.T) {
 	}
 	hiding := redisstore.New(pipelined(t, cluster))
 	if _, _, err := hiding.List(t.Context(), storage.Completed, "", 1); err == nil || !strings.Contains(err.Error(), "*redis.ClusterClient") {
-		t.Errorf("List through an AutoPipeliner returned %v, want what to do", err)
+		t.Errorf("List through an AutoPipeliner returned %v, want the remedy", err)
 	}
 }
 

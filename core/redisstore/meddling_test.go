@@ -60,8 +60,8 @@ func meddled(t *testing.T, m *meddler) (others, store *redisstore.Store, rdb *re
 	return redisstore.New(rdb), redisstore.New(hooked), rdb
 }
 
-// Case 2: the record is gone when its time to live is asked for.
-func TestKeyThatExpiresUnderItsEyesIsClaimed(t *testing.T) {
+// Case 2: the record is gone when its time to live is read.
+func TestKeyThatExpiresDuringAcquireIsClaimed(t *testing.T) {
 	t.Parallel()
 	m := &meddler{}
 	others, store, rdb := meddled(t, m)
@@ -97,7 +97,7 @@ func TestCompletionInTheGapIsNotTakenForAbandonment(t *testing.T) {
 		m.between = nil
 	}
 	if r := find(t, store, claim("key")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the answer", r)
+		t.Errorf("the record is %+v, want the response", r)
 	}
 }
 
@@ -150,8 +150,8 @@ func TestReleasedKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	}
 }
 
-// Who loses a released key to another request is told whose it is.
-func TestReleasedKeyThatSomebodyElseClaims(t *testing.T) {
+// A caller that loses a released key to another request gets that request's record.
+func TestReleasedKeyThatAnotherRequestClaims(t *testing.T) {
 	t.Parallel()
 	m := &meddler{}
 	others, store, _ := meddled(t, m)

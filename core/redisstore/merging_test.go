@@ -22,8 +22,8 @@ func merging(t *testing.T, hook redis.Hook) (others, store *redisstore.Store, rd
 	return redisstore.New(rdb), redisstore.New(pipeliner), rdb
 }
 
-// An AutoPipeliner does not merge pipelines. So what is merged is one command, and
-// only who finds a claim pays for a second.
+// An AutoPipeliner does not merge pipelines. So a claim is one merged command, and
+// only a caller that finds a claim pays for a second command.
 func TestRoundTripsOnAutoPipeline(t *testing.T) {
 	t.Parallel()
 	counter := &tripCounter{}
@@ -55,8 +55,8 @@ func TestRoundTripsOnAutoPipeline(t *testing.T) {
 	expect("finding an abandoned key", 2)
 }
 
-// Case 2: what the second look finds counts, whatever the first has found.
-func TestWhatHappensBetweenTheLooks(t *testing.T) {
+// Case 2: the second look decides, whatever the first look has found.
+func TestChangesBetweenTheLooks(t *testing.T) {
 	t.Parallel()
 	t.Run("the claim goes", func(t *testing.T) {
 		t.Parallel()
@@ -75,7 +75,7 @@ func TestWhatHappensBetweenTheLooks(t *testing.T) {
 		holder := win(t, others, claim("key"))
 		m.script = func() { must(t, others.Complete(t.Context(), holder, result("answer"))); m.script = nil }
 		if r := find(t, store, claim("key")); string(r.Body) != "answer" {
-			t.Errorf("the record is %+v, want the answer", r)
+			t.Errorf("the record is %+v, want the response", r)
 		}
 	})
 	t.Run("it is taken over", func(t *testing.T) {

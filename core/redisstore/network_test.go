@@ -28,7 +28,7 @@ func through(t *testing.T) (*redisstore.Store, *faultproxy.Proxy) {
 	return redisstore.New(client), proxy
 }
 
-// Case 11: what was applied although its reply was lost is found by the retry.
+// Case 11: a retry finds a write that was applied although its reply was lost.
 func TestReplyThatIsLost(t *testing.T) {
 	t.Parallel()
 	store, proxy := through(t)
@@ -55,7 +55,7 @@ func TestReplyThatIsLost(t *testing.T) {
 		t.Errorf("the same token got %+v", lease)
 	}
 	lossy(func(ctx context.Context) error { return store.Complete(ctx, lease, result("answer")) })
-	must(t, store.Complete(t.Context(), lease, result("another answer")))
+	must(t, store.Complete(t.Context(), lease, result("another response")))
 	if record := find(t, store, claim("k")); string(record.Body) != "answer" {
 		t.Errorf("the record says %q", record.Body)
 	}
@@ -64,15 +64,15 @@ func TestReplyThatIsLost(t *testing.T) {
 	must(t, store.Release(t.Context(), released))
 }
 
-// Case 14: a reply that is cut in the middle belongs to nobody: its connection is
-// dropped, and no caller gets the answer of another's key.
+// Case 14: the connection of a reply that was cut in the middle is dropped, and no
+// caller gets the response of another key.
 func TestReplyThatIsCut(t *testing.T) {
 	t.Parallel()
 	store, proxy := through(t)
 	const keys = 20
 	for i := range keys {
 		key := fmt.Sprint("key-", i)
-		must(t, store.Complete(t.Context(), win(t, store, claim(key)), result("answer of "+key)))
+		must(t, store.Complete(t.Context(), win(t, store, claim(key)), result("response of "+key)))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -88,7 +88,7 @@ func TestReplyThatIsCut(t *testing.T) {
 				case err != nil:
 				case record == nil:
 					t.Errorf("%s was claimed a second time: %+v", key, lease)
-				case string(record.Body) != "answer of "+key:
+				case string(record.Body) != "response of "+key:
 					t.Errorf("%s got %q", key, record.Body)
 				default:
 					answers.Add(1)

@@ -23,8 +23,8 @@ func someLease() storage.Lease {
 	}
 }
 
-// What is stored outlives a deployment: these lines change only together with
-// the version.
+// Stored lines outlive a deployment: these lines change only together with the
+// version.
 func TestFormat(t *testing.T) {
 	t.Parallel()
 	l := someLease()
@@ -136,7 +136,7 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Parallel()
 			_, err := decode([]byte(test.value))
 			if !errors.Is(err, storage.ErrCorruptRecord) || !strings.Contains(err.Error(), test.mentions) {
-				t.Errorf("decode returned %v, want ErrCorruptRecord and a word about %s", err, test.mentions)
+				t.Errorf("decode returned %v, want ErrCorruptRecord and a text about %s", err, test.mentions)
 			}
 		})
 	}

@@ -21,9 +21,9 @@ const grace = 5 * time.Second
 var ErrTooFewReplicas = errors.New("too few replicas have acknowledged the write")
 
 // WaitReplicas makes a claim or a response count as stored only when n replicas of
-// the key's master have acknowledged the write. Use it where a failover must not lose
-// claims. WaitReplicas panics unless n is 1 or more and timeout a millisecond or
-// more.
+// the key's master have acknowledged the write. Use it to make the loss of claims and
+// responses in a failover unlikely; it is not impossible, see the package comment.
+// WaitReplicas panics unless n is 1 or more and timeout a millisecond or more.
 //
 // Each claim and each response waits by Redis's WAIT command for at most timeout, and
 // for at most half of the time left in its context, so that there is time to handle a
@@ -65,8 +65,6 @@ var ErrTooFewReplicas = errors.New("too few replicas have acknowledged the write
 // pipeline with the write, to the key's master. New panics unless the client is a
 // *redis.Client, Sentinel's included, or a *redis.ClusterClient. While a cluster
 // moves a slot from one master to another, the store refuses new keys in that slot.
-//
-// WaitReplicas makes a loss unlikely, not impossible: see the package comment.
 func WaitReplicas(n int, timeout time.Duration) Option {
 	if n < 1 || timeout < time.Millisecond {
 		panic(fmt.Sprintf("redisstore: WaitReplicas(%d, %s): want at least 1 replica and 1ms", n, timeout))

@@ -38,7 +38,7 @@ func TestClusterAsksTheReplicasOfTheKeysMaster(t *testing.T) {
 		find(t, store, claim(key))
 	}
 	if len(refused) == 0 || len(refused) == 30 {
-		t.Errorf("%d of 30 keys belong to the master whose replica is away", len(refused))
+		t.Errorf("%d of 30 keys belong to the master whose replica is unreachable", len(refused))
 	}
 	away.Replicas[0].Resume()
 	// The same caller's: where a busy machine had no time to give a claim back, it
@@ -48,8 +48,8 @@ func TestClusterAsksTheReplicasOfTheKeysMaster(t *testing.T) {
 	}
 }
 
-// The client may not know yet where a slot is: it is told to look, and later calls
-// find it.
+// The client may not know yet where a slot is. It gets a MOVED reply, reloads, and
+// later calls find the slot.
 func TestClusterLooksForASlotThatHasMoved(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1)
@@ -67,11 +67,11 @@ func TestClusterLooksForASlotThatHasMoved(t *testing.T) {
 	})
 	eventually(t, func() bool { return store.Complete(t.Context(), lease, result("answer")) == nil })
 	if record := find(t, store, claim(key)); string(record.Body) != "answer" {
-		t.Errorf("the record is %+v, want the answer", record)
+		t.Errorf("the record is %+v, want the response", record)
 	}
 }
 
-func TestClusterThatIsAwayConfirmsNothing(t *testing.T) {
+func TestUnreachableClusterConfirmsNoWrite(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRedirects: -1})
 	t.Cleanup(func() { client.Close() })

@@ -47,8 +47,8 @@ func repeating(t *testing.T) (*replicated, *redisstore.Store, *repeater) {
 	return r, redisstore.New(hooked, redisstore.WaitReplicas(1, late)), twice
 }
 
-// WAIT knows of writes alone. A pipeline that finds its own claim has written
-// nothing: the replicas are asked once more, about a write.
+// WAIT counts only writes. A pipeline that finds its own claim has written no value,
+// so the store waits again, after a write.
 func TestRepeatedClaimIsWrittenOnceMore(t *testing.T) {
 	t.Parallel()
 	r, store, twice := repeating(t)
@@ -56,12 +56,12 @@ func TestRepeatedClaimIsWrittenOnceMore(t *testing.T) {
 		t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
 	}
 	if twice.waits != 2 {
-		t.Errorf("the replicas were asked %d times after the first, want once", twice.waits-1)
+		t.Errorf("the store waited %d times after the first, want once", twice.waits-1)
 	}
 	r.expectReplica(t, "key", `"attempt":1,`)
 }
 
-// A repeated Complete changes nothing, and is a write all the same.
+// A repeated Complete keeps the value, and is a write all the same.
 func TestRepeatedCompletionIsWrittenOnceMore(t *testing.T) {
 	t.Parallel()
 	r, store, twice := repeating(t)
@@ -80,7 +80,7 @@ func TestRepeatedCompletionIsWrittenOnceMore(t *testing.T) {
 	before := changes(t, r.rdb)
 	must(t, r.plain.Complete(t.Context(), lease, result("answer")))
 	if after := changes(t, r.rdb); after != before {
-		t.Error("a store that asks no replicas has written what was there")
+		t.Error("a store without WaitReplicas has written the stored value again")
 	}
 }
 
@@ -94,9 +94,9 @@ func changes(t *testing.T, rdb *redis.Client) string {
 	return count
 }
 
-// What is given back is the claim that the replicas did not have, and no later one
-// of the same caller.
-func TestLateGiveBackLeavesALaterClaimAlone(t *testing.T) {
+// The undo removes the claim that the replicas did not have, and no later claim of
+// the same caller.
+func TestLateUndoLeavesALaterClaimAlone(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	c := claim("key")
@@ -111,8 +111,8 @@ func TestLateGiveBackLeavesALaterClaimAlone(t *testing.T) {
 	}
 }
 
-// A caller that is gone when the replicas answer has no use for the claim.
-func TestClaimWhoseCallerHasGoneIsGivenBack(t *testing.T) {
+// A caller that has given up when the replicas acknowledge has no use for the claim.
+func TestClaimWhoseCallerHasGivenUpIsUndone(t *testing.T) {
 	t.Parallel()
 	r, store, hook := repeating(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -124,8 +124,8 @@ func TestClaimWhoseCallerHasGoneIsGivenBack(t *testing.T) {
 	eventually(t, func() bool { return r.rdb.Exists(t.Context(), "oncekey:key").Val() == 0 })
 }
 
-// Case 2: the claim is gone before the replicas are asked, and is made again.
-func TestClaimThatIsGoneBeforeTheReplicasAreAsked(t *testing.T) {
+// Case 2: the claim is gone before WAIT is sent, and is made again.
+func TestClaimThatIsGoneBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	m := &meddler{after: func() { must(t, r.rdb.Del(t.Context(), "oncekey:key").Err()) }}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// soon is as long as tests wait for replicas that will not answer, and late as
-	// long as for those that will.
+	// soon is how long tests wait for replicas that will not acknowledge, and late
+	// how long for replicas that will.
 	soon, late = 100 * time.Millisecond, 20 * time.Second
 )
 
@@ -27,7 +27,7 @@ type replicated struct {
 	rdb     *redis.Client
 	replica *redistest.Server
 	link    *faultproxy.Proxy
-	// plain is a store that asks no replicas.
+	// plain is a store without WaitReplicas.
 	plain *redisstore.Store
 }
 
@@ -49,11 +49,11 @@ func (r *replicated) awaitReplica(t *testing.T) {
 	eventually(t, func() bool { return r.rdb.Wait(t.Context(), 1, soon).Val() == 1 })
 }
 
-func (r *replicated) asking(timeout time.Duration) *redisstore.Store {
+func (r *replicated) waiting(timeout time.Duration) *redisstore.Store {
 	return redisstore.New(r.rdb, redisstore.WaitReplicas(1, timeout))
 }
 
-// expectReplica compares what the replica has for a key at this moment.
+// expectReplica compares the replica's current value for a key.
 func (r *replicated) expectReplica(t *testing.T, key, want string) {
 	t.Helper()
 	value, err := r.replica.Do(t.Context(), "GET", "oncekey:"+key)
@@ -65,7 +65,7 @@ func (r *replicated) expectReplica(t *testing.T, key, want string) {
 func (r *replicated) expectFree(t *testing.T) {
 	t.Helper()
 	if r.rdb.Exists(t.Context(), "oncekey:key").Val() != 0 {
-		t.Error("the key is not free")
+		t.Error("the key still exists")
 	}
 }
 
@@ -78,11 +78,12 @@ func tooFew(t *testing.T, store storage.Store, c storage.Claim) {
 	}
 }
 
-// What a call has returned for is on the replica, however slow that is.
+// The writes of a call that has returned are on the replica, however slow the replica
+// is.
 func TestReplicasHaveWhatIsStored(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
-	store := r.asking(late)
+	store := r.waiting(late)
 	r.link.Set(faultproxy.Latency(50 * time.Millisecond))
 
 	lease := win(t, store, claim("key"))
@@ -97,8 +98,8 @@ func TestReplicasHaveWhatIsStored(t *testing.T) {
 	r.expectReplica(t, "other", lease.Token.String())
 }
 
-// Case 17: what the replicas do not have is no claim.
-func TestClaimThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
+// Case 17: a write that the replicas do not have is no claim.
+func TestClaimThatTooFewReplicasHaveIsUndone(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name       string
@@ -113,13 +114,13 @@ func TestClaimThatTooFewReplicasHaveIsGivenBack(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			r := startReplicated(t)
-			store := r.asking(soon)
+			store := r.waiting(soon)
 			test.ends(r)
 			tooFew(t, store, claim("key"))
 			r.expectFree(t)
 			test.heal(r)
 			r.awaitReplica(t)
-			if lease := win(t, r.asking(late), claim("key")); lease.Attempt != 1 || lease.TookOver {
+			if lease := win(t, r.waiting(late), claim("key")); lease.Attempt != 1 || lease.TookOver {
 				t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
 			}
 		})
@@ -130,7 +131,7 @@ func TestMoreReplicasThanThereAre(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	store := redisstore.New(r.rdb, redisstore.WaitReplicas(2, soon))
-	eventually(t, func() bool { // the one that there is may need longer than that
+	eventually(t, func() bool { // the existing connection may need longer than that
 		_, _, err := store.Acquire(t.Context(), claim("key"))
 		if !errors.Is(err, redisstore.ErrTooFewReplicas) {
 			t.Errorf("Acquire returned %v, want ErrTooFewReplicas", err)
@@ -140,8 +141,8 @@ func TestMoreReplicasThanThereAre(t *testing.T) {
 	r.expectFree(t)
 }
 
-// Nobody knows what became of the attempt before, so it must not be forgotten
-// that there was one.
+// The result of the previous attempt is unknown, so the store must remember that
+// attempt.
 func TestTakeOverThatTooFewReplicasHave(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -149,23 +150,23 @@ func TestTakeOverThatTooFewReplicasHave(t *testing.T) {
 	next := claim("key")
 	next.TakeOver = true
 	r.replica.Pause()
-	tooFew(t, r.asking(soon), next)
+	tooFew(t, r.waiting(soon), next)
 	eventually(t, func() bool { return find(t, r.plain, claim("key")).Abandoned() })
-	tooFew(t, r.asking(soon), next) // as the engine does
+	tooFew(t, r.waiting(soon), next) // as the engine does
 	r.replica.Resume()
-	if lease := win(t, r.asking(late), next); lease.Attempt != 2 || !lease.TookOver {
+	if lease := win(t, r.waiting(late), next); lease.Attempt != 2 || !lease.TookOver {
 		t.Errorf("the same caller got attempt %d with TookOver %t, want 2 with true", lease.Attempt, lease.TookOver)
 	}
 
 	r.replica.Pause()
 	abandoned(t, r.plain, "other")
-	tooFew(t, r.asking(soon), func() storage.Claim { c := claim("other"); c.TakeOver = true; return c }())
+	tooFew(t, r.waiting(soon), func() storage.Claim { c := claim("other"); c.TakeOver = true; return c }())
 	r.replica.Resume()
 	third := claim("other")
 	third.TakeOver = true
 	var lease storage.Lease
 	eventually(t, func() bool {
-		got, record, err := r.asking(late).Acquire(t.Context(), third)
+		got, record, err := r.waiting(late).Acquire(t.Context(), third)
 		lease = got
 		return err == nil && record == nil
 	})
@@ -182,35 +183,35 @@ func TestReleasedKeyThatTooFewReplicasHave(t *testing.T) {
 	next.TakeOver = true
 	must(t, r.plain.Release(t.Context(), win(t, r.plain, next)))
 	r.replica.Pause()
-	tooFew(t, r.asking(soon), claim("key"))
+	tooFew(t, r.waiting(soon), claim("key"))
 	r.replica.Resume()
-	if lease := win(t, r.asking(late), claim("key")); lease.Attempt != 4 || lease.TookOver {
+	if lease := win(t, r.waiting(late), claim("key")); lease.Attempt != 4 || lease.TookOver {
 		t.Errorf("it got attempt %d with TookOver %t, want 4 with false", lease.Attempt, lease.TookOver)
 	}
 }
 
-// An answer stays where it is, and is no success before the replicas have it: who
-// repeats the call is told the same until then.
-func TestAnswerThatTooFewReplicasHave(t *testing.T) {
+// A response stays on the master, but Complete fails until the replicas have the
+// response. Each repeated call returns the same error until then.
+func TestResponseThatTooFewReplicasHave(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
-	lease := win(t, r.asking(late), claim("key"))
+	lease := win(t, r.waiting(late), claim("key"))
 	r.link.Set(faultproxy.Blackhole())
 	for range 2 {
-		err := r.asking(soon).Complete(t.Context(), lease, result("answer"))
+		err := r.waiting(soon).Complete(t.Context(), lease, result("answer"))
 		if !errors.Is(err, redisstore.ErrTooFewReplicas) || errors.Is(err, storage.ErrLeaseLost) {
 			t.Errorf("Complete returned %v, want ErrTooFewReplicas", err)
 		}
 		if record := find(t, r.plain, claim("key")); string(record.Body) != "answer" {
-			t.Errorf("the record is %+v, want the answer", record)
+			t.Errorf("the record is %+v, want the response", record)
 		}
 	}
 	r.link.Set(faultproxy.None())
-	eventually(t, func() bool { return r.asking(soon).Complete(t.Context(), lease, result("answer")) == nil })
+	eventually(t, func() bool { return r.waiting(soon).Complete(t.Context(), lease, result("answer")) == nil })
 	r.expectReplica(t, "key", "answer")
 }
 
-func TestLeaseThatSomebodyElseHasIsLost(t *testing.T) {
+func TestLeaseThatAnotherCallerHasIsLost(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	lease := abandoned(t, r.plain, "key")
@@ -218,22 +219,22 @@ func TestLeaseThatSomebodyElseHasIsLost(t *testing.T) {
 	next.TakeOver = true
 	win(t, r.plain, next)
 	r.replica.Pause()
-	if err := r.asking(soon).Complete(t.Context(), lease, result("answer")); !errors.Is(err, storage.ErrLeaseLost) {
+	if err := r.waiting(soon).Complete(t.Context(), lease, result("answer")); !errors.Is(err, storage.ErrLeaseLost) {
 		t.Errorf("Complete returned %v, want core.ErrLeaseLost", err)
 	}
 }
 
-// Nobody but who has won waits.
-func TestReplicaThatIsAwayHoldsUpNoReplay(t *testing.T) {
+// Only the winner of a key waits.
+func TestUnreachableReplicaDelaysNoReplay(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
-	store := r.asking(late)
+	store := r.waiting(late)
 	finished, running, released := win(t, store, claim("finished")), win(t, store, claim("running")), win(t, store, claim("released"))
 	must(t, store.Complete(t.Context(), finished, result("answer")))
 	r.replica.Pause()
 	start := time.Now()
 	if record := find(t, store, claim("finished")); string(record.Body) != "answer" {
-		t.Errorf("the record is %+v, want the answer", record)
+		t.Errorf("the record is %+v, want the response", record)
 	}
 	find(t, store, claim("running"))
 	must(t, store.Extend(t.Context(), running, time.Minute))
@@ -243,38 +244,38 @@ func TestReplicaThatIsAwayHoldsUpNoReplay(t *testing.T) {
 	}
 }
 
-// However long it may wait, there is time left to give the claim back.
-func TestWaitLeavesTimeToGiveBack(t *testing.T) {
+// However long WAIT may take, there is time left to undo the claim.
+func TestWaitLeavesTimeToUndo(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	r.replica.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, _, err := r.asking(late).Acquire(ctx, claim("key"))
+	_, _, err := r.waiting(late).Acquire(ctx, claim("key"))
 	if !errors.Is(err, redisstore.ErrTooFewReplicas) || ctx.Err() != nil {
 		t.Errorf("Acquire returned %v, want ErrTooFewReplicas in time", err)
 	}
 	r.expectFree(t)
 }
 
-// A server that does not let its users WAIT confirms nothing.
+// A server that does not let its users WAIT confirms no write.
 func TestServerThatRefusesToWait(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	must(t, r.rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-wait").Err())
-	_, _, err := r.asking(late).Acquire(t.Context(), claim("key"))
+	_, _, err := r.waiting(late).Acquire(t.Context(), claim("key"))
 	if !errors.Is(err, redisstore.ErrTooFewReplicas) || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("Acquire returned %v, want the server's refusal", err)
 	}
 	r.expectFree(t)
 }
 
-func TestClaimThatCannotBeGivenBack(t *testing.T) {
+func TestClaimThatCannotBeUndone(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	r.rdb.AddHook(&meddler{script: func() { must(t, r.rdb.ConfigSet(t.Context(), "min-replicas-to-write", "5").Err()) }})
 	r.replica.Pause()
-	_, _, err := r.asking(soon).Acquire(t.Context(), claim("key"))
+	_, _, err := r.waiting(soon).Acquire(t.Context(), claim("key"))
 	if !errors.Is(err, redisstore.ErrTooFewReplicas) || !strings.Contains(err.Error(), "NOREPLICAS") {
 		t.Errorf("Acquire returned %v, want both reasons", err)
 	}

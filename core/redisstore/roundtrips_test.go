@@ -21,7 +21,8 @@ func TestRoundTrips(t *testing.T) {
 		t.Parallel()
 		expectRoundTrips(t, connect(t, redistest.Start(t), nil), 1)
 	})
-	// Who has won a key asks the replicas in a round trip more. Nothing else does.
+	// The winner of a key waits for the replicas in one more round trip. No other
+	// call does.
 	t.Run("with replicas", func(t *testing.T) {
 		t.Parallel()
 		expectRoundTrips(t, startReplicated(t).rdb, 2, redisstore.WaitReplicas(1, late))
@@ -91,8 +92,8 @@ func takesOverInTwoRoundTrips(t *testing.T, rdb *redis.Client, options ...rediss
 	}
 }
 
-// countTrips counts what the client sends for a store, connecting and asking
-// for settings left out. A pipeline is one round trip.
+// countTrips counts the store's round trips, except connecting and reading settings.
+// A pipeline is one round trip.
 func countTrips(rdb *redis.Client) *atomic.Int32 {
 	counter := &tripCounter{}
 	rdb.AddHook(counter)
@@ -138,13 +139,13 @@ func result(body string) storage.Result {
 
 var win, find, must = testkit.Win, testkit.Find, testkit.Must
 
-// eventually waits until a server has come so far.
+// eventually waits until a condition on a server is true.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	const patience, pause = time.Minute, 10 * time.Millisecond
 	for start := time.Now(); !condition(); <-time.After(pause) {
 		if time.Since(start) > patience {
-			t.Fatalf("it has not come so far within %s", patience)
+			t.Fatalf("the condition did not become true within %s", patience)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (m *model) Lookup(ctx context.Context, key string) (*storage.Record, error)
 	defer m.mutex.Unlock()
 	e := m.lookUp(key)
 	if e == nil || e.State == 0 && m.bug != lookUpOfReleased {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // there is no record
 	}
 	r := e.Record
 	if r.State == storage.InProgress && m.bug != lookUpKeepsTime {
@@ -71,7 +71,7 @@ func (m *model) List(ctx context.Context, state storage.State, cursor string, li
 	return page, "", nil
 }
 
-// before reports whether the i-th key is one of those that the cursor has passed.
+// before reports whether the cursor has passed the i-th key.
 func (m *model) before(cursor string, i int, key string) bool {
 	if m.bug == listByNumber {
 		return number(i) <= cursor
@@ -94,7 +94,7 @@ func (m *model) Forget(ctx context.Context, key string, word storage.Word) (bool
 	}
 	defer m.mutex.Unlock()
 	if word != storage.RerunIsSafe && m.bug != forgetWithoutWord {
-		return false, errors.New("say the word")
+		return false, errors.New("pass storage.RerunIsSafe")
 	}
 	e := m.lookUp(key)
 	released := e != nil && e.State == 0

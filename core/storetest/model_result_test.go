@@ -9,7 +9,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-func (m *model) answer(l storage.Lease, res storage.Result) storage.Record {
+func (m *model) recordOf(l storage.Lease, res storage.Result) storage.Record {
 	r := storage.Record{
 		State: res.State, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt, Status: res.Status, Sketch: m.sketch(l, res),
 	}

@@ -112,7 +112,7 @@ func (m *model) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		return storage.ErrLeaseLost
 	}
 	m.gap(completeNotAtomic)
-	m.records[l.Key] = &entry{Lease: l, expires: now.Add(m.retain(l, res)), Record: m.answer(l, res)}
+	m.records[l.Key] = &entry{Lease: l, expires: now.Add(m.retain(l, res)), Record: m.recordOf(l, res)}
 	return nil
 }
 
@@ -214,7 +214,7 @@ func (m *model) lookUp(key string) *entry {
 	return e
 }
 
-// foreign reports whether the record is somebody else's.
+// foreign reports whether the record belongs to another lease.
 func (m *model) foreign(e *entry, l storage.Lease) bool {
 	if m.bug == attemptForToken {
 		return e.Lease.Attempt != l.Attempt
@@ -267,7 +267,7 @@ func (m *model) name(key string) string {
 	return key
 }
 
-// gap lets the others in where there should be no gap.
+// gap lets other callers in at a place that should be atomic.
 func (m *model) gap(b bug) {
 	if m.bug == b {
 		m.mutex.Unlock()

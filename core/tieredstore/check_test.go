@@ -43,12 +43,12 @@ func TestCheckIsTheDurableTiers(t *testing.T) {
 			t.Errorf("Check of %T before %T returned %v, want %v", test.hot, test.durable, err, test.want)
 		}
 		if logged := strings.Contains(log.String(), forbidden.Error()); logged != test.logged {
-			t.Errorf("the log is %q, want the hot tier's refusal there: %t", log.String(), test.logged)
+			t.Errorf("the log is %q, want the hot tier's error in it: %t", log.String(), test.logged)
 		}
 	}
 }
 
-// Case 38: a hot tier without rights costs nothing but its speed.
+// Case 38: a hot tier without rights costs only its speed.
 func TestHotTierThatIsForbidden(t *testing.T) {
 	t.Parallel()
 	s := newTiers()

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// With a hot tier that fails in every way there is, the contract still holds.
+// With a hot tier that fails in every possible way, the contract still holds.
 func TestConformanceOverBrokenHotTier(t *testing.T) {
 	t.Parallel()
 	faults := map[string]func(hot *server) fault{
@@ -43,7 +43,8 @@ func TestConformanceOverBrokenHotTier(t *testing.T) {
 					hot := newServer()
 					link := hot.link()
 					link.set(broken(hot))
-					// Bare, because Forget is an error when the hot tier cannot be told.
+					// Bare, because Forget is an error when the hot tier is
+					// unreachable.
 					return bare{tieredstore.New(link, memstore.New(), tieredstore.Logger(silent), tieredstore.HotTimeout(time.Millisecond))}
 				},
 				Wrap: synctest.Test,

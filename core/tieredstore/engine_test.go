@@ -12,8 +12,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// With the durable tier down replays go on, and first runs follow OnStoreError.
-// With the hot tier down nothing changes.
+// With the durable tier down replays continue, and first-time requests follow
+// OnStoreError. With the hot tier down all requests are served as before.
 func TestEngineWithOneTierDown(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
@@ -33,7 +33,7 @@ func TestEngineWithOneTierDown(t *testing.T) {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, request)
 		if marked := answer.Header().Get("X-Idempotent-Replay"); answer.Code != status || marked != replayed {
-			t.Errorf("key %s was answered with %d, replayed %q: want %d, %q", key, answer.Code, marked, status, replayed)
+			t.Errorf("key %s got %d, replayed %q: want %d, %q", key, answer.Code, marked, status, replayed)
 		}
 	}
 	expect(closed, "first", http.StatusCreated, "")

@@ -12,7 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-// Redis replays, the durable store remembers.
+// Redis serves replays, the durable store keeps the records.
 func Example() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
 	defer rdb.Close()

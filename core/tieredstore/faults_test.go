@@ -83,7 +83,7 @@ func TestDurableTierDown(t *testing.T) {
 					}
 				}
 				s.durable.taken()
-				s.wants(t, 0, 0) // the hot tier has been told nothing
+				s.wants(t, 0, 0) // the hot tier had no call
 				s.durable.set(nil)
 				must(t, s.Complete(t.Context(), running, result("answer")))
 				replays(t, s, "running", "answer")
@@ -93,8 +93,8 @@ func TestDurableTierDown(t *testing.T) {
 	}
 }
 
-// The durable tier agreed, and its word was lost: the hot tier does not know, and
-// the next request asks.
+// The durable tier has stored the result, but its reply was lost. The hot tier gets
+// no result, and the next request reads the durable tier.
 func TestCompletionWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestCompletionWhoseReplyWasLost(t *testing.T) {
 		s.durable.set(nil)
 		s.wants(t, 1, 2)
 		replays(t, s, "key", "answer")
-		s.wants(t, 1, 1) // the claim of the first run is still there
+		s.wants(t, 1, 1) // the claim of the first run still exists
 		pass(t.Context(), time.Minute)
 		replays(t, s, "key", "answer")
 		s.wants(t, 2, 1)
@@ -144,7 +144,7 @@ func TestFailOverLosesWrites(t *testing.T) {
 	}
 }
 
-// Case 6: a lease that was lost changes nothing in either tier.
+// Case 6: the calls of a lost lease change neither tier.
 func TestLostLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestPartitionedHotTier(t *testing.T) {
 	runs(t, other, "second")
 }
 
-// A process dies between two steps. What it has done so far is done by hand.
+// A process dies between two steps. The test makes the steps before by hand.
 func TestCrashBetweenSteps(t *testing.T) {
 	t.Parallel()
 	const inHot, inDurable = true, true
@@ -196,8 +196,8 @@ func TestCrashBetweenSteps(t *testing.T) {
 		crash func(t *testing.T, s tiers, lease storage.Lease)
 		// claimed is where the process had claimed the key before.
 		claimedInHot, claimedInDurable bool
-		// now and later are what the next request gets, at once and when all leases
-		// have run out: an attempt, or an answer.
+		// now and later are the next request's result, at once and after all leases
+		// have ended: an attempt, or a response.
 		now, later string
 	}{
 		"claimed in the hot tier":     {nil, inHot, !inDurable, "attempt 1", "attempt 1"},

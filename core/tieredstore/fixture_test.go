@@ -34,7 +34,7 @@ func newTiers(options ...tieredstore.Option) tiers {
 	return tiers{Store: tieredstore.New(hot, durable, options...), hot: hot, durable: durable}
 }
 
-// wants expects how many calls each tier has had since it was asked last.
+// wants expects the number of calls to each tier since its last call.
 func (s tiers) wants(t *testing.T, hot, durable int) {
 	t.Helper()
 	if gotHot, gotDurable := s.hot.taken(), s.durable.taken(); len(gotHot) != hot || len(gotDurable) != durable {
@@ -63,12 +63,12 @@ func finish(t *testing.T, store storage.Store, key, body string) storage.Lease {
 	return lease
 }
 
-// replays expects the answer to be what everybody gets.
+// replays expects every caller to get the response.
 func replays(t *testing.T, store storage.Store, key, body string) {
 	t.Helper()
 	if r := find(t, store, claim(key)); r.State != storage.Completed || string(r.Body) != body || r.Status != 201 || len(r.Header) != 1 ||
 		string(r.Sketch) != "sketch of "+body {
-		t.Errorf("key %q has %+v, want the answer %q", key, r, body)
+		t.Errorf("key %q has %+v, want the response %q", key, r, body)
 	}
 }
 

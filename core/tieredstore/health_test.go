@@ -14,7 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-// A hot tier that answers nothing leaves the durable one half of the time, and
+// A hot tier that never responds leaves half of the time to the durable tier, and
 // soon all of it.
 func TestHangingHotTierCostsLittle(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestHangingHotTierCostsLittle(t *testing.T) {
 		s.hot.taken()
 		try(time.Second, 0)
 		if calls := s.hot.taken(); len(calls) == 0 {
-			t.Error("the hot tier had no call after it had answered")
+			t.Error("the hot tier had no call after it had responded")
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestOneCallTriesARestedHotTier(t *testing.T) {
 	})
 }
 
-// A caller who goes away is no failure of the hot tier.
+// A caller that gives up is no failure of the hot tier.
 func TestImpatientCallersDoNotCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,9 +28,9 @@ const (
 // builder makes one process's store.
 type builder func(hot, durable storage.Store) storage.Store
 
-// history is what random callers in several processes do with a few keys, while
-// the servers fail at random: processes die in mid-request, links break, the hot
-// tier forgets.
+// history is a run of random callers in several processes with a few keys, while the
+// servers fail at random: processes die in mid-request, links break, the hot tier
+// loses records.
 type history struct {
 	seed    uint64
 	hot     *server
@@ -44,7 +44,7 @@ type history struct {
 // tally is how much has happened.
 type tally struct{ runs, takeOvers, replays int }
 
-// runHistory returns what was wrong in it, and adds up what has happened.
+// runHistory returns the first contradiction in the history, and counts its events.
 func runHistory(t *testing.T, seed uint64, build builder, total *tally) (wrong error) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
@@ -70,7 +70,7 @@ func runHistory(t *testing.T, seed uint64, build builder, total *tally) (wrong e
 		}
 		callers.Wait()
 		end()
-		pass(context.Background(), time.Minute) // for what comes late
+		pass(context.Background(), time.Minute) // for late calls
 		for n := range h.ledgers {
 			wrong = errors.Join(wrong, h.ledgers[n].verdict(total))
 		}
@@ -80,7 +80,7 @@ func runHistory(t *testing.T, seed uint64, build builder, total *tally) (wrong e
 
 func (h *history) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(h.seed, stream)) }
 
-// breakThings breaks and mends one thing after another.
+// breakThings breaks and repairs one link or server after another.
 func (h *history) breakThings(ctx context.Context, random *rand.Rand) {
 	faults := []fault{refuse, hang, loseReply, late(30 * time.Millisecond), unreadable, full}
 	for range historyFaults {
@@ -104,8 +104,8 @@ func (h *history) breakThings(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// delayed takes a random time on the way there and on the way back, so that the
-// steps of different callers come in any order. The random numbers are its own.
+// delayed takes a random time before and after the call, so that the steps of
+// different callers come in any order. It has its own random numbers.
 func delayed(f fault, random *rand.Rand) fault {
 	var mutex sync.Mutex
 	travel := func(ctx context.Context) error {
@@ -154,14 +154,14 @@ func (h *history) live(store storage.Store, key string, random *rand.Rand, l *le
 	if random.IntN(3) == 0 {
 		asked, err := tryThrice(func(ctx context.Context) error { return store.Extend(ctx, lease, historyLease) })
 		if err != nil {
-			return // it may arrive late: a caller must not let it overtake what comes next
+			return // it may arrive late: the next call must not overtake it
 		}
 		l.renewed(lease, asked)
 		upTo(historyLease)
 	}
 	switch random.IntN(4) {
 	case 0, 1:
-		res := result("answer of " + lease.Token.String())
+		res := result("response of " + lease.Token.String())
 		l.settling(lease)
 		if _, err := tryThrice(func(ctx context.Context) error { return store.Complete(ctx, lease, res) }); err == nil {
 			l.accepted(string(res.Body))
@@ -209,7 +209,7 @@ func TestNothingRunsTwice(t *testing.T) {
 	}
 }
 
-// trusting runs what the hot tier grants.
+// trusting is a faulty store that runs on the hot tier's grants.
 type trusting struct {
 	storage.Store
 	hot storage.Store
@@ -234,7 +234,7 @@ func (s hasty) Complete(ctx context.Context, l storage.Lease, res storage.Result
 	return s.Store.Complete(ctx, l, res)
 }
 
-// The histories find what they look for: with stores that are wrong they fail.
+// The histories find double runs: with faulty stores they fail.
 func TestHistoriesFindDoubleRuns(t *testing.T) {
 	t.Parallel()
 	for name, build := range map[string]builder{
@@ -250,7 +250,7 @@ func TestHistoriesFindDoubleRuns(t *testing.T) {
 					return
 				}
 			}
-			t.Error("1000 histories have found nothing")
+			t.Error("1000 histories have found no double run")
 		})
 	}
 }

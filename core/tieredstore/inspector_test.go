@@ -11,7 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-func TestLookupAndListAskTheDurableTier(t *testing.T) {
+func TestLookupAndListReadTheDurableTier(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
 	finish(t, s, "key", "answer")
@@ -31,7 +31,7 @@ func TestForget(t *testing.T) {
 		s := newTiers()
 		finish(t, s, "key", "first")
 		if _, err := s.Forget(t.Context(), "key", "please"); err == nil {
-			t.Error("Forget did without the word")
+			t.Error("Forget did without RerunIsSafe")
 		}
 		replays(t, s, "key", "first")
 		if held, err := s.Forget(t.Context(), "key", storage.RerunIsSafe); !held || err != nil {
@@ -47,7 +47,7 @@ func TestForget(t *testing.T) {
 		s.wants(t, 0, 0)
 		must(t, onlyError(s.Forget(t.Context(), "key", storage.RerunIsSafe)))
 		if held, err := s.Forget(t.Context(), "key", storage.RerunIsSafe); held || err != nil {
-			t.Errorf("Forget of nothing returned %t and %v, want false", held, err)
+			t.Errorf("Forget of a missing key returned %t and %v, want false", held, err)
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestForgetBetweenReadAndFill(t *testing.T) {
 	})
 }
 
-// A key that is filled again and again cannot be closed: nothing is forgotten.
+// A key that is filled again and again cannot be closed, and no record is removed.
 func TestForgetIsTooSlow(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
@@ -121,14 +121,14 @@ func TestForgetFails(t *testing.T) {
 	}
 }
 
-// Case 18: the hot tier has an answer that the durable one does not have any more.
-func TestWrongAnswerIsReplaced(t *testing.T) {
+// Case 18: the hot tier has a response that the durable tier does not have any more.
+func TestWrongResponseIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newTiers()
 		finish(t, s, "key", "old")
 		s.durable.server.flush()
-		s.hot.set(refuse) // so that nobody sees the old answer, and the key runs
+		s.hot.set(refuse) // so that no caller gets the old response, and the key runs
 		lease := win(t, s, claim("key"))
 		s.hot.set(nil)
 		must(t, s.Complete(t.Context(), lease, result("new")))
@@ -137,12 +137,12 @@ func TestWrongAnswerIsReplaced(t *testing.T) {
 		s.durable.taken()
 		replays(t, s, "key", "new")
 		if len(s.durable.taken()) == 0 {
-			t.Error("the answer that took another one's place was kept for more than RefillFor")
+			t.Error("the response that replaced another was kept for more than RefillFor")
 		}
 	})
 }
 
-// The same answer to a request of other members is another record.
+// The same response to a request with other members is another record.
 func TestWrongSketchIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
@@ -155,8 +155,8 @@ func TestWrongSketchIsReplaced(t *testing.T) {
 	replays(t, s.hot, "key", "answer")
 }
 
-// What is found there may also be right, or none of our business, or unknown.
-func TestOtherAnswersStand(t *testing.T) {
+// The record in the hot tier may also be right, or a claim, or unreadable.
+func TestOtherRecordsStand(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
 	lease := finish(t, s, "key", "answer")
@@ -165,7 +165,7 @@ func TestOtherAnswersStand(t *testing.T) {
 		finished.Token, finished.Key = storage.NewToken(), state.String()
 		res := result("answer")
 		res.State = state
-		must(t, s.hot.Complete(t.Context(), finished, res)) // another refill of the same answer
+		must(t, s.hot.Complete(t.Context(), finished, res)) // another refill of the same response
 		lease.Key = finished.Key
 		s.hot.taken()
 		must(t, s.Complete(t.Context(), lease, res))
@@ -191,7 +191,7 @@ func TestOtherAnswersStand(t *testing.T) {
 	}
 }
 
-// Case 20: what cannot be read in the hot tier is taken away, and filled in again.
+// Case 20: an unreadable record in the hot tier is removed, and filled again.
 func TestUnreadableRecordIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newTiers()

@@ -9,19 +9,19 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// ledger is what callers were told about one key, and finds contradictions.
+// ledger has the results that callers got for one key, and finds contradictions.
 type ledger struct {
 	mutex   sync.Mutex
 	holders []*holder
 	// releases are of first attempts, done or perhaps done.
 	releases int
-	// answer is the one that was accepted or replayed first.
+	// answer is the response that was accepted or replayed first.
 	answer  string
 	replays int
 	wrong   error
 }
 
-// holder is somebody who was given the lease, and runs.
+// holder is a caller that got the lease, and runs.
 type holder struct {
 	lease storage.Lease
 	until time.Time // the lease does not end before
@@ -84,7 +84,7 @@ func (l *ledger) saw(record *storage.Record) {
 	l.replays++
 }
 
-// accepted takes down an answer that the key has from now on.
+// accepted records the key's response from now on.
 func (l *ledger) accepted(answer string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -100,7 +100,7 @@ func (l *ledger) holder(lease storage.Lease) *holder {
 			return h
 		}
 	}
-	panic("nobody was given this lease")
+	panic("no caller was given this lease")
 }
 
 func (l *ledger) contradicted(format string, details ...any) {

@@ -7,8 +7,8 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-// A memory store as the hot tier is a local cache of finished records, in front
-// of what all processes share.
+// A memory store as the hot tier is a local cache of finished records, in front of
+// the store that all processes share.
 func TestLocalCache(t *testing.T) {
 	t.Parallel()
 	shared := newServer()
@@ -24,18 +24,18 @@ func TestLocalCache(t *testing.T) {
 		replays(t, here, "key", "answer")
 	}
 	if calls := mine.taken(); len(calls) > 0 {
-		t.Errorf("replays of what ran here asked the shared store: %v", calls)
+		t.Errorf("replays of a request that ran here called the shared store: %v", calls)
 	}
 
 	replays(t, there, "key", "answer")
 	others.taken()
 	replays(t, there, "key", "answer")
 	if calls := others.taken(); len(calls) > 0 {
-		t.Errorf("the second replay of what ran elsewhere asked the shared store: %v", calls)
+		t.Errorf("the second replay of a request that ran elsewhere called the shared store: %v", calls)
 	}
 }
 
-// A full cache forgets. What it has forgotten is the shared store's to answer.
+// A full cache drops records. The shared store replays the dropped records.
 func TestFullLocalCache(t *testing.T) {
 	t.Parallel()
 	shared := newServer().link()
@@ -45,10 +45,10 @@ func TestFullLocalCache(t *testing.T) {
 	shared.taken()
 	replays(t, store, "second", "b")
 	if calls := shared.taken(); len(calls) > 0 {
-		t.Errorf("the cached answer was asked for at the shared store: %v", calls)
+		t.Errorf("the cached response caused calls to the shared store: %v", calls)
 	}
 	replays(t, store, "first", "a")
 	if calls := shared.taken(); len(calls) != 1 {
-		t.Errorf("the forgotten answer took the calls %v, want one", calls)
+		t.Errorf("the forgotten response took the calls %v, want one", calls)
 	}
 }

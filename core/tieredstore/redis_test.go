@@ -20,8 +20,8 @@ import (
 // patience is for a busy machine: a test that counts calls must not see a timeout.
 const patience = time.Minute
 
-// Each case has a prefix of its own, which is as good as an empty Redis. The suite's 10,000 keys must fit into a
-// hundred units.
+// Each case has its own prefix, which is as good as an empty Redis. The suite's
+// 10,000 keys must fit into a hundred units.
 func TestConformanceOverRedis(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t))
@@ -95,7 +95,7 @@ func TestKilledRedis(t *testing.T) {
 	win(t, store, claim("released"))
 }
 
-// Case 12: a Redis that takes calls and answers none costs a little time.
+// Case 12: a Redis that accepts calls and never responds costs a little time.
 func TestFrozenRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -115,14 +115,14 @@ func TestFrozenRedis(t *testing.T) {
 	}
 }
 
-// Case 15: a Redis that has no memory left refuses what it is told, and is asked
-// again when there is some.
+// Case 15: a Redis without free memory refuses writes, and gets calls again when it
+// has memory.
 func TestFullRedis(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t))
 	store, durable := overRedis(t, rdb)
 	finish(t, store, "finished", "answer")
-	short := claim("running") // Redis cannot take its answer until the claim there has ended
+	short := claim("running") // Redis cannot take its response until the claim in Redis has ended
 	short.TTL = 3 * time.Second
 	running := win(t, store, short)
 	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -158,7 +158,7 @@ func isRefilled(t *testing.T, store *tieredstore.Store, durable *link, keys []st
 	t.Error("the hot tier was not refilled in 20 s")
 }
 
-// Case 20: somebody has written to Redis by hand.
+// Case 20: an operator has written to Redis by hand.
 func TestUnreadableRecordInRedis(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t))

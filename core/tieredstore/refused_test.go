@@ -14,8 +14,8 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-// Case 47: a hot tier that refuses connections costs no more than a moment, and the
-// log names the cause.
+// Case 47: a hot tier that refuses connections costs little time, and the log names
+// the cause.
 func TestHotTierThatRefusesConnections(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // a port that no other test's server takes

@@ -11,7 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// server stands for a database: a memstore that can lose what it has acknowledged.
+// server represents a database: a memstore that can lose acknowledged writes.
 type server struct {
 	mutex   sync.Mutex
 	store   *memstore.Store
@@ -42,14 +42,14 @@ func (s *server) apply(call func(store *memstore.Store) (bool, error), redo func
 // flush forgets everything.
 func (s *server) flush() { s.failOver(int(^uint(0) >> 1)) }
 
-// failOver goes on without the last writes, as a replica does that had not got
-// them yet.
+// failOver continues without the last writes, like a replica that had not received
+// them.
 func (s *server) failOver(lost int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.store, s.journal = memstore.New(), s.journal[:max(0, len(s.journal)-lost)]
 	for _, w := range s.journal {
-		_ = w.redo(s.store, time.Since(w.at)) // what has expired since cannot be done again, and need not
+		_ = w.redo(s.store, time.Since(w.at)) // an expired lease or record cannot be written again, and need not be
 	}
 }
 
@@ -59,7 +59,8 @@ func (s *server) current() *memstore.Store {
 	return s.store
 }
 
-// fault is what becomes of a call: it may apply it or not, and say so or not.
+// fault decides the fate of a call: whether it is applied, and whether the caller
+// gets the reply.
 type fault func(ctx context.Context, method string, apply func() error) error
 
 var (
@@ -68,7 +69,7 @@ var (
 	// loseReply applies the call, and says that it failed.
 	loseReply fault = func(_ context.Context, _ string, apply func() error) error { _ = apply(); return errDown }
 	full      fault = func(context.Context, string, func() error) error { return storage.ErrStoreFull }
-	// unreadable is about what is read: in a key without a record, too.
+	// unreadable concerns reads: also of a key without a record.
 	unreadable fault = func(_ context.Context, method string, apply func() error) error {
 		if method == "Acquire" {
 			return storage.ErrCorruptRecord
@@ -97,7 +98,7 @@ func (f fault) in(methods ...string) fault {
 }
 
 // link is one process's connection to a server. It is a storage.Store and a
-// storage.Inspector that counts its calls, and fails as it is told.
+// storage.Inspector that counts its calls, and fails on demand.
 type link struct {
 	server *server
 
@@ -112,7 +113,7 @@ func (l *link) set(f fault) {
 	l.fault = f
 }
 
-// taken returns the calls since it was asked last.
+// taken returns the calls since taken was last called.
 func (l *link) taken() []string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -140,7 +141,7 @@ func (l *link) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *st
 		lease  storage.Lease
 		record *storage.Record
 	}
-	done := make(chan found, 1) // a late call's is read by nobody
+	done := make(chan found, 1) // a late call's result is not read
 	err := l.call(ctx, "Acquire", func() error {
 		var got found
 		err := l.server.apply(func(store *memstore.Store) (wrote bool, err error) {
@@ -212,7 +213,7 @@ func (l *link) List(ctx context.Context, state storage.State, cursor string, lim
 }
 
 func (l *link) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
-	var forgotten atomic.Bool // a late call's is read by nobody
+	var forgotten atomic.Bool // a late call's result is not read
 	err := l.call(ctx, "Forget", func() error {
 		return l.write(func(store *memstore.Store, _ time.Duration) error {
 			was, err := store.Forget(context.Background(), key, word)
@@ -223,5 +224,5 @@ func (l *link) Forget(ctx context.Context, key string, word storage.Word) (bool,
 	return forgotten.Load(), err
 }
 
-// bare hides what a store has beside the methods of storage.Store.
+// bare hides all methods of a store beside those of storage.Store.
 type bare struct{ storage.Store }

@@ -44,7 +44,7 @@ func TestReplayTouchesNoDatabase(t *testing.T) {
 	s.wants(t, 1, 0)
 }
 
-// What the durable tier is told first, the hot tier may be told.
+// The durable tier gets every write first, then the hot tier.
 func TestDurableTierComesFirst(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
@@ -77,10 +77,10 @@ func TestDuplicateOfRunningRequest(t *testing.T) {
 	runs(t, s, "key")
 	s.wants(t, 1, 1)
 	s.hot.server.flush()
-	runs(t, s, "key") // and gives back the right to fill, which it got
+	runs(t, s, "key") // and releases the right to fill, which it got
 	s.wants(t, 2, 1)
 	if lease := win(t, s.hot, claim("key")); lease.Attempt != 1 {
-		t.Errorf("the hot tier gave attempt %d, want 1: nobody has the key there", lease.Attempt)
+		t.Errorf("the hot tier gave attempt %d, want 1: the hot tier has no holder", lease.Attempt)
 	}
 }
 
@@ -114,8 +114,8 @@ func TestColdHotTierIsRefilled(t *testing.T) {
 	}
 }
 
-// Nobody knows how much of its time a refilled record has left. So the durable
-// tier is asked again and again, and the hot tier is not late for long.
+// The remaining Retain of a refilled record is unknown. So Acquire reads the durable
+// tier again and again, and the hot tier is not late for long.
 func TestRefillIsKeptForAShortTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestRefillIsKeptForAShortTime(t *testing.T) {
 	})
 }
 
-// However long RefillFor is, it is a hundredth of what the claim asks for.
+// However long RefillFor is, a refill lasts a hundredth of the claim's Retain.
 func TestRefillOfShortRecords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestRefillOfShortRecords(t *testing.T) {
 	})
 }
 
-// A word of the durable tier that has become old is not spread.
+// An old result of the durable tier is not written to the hot tier.
 func TestNothingOldIsFilledIn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestNothingOldIsFilledIn(t *testing.T) {
 	})
 }
 
-// The same token finds its own claim, whichever tier has lost the first one's
-// answer (case 11).
+// The same token finds its own claim, whichever tier's first reply was lost (case
+// 11).
 func TestSameTokenAgain(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []string{"hot", "durable"} {
@@ -203,8 +203,8 @@ func TestSameTokenAgain(t *testing.T) {
 	}
 }
 
-// A full durable tier takes no new key, whatever room the hot one has. Those that it
-// has let in are finished and replayed.
+// A full durable tier takes no new key, even if the hot tier has space. Admitted keys
+// are finished and replayed.
 func TestFullDurableTier(t *testing.T) {
 	t.Parallel()
 	s := tieredstore.New(memstore.New(), memstore.New(memstore.MaxRecords(1)), tieredstore.Logger(silent))

@@ -72,8 +72,8 @@ func TestRollback(t *testing.T) {
 	runs(t, s, "key")
 }
 
-// Whether it was committed nobody knows, or somebody else has the key: the hot
-// tier is told nothing.
+// The result of the commit is unknown, or another caller has the key: the hot tier
+// gets no result.
 func TestCommitFails(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []fault{refuse, loseReply} {
@@ -101,7 +101,7 @@ func TestTransactsAsItsDurableTierDoes(t *testing.T) {
 	}
 }
 
-// What would fail each request is refused when the route is declared.
+// A configuration that would fail each request is refused when the route is declared.
 func TestTransactionalRouteNeedsADatabase(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{}) // it is never dialled
