@@ -127,7 +127,7 @@ func TestNetworkErrors(t *testing.T) {
 		if took := attempts[2].at.Sub(attempts[0].at); given.Elapsed != took {
 			t.Errorf("the error says %v, it took %v", given.Elapsed, took)
 		}
-		if text := given.Error(); !strings.HasPrefix(text, "httpclient: no answer after 3 attempts in ") || !strings.HasSuffix(text, "s: "+errReset.Error()) {
+		if text := given.Error(); !strings.HasPrefix(text, "httpclient: no response after 3 attempts in ") || !strings.HasSuffix(text, "s: "+errReset.Error()) {
 			t.Errorf("the error says %q", text)
 		}
 		if given.Timeout() {
@@ -143,7 +143,7 @@ func TestSingleAttempt(t *testing.T) {
 		shop := serverThat(failing())
 		got := send(transportTo(t, shop, httpclient.MaxAttempts(1)), newRequest(t, "", "{}"))
 		got.expectGivenUp(t, 1, errReset)
-		if want := fmt.Sprintf("httpclient: no answer after 1 attempt in 0s: %v", errReset); got.err.Error() != want {
+		if want := fmt.Sprintf("httpclient: no response after 1 attempt in 0s: %v", errReset); got.err.Error() != want {
 			t.Errorf("the error says %q, want %q", got.err, want)
 		}
 		shop.expectAttempts(t, 1)

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// attempt sends the request once, and returns when its answer is there: see keep.
+// attempt sends the request once and returns the response. keep says which responses are
+// read before the return.
 func (c *call) attempt() (*http.Response, error) {
 	body, err := c.body.open()
 	if err != nil {
@@ -28,7 +29,7 @@ func (c *call) attempt() (*http.Response, error) {
 	resends := new(resendCounter)
 	switch {
 	case !isEmpty(body):
-		outgoing.GetBody = nil // or net/http sends it again by itself
+		outgoing.GetBody = nil // with GetBody, net/http would repeat the request
 	case c.countsResends:
 		outgoing = outgoing.WithContext(resends.watch(ctx, cancel, c.maxAttempts-c.sent))
 	}
@@ -40,20 +41,20 @@ func (c *call) attempt() (*http.Response, error) {
 	c.sent += max(1, int(resends.sent.Load()))
 	if err != nil {
 		cancel(err)
-		// HTTP/2 says only that it was cancelled.
-		if cause := context.Cause(ctx); cause == expired || cause == errSentTooOften { //nolint:errorlint // this very one
+		// HTTP/2 only reports the cancellation.
+		if cause := context.Cause(ctx); cause == expired || cause == errSentTooOften { //nolint:errorlint // identity is meant
 			err = cause
 		}
 		return nil, err
 	}
-	if response.Request == nil { // a redirect reads the key there
+	if response.Request == nil { // a redirect reads the key from Request
 		response.Request = outgoing
 	}
 	return response, nil
 }
 
-// outgoingHeader is made anew for every attempt, so that an attempt cannot change
-// the header of the next one. The caller's own key keeps the spelling of its name.
+// outgoingHeader makes a new header for every attempt, so that an attempt cannot change
+// the header of the next attempt. The caller's key keeps the spelling of its name.
 func (c *call) outgoingHeader() http.Header {
 	header := c.request.Header.Clone()
 	if keyIn(header, c.header) == c.key {
@@ -69,12 +70,12 @@ func (c *call) outgoingHeader() http.Header {
 	return header
 }
 
-// resendCounter counts how often http.Transport sends one request.
+// resendCounter counts the connections that http.Transport uses for one request.
 type resendCounter struct{ sent atomic.Int32 }
 
-// watch returns a context for a request that may be sent that often. When
-// http.Transport asks for one connection too many, the attempt is cancelled; it
-// may already have a connection then, and send the request a last time.
+// watch returns a context that limits how often http.Transport sends a request. When
+// http.Transport asks for one connection too many, watch cancels the attempt. At that
+// point http.Transport may already have a connection, and send the request once more.
 func (r *resendCounter) watch(ctx context.Context, cancel context.CancelCauseFunc, allowed int) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) {

@@ -8,15 +8,15 @@ import (
 	"net/http"
 )
 
-// source gives every attempt a body of its own.
+// source gives every attempt its own body.
 type source struct {
-	first      io.ReadCloser // the caller's own; nil once it was given away
+	first      io.ReadCloser // the caller's body; nil after the first attempt took it
 	again      func() (io.ReadCloser, error)
 	repeatable bool
 	err        error // the caller's body cannot be read
 }
 
-// newSource reads a body into memory when it could not be sent again otherwise.
+// newSource reads a body into memory if it cannot be sent again otherwise.
 func newSource(request *http.Request, most int64) *source {
 	switch {
 	case isEmpty(request.Body):
@@ -33,9 +33,9 @@ func newSource(request *http.Request, most int64) *source {
 func isEmpty(body io.ReadCloser) bool { return body == nil || body == http.NoBody }
 
 func buffered(ctx context.Context, body io.ReadCloser, most int64) *source {
-	// A pipe nobody writes to is not waited for longer than the caller waits.
+	// The end of the request's context ends the wait for an idle pipe.
 	stop := context.AfterFunc(ctx, func() { body.Close() })
-	most = min(most, math.MaxInt64-1) // one byte more is read, to see that there is one
+	most = min(most, math.MaxInt64-1) // most+1 bytes are read, to detect a longer body
 	head, err := io.ReadAll(io.LimitReader(body, most+1))
 	if !stop() && err != nil {
 		err = context.Cause(ctx)
@@ -54,7 +54,7 @@ func buffered(ctx context.Context, body io.ReadCloser, most int64) *source {
 	}
 }
 
-// open returns the body of the next attempt, which closes it.
+// open returns the body of the next attempt. The attempt closes the body.
 func (s *source) open() (io.ReadCloser, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -70,7 +70,7 @@ func (s *source) open() (io.ReadCloser, error) {
 	return body, nil
 }
 
-// joined reads from one and closes another.
+// joined combines a reader and a closer.
 type joined struct {
 	io.Reader
 	io.Closer

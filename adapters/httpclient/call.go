@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// call is one call of RoundTrip. It belongs to that goroutine.
+// call is one call of RoundTrip. Only the goroutine of RoundTrip uses it.
 type call struct {
 	*Transport
-	request  *http.Request // the caller's: never changed
-	key      string        // of every attempt; empty for none
+	request  *http.Request // the caller's request: never changed
+	key      string        // the key of every attempt, or empty
 	body     *source
 	begun    time.Time
-	deadline time.Time // the earlier one of MaxTime's and the context's
-	pauses   int       // between attempts, so far
+	deadline time.Time // the earlier deadline of MaxTime and the context
+	pauses   int       // number of pauses between attempts
 	sent     int
 }
 
@@ -49,7 +49,7 @@ func (c *call) do() (*http.Response, error) {
 		}
 		c.onRetry(retry)
 		if err := c.sleep(wait); err != nil {
-			return nil, c.givenUp(fmt.Errorf("%w while waiting to repeat it after %s", err, retry.cause()))
+			return nil, c.givenUp(fmt.Errorf("%w while waiting to repeat the request after %s", err, retry.cause()))
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// check refuses a request that cannot be written as HTTP, before it is sent:
-// net/http refuses it as well, but by errors that look like those of a network.
+// check refuses a request that cannot be written as HTTP, before the first attempt.
+// net/http also refuses such a request, but its errors look like network errors.
 func check(request *http.Request) error {
 	if method := request.Method; method != "" && !httpguts.ValidHeaderFieldName(method) {
 		return fmt.Errorf("the request's method %q is not valid", method)
@@ -25,7 +25,7 @@ func check(request *http.Request) error {
 	return nil
 }
 
-// checkHeader does not print values: they may be secret.
+// checkHeader does not print values, because a value may be secret.
 func checkHeader(header http.Header) error {
 	for name, values := range header {
 		if !httpguts.ValidHeaderFieldName(name) {

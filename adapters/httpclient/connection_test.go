@@ -212,7 +212,7 @@ func TestAttemptTimeoutOverRealConnections(t *testing.T) {
 			transport := transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(2), httpclient.AttemptTimeout(time.Second))
 			got := post(t, transport, server.URL, "{}")
 			got.expectGivenUp(t, 2, context.DeadlineExceeded)
-			if given := got.givenUp(t); !given.Timeout() || !strings.Contains(given.Error(), "no answer within 1s") {
+			if given := got.givenUp(t); !given.Timeout() || !strings.Contains(given.Error(), "no response within 1s") {
 				t.Errorf("got %v", given)
 			}
 			if received.Load() != 2 {

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// AttemptsError is what RoundTrip returns when a call that may be repeated ends
-// without an answer. [http.Client] wraps it in a *url.Error: use errors.As.
+// AttemptsError reports that a repeatable call ended without a response. RoundTrip
+// returns it, and [http.Client] wraps it in a *url.Error: use errors.As.
 type AttemptsError struct {
-	// Attempts is how often the request was sent, or tried to be; 0 when its own
-	// body could not be read, or it cannot be written as HTTP.
+	// Attempts is the number of attempts. It is 0 when the request's body could not be
+	// read or the request cannot be written as HTTP.
 	Attempts int
-	// Elapsed is the time from the beginning of the call until it was given up.
+	// Elapsed is the time from the beginning to the end of the call.
 	Elapsed time.Duration
-	// Err is the last attempt's error, or says which context ended the wait for
-	// the next attempt.
+	// Err is the last attempt's error, or the error of the context that ended the wait
+	// for the next attempt.
 	Err error
 }
 
-// Error names the number of attempts, the time they took, and the last error.
+// Error names the number of attempts, the elapsed time and the last error.
 func (e *AttemptsError) Error() string {
 	attempts := "attempts"
 	if e.Attempts == 1 {
 		attempts = "attempt"
 	}
-	return fmt.Sprintf("httpclient: no answer after %d %s in %v: %v", e.Attempts, attempts, e.Elapsed.Round(time.Millisecond), e.Err)
+	return fmt.Sprintf("httpclient: no response after %d %s in %v: %v", e.Attempts, attempts, e.Elapsed.Round(time.Millisecond), e.Err)
 }
 
 // Unwrap returns Err.
 func (e *AttemptsError) Unwrap() error { return e.Err }
 
-// Timeout reports whether Err is a timeout, as net.Error has it; *url.Error asks.
+// Timeout reports whether Err is a timeout, like net.Error. *url.Error calls it.
 func (e *AttemptsError) Timeout() bool {
 	timeout, is := errors.AsType[interface {
 		error
@@ -41,15 +41,15 @@ func (e *AttemptsError) Timeout() bool {
 	return is && timeout.Timeout()
 }
 
-// errSentTooOften ends an attempt that net/http would send once more than allowed.
-var errSentTooOften = errors.New("the connections broke, and net/http has used up the attempts by itself")
+// errSentTooOften ends an attempt when net/http would exceed the allowed attempts.
+var errSentTooOften = errors.New("the connections broke, and repetitions by net/http have used up the attempts")
 
-// attemptTimeout is why an attempt was cut off.
+// attemptTimeout is the error of an attempt that took longer than its limit.
 func attemptTimeout(after time.Duration) error {
-	return fmt.Errorf("no answer within %v: %w", after.Round(time.Millisecond), context.DeadlineExceeded)
+	return fmt.Errorf("no response within %v: %w", after.Round(time.Millisecond), context.DeadlineExceeded)
 }
 
-// bodyError says that the request's body cannot be had again.
+// bodyError reports that the request's body cannot be read, or not again.
 type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "the request's body: " + e.err.Error() }

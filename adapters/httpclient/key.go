@@ -13,31 +13,31 @@ import (
 
 type callName struct{}
 
-// WithCall names a call among those that one outer request makes to one URL, so
-// that each has a key of its own. The name must be the same whenever the outer
-// request is repeated: take it from the data ("line-3"), not from a counter or a
-// clock. A name given later replaces an earlier one; outside a guarded request it
-// changes nothing, because there every call has a key of its own anyway.
+// WithCall names a call, so that several calls of one outer request to one URL get
+// different keys. The name must be the same in every repetition of the outer request:
+// take the name from the data ("line-3"), not from a counter or a clock. A later name
+// replaces an earlier name. Outside a guarded request the name has no effect, because
+// every call there has its own key.
 func WithCall(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, callName{}, name)
 }
 
-// newKey is derived from the outer request's key where there is one: its handler
-// may run again, and must then not do again what it did.
+// newKey derives a key from the outer request's key, if any. The outer handler may run
+// again, and must then repeat its calls with the same keys. Otherwise the key is random.
 func newKey(request *http.Request) string {
 	ctx := request.Context()
 	name, _ := ctx.Value(callName{}).(string)
-	if derived := core.DeriveKey(ctx, subject(request)+"\n"+name); derived != "" {
+	if derived := core.DeriveKey(ctx, operationOf(request)+"\n"+name); derived != "" {
 		return derived
 	}
 	return uuid.NewString()
 }
 
-// givenKey returns the key that the request has already: the caller's own, or the
-// one that it was sent with before a redirect. It is empty for a new operation.
+// givenKey returns the request's existing key: the caller's own key, or the key from
+// before a redirect. It returns "" for a new operation.
 //
-// http.Client copies the caller's header to every redirect, and tells by Response
-// where it comes from.
+// http.Client copies the caller's header to every redirect, and sets Response to the
+// response that caused the redirect.
 func (t *Transport) givenKey(request *http.Request) string {
 	own := keyIn(request.Header, t.header)
 	if request.Response == nil || request.Response.Request == nil {
@@ -52,15 +52,15 @@ func (t *Transport) givenKey(request *http.Request) string {
 	return ""
 }
 
-// keyIn returns the key in a header, and "" where it has none or an empty one. It
-// also finds a name that was put into the map as it was spelled.
+// keyIn returns the key in a header, or "" for a missing or empty key. It also finds a
+// name with another spelling than the canonical spelling.
 func keyIn(header http.Header, name string) string {
 	for field, values := range header {
 		if !strings.EqualFold(field, name) {
 			continue
 		}
 		for _, value := range values {
-			if value = strings.Trim(value, " \t"); value != "" { // as net/http sends it
+			if value = strings.Trim(value, " \t"); value != "" { // net/http trims values too
 				return value
 			}
 		}
@@ -68,7 +68,7 @@ func keyIn(header http.Header, name string) string {
 	return ""
 }
 
-// firstOf returns the request that a chain of redirects began with.
+// firstOf returns the first request of a chain of redirects.
 func firstOf(request *http.Request) *http.Request {
 	for request.Response != nil && request.Response.Request != nil {
 		request = request.Response.Request
@@ -76,9 +76,9 @@ func firstOf(request *http.Request) *http.Request {
 	return request
 }
 
-// isSameOperation reports whether a redirect asks for the operation again that the
-// request before it asked for, with its method and its body. RFC 9110, section
-// 15.4, has 307 and 308 for that; 301, 302 and 303 drop the body.
+// isSameOperation reports whether a redirect repeats the previous request's operation,
+// with the same method and body. By RFC 9110, section 15.4, 307 and 308 do; 301, 302 and
+// 303 drop the body.
 func isSameOperation(redirect *http.Request) bool {
 	before := redirect.Response.Request
 	if redirect.Method != before.Method {
@@ -91,8 +91,8 @@ func isSameOperation(redirect *http.Request) bool {
 	return isEmpty(before.Body)
 }
 
-// subject is "METHOD host/path". A path cannot contain a line break: it is escaped.
-func subject(request *http.Request) string {
+// operationOf returns "METHOD host/path". An escaped path cannot contain a line break.
+func operationOf(request *http.Request) string {
 	host := cmp.Or(request.Host, request.URL.Host)
 	path := cmp.Or(request.URL.Opaque, request.URL.EscapedPath(), "/")
 	return request.Method + " " + strings.ToLower(host) + path

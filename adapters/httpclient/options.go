@@ -25,8 +25,8 @@ const (
 // Option changes a Transport's defaults.
 type Option func(*Transport) error
 
-// Header names the header that carries the key, for providers that call it
-// otherwise. Default Idempotency-Key.
+// Header names the header that carries the key, for providers with another header.
+// Default Idempotency-Key.
 func Header(name string) Option {
 	return func(t *Transport) error {
 		if !httpguts.ValidHeaderFieldName(name) {
@@ -37,8 +37,8 @@ func Header(name string) Option {
 	}
 }
 
-// Methods names the methods whose calls get a key. Default POST and PATCH; none
-// at all leaves keys to the caller.
+// Methods names the methods whose calls get a key. An empty list leaves keys to the
+// caller. Default POST and PATCH.
 func Methods(methods ...string) Option {
 	return func(t *Transport) error {
 		for _, method := range methods {
@@ -51,8 +51,8 @@ func Methods(methods ...string) Option {
 	}
 }
 
-// MaxAttempts bounds how often a call is sent, the first time included. Default 8;
-// 1 gives keys and repeats nothing.
+// MaxAttempts bounds the attempts of a call, including the first. With 1, calls get keys
+// and are never repeated. Default 8.
 func MaxAttempts(n int) Option {
 	return func(t *Transport) error {
 		if n < 1 {
@@ -63,15 +63,15 @@ func MaxAttempts(n int) Option {
 	}
 }
 
-// MaxTime bounds a call until its answer is there, all attempts and waits
-// together. Default 2 minutes. Reading a long or streamed answer is not part of
-// it. A deadline of the request's context that comes earlier goes first.
+// MaxTime bounds the time until RoundTrip returns, with all attempts and waits. An
+// earlier deadline of the request's context takes precedence. The time for reading a long
+// or streaming response does not count. Default 2 minutes.
 func MaxTime(d time.Duration) Option {
 	return positive("MaxTime", d, func(t *Transport) { t.maxTime = d })
 }
 
-// AttemptTimeout bounds one attempt until its answer is there; after it the call
-// is repeated. Default 30 seconds.
+// AttemptTimeout bounds the time until one attempt has a response. The call is then
+// repeated. Default 30 seconds.
 func AttemptTimeout(d time.Duration) Option {
 	return positive("AttemptTimeout", d, func(t *Transport) { t.attemptTimeout = d })
 }
@@ -86,24 +86,24 @@ func positive(name string, d time.Duration, set func(*Transport)) Option {
 	}
 }
 
-// Backoff sets the wait after the first attempt, without its jitter, and the
-// longest wait of all, with it. Default 200 milliseconds and 30 seconds.
+// Backoff sets the wait after the first attempt, without jitter, and the longest wait,
+// with jitter. Default 200 milliseconds and 30 seconds.
 func Backoff(base, most time.Duration) Option {
 	return func(t *Transport) error {
 		if base <= 0 || most < base {
-			return fmt.Errorf("httpclient: Backoff is %v and %v: give a first wait above zero, and a longest one that is not shorter", base, most)
+			return fmt.Errorf("httpclient: Backoff is %v and %v: give a first wait above zero, and a longest wait that is not shorter", base, most)
 		}
 		t.backoff, t.maxBackoff = base, most
 		return nil
 	}
 }
 
-// MaxBufferedBody bounds, in bytes, what is read into memory of a request body
-// that has no GetBody, so that it can be sent again. A longer one is streamed and
-// sent once. Default 1 MiB; 0 buffers nothing, and math.MaxInt64 everything.
+// MaxBufferedBody bounds, in bytes, a request body that is read into memory for other
+// attempts, if the request has no GetBody. A longer body is streamed and sent once. 0
+// turns buffering off, and math.MaxInt64 buffers every body. Default 1 MiB.
 //
-// http.NewRequest sets GetBody for the bodies of strings.Reader, bytes.Reader and
-// bytes.Buffer: those are never buffered, however long.
+// http.NewRequest sets GetBody for a strings.Reader, bytes.Reader and bytes.Buffer: such
+// bodies are never buffered, at any length.
 func MaxBufferedBody(bytes int64) Option {
 	return func(t *Transport) error {
 		if bytes < 0 {
@@ -114,19 +114,19 @@ func MaxBufferedBody(bytes int64) Option {
 	}
 }
 
-// RepeatIf asks decide about every response, before the rules of this package: for
-// providers that mark responses in their own way. Where known is false, these rules
-// apply. Where it is true, again alone counts, whatever the status is. It is not
-// asked when there can be no other attempt. Default none.
+// RepeatIf calls decide for every response, before the rules of this package. Use it for
+// providers that mark responses in their own way. If known is true, again decides for any
+// status; otherwise the rules of this package apply. decide is not called when no further
+// attempt is possible. Default none.
 //
 //	httpclient.RepeatIf(func(r *http.Response) (again, known bool) {
 //		again, err := strconv.ParseBool(r.Header.Get("Stripe-Should-Retry"))
 //		return again, err == nil
 //	})
 //
-// The function may read the body, of which it sees the first 64 KiB; the caller
-// gets all of it in any case. Reading a stream waits for it. The function must not
-// change the response. It is called by many calls at once.
+// decide may read the first 64 KiB of the body; the caller still gets the whole body.
+// Reading a streaming body blocks until data arrives. decide must not change the
+// response, and must be safe for concurrent use.
 func RepeatIf(decide func(*http.Response) (again, known bool)) Option {
 	return func(t *Transport) error {
 		if decide == nil {
@@ -137,32 +137,32 @@ func RepeatIf(decide func(*http.Response) (again, known bool)) Option {
 	}
 }
 
-// OnRetry is told before every wait for another attempt: for logs and metrics. It
-// is called on the goroutine of the call, by many calls at once, and must not
-// block. Default none.
-func OnRetry(tell func(Retry)) Option {
+// OnRetry calls observe before every wait for another attempt. Use it for logs and
+// metrics. observe runs on the goroutine of the call, must be safe for concurrent use,
+// and must not block. Default none.
+func OnRetry(observe func(Retry)) Option {
 	return func(t *Transport) error {
-		if tell == nil {
+		if observe == nil {
 			return errors.New("httpclient: OnRetry is given nil: give a function, or leave the option out")
 		}
-		t.onRetry = tell
+		t.onRetry = observe
 		return nil
 	}
 }
 
-// Retry is an attempt that failed and is going to be repeated.
+// Retry describes a failed attempt that will be repeated.
 type Retry struct {
-	// Request is the caller's, without the key: it must not be changed, and its
-	// body must be left alone.
+	// Request is the caller's request, without the key. Do not change the request or
+	// read its body.
 	Request *http.Request
-	// Key is what the attempts carry, and empty when they carry none.
+	// Key is the key of all attempts, or empty.
 	Key string
-	// Attempts is how often the request was sent so far.
+	// Attempts is the number of attempts so far.
 	Attempts int
-	// Status is the answer's; 0 when there was none.
+	// Status is the response's status, or 0 without a response.
 	Status int
-	// Err is the network error; nil when there was an answer.
+	// Err is the network error, or nil with a response.
 	Err error
-	// Wait is how long it waits before the next attempt.
+	// Wait is the time until the next attempt.
 	Wait time.Duration
 }

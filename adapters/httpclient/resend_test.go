@@ -138,7 +138,7 @@ func TestResendsWithoutABodyAreBounded(t *testing.T) {
 			}
 			// The last one may be cut off before the server reads it.
 			if given := got.givenUp(t); given.Attempts < received || given.Attempts > most+1 ||
-				!strings.Contains(given.Error(), "net/http has used up the attempts by itself") {
+				!strings.Contains(given.Error(), "repetitions by net/http have used up the attempts") {
 				t.Errorf("got %v after %d requests", got.err, received)
 			}
 		}

@@ -13,14 +13,14 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// maxReadAhead bounds, in bytes, what is read of an answer before the caller, or
-// the next attempt, has its turn.
+// maxReadAhead bounds, in bytes, the part of a response that is read before RoundTrip
+// returns or repeats the call.
 const maxReadAhead = 64 << 10
 
-// keep makes the answer independent of its attempt: what is short is read at
-// once, and the attempt's context ends when the rest is closed.
+// keep makes the response independent of its attempt. It reads a short body at once. For
+// a longer body the attempt's context ends when the caller closes the body.
 func keep(response *http.Response, cancel context.CancelCauseFunc) error {
-	if response.Body == nil { // http.Client forgives it too
+	if response.Body == nil { // http.Client accepts a nil body too
 		response.Body = http.NoBody
 	}
 	body := response.Body
@@ -42,7 +42,7 @@ func keep(response *http.Response, cancel context.CancelCauseFunc) error {
 	return nil
 }
 
-// lasting is a body that ends its attempt's context when it is closed.
+// lasting is a body whose Close ends the attempt's context.
 type lasting struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
@@ -54,7 +54,7 @@ func (l *lasting) Close() error {
 	return err
 }
 
-// mayRepeat reports whether a status can lead to another attempt by itself.
+// mayRepeat reports whether a status can cause another attempt.
 func mayRepeat(status int) bool {
 	switch status {
 	case http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusInternalServerError,
@@ -64,9 +64,8 @@ func mayRepeat(status int) bool {
 	return false
 }
 
-// asksForRepetition reports whether the call is repeated after this response. Of
-// the conflicts, that is one that ends by itself: it says so by Retry-After, or is
-// oncekey's own.
+// asksForRepetition reports whether the call is repeated after this response. A conflict
+// is repeated only if it is temporary: it has a Retry-After, or is oncekey's in_progress.
 func (c *call) asksForRepetition(response *http.Response) bool {
 	var again, known bool
 	peek(response, func(shown *http.Response) { again, known = c.repeatIf(shown) })
@@ -82,8 +81,8 @@ func (c *call) asksForRepetition(response *http.Response) bool {
 	return again
 }
 
-// peek shows a copy of the response whose body has the first 64 KiB, and gives the
-// response back its body from the beginning.
+// peek passes look a copy of the response with the first 64 KiB of the body. Afterwards
+// the response's body starts at the beginning again.
 func peek(response *http.Response, look func(*http.Response)) {
 	body := response.Body
 	var head bytes.Buffer
@@ -95,14 +94,14 @@ func peek(response *http.Response, look func(*http.Response)) {
 	}
 }
 
-// problemCode returns the member code of an RFC 9457 problem, and "" of everything
-// else.
+// problemCode returns the member code of an RFC 9457 problem, and "" for any other
+// response.
 func problemCode(response *http.Response) string {
 	mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if err != nil || mediaType != "application/problem+json" {
 		return ""
 	}
-	var body json.RawMessage // one value: a body that does not end is not waited for
+	var body json.RawMessage // one value, so that a body without an end does not block
 	if json.NewDecoder(response.Body).Decode(&body) != nil {
 		return ""
 	}

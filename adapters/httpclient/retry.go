@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// again decides whether there is another attempt, and after how long.
+// again reports whether to make another attempt, and the wait before the attempt.
 func (c *call) again(response *http.Response, err error) (wait time.Duration, again bool) {
 	switch {
 	case !c.body.repeatable || c.sent >= c.maxAttempts:
@@ -27,7 +27,7 @@ func (c *call) again(response *http.Response, err error) (wait time.Duration, ag
 	return wait, time.Now().Add(wait).Before(c.deadline)
 }
 
-// isPermanent reports whether every repetition ends in the same error: the body
+// isPermanent reports whether every repetition would end in the same error: the body
 // cannot be read, the peers do not trust each other, or the server has no TLS.
 func isPermanent(err error) bool {
 	return has[*bodyError](err) ||
@@ -41,8 +41,8 @@ func has[E error](err error) bool {
 	return has
 }
 
-// lastingAlerts are the alerts of RFC 8446, section 6.2, that depend on how client
-// and server are set up. The others can come from a damaged record or a busy server.
+// lastingAlerts are the alerts of RFC 8446, section 6.2, that depend on the setup of client
+// and server. Other alerts can come from a damaged record or a busy server.
 var lastingAlerts = []tls.AlertError{
 	40,                 // handshake_failure
 	42, 43, 44, 45, 46, // bad, unsupported, revoked, expired, unknown certificate
@@ -51,8 +51,8 @@ var lastingAlerts = []tls.AlertError{
 	112, 116, 120, // unrecognized_name, certificate_required, no_application_protocol
 }
 
-// isRefusedByAlert reports whether the server ended the TLS handshake for good.
-// Over TCP, crypto/tls gives an alert a type that is not exported: its text is known.
+// isRefusedByAlert reports whether the server ended the TLS handshake with a lasting
+// alert. Over TCP, crypto/tls gives alerts an unexported type, so the texts are compared.
 func isRefusedByAlert(err error) bool {
 	var text string
 	if received, is := errors.AsType[*net.OpError](err); is && received.Op == "remote error" {
@@ -63,7 +63,8 @@ func isRefusedByAlert(err error) bool {
 	return slices.ContainsFunc(lastingAlerts, func(alert tls.AlertError) bool { return alert.Error() == text })
 }
 
-// pause is min(max(base*2^n, Retry-After) + jitter, most), the jitter up to base*2^n.
+// pause returns min(max(base*2^n, Retry-After) + jitter, most) with a jitter up to
+// base*2^n.
 func (c *call) pause(response *http.Response) time.Duration {
 	grown := doubled(c.backoff, c.maxBackoff, c.pauses)
 	c.pauses++
@@ -71,12 +72,12 @@ func (c *call) pause(response *http.Response) time.Duration {
 	if response != nil {
 		asked = retryAfter(response.Header, c.maxBackoff)
 	}
-	jitter := rand.N(min(grown, math.MaxInt64-1) + 1) //nolint:gosec // jitter is no secret
+	jitter := rand.N(min(grown, math.MaxInt64-1) + 1) //nolint:gosec // jitter is not secret
 	least := max(grown, asked)
 	return least + min(jitter, c.maxBackoff-least)
 }
 
-// doubled returns base*2^n, and most where that is less. It cannot overflow.
+// doubled returns the smaller of base*2^n and most. It cannot overflow.
 func doubled(base, most time.Duration, n int) time.Duration {
 	if base > most>>n {
 		return most
@@ -84,8 +85,8 @@ func doubled(base, most time.Duration, n int) time.Duration {
 	return base << n
 }
 
-// retryAfter reads RFC 9110, section 10.2.3: seconds, or a date, which is taken
-// relative to the answer's own Date. What it cannot read, and what has passed, is 0.
+// retryAfter parses Retry-After (RFC 9110, section 10.2.3): seconds, or a date relative to
+// the response's own Date. It returns 0 for an invalid value and for a past date.
 func retryAfter(header http.Header, most time.Duration) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Transport gives calls a key and repeats them: see the package comment. Make it
-// with New; the zero Transport is not valid. It is safe for concurrent use, and
-// keeps nothing from one call to the next.
+// Transport gives calls a key and repeats calls, as the package comment describes. Make
+// it with New: the zero Transport is not valid. A Transport is safe for concurrent use,
+// and keeps no state between calls.
 type Transport struct {
 	next            http.RoundTripper
-	countsResends   bool // next may send a request again without saying so
+	countsResends   bool // next is an *http.Transport, which may repeat requests itself
 	header          string
 	methods         []string
 	maxAttempts     int
@@ -26,9 +26,9 @@ type Transport struct {
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// New returns a Transport that sends its attempts through next, which must be safe
-// for concurrent use; nil is http.DefaultTransport. An option that makes no sense
-// is an error that names it and its value.
+// New returns a Transport that sends its attempts through next, which must be safe for
+// concurrent use. A nil next means http.DefaultTransport. The error names an invalid
+// option and its value.
 func New(next http.RoundTripper, opts ...Option) (*Transport, error) {
 	if next == nil {
 		next = http.DefaultTransport
@@ -50,11 +50,11 @@ func New(next http.RoundTripper, opts ...Option) (*Transport, error) {
 	return t, nil
 }
 
-// RoundTrip sends the request, under one key, until it is answered or given up.
-// It returns the last answer, or an *AttemptsError. As http.RoundTripper asks, it
-// does not change the request, and its body is closed in any case. The request's
-// context ends attempts and waits; http.Client.Timeout does so too, for the whole
-// call.
+// RoundTrip sends the request under one key and repeats it until a final response, or
+// until the attempts or the time run out. It returns the last response or an
+// *AttemptsError. RoundTrip does not change the request and always closes its body, as
+// http.RoundTripper requires. The request's context ends attempts and waits, and so does
+// http.Client.Timeout for the whole call.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	key, repeatable := t.keyFor(request)
 	if !repeatable {
@@ -76,8 +76,8 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// keyFor returns the key that all attempts carry, and whether there may be more
-// than one attempt. The key is empty when the request needs none.
+// keyFor returns the key of all attempts, or "" if the request needs no key. It also
+// reports whether the call may be repeated.
 func (t *Transport) keyFor(request *http.Request) (key string, repeatable bool) {
 	if !isPlainHTTP(request) {
 		return "", false
@@ -91,16 +91,16 @@ func (t *Transport) keyFor(request *http.Request) (key string, repeatable bool) 
 	return "", isIdempotent(request.Method)
 }
 
-// isPlainHTTP reports whether the request is one that this package understands.
-// Other schemes are the next RoundTripper's business. After an Upgrade the
-// connection belongs to the caller.
+// isPlainHTTP reports whether this package handles the request. Requests with other
+// schemes go to the next RoundTripper unchanged. So does an Upgrade, whose connection then
+// belongs to the caller.
 func isPlainHTTP(request *http.Request) bool {
 	return request.URL != nil && request.URL.Host != "" &&
 		(request.URL.Scheme == "http" || request.URL.Scheme == "https") &&
 		request.Header.Get("Upgrade") == ""
 }
 
-// isIdempotent follows RFC 9110, section 9.2.2; net/http takes "" for GET.
+// isIdempotent follows RFC 9110, section 9.2.2. In net/http, "" means GET.
 func isIdempotent(method string) bool {
 	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
