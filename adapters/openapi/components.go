@@ -14,7 +14,7 @@ const (
 // named is a JSON value and its name.
 type named struct{ name, value string }
 
-// components are those of one kind.
+// components are the components of one kind.
 type components struct {
 	kind string
 	all  []named
@@ -28,7 +28,7 @@ func componentsOf() []components {
 	}
 }
 
-// problemSchema describes problem.Problem as it is written.
+// problemSchema describes the JSON of problem.Problem.
 const problemSchema = `{
 	"type": "object",
 	"required": ["type", "title", "status", "detail", "code", "error"],
@@ -45,12 +45,12 @@ const problemSchema = `{
 }`
 
 const replayHeader = `{
-	"description": "Present when the response is a stored one, sent again: the operation ran once.",
+	"description": "Present when the response is a replay of a stored response: the operation ran once.",
 	"schema": {"type": "string", "enum": ["true"]}
 }`
 
 const retryAfterHeader = `{
-	"description": "Seconds after which to send the request again, with the same Idempotency-Key.",
+	"description": "Seconds to wait before the next attempt with the same Idempotency-Key.",
 	"schema": {"type": "integer", "minimum": 1}
 }`
 
@@ -59,7 +59,7 @@ func keyParameter(required bool) string {
 	parameter := []string{
 		"name", quoted(core.KeyHeader),
 		"in", `"header"`,
-		"description", `"New for every operation, the same for every retry of it, such as a random UUID. A raw key, or a string in quotes: both forms of one key are the same key."`,
+		"description", `"A new key for every operation and the same key for every retry, such as a random UUID. The key may be raw or a string in quotes: both forms are the same key."`,
 	}
 	if required {
 		parameter = append(parameter, "required", "true")

@@ -43,8 +43,8 @@ func (r *reader) open(document []byte) (root object, before, after string, err e
 
 var yamlLine = regexp.MustCompile(`(?m)^(---|%YAML|["']?(openapi|swagger|info|paths)["']?\s*:)`)
 
-// isJSON returns an error that says where the document stops being JSON, or that it
-// is written in another language.
+// isJSON returns nil for JSON. Otherwise its error has the place of the first syntax
+// error, or names another language.
 func isJSON(document []byte) error {
 	var text json.RawMessage
 	err := json.Unmarshal(document, &text)
@@ -81,7 +81,7 @@ func (r *reader) checkVersion(root *object) error {
 	return fmt.Errorf("openapi: the document has no member openapi: %s", want)
 }
 
-// fail notes a fault, once.
+// fail adds a fault, unless the list already has it.
 func (r *reader) fail(format string, args ...any) {
 	fault := fmt.Errorf("openapi: the document's "+format, args...)
 	if !slices.ContainsFunc(r.faults, func(other error) bool { return other.Error() == fault.Error() }) {
@@ -89,12 +89,12 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// object cuts the member name of o. One that is absent or null counts as empty.
+// object cuts the member name of o. An absent or null member counts as empty.
 func (r *reader) object(o *object, name string) object {
 	return r.container(o, name, object{})
 }
 
-// array is object for an array.
+// array does the same as object for an array.
 func (r *reader) array(o *object, name string) object {
 	return r.container(o, name, object{isArray: true})
 }
@@ -108,7 +108,7 @@ func (r *reader) container(o *object, name string, empty object) object {
 	return r.cut(m.value, empty)
 }
 
-// cut cuts a value that has to be of the kind of empty.
+// cut cuts a value that must have the kind of empty.
 func (r *reader) cut(value string, empty object) object {
 	open, _ := empty.brackets()
 	if value == "null" {
@@ -125,8 +125,7 @@ func (r *reader) cut(value string, empty object) object {
 	return o
 }
 
-// checkNames finds names that o has twice. Readers of JSON differ in which one
-// counts.
+// checkNames finds names that o has twice. JSON parsers differ in the member that counts.
 func (r *reader) checkNames(o *object) {
 	if o.isArray {
 		return
@@ -134,7 +133,7 @@ func (r *reader) checkNames(o *object) {
 	seen := make(map[string]bool, len(o.members))
 	for _, m := range o.members {
 		if seen[m.name] {
-			r.fail("%s is there twice: remove one", strings.TrimPrefix(o.place+"."+m.name, "."))
+			r.fail("%s is defined twice: remove one", strings.TrimPrefix(o.place+"."+m.name, "."))
 		}
 		seen[m.name] = true
 	}
@@ -156,11 +155,11 @@ func kindOf(value string) string {
 	return "a number"
 }
 
-// parameter is where a parameter is, and its name.
+// parameter is the location and the name of a parameter.
 type parameter struct{ in, name string }
 
-// parameters returns those of an operation or a path. One that is a $ref to
-// another document has no name.
+// parameters returns the parameters of an operation or a path. A $ref to another document
+// has no name.
 func (r *reader) parameters(o *object) (all []parameter) {
 	array := r.array(o, "parameters")
 	for i, m := range array.members {
@@ -171,7 +170,7 @@ func (r *reader) parameters(o *object) (all []parameter) {
 	return all
 }
 
-// resolved follows the $refs within the document. A chain of more than a few is a
+// resolved follows up to 8 $refs within the document. A longer chain is taken for a
 // circle.
 func (r *reader) resolved(value gjson.Result) gjson.Result {
 	for range 8 {

@@ -42,16 +42,16 @@ func TestFaultsInADocument(t *testing.T) {
 		"headers that are none":      {`{"/p/{n}": {"post": {"responses": {"201": {"headers": []}}}}}`, `{}`, `paths./p/{n}.post.responses.201.headers is an array: it must be an object`},
 
 		"a path elsewhere":         {`{"/p/{n}": {"$ref": "p.json#/a"}}`, `{}`, `paths./p/{n} is a $ref to "p.json#/a": write the path item in its place`},
-		"a path twice":             {`{"/p/{n}": {}, "/p/{n}": {}}`, `{}`, `paths./p/{n} is there twice: remove one`},
-		"a path in two spellings":  {`{"/p/{n}": {}, "\/p\/{\u006e}": {}}`, `{}`, `paths./p/{n} is there twice: remove one`},
+		"a path twice":             {`{"/p/{n}": {}, "/p/{n}": {}}`, `{}`, `paths./p/{n} is defined twice: remove one`},
+		"a path in two spellings":  {`{"/p/{n}": {}, "\/p\/{\u006e}": {}}`, `{}`, `paths./p/{n} is defined twice: remove one`},
 		"a path with two names":    {`{"/p/{n}": {}, "/p/{m}": {}}`, `{}`, `paths./p/{n} and paths./p/{m} are the same path: leave one`},
-		"an operation twice":       {`{"/p/{n}": {"post": {}, "post": {}}}`, `{}`, `paths./p/{n}.post is there twice: remove one`},
-		"responses twice":          {`{"/p/{n}": {"post": {"responses": {}, "responses": {}}}}`, `{}`, `paths./p/{n}.post.responses is there twice: remove one`},
-		"a response twice":         {`{"/p/{n}": {"post": {"responses": {"409": {}, "409": {}}}}}`, `{}`, `paths./p/{n}.post.responses.409 is there twice: remove one`},
-		"a response's part twice":  {`{"/p/{n}": {"post": {"responses": {"409": {"content": {}, "content": {}}}}}}`, `{}`, `paths./p/{n}.post.responses.409.content is there twice: remove one`},
-		"a parameter's name twice": {`{"/p/{n}": {"parameters": [{"in": "path", "in": "path"}]}}`, `{}`, `paths./p/{n}.parameters[0].in is there twice: remove one`},
-		"components twice":         {`{}`, `{}, "components": {}`, `components is there twice: remove one`},
-		"schemas twice":            {`{}`, `{"schemas": {}, "schemas": {}}`, `components.schemas is there twice: remove one`},
+		"an operation twice":       {`{"/p/{n}": {"post": {}, "post": {}}}`, `{}`, `paths./p/{n}.post is defined twice: remove one`},
+		"responses twice":          {`{"/p/{n}": {"post": {"responses": {}, "responses": {}}}}`, `{}`, `paths./p/{n}.post.responses is defined twice: remove one`},
+		"a response twice":         {`{"/p/{n}": {"post": {"responses": {"409": {}, "409": {}}}}}`, `{}`, `paths./p/{n}.post.responses.409 is defined twice: remove one`},
+		"a response's part twice":  {`{"/p/{n}": {"post": {"responses": {"409": {"content": {}, "content": {}}}}}}`, `{}`, `paths./p/{n}.post.responses.409.content is defined twice: remove one`},
+		"a parameter's name twice": {`{"/p/{n}": {"parameters": [{"in": "path", "in": "path"}]}}`, `{}`, `paths./p/{n}.parameters[0].in is defined twice: remove one`},
+		"components twice":         {`{}`, `{}, "components": {}`, `components is defined twice: remove one`},
+		"schemas twice":            {`{}`, `{"schemas": {}, "schemas": {}}`, `components.schemas is defined twice: remove one`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -57,7 +57,7 @@ func TestMergeOverwritesNothing(t *testing.T) {
 		t.Errorf("parameters are %s", update.Get("parameters"))
 	}
 	upload := operation(t, doc, "PUT", "/files/{path}")
-	if p := parameterOf(doc, upload, "path", "path"); !strings.Contains(p.Get("description").Str, "slashes included") {
+	if p := parameterOf(doc, upload, "path", "path"); !strings.Contains(p.Get("description").Str, "including slashes") {
 		t.Errorf("parameters are %s", upload.Get("parameters"))
 	}
 	if paths := namesOf(doc.Get("paths")); !slices.Equal(paths, []string{"/payments", "/members/{memberId}", "/files/{path}", "/refunds"}) {

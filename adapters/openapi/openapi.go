@@ -6,18 +6,18 @@
 //	document, err = openapi.Merge(document, declared)     // into a document of yours
 //	fragment, err := openapi.Document(declared)           // or a document by itself
 //
-// A document is the text of a JSON file. Merge only adds to it: the rest stays byte
-// for byte, and new members stand behind the others, indented like them. Convert a
-// YAML document to JSON first.
+// A document is the text of a JSON file. Merge only adds members, after the existing
+// members and with their indentation; all other text stays byte for byte. Convert a YAML
+// document to JSON first.
 //
-// Document makes OpenAPI 3.1; the members that Merge adds are the same in 3.0. Only
-// problems that a route's policy can cause are described: where no key is required
-// there is no key_missing, and a policy that only observes causes none. Problems are
-// described as the engine writes them unless core.WithProblemWriter replaces that.
+// Document makes OpenAPI 3.1. The members that Merge adds are valid in 3.0 too. Only
+// problems that a route's policy can cause are described: a route with an optional key
+// has no key_missing, and a policy that only observes has no problems. Problems have the
+// engine's own form, which core.WithProblemWriter may replace.
 //
-// Patterns become path templates: chi's {id} and {id:[0-9]+}, gin's :id and *rest
-// where a segment begins with it, chi's final *, whose parameter is called
-// wildcard. A colon in the middle of a segment stays as it is.
+// Patterns become path templates: chi's {id} and {id:[0-9]+}, gin's :id and *rest at the
+// start of a segment, and chi's final *, whose parameter is called wildcard. A colon in
+// the middle of a segment stays unchanged.
 package openapi
 
 import (
@@ -44,7 +44,7 @@ func ReplayHeader(name string) Option {
 	return func(s *settings) { s.replayHeader = http.CanonicalHeaderKey(name) }
 }
 
-// skeleton is a document that describes nothing.
+// skeleton is a document without paths.
 const skeleton = `{
   "openapi": "3.1.0",
   "info": {
@@ -55,27 +55,27 @@ const skeleton = `{
 }
 `
 
-// Document returns the text of an OpenAPI 3.1 document with the guarded routes among
-// the declarations and nothing else. The errors are Merge's.
+// Document returns the text of an OpenAPI 3.1 document with only the guarded routes among
+// the declarations. The errors are those of Merge.
 func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error) {
 	return Merge([]byte(skeleton), declarations, opts...)
 }
 
 // Merge returns the document with a description of the guarded routes among the
-// declarations. The document is OpenAPI 3 in JSON. Merge adds a parameter, a response,
-// a header or a media type where there is none of its name, and leaves the rest as it
-// is. A path that is there under other parameter names is the same path. A response
-// that is a $ref is left alone, because other routes may share it. A null in the place
-// of an object or a list counts as absent. Merging again changes nothing.
+// declarations. The document is OpenAPI 3 in JSON. Merge adds missing parameters,
+// responses, headers and media types by name, and leaves all other members unchanged. An
+// existing path with other parameter names is the same path. Merge leaves a response that
+// is a $ref alone, because other routes may share the response. A null in the place of an
+// object or a list counts as absent. A second Merge makes no change.
 //
 // The error names every fault and its place:
 //   - a document that is not JSON, or not OpenAPI 3;
-//   - in a place that a route is described in: a null or a value of the wrong type, a
-//     member that is there twice, a path item that is a $ref;
+//   - in the place of a route's description: a null or a value of the wrong type, a
+//     member that is defined twice, a path item that is a $ref;
 //   - two paths of the document that differ only in the names of their parameters;
-//   - a component under the name of one of ours that is another;
-//   - a method that OpenAPI does not know, or two routes that it cannot tell apart (chi
-//     tells them by a regular expression);
+//   - a different component under the name of a component that Merge adds;
+//   - a method that OpenAPI does not have, or two routes that are equal in OpenAPI (chi
+//     separates such routes by a regular expression);
 //   - a nil option.
 func Merge(document []byte, declarations []policy.Declaration, opts ...Option) ([]byte, error) {
 	described, optErr := settingsOf(opts)
@@ -103,7 +103,7 @@ type merger struct {
 	settings
 }
 
-// addComponents adds our components that are missing.
+// addComponents adds the missing components.
 func (m *merger) addComponents(root *object) {
 	all := m.object(root, "components")
 	for _, ours := range componentsOf() {
@@ -147,7 +147,7 @@ func (m *merger) addPaths(root *object, routes []route) {
 	root.set("paths", paths.text())
 }
 
-// item cuts the path item of a template, which is empty where there is none.
+// item cuts the path item of a template. A missing path item counts as empty.
 func (m *merger) item(paths *object, template string) (item object, isNew bool) {
 	empty := object{place: "paths." + template, unit: paths.unit}
 	has := paths.find(template)
@@ -198,7 +198,7 @@ type route struct {
 	parameters  []pathParameter
 }
 
-// methods are those of an OpenAPI 3.1 path item that a policy can guard.
+// methods are the methods of an OpenAPI 3.1 path item that a policy can guard.
 var methods = []string{"POST", "PATCH", "PUT", "DELETE"}
 
 func routesOf(declarations []policy.Declaration) ([]route, error) {
@@ -225,7 +225,7 @@ func routesOf(declarations []policy.Declaration) ([]route, error) {
 		r.template, r.parameters = templateOf(d.Pattern)
 		key := d.Method + " " + shapeOf(r.template)
 		if other, taken := first[key]; taken {
-			all = append(all, fmt.Errorf("openapi: %s: %s: OpenAPI cannot tell it from %s", d.Source, d.Route(), other))
+			all = append(all, fmt.Errorf("openapi: %s: %s: in OpenAPI the path equals %s", d.Source, d.Route(), other))
 			continue
 		}
 		first[key] = d.Route()

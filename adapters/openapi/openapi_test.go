@@ -130,7 +130,7 @@ func TestDocumentThatCannotBe(t *testing.T) {
 		policy.Row("POST /things/{id:[0-9]+}"), policy.Row("POST /things/{name}"), policy.Row("PUT /things/{name}"), policy.Row("BREW /coffee"),
 	))
 	want := []string{
-		"openapi: row 2: POST /things/{name}: OpenAPI cannot tell it from POST /things/{id:[0-9]+}",
+		"openapi: row 2: POST /things/{name}: in OpenAPI the path equals POST /things/{id:[0-9]+}",
 		"openapi: row 4: BREW /coffee: OpenAPI describes no method BREW",
 	}
 	if got := strings.Split(fmt.Sprint(err), "\n"); doc != nil || !slices.Equal(got, want) {

@@ -14,8 +14,8 @@ import (
 
 const problemType = "application/problem+json"
 
-// describe adds the effects of the policy to an operation. shared are the parameters
-// of all operations of its path.
+// describe adds the effects of the policy to an operation. shared holds the parameters of
+// the path.
 func (m *merger) describe(operation *object, shared []parameter, p *policy.Policy) {
 	if !slices.ContainsFunc(slices.Concat(shared, m.parameters(operation)), isKey) {
 		name := optionalKeyName
@@ -31,7 +31,7 @@ func (m *merger) describe(operation *object, shared []parameter, p *policy.Polic
 	if !describesSuccess(&responses) {
 		responses.set("2XX", compact("description", quoted("The handler's response.")))
 	}
-	if !p.Observe { // an observing policy adds nothing to a response
+	if !p.Observe { // an observing policy never changes a response
 		m.addReplays(&responses)
 		for i := range engineResponses {
 			m.addProblem(&responses, &engineResponses[i], p)
@@ -40,7 +40,7 @@ func (m *merger) describe(operation *object, shared []parameter, p *policy.Polic
 	operation.set("responses", responses.text())
 }
 
-// checkResponses finds responses that are none.
+// checkResponses finds members of responses that are not responses.
 func (m *merger) checkResponses(responses *object) {
 	for _, response := range responses.members {
 		if isExtension(response.name) {
@@ -56,8 +56,8 @@ func (m *merger) checkResponses(responses *object) {
 
 func isExtension(name string) bool { return strings.HasPrefix(name, "x-") }
 
-// addReplays adds the header that marks a replay to the responses of the handler. One
-// of 5xx is not stored.
+// addReplays adds the header that marks a replay to the responses of the handler, except
+// 5xx responses, which are not stored.
 func (m *merger) addReplays(responses *object) {
 	for i := range responses.members {
 		response := &responses.members[i]
@@ -81,8 +81,8 @@ func (m *merger) addProblem(responses *object, e *engineResponse, p *policy.Poli
 	m.addTo(responses, status, header, named{problemType, compact("schema", schema)})
 }
 
-// addTo adds a header and a media type that a response does not have. A response that
-// is a $ref stays as it is.
+// addTo adds a missing header and media type to a response. A response that is a $ref
+// stays unchanged.
 func (m *merger) addTo(responses *object, status string, header, media named) {
 	response := m.object(responses, status)
 	if response.find("$ref") != nil {
@@ -96,7 +96,7 @@ func (m *merger) addTo(responses *object, status string, header, media named) {
 	}
 }
 
-// addMissing adds to the object of this name a member that it does not have.
+// addMissing adds a member to the object of this name, unless the object has the member.
 func (m *merger) addMissing(response *object, name string, add named) {
 	if add.name == "" {
 		return
@@ -107,7 +107,7 @@ func (m *merger) addMissing(response *object, name string, add named) {
 	}
 }
 
-// problemSchemaPath is the way to the schema of a response's problems.
+// problemSchemaPath is the path to the schema of a response's problems.
 var problemSchemaPath = "content." + gjson.Escape(problemType) + ".schema"
 
 // isOurs reports whether an earlier Merge described the response.
@@ -120,7 +120,7 @@ func componentPath(kind, name string) string { return "#/components/" + kind + "
 
 func ref(kind, name string) string { return compact("$ref", quoted(componentPath(kind, name))) }
 
-// describesSuccess reports whether a response that is no error is described.
+// describesSuccess reports whether responses has a 2xx, 3xx or default response.
 func describesSuccess(responses *object) bool {
 	return slices.ContainsFunc(responses.members, func(m member) bool {
 		return strings.HasPrefix(m.name, "2") || strings.HasPrefix(m.name, "3") || m.name == "default"

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// pathParameter is a part of a path. Its expression is a regular one, or empty; a
-// rest may have slashes.
+// pathParameter is a parameter of a path. Its expression is a regular expression or
+// empty. A rest may contain slashes.
 type pathParameter struct {
 	name, expression string
 	isRest           bool
 }
 
-// templateOf makes a path template of a router's pattern, with its parameters. Every
-// brace of the pattern is closed.
+// templateOf converts a router's pattern to a path template and its parameters. Every
+// brace of the pattern must be closed.
 func templateOf(pattern string) (template string, parameters []pathParameter) {
 	var out strings.Builder
 	add := func(name, expression string, rest bool) {
@@ -65,7 +65,7 @@ func isClosed(pattern string) bool {
 	}
 }
 
-// closing returns where the brace that s begins with is closed, or -1.
+// closing returns the offset of the brace that closes the first brace of s, or -1.
 func closing(s string) int {
 	depth := 0
 	for i := range len(s) {
@@ -81,21 +81,21 @@ func closing(s string) int {
 	return -1
 }
 
-// describedAs is the parameter in JSON, under the name that the template has for it.
+// describedAs returns the parameter in JSON, under the template's name.
 func (p pathParameter) describedAs(name string) string {
 	schema := []string{"type", `"string"`}
-	if p.expression != "" { // it stands for the whole segment
+	if p.expression != "" { // the expression matches the whole segment
 		schema = append(schema, "pattern", quoted("^"+strings.TrimSuffix(strings.TrimPrefix(p.expression, "^"), "$")+"$"))
 	}
 	members := []string{"name", quoted(name), "in", `"path"`}
 	if p.isRest {
-		members = append(members, "description", `"The rest of the path, slashes included."`)
+		members = append(members, "description", `"The rest of the path, including slashes."`)
 	}
 	return compact(append(members, "required", "true", "schema", compact(schema...))...)
 }
 
-// pathParameters declares the template's parameters that the path does not. A
-// template of the document's own has its own names.
+// pathParameters declares the template's parameters that the path does not declare. An
+// existing template of the document keeps its own names.
 func (r *route) pathParameters(template string, declared []parameter) (all []string) {
 	names := namesIn(template)
 	for i, p := range r.parameters {
@@ -106,8 +106,8 @@ func (r *route) pathParameters(template string, declared []parameter) (all []str
 	return all
 }
 
-// shapeOf is a template without the names of its parameters. To OpenAPI, two templates
-// of one shape are the same path.
+// shapeOf is a template without the names of its parameters. In OpenAPI, two templates of
+// one shape are the same path.
 func shapeOf(template string) string {
 	for _, name := range namesIn(template) {
 		template = strings.Replace(template, "{"+name+"}", "{}", 1)
@@ -115,7 +115,7 @@ func shapeOf(template string) string {
 	return template
 }
 
-// namesIn returns the names of a template's parameters, in their order.
+// namesIn returns the names of a template's parameters in order.
 func namesIn(template string) (names []string) {
 	for {
 		_, after, found := strings.Cut(template, "{")

@@ -7,7 +7,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// engineResponse is a problem that the engine responds with in place of the handler.
+// engineResponse is a problem response that the engine writes in place of the handler.
 type engineResponse struct {
 	status      int
 	description string
@@ -15,8 +15,8 @@ type engineResponse struct {
 	codes       []code
 }
 
-// code is a problem code of package core, and the policies that can cause it: nil is
-// every one.
+// code is a problem code of package core and a filter of the policies that can cause the
+// problem. A nil filter matches every policy.
 type code struct {
 	name string
 	when func(*policy.Policy) bool
@@ -49,7 +49,7 @@ var engineResponses = []engineResponse{
 		{problem.RolledBack, func(p *policy.Policy) bool { return p.Transactional }},
 	}},
 	{http.StatusServiceUnavailable, "The request was not processed, or its outcome is not certain: retry with the same Idempotency-Key.", true, []code{
-		{problem.StoreUnavailable, nil}, // a record that cannot be read is refused fail-open too
+		{problem.StoreUnavailable, nil}, // under FailOpen too, for a corrupt record
 		{problem.ShuttingDown, nil},
 		{problem.HandlerCancelled, nil},
 		{problem.NotConfirmed, nil},

@@ -8,18 +8,18 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// object is the text of a JSON object or array, cut into its members. Its text
-// method puts the same bytes together again, with new members behind the others.
-// White space in an empty one is lost.
+// object is the text of a JSON object or array, cut into its members. The method text
+// joins the same bytes again, with new members at the end. White space in an empty
+// object or array is lost.
 type object struct {
 	place   string // in the document, for errors
-	unit    string // by which the document indents
+	unit    string // one level of the document's indentation
 	isArray bool
 	members []member
 }
 
-// member is one value with the text around it, from the comma or bracket before it
-// to the one behind it.
+// member is one value with the surrounding text, from the preceding comma or bracket to
+// the following comma or bracket.
 type member struct {
 	name   string // unescaped; empty in an array
 	before string // white space, and in an object the name and the colon
@@ -29,8 +29,7 @@ type member struct {
 
 const white = " \t\r\n"
 
-// cut cuts text, which is one valid JSON object or array without white space around
-// it.
+// cut cuts text, one valid JSON object or array without surrounding white space.
 func cut(text string) object {
 	o := object{isArray: text[0] == '['}
 	from := 1
@@ -79,7 +78,7 @@ func (o *object) find(name string) *member {
 	return nil
 }
 
-// has reports whether there is a member of this name, in any case.
+// has reports whether o has a member of this name, in any case.
 func (o *object) has(name string) bool {
 	for _, m := range o.members {
 		if strings.EqualFold(m.name, name) {
@@ -89,8 +88,9 @@ func (o *object) has(name string) bool {
 	return false
 }
 
-// set replaces the value of a member, or adds the member. A value that was null or
-// empty is laid out like its neighbours; any other value keeps its own layout.
+// set replaces the value of a member, or adds the member. In place of a null or empty
+// value, the new value gets the layout of its neighbours; otherwise it keeps its own
+// layout.
 func (o *object) set(name, value string) {
 	m := o.find(name)
 	switch {
@@ -107,7 +107,8 @@ func isEmpty(value string) bool {
 	return value == "null" || (value[0] == '{' || value[0] == '[') && strings.Trim(value[1:len(value)-1], white) == ""
 }
 
-// add adds a member behind the others, on a line of its own if they have one.
+// add adds a member at the end, on a new line if the other members are on lines of their
+// own.
 func (o *object) add(name, value string) {
 	m := member{name: name, value: o.laidOut(value)}
 	separator := ":"
@@ -127,8 +128,8 @@ func (o *object) add(name, value string) {
 	o.members = append(o.members, m)
 }
 
-// lead is the white space before the last member: its line break and indentation,
-// if it begins a line.
+// lead returns the white space before the last member. For a member at the start of a
+// line the result is the line break and the indentation.
 func (o *object) lead() string {
 	if len(o.members) == 0 {
 		return ""
@@ -143,8 +144,8 @@ func (o *object) lead() string {
 	return lead
 }
 
-// laidOut is the value in the layout of the members: with line breaks and their
-// indentation, or on one line.
+// laidOut returns the value in the layout of the members: indented on several lines, or
+// on one line.
 func (o *object) laidOut(value string) string {
 	newline, prefix, breaks := strings.Cut(o.lead(), "\n")
 	var b bytes.Buffer
@@ -154,16 +155,16 @@ func (o *object) laidOut(value string) string {
 	} else {
 		err = json.Compact(&b, []byte(value))
 	}
-	if err != nil { // the value is not JSON: a merge makes only values that are
+	if err != nil { // cannot happen: a merge makes only valid JSON
 		return value
 	}
 	return strings.ReplaceAll(b.String(), "\n", newline+"\n")
 }
 
-// quoted is s as a JSON string.
+// quoted returns s as a JSON string.
 func quoted(s string) string { return string(gjson.AppendJSONString(nil, s)) }
 
-// compact is a JSON object of names and the texts of their values, in this order.
+// compact returns a JSON object of names and the texts of values, in this order.
 func compact(namesAndValues ...string) string {
 	var o object
 	for i := 0; i+1 < len(namesAndValues); i += 2 {
@@ -172,7 +173,7 @@ func compact(namesAndValues ...string) string {
 	return o.text()
 }
 
-// list is a JSON array of strings.
+// list returns a JSON array of strings.
 func list(strs []string) string {
 	o := object{isArray: true}
 	for _, s := range strs {
