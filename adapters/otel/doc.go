@@ -1,62 +1,61 @@
 // Package idemotel turns the engine's events into OpenTelemetry metrics and spans.
 //
-//	observer, err := idemotel.New(idemotel.WithNext(event.Log(nil))) // measured, and logged as before
+//	observer, err := idemotel.New(idemotel.WithNext(event.Log(nil))) // metrics, spans and the log
 //	if err != nil { ... }
 //	engine, err := core.New(store, scope, core.WithObserver(observer))
 //
-// It uses the OpenTelemetry API alone, and the global providers unless it is
-// given others: without an SDK it measures nothing and costs next to nothing.
+// The package uses only the OpenTelemetry API, and the global providers unless options
+// set others. Without an SDK it records no data and costs very little.
 //
 // # Metrics
 //
 //	idempotency.requests            counter, {request}           decisions, one for each request of a guarded route
-//	idempotency.conflicts           counter, {request}           those of them that were answered with 409 or 422
-//	idempotency.settlements         counter, {settlement}        what became of runs: at least one for each
-//	idempotency.settlement.pending  up-down counter, {settlement} runs whose settlement the store has not taken yet
-//	idempotency.lease.expired       counter, {lease}             abandoned attempts that were seen
-//	idempotency.store.errors        counter, {error}             failed calls at the store, with error.type as well
-//	idempotency.decision.duration   histogram, s                 from a request's admission to its decision, a Wait included
-//	idempotency.run.duration        histogram, s                 from a request's admission to its run's last settlement
-//	idempotency.store.duration      histogram, s                 waiting for the store in one step
+//	idempotency.conflicts           counter, {request}           requests with a 409 or 422 response
+//	idempotency.settlements         counter, {settlement}        results of runs: at least one for each run
+//	idempotency.settlement.pending  up-down counter, {settlement} runs whose settlement the store has not accepted yet
+//	idempotency.lease.expired       counter, {lease}             abandoned attempts that the engine found
+//	idempotency.store.errors        counter, {error}             failed store calls, also with error.type
+//	idempotency.decision.duration   histogram, s                 from a request's arrival to its decision, including a Wait
+//	idempotency.run.duration        histogram, s                 from a request's arrival to its run's last settlement
+//	idempotency.store.duration      histogram, s                 time spent in the store in one step
 //
-// Counters count what never decreases, so that rates survive a restart; times are
-// in seconds and names singular or plural as the semantic conventions for metrics
-// ask. The boundaries of the histograms stand, with the reasons, in instruments.go;
-// a View of the SDK replaces them.
+// Counters never decrease, so that rates survive a restart. Units and names follow the
+// semantic conventions for metrics. instruments.go has the boundaries of the histograms
+// with their reasons; a View of the SDK replaces the boundaries.
 //
-// Their attributes, all of few values, are
+// All attributes have few values:
 //
-//	idempotency.result    an EventResult of package core; not on settlement.pending
-//	idempotency.observed  true where the engine only says what it would have done
+//	idempotency.result    an event.Result; not on settlement.pending
+//	idempotency.observed  true if the engine only observes and does not enforce the policy
 //	http.request.method   GET, POST, ..., or _OTHER; CALL for core.Do
 //	http.route            the route's pattern without the method, or the name of the call;
-//	                      "unmatched" while none is known
-//	error.type            corrupt_record, store_full, timeout, canceled or _OTHER; on store.errors alone
+//	                      "unmatched" while no route is known
+//	error.type            corrupt_record, store_full, timeout, canceled or _OTHER; only on store.errors
 //
-// The method and the route are spelled as the HTTP server's own metrics spell
-// them, so that the two can be joined. A key, a scope or a path is never an
-// attribute of a metric.
+// The method and the route have the spelling of the HTTP server's own metrics, so that
+// both can be joined. A key, a scope or a path is never an attribute of a metric.
 //
 // # Spans
 //
-// Each guarded request makes one span, after the fact: "idempotency POST
-// /payments", from its admission to its decision (a replay, a conflict, a refusal)
-// or, if its handler ran, to the run's last settlement, be it after the response.
-// It is a child of the span in the request's context, beside the handler's own
-// spans, whose parents stay what they were. It has the attributes above, and
+// The observer makes one span for each guarded request, after its end: "idempotency POST
+// /payments". The span lasts from the request's arrival to its decision (a replay, a
+// conflict, a refusal). If the handler ran, the span lasts to the run's last settlement,
+// which may follow the response. The span is a child of the span in the request's
+// context, beside the handler's own spans, whose parents do not change. It has the
+// attributes above, and
 //
 //	idempotency.attempt         the claim's number: above 1, an earlier attempt was abandoned
 //	idempotency.key.hash        16 hex digits; a run and all its replays have the same. Never the key
-//	idempotency.code            of the problem that was sent
-//	idempotency.reason          what the handler gave to failure.MarkRetryable
-//	idempotency.store.duration  seconds of waiting for the store in the last step
+//	idempotency.code            the code of the problem response
+//	idempotency.reason          the handler's reason for failure.MarkRetryable
+//	idempotency.store.duration  seconds spent in the store in the last step
 //
-// Its status is Error where an operator should look: the store was unavailable,
-// the outcome is unknown, the run broke down, its lease or its answer was lost.
-// What clients do wrong is no error of the server.
+// The span's status is Error if an operator should act: the store was unavailable, the
+// outcome is unknown, the run failed, its lease or its response was lost. A client's
+// mistake is not a server error.
 //
-// What happens in between is an event of the span in the request's context:
-// idempotency.execute as the handler begins, idempotency.settle_deferred,
-// idempotency.lease_expired, and so on. A replay has no link to the run whose
-// answer it sent, because stores keep no trace context: search for the key's hash.
+// Intermediate steps are events of the span in the request's context:
+// idempotency.execute when the handler begins, idempotency.settle_deferred,
+// idempotency.lease_expired, and so on. A replay has no link to the original run, because
+// stores keep no trace context: search for the key's hash.
 package idemotel

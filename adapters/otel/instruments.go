@@ -14,18 +14,18 @@ type instruments struct {
 	decision, run, store             metric.Float64Histogram
 }
 
-// The boundaries, in seconds. Where the semantic conventions advise some (5 ms to
-// 10 s for HTTP requests, 1 ms to 10 s for calls at a database), these have them,
-// and go beyond at the end where a policy's defaults lie.
+// The boundaries, in seconds, include those of the semantic conventions (5 ms to 10 s for
+// HTTP requests, 1 ms to 10 s for database calls). Larger boundaries cover the defaults of
+// a policy.
 var (
-	// Most decisions are one round trip at the store; those of a policy with a
-	// Wait take as long as the client is patient.
+	// Most decisions are one round trip to the store. With a policy's Wait, a decision
+	// may take as long as the Wait.
 	decisionBounds = []float64{.001, .0025, .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 30}
-	// A run is as long as its handler: past LockTTL (30 s) it was renewed, and
-	// MaxRun (15 min) ends it.
+	// A run is as long as its handler. After LockTTL (30 s) the lease was renewed, and
+	// MaxRun (15 min) ends the run.
 	runBounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 30, 60, 300, 900}
-	// Redis answers in a quarter of a millisecond when it is near. The StoreTimeout
-	// (500 ms) bounds a step, and a settlement may take two.
+	// A nearby Redis responds in a quarter of a millisecond. The StoreTimeout (500 ms)
+	// bounds a step, and a settlement may take two steps.
 	storeBounds = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10}
 )
 
@@ -43,17 +43,17 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		failed = errors.Join(failed, err)
 		return h
 	}
-	all.requests = counter("idempotency.requests", "{request}", "Requests of guarded routes, by what was decided.")
-	all.conflicts = counter("idempotency.conflicts", "{request}", "Requests that were answered with 409 or 422.")
-	all.settlements = counter("idempotency.settlements", "{settlement}", "What became of runs, by result.")
-	all.leaseExpired = counter("idempotency.lease.expired", "{lease}", "Abandoned attempts that were seen.")
-	all.storeErrors = counter("idempotency.store.errors", "{error}", "Failed calls at the store.")
-	all.decision = histogram("idempotency.decision.duration", "Time from a request's admission to its decision.", decisionBounds)
-	all.run = histogram("idempotency.run.duration", "Time from a request's admission to its run's last settlement.", runBounds)
-	all.store = histogram("idempotency.store.duration", "Time of waiting for the store in one step.", storeBounds)
+	all.requests = counter("idempotency.requests", "{request}", "Requests of guarded routes, by decision.")
+	all.conflicts = counter("idempotency.conflicts", "{request}", "Requests with a 409 or 422 response.")
+	all.settlements = counter("idempotency.settlements", "{settlement}", "Results of runs.")
+	all.leaseExpired = counter("idempotency.lease.expired", "{lease}", "Abandoned attempts that the engine found.")
+	all.storeErrors = counter("idempotency.store.errors", "{error}", "Failed store calls.")
+	all.decision = histogram("idempotency.decision.duration", "Time from a request's arrival to its decision.", decisionBounds)
+	all.run = histogram("idempotency.run.duration", "Time from a request's arrival to its run's last settlement.", runBounds)
+	all.store = histogram("idempotency.store.duration", "Time spent in the store in one step.", storeBounds)
 
 	pending, err := meter.Int64UpDownCounter("idempotency.settlement.pending", metric.WithUnit("{settlement}"),
-		metric.WithDescription("Runs whose settlement the store has not taken yet."))
+		metric.WithDescription("Runs whose settlement the store has not accepted yet."))
 	all.pending = pending
 	return all, errors.Join(failed, err)
 }

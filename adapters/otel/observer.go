@@ -18,13 +18,13 @@ const scope = "github.com/oncekey/oncekey/adapters/otel"
 
 var _ event.Observer = (*Observer)(nil)
 
-// Observer measures events. One serves any number of engines. It is safe for
-// concurrent use, and has nothing to close: what it has measured is flushed with
-// the providers.
+// Observer turns events into metrics and spans. One Observer can serve any number of
+// engines. It is safe for concurrent use and needs no Close: the providers flush its
+// data.
 type Observer struct {
 	meters      metric.MeterProvider
 	tracers     trace.TracerProvider
-	next        event.Observer // nil when nobody else wants the events
+	next        event.Observer // or nil
 	tracer      trace.Tracer
 	instruments instruments
 	series      seriesCache
@@ -34,8 +34,8 @@ type Observer struct {
 // Option changes an Observer's defaults.
 type Option func(*Observer) error
 
-// WithMeterProvider takes the instruments from provider. Default the global one,
-// also when it is set later than New is called.
+// WithMeterProvider takes the instruments from provider. Default the global provider,
+// which a program may also set after New.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(o *Observer) error {
 		if provider == nil {
@@ -46,9 +46,8 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 	}
 }
 
-// WithTracerProvider takes the tracer from provider. Default the global one, also
-// when it is set later than New is called. The provider of package trace/noop
-// turns spans off.
+// WithTracerProvider takes the tracer from provider. The provider of package trace/noop
+// turns spans off. Default the global provider, which a program may also set after New.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(o *Observer) error {
 		if provider == nil {
@@ -59,9 +58,9 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 	}
 }
 
-// WithNext hands every event on to next after it was measured. An engine has one
-// observer, and this one takes the place of the engine's log: with
-// event.Log(nil) the log goes on. Default: nobody.
+// WithNext passes every event on to next. An engine has one observer, and an Observer of
+// this package takes the place of the engine's log: use event.Log(nil) as next to keep
+// the log. Default none.
 func WithNext(next event.Observer) Option {
 	return func(o *Observer) error {
 		if next == nil {
@@ -72,8 +71,8 @@ func WithNext(next event.Observer) Option {
 	}
 }
 
-// New returns an observer for core.WithObserver. The error is an option's, or the
-// meter's about an instrument.
+// New returns an observer for core.WithObserver. The error comes from an option, or from
+// the meter for an instrument.
 func New(opts ...Option) (*Observer, error) {
 	o := &Observer{
 		meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(),
@@ -93,9 +92,9 @@ func New(opts ...Option) (*Observer, error) {
 	return o, nil
 }
 
-// Observe implements event.Observer. It counts events whose ctx has ended, too. It
-// waits for nothing but what the providers' own processors wait for, and makes at
-// most 8 allocations where the request is not sampled, and 14 where it is.
+// Observe implements event.Observer. It also counts events with an ended ctx. It blocks
+// only where the providers' own processors block. It makes at most 8 allocations for a
+// request that is not sampled, and 14 for a sampled request.
 func (o *Observer) Observe(ctx context.Context, event event.Event) {
 	effects := effectsOf(event.Result)
 	known := o.series.of(labelsOf(&event, effects))
@@ -136,12 +135,12 @@ func (o *Observer) time(ctx context.Context, event *event.Event, effects effect,
 	if effects.has(endsRun) {
 		o.instruments.run.Record(ctx, event.Duration.Seconds(), s.recorded...)
 	}
-	if event.StoreLatency > 0 { // zero: the store was not asked in this step
+	if event.StoreLatency > 0 { // zero: the step made no store call
 		o.instruments.store.Record(ctx, event.StoreLatency.Seconds(), s.recorded...)
 	}
 }
 
-// settle keeps account of what waits for the store.
+// settle counts the runs whose settlement is pending.
 func (o *Observer) settle(ctx context.Context, effects effect, s, begun *series) {
 	if effects.has(isPending) && o.pending.add(ctx, s) {
 		o.instruments.pending.Add(ctx, 1, s.pending...)

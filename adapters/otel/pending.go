@@ -9,19 +9,19 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// maxPending is far above what an engine lets wait (core.WithMaxUnsettled): more
-// are not counted.
+// maxPending bounds the counted runs, far above an engine's limit of pending runs
+// (core.WithMaxUnsettled). Further runs are not counted.
 const maxPending = 1 << 16
 
-// pendingRuns are the runs that are being settled in the background. Their last
-// event looks like any other run's, so they are known by their lease's token.
+// pendingRuns are the runs that the engine settles in the background. The last event of
+// such a run looks like that of any other run, so the lease's token identifies the run.
 type pendingRuns struct {
-	n  atomic.Int64 // len(by), to be read without the lock: it is nearly always zero
+	n  atomic.Int64 // len(by), nearly always zero, for reads without the lock
 	mu sync.Mutex
 	by map[storage.Token]*series // the series that counted the run's beginning
 }
 
-// add reports whether the run was not known yet, and is now.
+// add adds the run of ctx. It returns false for a known run or a full table.
 func (p *pendingRuns) add(ctx context.Context, s *series) bool {
 	lease, ok := core.LeaseFrom(ctx)
 	if !ok {
@@ -37,7 +37,7 @@ func (p *pendingRuns) add(ctx context.Context, s *series) bool {
 	return true
 }
 
-// find returns the series that counted the run in, or nil.
+// find returns the series that counted the run's beginning, or nil.
 func (p *pendingRuns) find(ctx context.Context) *series {
 	if p.n.Load() == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (p *pendingRuns) find(ctx context.Context) *series {
 	return p.by[lease.Token]
 }
 
-// remove forgets the run of ctx.
+// remove deletes the run of ctx.
 func (p *pendingRuns) remove(ctx context.Context) {
 	lease, _ := core.LeaseFrom(ctx)
 	p.mu.Lock()

@@ -4,7 +4,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 )
 
-// effect is what an event does to metrics and spans.
+// effect is the set of changes that an event makes to metrics and spans.
 type effect uint
 
 const (
@@ -14,13 +14,13 @@ const (
 	isLeaseExpired                    // counts in lease.expired
 	isStoreError                      // counts in store.errors
 	isPending                         // the settlement goes on in the background
-	endsRun                           // nothing more comes of this run
+	endsRun                           // the last event of the run
 	endsSpan                          // the request's span is complete
 	marksSpan                         // an event of the span in the context
-	isFailure                         // a span that ends in it has the status Error
+	isFailure                         // gives an ending span the status Error
 )
 
-// effects has a line for every EventResult of package core.
+// effects has a line for every event.Result.
 var effects = map[event.Result]effect{
 	event.Execute:        isDecision | marksSpan,
 	event.Replay:         isDecision | endsSpan,
@@ -52,8 +52,8 @@ var effects = map[event.Result]effect{
 	event.CallbackPanicked: isSettlement | marksSpan | isFailure,
 }
 
-// effectsOf returns what an event with this result does; one that this package
-// does not know yet is counted as something that became of a run.
+// effectsOf returns the effects of an event with this result. An unknown result counts as
+// a settlement.
 func effectsOf(result event.Result) effect {
 	if known, ok := effects[result]; ok {
 		return known
@@ -61,10 +61,10 @@ func effectsOf(result event.Result) effect {
 	return isSettlement | marksSpan
 }
 
-// ending adds that the run ends here to the two results of which the name alone
-// does not tell. A lost lease is noticed by a renewal, and the handler goes on; or
-// by the settlement, which has waited for the store. And a store's error is the
-// last word on a key that could not be freed in the background.
+// ending adds the end of the run for two results that do not always end a run. A renewal
+// that loses the lease does not end the run, because the handler continues; a settlement
+// that loses the lease does, and has a store latency. A store error ends a run if the
+// engine could not settle the pending run in the background.
 func (e effect) ending(happened *event.Event, wasPending bool) effect {
 	last := false
 	switch happened.Result {

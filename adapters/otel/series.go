@@ -16,17 +16,17 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// labels are what events of one kind have in common. All their values come from
-// fixed sets but the route's, which is as written in the program.
+// labels are the common values of events of one kind. All values come from fixed sets,
+// except the route, which is spelled as in the program.
 type labels struct {
 	result    event.Result
 	observed  bool
 	method    string
-	route     string // as the event has it: with the method or without, or empty
+	route     string // the event's route: with or without the method, or empty
 	errorType string // "" unless the event counts in store.errors
 }
 
-// labelsOf allocates nothing where the route's pattern names the method.
+// labelsOf does not allocate if the route's pattern names the method.
 func labelsOf(event *event.Event, effects effect) labels {
 	l := labels{result: event.Result, observed: event.Observed, route: event.Route, method: methodOf(event)}
 	if effects.has(isStoreError) {
@@ -43,7 +43,7 @@ func (l *labels) attributes() []attribute.KeyValue {
 	return attributes
 }
 
-// place is where it happens, whatever it is.
+// place returns the attributes of the route, without the result.
 func (l *labels) place() []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.Bool("idempotency.observed", l.observed),
@@ -52,11 +52,11 @@ func (l *labels) place() []attribute.KeyValue {
 	}
 }
 
-// series is what is precomputed for labels.
+// series holds the precomputed options of labels.
 type series struct {
 	counted   []metric.AddOption
 	recorded  []metric.RecordOption
-	pending   []metric.AddOption // by place alone, so that what ends is taken from where it began
+	pending   []metric.AddOption // only the place, so that the end of a run decrements the series of its beginning
 	started   []trace.SpanStartOption
 	spanName  string
 	eventName string
@@ -83,17 +83,17 @@ func newSeries(l labels) *series {
 	return s
 }
 
-// maxSeries bounds what is precomputed: a route has about ten.
+// maxSeries bounds the cache. A route has about ten series.
 const maxSeries = 4096
 
-// seriesCache keeps what was precomputed.
+// seriesCache keeps the series of labels.
 type seriesCache struct {
 	mu    sync.RWMutex
 	known map[labels]*series
 }
 
-// of returns the series of labels. One that the cache has no room for is made
-// anew each time: slower, and counted all the same.
+// of returns the series of labels. When the cache is full, it makes a new series for each
+// call, which is slower but counts the same.
 func (c *seriesCache) of(l labels) *series {
 	c.mu.RLock()
 	s := c.known[l]
@@ -113,16 +113,16 @@ func (c *seriesCache) of(l labels) *series {
 	return s
 }
 
-// The values that stand for what is not known, or has too many names. The first
-// is of this package; the other of the semantic conventions.
+// Values for unknown routes, methods and errors. unmatched belongs to this package, _OTHER
+// to the semantic conventions.
 const (
 	unmatched   = "unmatched"
 	otherMethod = "_OTHER"
 	otherError  = "_OTHER"
 )
 
-// methodOf returns the request's method. Of the endpoint it reads only the first
-// word: the rest may be a path, which has no place in a metric.
+// methodOf returns the request's method. It reads only the first word of the endpoint,
+// because the rest may be a path, which does not belong in a metric.
 func methodOf(event *event.Event) string {
 	if method, _ := splitPattern(event.Route); method != "" {
 		return knownMethod(method)
@@ -131,8 +131,8 @@ func methodOf(event *event.Event) string {
 	return knownMethod(method)
 }
 
-// splitPattern takes net/http's "POST /payments" apart. Other routers' patterns,
-// and the names of calls (core.Do), have no method.
+// splitPattern splits net/http's "POST /payments". Other routers' patterns, and the names
+// of calls (core.Do), have no method.
 func splitPattern(pattern string) (method, route string) {
 	end := strings.IndexFunc(pattern, func(r rune) bool { return r < 'A' || r > 'Z' })
 	if end <= 0 || pattern[end] != ' ' && pattern[end] != '\t' {
@@ -149,7 +149,8 @@ func routeName(pattern string) string {
 	return text(route)
 }
 
-// knownMethod returns a method of RFC 9110 or RFC 5789, and that of core.Do, as it is.
+// knownMethod returns a method of RFC 9110, RFC 5789 or core.Do unchanged, and _OTHER for
+// any other method.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
@@ -160,7 +161,7 @@ func knownMethod(method string) string {
 	}
 }
 
-// errorType sorts a store's error by what an operator would do about it.
+// errorType classifies a store's error by the operator's reaction.
 func errorType(err error) string {
 	timeout, isNetwork := errors.AsType[net.Error](err)
 	switch {
@@ -177,6 +178,6 @@ func errorType(err error) string {
 	}
 }
 
-// text makes a valid attribute of a string: an exporter may refuse a whole batch
-// for one that is not UTF-8.
+// text makes a string valid UTF-8. An exporter may refuse a whole batch for one invalid
+// attribute.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

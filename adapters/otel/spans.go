@@ -20,8 +20,8 @@ func (o *Observer) trace(ctx context.Context, event *event.Event, effects effect
 	}
 }
 
-// record makes the request's span, now that it is over. A sampler sees the
-// attributes that metrics have; what has to be computed, only a span that is kept.
+// record makes the span of a finished request. A sampler sees the attributes of the
+// metrics. Attributes that need computing are only set on a sampled span.
 func (o *Observer) record(ctx context.Context, event *event.Event, effects effect, s *series) {
 	ended := time.Now()
 	options := append(make([]trace.SpanStartOption, 0, len(s.started)+1), s.started...)
@@ -36,7 +36,7 @@ func (o *Observer) record(ctx context.Context, event *event.Event, effects effec
 	span.End(trace.WithTimestamp(ended))
 }
 
-// mark adds an event to the request's span, if that is not over.
+// mark adds an event to the request's span if the span has not ended.
 func mark(ctx context.Context, event *event.Event, s *series) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -49,7 +49,7 @@ func mark(ctx context.Context, event *event.Event, s *series) {
 	span.AddEvent(s.eventName, trace.WithAttributes(attributes...))
 }
 
-// details are what is said of one request alone.
+// details are the attributes of a single request.
 func details(event *event.Event) []attribute.KeyValue {
 	all := make([]attribute.KeyValue, 0, 6)
 	if hash := event.KeyHash(); hash != "" {
@@ -70,7 +70,7 @@ func details(event *event.Event) []attribute.KeyValue {
 	return all
 }
 
-// failure describes a status.
+// failure describes the Error status.
 func failure(event *event.Event) string {
 	if event.Err != nil {
 		return text(event.ErrorText())
