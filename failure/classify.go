@@ -44,8 +44,8 @@ type Outcome struct {
 	// Panicked reports that the run ended in a panic (including
 	// http.ErrAbortHandler) or in runtime.Goexit.
 	Panicked bool
-	// ContextEnded says that the handler's context ended before the handler had a
-	// result: it lost its lease, passed MaxRun or a deadline of middleware.
+	// ContextEnded reports that the handler's context ended before the handler had a
+	// result: the run lost its lease, or passed MaxRun or a deadline of middleware.
 	ContextEnded bool
 	// Retryable, Executed and Uncertain are the handler's marks.
 	Retryable bool
@@ -80,7 +80,7 @@ func Classify(o Outcome) Class {
 }
 
 // Marked reports whether the handler has decided by a mark, or by an error that
-// carries one. Such an outcome is classified alike under every policy.
+// carries a mark. Every policy classifies a marked outcome alike.
 func (o Outcome) Marked() bool {
 	return o.Executed || o.Uncertain || o.Retryable || IsUncertain(o.Err) || IsRetryable(o.Err)
 }

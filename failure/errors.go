@@ -27,11 +27,13 @@ type retryableError struct{ err error }
 func (e *retryableError) Error() string { return e.err.Error() }
 func (e *retryableError) Unwrap() error { return e.err }
 
-// Uncertain wraps err to say that the side effect may or may not have happened, such
-// as a provider's time-out. The key is left abandoned, and the policy's OnAbandoned
-// decides about the next request. It returns nil for a nil err. errors.Is and
-// errors.As see through it. Like Retryable, it is for errors that the engine reads;
-// elsewhere use MarkUncertain.
+// Uncertain wraps err to leave the key abandoned: the policy's OnAbandoned decides
+// about the next request. Use it when the side effect may or may not have happened,
+// for example after a provider's time-out. Uncertain returns nil for a nil err.
+// errors.Is and errors.As find the wrapped err.
+//
+// The engine reads the same errors as for Retryable. In other handlers use
+// MarkUncertain.
 func Uncertain(err error) error {
 	if err == nil {
 		return nil

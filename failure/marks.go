@@ -64,14 +64,16 @@ func MarkExecuted(ctx context.Context) bool {
 	return marksFrom(ctx).set(func(m *Marks) { m.executed = true })
 }
 
-// MarkUncertain says that the side effect may or may not have happened: a provider's
-// reply was lost, or came too late. The client gets the handler's response. The key
-// is left abandoned, as after a crash, and the policy's OnAbandoned decides about the
-// next request: it runs again, is refused, or asks a RecoverFunc. The reason, if any,
-// is reported in the event and in the log: do not put values of the request into it.
+// MarkUncertain leaves the key abandoned, as a crash does. Call it when the side
+// effect may or may not have happened: a provider's reply was lost or came too late.
+// The client gets the handler's response. The policy's OnAbandoned decides about the
+// next request: the handler runs again, the engine refuses the request, or a
+// RecoverFunc decides. The event and the log contain the reason, if any, so keep
+// request values out of the reason.
 //
-// It returns false, and does nothing, where MarkRetryable does. After MarkExecuted it
-// returns true but no longer counts. It wins over MarkRetryable.
+// MarkUncertain returns false, without effect, outside a guarded route and after the
+// response was settled. After MarkExecuted it returns true but has no effect.
+// MarkUncertain takes precedence over MarkRetryable.
 func MarkUncertain(ctx context.Context, reason ...string) bool {
 	return marksFrom(ctx).set(func(m *Marks) {
 		m.uncertain = true
@@ -81,8 +83,8 @@ func MarkUncertain(ctx context.Context, reason ...string) bool {
 	})
 }
 
-// Read adds the marks so far to an outcome, and returns the reason of the last one
-// that had one.
+// Read adds the marks set so far to an outcome. It also returns the reason of the
+// last mark with a reason.
 func (m *Marks) Read(o Outcome) (Outcome, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
