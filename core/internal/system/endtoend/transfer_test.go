@@ -195,7 +195,7 @@ func TestConstraintsAreTheLastLineOfDefence(t *testing.T) {
 	}
 	second.send(pay).expect(t, done)
 	second.send(move).expect(t, want{status: http.StatusConflict})
-	for _, message := range []string{"an attempt at what has happened already", "a transfer that has been done already"} {
+	for _, message := range []string{"the side effect has already happened", "the transfer has already been done"} {
 		eventually(t, "for it to be logged: "+message, func() bool { return second.printed(message) })
 	}
 	f.expectEffects(chargeBy(first, pay, 1))
