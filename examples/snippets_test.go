@@ -197,7 +197,7 @@ func TestCallOthers(t *testing.T) {
 			return err
 		}
 		client := &http.Client{Transport: transport}
-		named := httpclient.WithCall(ctx, "line-2") // tells two calls to one URL apart, within one outer request
+		named := httpclient.WithCall(ctx, "line-2") // separates two calls to one URL within one outer request
 		request, err := http.NewRequestWithContext(named, http.MethodPost, url, strings.NewReader(`{"amount":1999}`))
 		if err != nil {
 			return err
@@ -248,7 +248,7 @@ func TestMeasure(t *testing.T) {
 	store := memstore.New()
 	var guard *core.Engine
 	measure := func() error {
-		observer, err := idemotel.New(idemotel.WithNext(event.Log(nil))) // the global providers; the log goes on
+		observer, err := idemotel.New(idemotel.WithNext(event.Log(nil))) // the global providers; the log continues
 		if err != nil {
 			return err
 		}
