@@ -1,5 +1,5 @@
-// Command coverage prints how much of each package a coverage profile covers, and fails when one of them has less than
-// the minimum. A statement counts as covered when any package's tests ran it.
+// Command coverage prints the coverage of each package in a coverage profile, and fails if a package has less than the
+// minimum. A statement counts as covered when any package's tests ran the statement.
 //
 //	go test -coverpkg ./... -coverprofile build/coverage.out ./...
 //	coverage -minimum 90 -exclude '/internal/' build/coverage.out
@@ -25,7 +25,7 @@ type tally struct{ covered, all int }
 
 func (t tally) percent() float64 { return 100 * float64(t.covered) / float64(t.all) }
 
-// block is a run of statements, as a profile lists it once for each test binary.
+// block is a run of statements. A profile lists each block once for each test binary.
 type block struct {
 	statements int
 	covered    bool

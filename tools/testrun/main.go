@@ -3,9 +3,9 @@
 //
 //	testrun -dir .. -may-skip 'race detector|ONCEKEY_SOAK' -race ./...
 //
-// Flags of its own come first, and everything after them is go test's. It ends with go test's verdict. Where
-// ONCEKEY_REQUIRE_SERVERS is set, it also fails when a test was skipped for a reason that -may-skip does not match: a
-// check that promises to run every test must not skip one because a program is not installed.
+// The flags of testrun come first, and all later arguments belong to go test. The exit status is go test's. If
+// ONCEKEY_REQUIRE_SERVERS is set, testrun also fails when a test was skipped for a reason that -may-skip does not match,
+// because a check of every test must not skip a test whose program is not installed.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Stdout, os.Args[1:], os.Getenv("ONCEKEY_REQUIRE_SERVERS") != ""); err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
-		os.Exit(1) //nolint:gocritic // stop has nothing left to do
+		os.Exit(1) //nolint:gocritic // stop has no work left
 	}
 }
 
@@ -65,7 +65,7 @@ func run(ctx context.Context, out io.Writer, args []string, requireAll bool) err
 	return results.checkSkips(allowed, requireAll)
 }
 
-// splitArguments takes the flags of this program off the beginning.
+// splitArguments splits off the flags of testrun.
 func splitArguments(args []string) (own, rest []string) {
 	for len(args) > 1 && (args[0] == "-dir" || args[0] == "-may-skip") {
 		own, args = append(own, args[:2]...), args[2:]

@@ -31,7 +31,7 @@ type result struct {
 // skipped is a test that did not run, and why.
 type skipped struct{ name, reason string }
 
-// results collects events, and prints those that a reader needs at once.
+// results collects events, and prints urgent lines at once.
 type results struct {
 	out      io.Writer
 	output   map[string]map[string][]string // by package and test, of tests that have not passed
@@ -116,8 +116,8 @@ func (r *results) keep(e event) {
 	r.output[e.Package][e.Test] = append(r.output[e.Package][e.Test], e.Output)
 }
 
-// printClosing prints the lines of a package's test binary. That it passed and the share of statements stand in go test's
-// own line, which names all covered packages: they are cut off.
+// printClosing prints the lines of a package's test binary. It omits the pass line and the share of statements, because
+// go test's own line has both with the names of all covered packages.
 func (r *results) printClosing(line string) {
 	if line == "PASS\n" || strings.HasPrefix(line, "coverage:") {
 		return
@@ -129,7 +129,7 @@ func (r *results) printClosing(line string) {
 	fmt.Fprintln(r.out, line)
 }
 
-// printFailed prints the output of a package's tests that failed, or were running when it ended.
+// printFailed prints the output of a package's failed tests, and of tests that were running at the package's end.
 func (r *results) printFailed(name string) {
 	tests := r.output[name]
 	for _, test := range slices.Sorted(maps.Keys(tests)) {
