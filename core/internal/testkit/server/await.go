@@ -16,13 +16,13 @@ const (
 
 var errNoSuchLine = errors.New("no such line yet")
 
-// Await calls probe until it succeeds. It gives up when the program ends or the deadline is over; the error then says
-// which, what the last probe found, and what the program printed. The context bounds a single call of probe.
+// Await calls probe until it succeeds. Await gives up when the program ends or the deadline passes. The error then names
+// the reason, the last error of probe and the program's output. The context bounds a single call of probe.
 func (p *Process) Await(probe func(context.Context) error) error {
 	giveUp := time.NewTimer(readyDeadline)
 	defer giveUp.Stop()
 	for {
-		// Asked before the probe, so that the last words of a program that has ended are still seen by it.
+		// Checked before the probe, so that the probe sees all output of a program that has ended.
 		ended := p.hasEnded()
 		err := try(probe)
 		if err == nil {
@@ -42,8 +42,8 @@ func (p *Process) Await(probe func(context.Context) error) error {
 	}
 }
 
-// AwaitLine waits until the program has printed a line that matches, and returns the match and its groups as
-// [regexp.Regexp.FindStringSubmatch] does. It fails the test when the line does not come.
+// AwaitLine waits for a matching line of output. It returns the match and its groups like
+// [regexp.Regexp.FindStringSubmatch]. Without a matching line the test fails.
 func (p *Process) AwaitLine(pattern *regexp.Regexp) []string {
 	p.t.Helper()
 	var match []string
@@ -68,5 +68,5 @@ func try(probe func(context.Context) error) error {
 }
 
 func (p *Process) notReady(reason string, last error) error {
-	return fmt.Errorf("%s %s: %w; it printed:\n%s", p.name, reason, last, strings.Join(p.Output(), "\n"))
+	return fmt.Errorf("%s %s: %w; output:\n%s", p.name, reason, last, strings.Join(p.Output(), "\n"))
 }

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// RequireServers is the environment variable that turns a test skipped for want of a server into a failed one, so that a
-// check which promises to have run everything has.
+// RequireServers is an environment variable. If set, a test without its server fails instead of being skipped, so that a
+// full check runs every test.
 const RequireServers = "ONCEKEY_REQUIRE_SERVERS"
 
-// Missing ends a test whose server cannot be run on this machine: skipped, or failed when [RequireServers] is set.
+// Missing ends a test whose server is not installed: skipped, or failed if [RequireServers] is set.
 func Missing(t testing.TB, explanation string) {
 	t.Helper()
 	missing(t, os.Getenv(RequireServers) != "", explanation)

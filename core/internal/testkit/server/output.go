@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// maximumLines bounds what is kept of a program that never stops talking.
+// maximumLines bounds the lines that are kept.
 const maximumLines = 20_000
 
-// output collects what a program prints, line by line. The zero value is ready.
+// output collects a program's output line by line. The zero value is ready.
 type output struct {
 	mutex      sync.Mutex
 	lines      []string
-	unfinished []byte // the start of a line whose end has not come yet
+	unfinished []byte // the start of an incomplete line
 }
 
 func (o *output) Write(chunk []byte) (int, error) {

@@ -8,21 +8,21 @@ import (
 	"testing"
 )
 
-// Ports are taken from 12000 to 21999. That is below the ports that kernels give to outgoing connections (32768 and up on
-// Linux), so that no client takes the port while its server is down; and a Redis Cluster node's bus, which listens 10000
-// higher, is below them too and meets no other server.
+// Ports are taken from 12000 to 21999. Kernels use higher ports for outgoing connections (32768 and up on Linux), so no
+// client takes the port of a stopped server. The bus of a Redis Cluster node listens 10000 higher, which is also below
+// those ports, and meets no other server.
 const (
 	lowestPort = 12_000
 	portCount  = 10_000
 )
 
-// startAttempts bounds how often a server is started on another port, because its port was taken in the meantime.
+// startAttempts bounds the tries to start a server whose port another program has taken.
 const startAttempts = 10
 
-// StartOnFreePort calls launch with a loopback port on which no program listens. The port belongs to the test until it ends,
-// so that a server can be started there again: other tests that use this package, in this process or in another one, get
-// other ports. If launch fails and taken then reports that another program was faster, launch is called with another port.
-// The test fails when no port can be used, or with launch's error.
+// StartOnFreePort calls launch with a free loopback port. The port belongs to the test until the test ends, so that the
+// test can start the server again. Other tests that use this package, in any process, get other ports. If launch fails and
+// taken reports that another program has the port, StartOnFreePort calls launch with another port. The test fails with
+// launch's error, or if no port can be used.
 func StartOnFreePort(t testing.TB, launch func(port int) error, taken func() bool) {
 	t.Helper()
 	var err error
@@ -37,8 +37,8 @@ func StartOnFreePort(t testing.TB, launch func(port int) error, taken func() boo
 	t.Fatalf("serverproc: start a server on a free port: %v", err)
 }
 
-// reservePort names a free port, and holds its number until the test ends: by the UDP socket of that number, which no
-// server here uses. The system gives it to one process at a time, and takes it back however the process ends.
+// reservePort returns a free port and reserves its number until the test ends. The reservation is the UDP socket of that
+// number, which no server here uses. The system gives the socket to one process at a time, and frees it with the process.
 func reservePort(t testing.TB) int {
 	t.Helper()
 	for range portCount {
@@ -51,7 +51,7 @@ func reservePort(t testing.TB) int {
 	return 0
 }
 
-// claimed reserves the port for the test, and reports whether it could.
+// claimed reserves the port for the test, and reports whether that succeeded.
 func claimed(t testing.TB, port int) bool {
 	t.Helper()
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
@@ -62,7 +62,7 @@ func claimed(t testing.TB, port int) bool {
 	}
 	listener, err := listen.Listen(context.Background(), "tcp", address)
 	if err != nil {
-		_ = reservation.Close() // a socket that nothing was sent to
+		_ = reservation.Close() // the socket has sent no data
 		return false
 	}
 	_ = listener.Close()

@@ -1,11 +1,11 @@
-// Package serverproc runs the programs that a test needs beside itself: database servers, and our own example programs.
+// Package serverproc runs the programs that a test needs: database servers, and our own example programs.
 //
 //	process := serverproc.Start(t, "payments", exec.CommandContext(context.Background(), binary))
 //	address := process.AwaitLine(regexp.MustCompile(`listening on (\S+)`))[1]
 //
-// A program started here belongs to its test: it is stopped when the test ends, its output is added to a failed test's
-// log, and on Linux it does not survive a test binary that was killed. Every wait has a deadline. Nothing here knows what
-// it runs; redistest is built on top of it.
+// A program belongs to a test. At the end of the test the program is stopped, and a failed test logs the program's output.
+// On Linux the program does not survive a killed test binary. Every wait has a deadline. The package knows no particular
+// server; package redistest builds on serverproc.
 package serverproc
 
 import (
@@ -19,31 +19,30 @@ import (
 )
 
 const (
-	// readyDeadline bounds how long a program may take to become ready. It is generous for the sake of busy machines:
-	// a program that cannot become ready usually exits, which is noticed at once.
+	// readyDeadline bounds the time until a program is ready, and is long for busy machines. A program that cannot become
+	// ready usually exits, and Await notices the exit at once.
 	readyDeadline = 2 * time.Minute
-	// stopDeadline bounds how long a program may take to end once it was told to.
+	// stopDeadline bounds the time that a program may take to end after the request.
 	stopDeadline = time.Minute
-	// outputDeadline bounds the wait for the rest of the output after the program's end: a grandchild that keeps the
-	// output open must not keep the test.
+	// outputDeadline bounds the wait for the remaining output after the program's end. A grandchild with the open output
+	// must not block the test.
 	outputDeadline = 2 * time.Second
 )
 
-// Process is a program that a test has started. Its methods may be called from several goroutines, and all of them are
-// harmless once the program has ended.
+// Process is a program that a test has started. Its methods are safe for concurrent use, and have no effect after the
+// program has ended.
 type Process struct {
 	t       testing.TB
 	name    string
 	command *exec.Cmd
 	output  output
 	exited  chan struct{} // closed when the program has ended and its output is complete
-	exit    error         // how it ended; to be read after exited is closed
+	exit    error         // the result; read it only after exited is closed
 }
 
-// Start runs command in a process group of its own and collects what it prints. The name stands for it in messages.
-// Set up anything else about the command before (arguments, directory, environment, user), but not its output, and give
-// it a context that outlives the test: t.Context ends before the clean-up, and would kill a program that is to be stopped.
-// A program that cannot be started fails the test.
+// Start runs command in a process group of its own and collects the output. Messages contain the name. Set the command's
+// arguments, directory, environment and user before, but not the output. The context must outlive the test: t.Context ends
+// before the clean-up, and would kill the program. If the program cannot be started, the test fails.
 func Start(t testing.TB, name string, command *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, name: name, command: command, exited: make(chan struct{})}
@@ -60,8 +59,8 @@ func Start(t testing.TB, name string, command *exec.Cmd) *Process {
 	return p
 }
 
-// run starts the program and waits for its end, all on one thread: Linux delivers the parent-death signal when the thread
-// that forked ends, not the process, so that thread has to live as long as the program.
+// run starts the program and waits for its end on one thread. Linux sends the parent-death signal when the thread that
+// forked ends, not the process, so the thread has to live as long as the program.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -74,49 +73,49 @@ func (p *Process) run(started chan<- error) {
 	close(p.exited)
 }
 
-// Pid is the process's number.
+// Pid returns the process number.
 func (p *Process) Pid() int { return p.command.Process.Pid }
 
-// Output is what the program has printed so far, standard output and standard error in the order of arrival, line by line.
-// Of a very talkative program only the newest lines are kept.
+// Output returns the program's output so far, line by line, with standard output and standard error in order of arrival.
+// Only the newest lines are kept.
 func (p *Process) Output() []string { return p.output.snapshot() }
 
-// Stop asks the program to end and returns when it has. One that has not ended by the deadline is killed, and the test is
-// told so in its log. A paused program is resumed first, since it could not hear the request otherwise.
+// Stop asks the program to end and waits for the end. After the deadline Stop kills the program and logs the kill in the
+// test. A paused program is resumed first, because a paused program cannot handle the request.
 func (p *Process) Stop() {
 	p.t.Helper()
 	p.Resume()
 	p.must("stop", p.terminate())
 	if !p.endedWithin(stopDeadline) {
-		p.t.Logf("serverproc: %s did not stop within %s: killing it", p.name, stopDeadline)
+		p.t.Logf("serverproc: %s did not stop within %s: killing the process", p.name, stopDeadline)
 		p.Kill()
 	}
 }
 
-// Kill ends the program the hard way, paused or not, and returns when it is gone.
+// Kill ends the program by SIGKILL, paused or not, and waits for the end.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.must("kill", p.kill())
 	if !p.endedWithin(stopDeadline) {
-		p.t.Errorf("serverproc: %s is still there %s after it was killed", p.name, stopDeadline)
+		p.t.Errorf("serverproc: %s still runs %s after SIGKILL", p.name, stopDeadline)
 	}
 }
 
-// Pause freezes the program. The kernel goes on accepting connections for it, which nobody answers: to its clients this is
-// a server behind a network that swallows packets.
+// Pause freezes the program. The kernel still accepts connections, but the program does not respond. Clients see a server
+// behind a network that drops packets.
 func (p *Process) Pause() {
 	p.t.Helper()
 	p.must("pause", p.freeze())
 }
 
-// Resume lets a paused program go on. One that is not paused does not notice.
+// Resume continues a paused program. It has no effect on a running program.
 func (p *Process) Resume() {
 	p.t.Helper()
 	p.must("resume", p.thaw())
 }
 
-// Wait returns when the program has ended: nil when it exited with status 0, and otherwise an [*exec.ExitError]. One that
-// has not ended by the deadline is [os.ErrDeadlineExceeded].
+// Wait waits for the program's end. It returns nil for exit status 0, and otherwise an [*exec.ExitError]. After the
+// deadline it returns [os.ErrDeadlineExceeded].
 func (p *Process) Wait() error {
 	if !p.endedWithin(stopDeadline) {
 		return os.ErrDeadlineExceeded
@@ -132,8 +131,8 @@ func (p *Process) cleanUp() {
 	}
 }
 
-// must reports a signal that could not be sent. That the program is gone already is no error: a test may end it any way
-// it likes, and the clean-up comes anyway.
+// must reports a signal that could not be sent. A program that has already ended is no error, because a test may end the
+// program before the clean-up.
 func (p *Process) must(action string, err error) {
 	p.t.Helper()
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {

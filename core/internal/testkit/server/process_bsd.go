@@ -4,5 +4,5 @@ package serverproc
 
 import "syscall"
 
-// dieWithParent can do nothing here: only Linux can signal a child about its parent's death.
+// dieWithParent has no effect: only Linux can signal a child at its parent's death.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -2,5 +2,5 @@ package serverproc
 
 import "syscall"
 
-// dieWithParent lets no program outlive a test binary that was killed, and so never had the chance to clean up.
+// dieWithParent makes the kernel kill the program if the test binary is killed before its clean-up.
 func dieWithParent(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = syscall.SIGKILL }

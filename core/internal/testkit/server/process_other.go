@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// These systems have no signals: a program is killed to stop it and cannot be paused. The servers that our tests use are
-// not at home here either; this keeps the packages compiling.
+// Systems without signals: Stop kills the program, and Pause is unsupported. Our servers do not run on such systems; the
+// file exists only for compilation.
 
 func isolate(*exec.Cmd) {}
 

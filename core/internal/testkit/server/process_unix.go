@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// isolate gives the program a process group of its own: an interrupt typed at the terminal then reaches the test alone,
-// which ends its programs in order, and a signal can reach the program's own children with it.
+// isolate gives the program a process group of its own. An interrupt at the terminal then reaches only the test, which
+// stops its programs in order. A signal to the group also reaches the program's children.
 func isolate(command *exec.Cmd) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
@@ -19,7 +19,7 @@ func isolate(command *exec.Cmd) {
 	dieWithParent(command.SysProcAttr)
 }
 
-// terminate asks the program alone, which is then expected to see to its children.
+// terminate signals only the program, which must stop its children.
 func (p *Process) terminate() error { return p.command.Process.Signal(syscall.SIGTERM) }
 
 func (p *Process) kill() error   { return p.signalGroup(syscall.SIGKILL) }
@@ -28,7 +28,7 @@ func (p *Process) thaw() error   { return p.signalGroup(syscall.SIGCONT) }
 
 func (p *Process) signalGroup(signal syscall.Signal) error {
 	if p.hasEnded() {
-		return os.ErrProcessDone // its number may be somebody else's by now
+		return os.ErrProcessDone // another process may have the number now
 	}
 	err := syscall.Kill(-p.Pid(), signal)
 	if errors.Is(err, syscall.ESRCH) {
