@@ -40,7 +40,7 @@ func user(r *http.Request) (string, error) {
 func pay(w http.ResponseWriter, r *http.Request) {
 	id, err := charge(core.DeriveKey(r.Context(), "charge")) // one key for all attempts
 	if err != nil {
-		failure.MarkUncertain(r.Context()) // it may have charged: OnAbandoned decides about the retry
+		failure.MarkUncertain(r.Context()) // it may have charged
 		http.Error(w, "no response from the provider", http.StatusBadGateway)
 		return
 	}
