@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// awaitDeadline bounds the wait for several servers to agree. It is generous for the sake of busy machines.
+	// awaitDeadline bounds the wait for several servers to agree. It is long for busy machines.
 	awaitDeadline = 2 * time.Minute
-	// awaitInterval is how often they are asked.
+	// awaitInterval is the pause between two probes.
 	awaitInterval = 20 * time.Millisecond
-	// answerDeadline bounds each round of questions. Servers that are frozen answer none.
+	// answerDeadline bounds each probe. Frozen servers send no reply.
 	answerDeadline = 10 * time.Second
 )
 
-// await calls probe until it returns nil, and fails the test with its last error when it does not in time.
+// await calls probe until it returns nil. After the deadline the test fails with probe's last error.
 func await(t testing.TB, what string, probe func(context.Context) error) {
 	t.Helper()
 	end := time.Now().Add(awaitDeadline)
@@ -42,7 +42,7 @@ func once(probe func(context.Context) error) error {
 	return probe(ctx)
 }
 
-// replication is what a server says about its replication.
+// replication returns a server's replication section of INFO.
 func (s *Server) replication(ctx context.Context) (map[string]string, error) {
 	answer, err := s.Do(ctx, "INFO", "replication")
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Server) replication(ctx context.Context) (map[string]string, error) {
 	return fields(text), nil
 }
 
-// caughtUp returns nil when the replicas have all that the master had at the time of the call. It asks for offsets and
-// does without WAIT, which counts any replicas and waits only for what the asking connection has written.
+// caughtUp returns nil if the replicas have all of the master's writes at the time of the call. It compares offsets instead
+// of using WAIT, which counts any replicas and waits only for the writes of its own connection.
 func caughtUp(ctx context.Context, master *Server, replicas []*Server) error {
 	ahead, err := master.replication(ctx)
 	if err != nil {

@@ -26,12 +26,12 @@ var errNotFound = errors.New(
 
 var versionPattern = regexp.MustCompile(`\bv=((\d+)\.\S*)`)
 
-// findBinary looks once: every test of a package starts servers, and the answer does not change while they run.
+// findBinary looks once: every test of a package starts servers, and the result does not change.
 var findBinary = sync.OnceValues(func() (string, error) {
 	return locate(cmp.Or(os.Getenv("ONCEKEY_REDIS_SERVER"), "redis-server"))
 })
 
-// requireBinary returns the redis-server to run, and skips or fails the test when there is none that we support.
+// requireBinary returns the redis-server to run. Without a supported version the test is skipped or fails.
 func requireBinary(t testing.TB) string {
 	t.Helper()
 	binary, err := findBinary()
@@ -41,7 +41,7 @@ func requireBinary(t testing.TB) string {
 	return binary
 }
 
-// locate returns the path of a redis-server that is recent enough.
+// locate returns the path of a redis-server, and checks its version.
 func locate(name string) (string, error) {
 	binary, err := exec.LookPath(name)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// formingTimeout is the nodes' time-out while they get to know each other: it is the pace at which they talk.
+	// formingTimeout is the nodes' time-out while the cluster forms, and sets the pace of their messages.
 	formingTimeout = 1500 * time.Millisecond
-	// nodeTimeout is their time-out from then on. On a busy machine a node that is merely slow must not look dead: a
-	// master that misses most of the others serves no more.
+	// nodeTimeout is the time-out after that. On a busy machine a slow node must not look dead: a master that misses most of
+	// the others stops serving.
 	nodeTimeout = 10 * time.Second
 )
 
@@ -23,12 +23,11 @@ type Cluster struct {
 	replicasEach int
 }
 
-// StartCluster runs a new, empty cluster and returns when all of its nodes agree about each other and every replica has
-// caught up with its master. A master that dies is replaced by [Cluster.Promote]; there must be at least three masters for
-// that, because most of them have to agree.
+// StartCluster runs a new, empty cluster. It returns when all nodes agree and every replica has caught up with its master.
+// [Cluster.Promote] replaces a dead master. That needs at least three masters, because a majority has to agree.
 //
-// What Redis would make of a dead shard by default, no shard serves any more until it is replaced, is switched off: tests
-// can then tell what a dead master does to its own keys from what it does to others.
+// By default Redis stops all shards while one shard is dead. That default is switched off, so that tests can compare the dead
+// master's keys with the other masters' keys.
 func StartCluster(t testing.TB, masters, replicasEach int) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, replicasEach: replicasEach}
@@ -47,8 +46,8 @@ func clusterArguments() []string {
 		"--cluster-enabled", "yes",
 		"--cluster-node-timeout", milliseconds(formingTimeout),
 		"--cluster-require-full-coverage", "no",
-		// A replica stays with its master, takes over when it is told to, and does so however long it was cut off: tests
-		// freeze replicas.
+		// A replica stays with its master and takes over only on request, even after a long partition, because tests freeze
+		// replicas.
 		"--cluster-replica-no-failover", "yes",
 		"--cluster-allow-replica-migration", "no",
 		"--cluster-replica-validity-factor", "0",
@@ -57,7 +56,7 @@ func clusterArguments() []string {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// quickReplication are the arguments for servers that do not wait for more replicas before they serve the first one.
+// quickReplication are arguments for masters that sync the first replica without waiting for more replicas.
 func quickReplication() []string {
 	return []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 }
@@ -65,7 +64,7 @@ func quickReplication() []string {
 func (c *Cluster) assignSlots(masters int) {
 	c.t.Helper()
 	for i, node := range c.nodes {
-		// Equal epochs, as new nodes have them, are settled one collision at a time.
+		// New nodes have equal epochs. Redis would resolve one collision at a time.
 		c.tell(node, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		if i < masters {
 			first, last := i*slotCount/masters, (i+1)*slotCount/masters-1
@@ -105,7 +104,7 @@ func (c *Cluster) assignReplicas(masters int) {
 	}
 }
 
-// tell gives a command that must succeed at once.
+// tell sends a command that must succeed at once.
 func (c *Cluster) tell(node *Server, words ...string) any {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), answerDeadline)
@@ -117,10 +116,10 @@ func (c *Cluster) tell(node *Server, words ...string) any {
 	return answer
 }
 
-// Nodes are all nodes, dead ones too.
+// Nodes returns all nodes, including dead ones.
 func (c *Cluster) Nodes() []*Server { return c.nodes }
 
-// Addrs are the addresses of all nodes.
+// Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string { return addresses(c.nodes) }
 
 func addresses(servers []*Server) []string {
@@ -131,8 +130,8 @@ func addresses(servers []*Server) []string {
 	return all
 }
 
-// Shards waits until all nodes that run agree about who serves which slots, and everything is served, and returns that.
-// While a dead master is not replaced they do not. It fails the test when that does not happen.
+// Shards returns the shards after all running nodes agree and every slot is served. The nodes do not agree while a dead
+// master is not replaced. Without agreement the test fails.
 func (c *Cluster) Shards() []Shard {
 	c.t.Helper()
 	var shards []Shard
@@ -143,8 +142,8 @@ func (c *Cluster) Shards() []Shard {
 	return shards
 }
 
-// Promote has the replica of a master that was killed ask the other masters for their votes, and returns it once all
-// nodes that run take it for the new master. It fails the test when that does not happen.
+// Promote makes the replica of a killed master ask the other masters for their votes. It returns the replica when all
+// running nodes treat it as the new master. Otherwise the test fails.
 func (c *Cluster) Promote(replica *Server) *Server {
 	c.t.Helper()
 	await(c.t, "the masters elect the replica", func(ctx context.Context) error {
@@ -161,7 +160,7 @@ func (c *Cluster) Promote(replica *Server) *Server {
 	return replica
 }
 
-// ShardOf is the one of [Cluster.Shards] in which the key lives.
+// ShardOf returns the shard of [Cluster.Shards] with the key.
 func (c *Cluster) ShardOf(key string) Shard {
 	c.t.Helper()
 	for _, shard := range c.Shards() {
@@ -173,17 +172,17 @@ func (c *Cluster) ShardOf(key string) Shard {
 	return Shard{}
 }
 
-// MasterOf is the master of [Cluster.ShardOf].
+// MasterOf returns the master of [Cluster.ShardOf].
 func (c *Cluster) MasterOf(key string) *Server {
 	c.t.Helper()
 	return c.ShardOf(key).Master
 }
 
-// AwaitReplication returns when the replicas have all that their masters had at the time of the call. All nodes must run.
+// AwaitReplication waits until the replicas have all writes of their masters at the time of the call. All nodes must run.
 func (c *Cluster) AwaitReplication() { c.t.Helper(); c.AwaitHealthy() }
 
-// AwaitHealthy returns when all nodes run and agree, and each master has its replicas, which have caught up with it. A
-// node that was killed must be restarted before. It fails the test when that does not happen.
+// AwaitHealthy waits until all nodes run and agree, and all replicas have caught up with their masters. Restart a killed
+// node first. The test fails after the deadline.
 func (c *Cluster) AwaitHealthy() {
 	c.t.Helper()
 	await(c.t, "the cluster is healthy", func(ctx context.Context) error {

@@ -1,24 +1,24 @@
-// Package redistest gives tests real Redis servers, which they may stop, kill and freeze as they like.
+// Package redistest runs real Redis servers for tests, which may stop, kill and freeze the servers.
 //
 //	server := redistest.Start(t)
 //	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 //	server.Kill()
 //	server.Restart()
 //
-// Each Start runs a redis-server of its own on a free loopback port, empty, and takes it away with the test: tests can run
-// in parallel and share nothing. A server keeps nothing over a restart unless it was started with [Persistent].
+// Each Start runs an empty redis-server on a free loopback port, and removes the server at the end of the test. Tests can
+// run in parallel and share no server. A restart loses all data, unless the server was started with [Persistent].
 //
-// [StartCluster] and [StartSentinel] run several of them that replace each other:
+// [StartCluster] and [StartSentinel] run groups of servers that can replace a master:
 //
 //	cluster := redistest.StartCluster(t, 3, 1)
 //	shard := cluster.ShardOf("key")
 //	shard.Master.Kill()
 //	successor := cluster.Promote(shard.Replicas[0])
 //
-// They do so when they are told to, and never by themselves: on a busy machine a slow server looks dead to the others.
+// A replacement happens only on request, never by itself, because on a busy machine a slow server looks dead to the others.
 //
-// The redis-server on the PATH is used, or the one that ONCEKEY_REDIS_SERVER names; it must be 7.0 or newer. Without one
-// the test is skipped, or fails when ONCEKEY_REQUIRE_SERVERS is set.
+// The package uses the redis-server on the PATH, or the program in ONCEKEY_REDIS_SERVER. Its version must be 7.0 or newer.
+// Without one the test is skipped, or fails if ONCEKEY_REQUIRE_SERVERS is set.
 package redistest
 
 import (
@@ -35,7 +35,7 @@ import (
 	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
-// Server is a redis-server process. Its methods may be called from several goroutines; they take turns.
+// Server is a redis-server process. Its methods are safe for concurrent use, and run one at a time.
 type Server struct {
 	t         testing.TB
 	binary    string
@@ -50,9 +50,9 @@ type Server struct {
 	gone    bool // stopped or killed
 }
 
-// Start runs a new, empty Redis server, waits until it answers, and stops it when the test ends. Arguments are words of
-// redis.conf as the command line takes them ("--maxmemory", "1mb") and override the defaults; the server must answer
-// without a password.
+// Start runs a new, empty Redis server, waits until the server responds, and stops the server at the end of the test. The
+// arguments are directives of redis.conf in command-line form ("--maxmemory", "1mb") and override the defaults. The server
+// must not require a password.
 func Start(t testing.TB, arguments ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: requireBinary(t), directory: t.TempDir(), arguments: arguments}
@@ -60,7 +60,7 @@ func Start(t testing.TB, arguments ...string) *Server {
 	return s
 }
 
-// start launches the server on a port that is free.
+// start launches the server on a free port.
 func (s *Server) start() {
 	s.t.Helper()
 	serverproc.StartOnFreePort(s.t, func(port int) error {
@@ -69,19 +69,19 @@ func (s *Server) start() {
 	}, s.portTaken)
 }
 
-// Persistent are the arguments for a server that loses nothing it has acknowledged, not even when it is killed. To add
-// more: Start(t, append(redistest.Persistent(), "--maxmemory", "1mb")...).
+// Persistent returns the arguments of a server that keeps every acknowledged write, even after Kill. To add more:
+// Start(t, append(redistest.Persistent(), "--maxmemory", "1mb")...).
 func Persistent() []string {
 	return []string{"--appendonly", "yes", "--appendfsync", "always"}
 }
 
-// Addr is the server's host and port. It stays the same over a restart.
+// Addr returns the server's host and port, which stay the same after a restart.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// URL is the server's address as redis.ParseURL takes it.
+// URL returns the server's address in the form of redis.ParseURL.
 func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
 
-// Ping returns nil when the server answers and serves commands, and an error when it is down, paused or still loading.
+// Ping returns nil if the server serves commands, and an error if the server is down, paused or still loading.
 func (s *Server) Ping(ctx context.Context) error {
 	s.mutex.Lock()
 	pid := s.process.Pid()
@@ -89,27 +89,26 @@ func (s *Server) Ping(ctx context.Context) error {
 	return ping(ctx, s.Addr(), pid)
 }
 
-// Do sends one command, word by word, on a connection of its own. The answer is a string, an int64, nil, or a list of
-// these; what the server refuses is an error with its words.
+// Do sends one command on a new connection. The reply is a string, an int64, nil, or a list of these. An error reply of the
+// server is an error.
 func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
 	return do(ctx, s.Addr(), words...)
 }
 
-// Stop shuts the server down in order and returns when it is gone.
+// Stop shuts the server down in order and waits for its end.
 func (s *Server) Stop() { s.t.Helper(); s.change((*serverproc.Process).Stop, true) }
 
-// Kill ends the server at once, as a crash would, and returns when it is gone.
+// Kill ends the server at once, like a crash, and waits for its end.
 func (s *Server) Kill() { s.t.Helper(); s.change((*serverproc.Process).Kill, true) }
 
-// Pause freezes the server: connections to it still succeed, but nothing answers until Resume.
+// Pause freezes the server: connections still succeed, but the server does not reply until Resume.
 func (s *Server) Pause() { s.t.Helper(); s.change((*serverproc.Process).Pause, false) }
 
-// Resume lets a paused server go on. It answers what was asked of it in the meantime.
+// Resume continues a paused server. The server then replies to the commands of the meantime.
 func (s *Server) Resume() { s.t.Helper(); s.change((*serverproc.Process).Resume, false) }
 
-// Restart starts the server again on the same port with the same arguments and data directory, stopping it first if need
-// be, and returns when it has loaded its data and answers. It fails the test when that does not succeed, so call it from
-// the test's own goroutine.
+// Restart starts the server again with the same port, arguments and data directory. A running server is stopped first. It
+// returns when the server has loaded its data and responds. It may fail the test, so call it from the test's own goroutine.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.mutex.Lock()
@@ -128,13 +127,13 @@ func (s *Server) change(action func(*serverproc.Process), ends bool) {
 	s.gone = s.gone || ends
 }
 
-// launch starts the process and waits until it answers.
+// launch starts the process and waits until the server responds.
 func (s *Server) launch() error {
 	s.t.Helper()
 	command := exec.CommandContext(context.Background(), s.binary, s.commandLine()...)
 	s.gone = false
 	s.process = serverproc.Start(s.t, fmt.Sprintf("redis-server on port %d", s.port), command)
-	s.t.Cleanup(s.process.Kill) // quicker than Stop, and nobody needs the data any more
+	s.t.Cleanup(s.process.Kill) // quicker than Stop, because the data is no longer needed
 	return s.process.Await(func(ctx context.Context) error { return ping(ctx, s.Addr(), s.process.Pid()) })
 }
 

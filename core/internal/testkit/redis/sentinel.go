@@ -12,31 +12,31 @@ import (
 	"time"
 )
 
-// MasterName is what the sentinels of [StartSentinel] call the master that they watch.
+// MasterName is the name of the master that the sentinels of [StartSentinel] watch.
 const MasterName = "records"
 
 const (
 	sentinelReplicas = 2
 	sentinelCount    = 3
-	// sentinelQuorum is out of reach: the sentinels fail over when [Sentinel.Promote] tells them to, and never by
-	// themselves. On a busy machine they would take a slow master for a dead one, and replace it by an empty replica.
+	// sentinelQuorum is out of reach, so the sentinels fail over only on request by [Sentinel.Promote]. On a busy machine
+	// they would otherwise replace a slow master by an empty replica.
 	sentinelQuorum = sentinelCount + 1
-	// sentinelDownAfter is how long a server must be silent before a sentinel, for itself, takes it for dead.
+	// sentinelDownAfter is the time after which a sentinel treats an unresponsive server as down.
 	sentinelDownAfter = 5 * time.Second
-	// sentinelFailoverTimeout bounds the steps of a fail-over. One that takes longer is given up, and begun again.
+	// sentinelFailoverTimeout bounds the steps of a failover. Then the sentinels start the failover again.
 	sentinelFailoverTimeout = 15 * time.Second
 )
 
-// Sentinel is a master with replicas, and the sentinels that [Sentinel.Promote] tells to replace it by one of them. Its
-// servers may be killed, frozen and restarted like any [Server].
+// Sentinel is a master with replicas, and sentinels that replace the master on request by [Sentinel.Promote]. Its servers
+// may be killed, frozen and restarted like any [Server].
 type Sentinel struct {
 	t         testing.TB
 	servers   []*Server
 	sentinels []*Server
 }
 
-// StartSentinel runs a new, empty master with two replicas and three sentinels, and returns when they know each other and
-// the replicas have caught up with the master.
+// StartSentinel runs a new, empty master with two replicas and three sentinels. It returns when the sentinels know each
+// other and the replicas have caught up with the master.
 func StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	s := &Sentinel{t: t}
@@ -46,7 +46,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 		arguments := append(quickReplication(), "--replicaof", "127.0.0.1", strconv.Itoa(master.port))
 		s.servers = append(s.servers, Start(t, arguments...))
 	}
-	s.awaitCaughtUp(master) // a sentinel that meets the replicas later takes ten seconds to ask for them again
+	s.awaitCaughtUp(master) // a sentinel that meets the replicas later asks for the replicas again only after ten seconds
 	for range sentinelCount {
 		s.sentinels = append(s.sentinels, startSentinel(t, master))
 	}
@@ -54,7 +54,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 	return s
 }
 
-// startSentinel runs one sentinel, which keeps what it learns in a configuration file of its own.
+// startSentinel runs one sentinel, which stores its state in its own configuration file.
 func startSentinel(t testing.TB, master *Server) *Server {
 	t.Helper()
 	s := &Server{t: t, binary: requireBinary(t), directory: t.TempDir()}
@@ -72,7 +72,7 @@ func startSentinel(t testing.TB, master *Server) *Server {
 	return s
 }
 
-// complete returns nil when each sentinel sees all replicas and all other sentinels, and can talk to them.
+// complete returns nil if each sentinel can reach all replicas and all other sentinels.
 func (s *Sentinel) complete(ctx context.Context) error {
 	for _, sentinel := range s.sentinels {
 		for question, want := range map[string]int{"REPLICAS": sentinelReplicas, "SENTINELS": sentinelCount - 1} {
@@ -82,11 +82,11 @@ func (s *Sentinel) complete(ctx context.Context) error {
 			}
 			peers, _ := answer.([]any)
 			if len(peers) != want {
-				return fmt.Errorf("%s answers SENTINEL %s with %d, want %d", sentinel.Addr(), question, len(peers), want)
+				return fmt.Errorf("%s replies to SENTINEL %s with %d entries, want %d", sentinel.Addr(), question, len(peers), want)
 			}
 			for _, peer := range peers {
 				if flags := pairs(peer)["flags"]; flags != "slave" && flags != "sentinel" {
-					return fmt.Errorf("%s sees one of its SENTINEL %s as %q", sentinel.Addr(), question, flags)
+					return fmt.Errorf("%s reports an entry of SENTINEL %s as %q", sentinel.Addr(), question, flags)
 				}
 			}
 		}
@@ -94,7 +94,7 @@ func (s *Sentinel) complete(ctx context.Context) error {
 	return nil
 }
 
-// pairs reads a list of names and values.
+// pairs converts a list of names and values to a map.
 func pairs(answer any) map[string]any {
 	list, _ := answer.([]any)
 	found := make(map[string]any)
@@ -106,11 +106,11 @@ func pairs(answer any) map[string]any {
 	return found
 }
 
-// SentinelAddrs are the addresses of the sentinels.
+// SentinelAddrs returns the addresses of the sentinels.
 func (s *Sentinel) SentinelAddrs() []string { return addresses(s.sentinels) }
 
-// Master waits until all sentinels name the same server, and that runs as a master, and returns it. It fails the test when
-// that does not happen.
+// Master waits until all sentinels name the same server and that server runs as a master. After the deadline the test
+// fails.
 func (s *Sentinel) Master() *Server {
 	s.t.Helper()
 	var master *Server
@@ -132,7 +132,7 @@ func (s *Sentinel) elected(ctx context.Context) (*Server, error) {
 			master = named
 		}
 		if named != master {
-			return nil, fmt.Errorf("%s names %s, another one %s", sentinel.Addr(), named.Addr(), master.Addr())
+			return nil, fmt.Errorf("%s names %s, and another sentinel names %s", sentinel.Addr(), named.Addr(), master.Addr())
 		}
 	}
 	state, err := master.replication(ctx)
@@ -159,8 +159,8 @@ func (s *Sentinel) named(ctx context.Context, sentinel *Server) (*Server, error)
 	return nil, fmt.Errorf("%s names no server of this group: %v", sentinel.Addr(), answer)
 }
 
-// Promote has the sentinels replace a master that was killed by one of its replicas, and returns that one once all
-// sentinels name it. It fails the test when that does not happen.
+// Promote makes the sentinels replace a killed master by one of its replicas. It returns the replica when all sentinels name
+// it. After the deadline the test fails.
 func (s *Sentinel) Promote(dead *Server) *Server {
 	s.t.Helper()
 	await(s.t, "a sentinel replaces the master", func(ctx context.Context) error {
@@ -169,8 +169,8 @@ func (s *Sentinel) Promote(dead *Server) *Server {
 	return s.Master()
 }
 
-// failOver returns nil once the first sentinel names another master than the dead one. It begins a fail-over where none is
-// under way: one that finds no replica in a fit state is given up after a while.
+// failOver returns nil once the first sentinel names another master than the dead one. It starts a failover if none is under
+// way, because sentinels abandon a failover without a suitable replica.
 func (s *Sentinel) failOver(ctx context.Context, dead *Server) error {
 	leader := s.sentinels[0]
 	master, err := s.named(ctx, leader)
@@ -181,7 +181,7 @@ func (s *Sentinel) failOver(ctx context.Context, dead *Server) error {
 	if err != nil {
 		return err
 	}
-	// Without this look, the command could come after the end of the fail-over, and would begin a second one.
+	// Without this check, the command could arrive after the end of the failover, and would start a second one.
 	state := pairs(answer)
 	if flags, _ := state["flags"].(string); state["port"] == strconv.Itoa(dead.port) && !strings.Contains(flags, "failover_in_progress") {
 		if _, err := leader.Do(ctx, "SENTINEL", "FAILOVER", MasterName); err != nil {
@@ -191,7 +191,7 @@ func (s *Sentinel) failOver(ctx context.Context, dead *Server) error {
 	return fmt.Errorf("%s still names %s, as %v", leader.Addr(), dead.Addr(), state["flags"])
 }
 
-// Replicas are the servers other than the master, dead ones too.
+// Replicas returns the servers other than the master, including dead ones.
 func (s *Sentinel) Replicas() []*Server {
 	s.t.Helper()
 	return s.besides(s.Master())
@@ -201,7 +201,7 @@ func (s *Sentinel) besides(master *Server) []*Server {
 	return slices.DeleteFunc(slices.Clone(s.servers), func(server *Server) bool { return server == master })
 }
 
-// KillMaster kills the master and returns it. [Sentinel.Promote] replaces it.
+// KillMaster kills the master and returns the server. [Sentinel.Promote] replaces the master.
 func (s *Sentinel) KillMaster() *Server {
 	s.t.Helper()
 	master := s.Master()
@@ -209,7 +209,7 @@ func (s *Sentinel) KillMaster() *Server {
 	return master
 }
 
-// AwaitReplication returns when both replicas have all that the master had at the time of the call. All servers must run.
+// AwaitReplication waits until both replicas have all of the master's writes at the time of the call. All servers must run.
 func (s *Sentinel) AwaitReplication() { s.t.Helper(); s.awaitCaughtUp(s.Master()) }
 
 func (s *Sentinel) awaitCaughtUp(master *Server) {

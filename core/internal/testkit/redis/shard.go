@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// slotCount is how many slots the keys of a cluster are spread over.
+// slotCount is the number of slots of a cluster.
 const slotCount = 16384
 
-// Shard is a range of a cluster's slots and who serves it.
+// Shard is a range of a cluster's slots with its servers.
 type Shard struct {
 	First, Last int // slots
 	Master      *Server
 	Replicas    []*Server
 }
 
-// Holds reports whether the key lives in this shard.
+// Holds reports whether the shard has the key.
 func (s Shard) Holds(key string) bool { return s.First <= Slot(key) && Slot(key) <= s.Last }
 
-// Slot is the slot that Redis Cluster puts a key in. Of a key with a tag in braces, the tag alone counts.
+// Slot returns the cluster slot of a key. If the key has a tag in braces, only the tag counts.
 func Slot(key string) int {
 	if _, after, found := strings.Cut(key, "{"); found {
 		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" {
@@ -42,12 +42,12 @@ func Slot(key string) int {
 	return int(sum) % slotCount
 }
 
-// equal compares the masters, and not the replicas: a node drops and adds these as they come and go.
+// equal compares the masters only, because a node drops and adds replicas at any time.
 func (s Shard) equal(other Shard) bool {
 	return s.First == other.First && s.Last == other.Last && s.Master == other.Master
 }
 
-// agreement returns the shards if all nodes that run see the same ones, and their masters run.
+// agreement returns the shards if all running nodes report the same shards, and their masters run.
 func (c *Cluster) agreement(ctx context.Context) ([]Shard, error) {
 	var agreed []Shard
 	var running []*Server
@@ -69,17 +69,17 @@ func (c *Cluster) agreement(ctx context.Context) ([]Shard, error) {
 	next := 0
 	for _, shard := range agreed {
 		if shard.First != next || !slices.Contains(running, shard.Master) {
-			return nil, fmt.Errorf("nobody serves slot %d", next)
+			return nil, fmt.Errorf("no node serves slot %d", next)
 		}
 		next = shard.Last + 1
 	}
 	if next != slotCount {
-		return nil, fmt.Errorf("nobody serves slot %d", next)
+		return nil, fmt.Errorf("no node serves slot %d", next)
 	}
 	return agreed, nil
 }
 
-// view returns the shards as one node sees them.
+// view returns the shards as a node reports them.
 func (c *Cluster) view(ctx context.Context, node *Server) ([]Shard, error) {
 	state, err := node.Do(ctx, "CLUSTER", "INFO")
 	if err != nil {
@@ -105,9 +105,9 @@ func (c *Cluster) view(ctx context.Context, node *Server) ([]Shard, error) {
 	return shards, nil
 }
 
-var errSlots = errors.New("CLUSTER SLOTS was answered with something that this package cannot read")
+var errSlots = errors.New("the reply to CLUSTER SLOTS is unreadable")
 
-// shard reads one range of CLUSTER SLOTS: the first and the last slot, the master, the replicas.
+// shard parses one range of CLUSTER SLOTS: the first and the last slot, the master, the replicas.
 func (c *Cluster) shard(answer any) (Shard, error) {
 	parts, _ := answer.([]any)
 	if len(parts) < 3 {
