@@ -27,8 +27,8 @@ var errNotFound = errors.New(
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\) ((\d+)\S*)`)
 
-// places are where packages put the programs, a folder for each version. The PATH comes after them: what it has is often a
-// wrapper that belongs to one version and misses half of the programs.
+// places are the folders of installed packages, one for each version. The PATH comes last, because its program is often a
+// wrapper of one version without half of the programs.
 var places = []string{
 	"/usr/lib/postgresql/*/bin",          // Debian
 	"/usr/pgsql-*/bin",                   // the PostgreSQL project's packages for Red Hat
@@ -37,15 +37,15 @@ var places = []string{
 	"/usr/local/opt/postgresql@*/bin",    // Homebrew on Intel
 }
 
-// programs are the paths of what it takes to run a server.
+// programs are the paths of the programs that run a server.
 type programs struct{ initdb, postgres, createdb, backup string }
 
-// findPrograms looks once: every test of a package starts servers, and the answer does not change while they run.
+// findPrograms looks once: every test of a package starts servers, and the result does not change.
 var findPrograms = sync.OnceValues(func() (programs, error) {
 	return locate(os.Getenv("ONCEKEY_POSTGRES_BIN"), places)
 })
 
-// requirePrograms returns the programs to run, and skips or fails the test when there are none that we support.
+// requirePrograms returns the programs to run. Without a supported version it skips or fails the test.
 func requirePrograms(t testing.TB) programs {
 	t.Helper()
 	found, err := findPrograms()
@@ -55,7 +55,7 @@ func requirePrograms(t testing.TB) programs {
 	return found
 }
 
-// locate finds the programs in the folder, or without one in the places or on the PATH.
+// locate finds the programs in the folder. Without a folder it searches the places and the PATH.
 func locate(folder string, places []string) (programs, error) {
 	folders := []string{folder}
 	if folder == "" {
@@ -89,7 +89,7 @@ func installed(places []string) []string {
 
 var number = regexp.MustCompile(`\d+`)
 
-// versionIn is the major version that a folder's name ends with, but for bin, or 0.
+// versionIn returns the major version in a folder's name, ignoring bin, or 0.
 func versionIn(folder string) int {
 	major := 0
 	for _, digits := range number.FindAllString(folder, -1) {
@@ -100,7 +100,7 @@ func versionIn(folder string) int {
 	return major
 }
 
-// onPath is the folder in which the PATH's own postgres really is: the others are next to it.
+// onPath returns the real folder of the PATH's postgres, which also has the other programs.
 func onPath() []string {
 	found, err := exec.LookPath("postgres")
 	if err != nil {

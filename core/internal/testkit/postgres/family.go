@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A server is a family: the postmaster, which is the process that was started, and a child for each connection and each
-// chore. The children leave the postmaster's process group, so a signal to the group does not reach them.
+// A server is a family of processes: the postmaster, and a child for each connection and each background task. The children
+// leave the postmaster's process group, so a signal to the group does not reach the children.
 
 const (
 	goneDeadline = time.Minute
@@ -19,11 +19,11 @@ const (
 )
 
 var (
-	errStillThere = errors.New("processes are still there after they were killed")
+	errStillThere = errors.New("processes still run after SIGKILL")
 	errNoSegment  = errors.New("postmaster.pid names no shared memory")
 )
 
-// freeze stops the postmaster, so that the family grows no more, and returns the others.
+// freeze stops the postmaster, so that no new children appear, and returns the children.
 func (s *Server) freeze() []int {
 	s.t.Helper()
 	s.process.Pause()
@@ -32,7 +32,7 @@ func (s *Server) freeze() []int {
 	return family
 }
 
-// resume wakes the children before the postmaster, which would wonder about those who do not react.
+// resume continues the children before the postmaster, so that the postmaster finds no unresponsive child.
 func (s *Server) resume() {
 	s.t.Helper()
 	family, err := children(s.process.Pid())
@@ -41,7 +41,7 @@ func (s *Server) resume() {
 	s.process.Resume()
 }
 
-// end asks the server to end: with SIGINT in order, with SIGQUIT at once. Both disconnect the clients.
+// end asks the server to end: SIGINT shuts down in order, SIGQUIT at once. Both disconnect the clients.
 func (s *Server) end(request syscall.Signal) {
 	s.t.Helper()
 	s.resume()
@@ -52,7 +52,7 @@ func (s *Server) end(request syscall.Signal) {
 	}
 }
 
-// takeAway ends the server, whose data nobody needs any more.
+// takeAway ends the server without saving its data.
 func (s *Server) takeAway() {
 	s.t.Helper()
 	s.mutex.Lock()
@@ -61,8 +61,8 @@ func (s *Server) takeAway() {
 	s.removeSharedMemory()
 }
 
-// removeSharedMemory removes the segment by which a server that was killed would have recognized its own survivors. A
-// server that was stopped has removed it, and the file that names it too.
+// removeSharedMemory removes the segment by which a restarted server recognizes surviving processes. A server that shut
+// down in order has removed the segment and its file.
 func (s *Server) removeSharedMemory() {
 	s.t.Helper()
 	if segment, err := s.sharedMemory(); err == nil {
@@ -70,7 +70,7 @@ func (s *Server) removeSharedMemory() {
 	}
 }
 
-// sharedMemory is the segment's key and number, which the server has written into its data folder.
+// sharedMemory returns the segment's key and number from the server's data folder.
 func (s *Server) sharedMemory() ([]string, error) {
 	const line, words = 6, 2
 	content, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
@@ -103,7 +103,7 @@ func signal(pid int, what syscall.Signal) error {
 	return process.Signal(what)
 }
 
-// awaitGone waits for killed processes, whose memory a new server would find in use.
+// awaitGone waits for killed processes, because a new server would find their memory in use.
 func awaitGone(family []int) error {
 	for start := time.Now(); ; <-time.After(goneInterval) {
 		alive := 0

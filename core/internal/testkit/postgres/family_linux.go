@@ -23,7 +23,7 @@ func children(pid int) ([]int, error) {
 		}
 		state, parent, err := statusOf(child)
 		if errors.Is(err, os.ErrNotExist) || state == "Z" {
-			continue // it has ended
+			continue // the process has ended
 		}
 		if err == nil && parent == pid {
 			found = append(found, child)
@@ -32,7 +32,7 @@ func children(pid int) ([]int, error) {
 	return found, nil
 }
 
-// isAlive reports whether the process runs. One that has ended and that nobody has asked about does not.
+// isAlive reports whether the process runs. A zombie does not.
 func isAlive(pid int) bool {
 	state, _, err := statusOf(pid)
 	return err == nil && state != "Z"
@@ -43,7 +43,7 @@ func statusOf(pid int) (state string, parent int, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	// pid (name) state parent ..., and the name may hold anything.
+	// Format: pid (name) state parent ... The name may contain any character.
 	text := string(content)
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	const enough = 2

@@ -1,4 +1,4 @@
-// Package postgrestest gives tests real PostgreSQL servers, which they may stop, kill and freeze as they like.
+// Package postgrestest runs real PostgreSQL servers for tests, which may stop, kill and freeze the servers.
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 //
@@ -8,13 +8,13 @@
 //	server.Kill()
 //	server.Restart()
 //
-// Starting a server takes most of a second, a database on the shared one a small part of that. Tests can run in parallel
-// with either.
+// Starting a server takes most of a second. Creating a database on the shared server takes a small part of that. Tests can
+// run in parallel with either.
 //
-// The programs are looked for in the folder that ONCEKEY_POSTGRES_BIN names, or else where systems install them, the
-// highest version first, and then on the PATH; they must be of version 13 or newer. Without them the test is skipped, or
-// fails when ONCEKEY_REQUIRE_SERVERS is set. PostgreSQL refuses to run as root: for root the server runs as the user
-// postgres, or nobody. The package imports no PostgreSQL client.
+// The package searches the programs in the folder ONCEKEY_POSTGRES_BIN, or else in the usual folders, the highest version
+// first, and then on the PATH. The version must be 13 or newer. Without the programs the test is skipped, or fails if
+// ONCEKEY_REQUIRE_SERVERS is set. PostgreSQL refuses to run as root: for root the server runs as an
+// unprivileged user, preferably postgres. The package imports no PostgreSQL client.
 package postgrestest
 
 import (
@@ -36,21 +36,21 @@ import (
 	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
-// toolDeadline bounds the programs that do their work and end.
+// toolDeadline bounds programs such as initdb that do their work and end.
 const toolDeadline = 5 * time.Minute
 
-// readyLine is printed by the server that we have started, and by no other one that may have taken its port. A standby
-// accepts those that only read, which version 13 spells in two words.
+// readyLine is the ready message in our server's output, so another server on the port cannot be mistaken for ours. A
+// standby accepts read-only connections, which version 13 spells in two words.
 var readyLine = regexp.MustCompile(`database system is ready to accept (read.only )?connections`)
 
-var errNotReady = errors.New("it has not said that it accepts connections")
+var errNotReady = errors.New("the server has not reported that it accepts connections")
 
-// Server is a PostgreSQL server with all its processes. Its methods may be called from several goroutines; they take turns.
+// Server is a PostgreSQL server with all its processes. Its methods are safe for concurrent use, and run one at a time.
 type Server struct {
 	t        testing.TB
 	programs programs
 	account  account
-	folder   string // that of the data folder
+	folder   string // the parent of the data folder
 	port     int
 	settings []string
 
@@ -58,11 +58,11 @@ type Server struct {
 	process *serverproc.Process
 }
 
-// Start runs a new, empty server, waits until it answers, and takes it away when the test ends. Settings are words of
-// postgresql.conf ("max_connections=10") and override the defaults.
+// Start runs a new, empty server, waits until the server responds, and removes the server at the end of the test. Settings
+// are lines of postgresql.conf ("max_connections=10") and override the defaults.
 //
-// What a server has acknowledged is there again after Kill and Restart. That it would survive the machine's end too costs
-// time, so it takes [Durable].
+// Acknowledged data survives Kill and Restart. Data that also survives a crash of the machine costs time, and needs
+// [Durable].
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, programs: requirePrograms(t), settings: settings}
@@ -75,8 +75,8 @@ func Start(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Standby runs a server that follows this one, with all that this one has by now, and takes it away when the test ends. It
-// only reads until somebody sends it SELECT pg_promote(). This one waits for it where its synchronous_standby_names says so.
+// Standby runs a server that follows this server from a copy of its data, and removes it at the end of the test. A standby
+// is read-only until SELECT pg_promote(). The primary waits for the standby if synchronous_standby_names says so.
 func (s *Server) Standby(settings ...string) *Server {
 	s.t.Helper()
 	standby := &Server{t: s.t, programs: s.programs, settings: settings}
@@ -89,7 +89,7 @@ func (s *Server) Standby(settings ...string) *Server {
 	return standby
 }
 
-// start launches the server on a port that is free.
+// start launches the server on a free port.
 func (s *Server) start() {
 	s.t.Helper()
 	serverproc.StartOnFreePort(s.t, func(port int) error {
@@ -98,20 +98,20 @@ func (s *Server) start() {
 	}, s.portTaken)
 }
 
-// Durable are the settings of a server that waits for its disk before it acknowledges, as one in production does. To add
-// more: Start(t, append(postgrestest.Durable(), "max_connections=10")...).
+// Durable returns the settings of a server that waits for its disk before each acknowledgement, like a production server.
+// To add more: Start(t, append(postgrestest.Durable(), "max_connections=10")...).
 func Durable() []string {
 	return []string{"fsync=on", "full_page_writes=on", "synchronous_commit=on"}
 }
 
-// DSN is the address of the server's database postgres, in which the user is a superuser. It stays the same over a restart.
+// DSN returns the address of the database postgres, for a superuser. The address stays the same after a restart.
 func (s *Server) DSN() string { return s.dsn("postgres") }
 
 func (s *Server) dsn(database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
-// Stop shuts the server down in order and returns when it is gone. It does not wait for clients to leave.
+// Stop shuts the server down in order and waits for its end. It does not wait for clients to disconnect.
 func (s *Server) Stop() {
 	s.t.Helper()
 	s.mutex.Lock()
@@ -119,7 +119,7 @@ func (s *Server) Stop() {
 	s.end(syscall.SIGINT)
 }
 
-// Kill ends all processes of the server at once, as a crash would, and returns when they are gone.
+// Kill ends all processes of the server at once, like a crash, and waits for their end.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.mutex.Lock()
@@ -130,7 +130,7 @@ func (s *Server) Kill() {
 	s.must("kill", awaitGone(family))
 }
 
-// Pause freezes all processes of the server: connections to it still succeed, but nothing answers until Resume.
+// Pause freezes all processes of the server: connections still succeed, but the server does not respond until Resume.
 func (s *Server) Pause() {
 	s.t.Helper()
 	s.mutex.Lock()
@@ -138,7 +138,7 @@ func (s *Server) Pause() {
 	s.must("pause", signalAll(s.freeze(), freezing))
 }
 
-// Resume lets a paused server go on. It answers what was asked of it in the meantime.
+// Resume continues a paused server. The server then responds to the requests of the meantime.
 func (s *Server) Resume() {
 	s.t.Helper()
 	s.mutex.Lock()
@@ -146,9 +146,8 @@ func (s *Server) Resume() {
 	s.resume()
 }
 
-// Restart starts the server again on the same port with the same settings and data, stopping it first if need be, and
-// returns when it has recovered and answers. It fails the test when that does not succeed, so call it from the test's own
-// goroutine.
+// Restart starts the server again with the same port, settings and data. A running server is stopped first. It returns when
+// the server has recovered and responds. It may fail the test, so call it from the test's own goroutine.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.mutex.Lock()
@@ -159,7 +158,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// createFolder makes room for the data. It is not under t.TempDir, which nobody but the test's own user can enter.
+// createFolder creates the data folder. It is not under t.TempDir, which only the test's own user can enter.
 func (s *Server) createFolder() {
 	s.t.Helper()
 	account, err := serverAccount()
@@ -179,7 +178,7 @@ func (s *Server) createFolder() {
 
 func (s *Server) data() string { return filepath.Join(s.folder, "data") }
 
-// launch starts the process and waits until it answers.
+// launch starts the process and waits until the server responds.
 func (s *Server) launch() error {
 	s.t.Helper()
 	arguments := []string{"-D", s.data(), "-p", strconv.Itoa(s.port)}
@@ -187,7 +186,7 @@ func (s *Server) launch() error {
 		arguments = append(arguments, "-c", setting)
 	}
 	s.process = serverproc.Start(s.t, fmt.Sprintf("postgres on port %d", s.port), s.command(context.Background(), s.programs.postgres, arguments...))
-	s.t.Cleanup(s.takeAway) // before the process's own clean-up, which would wait for all clients to leave
+	s.t.Cleanup(s.takeAway) // before the process's own clean-up, which would wait for all clients to disconnect
 	return s.process.Await(func(context.Context) error {
 		if slices.ContainsFunc(s.process.Output(), readyLine.MatchString) {
 			return nil
@@ -204,7 +203,7 @@ var defaults = []string{
 	"fsync=off",
 	"full_page_writes=off",
 	"max_wal_size=1GB",
-	// A killed server leaves its shared memory behind: in its own folder, which is removed.
+	// A killed server leaves its shared memory behind. Here that is in the server's folder, which is removed.
 	"dynamic_shared_memory_type=mmap",
 }
 
@@ -212,7 +211,7 @@ var defaults = []string{
 func (s *Server) command(ctx context.Context, program string, arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, program, arguments...)
 	command.Dir = s.folder
-	command.Env = append(os.Environ(), "LC_ALL=C") // so that its messages are the ones that we know
+	command.Env = append(os.Environ(), "LC_ALL=C") // English messages
 	s.account.become(command)
 	return command
 }
@@ -231,7 +230,7 @@ func (s *Server) portTaken() bool {
 	return strings.Contains(strings.Join(s.process.Output(), "\n"), "Address already in use")
 }
 
-// must reports what could not be done. A process that is gone already is no error.
+// must reports a failed action. A process that has already ended is no error.
 func (s *Server) must(action string, err error) {
 	s.t.Helper()
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestingMain is what [Main] takes and returns: a *testing.M, and what goleak.VerifyTestMain takes.
+// TestingMain is the parameter and the result of [Main]: a *testing.M, and the parameter of goleak.VerifyTestMain.
 type TestingMain interface{ Run() int }
 
-// Main returns m with an end to the server that [Shared] starts. TestMain runs it in the place of m.
+// Main returns m with a clean-up of the server that [Shared] starts. TestMain runs the result instead of m.
 func Main(m TestingMain) TestingMain { return sharing{m} }
 
 type sharing struct{ TestingMain }
@@ -28,7 +28,7 @@ func (s sharing) Run() int {
 var common sharedServer
 
 type sharedServer struct {
-	expected bool // that somebody will end it
+	expected bool // Main will end the server
 
 	mutex     sync.Mutex
 	owner     *owner
@@ -36,9 +36,9 @@ type sharedServer struct {
 	databases int
 }
 
-// Shared returns the address of an empty database of the test's own, on a server that all tests of a process share. The
-// server runs from the first call to the end of the process, and must not be stopped or slowed down: see [Start] for that.
-// The test's TestMain must use [Main].
+// Shared returns the address of an empty database for one test, on a server that all tests of a process share. The server
+// runs from the first call to the end of the process. Do not stop or slow it down; use [Start] for that. The test's TestMain
+// must use [Main].
 func Shared(t testing.TB) string {
 	t.Helper()
 	if !common.expected {
@@ -58,7 +58,7 @@ func Shared(t testing.TB) string {
 	return server.dsn(database)
 }
 
-// next returns the server, started if need be, and the name of a database that it does not have yet.
+// next returns the server, and the name of a new database. It starts the server on first use.
 func (c *sharedServer) next(t testing.TB) (*Server, string) {
 	t.Helper()
 	c.mutex.Lock()
@@ -84,8 +84,8 @@ func newest(lines []string) string {
 	return strings.Join(lines[max(0, len(lines)-enough):], "\n")
 }
 
-// owner stands in for a test that lasts as long as the process. While the server is started it fails the test that asked
-// for it; that test has ended when anything is said later.
+// owner acts as a test that lasts as long as the process. While the server starts, it fails the test that needs the server.
+// That test has ended when a later message arrives.
 type owner struct {
 	testing.TB
 	mutex   sync.Mutex

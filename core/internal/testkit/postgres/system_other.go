@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Nothing can be frozen here.
+// Systems without signals cannot freeze a process.
 const freezing, resuming = syscall.Signal(0), syscall.Signal(0)
 
-// account is nobody else than the one who runs the test.
+// account is always the test's own user.
 type account struct{}
 
 func serverAccount() (account, error) { return account{}, nil }

@@ -22,7 +22,7 @@ var errNoAccount = errors.New("PostgreSQL does not run as root, and there is nei
 // account is the user that the server runs as. The zero value is the one who runs the test.
 type account struct{ credential *syscall.Credential }
 
-// serverAccount is the test's own user, or for root somebody else.
+// serverAccount returns the test's own user, or an unprivileged user for root.
 func serverAccount() (account, error) {
 	if os.Geteuid() != 0 {
 		return account{}, nil
