@@ -1,4 +1,4 @@
-// Package testkit has the steps that the tests of every store take, and in its folders the servers and the proxy that they use.
+// Package testkit has common steps of the stores' tests. Its folders have the servers and the proxy that they use.
 package testkit
 
 import (

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// For calls round again and again for as long as ONCEKEY_SOAK says, such as 10m, or
-// for otherwise. It ends after the first round that fails the test. Where otherwise
-// is zero, the test is skipped without ONCEKEY_SOAK.
+// For calls round repeatedly for the time in ONCEKEY_SOAK, such as 10m, or for the time
+// otherwise. It ends after the first round that fails the test. If otherwise is zero,
+// the test is skipped without ONCEKEY_SOAK.
 func For(t *testing.T, otherwise time.Duration, round func(number int)) {
 	t.Helper()
 	end := time.Now().Add(Duration(t, otherwise))
@@ -17,7 +17,7 @@ func For(t *testing.T, otherwise time.Duration, round func(number int)) {
 	}
 }
 
-// Duration is how long a soak lasts: ONCEKEY_SOAK, or otherwise. Where both are
+// Duration returns the length of a soak: ONCEKEY_SOAK, or otherwise. If both are
 // missing, it skips the test.
 func Duration(t *testing.T, otherwise time.Duration) time.Duration {
 	t.Helper()

@@ -1,6 +1,5 @@
-// Package faultproxy puts a network between a test and a real server that fails
-// on demand: it is slow, swallows what it is sent, resets connections, cuts a
-// reply in the middle, or lets a request through and loses its reply.
+// Package faultproxy puts a proxy between a test and a real server, to simulate network
+// faults: latency, lost packets, reset connections, cut replies and lost replies.
 //
 //	proxy := faultproxy.Start(t, server.Addr())
 //	client := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
@@ -17,49 +16,49 @@ import (
 	"time"
 )
 
-// Fault is what is wrong with the network. It holds for what arrives from now
-// on, on open connections too.
+// Fault is a fault of the network. It applies to data that arrives from now on, also on
+// open connections.
 type Fault struct {
-	blackhole bool          // nothing passes, in either direction
-	refuse    bool          // connections are reset, old ones and new ones
+	blackhole bool          // no data passes, in either direction
+	refuse    bool          // all connections are reset
 	latency   time.Duration // before each piece of a reply
-	cut       bool          // the connection ends after so many bytes of a reply
+	cut       bool          // the connection ends after some bytes of a reply
 	after     int
-	lose      bool // the connection ends in place of passing on a request
+	lose      bool // the connection ends instead of forwarding a request
 	hold      bool // replies wait for the next fault
 }
 
-// None is a network that works.
+// None is a network without faults.
 func None() Fault { return Fault{} }
 
-// Blackhole lets nothing pass, and says nothing.
+// Blackhole drops all data without an error.
 func Blackhole() Fault { return Fault{blackhole: true} }
 
 // Refuse resets every connection.
 func Refuse() Fault { return Fault{refuse: true} }
 
-// Latency holds every reply back for d.
+// Latency delays every reply by d.
 func Latency(d time.Duration) Fault { return Fault{latency: d} }
 
-// CutReplies ends a connection after so many bytes of the next reply.
+// CutReplies ends a connection after the given number of bytes of the next reply.
 func CutReplies(after int) Fault { return Fault{cut: true, after: after} }
 
-// LoseReplies lets requests through, and ends the connection in place of the
-// reply: what was asked for is done, and its caller does not know.
+// LoseReplies forwards requests, and ends the connection instead of forwarding the reply.
+// The server has applied the request, and the client does not know that.
 func LoseReplies() Fault { return CutReplies(0) }
 
-// LoseRequests ends the connection in place of passing on what a client sends: it is
-// not done, and its caller does not know.
+// LoseRequests ends the connection instead of forwarding a request. The server has not
+// applied the request, and the client does not know that.
 func LoseRequests() Fault { return Fault{lose: true} }
 
-// HoldReplies lets requests through, and no reply until the next fault.
+// HoldReplies forwards requests, and delays all replies until the next fault.
 func HoldReplies() Fault { return Fault{hold: true} }
 
 // Proxy forwards connections to one server. It is safe for concurrent use.
 type Proxy struct {
 	target   string
 	listener net.Listener
-	ended    context.Context //nolint:containedctx // the proxy's own life
+	ended    context.Context //nolint:containedctx // the context lives as long as the proxy
 	end      context.CancelFunc
 	running  sync.WaitGroup
 
@@ -69,7 +68,7 @@ type Proxy struct {
 	open    map[net.Conn]bool
 }
 
-// Start begins to forward to the server at target, until the test ends.
+// Start forwards to the server at target until the test ends.
 func Start(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p, err := Open(target)
@@ -80,7 +79,7 @@ func Start(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Open begins to forward to the server at target, until Close.
+// Open forwards to the server at target until Close.
 func Open(target string) (*Proxy, error) {
 	var listen net.ListenConfig
 	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -93,10 +92,10 @@ func Open(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where to connect to.
+// Addr returns the proxy's address.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Set changes what is wrong with the network.
+// Set changes the fault.
 func (p *Proxy) Set(fault Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,14 +107,15 @@ func (p *Proxy) Set(fault Fault) {
 	}
 }
 
-// now returns the fault of the moment, and what is closed when it changes.
+// now returns the current fault, and a channel that is closed at the next change.
 func (p *Proxy) now() (Fault, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fault, p.changed
 }
 
-// Close resets all connections, and returns when none is left. It may be called again.
+// Close resets all connections, and waits until no connection is left. Repeated calls
+// are allowed.
 func (p *Proxy) Close() {
 	p.end()
 	_ = p.listener.Close()
@@ -131,7 +131,7 @@ func (p *Proxy) resetAll() {
 	}
 }
 
-// reset closes with a RST, as a dying peer does, and not with an orderly FIN.
+// reset closes the connection by RST, like a crashing peer, and not by FIN.
 func reset(connection net.Conn) {
 	if tcp, ok := connection.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -143,7 +143,7 @@ func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
-			return // closed
+			return // the proxy is closed
 		}
 		p.running.Go(func() { p.serve(client) })
 	}
@@ -168,7 +168,7 @@ func (p *Proxy) serve(client net.Conn) {
 	p.forward(client, server, true)
 }
 
-// track remembers a pair of connections, unless there must be none.
+// track records a pair of connections, unless the proxy is closed or refuses connections.
 func (p *Proxy) track(pair ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,7 +192,7 @@ func (p *Proxy) forget(pair ...net.Conn) {
 	}
 }
 
-// forward copies until a side ends or a fault does it.
+// forward copies data until a side closes the connection or a fault does.
 func (p *Proxy) forward(to, from net.Conn, replies bool) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -206,7 +206,7 @@ func (p *Proxy) forward(to, from net.Conn, replies bool) {
 	}
 }
 
-// pass hands on one piece, under the fault of the moment.
+// pass forwards one piece of data under the current fault.
 func (p *Proxy) pass(to net.Conn, piece []byte, reply bool) bool {
 	fault, ended := p.await(reply)
 	if ended {
@@ -230,7 +230,7 @@ func (p *Proxy) pass(to net.Conn, piece []byte, reply bool) bool {
 	return err == nil
 }
 
-// await returns the fault under which a piece is handed on: one that lets it pass.
+// await waits for a fault that lets the piece pass, and returns the fault.
 func (p *Proxy) await(reply bool) (fault Fault, ended bool) {
 	fault, changed := p.now()
 	for fault.blackhole || reply && fault.hold {
