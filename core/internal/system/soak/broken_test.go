@@ -11,13 +11,13 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// broken is a real store that breaks its contract now and then.
+// broken is a real store that sometimes breaks its contract.
 type broken struct {
 	storage.Store
 	calls *atomic.Uint64
-	// grants says that a claim succeeds although another attempt holds the key.
+	// grants makes a claim succeed although another attempt holds the key.
 	grants bool
-	// loses says that a response is confirmed and not stored.
+	// loses confirms a response without storing it.
 	loses bool
 }
 
@@ -38,7 +38,7 @@ func (b *broken) Complete(ctx context.Context, l storage.Lease, res storage.Resu
 	return b.Store.Complete(ctx, l, res)
 }
 
-// The soak finds in seconds what a broken store makes of the engine's promises.
+// The soak finds in seconds the promises that a broken store breaks.
 func TestBrokenStoresAreFound(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -76,7 +76,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 	}
 }
 
-// rules runs so many plans at once, and returns the rules that they break.
+// rules runs plans at the same time, and returns the rules that they break.
 func (s *setting) rules(t *testing.T, seed uint64, plans int) (broken []explore.Rule) {
 	t.Helper()
 	found := make(chan []explore.Violation, plans)

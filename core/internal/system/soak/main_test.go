@@ -10,10 +10,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{}) // it reports each connection that a fault has cut
+	redis.SetLogger(silent{}) // go-redis logs each connection that a fault has cut
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	// After many dials have failed, a pool of go-redis looks only once a second
-	// whether it was closed.
+	// After many failed dials, a pool of go-redis checks only once a second whether it was
+	// closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 

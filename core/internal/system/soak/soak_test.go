@@ -15,27 +15,27 @@ import (
 	"github.com/oncekey/oncekey/core/internal/explore"
 )
 
-// calm is the time between two strikes at the servers of a long soak.
+// calm is the time between two strikes at the servers in a long soak.
 const calm = 8 * time.Second
 
-// What an ordinary test run takes: so many plans for each store, all at once, none of
-// them longer than brief.
+// An ordinary test run has this many plans for each store, all at once, and no plan is
+// longer than brief.
 const (
 	fewPlans = 12
-	brief    = 2700 * time.Millisecond // it leaves room for DrawReal's handlers that outlast a lease
+	brief    = 2700 * time.Millisecond // enough for DrawReal's handlers that outlast a lease
 )
 
-// Times are judged with these slacks. An ordinary test run must not fail on a machine
-// that has other work, and a soak has the machine for itself.
+// The slack for judgements of time. An ordinary test run must not fail on a busy machine.
+// A soak has the machine for itself.
 const (
 	slackInTests = time.Second
 	slackInSoaks = 300 * time.Millisecond
 )
 
-// TestSoak runs plans of the explorer over real stores, many at once, for as long as
-// ONCEKEY_SOAK says, and judges each by the explorer's rules. Each pod has a client
-// and a network of its own. In a long soak servers are killed, frozen and restarted:
-// cases 1 to 8, 11 to 13, 15, 18 and 19.
+// TestSoak runs plans of the explorer over real stores, many at once, for the time in
+// ONCEKEY_SOAK, and judges each plan by the explorer's rules. Each pod has its own client
+// and network. A long soak also kills, freezes and restarts servers: cases 1 to 8, 11 to
+// 13, 15, 18 and 19.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	for name, open := range settings {
@@ -47,7 +47,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soak runs plans until the time is over.
+// soak runs plans until the time ends.
 func (s *setting) soak(t *testing.T) {
 	t.Helper()
 	var w weather
@@ -86,7 +86,7 @@ func (s *setting) runFew(t *testing.T, seed uint64) {
 	running.Wait()
 }
 
-// runMany runs plans for as long as ONCEKEY_SOAK says, and strikes at servers.
+// runMany runs plans for the time in ONCEKEY_SOAK, and strikes at servers.
 func (s *setting) runMany(t *testing.T, seed uint64, w *weather) (strikes int) {
 	t.Helper()
 	done := make(chan struct{})
@@ -120,7 +120,7 @@ func (s *setting) draw(seed uint64) *explore.Plan {
 	return &plan
 }
 
-// firstSeed is that of ONCEKEY_SEED, or random.
+// firstSeed is ONCEKEY_SEED, or random.
 func firstSeed(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("ONCEKEY_SEED")
@@ -134,7 +134,7 @@ func firstSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// runPlan carries out one plan, and tells what it breaks.
+// runPlan carries out one plan, and reports the rules that it breaks.
 func (s *setting) runPlan(t *testing.T, seed uint64) {
 	t.Helper()
 	found, timeline, err := s.judge(seed)
@@ -164,7 +164,7 @@ func (s *setting) judge(seed uint64) (found []explore.Violation, timeline func()
 		for _, v := range found {
 			fmt.Fprintf(&b, "BROKEN %s: %s\n", v.Rule, v.Text)
 		}
-		fmt.Fprintf(&b, "draw it again first: ONCEKEY_SEED=%d go test ./core/internal/system/soak -run 'TestSoak$' -v\n", seed)
+		fmt.Fprintf(&b, "repeat the plan first: ONCEKEY_SEED=%d go test ./core/internal/system/soak -run 'TestSoak$' -v\n", seed)
 		return b.String()
 	}, nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-// server is what a soak kills, freezes and restarts.
+// server is a server that a soak kills, freezes and restarts.
 type server interface {
 	Kill()
 	Restart()
@@ -32,14 +32,14 @@ type server interface {
 type setting struct {
 	explore.Backend
 	servers []server
-	// together is how many plans run at once, on each core.
+	// together is the number of concurrent plans on each core.
 	together int
 
 	began           time.Time
 	plans, unsteady atomic.Uint64
 }
 
-// settings are soaked each.
+// settings are the stores to soak.
 var settings = map[string]func(t *testing.T) *setting{
 	"redis":    newRedis,
 	"postgres": newPostgres,
@@ -98,7 +98,7 @@ func newPostgres(t *testing.T) *setting {
 	}
 }
 
-// newTiered has a Redis that forgets everything when it is restarted.
+// newTiered has a Redis that loses all data at a restart.
 func newTiered(t *testing.T) *setting {
 	t.Helper()
 	p, hot := startPostgres(t), redistest.Start(t)
@@ -150,7 +150,7 @@ func startPostgres(t *testing.T) *database {
 	return &database{server, operator}
 }
 
-// dial opens a pool of its own behind a proxy of its own.
+// dial opens a new pool behind a new proxy.
 func (d *database) dial() (*pgxpool.Pool, *faultproxy.Proxy, error) {
 	address, err := url.Parse(d.server.DSN())
 	if err != nil {
@@ -170,8 +170,8 @@ func (d *database) dial() (*pgxpool.Pool, *faultproxy.Proxy, error) {
 	return pool, proxy, err
 }
 
-// connections is enough for all transactions of a plan at once, and for leases
-// beside them.
+// connections is enough for all concurrent transactions of a plan, and for leases beside
+// them.
 const connections = 10
 
 func write(ctx, handler context.Context, tenant string, request int) error {

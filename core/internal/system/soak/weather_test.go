@@ -8,8 +8,8 @@ import (
 	"github.com/oncekey/oncekey/core/internal/explore"
 )
 
-// weather is what befalls all plans alike: servers that go away, and a machine that
-// stands still.
+// weather is the trouble of all plans: servers that become unreachable, and a machine that
+// stalls.
 type weather struct {
 	mu     sync.Mutex
 	away   []explore.Away
@@ -21,7 +21,7 @@ type stall struct {
 	long time.Duration
 }
 
-// watch measures until done how late a goroutine gets its turn.
+// watch measures until done by how much goroutines are delayed.
 func (w *weather) watch(done <-chan struct{}) {
 	const tick = 10 * time.Millisecond
 	ticker := time.NewTicker(tick)
@@ -57,8 +57,8 @@ func (w *weather) between(from, to time.Time) (trouble explore.Trouble) {
 	return trouble
 }
 
-// strike kills, restarts or freezes one server. What is left open of it, plans see
-// as long as it is not over.
+// strike kills, restarts or freezes one server. Plans treat a strike without an
+// end as ongoing.
 func (w *weather) strike(servers []server) {
 	victim := servers[rand.IntN(len(servers))]
 	w.mu.Lock()
@@ -82,7 +82,7 @@ func (w *weather) strike(servers []server) {
 	w.away[n].To = time.Now()
 }
 
-// pass is the only place that lets time pass.
+// pass is the only function that waits.
 func pass(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

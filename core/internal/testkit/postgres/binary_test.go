@@ -21,7 +21,7 @@ func TestVersionOlderThanTheOldestSupportedIsRefused(t *testing.T) {
 	for _, test := range tests {
 		err := checkVersion(test.banner)
 		if test.complaint == "" && err != nil {
-			t.Errorf("%q gives %v, want it accepted", test.banner, err)
+			t.Errorf("%q gives %v, want no error", test.banner, err)
 		}
 		if test.complaint != "" && (err == nil || !strings.Contains(err.Error(), test.complaint)) {
 			t.Errorf("%q gives %v, want %q", test.banner, err, test.complaint)
@@ -33,7 +33,7 @@ func TestMissingProgramsSayWhatToInstall(t *testing.T) {
 	t.Parallel()
 	_, err := locate(t.TempDir(), nil)
 	if err == nil || !strings.Contains(err.Error(), "apt-get install postgresql") {
-		t.Errorf("the error is %v, want what to install", err)
+		t.Errorf("the error is %v, want the name of the package to install", err)
 	}
 }
 
@@ -63,6 +63,6 @@ func TestProgramThatDoesNotRun(t *testing.T) {
 		}
 	}
 	if _, err := locate(folder, nil); err == nil || !strings.Contains(err.Error(), "--version") {
-		t.Errorf("the error is %v, want what was run", err)
+		t.Errorf("the error is %v, want the name of the program", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
-// orphaning makes this test binary start a server and wait to be killed.
+// orphaning makes this test binary start a server and wait for SIGKILL.
 const orphaning = "ONCEKEY_POSTGRESTEST_ORPHANING"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestServerDoesNotSurviveKilledTestBinary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	orphan := &Server{t: t, folder: started[2]} // for what it cannot clean up any more
+	orphan := &Server{t: t, folder: started[2]} // for the shared memory, which the killed test binary could not remove
 	t.Cleanup(func() { orphan.must("remove the data of", os.RemoveAll(orphan.folder)) })
 	t.Cleanup(orphan.removeSharedMemory)
 	family, err := children(postmaster)

@@ -45,7 +45,7 @@ func TestDataSurvives(t *testing.T) {
 			end(server)
 			server.Restart()
 			if server.DSN() != address {
-				t.Errorf("it moved from %s to %s", address, server.DSN())
+				t.Errorf("the server moved from %s to %s", address, server.DSN())
 			}
 			expect(t, address, "SELECT name FROM owner", "money")
 		})

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo is a server that answers each line with itself.
+// echo is a server that sends each line back.
 func echo(t *testing.T) (address string, asked <-chan string) {
 	t.Helper()
 	var listen net.ListenConfig
@@ -68,7 +68,7 @@ func dial(t *testing.T, p *faultproxy.Proxy) *caller {
 	return &caller{connection, bufio.NewReader(connection)}
 }
 
-// ask sends a line and returns what comes back within the deadline.
+// ask sends a line and returns the reply within the deadline.
 func (c *caller) ask(line string, within time.Duration) (string, error) {
 	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
 		return "", err
@@ -126,7 +126,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("lost: %q, %v", got, err)
 	}
 	if line := <-asked; line != "done\n" {
-		t.Errorf("lost: the server was asked %q", line)
+		t.Errorf("lost: the server got %q", line)
 	}
 
 	p.Set(faultproxy.LoseRequests())
@@ -146,7 +146,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("held reply: %v", err)
 	}
 	if line := <-asked; line != "held\n" {
-		t.Errorf("held reply: the server was asked %q", line)
+		t.Errorf("held reply: the server got %q", line)
 	}
 
 	p.Set(faultproxy.None())

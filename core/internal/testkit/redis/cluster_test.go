@@ -14,12 +14,12 @@ func TestClusterReplacesItsMaster(t *testing.T) {
 	cluster := StartCluster(t, 3, 1)
 	shards := cluster.Shards()
 	if len(cluster.Nodes()) != 6 || len(cluster.Addrs()) != 6 || len(shards) != 3 {
-		t.Fatalf("it has %d nodes and %d shards, want 6 and 3", len(cluster.Nodes()), len(shards))
+		t.Fatalf("the cluster has %d nodes and %d shards, want 6 and 3", len(cluster.Nodes()), len(shards))
 	}
 	shard := cluster.ShardOf("key")
 	master := cluster.MasterOf("key")
 	if shard.Master != master || !shard.Holds("key") || len(shard.Replicas) != 1 {
-		t.Fatalf("the shard of the key is %+v, want it to have %s and a replica", shard, master.Addr())
+		t.Fatalf("the shard of the key is %+v, want %s and a replica", shard, master.Addr())
 	}
 	expectAnswer(t, master, "SET key money", "+OK")
 	cluster.AwaitReplication()
@@ -41,7 +41,7 @@ func TestClusterReplacesItsMaster(t *testing.T) {
 	}
 }
 
-// expectReplicas fails the test when one of the servers becomes a master within the time in which one would.
+// expectReplicas fails the test if one of the servers becomes a master within the usual time of a failover.
 func expectReplicas(t *testing.T, servers []*Server) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); <-time.After(awaitInterval) {
@@ -53,7 +53,7 @@ func expectReplicas(t *testing.T, servers []*Server) {
 	}
 }
 
-// What CLUSTER KEYSLOT says is right.
+// Slot agrees with CLUSTER KEYSLOT.
 func TestSlot(t *testing.T) {
 	t.Parallel()
 	server := Start(t, "--cluster-enabled", "yes")
@@ -69,7 +69,7 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// A master that is slow is taken for dead on a busy machine, and is not replaced all the same.
+// On a busy machine the nodes treat a slow master as dead. They must not replace it.
 func TestClusterReplacesNoSlowMaster(t *testing.T) {
 	t.Parallel()
 	cluster := StartCluster(t, 3, 1)

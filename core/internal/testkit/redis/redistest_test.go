@@ -67,7 +67,7 @@ func TestDataSurvivesOnlyWherePersistenceWasAskedFor(t *testing.T) {
 			test.end(server)
 			server.Restart()
 			if server.Addr() != address {
-				t.Errorf("it moved from %s to %s", address, server.Addr())
+				t.Errorf("the server moved from %s to %s", address, server.Addr())
 			}
 			expectAnswer(t, server, "GET key", test.want...)
 		})
@@ -125,7 +125,7 @@ func TestAnotherServerOnThePortIsNotTakenForOurs(t *testing.T) {
 	limited, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if err := ping(limited, server.Addr(), os.Getpid()); err == nil || !strings.Contains(err.Error(), "another server") {
-		t.Errorf("PING gives %v, want it to tell the servers apart", err)
+		t.Errorf("PING gives %v, want an error that tells the servers apart", err)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestVersionOlderThanTheOldestSupportedIsRefused(t *testing.T) {
 	for _, test := range tests {
 		err := checkVersion(test.banner)
 		if test.complaint == "" && err != nil {
-			t.Errorf("%q gives %v, want it accepted", test.banner, err)
+			t.Errorf("%q gives %v, want no error", test.banner, err)
 		}
 		if test.complaint != "" && (err == nil || !strings.Contains(err.Error(), test.complaint)) {
 			t.Errorf("%q gives %v, want %q", test.banner, err, test.complaint)
@@ -164,11 +164,11 @@ func TestMissingBinarySaysWhatToInstall(t *testing.T) {
 	t.Parallel()
 	_, err := locate(t.TempDir() + "/redis-server")
 	if err == nil || !strings.Contains(err.Error(), "apt-get install redis-server") {
-		t.Errorf("the error is %v, want what to install", err)
+		t.Errorf("the error is %v, want the name of the package to install", err)
 	}
 }
 
-// expectAnswer sends one command on a connection of its own and compares the lines of the answer.
+// expectAnswer sends one command on a new connection and compares the lines of the reply.
 func expectAnswer(t *testing.T, server *Server, command string, want ...string) {
 	t.Helper()
 	dialer := net.Dialer{Timeout: 5 * time.Second}
@@ -187,10 +187,10 @@ func expectAnswer(t *testing.T, server *Server, command string, want ...string) 
 	for _, line := range want {
 		got, err := reader.ReadString('\n')
 		if err != nil {
-			t.Fatalf("%s: no answer: %v", command, err)
+			t.Fatalf("%s: no reply: %v", command, err)
 		}
 		if strings.TrimSuffix(got, "\r\n") != line {
-			t.Errorf("%s is answered with %q, want %q", command, got, line)
+			t.Errorf("the reply to %s is %q, want %q", command, got, line)
 		}
 	}
 }

@@ -26,12 +26,12 @@ func TestSentinelReplacesItsMaster(t *testing.T) {
 	}
 	successor := group.Promote(master)
 	if !slices.Contains(replicas, successor) {
-		t.Errorf("its successor is %s, want one of the replicas", successor.Addr())
+		t.Errorf("the successor is %s, want one of the replicas", successor.Addr())
 	}
 	expectAnswer(t, successor, "GET key", "$5", "money")
 }
 
-// A master that is slow is taken for dead on a busy machine, and is not replaced all the same.
+// On a busy machine the sentinels treat a slow master as dead. They must not replace it.
 func TestSentinelReplacesNoSlowMaster(t *testing.T) {
 	t.Parallel()
 	group := StartSentinel(t)

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// roleVariable makes this test binary play the program that the tests start, so that no other program is needed.
+// roleVariable makes this test binary act as the program that the tests start, so that no other program is needed.
 const roleVariable = "ONCEKEY_SERVERPROC_ROLE"
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// program is a command that plays the role, which is one of those in play.
+// program is a command that plays one of the roles in play.
 func program(t *testing.T, role string) *exec.Cmd {
 	t.Helper()
 	executable, err := os.Executable()
@@ -37,7 +37,7 @@ func program(t *testing.T, role string) *exec.Cmd {
 
 func play(role string) int {
 	switch role {
-	case "server": // runs until it is told to end
+	case "server": // runs until a signal ends it
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGTERM)
 		fmt.Println("listening on 127.0.0.1:4711")
@@ -68,7 +68,7 @@ func keepServer(t testing.TB) {
 	select {}
 }
 
-// orphaningTest is the test of a test binary that is killed before any clean-up can run.
+// orphaningTest is the test of a test binary that is killed before its clean-up.
 type orphaningTest struct{ testing.TB }
 
 func (*orphaningTest) Helper()        {}
@@ -96,7 +96,7 @@ func (v *verdictTest) Fatalf(format string, arguments ...any) {
 	v.Fatal(fmt.Sprintf(format, arguments...))
 }
 
-// judge runs body as a test does, on a goroutine that it may end, and returns the verdict.
+// judge runs body like a test, on a goroutine that body may end, and returns the verdict.
 func judge(t *testing.T, body func(testing.TB)) *verdictTest {
 	t.Helper()
 	verdict := &verdictTest{TB: t, verdict: "passed"}

@@ -11,7 +11,7 @@ import (
 
 var errTaken = errors.New("address already in use")
 
-// occupy listens on the port as a foreign program does.
+// occupy listens on the port like a foreign program.
 func occupy(t *testing.T, port int) {
 	t.Helper()
 	var listen net.ListenConfig
@@ -23,7 +23,7 @@ func occupy(t *testing.T, port int) {
 	t.Cleanup(func() { listener.Close() })
 }
 
-// A port that another program takes between the search and the start is replaced by another one.
+// If another program takes a port between the search and the start, the server gets another port.
 func TestServerIsStartedOnAnotherPortWhenItsPortIsTaken(t *testing.T) {
 	t.Parallel()
 	var tried []int
@@ -55,7 +55,7 @@ func TestServerThatCannotStartFailsTheTest(t *testing.T) {
 	}
 }
 
-// A test keeps its port while its server is down: no other test gets it, in no process.
+// A test keeps its port while its server is down. No other test in any process gets the port.
 func TestPortBelongsToItsTest(t *testing.T) {
 	t.Parallel()
 	const tests = 5 // another program may take one of their ports afterwards, but hardly all

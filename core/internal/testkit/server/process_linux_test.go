@@ -15,7 +15,7 @@ func TestProgramDoesNotSurviveKilledTestBinary(t *testing.T) {
 	parent := Start(t, "orphaning", program(t, "orphaning"))
 	started := parent.AwaitLine(regexp.MustCompile(`^started (\d+)$`))
 
-	parent.Kill() // not the server, which is in a group of its own
+	parent.Kill() // the server is in a process group of its own and survives this signal
 
 	observer := Start(t, "observer", program(t, "server"))
 	err := observer.Await(func(context.Context) error { return expectGone(started[1]) })
@@ -24,7 +24,7 @@ func TestProgramDoesNotSurviveKilledTestBinary(t *testing.T) {
 	}
 }
 
-// expectGone returns nil when there is no such process, or just its entry that nobody has collected yet.
+// expectGone returns nil if there is no such process, or only its zombie.
 func expectGone(pid string) error {
 	status, err := os.ReadFile("/proc/" + pid + "/stat")
 	if errors.Is(err, os.ErrNotExist) {

@@ -28,7 +28,7 @@ func TestStopLetsTheProgramEndInOrder(t *testing.T) {
 	process.AwaitLine(listening)
 	process.Stop()
 	if err := process.Wait(); err != nil {
-		t.Errorf("it ended with %v, want status 0", err)
+		t.Errorf("the program ended with %v, want status 0", err)
 	}
 	if output := process.Output(); !slices.Contains(output, "goodbye") {
 		t.Errorf("its output is %q, want its last words too", output)
@@ -42,7 +42,7 @@ func TestStopReachesPausedProgram(t *testing.T) {
 	process.Pause()
 	process.Stop()
 	if err := process.Wait(); err != nil {
-		t.Errorf("it ended with %v, want status 0", err)
+		t.Errorf("the program ended with %v, want status 0", err)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestKillReachesPausedProgram(t *testing.T) {
 	process.Kill()
 	var exit *exec.ExitError
 	if err := process.Wait(); !errors.As(err, &exit) || exit.Exited() {
-		t.Errorf("it ended with %v, want a signal", err)
+		t.Errorf("the program ended with %v, want a signal", err)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestEverythingIsHarmlessOnProgramThatHasEnded(t *testing.T) {
 	process := Start(t, "crasher", program(t, "crasher"))
 	var exit *exec.ExitError
 	if err := process.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		t.Fatalf("it ended with %v, want status 3", err)
+		t.Fatalf("the program ended with %v, want status 3", err)
 	}
 	process.Pause()
 	process.Resume()
@@ -82,7 +82,7 @@ func TestAwaitGivesUpWhenTheProgramHasEnded(t *testing.T) {
 	}
 	for _, part := range []string{"crasher", "exit status 3", "no disk left"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("the error is %q, want it to name %q", err, part)
+			t.Errorf("the error is %q, want the text %q in it", err, part)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestAwaitLineSeesLastWords(t *testing.T) {
 	t.Parallel()
 	process := Start(t, "crasher", program(t, "crasher"))
 	if err := process.Wait(); err == nil {
-		t.Fatal("it ended with status 0, want 3")
+		t.Fatal("the program ended with status 0, want 3")
 	}
 	process.AwaitLine(regexp.MustCompile(`^no disk left$`))
 }
@@ -124,7 +124,7 @@ func TestMissingServerSkipsUnlessServersAreRequired(t *testing.T) {
 	for required, want := range map[bool]string{false: "skipped", true: "failed"} {
 		verdict := judge(t, func(tb testing.TB) { missing(tb, required, "install it") })
 		if verdict.verdict != want || verdict.message != "install it" {
-			t.Errorf("required %t: the test %s: %q, want it %s", required, verdict.verdict, verdict.message, want)
+			t.Errorf("required %t: the test %s: %q, want %s", required, verdict.verdict, verdict.message, want)
 		}
 	}
 }
