@@ -233,8 +233,8 @@ func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	l.TTL = ttl
 	kept := l.Retain
 	if ttl < time.Millisecond {
-		// A lease that has ended is one of a millisecond that began a millisecond
-		// ago. Versions before this one read it as well.
+		// An ended lease is written as a lease of a millisecond that began a
+		// millisecond ago, so that earlier versions can read the record too.
 		l.TTL, kept = time.Millisecond, l.Retain-time.Millisecond
 	}
 	outcome, err := s.settle(ctx, l, attemptPrefix(l), encodeClaim(l, time.Now()), kept)

@@ -115,7 +115,8 @@ func (f *fixture) live(key string, random *rand.Rand, granted *ledger) error {
 type ledger struct {
 	mutex                         sync.Mutex
 	claims, completions, releases []storage.Lease
-	// overdue are the claims that took longer than their lease: an attempt may have begun and ended in each, untold.
+	// overdue counts the claims that took longer than their lease. Each may hide an
+	// attempt that began and ended before the caller knew.
 	overdue int
 }
 
@@ -142,15 +143,15 @@ func (l *ledger) settled(grants *[]storage.Lease, lease storage.Lease, err error
 // the end.
 func (l *ledger) check(record *storage.Record) error {
 	given, released := countAttempts(l.claims), countAttempts(l.releases)
-	untold := 0
+	hidden := 0
 	for attempt, times := range given {
 		switch {
 		case attempt == 1 && times > released[1]+1:
 			return fmt.Errorf("attempt 1 was granted %d times, and released %d times", times, released[1])
 		case attempt > 1 && times > 1:
 			return fmt.Errorf("attempt %d was granted %d times", attempt, times)
-		case attempt > 1 && given[attempt-1] == 0 && untold < l.overdue:
-			untold++
+		case attempt > 1 && given[attempt-1] == 0 && hidden < l.overdue:
+			hidden++
 		case attempt > 1 && given[attempt-1] == 0:
 			return fmt.Errorf("attempt %d was granted, but never attempt %d", attempt, attempt-1)
 		}

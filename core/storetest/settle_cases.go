@@ -210,11 +210,12 @@ var extendCases = []testCase{
 	},
 	{
 		name: "extend by zero",
-		rule: "an Extend by zero ends the lease at once: the key is abandoned, keeps its request and its attempt, and is taken over or completed as if the lease had run out",
+		rule: "an Extend by zero ends the lease at once: the key is abandoned, keeps its request and its attempt, and is taken over or " +
+			"completed as if the lease had ended by itself",
 		test: func(f *fixture) {
 			lease := f.win(f.claim(), 1, false)
 			f.extend(lease, 0)
-			f.extend(lease, 0) // its success was hidden by a timeout
+			f.extend(lease, 0) // a caller whose reply was lost repeats the call
 			if r := f.find(f.claim()); !r.Abandoned() || r.Attempt != 1 || r.Fingerprint != fingerprint {
 				f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
 			}
@@ -228,8 +229,9 @@ var extendCases = []testCase{
 		},
 	},
 	{
-		name: "extend by zero what the store forgot",
-		rule: "an Extend by zero of a lease that the store has lost writes an abandoned record: the outcome of its run is unknown all the same",
+		name: "extend by zero a claim that the store lost",
+		rule: "an Extend by zero of a lease that the store has lost writes an abandoned record, because the outcome of its run is " +
+			"unknown too",
 		test: func(f *fixture) {
 			lease := storage.Lease{Claim: f.claim(), Attempt: 3, TookOver: true}
 			f.extend(lease, 0)
