@@ -14,7 +14,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Case 65: a fault in a place that a route is described in is named.
+// Case 65: Merge names a fault in the place of a route's description.
 func TestFaultsInADocument(t *testing.T) {
 	t.Parallel()
 	const nulled = " is null: fill it in, or remove it"
@@ -64,7 +64,7 @@ func TestFaultsInADocument(t *testing.T) {
 	}
 }
 
-// Case 65: faults in places that no guarded route is described in stay.
+// Case 65: faults in other places stay.
 func TestFaultsElsewhere(t *testing.T) {
 	t.Parallel()
 	before := `{"openapi":"3.1.0","info":null,"servers":null,"tags":[null],"security":null,"x-a":{"b":1,"b":2},
@@ -76,11 +76,11 @@ func TestFaultsElsewhere(t *testing.T) {
 		t.Error(fault)
 	}
 	if !operation(t, doc, "POST", "/p").Get("responses.422").Exists() {
-		t.Error("nothing was added")
+		t.Error("the document is unchanged")
 	}
 }
 
-// A text that is no OpenAPI document in JSON is refused, and the error says why.
+// Merge refuses text that is not an OpenAPI document in JSON, with the reason.
 func TestTextsThatAreNoDocument(t *testing.T) {
 	t.Parallel()
 	const give, version = ": give an OpenAPI document in JSON, or call Document", ": give an OpenAPI document of version 3, such as 3.1.0"
@@ -132,7 +132,7 @@ func TestNilIsNamed(t *testing.T) {
 	}
 }
 
-// Case 65: no pattern makes a panic.
+// Case 65: no pattern causes a panic.
 func FuzzPatterns(f *testing.F) {
 	for _, pattern := range []string{"/a/{id}", "/:id/*rest", "/{id:[0-9]{2}}/*", "/{", "/}{", `/\:a`, "/*", "/:", "/{}{}", "/a.b|c~d/@e"} {
 		f.Add(pattern)
@@ -155,8 +155,8 @@ func FuzzPatterns(f *testing.F) {
 	})
 }
 
-// Any document comes back with all its members in their order, the new path under its
-// exact name, and is the same when it is merged again.
+// Merge keeps all members of any document in order, and adds the new path under its exact
+// name. A second Merge makes no change.
 func FuzzMerge(f *testing.F) {
 	for _, document := range []string{
 		theirs(f), `{"openapi":"3.1.0"}`, `{"openapi":"3.0.0","paths":{"/a/{b}":{"post":null}}}`, "{\r\n\t\"openapi\" : \"3.1\" ,\n\n\"paths\" :\t{ } } ",

@@ -48,7 +48,7 @@ func parsed(t *testing.T, text []byte, err error) gjson.Result {
 	return gjson.ParseBytes(text)
 }
 
-// at follows names, taken as they are.
+// at follows unescaped names.
 func at(value gjson.Result, names ...string) gjson.Result {
 	for _, name := range names {
 		value = value.Get(gjson.Escape(name))
@@ -56,7 +56,7 @@ func at(value gjson.Result, names ...string) gjson.Result {
 	return value
 }
 
-// namesOf returns the names of an object's members, in their order.
+// namesOf returns the names of an object's members in order.
 func namesOf(object gjson.Result) (names []string) {
 	object.ForEach(func(name, _ gjson.Result) bool {
 		names = append(names, name.Str)
@@ -74,7 +74,7 @@ func operation(t *testing.T, doc gjson.Result, method, template string) gjson.Re
 	return o
 }
 
-// parameterOf returns the operation's parameter, behind its $ref.
+// parameterOf returns the operation's parameter, and follows a $ref.
 func parameterOf(doc, operation gjson.Result, in, name string) gjson.Result {
 	for _, p := range operation.Get("parameters").Array() {
 		if ref, isRef := strings.CutPrefix(p.Get("$ref").Str, "#/components/parameters/"); isRef {

@@ -12,8 +12,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// testdata/theirs.json is a document that a team has written: it knows more of POST
-// /payments than a declaration does, and less of the rest.
+// testdata/theirs.json is a team's own document. It describes POST /payments in more
+// detail than a declaration, and other routes in less.
 func TestMergeOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	declared := rows(t, policy.Row("POST /payments"), policy.Row("PATCH /members/:id"), policy.Row("PUT /files/*"), policy.Row("POST /refunds"))
@@ -51,7 +51,7 @@ func TestMergeOverwritesNothing(t *testing.T) {
 		t.Errorf("responses are %v", statuses)
 	}
 
-	// A path is the same by any names of its parameters, which are declared once.
+	// Paths that differ only in parameter names are the same path, declared once.
 	update := operation(t, doc, "PATCH", "/members/{memberId}")
 	if update.Get("parameters.#").Int() != 1 || parameterOf(doc, update, "path", "memberId").Exists() {
 		t.Errorf("parameters are %s", update.Get("parameters"))
@@ -65,8 +65,8 @@ func TestMergeOverwritesNothing(t *testing.T) {
 	}
 }
 
-// kept returns where after lacks a part of before, or has it elsewhere. A null may
-// have become an object or an array.
+// kept returns the places where after lacks a part of before, or has the part elsewhere.
+// A null may have become an object or an array.
 func kept(place string, before, after gjson.Result) string {
 	switch {
 	case before.Type == gjson.Null && (after.IsObject() || after.IsArray()):
@@ -189,7 +189,7 @@ func TestMergeIntoLittle(t *testing.T) {
 	for name, other := range map[string]string{
 		"a $ref to another file": `{"$ref":"common.json#/components/parameters/Key"}`,
 		"a $ref to itself":       `{"$ref":"#/components/parameters/circle"}`,
-		"a $ref to nothing":      `{"$ref":"#/components/parameters/gone"}`,
+		"a $ref without target":  `{"$ref":"#/components/parameters/gone"}`,
 		"a parameter of a query": `{"name":"Idempotency-Key","in":"query"}`,
 	} {
 		doc := merge(t, `{"openapi":"3.1.0","components":{"parameters":{"circle":{"$ref":"#/components/parameters/circle"}}},
@@ -200,7 +200,7 @@ func TestMergeIntoLittle(t *testing.T) {
 	}
 }
 
-// An extension is no response.
+// An extension is not a response.
 func TestExtensionsStay(t *testing.T) {
 	t.Parallel()
 	doc := merge(t, `{"openapi":"3.1.0","paths":{"x-a":1,"/a":{"x-b":null,"post":{"x-c":[],"responses":{"x-d":null,"x-e":{"description":""}}}}}}`, rows(t, policy.Row("POST /a")))

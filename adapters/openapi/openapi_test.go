@@ -45,14 +45,14 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 		options  []policy.Option
 		required bool
 		differs  map[string]string // from the defaults
-		nothing  bool
+		isEmpty  bool
 	}{
 		"the defaults":    {required: true},
 		"not required":    {options: []policy.Option{policy.Required(false)}, differs: map[string]string{"400": "body_unreadable key_invalid"}},
 		"refusing":        {options: []policy.Option{policy.OnAbandoned(policy.Refuse)}, required: true, differs: map[string]string{"409": "in_progress not_replayable outcome_unknown"}},
 		"transactional":   {options: []policy.Option{policy.Transactional(true)}, required: true, differs: map[string]string{"500": "handler_failed rolled_back"}},
 		"fail-open":       {options: []policy.Option{policy.OnStoreError(policy.FailOpen)}, required: true},
-		"only observing":  {options: []policy.Option{policy.Observe(true)}, nothing: true},
+		"only observing":  {options: []policy.Option{policy.Observe(true)}, isEmpty: true},
 		"another timeout": {options: []policy.Option{policy.TTLHours(1)}, required: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 				"413": "body_too_large", "422": "key_reused", "500": "handler_failed", "503": "handler_cancelled not_confirmed shutting_down store_unavailable",
 			}
 			maps.Copy(want, c.differs)
-			if c.nothing {
+			if c.isEmpty {
 				want = nil
 			}
 			got := make(map[string]string)
@@ -138,7 +138,7 @@ func TestDocumentThatCannotBe(t *testing.T) {
 	}
 }
 
-// Case 65: gin takes a brace for a character of the path, which OpenAPI cannot say.
+// Case 65: in gin a brace is a character of the path, which OpenAPI cannot express.
 func TestPatternsThatHaveNoTemplate(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"/a{", "/{", "/a{b", "/{a}/{b", "/{a:{2}"} {
@@ -162,8 +162,8 @@ func TestReplayHeader(t *testing.T) {
 	}
 }
 
-// A document of no guarded route has no components, and a document that nothing is
-// merged into is the same text.
+// A document without guarded routes has no components. Merge without guarded routes
+// returns the same text.
 func TestNothingToDescribe(t *testing.T) {
 	t.Parallel()
 	text, err := openapi.Document(nil)

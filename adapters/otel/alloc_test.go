@@ -36,7 +36,7 @@ type collector struct{ all *[]event.Event }
 
 func (c collector) Observe(_ context.Context, event event.Event) { *c.all = append(*c.all, event) }
 
-// setups are what an event may meet, and the allocations it may cost.
+// setups are observers with their allowed allocations per event.
 func setups(tb testing.TB) []setup {
 	tb.Helper()
 	meters := idemotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))
@@ -70,9 +70,9 @@ func (s setup) observer(tb testing.TB) (*idemotel.Observer, event.Event) {
 	return observer, event
 }
 
-// What an event may cost in allocations, as Observe says. The guard's own cost is
-// measured in core.
-func TestAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
+// The allocations of an event stay within the limits that Observe documents. Tests of
+// core measure the guard's own cost.
+func TestAllocations(t *testing.T) { //nolint:paralleltest // parallel tests would allocate in between
 	if raceDetector {
 		t.Skip("the race detector allocates too")
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// A service would read its metrics by an exporter for Prometheus or OTLP; here
-// they are collected by hand, and the spans kept in memory.
+// A service would export its metrics to Prometheus or OTLP. The example collects metrics
+// by hand, and keeps spans in memory.
 func Example() {
 	reader, spans := sdkmetric.NewManualReader(), tracetest.NewInMemoryExporter()
 	observer, err := idemotel.New(

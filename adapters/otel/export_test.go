@@ -8,19 +8,19 @@ import (
 // MaxSeries is maxSeries.
 const MaxSeries = maxSeries
 
-// Knows reports whether a result has a line of its own among the effects.
+// Knows reports whether effects has a line for a result.
 func Knows(result event.Result) bool {
 	_, ok := effects[result]
 	return ok
 }
 
-// Kept returns how many series the observer keeps ready.
+// Kept returns the number of cached series.
 func (o *Observer) Kept() int { return len(o.series.known) }
 
-// Pending returns how many runs the observer waits for.
+// Pending returns the number of pending runs.
 func (o *Observer) Pending() int { return len(o.pending.by) }
 
-// FillPending makes the observer wait for as many runs as it can.
+// FillPending fills the table of pending runs.
 func (o *Observer) FillPending() {
 	for len(o.pending.by) < maxPending {
 		o.pending.by[storage.NewToken()] = new(series)

@@ -26,7 +26,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// telemetry is what the tests read of what was measured.
+// telemetry collects the metrics and spans of a test.
 type telemetry struct {
 	testing.TB
 	reader   *sdkmetric.ManualReader
@@ -65,8 +65,8 @@ func (m *telemetry) collect() map[string]metricdata.Metrics {
 	return byName
 }
 
-// points returns the values of a metric by its attributes: sums as they are, and
-// of histograms the counts.
+// points returns the values of a metric by attributes: sums, and the counts of
+// histograms.
 func points(metric metricdata.Metrics) map[attribute.Set]int64 {
 	all := make(map[attribute.Set]int64)
 	switch data := metric.Data.(type) {
@@ -82,7 +82,7 @@ func points(metric metricdata.Metrics) map[attribute.Set]int64 {
 	return all
 }
 
-// want compares the values of a metric, by result; those that are zero are left out.
+// want compares the values of a metric by result, without zeros.
 func (m *telemetry) want(name string, want map[event.Result]int64) {
 	m.Helper()
 	got := make(map[event.Result]int64)
@@ -105,7 +105,7 @@ func (m *telemetry) total(name string) (sum int64) {
 	return sum
 }
 
-// values returns what an attribute was on any metric.
+// values returns all values of an attribute on any metric.
 func (m *telemetry) values(name attribute.Key) []string {
 	m.Helper()
 	all := make(map[string]bool)
@@ -135,7 +135,7 @@ func details(attributes []attribute.KeyValue) map[string]string {
 	return all
 }
 
-// service is an engine that is measured, with guarded routes.
+// service is an engine with telemetry and guarded routes.
 type service struct {
 	*telemetry
 	engine *core.Engine
@@ -149,7 +149,7 @@ func newService(t testing.TB, store storage.Store, opts ...core.Option) *service
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // what still goes on in the background ends with the test
+	t.Cleanup(func() { // background work ends with the test
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = engine.Shutdown(ctx)
@@ -189,7 +189,7 @@ func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble
 
 var errStoreDown = errors.New("connection refused")
 
-// brokenStore is a store whose calls fail while a test says so.
+// brokenStore is a store whose calls a test can make fail.
 type brokenStore struct {
 	storage.Store
 	mu                                 sync.Mutex
@@ -198,7 +198,7 @@ type brokenStore struct {
 
 func newBrokenStore() *brokenStore { return &brokenStore{Store: memstore.New()} }
 
-// fails sets what some methods return; nil heals them.
+// fails sets the error of some methods. A nil error repairs the methods.
 func (s *brokenStore) fails(err error, methods ...*error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *brokenStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lea
 	return s.Store.Acquire(ctx, c)
 }
 
-// Complete takes a millisecond, as a settlement at a server would at least.
+// Complete takes a millisecond, the least time of a settlement in a server.
 func (s *brokenStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
 	advance(time.Millisecond)
 	if err := s.failure(&s.complete); err != nil {
@@ -244,7 +244,7 @@ func (s *brokenStore) Extend(ctx context.Context, l storage.Lease, ttl time.Dura
 	return s.Store.Extend(ctx, l, ttl)
 }
 
-// transactions makes a store of one whose commits fail.
+// transactions makes a store whose commits fail.
 type transactions struct{ *brokenStore }
 
 func (s transactions) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {

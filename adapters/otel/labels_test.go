@@ -20,9 +20,9 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Case 34: what a client controls never labels a metric: not its key, not its
-// path, not its scope, not a method of its own.
-func TestWhatClientsSendLabelsNothing(t *testing.T) {
+// Case 34: text that a client controls never labels a metric: key, path, scope or an
+// invented method.
+func TestClientTextLabelsNoMetric(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
 	guarded := s.engine.Handler(http.HandlerFunc(created), policy.Methods("POST", "SECRET-METHOD"))
@@ -52,8 +52,7 @@ func TestWhatClientsSendLabelsNothing(t *testing.T) {
 	}
 }
 
-// Both labels are spelled as the HTTP server's own metrics spell them, whichever
-// router names the route.
+// Both labels have the spelling of the HTTP server's own metrics, for every router.
 func TestMethodAndRoute(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string][2]string{
@@ -93,7 +92,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// What would have been is told apart from what was.
+// Attributes separate observed decisions from enforced decisions.
 func TestObservedRoutes(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())

@@ -51,12 +51,12 @@ func results(t *testing.T) (all []event.Result) {
 	return all
 }
 
-// A result that is new in package core is measured on purpose, or this fails.
+// The test fails until a new event.Result has a line in effects.
 func TestEveryResultIsMeasured(t *testing.T) {
 	t.Parallel()
 	for _, result := range results(t) {
 		if !idemotel.Knows(result) {
-			t.Errorf("%q has no line in effects: say what it does to metrics and spans", result)
+			t.Errorf("%q has no line in effects: add its effect on metrics and spans", result)
 			continue
 		}
 		seen := newTelemetry(t)
@@ -71,7 +71,7 @@ func TestEveryResultIsMeasured(t *testing.T) {
 	}
 }
 
-// A version of package core that is newer than this one loses no events.
+// Events of a newer version of package core are counted too.
 func TestUnknownResultIsCounted(t *testing.T) {
 	t.Parallel()
 	seen := newTelemetry(t)
@@ -100,7 +100,7 @@ func TestDecisionsAndSettlementsAreCounted(t *testing.T) {
 	s.want("idempotency.lease.expired", map[event.Result]int64{})
 }
 
-// A conflict is whatever is answered with 409 or 422.
+// Every 409 and 422 response counts as a conflict.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	seen := newTelemetry(t)
@@ -112,8 +112,8 @@ func TestConflicts(t *testing.T) {
 	})
 }
 
-// A run ends once, whatever happened to it.
-func TestKeysThatAreFreed(t *testing.T) {
+// A run ends once, with any result.
+func TestReleasedKeys(t *testing.T) {
 	t.Parallel()
 	s := newPayments(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(core.KeyHeader) == "taken" {
@@ -123,13 +123,13 @@ func TestKeysThatAreFreed(t *testing.T) {
 	})
 	s.post(t.Context(), "/payments", "taken", "1")
 	s.post(t.Context(), "/payments", "broken", "1")
-	freed := map[event.Result]int64{event.Retryable: 1, event.DeleteKey: 1}
-	s.want("idempotency.settlements", freed)
-	s.want("idempotency.run.duration", freed)
+	released := map[event.Result]int64{event.Retryable: 1, event.DeleteKey: 1}
+	s.want("idempotency.settlements", released)
+	s.want("idempotency.run.duration", released)
 }
 
-// Nothing is lost with a client that hangs up: counting is not its work.
-func TestEventsOfClientsThatAreGone(t *testing.T) {
+// Events count even after the client has disconnected.
+func TestEventsAfterADisconnect(t *testing.T) {
 	t.Parallel()
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
@@ -142,9 +142,9 @@ func TestEventsOfClientsThatAreGone(t *testing.T) {
 	}
 }
 
-// More routes than are kept ready are counted all the same, each for itself: in
-// spans, that is. Of metrics, the SDK bounds the series.
-func TestMoreRoutesThanAreKept(t *testing.T) {
+// Routes beyond the cache are counted too, with a span name each. The SDK bounds the
+// series of metrics.
+func TestMoreRoutesThanTheCacheHolds(t *testing.T) {
 	t.Parallel()
 	const routes = idemotel.MaxSeries + 10
 	seen := newTelemetry(t)
@@ -190,7 +190,7 @@ func TestConcurrentEvents(t *testing.T) {
 	}
 }
 
-// The store's time is recorded where the store was asked.
+// The store's time is recorded for steps with a store call.
 func TestStoreDuration(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

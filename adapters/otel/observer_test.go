@@ -21,7 +21,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 )
 
-func TestNewRefusesNonsense(t *testing.T) {
+func TestNewRefusesNil(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]idemotel.Option{
 		"WithMeterProvider":  idemotel.WithMeterProvider(nil),
@@ -48,7 +48,7 @@ func (brokenMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.In
 	return nil, errNoInstrument
 }
 
-func TestNewSaysWhatTheMeterSays(t *testing.T) {
+func TestNewReturnsTheMetersError(t *testing.T) {
 	t.Parallel()
 	observer, err := idemotel.New(idemotel.WithMeterProvider(brokenMeters{}))
 	if observer != nil || !errors.Is(err, errNoInstrument) {
@@ -59,7 +59,7 @@ func TestNewSaysWhatTheMeterSays(t *testing.T) {
 // instrument is how a metric is described.
 type instrument struct{ kind, unit string }
 
-// Names and units are an interface too: dashboards are made of them.
+// Names and units are an interface too: dashboards use both.
 func TestInstruments(t *testing.T) {
 	t.Parallel()
 	seen := newTelemetry(t)
@@ -97,7 +97,7 @@ func TestInstruments(t *testing.T) {
 	}
 }
 
-// remembered is an Observer that keeps what it is told.
+// remembered is an Observer that keeps the last event.
 type remembered struct {
 	context context.Context
 	event   event.Event
@@ -105,7 +105,7 @@ type remembered struct {
 
 func (r *remembered) Observe(ctx context.Context, event event.Event) { r.context, r.event = ctx, event }
 
-// The log, or whoever else wants the events, gets them as they came.
+// The next observer, such as a log, gets the events unchanged.
 func TestNextObserverGetsTheEvent(t *testing.T) {
 	t.Parallel()
 	var next remembered
@@ -116,12 +116,10 @@ func TestNextObserverGetsTheEvent(t *testing.T) {
 	}
 }
 
-// early is made before the program sets its providers, as a package's variables
-// are.
+// early is made before the program sets its providers, like a package's variables.
 var early, errEarly = idemotel.New()
 
-// globals sets the global providers, which otel lets stand in for the earlier ones
-// once.
+// globals sets the global providers. otel forwards the earlier providers to them once.
 var globals = sync.OnceValue(func() *telemetry {
 	seen := &telemetry{reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(seen.reader)))
@@ -129,12 +127,12 @@ var globals = sync.OnceValue(func() *telemetry {
 	return seen
 })
 
-// Without options the global providers count, set before New or after.
+// Without options the observer uses the global providers, set before or after New.
 func TestGlobalProviders(t *testing.T) { //nolint:paralleltest // it sets the global providers
 	if errEarly != nil {
 		t.Fatal(errEarly)
 	}
-	early.Observe(t.Context(), event.Event{Result: event.Refused}) // nobody listens, at first
+	early.Observe(t.Context(), event.Event{Result: event.Refused}) // without providers, the event is lost
 	seen := globals()
 	seen.TB = t
 	late, err := idemotel.New()

@@ -15,7 +15,7 @@ import (
 
 const pending = "idempotency.settlement.pending"
 
-// What waits for the store is pending until it has it, and no longer.
+// A settlement is pending until the store has accepted the result.
 func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 		}
 		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 2})
 		s.want("idempotency.store.errors", map[event.Result]int64{event.Deferred: 2})
-		s.want("idempotency.run.duration", map[event.Result]int64{}) // they have not ended
+		s.want("idempotency.run.duration", map[event.Result]int64{}) // no run has ended
 		if len(s.ended()) != 0 {
 			t.Errorf("%d spans, want none yet", len(s.ended()))
 		}
@@ -40,15 +40,15 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 			t.Errorf("%d pending, want none", n)
 		}
 		s.want("idempotency.run.duration", map[event.Result]int64{event.Completed: 2})
-		s.post(t.Context(), "/payments", "k3", "1") // one that never waited
+		s.post(t.Context(), "/payments", "k3", "1") // a run without a deferred settlement
 		if n := s.total(pending); n != 0 || s.observer.Pending() != 0 {
 			t.Errorf("%d pending, %d remembered, want none", n, s.observer.Pending())
 		}
 	})
 }
 
-// An answer that is given up waits no more.
-func TestLostAnswerIsNotPending(t *testing.T) {
+// A lost response is no longer pending.
+func TestLostResponseIsNotPending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
@@ -65,9 +65,9 @@ func TestLostAnswerIsNotPending(t *testing.T) {
 	})
 }
 
-// A key that could not be freed, until the budget ended: its last event is a
-// store's error, as others are that end nothing.
-func TestKeyThatCannotBeFreedEndsItsRun(t *testing.T) {
+// The engine could not release a key within its budget. The run's last event is a store
+// error, although other store errors do not end a run.
+func TestKeyThatCannotBeReleasedEndsItsRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
@@ -86,7 +86,7 @@ func TestKeyThatCannotBeFreedEndsItsRun(t *testing.T) {
 	})
 }
 
-// Another attempt has the key by the time it is to be freed.
+// Another attempt holds the key when the engine tries to release the key.
 func TestPendingRunThatLosesItsLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestPendingRunThatLosesItsLease(t *testing.T) {
 	})
 }
 
-// A commit that is not confirmed leaves a key to be freed.
+// An unconfirmed commit leaves a key to release.
 func TestUnconfirmedCommitIsPending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestUnconfirmedCommitIsPending(t *testing.T) {
 	})
 }
 
-// A lease that a renewal finds lost is reported then, and again by the
-// settlement: the run ends once all the same.
+// A renewal reports a lost lease, and the settlement reports the loss again. The run
+// ends once.
 func TestLostLeaseEndsARunOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestLostLeaseEndsARunOnce(t *testing.T) {
 	})
 }
 
-// A store's error while the handler runs ends nothing.
-func TestRenewalThatFailsEndsNothing(t *testing.T) {
+// A store error while the handler runs does not end the run.
+func TestFailedRenewalDoesNotEndTheRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
@@ -159,8 +159,8 @@ func TestRenewalThatFailsEndsNothing(t *testing.T) {
 	})
 }
 
-// What is remembered is bounded. A run beyond that is not counted in, nor out.
-func TestMorePendingRunsThanAreRemembered(t *testing.T) {
+// The table of pending runs is bounded. A run beyond the bound never counts as pending.
+func TestMorePendingRunsThanTheTableHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newBrokenStore()
@@ -181,8 +181,8 @@ func TestMorePendingRunsThanAreRemembered(t *testing.T) {
 	})
 }
 
-// A router inside the guard finds the route while the settlement waits already:
-// what was counted in without a route is counted out without one.
+// A router inside the guard finds the route while the settlement is pending. A run that
+// was counted without a route is removed without a route.
 func TestPendingRunWhoseRouteIsFoundLate(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())

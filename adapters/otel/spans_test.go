@@ -18,7 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
-// within sends a request as the server's instrumentation would: in a span of its own.
+// within sends a request in a span, as the server's instrumentation does.
 func (s *service) within(t *testing.T, path, key string) trace.SpanContext {
 	t.Helper()
 	ctx, server := s.tracing.Tracer("server").Start(t.Context(), "POST")
@@ -37,8 +37,8 @@ func byName(t *testing.T, all []sdktrace.ReadOnlySpan, name string) sdktrace.Rea
 	return found[0]
 }
 
-// A run is one span, from the request's admission to its settlement, in the
-// request's trace; the handler's own spans stay where they were.
+// A run is one span, from the request's arrival to its settlement, in the request's
+// trace. The handler's own spans keep their parents.
 func TestSpanOfARun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestSpanOfARun(t *testing.T) {
 	})
 }
 
-// A run and its replays are found by the key's hash. The key, the scope and the
-// path are in no span.
+// The key's hash connects a run and its replays. No span has the key, the scope or the
+// path.
 func TestSpansHaveTheHashOfTheKeyAlone(t *testing.T) {
 	t.Parallel()
 	s := newPayments(t, memstore.New(), created)
@@ -113,12 +113,12 @@ func TestSpansHaveTheHashOfTheKeyAlone(t *testing.T) {
 			}
 		}
 		if all := strings.Join(texts, " "); strings.Contains(all, "secret") {
-			t.Errorf("a span says %s", all)
+			t.Errorf("a span has %s", all)
 		}
 	}
 }
 
-// What happens on the way is seen on the request's own span.
+// Intermediate events appear on the request's own span.
 func TestEventsOnTheRequestsSpan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestEventsOnTheRequestsSpan(t *testing.T) {
 	})
 }
 
-// Without a span around it, a request still has its own.
+// A request without an outer span still has a span.
 func TestSpanWithoutAParent(t *testing.T) {
 	t.Parallel()
 	s := newPayments(t, memstore.New(), created)
@@ -163,7 +163,7 @@ func TestSpanWithoutAParent(t *testing.T) {
 	}
 }
 
-// The status is for who operates the service: what clients do is no error of it.
+// The status is for operators: a client's mistake is not a server error.
 func TestStatusOfSpans(t *testing.T) {
 	t.Parallel()
 	failed := []event.Result{
@@ -202,7 +202,7 @@ func TestStatusOfSpans(t *testing.T) {
 	}
 }
 
-// A request that is not sampled costs no attributes, and makes no span.
+// An unsampled request makes no attributes and no span.
 func TestUnsampledRequests(t *testing.T) {
 	t.Parallel()
 	s := newPayments(t, memstore.New(), created)
@@ -213,7 +213,7 @@ func TestUnsampledRequests(t *testing.T) {
 	}
 }
 
-// A method or a route that is not known is left out of the name.
+// The name leaves out an unknown method or route.
 func TestNamesOfSpans(t *testing.T) {
 	t.Parallel()
 	for route, want := range map[string]string{

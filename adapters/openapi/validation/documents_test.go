@@ -1,5 +1,5 @@
-// Package validation_test holds the documents of adapters/openapi against OpenAPI. It
-// is a module of its own: the validator belongs to no program that uses oncekey.
+// Package validation_test validates the documents of adapters/openapi. It is a separate
+// module, so that programs with oncekey do not depend on the validator.
 package validation_test
 
 import (
@@ -104,7 +104,7 @@ func TestKeySchema(t *testing.T) {
 	}
 }
 
-// The validation that the other tests rely on finds faults.
+// The validation of the other tests finds faults.
 func TestValidationFindsFaults(t *testing.T) {
 	t.Parallel()
 	doc := document(t, policy.Row("POST /a/{id}"))

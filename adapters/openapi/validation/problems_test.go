@@ -28,8 +28,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// clientCodes are the codes that a client of a sound service can meet. wrong_setup
-// tells the service's authors of a mistake.
+// clientCodes are the codes that a client of a correct service can get. wrong_setup
+// reports a mistake to the service's authors.
 func clientCodes() []string {
 	return slices.DeleteFunc(problem.Codes(), func(code string) bool { return code == problem.WrongSetup })
 }
@@ -46,7 +46,7 @@ func TestEveryCodeIsDescribed(t *testing.T) {
 	}
 }
 
-// What the engine really answers, code by code, is what the document says.
+// The engine's real responses, code by code, match the document.
 func TestRealProblemsAreAsDescribed(t *testing.T) {
 	t.Parallel()
 	if got, want := slices.Sorted(maps.Keys(provocations)), clientCodes(); !slices.Equal(got, want) {
@@ -57,28 +57,28 @@ func TestRealProblemsAreAsDescribed(t *testing.T) {
 	for code, provoke := range provocations {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			var answer *httptest.ResponseRecorder
-			synctest.Test(t, func(t *testing.T) { answer = provoke(t) })
+			var recorded *httptest.ResponseRecorder
+			synctest.Test(t, func(t *testing.T) { recorded = provoke(t) })
 			var body map[string]any
-			if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil {
-				t.Fatalf("%v in %s", err, answer.Body)
+			if err := json.Unmarshal(recorded.Body.Bytes(), &body); err != nil {
+				t.Fatalf("%v in %s", err, recorded.Body)
 			}
 			if body["code"] != code {
-				t.Fatalf("provoked %s", answer.Body)
+				t.Fatalf("provoked %s", recorded.Body)
 			}
-			response := described.Responses.Status(answer.Code)
+			response := described.Responses.Status(recorded.Code)
 			if response == nil {
-				t.Fatalf("status %d is not described", answer.Code)
+				t.Fatalf("status %d is not described", recorded.Code)
 			}
-			media := response.Value.Content.Get(answer.Header().Get("Content-Type"))
+			media := response.Value.Content.Get(recorded.Header().Get("Content-Type"))
 			if media == nil {
-				t.Fatalf("%s is not described", answer.Header().Get("Content-Type"))
+				t.Fatalf("%s is not described", recorded.Header().Get("Content-Type"))
 			}
 			visit := func(body map[string]any) error {
 				return media.Schema.Value.VisitJSON(body, openapi3.EnableJSONSchema2020(), openapi3.EnableFormatValidation())
 			}
 			if err := visit(body); err != nil {
-				t.Errorf("%s: %v", answer.Body, err)
+				t.Errorf("%s: %v", recorded.Body, err)
 			}
 			for _, wrong := range []map[string]any{{"code": "teapot"}, {"status": 418}, {"title": nil}, {"error": 7}} {
 				changed := maps.Clone(body)
@@ -87,7 +87,7 @@ func TestRealProblemsAreAsDescribed(t *testing.T) {
 					t.Errorf("the schema lets %v through", wrong)
 				}
 			}
-			if retry := answer.Header().Get("Retry-After"); retry != "" {
+			if retry := recorded.Header().Get("Retry-After"); retry != "" {
 				header := response.Value.Headers["Retry-After"]
 				if header == nil {
 					t.Fatal("Retry-After is not described")
@@ -131,16 +131,16 @@ func (p program) post(key, body string) *httptest.ResponseRecorder {
 }
 
 func (p program) send(r *http.Request) *httptest.ResponseRecorder {
-	answer := httptest.NewRecorder()
-	p.ServeHTTP(answer, r)
-	return answer
+	recorded := httptest.NewRecorder()
+	p.ServeHTTP(recorded, r)
+	return recorded
 }
 
-// provocations make the engine answer with each of its codes.
+// provocations make the engine respond with each of its codes.
 var provocations = map[string]func(t *testing.T) *httptest.ResponseRecorder{
 	problem.PrincipalMissing: func(t *testing.T) *httptest.ResponseRecorder {
-		nobody := func(*http.Request) (string, error) { return "", errors.New("who?") }
-		return start(t, memstore.New(), nobody, created).post("k", "{}")
+		anonymous := func(*http.Request) (string, error) { return "", errors.New("who?") }
+		return start(t, memstore.New(), anonymous, created).post("k", "{}")
 	},
 	problem.KeyMissing: func(t *testing.T) *httptest.ResponseRecorder {
 		return start(t, memstore.New(), core.SharedScope, created).post("", "{}")
@@ -211,7 +211,7 @@ var provocations = map[string]func(t *testing.T) *httptest.ResponseRecorder{
 	},
 }
 
-// brokenStore is a store that is away, or whose holders all went away.
+// brokenStore is an unreachable store, or a store with only abandoned keys.
 type brokenStore struct {
 	storage.Store
 	away, abandons bool
