@@ -347,8 +347,19 @@ func resultOfCode(code string) event.Result {
 	}
 }
 
-func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
-	event.Subject, event.Route, event.Observed = &a.event, a.request.Pattern, a.route.observes
-	event.Duration = time.Since(a.started)
-	e.observer.Observe(ctx, event)
+// The most common mismatch is an honest retry with a new timestamp. A finished record
+// keeps a sketch of its request, so that the engine can name the members that differ.
+// A sketch consists of short hashes, keyed by the idempotency key, which is not stored.
+
+// differences returns the members that differ from the key's first request: the
+// request of localRun, or of the record. For a request in flight in another process
+// there is no sketch, and the result is empty.
+func (a *admission) differences(localRun *Run) (names []string, others, missing int) {
+	if a.sketch == nil && localRun != nil {
+		a.sketch = localRun.sketch
+	}
+	if a.reading == nil { // the caller of Begin passed only the fingerprint
+		return nil, 0, 0
+	}
+	return a.reading.Differences(a.sketch, a.sketchKey())
 }

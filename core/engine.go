@@ -6,7 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -260,3 +265,35 @@ type onceFlag struct{ atomic.Bool }
 
 // first reports true once.
 func (f *onceFlag) first() bool { return !f.Load() && f.CompareAndSwap(false, true) }
+
+// declaredAt returns the file and the line that declare a policy: the first caller
+// outside of this module's guards.
+func declaredAt() string {
+	var callers [32]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if !isGuards(frame.Function) {
+			return filepath.Base(filepath.Dir(frame.File)) + "/" + filepath.Base(frame.File) + ":" + strconv.Itoa(frame.Line)
+		}
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
+
+// isGuards reports whether a function belongs to core or to an adapter.
+func isGuards(function string) bool {
+	const module = "github.com/oncekey/oncekey/"
+	folder, name := path.Split(function)
+	pkg, _, _ := strings.Cut(name, ".")
+	switch strings.TrimPrefix(folder+pkg, module) {
+	case "core", "adapters/chi", "adapters/gin", "adapters/internal/declared":
+		return true
+	default:
+		return false
+	}
+}
+
+// DeclaredAt names the file and the line of the program that declared the policy.
+func (r *Route) DeclaredAt() string { return r.place }

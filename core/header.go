@@ -3,7 +3,6 @@ package core
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -87,83 +86,4 @@ func isValidField(f storage.Field) bool {
 // spelling of a trailer.
 func validFieldName(name string) bool {
 	return httpguts.ValidHeaderFieldName(strings.TrimPrefix(name, http.TrailerPrefix))
-}
-
-// freeze records the handler's changes. Of later changes, only trailers are sent.
-func (c *capture) freeze() {
-	for _, list := range c.header["Trailer"] {
-		for name := range strings.SplitSeq(list, ",") {
-			c.trailer = append(c.trailer, http.CanonicalHeaderKey(strings.TrimSpace(name)))
-		}
-	}
-	c.length = -1
-	if declared := c.header["Content-Length"]; len(declared) > 0 {
-		if length, err := strconv.ParseInt(declared[0], 10, 64); err == nil {
-			c.length = length
-		}
-	}
-	c.changes = headerChanges(c.smallChanges[:0], c.outer, c.header)
-	c.changes = slices.DeleteFunc(c.changes, func(f storage.Field) bool {
-		return c.isMarker(f.Name) || c.isTrailer(f.Name) || !isValidField(f) // trailers come at the end
-	})
-}
-
-// freezeAgain records the header of recovering middleware. Unchanged fields that the
-// handler had frozen belong to the handler's response, and are dropped. The exception
-// is Content-Type, which both may have set to the same value.
-func (c *capture) freezeAgain() {
-	before := slices.Clone(c.changes)
-	c.trailer = nil
-	c.freeze()
-	c.changes = slices.DeleteFunc(c.changes, func(f storage.Field) bool {
-		return f.Name != "Content-Type" && slices.Contains(before, f)
-	})
-	if !slices.ContainsFunc(c.changes, func(f storage.Field) bool { return f.Name == "Content-Length" }) {
-		c.length = -1
-	}
-}
-
-// settleHeader resets the response header to the outer middleware's values plus
-// changes. Edits made after WriteHeader, and edits that the handler may not make, are
-// dropped.
-func (c *capture) settleHeader(changes storage.Header) {
-	var buffer [4]storage.Field
-	if slices.Equal(headerChanges(buffer[:0], c.outer, c.header), changes) {
-		return
-	}
-	clear(c.header)
-	for _, f := range c.outer {
-		if f.Op == storage.Delete {
-			c.header[f.Name] = nil
-			continue
-		}
-		c.header[f.Name] = append(c.header[f.Name], f.Value)
-	}
-	applyHeader(changes, c.header, nil)
-}
-
-// isMarker reports whether the name is a spelling of the replay header, which a handler
-// must not forge.
-func (c *capture) isMarker(name string) bool {
-	return strings.EqualFold(strings.TrimPrefix(name, http.TrailerPrefix), c.run.engine.replayHeader)
-}
-
-func (c *capture) isTrailer(name string) bool {
-	return slices.Contains(c.trailer, name) || strings.HasPrefix(name, http.TrailerPrefix)
-}
-
-// trailers returns the trailers in net/http's spelling for unannounced trailers.
-func (c *capture) trailers() storage.Header {
-	var trailers storage.Header
-	for name, values := range c.header {
-		if !c.isTrailer(name) || c.isMarker(name) {
-			continue
-		}
-		for _, value := range values {
-			name := http.TrailerPrefix + strings.TrimPrefix(name, http.TrailerPrefix)
-			trailers = append(trailers, storage.Field{Name: name, Value: value})
-		}
-	}
-	slices.SortStableFunc(trailers, func(a, b storage.Field) int { return strings.Compare(a.Name, b.Name) })
-	return trailers
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -183,23 +184,6 @@ func (e *Engine) digest(r *Request) [sha256.Size]byte {
 	return frame.Sum(e.service, r.Scope, r.Method, r.Path, r.Key)
 }
 
-// The most common mismatch is an honest retry with a new timestamp. A finished record
-// keeps a sketch of its request, so that the engine can name the members that differ.
-// A sketch consists of short hashes, keyed by the idempotency key, which is not stored.
-
-// differences returns the members that differ from the key's first request: the
-// request of localRun, or of the record. For a request in flight in another process
-// there is no sketch, and the result is empty.
-func (a *admission) differences(localRun *Run) (names []string, others, missing int) {
-	if a.sketch == nil && localRun != nil {
-		a.sketch = localRun.sketch
-	}
-	if a.reading == nil { // the caller of Begin passed only the fingerprint
-		return nil, 0, 0
-	}
-	return a.reading.Differences(a.sketch, a.sketchKey())
-}
-
 // sketchKey returns the key of the sketch's hashes. A reader of the store can compute
 // it only by guessing the idempotency key. The storage key, another hash of that key,
 // is mixed in so that every scope and route has a different sketch key.
@@ -207,4 +191,10 @@ func (s *subject) sketchKey() (key [16]byte) {
 	sum := frame.Sum("sketch", string(s.digest[:]), s.request.Key)
 	copy(key[:], sum[:])
 	return key
+}
+
+func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
+	event.Subject, event.Route, event.Observed = &a.event, a.request.Pattern, a.route.observes
+	event.Duration = time.Since(a.started)
+	e.observer.Observe(ctx, event)
 }

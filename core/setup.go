@@ -3,11 +3,6 @@ package core
 import (
 	"fmt"
 	"net/http"
-	"path"
-	"path/filepath"
-	"runtime"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -47,41 +42,9 @@ func (e *Engine) reportUnguarded(r *http.Request, route *Route) {
 		"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method)})
 }
 
-// DeclaredAt names the file and the line of the program that declared the policy.
-func (r *Route) DeclaredAt() string { return r.place }
-
 // errTwoPolicies returns an error that names both policies of a request.
 func errTwoPolicies(outer, inner *Route) error {
 	return fmt.Errorf("oncekey: two policies guard this request, one declared at %s and inside of it one declared at %s: "+
 		"keep one of them, or mount them where the router shows the inner one to the outer (idemchi, idemgin, or a http.ServeMux in Engine.Handler)",
 		outer.place, inner.place)
-}
-
-// declaredAt returns the file and the line that declare a policy: the first caller
-// outside of this module's guards.
-func declaredAt() string {
-	var callers [32]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if !isGuards(frame.Function) {
-			return filepath.Base(filepath.Dir(frame.File)) + "/" + filepath.Base(frame.File) + ":" + strconv.Itoa(frame.Line)
-		}
-		if !more {
-			return "an unknown place"
-		}
-	}
-}
-
-// isGuards reports whether a function belongs to core or to an adapter.
-func isGuards(function string) bool {
-	const module = "github.com/oncekey/oncekey/"
-	folder, name := path.Split(function)
-	pkg, _, _ := strings.Cut(name, ".")
-	switch strings.TrimPrefix(folder+pkg, module) {
-	case "core", "adapters/chi", "adapters/gin", "adapters/internal/declared":
-		return true
-	default:
-		return false
-	}
 }
