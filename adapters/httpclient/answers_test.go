@@ -10,8 +10,8 @@ import (
 	"github.com/oncekey/oncekey/adapters/httpclient"
 )
 
-// Case 67: every status but these ends the call, and its response stands.
-func TestWhichAnswersAreRepeated(t *testing.T) {
+// Case 67: every other status ends the call with its response.
+func TestWhichResponsesAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		repeated := map[int]bool{425: true, 429: true, 500: true, 502: true, 503: true, 504: true}
@@ -30,8 +30,8 @@ func TestWhichAnswersAreRepeated(t *testing.T) {
 	})
 }
 
-// Case 67: of the conflicts, those that say so by Retry-After or by oncekey's code
-// end by themselves, whatever form their problem has.
+// Case 67: a conflict is repeated if it has a Retry-After or oncekey's code, in any form
+// of the problem.
 func TestWhichConflictsAreRepeated(t *testing.T) {
 	t.Parallel()
 	inProgress := problem(http.StatusConflict, "in_progress")
@@ -77,7 +77,7 @@ func TestWhichConflictsAreRepeated(t *testing.T) {
 					got.expect(t, http.StatusCreated, "")
 					shop.expectAttempts(t, 2)
 				} else {
-					got.expect(t, row.first.status, row.first.body) // it was looked at, and is whole
+					got.expect(t, row.first.status, row.first.body) // the peek leaves the body whole
 					shop.expectAttempts(t, 1)
 				}
 				shop.expectBodiesClosed(t)
@@ -86,10 +86,10 @@ func TestWhichConflictsAreRepeated(t *testing.T) {
 	}
 }
 
-// When the attempts end, the last answer is the caller's, whole.
-func TestLastAnswerIsHandedOver(t *testing.T) {
+// After the last attempt the caller gets the whole last response.
+func TestLastResponseIsReturned(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("overloaded ", 20_000) // longer than what is read ahead
+	long := strings.Repeat("overloaded ", 20_000) // longer than the read-ahead
 	for name, last := range map[string]step{
 		"short":       {status: http.StatusServiceUnavailable, body: "overloaded", header: map[string]string{"X-Node": "7"}},
 		"long":        {status: http.StatusInternalServerError, body: long, header: map[string]string{"X-Node": "7"}},
@@ -102,7 +102,7 @@ func TestLastAnswerIsHandedOver(t *testing.T) {
 				got := send(transportTo(t, shop, httpclient.MaxAttempts(4)), newRequest(t, "", "{}"))
 				got.expect(t, last.status, last.body)
 				if got.header.Get("X-Node") != "7" {
-					t.Errorf("the answer's header is %v", got.header)
+					t.Errorf("the response's header is %v", got.header)
 				}
 				shop.expectAttempts(t, 4)
 				shop.expectBodiesClosed(t)
@@ -111,7 +111,8 @@ func TestLastAnswerIsHandedOver(t *testing.T) {
 	}
 }
 
-// A network error is repeated; the last one is wrapped, with how often and how long.
+// A call is repeated after a network error. The last error is wrapped, with the number of
+// attempts and the time.
 func TestNetworkErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,18 +126,18 @@ func TestNetworkErrors(t *testing.T) {
 		given := got.givenUp(t)
 		attempts := shop.expectAttempts(t, 3)
 		if took := attempts[2].at.Sub(attempts[0].at); given.Elapsed != took {
-			t.Errorf("the error says %v, it took %v", given.Elapsed, took)
+			t.Errorf("the error has %v, it took %v", given.Elapsed, took)
 		}
 		if text := given.Error(); !strings.HasPrefix(text, "httpclient: no response after 3 attempts in ") || !strings.HasSuffix(text, "s: "+errReset.Error()) {
-			t.Errorf("the error says %q", text)
+			t.Errorf("the error is %q", text)
 		}
 		if given.Timeout() {
-			t.Error("a reset connection is no timeout")
+			t.Error("a reset connection is not a timeout")
 		}
 	})
 }
 
-// One attempt is one attempt.
+// The message says attempt for one attempt.
 func TestSingleAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,14 +145,14 @@ func TestSingleAttempt(t *testing.T) {
 		got := send(transportTo(t, shop, httpclient.MaxAttempts(1)), newRequest(t, "", "{}"))
 		got.expectGivenUp(t, 1, errReset)
 		if want := fmt.Sprintf("httpclient: no response after 1 attempt in 0s: %v", errReset); got.err.Error() != want {
-			t.Errorf("the error says %q, want %q", got.err, want)
+			t.Errorf("the error is %q, want %q", got.err, want)
 		}
 		shop.expectAttempts(t, 1)
 	})
 }
 
-// A RoundTripper that forgets the body is forgiven, as http.Client forgives it.
-func TestAnswerWithoutABody(t *testing.T) {
+// A nil body counts as an empty body, as in http.Client.
+func TestResponseWithoutABody(t *testing.T) {
 	t.Parallel()
 	next := roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusNoContent}, nil
@@ -163,32 +164,32 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// OnRetry is told of every failure that is repeated, and of no other.
+// OnRetry is called for every repeated failure, and for no other.
 func TestOnRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		shop := serverThat(failing(), status(http.StatusTooManyRequests), status(http.StatusCreated))
-		var told []httpclient.Retry
-		transport := transportTo(t, shop, httpclient.OnRetry(func(r httpclient.Retry) { told = append(told, r) }))
+		var retries []httpclient.Retry
+		transport := transportTo(t, shop, httpclient.OnRetry(func(r httpclient.Retry) { retries = append(retries, r) }))
 		request := newRequest(t, "", "{}")
 		send(transport, request).expect(t, http.StatusCreated, "")
 
 		attempts := shop.expectAttempts(t, 3)
-		if len(told) != 2 {
-			t.Fatalf("told of %d, want 2", len(told))
+		if len(retries) != 2 {
+			t.Fatalf("got %d calls of OnRetry, want 2", len(retries))
 		}
 		for i, want := range []httpclient.Retry{{Err: errReset}, {Status: http.StatusTooManyRequests}} {
 			want.Request, want.Key, want.Attempts = request, attempts[0].key, i+1
 			want.Wait = attempts[i+1].at.Sub(attempts[i].at)
-			if told[i] != want {
-				t.Errorf("told %+v, want %+v", told[i], want)
+			if retries[i] != want {
+				t.Errorf("got %+v, want %+v", retries[i], want)
 			}
 		}
 
 		request.Header.Set("Idempotency-Key", "mine")
-		send(transportTo(t, serverThat(failing(), status(200)), httpclient.OnRetry(func(r httpclient.Retry) { told = append(told, r) })), request)
-		if last := told[len(told)-1]; last.Key != "mine" {
-			t.Errorf("told of the key %q, want the caller's", last.Key)
+		send(transportTo(t, serverThat(failing(), status(200)), httpclient.OnRetry(func(r httpclient.Retry) { retries = append(retries, r) })), request)
+		if last := retries[len(retries)-1]; last.Key != "mine" {
+			t.Errorf("got the key %q, want the caller's", last.Key)
 		}
 	})
 }

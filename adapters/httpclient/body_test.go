@@ -24,7 +24,7 @@ type upload struct {
 
 func (u *upload) Close() error { u.closed.Add(1); return nil }
 
-// newUpload makes a request that net/http knows no GetBody for.
+// newUpload makes a request without GetBody.
 func newUpload(t *testing.T, body io.ReadCloser, length int64) *http.Request {
 	t.Helper()
 	request := newRequest(t, "", "")
@@ -60,7 +60,7 @@ func TestBodyIsSentAgain(t *testing.T) {
 	}
 }
 
-// Case 66: no limit is so high that the body gets lost.
+// Case 66: the highest limits do not lose the body.
 func TestEveryLimitSendsTheWholeBody(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int64{1, 2, 3, math.MaxInt64 - 1, math.MaxInt64} {
@@ -75,7 +75,7 @@ func TestEveryLimitSendsTheWholeBody(t *testing.T) {
 	}
 }
 
-// A body that is too long to be kept is sent once, whole and under a key.
+// A body that is too long for the buffer is sent once, whole and under a key.
 func TestLongBodyIsSentOnce(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"of known length": 11, "of unknown length": -1} {
@@ -93,7 +93,7 @@ func TestLongBodyIsSentOnce(t *testing.T) {
 	}
 }
 
-// What is known to be too long is not held up: it goes out as it is read.
+// A body of a known length over the limit is streamed without read-ahead.
 func TestLongBodyIsNotReadAhead(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ most, length int64 }{
@@ -118,7 +118,7 @@ func TestLongBodyIsNotReadAhead(t *testing.T) {
 
 var errDisk = errors.New("disk error")
 
-// A body that cannot be read, or not again, ends the call: no repetition heals it.
+// A body that cannot be read, or not again, ends the call without repetitions.
 func TestBodyThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ type failingReader struct{}
 
 func (failingReader) Read([]byte) (int, error) { return 0, errDisk }
 
-// Whoever gives up is not held by a pipe that nobody writes to.
+// Cancellation ends the wait for an idle pipe.
 func TestBodyThatNeverComes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,10 +165,10 @@ func TestBodyThatNeverComes(t *testing.T) {
 	})
 }
 
-// Every body is closed, however the call ends.
+// Every body is closed, for each end of a call.
 func TestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
-	for name, last := range map[string]step{"answered": status(http.StatusCreated), "refused": status(422), "given up": failing()} {
+	for name, last := range map[string]step{"response": status(http.StatusCreated), "refused": status(422), "given up": failing()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestBodiesAreClosed(t *testing.T) {
 	}
 }
 
-// A trailer that the caller fills in while its body is read is sent.
+// A trailer that the caller sets while the body is read is sent.
 func TestTrailerOfTheRequest(t *testing.T) {
 	t.Parallel()
 	next := roundTripper(func(request *http.Request) (*http.Response, error) {

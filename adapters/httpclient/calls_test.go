@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Many calls at once share one Transport: each has its key, and its attempts.
+// Concurrent calls share one Transport. Each call has its own key and attempts.
 func TestConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	const callers, calls = 20, 25

@@ -19,7 +19,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/httpclient"
 )
 
-// quickly is for tests over real connections: the waits are tested elsewhere.
+// quickly shortens the waits, for tests over real connections.
 func quickly() httpclient.Option { return httpclient.Backoff(time.Millisecond, 5*time.Millisecond) }
 
 // realServer counts the connections that its clients open.
@@ -48,11 +48,11 @@ func flush(w http.ResponseWriter) {
 	}
 }
 
-// drain reads the body, whose client may leave.
+// drain reads a body whose client may disconnect.
 func drain(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 
-// post sends one call through transport, and returns what the caller gets.
-func post(t *testing.T, transport http.RoundTripper, url, body string) answer {
+// post sends one call through transport and returns the caller's result.
+func post(t *testing.T, transport http.RoundTripper, url, body string) result {
 	t.Helper()
 	client := &http.Client{Transport: transport}
 	t.Cleanup(client.CloseIdleConnections)
@@ -62,15 +62,15 @@ func post(t *testing.T, transport http.RoundTripper, url, body string) answer {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return answer{err: err}
+		return result{err: err}
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, string(text), err}
+	return result{response.StatusCode, response.Header, string(text), err}
 }
 
-// An answer that is not the caller's is read to its end, so that the next attempt
-// finds the connection free.
+// A response that the caller does not get is read to its end, so that the next attempt
+// can use the connection.
 func TestConnectionIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startHTTP2} {
@@ -98,9 +98,9 @@ func startHTTP2(s *httptest.Server) {
 	s.StartTLS()
 }
 
-// A connection that breaks in the middle of an answer has lost it: the caller gets
-// the whole of the next one.
-func TestAnswerThatIsCutIsAskedForAgain(t *testing.T) {
+// After a connection breaks in the middle of a response, the caller gets the next whole
+// response.
+func TestRequestIsRepeatedAfterACutResponse(t *testing.T) {
 	t.Parallel()
 	const receipt = "a receipt of thirty-one letters"
 	var keys sync.Map
@@ -124,9 +124,9 @@ func TestAnswerThatIsCutIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// An answer that streams is the caller's from its first byte on, and as long as
-// the caller reads.
-func TestStreamedAnswer(t *testing.T) {
+// The caller gets a streaming response from its first byte on, for as long as the caller
+// reads.
+func TestStreamedResponse(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{})
 	server := startServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -160,9 +160,9 @@ func TestStreamedAnswer(t *testing.T) {
 	}
 }
 
-// The time for an attempt ends with the attempt: reading has its own. Closing the
-// answer ends what is left of it.
-func TestAttemptLivesAsLongAsItsAnswer(t *testing.T) {
+// AttemptTimeout does not bound the reading of a response. Close ends the attempt's
+// context.
+func TestAttemptLivesAsLongAsItsResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		next := roundTripper(func(request *http.Request) (*http.Response, error) {
@@ -177,11 +177,11 @@ func TestAttemptLivesAsLongAsItsAnswer(t *testing.T) {
 		attempt := response.Request.Context()
 		<-time.After(time.Hour)
 		if attempt.Err() != nil {
-			t.Errorf("the answer was cut while the caller read it: %v", context.Cause(attempt))
+			t.Errorf("the response was cut while the caller read the body: %v", context.Cause(attempt))
 		}
 		response.Body.Close()
 		if attempt.Err() == nil {
-			t.Error("the attempt outlives its answer")
+			t.Error("the attempt outlives its response")
 		}
 
 		response, err = transportTo(t, serverThat(step{status: http.StatusInternalServerError, body: "short"}), httpclient.MaxAttempts(1)).RoundTrip(newRequest(t, "", ""))
@@ -189,10 +189,10 @@ func TestAttemptLivesAsLongAsItsAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if response.Request.Context().Err() == nil {
-			t.Error("an answer that was read to its end keeps its attempt")
+			t.Error("the attempt outlives a response that was read to its end")
 		}
 		if response.Request.Header.Get("Idempotency-Key") == "" {
-			t.Error("the answer does not tell the key")
+			t.Error("the response's request has no key")
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestAttemptTimeoutOverRealConnections(t *testing.T) {
 			var received atomic.Int32
 			server := startServer(t, func(_ http.ResponseWriter, r *http.Request) {
 				received.Add(1)
-				drain(r) // or HTTP/1.1 does not see the client go
+				drain(r) // HTTP/1.1 sees a disconnect only after the body
 				<-r.Context().Done()
 			}, start)
 			transport := transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(2), httpclient.AttemptTimeout(time.Second))
@@ -222,11 +222,11 @@ func TestAttemptTimeoutOverRealConnections(t *testing.T) {
 	}
 }
 
-// A server that is not who it should be is not asked again.
+// A call to an untrusted server is not repeated.
 func TestUntrustedServer(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, func(http.ResponseWriter, *http.Request) {
-		t.Error("it was trusted")
+		t.Error("the client trusted the server")
 	}, (*httptest.Server).StartTLS)
 	got := post(t, transportTo(t, &http.Transport{}), server.URL, "{}")
 	untrusted, is := errors.AsType[*tls.CertificateVerificationError](got.err)

@@ -12,8 +12,8 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
-// orders is a guarded service whose handler calls the shop; it answers 500, so
-// that the same request runs it again.
+// orders is a guarded service whose handler calls the shop. It responds with 500, so that
+// a repeated request runs the handler again.
 func orders(t *testing.T, handle func(context.Context)) func(key string) {
 	t.Helper()
 	engine, err := core.New(memstore.New(), core.SharedScope)
@@ -36,8 +36,8 @@ func orders(t *testing.T, handle func(context.Context)) func(key string) {
 	}
 }
 
-// Who repeats the outer request makes the same calls again, under the same keys.
-func TestOuterKeyBecomesADerivedOne(t *testing.T) {
+// A repeated outer request makes the same calls under the same keys.
+func TestCallsGetKeysDerivedFromTheOuterKey(t *testing.T) {
 	t.Parallel()
 	shop := serverThat(status(http.StatusCreated))
 	transport := transportTo(t, shop)
@@ -47,7 +47,7 @@ func TestOuterKeyBecomesADerivedOne(t *testing.T) {
 		func(ctx context.Context) *http.Request {
 			return call(httpclient.WithCall(ctx, "line-2"), post, charges, "")
 		},
-		func(ctx context.Context) *http.Request { // the later name counts
+		func(ctx context.Context) *http.Request { // the later name applies
 			return call(httpclient.WithCall(httpclient.WithCall(ctx, "line-2"), "line-3"), post, charges, "")
 		},
 		func(ctx context.Context) *http.Request { return call(ctx, http.MethodPatch, charges, "") },
@@ -83,9 +83,8 @@ func TestOuterKeyBecomesADerivedOne(t *testing.T) {
 	}
 }
 
-// These are the same call: a query may carry a signature, host names have no case,
-// and no path is the root.
-func TestWhatIsTheSameCall(t *testing.T) {
+// The query, the case of the host name and an empty path do not make another call.
+func TestEqualCalls(t *testing.T) {
 	t.Parallel()
 	shop := serverThat(status(http.StatusCreated))
 	transport := transportTo(t, shop)
@@ -98,7 +97,8 @@ func TestWhatIsTheSameCall(t *testing.T) {
 	shop.expectAttempts(t, 4)
 }
 
-// The caller's own key is kept there too, and what gets no key elsewhere gets none.
+// In a guarded handler the caller's own key is kept too, and methods without keys get no
+// key.
 func TestCallersKeyWithinAGuardedHandler(t *testing.T) {
 	t.Parallel()
 	shop := serverThat(status(http.StatusCreated))

@@ -21,7 +21,7 @@ import (
 )
 
 // A hundred orders through a network that loses, delays and duplicates 30% of the
-// requests and of the answers: every order is charged, and charged once.
+// requests and of the responses: every order is charged exactly once.
 func TestEveryOrderIsChargedOnce(t *testing.T) {
 	t.Parallel()
 	binary := buildPayments(t)
@@ -60,13 +60,13 @@ func TestEveryOrderIsChargedOnce(t *testing.T) {
 
 func orderID(order int) string { return fmt.Sprintf("order-%d", order) }
 
-// pay pays for one order: one call, whatever the network does to it.
+// pay pays for one order by one call.
 func pay(t *testing.T, client *http.Client, url string, order int) {
 	t.Helper()
 	id := orderID(order)
 	card := "tok_ok"
 	if order%4 == 0 {
-		card = "tok_slow:20ms" // so that a duplicate meets the first while it runs
+		card = "tok_slow:20ms" // a duplicate arrives while the first request runs
 	}
 	body := fmt.Sprintf(`{"order_id":%q,"amount":4200,"currency":"EUR","card":%q}`, id, card)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/payments", strings.NewReader(body))
@@ -91,11 +91,11 @@ func pay(t *testing.T, client *http.Client, url string, order int) {
 		t.Errorf("the receipt of %s: %v", id, err)
 	}
 	if response.StatusCode != http.StatusCreated || receipt.OrderID != id || receipt.Status != "captured" {
-		t.Errorf("%s was answered with %d %+v", id, response.StatusCode, receipt)
+		t.Errorf("%s got %d %+v", id, response.StatusCode, receipt)
 	}
 }
 
-// expectOneChargeEach asks the shop itself, past the network.
+// expectOneChargeEach queries the shop directly, without the network.
 func expectOneChargeEach(t *testing.T, shop string, orders int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, shop+"/ledger", http.NoBody)
@@ -146,8 +146,8 @@ func buildPayments(t *testing.T) string {
 	return binary
 }
 
-// watch opens what the program is made of: files that a test has opened make its
-// cached result stale when they change.
+// watch opens the program's source files. A change of a file that a test has opened
+// invalidates the test's cached result.
 func watch(t *testing.T, patterns ...string) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -181,19 +181,19 @@ func startPayments(t *testing.T, binary string) string {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(output)
-	line, _ := lines.ReadString('\n') // it prints one, or ends
+	line, _ := lines.ReadString('\n') // the program prints one line or ends
 	t.Cleanup(func() {
 		cancel()
 		if _, err := io.Copy(io.Discard, lines); err != nil {
 			t.Error(err)
 		}
-		if err := program.Wait(); err != nil && !errors.Is(err, context.Canceled) { // it was told to end
+		if err := program.Wait(); err != nil && !errors.Is(err, context.Canceled) { // the test has ended the program
 			t.Error(err)
 		}
 	})
 	url, found := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if !found {
-		t.Fatalf("the program said %q", line)
+		t.Fatalf("the program printed %q", line)
 	}
 	return url
 }

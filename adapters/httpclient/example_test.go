@@ -15,7 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
-// flaky breaks the connection in place of its first answer.
+// flaky breaks the connection in place of its first response.
 func flaky(next http.Handler) http.Handler {
 	lost := false
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -26,8 +26,8 @@ func flaky(next http.Handler) http.Handler {
 	})
 }
 
-// The server takes the payment and its answer is lost: the client asks again under
-// the same key, and gets the answer that the server has kept.
+// The server executes the payment and the response is lost. The client repeats the
+// request under the same key, and gets the stored response.
 func Example() {
 	charges := 0
 	engine, err := core.New(memstore.New(), core.SharedScope)
@@ -69,7 +69,7 @@ func Example() {
 	// charges: 1
 }
 
-// A key of the caller's own outlives the call: who stores it with the order can
+// The caller's own key outlives the call. A program that stores the key with the order can
 // send the order again after a restart.
 func Example_ownKey() {
 	transport, err := httpclient.New(printing{}, httpclient.MaxAttempts(2), httpclient.Backoff(time.Millisecond, time.Second))
@@ -104,7 +104,7 @@ func (printing) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
-// Two charges within one outer request need names of their own.
+// Two charges within one outer request need different names.
 func ExampleWithCall() {
 	engine, err := core.New(memstore.New(), core.SharedScope)
 	if err != nil {
@@ -134,7 +134,7 @@ func ExampleWithCall() {
 	order := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		charge(r.Context(), "line-1")
 		charge(r.Context(), "line-2")
-		w.WriteHeader(http.StatusBadGateway) // so that the client comes back, and it all runs again
+		w.WriteHeader(http.StatusBadGateway) // the client repeats the request, and the handler runs again
 	}))
 	for range 2 {
 		outer := httptest.NewRequest(http.MethodPost, "/orders", strings.NewReader("{}"))

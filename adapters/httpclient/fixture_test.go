@@ -17,9 +17,9 @@ const target = "http://shop.test/payments"
 
 var errReset = errors.New("connection reset by peer")
 
-// step is how the server answers one attempt.
+// step is the server's response to one attempt.
 type step struct {
-	err    error // in place of an answer
+	err    error // in place of a response
 	status int
 	header map[string]string
 	body   string
@@ -41,7 +41,7 @@ func problem(code int, name string) step {
 	}
 }
 
-// received is what one attempt was.
+// received is one attempt as the server got it.
 type received struct {
 	at     time.Time
 	method string
@@ -51,13 +51,13 @@ type received struct {
 	length int64
 }
 
-// server is the next RoundTripper: it answers as told, the last step again and
-// again, and remembers what it was sent.
+// server is the next RoundTripper. It responds with its steps in order, repeats the last
+// step, and records the attempts.
 type server struct {
 	mu     sync.Mutex
 	steps  []step
 	got    []received
-	opened int // bodies of answers
+	opened int // bodies of responses
 	closed int
 }
 
@@ -105,15 +105,15 @@ func (s *server) take(r received) step {
 	return next
 }
 
-// attempts returns what was sent so far.
+// attempts returns the attempts so far.
 func (s *server) attempts() []received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]received(nil), s.got...)
 }
 
-// expectAttempts fails the test unless the server was asked that often, and always
-// with the same key.
+// expectAttempts fails the test unless the server got this number of attempts, all with
+// the same key.
 func (s *server) expectAttempts(t *testing.T, want int) []received {
 	t.Helper()
 	got := s.attempts()
@@ -128,13 +128,13 @@ func (s *server) expectAttempts(t *testing.T, want int) []received {
 	return got
 }
 
-// expectBodiesClosed fails the test when an answer was left open.
+// expectBodiesClosed fails the test if a response's body was left open.
 func (s *server) expectBodiesClosed(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opened != s.closed {
-		t.Errorf("%d of %d answers were closed", s.closed, s.opened)
+		t.Errorf("%d of %d response bodies were closed", s.closed, s.opened)
 	}
 }
 
@@ -172,33 +172,33 @@ func newRequest(t *testing.T, method, body string) *http.Request {
 	return request
 }
 
-// answer is what the caller gets.
-type answer struct {
+// result is the response or error that the caller gets.
+type result struct {
 	status int
 	header http.Header
 	body   string
 	err    error
 }
 
-func send(transport http.RoundTripper, request *http.Request) answer {
+func send(transport http.RoundTripper, request *http.Request) result {
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return answer{err: err}
+		return result{err: err}
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, string(body), err}
+	return result{response.StatusCode, response.Header, string(body), err}
 }
 
-func (a answer) expect(t *testing.T, status int, body string) {
+func (a result) expect(t *testing.T, status int, body string) {
 	t.Helper()
 	if a.err != nil || a.status != status || a.body != body {
 		t.Errorf("the caller got %d %q %v, want %d %q", a.status, a.body, a.err, status, body)
 	}
 }
 
-// givenUp fails the test unless the call ended without an answer, and says so.
-func (a answer) givenUp(t *testing.T) *httpclient.AttemptsError {
+// givenUp fails the test unless the call ended with an AttemptsError.
+func (a result) givenUp(t *testing.T) *httpclient.AttemptsError {
 	t.Helper()
 	given, is := errors.AsType[*httpclient.AttemptsError](a.err)
 	if !is {
@@ -207,8 +207,8 @@ func (a answer) givenUp(t *testing.T) *httpclient.AttemptsError {
 	return given
 }
 
-// expectGivenUp also compares after how many attempts, and with which last error.
-func (a answer) expectGivenUp(t *testing.T, attempts int, last error) {
+// expectGivenUp also compares the number of attempts and the last error.
+func (a result) expectGivenUp(t *testing.T, attempts int, last error) {
 	t.Helper()
 	if given := a.givenUp(t); given.Attempts != attempts || !errors.Is(a.err, last) {
 		t.Errorf("the caller got %v, want %d attempts and %v", given, attempts, last)

@@ -33,7 +33,7 @@ func TestMethods(t *testing.T) {
 				if want.repeated {
 					got.expect(t, http.StatusOK, "")
 					shop.expectAttempts(t, 2)
-				} else if got.err != errReset { //nolint:errorlint // as it came: it went straight through
+				} else if got.err != errReset { //nolint:errorlint // the error of the next RoundTripper, unwrapped
 					t.Errorf("got %v after %d attempts, want %v", got.err, len(attempts), errReset)
 				}
 			})
@@ -41,7 +41,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// net/http takes no method for GET.
+// In net/http an empty method means GET.
 func TestNoMethodIsGet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestMethodsAreTheCallersChoice(t *testing.T) {
 	})
 }
 
-// A key of the caller's own is kept, however it is spelled, and makes its request
-// one that may be repeated.
+// The caller's own key is kept, with any spelling of the header's name, and makes the
+// request repeatable.
 func TestCallersKeyIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestCallersKeyIsKept(t *testing.T) {
 			}
 		}
 
-		asSpelled := strings.ToLower("Idempotency-Key") // past http.Header's own spelling
+		asSpelled := strings.ToLower("Idempotency-Key") // not the canonical spelling
 		shop := serverThat(failing(), status(http.StatusOK))
 		request := newRequest(t, "", "{}")
 		request.Header[asSpelled] = []string{"order-17"}
@@ -98,7 +98,7 @@ func TestCallersKeyIsKept(t *testing.T) {
 	})
 }
 
-// Case 66: a header without a value is no key. The call gets one, under one name.
+// Case 66: a header without a value is not a key. The call gets a key, under one name.
 func TestEmptyHeaderIsNoKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestEmptyHeaderIsNoKey(t *testing.T) {
 			shop = serverThat(failing(), status(http.StatusOK))
 			lock := newRequest(t, "LOCK", "{}")
 			lock.Header[name] = values
-			if got := send(transportTo(t, shop), lock); got.err != errReset { //nolint:errorlint // it went straight through
+			if got := send(transportTo(t, shop), lock); got.err != errReset { //nolint:errorlint // the error of the next RoundTripper, unwrapped
 				t.Errorf("a LOCK without a key was repeated: %v", got)
 			}
 		}
@@ -136,7 +136,7 @@ func TestEveryCallHasAKeyOfItsOwn(t *testing.T) {
 		transport := transportTo(t, shop)
 		request := newRequest(t, "", "{}")
 		for range 100 {
-			again := request.Clone(httpclient.WithCall(t.Context(), "the same")) // outside a guarded request it changes nothing
+			again := request.Clone(httpclient.WithCall(t.Context(), "the same")) // no effect outside a guarded request
 			send(transport, again)
 		}
 		seen := map[string]bool{}
@@ -162,13 +162,13 @@ func TestHeaderIsTheCallersChoice(t *testing.T) {
 	})
 }
 
-// The caller's request is the caller's.
+// RoundTrip does not change the caller's request.
 func TestRequestIsNotChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		next := roundTripper(func(request *http.Request) (*http.Response, error) {
 			if request.Header.Get("X-Left-Behind") != "" {
-				t.Error("an attempt has the header of the one before")
+				t.Error("an attempt has the header of the previous attempt")
 			}
 			request.Header.Set("X-Left-Behind", "1")
 			return nil, errReset
@@ -187,7 +187,7 @@ func TestRequestIsNotChanged(t *testing.T) {
 	})
 }
 
-// A request made by hand may have no header at all.
+// A request may have a nil header.
 func TestRequestWithoutAHeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestRequestWithoutAHeader(t *testing.T) {
 	})
 }
 
-// What is no plain HTTP is left to the next RoundTripper.
+// Requests that are not plain HTTP go to the next RoundTripper unchanged.
 func TestWhatPassesStraightThrough(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*http.Request){
@@ -219,7 +219,7 @@ func TestWhatPassesStraightThrough(t *testing.T) {
 			})
 			request := newRequest(t, "", "{}")
 			change(request)
-			if err := send(transportTo(t, next), request).err; err != errReset { //nolint:errorlint // as it came
+			if err := send(transportTo(t, next), request).err; err != errReset { //nolint:errorlint // the error of the next RoundTripper, unwrapped
 				t.Errorf("got %v, want %v", err, errReset)
 			}
 			if len(got) != 1 || got[0] != request {
@@ -229,7 +229,7 @@ func TestWhatPassesStraightThrough(t *testing.T) {
 	}
 }
 
-// An option that makes no sense is refused, with its name and its value.
+// New refuses an invalid option, with its name and value.
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]httpclient.Option{

@@ -1,9 +1,8 @@
-// Package httpclient_test is what a caller, and the server it calls, see of the
-// Transport.
+// Package httpclient_test tests the Transport as a caller and a server see it.
 //
-//	fixture_test.go     a server that answers as told, and remembers what it was sent
+//	fixture_test.go     a server with scripted responses, which records its requests
 //	endtoend_test.go    the payments example behind a network that loses a third of everything
-//	others              the package comment, a section a file
+//	others              one file per section of the package comment
 package httpclient_test
 
 import (
@@ -13,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// quiet is for servers whose clients leave on purpose.
+// quiet is for servers whose clients disconnect on purpose.
 var quiet = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// network is between the client and the server. It loses, delays and duplicates
-// requests and answers, each of these with 30 of 100.
+// network is a proxy between the client and the server. It loses, delays and duplicates
+// requests and responses, each with a probability of 30 %.
 type network struct {
 	*httptest.Server
 	target string
@@ -25,7 +25,7 @@ type network struct {
 
 	mu       sync.Mutex
 	attempts map[string]uint64 // by order
-	did      map[string]int    // by what was done
+	did      map[string]int    // by fault
 }
 
 const (
@@ -37,7 +37,7 @@ func newNetwork(t *testing.T, target string, seed uint64) *network {
 	t.Helper()
 	n := &network{
 		target: target, seed: seed, attempts: map[string]uint64{}, did: map[string]int{},
-		wire: &http.Transport{DisableKeepAlives: true}, // or it would send requests again by itself
+		wire: &http.Transport{DisableKeepAlives: true}, // kept connections would cause repetitions by net/http
 	}
 	n.Server = httptest.NewUnstartedServer(n)
 	n.Config.ErrorLog = quiet
@@ -46,13 +46,13 @@ func newNetwork(t *testing.T, target string, seed uint64) *network {
 	return n
 }
 
-// faults are what happens to one attempt. They follow from the seed, the order and
-// the attempt's number, so that a seed makes the same network again.
+// faults are the faults of one attempt. They depend on the seed, the order and the
+// attempt's number, so that a seed reproduces a network.
 type faults struct {
-	loseRequest, duplicateRequest   bool
-	loseAnswer, cutAnswer           bool
-	duplicateAnswer, secondAnswer   bool
-	delayRequest, delay, delayAgain time.Duration
+	loseRequest, duplicateRequest     bool
+	loseResponse, cutResponse         bool
+	duplicateResponse, secondResponse bool
+	delayRequest, delay, delayAgain   time.Duration
 }
 
 func (n *network) faultsOf(order string) faults {
@@ -64,25 +64,25 @@ func (n *network) faultsOf(order string) faults {
 	sum := fnv.New64a()
 	sum.Write([]byte(order))
 	random := rand.New(rand.NewPCG(n.seed, sum.Sum64()+attempt))
-	happens := func(what string) bool {
+	happens := func(fault string) bool {
 		if random.Float64() >= share {
 			return false
 		}
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.did[what]++
+		n.did[fault]++
 		return true
 	}
-	delay := func(what string) time.Duration {
-		if happens(what) {
+	delay := func(fault string) time.Duration {
+		if happens(fault) {
 			return time.Duration(random.Int64N(int64(longDelay)))
 		}
 		return 0
 	}
 	return faults{
 		loseRequest: happens("request lost"), duplicateRequest: happens("request duplicated"), delayRequest: delay("request delayed"),
-		loseAnswer: happens("answer lost"), duplicateAnswer: happens("answer duplicated"), delay: delay("answer delayed"),
-		cutAnswer: random.IntN(2) == 0, secondAnswer: random.IntN(2) == 0, delayAgain: time.Duration(random.Int64N(int64(longDelay))),
+		loseResponse: happens("response lost"), duplicateResponse: happens("response duplicated"), delay: delay("response delayed"),
+		cutResponse: random.IntN(2) == 0, secondResponse: random.IntN(2) == 0, delayAgain: time.Duration(random.Int64N(int64(longDelay))),
 	}
 }
 
@@ -92,31 +92,31 @@ func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil || f.loseRequest {
 		panic(http.ErrAbortHandler)
 	}
-	answers := make([]*wireAnswer, 1, 2)
+	responses := make([]*wireResponse, 1, 2)
 	var forwarded sync.WaitGroup
-	forwarded.Go(func() { answers[0] = n.forward(r, body, f.delayRequest) })
-	var second *wireAnswer
+	forwarded.Go(func() { responses[0] = n.forward(r, body, f.delayRequest) })
+	var second *wireResponse
 	if f.duplicateRequest {
 		forwarded.Go(func() { second = n.forward(r, body, f.delayAgain) })
 	}
 	forwarded.Wait()
-	answer := answers[0]
-	if f.duplicateRequest && f.secondAnswer {
-		answer = second
+	response := responses[0]
+	if f.duplicateRequest && f.secondResponse {
+		response = second
 	}
 	<-time.After(f.delay)
-	answer.deliver(w, f)
+	response.deliver(w, f)
 }
 
-// wireAnswer is an answer on its way; nil when the server gave none.
-type wireAnswer struct {
+// wireResponse is a response on its way, or nil if the server gave no response.
+type wireResponse struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// forward does not ask whether the client still waits: what is under way arrives.
-func (n *network) forward(r *http.Request, body []byte, delay time.Duration) *wireAnswer {
+// forward does not depend on the client's connection: a request under way arrives.
+func (n *network) forward(r *http.Request, body []byte, delay time.Duration) *wireResponse {
 	<-time.After(delay)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 20*time.Second)
 	defer cancel()
@@ -134,22 +134,22 @@ func (n *network) forward(r *http.Request, body []byte, delay time.Duration) *wi
 	if err != nil {
 		return nil
 	}
-	return &wireAnswer{response.StatusCode, response.Header, text}
+	return &wireResponse{response.StatusCode, response.Header, text}
 }
 
-// deliver loses an answer as a whole or in its middle. A duplicate follows the
-// answer on its connection, which ends there: no client can tell the duplicate
-// from the answer to its next request.
-func (a *wireAnswer) deliver(w http.ResponseWriter, f faults) {
-	if a == nil || f.loseAnswer && !f.cutAnswer {
+// deliver loses a whole response or its second half. A duplicate follows the response on
+// the same connection, which then ends: no client could tell the duplicate from the
+// response to its next request.
+func (a *wireResponse) deliver(w http.ResponseWriter, f faults) {
+	if a == nil || f.loseResponse && !f.cutResponse {
 		panic(http.ErrAbortHandler)
 	}
-	if f.loseAnswer {
+	if f.loseResponse {
 		a.write(w, a.body[:len(a.body)/2])
 		flush(w)
 		panic(http.ErrAbortHandler)
 	}
-	if !f.duplicateAnswer {
+	if !f.duplicateResponse {
 		a.write(w, a.body)
 		return
 	}
@@ -167,7 +167,7 @@ func (a *wireAnswer) deliver(w http.ResponseWriter, f faults) {
 	}
 }
 
-func (a *wireAnswer) write(w http.ResponseWriter, part []byte) {
+func (a *wireResponse) write(w http.ResponseWriter, part []byte) {
 	maps.Copy(w.Header(), a.header) // Content-Length among them
 	w.WriteHeader(a.status)
 	w.Write(part)
@@ -183,15 +183,15 @@ func (n *network) total() (attempts uint64) {
 	return attempts
 }
 
-// expectBad fails the test unless the network was as bad as it should be.
+// expectBad fails the test unless the network had the expected share of faults.
 func (n *network) expectBad(t *testing.T) {
 	t.Helper()
 	total := n.total()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for what := range strings.SplitSeq("request lost,request duplicated,request delayed,answer lost,answer duplicated,answer delayed", ",") {
-		if part := float64(n.did[what]) / float64(total); part < share-0.12 || part > share+0.12 {
-			t.Errorf("%s: %d of %d, want 30%%", what, n.did[what], total)
+	for fault := range strings.SplitSeq("request lost,request duplicated,request delayed,response lost,response duplicated,response delayed", ",") {
+		if part := float64(n.did[fault]) / float64(total); part < share-0.12 || part > share+0.12 {
+			t.Errorf("%s: %d of %d, want 30%%", fault, n.did[fault], total)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/httpclient"
 )
 
-// redirecting answers a path that has a step with it, and every other path with 200.
+// redirecting responds to a path with its step, and to every other path with 200.
 type redirecting struct {
 	*realServer
 	mu   sync.Mutex
@@ -93,7 +93,7 @@ func TestRedirectKeepsTheKeyOfTheSameOperation(t *testing.T) {
 			}
 			for i, kept := range row.kept {
 				if want := got[0].key; kept && got[i].key != want || !kept && got[i].key != "" {
-					t.Errorf("request %d was %+v, want the first one's key %q: %t", i+1, got[i], want, kept)
+					t.Errorf("request %d was %+v, want the first request's key %q: %t", i+1, got[i], want, kept)
 				}
 			}
 			if row.key != "" && got[0].key != row.key || row.method == post && got[0].key == "" {
@@ -103,17 +103,17 @@ func TestRedirectKeepsTheKeyOfTheSameOperation(t *testing.T) {
 	}
 }
 
-// A key that is dropped leaves room for a new one, where the method gets keys.
+// After a dropped key the redirect gets a new key, if its method gets keys.
 func TestRedirectToAnotherOperationGetsItsOwnKey(t *testing.T) {
 	t.Parallel()
 	got := redirectingServer(t, map[string]int{"/a": 303}).
 		follow(t, http.MethodPost, "{}", "mine", nil, httpclient.Methods("POST", "GET"))
 	if len(got) != 2 || got[0].key != "mine" || !uuidV4.MatchString(got[1].key) {
-		t.Errorf("got %+v, want a key of its own for the second one", got)
+		t.Errorf("got %+v, want another key for the second request", got)
 	}
 }
 
-// The caller may name the key of a redirect.
+// The caller may set the key of a redirect.
 func TestKeySetByCheckRedirectIsKept(t *testing.T) {
 	t.Parallel()
 	got := redirectingServer(t, map[string]int{"/a": 307}).
@@ -126,8 +126,8 @@ func TestKeySetByCheckRedirectIsKept(t *testing.T) {
 	}
 }
 
-// Case 66: the response to a redirected POST is lost after its work was done. The
-// twin of the server knows the key.
+// Case 66: the response to a redirected POST is lost after the payment. The server's twin
+// knows the key.
 func TestRedirectAfterALostResponseChargesOnce(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

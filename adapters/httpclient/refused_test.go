@@ -26,7 +26,7 @@ func TestErrorsThatComeBackAreNotRepeated(t *testing.T) {
 		"protocol version":          {remote(70), false},
 		"an alert over QUIC":        {fmt.Errorf("handshake: %w", tls.AlertError(48)), false},
 		"no TLS":                    {tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, false},
-		"no TLS, says net/http":     {http.ErrSchemeMismatch, false},
+		"no TLS, from net/http":     {http.ErrSchemeMismatch, false},
 		"an unknown authority":      {x509.UnknownAuthorityError{}, false},
 		"another host":              {x509.HostnameError{Certificate: new(x509.Certificate), Host: "shop.test"}, false},
 		"an expired certificate":    {x509.CertificateInvalidError{Cert: new(x509.Certificate), Reason: x509.Expired}, false},
@@ -54,11 +54,11 @@ func TestErrorsThatComeBackAreNotRepeated(t *testing.T) {
 	}
 }
 
-// The same with real connections: the server asks for a client certificate.
-func TestServerThatAsksForACertificate(t *testing.T) {
+// Over a real connection, the server requires a client certificate.
+func TestServerThatRequiresACertificate(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, func(http.ResponseWriter, *http.Request) {
-		t.Error("it let a client in that has no certificate")
+		t.Error("the server accepted a client without a certificate")
 	}, func(s *httptest.Server) {
 		// In TLS 1.3 the alert can get lost behind the request.
 		s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}
@@ -70,7 +70,7 @@ func TestServerThatAsksForACertificate(t *testing.T) {
 	}
 }
 
-// The same: https to a server that speaks http alone.
+// Over a real connection, the URL is https and the server has only http.
 func TestServerWithoutTLS(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, func(http.ResponseWriter, *http.Request) {}, (*httptest.Server).Start)
@@ -106,7 +106,7 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 		})
 	}
 	request := newRequest(t, "", "")
-	request.Header.Set("X-Order", "1\t7 ä") // is valid
+	request.Header.Set("X-Order", "1\t7 ä") // a valid value
 	send(transportTo(t, serverThat(status(http.StatusCreated))), request).
 		expect(t, http.StatusCreated, "")
 }

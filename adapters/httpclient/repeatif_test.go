@@ -18,19 +18,19 @@ func shouldRetry(r *http.Response) (again, known bool) {
 	return again, err == nil
 }
 
-// Case 67: RepeatIf is asked before the rules of the package, about every status.
-func TestRepeatIfIsAskedFirst(t *testing.T) {
+// Case 67: RepeatIf decides before the rules of the package, for every status.
+func TestRepeatIfDecidesFirst(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		status   int
 		header   string
 		repeated bool
 	}{
-		"a 503 that says no":     {503, "false", false},
-		"a 400 that says yes":    {400, "true", true},
-		"a 200 that says yes":    {200, "true", true},
-		"a 503 that says naught": {503, "", true},
-		"a 400 that says naught": {400, "", false},
+		"a 503 with no":          {503, "false", false},
+		"a 400 with yes":         {400, "true", true},
+		"a 200 with yes":         {200, "true", true},
+		"a 503 without a header": {503, "", true},
+		"a 400 without a header": {400, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,12 +49,13 @@ func TestRepeatIfIsAskedFirst(t *testing.T) {
 	}
 }
 
-// What RepeatIf reads is the caller's all the same, and it cannot read without end.
+// The caller gets the whole body, even the part that RepeatIf reads. RepeatIf cannot read
+// an endless body.
 func TestRepeatIfLeavesTheBodyWhole(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("overloaded ", 20_000)
 	for name, body := range map[string]string{"short": "busy", "empty": "", "longer than 64 KiB": long} {
-		for how, read := range map[string]int64{"all": 1 << 30, "two bytes": 2, "nothing": 0} {
+		for how, read := range map[string]int64{"all": 1 << 30, "two bytes": 2, "no byte": 0} {
 			t.Run(name+", reads "+how, func(t *testing.T) {
 				t.Parallel()
 				var seen atomic.Int64
@@ -76,15 +77,15 @@ func TestRepeatIfLeavesTheBodyWhole(t *testing.T) {
 	}
 }
 
-// A call that cannot be repeated does not ask.
-func TestRepeatIfIsNotAskedInVain(t *testing.T) {
+// A call that cannot be repeated does not call RepeatIf.
+func TestRepeatIfIsNotCalledAfterTheLastAttempt(t *testing.T) {
 	t.Parallel()
-	asked := false
-	decide := func(*http.Response) (again, known bool) { asked = true; return true, true }
+	called := false
+	decide := func(*http.Response) (again, known bool) { called = true; return true, true }
 	shop := serverThat(status(http.StatusServiceUnavailable))
 	send(transportTo(t, shop, httpclient.RepeatIf(decide), httpclient.MaxAttempts(1)), newRequest(t, "", "{}")).
 		expect(t, http.StatusServiceUnavailable, "")
-	if asked {
-		t.Error("it was asked after the last attempt")
+	if called {
+		t.Error("RepeatIf was called after the last attempt")
 	}
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/oncekey/oncekey/adapters/httpclient"
 )
 
-// breaking is a server that answers the first request of every connection, and
-// breaks the connection in place of an answer to the second: it has done what it
-// was asked, and the client does not know.
+// breaking is a server that responds to the first request of every connection. It executes
+// the second request and breaks the connection in place of a response, so that the client
+// does not know the outcome.
 type breaking struct {
 	*httptest.Server
 	received atomic.Int32
 	status   atomic.Int32
-	healthy  atomic.Int32 // so many requests are answered in any case
+	healthy  atomic.Int32 // number of requests that always get a response
 	warmUp   *sync.WaitGroup
 }
 
 type connectionUses struct{}
 
-// newBreaking starts a server to which transport keeps so many connections.
+// newBreaking starts a server with this number of kept connections from transport.
 func newBreaking(t *testing.T, transport *http.Transport, connections int) *breaking {
 	t.Helper()
 	b := &breaking{warmUp: new(sync.WaitGroup)}
@@ -40,9 +40,9 @@ func newBreaking(t *testing.T, transport *http.Transport, connections int) *brea
 	t.Cleanup(transport.CloseIdleConnections)
 
 	b.warmUp.Add(connections)
-	var answered sync.WaitGroup
+	var responded sync.WaitGroup
 	for range connections {
-		answered.Go(func() { // all at once, so that each has a connection
+		responded.Go(func() { // all at once, so that each has a connection
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL+"/warm-up", http.NoBody)
 			if err != nil {
 				t.Error(err)
@@ -53,7 +53,7 @@ func newBreaking(t *testing.T, transport *http.Transport, connections int) *brea
 			}
 		})
 	}
-	answered.Wait()
+	responded.Wait()
 	return b
 }
 
@@ -84,8 +84,8 @@ func keeping(connections int) *http.Transport {
 	return &http.Transport{MaxIdleConnsPerHost: connections}
 }
 
-// Why this package takes GetBody away: net/http sends a request that has an
-// Idempotency-Key again, by itself, for every kept connection that breaks.
+// net/http itself repeats a request with an Idempotency-Key for every kept connection that
+// breaks. The package therefore removes GetBody.
 func TestNetHTTPResendsByItself(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{"with a body": "{}", "without a body": ""} {
@@ -103,7 +103,7 @@ func TestNetHTTPResendsByItself(t *testing.T) {
 	}
 }
 
-// Here nothing is sent that is not counted.
+// Every request that the package sends counts as an attempt.
 func TestResendsAreAttempts(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 2, 3} {
@@ -124,11 +124,12 @@ func TestResendsAreAttempts(t *testing.T) {
 	}
 }
 
-// Without a body net/http goes on resending; that is counted, and ended.
+// Without a body net/http still repeats requests. The package counts and ends these
+// repetitions.
 func TestResendsWithoutABodyAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 2, 4} {
-		for range 5 { // whether the last one goes out is net/http's choice
+		for range 5 { // net/http may or may not send the last request
 			plain := keeping(8)
 			shop := newBreaking(t, plain, 8)
 			got := send(transportTo(t, plain, httpclient.MaxAttempts(most), quickly()), shop.request(t, ""))
@@ -136,7 +137,7 @@ func TestResendsWithoutABodyAreBounded(t *testing.T) {
 			if received < most || received > most+1 {
 				t.Errorf("with at most %d attempts, the server received %d requests, want one more at most", most, received)
 			}
-			// The last one may be cut off before the server reads it.
+			// The last request may be cut off before the server reads it.
 			if given := got.givenUp(t); given.Attempts < received || given.Attempts > most+1 ||
 				!strings.Contains(given.Error(), "repetitions by net/http have used up the attempts") {
 				t.Errorf("got %v after %d requests", got.err, received)
@@ -145,17 +146,18 @@ func TestResendsWithoutABodyAreBounded(t *testing.T) {
 	}
 }
 
-// What net/http sends in a call counts, and the call goes on with what is left.
+// Repetitions by net/http count as attempts, and the call continues with the remaining
+// attempts.
 func TestResendsUseUpAttempts(t *testing.T) {
 	t.Parallel()
 	plain := keeping(2)
 	shop := newBreaking(t, plain, 2)
 	shop.status.Store(http.StatusServiceUnavailable)
-	var told []int
-	transport := transportTo(t, plain, httpclient.MaxAttempts(4), quickly(), httpclient.OnRetry(func(r httpclient.Retry) { told = append(told, r.Attempts) }))
+	var retries []int
+	transport := transportTo(t, plain, httpclient.MaxAttempts(4), quickly(), httpclient.OnRetry(func(r httpclient.Retry) { retries = append(retries, r.Attempts) }))
 	send(transport, shop.request(t, ""))
-	if len(told) != 1 || told[0] != 3 {
-		t.Errorf("told of %v attempts, want one wait after 3: two kept connections broke, the new one answered 503", told)
+	if len(retries) != 1 || retries[0] != 3 {
+		t.Errorf("OnRetry got %v attempts, want one wait after 3: two kept connections broke, the new connection got 503", retries)
 	}
 	if received := shop.received.Load(); received < 4 || received > 5 {
 		t.Errorf("the server received %d requests, want 4 and one more at most", received)
@@ -167,6 +169,6 @@ func TestResendsUseUpAttempts(t *testing.T) {
 	shop.healthy.Store(2)
 	send(transportTo(t, plain, httpclient.MaxAttempts(4), quickly()), shop.request(t, ""))
 	if received := shop.received.Load(); received < 4 || received > 5 {
-		t.Errorf("after 2 answers, the server received %d requests in all, want 4 and one more at most", received)
+		t.Errorf("after 2 responses, the server received %d requests in all, want 4 and one more at most", received)
 	}
 }

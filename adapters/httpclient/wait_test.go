@@ -28,7 +28,7 @@ func TestWaitsGrowAndAreCapped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rounds = 200
-		early := make([]int, 9) // how often a wait was in the lower half of its range
+		early := make([]int, 9) // number of waits in the lower half of the range
 		for range rounds {
 			shop := serverThat(failing())
 			send(transportTo(t, shop, httpclient.MaxAttempts(10), httpclient.MaxTime(time.Hour)), newRequest(t, "", "{}")).
@@ -44,7 +44,7 @@ func TestWaitsGrowAndAreCapped(t *testing.T) {
 				}
 			}
 		}
-		for i := range 7 { // those below the cap
+		for i := range 7 { // waits below the cap
 			if early[i] < rounds/4 || early[i] > rounds*3/4 {
 				t.Errorf("wait %d was in the lower half %d times out of %d: the jitter is not even", i+1, early[i], rounds)
 			}
@@ -55,7 +55,7 @@ func TestWaitsGrowAndAreCapped(t *testing.T) {
 	})
 }
 
-// The longest waits that can be asked for do not overflow.
+// The longest possible waits do not overflow.
 func TestLongestBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestBackoffIsTheCallersChoice(t *testing.T) {
 	})
 }
 
-// After 64 doublings a wait is still the longest one, and not zero again.
+// After 64 doublings a wait is still the longest wait, and not zero again.
 func TestManyWaitsDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestManyWaitsDoNotOverflow(t *testing.T) {
 	})
 }
 
-// What the server asks for is kept, up to the longest wait; jitter comes on top.
+// The client waits for Retry-After, up to the longest wait, plus jitter.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	const base = 200 * time.Millisecond
@@ -142,8 +142,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A wait that would end after the time is over is not begun: the caller has the
-// answer at once.
+// If a wait would end after MaxTime, the caller gets the response at once.
 func TestMaxTimeEndsTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -158,7 +157,7 @@ func TestMaxTimeEndsTheCall(t *testing.T) {
 	})
 }
 
-// The same for a deadline of the caller's.
+// The caller's own deadline has the same effect.
 func TestDeadlineEndsTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,12 +167,12 @@ func TestDeadlineEndsTheCall(t *testing.T) {
 		send(transportTo(t, shop), newRequest(t, "", "{}").WithContext(ctx)).expect(t, http.StatusServiceUnavailable, "")
 		shop.expectAttempts(t, 3)
 		if ctx.Err() != nil {
-			t.Error("it waited for a deadline that nothing could come before")
+			t.Error("it waited although the deadline leaves no time for another attempt")
 		}
 	})
 }
 
-// MaxTime cuts the attempt that is under way, and an attempt that hangs is repeated.
+// MaxTime ends a running attempt, and a hanging attempt is repeated.
 func TestAttemptsThatHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +190,7 @@ func TestAttemptsThatHang(t *testing.T) {
 		got.expectGivenUp(t, 3, context.DeadlineExceeded)
 		given := got.givenUp(t)
 		if took := time.Since(begun); took != 20*time.Second || given.Elapsed != took {
-			t.Errorf("it took %v and says %v, want 20s", took, given.Elapsed)
+			t.Errorf("it took %v and reports %v, want 20s", took, given.Elapsed)
 		}
 		if !given.Timeout() || strings.Contains(given.Error(), "within 8s") {
 			t.Errorf("%v is a timeout: %t; the last attempt had less than its 8s", given, given.Timeout())
@@ -199,8 +198,9 @@ func TestAttemptsThatHang(t *testing.T) {
 	})
 }
 
-// An answer that stops in the middle is no answer. Its time counts as the attempt's.
-func TestAnswerThatHangsInItsBody(t *testing.T) {
+// A response that stops in the middle is a failed attempt, and its time belongs to the
+// attempt.
+func TestResponseThatHangsInItsBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
@@ -226,7 +226,7 @@ func (b hangingBody) Close() error             { return nil }
 
 var errCallerLeft = errors.New("the caller left")
 
-// The caller's own end of the call ends it, whether in an attempt or between two.
+// Cancellation by the caller ends the call, during an attempt or between attempts.
 func TestCancellation(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]step{"in an attempt": {hang: true}, "between attempts": unavailable("20"), "after an error": failing()} {
@@ -239,7 +239,7 @@ func TestCancellation(t *testing.T) {
 				begun := time.Now()
 				want := errCallerLeft
 				if first.hang {
-					want = context.Canceled // what the next RoundTripper says goes
+					want = context.Canceled // the next RoundTripper's error
 				}
 				got := send(transportTo(t, shop), newRequest(t, "", "{}").WithContext(ctx))
 				got.expectGivenUp(t, 1, want)
@@ -249,14 +249,14 @@ func TestCancellation(t *testing.T) {
 					t.Errorf("it took %v to notice", took)
 				}
 				if last := map[string]string{"between attempts": "status 503", "after an error": errReset.Error()}[name]; !strings.Contains(given.Error(), last) {
-					t.Errorf("%v does not say that the attempt before ended in %q", given, last)
+					t.Errorf("%v does not contain the last attempt's error %q", given, last)
 				}
 			})
 		})
 	}
 }
 
-// http.Client's Timeout is for the whole call.
+// http.Client's Timeout bounds the whole call.
 func TestClientTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestClientTimeout(t *testing.T) {
 		response, err := client.Do(newRequest(t, "", "{}"))
 		if err == nil {
 			response.Body.Close()
-			t.Fatal("there was an answer")
+			t.Fatal("got a response, want a timeout")
 		}
 		var timeout interface{ Timeout() bool }
 		if took := time.Since(begun); took != 3*time.Second || !errors.As(err, &timeout) || !timeout.Timeout() {
