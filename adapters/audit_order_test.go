@@ -45,7 +45,7 @@ func counted(t *testing.T, lines []string, want ...string) {
 	}
 }
 
-// Case 73: Audit warns about middleware that belongs outside of the guard.
+// Case 73: Audit warns about middleware that belongs outside the guard.
 func TestAuditOfTheOrder(t *testing.T) {
 	t.Parallel()
 	e := engineFor(t)
@@ -70,8 +70,8 @@ func TestAuditOfTheOrder(t *testing.T) {
 	}
 }
 
-// Case 63: a policy on a method that it does not guard is an error where it guards
-// nothing else, and a warning beside others.
+// Case 63: a policy on a method that it does not guard is an error if it guards no other
+// route, and otherwise a warning.
 func TestAuditOfMethods(t *testing.T) {
 	t.Parallel()
 	e := engineFor(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// audits declare the same program on each router, and audit it: every way to
-// guard a route, every way to miss one.
+// audits declare the same program on each router and audit the program: every way to
+// guard a route and every way to miss a route.
 var audits = map[string]func(*testing.T, *core.Engine, ...*policy.Table) policy.Report{
 	"chi": func(t *testing.T, e *core.Engine, tables ...*policy.Table) policy.Report {
 		t.Helper()
@@ -93,7 +93,7 @@ func tableOf(t *testing.T, rows ...policy.TableRow) *policy.Table {
 	return table
 }
 
-// What nothing guards is a warning; a row that guards nothing is an error.
+// An unguarded route is a warning. A row that guards no route is an error.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	rest := map[string]string{"chi": "/opaque/*", "gin": "/opaque/*rest"}
@@ -111,7 +111,7 @@ func TestAudit(t *testing.T) {
 			report := audit(t, engineFor(t), mounted, unmounted)
 
 			want := []string{"POST /bare", "POST /methods", "POST " + rest[name], "POST /plain", "POST /stranger", "POST /wrapped"}
-			if name == "chi" { // it routes every method there
+			if name == "chi" { // chi routes every method of the path
 				want = slices.Insert(want, 2, "PATCH "+rest[name])
 			}
 			for i, route := range want {
@@ -136,7 +136,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// A table that is mounted too late, or by the guard of another engine, guards nothing.
+// A table that is mounted too late, or by the guard of another engine, guards no route.
 func TestAuditOfATableThatIsNotInForce(t *testing.T) {
 	t.Parallel()
 	table := tableOf(t, policy.Row("POST /payments"))
@@ -167,8 +167,8 @@ func TestAuditOfATableThatIsNotInForce(t *testing.T) {
 	}
 }
 
-// Audit calls no function but the guards' own.
-func TestAuditCallsNobody(t *testing.T) {
+// Audit calls only functions of the guards.
+func TestAuditCallsOnlyGuards(t *testing.T) {
 	t.Parallel()
 	e := engineFor(t)
 	built := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// chunked sends the body without saying how long it is.
+// chunked sends the body without a length.
 func chunked(r *http.Request) {
 	r.ContentLength = -1
 	r.Body = io.NopCloser(struct{ io.Reader }{r.Body})
@@ -56,7 +56,7 @@ func TestBodyOverTheLimit(t *testing.T) {
 	}
 }
 
-// endless is a body that never ends, and how much of it was read.
+// endless is a body without an end. It counts the read bytes.
 type endless struct{ read int }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -81,7 +81,7 @@ func TestEndlessBodyIsReadToTheLimit(t *testing.T) {
 	})
 }
 
-// A length that is over the limit is refused before a byte is read.
+// A length over the limit is refused before a byte is read.
 func TestClaimedLengthIsBelieved(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -138,7 +138,7 @@ func TestHandlerReadsAForm(t *testing.T) {
 	})
 }
 
-// What counts as the same payload.
+// Equal payloads replay, and others are refused.
 func TestPayload(t *testing.T) {
 	t.Parallel()
 	const form = "application/x-www-form-urlencoded"

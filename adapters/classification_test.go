@@ -14,7 +14,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// ending is a way for a handler to end, and what becomes of the key.
+// ending is a way for a handler to end, with the key's fate.
 type ending struct {
 	name    string
 	handler http.HandlerFunc
@@ -90,7 +90,7 @@ func endings() []ending {
 			policy: classifiedAs(failure.ClassRetryable),
 		},
 		ending{
-			name: "the policy's classifier is not asked after MarkExecuted", handler: then(executed, answering(500)),
+			name: "the policy's classifier is not called after MarkExecuted", handler: then(executed, answering(500)),
 			event: event.Failed, replayed: 500, policy: classifiedAs(failure.ClassDeleteKey),
 		},
 	)
@@ -130,7 +130,7 @@ var deadline = middleware{std: func(next http.Handler) http.Handler {
 	})
 }}
 
-func TestWhatBecomesOfTheKey(t *testing.T) {
+func TestFateOfTheKey(t *testing.T) {
 	t.Parallel()
 	for _, row := range endings() {
 		t.Run(row.name, func(t *testing.T) {
@@ -199,8 +199,8 @@ func TestUncertainOutcomes(t *testing.T) {
 	}
 }
 
-// The client sees the handler's response, and a RecoverFunc is asked what became of
-// the attempt before the next one runs.
+// The client sees the handler's response. The engine calls a RecoverFunc before the next
+// attempt runs.
 func TestRecoverFuncIsAskedAboutUncertainOutcomes(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -217,7 +217,7 @@ func TestRecoverFuncIsAskedAboutUncertainOutcomes(t *testing.T) {
 			t.Errorf("the client got %d, want the handler's 504", response.Code)
 		}
 		if response := s.replays(payment("k")); response.Code != http.StatusCreated || response.Body.String() != "found" {
-			t.Errorf("the retry got %d %q, want what the RecoverFunc found", response.Code, response.Body)
+			t.Errorf("the retry got %d %q, want the RecoverFunc's response", response.Code, response.Body)
 		}
 		s.ran(1)
 		if len(asked) != 1 || asked[0] != 2 {
@@ -226,7 +226,7 @@ func TestRecoverFuncIsAskedAboutUncertainOutcomes(t *testing.T) {
 	})
 }
 
-// A freed key is as good as new: a client may correct its payload.
+// A released key is as good as new: a client may correct its payload.
 func TestFreedKeyTakesAnotherPayload(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -261,7 +261,7 @@ func TestReasonIsReported(t *testing.T) {
 	})
 }
 
-// A handler that was cut short before it answered has not answered 200.
+// A handler that ended before its response has not responded with 200.
 func TestCutShortIsNotAnEmptySuccess(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// refusal is a request that the guard answers itself.
+// refusal is a request that the guard refuses.
 type refusal struct {
 	name    string
 	program program
@@ -146,7 +146,7 @@ func (row refusal) test(t *testing.T, m mounting) {
 	}
 }
 
-// A problem says what the client can do and nothing about the server.
+// A problem tells the client how to continue, and has no data about the server.
 func TestProblemsNameNoInternalState(t *testing.T) {
 	t.Parallel()
 	want := []string{"code", "detail", "error", "status", "title", "type"}
@@ -168,7 +168,7 @@ func TestProblemsNameNoInternalState(t *testing.T) {
 				}
 				for _, word := range []string{"lease", "lock", "token", "fingerprint", "sha256", "refused", "no such user"} {
 					if strings.Contains(strings.ToLower(string(body)), word) {
-						t.Errorf("%q is nobody's business: %s", word, body)
+						t.Errorf("%q must not be in a problem: %s", word, body)
 					}
 				}
 			})
@@ -176,8 +176,8 @@ func TestProblemsNameNoInternalState(t *testing.T) {
 	}
 }
 
-// A retry of a request that runs here, and of one that runs elsewhere or was
-// left behind there, cannot be told apart.
+// A client cannot see whether its first request runs in this process, runs in another
+// process or is abandoned.
 func TestInProgressLooksTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -198,7 +198,7 @@ func TestInProgressLooksTheSameEverywhere(t *testing.T) {
 	})
 }
 
-// Case 12: what runs unprotected says so, and is otherwise what it would be.
+// Case 12: an unprotected run has an event, and otherwise a normal response.
 func TestFailOpen(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {

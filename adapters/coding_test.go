@@ -16,7 +16,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// compressing is what routers bring along for it.
+// compressing is the compression middleware of each router.
 var compressing = middleware{
 	std: chimiddleware.Compress(5, "application/json", "application/problem+json", "text/plain"),
 	gin: func(c *gin.Context) {
@@ -68,8 +68,8 @@ func accepting(codings string) func(*http.Request) {
 	}
 }
 
-// Case 51: with compression inside the guard no replay is in a coding that its
-// client does not accept, and each reads what the first one read.
+// Case 51: with compression inside the guard no replay is in a coding that its client does
+// not accept. Each client reads the same text.
 func TestCompressionInside(t *testing.T) {
 	t.Parallel()
 	codings := []string{"gzip", "", "identity", "gzip;q=0", "deflate", "*"}
@@ -153,8 +153,8 @@ func TestCompressionOutside(t *testing.T) {
 	}
 }
 
-// Case 61: the files of a multipart form are gone when the handler is, whatever
-// became of it, and also where the handler runs without a lease.
+// Case 61: the files of a multipart form are removed after the handler, for every outcome,
+// and also without a lease.
 func TestFilesOfAForm(t *testing.T) {
 	t.Parallel()
 	const boundary = "x"

@@ -19,8 +19,8 @@ import (
 
 const crowd = 100
 
-// rush sends many requests with one key at once, and lets the handler answer
-// when all that can be decided is decided.
+// rush sends many requests with one key at once. The handler responds after all other
+// decisions.
 func rush(t *testing.T, m mounting, opts ...policy.Option) (*service, []*httptest.ResponseRecorder) {
 	t.Helper()
 	answering := make(chan struct{})
@@ -56,7 +56,7 @@ func TestConcurrentDuplicatesAreTurnedAway(t *testing.T) {
 				}
 			}
 			if first != 1 {
-				t.Errorf("%d first answers, want 1", first)
+				t.Errorf("%d first responses, want 1", first)
 			}
 		})
 	})
@@ -99,7 +99,7 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-// One that waits for a run which frees the key is next, and the others wait on.
+// When a run releases the key, one waiting request runs, and the others continue to wait.
 func TestWaitingTakesItsTurn(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -130,7 +130,7 @@ func TestWaitingTakesItsTurn(t *testing.T) {
 			}
 			s.ran(2)
 			if count[http.StatusServiceUnavailable] != 1 || count[http.StatusCreated] != crowd-1 {
-				t.Errorf("answers are %v, want one 503 and the others 201", count)
+				t.Errorf("responses are %v, want one 503 and the others 201", count)
 			}
 		})
 	})
@@ -175,9 +175,9 @@ func TestMiddlewareTimeout(t *testing.T) {
 	}
 }
 
-// The client was told that it is late, but the side effect has happened: the
-// retry gets the answer. Much as Case 8.
-func TestLateAnswerIsStored(t *testing.T) {
+// The client got a time-out, but the side effect has happened: the retry gets the
+// response, as in Case 8.
+func TestLateResponseIsStored(t *testing.T) {
 	t.Parallel()
 	timeout := middleware{std: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Second, "slow") }}
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -200,7 +200,7 @@ func TestLateAnswerIsStored(t *testing.T) {
 	})
 }
 
-// A handler that is done in time sees none of it.
+// A handler that ends in time does not notice MaxRun.
 func TestMiddlewareTimeoutNotReached(t *testing.T) {
 	t.Parallel()
 	timeout := middleware{std: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "slow") }}

@@ -14,8 +14,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Case 29: the handler has the connection, the client gets all of it, and
-// nothing runs again.
+// Case 29: the handler takes over the connection, the client gets all its bytes, and the
+// handler does not run again.
 func TestHijack(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
@@ -78,8 +78,8 @@ func TestHijack(t *testing.T) {
 	}
 }
 
-// upgrade answers 101 and echoes a line, as libraries for WebSocket do: some
-// write the answer to the connection, others to the writer.
+// upgrade responds with 101 and echoes a line, as libraries for WebSocket do. Some write
+// the response to the connection, others to the writer.
 func upgrade(byWriter bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if byWriter {
@@ -138,7 +138,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// A key is not spent on a connection that cannot be had.
+// A failed hijack does not use up a key.
 func TestHijackThatIsNotSupported(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -147,7 +147,7 @@ func TestHijackThatIsNotSupported(t *testing.T) {
 			_, _, err = http.NewResponseController(w).Hijack()
 			created(w, r)
 		}}})
-		client := serve(t, s, true) // HTTP/2 has no connection to give away
+		client := serve(t, s, true) // HTTP/2 connections cannot be hijacked
 		first := client.send(http.MethodPost)
 		if !errors.Is(err, http.ErrNotSupported) {
 			t.Errorf("Hijack returned %v, want http.ErrNotSupported", err)
@@ -156,7 +156,7 @@ func TestHijackThatIsNotSupported(t *testing.T) {
 	})
 }
 
-// Case 29: what streams reaches the client while the handler runs.
+// Case 29: a stream reaches the client while the handler runs.
 func TestStreamIsNotHeldBack(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -201,8 +201,8 @@ func TestStreamIsNotHeldBack(t *testing.T) {
 	}
 }
 
-// Case 58: a flush by the handler itself is a wish to stream.
-func TestFlushStreamsWhateverTheType(t *testing.T) {
+// Case 58: a flush by the handler itself starts streaming.
+func TestFlushStreamsEveryType(t *testing.T) {
 	t.Parallel()
 	for _, contentType := range []string{"text/event-stream", "application/json", ""} {
 		t.Run(contentType, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestFlushStreamsWhateverTheType(t *testing.T) {
 	}
 }
 
-// An answer that streams and is not one to keep frees the key at the end.
+// A streamed response of a class that is not stored releases the key at the end.
 func TestStreamedFailureFreesTheKey(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
@@ -245,7 +245,7 @@ func TestStreamedFailureFreesTheKey(t *testing.T) {
 	}
 }
 
-// Case 8: the client hangs up in mid-handler. Its retry gets the answer.
+// Case 8: the client disconnects while the handler runs. Its retry gets the response.
 func TestClientGone(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {

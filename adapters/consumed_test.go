@@ -11,7 +11,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// Case 57: a guard that never saw the body cannot tell two payloads apart.
+// Case 57: a guard that never saw the body cannot compare two payloads.
 func TestBodyThatMiddlewareHasRead(t *testing.T) {
 	t.Parallel()
 	const form = "application/x-www-form-urlencoded"
@@ -67,7 +67,7 @@ func TestBodyThatMiddlewareHasRead(t *testing.T) {
 	}
 }
 
-// Case 57: no body is not a body that was read.
+// Case 57: a missing body differs from a body that was read before.
 func TestRequestWithoutABody(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*http.Request){
@@ -89,8 +89,8 @@ func TestRequestWithoutABody(t *testing.T) {
 	}
 }
 
-// Case 57: a decompressing middleware leaves a length behind that is not the
-// body's. Lengths say nothing.
+// Case 57: a decompressing middleware leaves the compressed length, so the guard ignores
+// lengths.
 func TestLengthThatIsNotTheBodys(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"too long": 1000, "too short": 3} {

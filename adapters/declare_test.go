@@ -17,7 +17,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Nonsense is refused when the route is declared, in the policy's own words.
+// A declaration refuses an invalid policy with the policy's error.
 func TestDeclarationsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	engine, err := core.New(memstore.New(), core.SharedScope)
@@ -54,7 +54,7 @@ func TestDeclarationsThatAreWrong(t *testing.T) {
 	}
 }
 
-// Case 65: a nil argument is refused where it is given, by its name.
+// Case 65: every function refuses a nil argument by its name.
 func TestNilArguments(t *testing.T) {
 	t.Parallel()
 	engine := engineFor(t)

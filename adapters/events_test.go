@@ -89,7 +89,7 @@ func TestEventsOfAGuardAroundTheRouter(t *testing.T) {
 	}
 }
 
-// Case 34: what a client sends does not forge a line in the log.
+// Case 34: a client's text cannot forge a line in the log.
 func TestLogLinesCannotBeForged(t *testing.T) {
 	t.Parallel()
 	for name, path := range map[string]string{
@@ -122,8 +122,8 @@ func TestLogLinesCannotBeForged(t *testing.T) {
 	}
 }
 
-// An endpoint begins with the method, and has no other space: a segment that is no
-// name is a star.
+// An endpoint begins with the method, and has no other space: a segment that is
+// not a name becomes a star.
 func TestEndpointOfAPathWithASpace(t *testing.T) {
 	t.Parallel()
 	s := everywhere(t, func(e *core.Engine) http.Handler { return e.Handler(http.HandlerFunc(created)) })

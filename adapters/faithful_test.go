@@ -11,14 +11,14 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// writing is a way to write an answer.
+// writing is a way to write a response.
 type writing struct {
 	name    string
 	method  string // default POST
 	handler http.HandlerFunc
-	streams bool // the answer goes straight through: no replay
-	notGin  bool // gin's own writer does it in another way
-	http1   bool // the other protocol does it in another way
+	streams bool // the response streams: no replay
+	notGin  bool // gin's own writer differs
+	http1   bool // HTTP/2 differs
 }
 
 func (row writing) route() route {
@@ -31,11 +31,11 @@ func (row writing) route() route {
 	}}
 }
 
-// keptBytes bounds the answers of these tests.
+// keptBytes bounds the stored responses of these tests.
 const keptBytes = 8 << 10
 
-// Case 28, and much else: a client cannot tell a guarded handler from a bare
-// one; and a replay from the first answer by nothing but the marker.
+// Case 28 and others: a guarded handler and an unguarded handler give equal responses. A
+// replay differs from the first response only by the marker.
 func TestFaithfulness(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
@@ -49,7 +49,7 @@ func TestFaithfulness(t *testing.T) {
 					t.Parallel()
 					onEveryRouter(t, func(t *testing.T, m mounting) {
 						if m.isGin() && row.notGin {
-							t.Skip("see TestGinSwallowsInformationalAnswers")
+							t.Skip("see TestGinSwallowsInformationalResponses")
 						}
 						row.test(t, m, protocol.http2)
 					})
@@ -90,7 +90,7 @@ func set(name string, values ...string) http.HandlerFunc {
 
 func flush(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }
 
-// emptyWrite writes nothing, which is allowed with every status.
+// emptyWrite writes no bytes, which every status allows.
 func emptyWrite(w http.ResponseWriter, _ *http.Request) {
 	if n, err := w.Write(nil); n != 0 || err != nil {
 		panic(err)
@@ -152,9 +152,9 @@ var writings = []writing{
 	{name: "Content-Encoding, not sniffed", handler: then(set("Content-Encoding", "br"), write("<html>"))},
 
 	{name: "Content-Length of its own", handler: then(set("Content-Length", "5"), write("hello"))},
-	// net/http's HTTP/2 sends what is too much, and its client cuts the answer.
+	// net/http's HTTP/2 server sends the excess, and its client cuts the response.
 	{name: "Content-Length, and more is written", handler: then(set("Content-Length", "5"), write("hello"), write(", world")), http1: true},
-	// Case 58: net/http counts what was tried, so nothing fits after a write that was too long.
+	// Case 58: net/http counts attempted bytes, so after a write that was too long no byte fits.
 	{name: "Content-Length, and too much at once", handler: then(set("Content-Length", "5"), write("hello, world"), write("hello")), streams: true, http1: true},
 	{name: "Content-Length, and nothing written", handler: then(set("Content-Length", "5"), answering(201)), streams: true},
 	{name: "Content-Length, and too little", handler: then(set("Content-Length", "5"), answering(201), write("he")), streams: true},

@@ -257,7 +257,7 @@ func TestGuardOnAWholeRouter(t *testing.T) {
 	}
 }
 
-// Case 52: without a key too, where nothing but gin itself could respond.
+// Case 52: the same without a key, when only gin itself can respond.
 func TestUnknownPathWithoutKeyOnGin(t *testing.T) {
 	t.Parallel()
 	s := startNested(t, guardedWhole["gin"])
@@ -305,7 +305,7 @@ func TestStatusOfOuterMiddleware(t *testing.T) {
 }
 
 // Case 53: a request that the handler hands to another route responds past the
-// guard: the key is spent, and nothing runs twice.
+// guard: the key is used up, and the handler does not run twice.
 func TestGinHandleContext(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusCreated, http.StatusInternalServerError} {
@@ -358,9 +358,9 @@ func TestGinEmptiedErrors(t *testing.T) {
 }
 
 // Case 53: an error that the handler leaves to outer middleware gets its response
-// there, and the key is released; after MarkExecuted the guard responds, and keeps
-// that.
-func TestGinErrorAnsweredOutside(t *testing.T) {
+// there, and the key is released. After MarkExecuted the guard responds and stores the
+// response.
+func TestGinErrorWithAResponseFromOutside(t *testing.T) {
 	t.Parallel()
 	outside := middleware{gin: func(c *gin.Context) {
 		c.Next()

@@ -26,7 +26,7 @@ func startGin(t *testing.T, declare func(*idemgin.Guard, *gin.Engine)) *service 
 	})
 }
 
-// ginWriting is a way to write an answer with gin's own means.
+// ginWriting is a way to write a response with gin's own methods.
 type ginWriting struct {
 	name    string
 	handler gin.HandlerFunc
@@ -97,12 +97,13 @@ func TestGinFaithfulness(t *testing.T) {
 	}
 }
 
-// state is what gin's writer says about the answer.
+// state is the state of gin's writer.
 func state(c *gin.Context) string {
 	return fmt.Sprintf("status %d, size %d, written %t", c.Writer.Status(), c.Writer.Size(), c.Writer.Written())
 }
 
-// Written, Size and Status are as gin's own, inside and, when all is done, outside.
+// Written, Size and Status equal those of gin's own writer, inside the guard and, after the
+// response, outside.
 func TestGinWriterState(t *testing.T) {
 	t.Parallel()
 	steps := []gin.HandlerFunc{
@@ -141,7 +142,7 @@ func TestGinWriterState(t *testing.T) {
 	})
 }
 
-// A connection that was handed over counts as written to, as with gin's own.
+// A hijacked connection counts as written to, as with gin's own writer.
 func TestGinWriterStateAfterHijack(t *testing.T) {
 	t.Parallel()
 	onRouters(t, "gin/", func(t *testing.T, m mounting) {
@@ -165,8 +166,8 @@ func TestGinWriterStateAfterHijack(t *testing.T) {
 	})
 }
 
-// A status that gin still holds back does not get in front of what a handler
-// writes to the connection itself.
+// A status that gin still holds back is not sent before the bytes that a handler writes to
+// the connection.
 func TestGinHijackAfterStatus(t *testing.T) {
 	t.Parallel()
 	onRouters(t, "gin/", func(t *testing.T, m mounting) {
@@ -186,9 +187,9 @@ func TestGinHijackAfterStatus(t *testing.T) {
 	})
 }
 
-// gin's writer takes 103 for the status to come, and sends none; what comes
-// after it goes out as if it had not been. The guard does not change that.
-func TestGinSwallowsInformationalAnswers(t *testing.T) {
+// gin's writer takes 103 for the final status and does not send a 103. A later status is
+// sent normally. The guard does not change that.
+func TestGinSwallowsInformationalResponses(t *testing.T) {
 	t.Parallel()
 	onRouters(t, "gin/", func(t *testing.T, m mounting) {
 		r := route{handler: then(set("Link", "</a.css>"), answering(http.StatusEarlyHints), created)}
@@ -198,7 +199,7 @@ func TestGinSwallowsInformationalAnswers(t *testing.T) {
 		equalSeen(t, "first answer against the bare handler's", first, bare)
 		equalSeen(t, "replay against the first answer", client.send(http.MethodPost), first.marked())
 		if len(first.Interim) != 0 {
-			t.Errorf("informational answers: %v; gin has learnt to send them, and this test can go", first.Interim)
+			t.Errorf("informational responses: %v; gin now sends informational responses: remove this test", first.Interim)
 		}
 	})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// An answer that is stored is final: error middleware outside, which answers
-// when nobody has, must not tell the first client something else than the retry.
-func TestGinAnswerIsFinal(t *testing.T) {
+// A stored response is final. Error middleware outside, which responds when no handler has,
+// must not change the first client's response.
+func TestGinResponseIsFinal(t *testing.T) {
 	t.Parallel()
 	fallback := middleware{gin: func(c *gin.Context) {
 		c.Next()
@@ -42,7 +42,7 @@ func TestGinAnswerIsFinal(t *testing.T) {
 	}
 }
 
-// What the guard answers itself ends the chain.
+// The guard's own response ends the chain.
 func TestGinChainEnds(t *testing.T) {
 	t.Parallel()
 	later, outside := 0, 0
@@ -71,7 +71,7 @@ func TestGinChainEnds(t *testing.T) {
 	}
 }
 
-// gin's own writer and request are back when the guard is through.
+// The guard restores gin's own writer and request.
 func TestGinContextIsRestored(t *testing.T) {
 	t.Parallel()
 	failOpen := []policy.Option{policy.OnStoreError(policy.FailOpen)}
@@ -101,7 +101,7 @@ func TestGinContextIsRestored(t *testing.T) {
 						c.Next()
 					}}}
 					s := m.start(t, p)
-					for range 2 { // the second is a replay, where the first is stored
+					for range 2 { // the second is a replay if the first is stored
 						s.do(payment(row.key))
 					}
 				})
@@ -110,8 +110,8 @@ func TestGinContextIsRestored(t *testing.T) {
 	}
 }
 
-// A request that is not guarded meets gin's own writer: middleware outside can
-// still change what has not been sent.
+// An unguarded request has gin's own writer: middleware outside can still change an unsent
+// response.
 func TestGinPassesThrough(t *testing.T) {
 	t.Parallel()
 	afterwards := middleware{gin: func(c *gin.Context) {
@@ -139,8 +139,8 @@ func TestGinPassesThrough(t *testing.T) {
 	}
 }
 
-// An error and no answer is no success: gin's idiom is to leave the answer to
-// error middleware.
+// An error without a response is not a success: gin's idiom leaves the response to error
+// middleware.
 func TestGinErrorAloneIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	onRouters(t, "gin/", func(t *testing.T, m mounting) {
@@ -153,7 +153,7 @@ func TestGinErrorAloneIsNoSuccess(t *testing.T) {
 	})
 }
 
-// Error middleware belongs inside the guard: its answer is the one to keep.
+// Error middleware belongs inside the guard, so that its response is stored.
 func TestGinErrorMiddlewareInside(t *testing.T) {
 	t.Parallel()
 	answering := middleware{gin: func(c *gin.Context) {
@@ -175,7 +175,7 @@ func TestGinErrorMiddlewareInside(t *testing.T) {
 	})
 }
 
-// valueWriter is a writer of somebody else's middleware that cannot be compared.
+// valueWriter is a middleware's writer of a type that cannot be compared.
 type valueWriter struct {
 	gin.ResponseWriter
 	hidden []string

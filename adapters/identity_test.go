@@ -16,7 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// user is the scope of tests: who sends the request.
+// user is the scope of tests: the sender of the request.
 func user(r *http.Request) (string, error) { return r.Header.Get("User"), nil }
 
 func as(name string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("User", name) } }
@@ -32,7 +32,7 @@ func TestTwoPrincipalsHaveTwoRecords(t *testing.T) {
 	})
 }
 
-// Case 22: bob learns nothing about alice's keys, not even by another payload.
+// Case 22: bob cannot detect alice's keys, not even with another payload.
 func TestForeignAndUnknownKeysLookTheSame(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -132,7 +132,7 @@ func TestOtherPathIsAnotherRecord(t *testing.T) {
 	})
 }
 
-// everywhere answers at every path with that path, on every router.
+// everywhere responds at every path with that path, on every router.
 func everywhere(t *testing.T, guarded func(*core.Engine) http.Handler) *service {
 	t.Helper()
 	s := &service{TB: t, store: &countingStore{Store: memstore.New()}, events: new(eventLog)}
@@ -167,17 +167,17 @@ func TestEscapedSlashIsAnotherPath(t *testing.T) {
 			s := everywhere(t, guarded)
 			for _, path := range []string{"/a/b", "/a%2Fb", "/a%252Fb"} {
 				if answer := s.do(post(path, "k", amount)); answer.Body.String() != path || isReplay(answer) {
-					t.Errorf("%s was answered with %s", path, answer.Body)
+					t.Errorf("%s got %s", path, answer.Body)
 				}
 			}
 			if answer := s.do(post("/a%2fb", "k", amount)); answer.Body.String() != "/a%2Fb" || !isReplay(answer) {
-				t.Errorf("another spelling of /a%%2Fb was answered with %s", answer.Body)
+				t.Errorf("another spelling of /a%%2Fb got %s", answer.Body)
 			}
 		})
 	}
 }
 
-// Case 25: what is mounted at two paths has two records for one key.
+// Case 25: a handler at two paths has two records for one key.
 func TestMountAtAnotherPathIsAnotherRecord(t *testing.T) {
 	t.Parallel()
 	for name, guarded := range map[string]func(*core.Engine) http.Handler{
@@ -208,7 +208,7 @@ func TestMountAtAnotherPathIsAnotherRecord(t *testing.T) {
 			s := everywhere(t, guarded)
 			for _, path := range []string{"/v1/payments", "/v2/payments"} {
 				if answer := s.do(post(path, "k", amount)); answer.Body.String() != path {
-					t.Errorf("%s was answered with the answer of %s", path, answer.Body)
+					t.Errorf("%s got the response of %s", path, answer.Body)
 				}
 			}
 		})
@@ -224,7 +224,7 @@ func TestOtherMethodIsAnotherRecord(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodPatch} {
 		answer = s.do(payment("k", func(r *http.Request) { r.Method = method }))
 		if answer.Body.String() != method || isReplay(answer) {
-			t.Errorf("%s was answered with the answer of %s", method, answer.Body)
+			t.Errorf("%s got the response of %s", method, answer.Body)
 		}
 	}
 }

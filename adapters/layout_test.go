@@ -81,8 +81,8 @@ func TestImports(t *testing.T) {
 }
 
 // An adapter translates: a guard, a writer, Mount, Table and Audit in the router's
-// words, and finds the policy of a route among several (cases 62 and 64). One that
-// grows has begun to decide.
+// words, and finds the policy of a route among several (cases 62 and 64). An
+// adapter that grows has begun to decide.
 func TestAdaptersStaySmall(t *testing.T) {
 	t.Parallel()
 	const most = 500
@@ -107,7 +107,7 @@ func TestAdaptersStaySmall(t *testing.T) {
 			}
 		}
 		if lines > most {
-			t.Errorf("the adapter of %s has %d lines of code, want at most %d: what it decides belongs into the core", adapter, lines, most)
+			t.Errorf("the adapter of %s has %d lines of code, want at most %d: its decisions belong in the core", adapter, lines, most)
 		}
 	}
 }

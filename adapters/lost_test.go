@@ -15,8 +15,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// overtakenStore gives out leases that somebody else has taken over by the time
-// they are renewed or settled.
+// overtakenStore returns leases that another process takes over before their renewal or
+// settlement.
 type overtakenStore struct{ storage.Store }
 
 func (overtakenStore) Complete(context.Context, storage.Lease, storage.Result) error {
@@ -29,9 +29,9 @@ func (overtakenStore) Extend(context.Context, storage.Lease, time.Duration) erro
 	return core.ErrLeaseLost
 }
 
-// Case 5: an answer that the store did not take is not shown: the other attempt
-// will have one, and a client must not hold two.
-func TestLostAnswerIsNotShown(t *testing.T) {
+// Case 5: the client does not get a response that the store refused. The other attempt has
+// a response of its own, and a client must not get two.
+func TestLostResponseIsNotSent(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name    string
@@ -64,7 +64,8 @@ func TestLostAnswerIsNotShown(t *testing.T) {
 	}
 }
 
-// The handler is told: by its context when a renewal fails, and by its writer.
+// The handler learns of the loss: from its context when a renewal fails, and from its
+// writer.
 func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -94,7 +95,7 @@ func TestHandlerLearnsThatTheLeaseIsLost(t *testing.T) {
 	})
 }
 
-// A connection is not handed to a handler that has lost its lease.
+// A handler without its lease cannot take over the connection.
 func TestNoHijackWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -109,7 +110,7 @@ func TestNoHijackWithoutTheLease(t *testing.T) {
 	})
 }
 
-// What was not to be stored may be shown: nothing is lost with the lease.
+// The client gets a response of a class that is not stored, even after the lease is lost.
 func TestFailureWithoutTheLeaseIsShown(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {

@@ -3,10 +3,10 @@
 // the routers cannot drift apart.
 //
 //	mounting_test.go    the ways to mount a guard
-//	service_test.go     a program with one guarded route, and what it is asked
+//	service_test.go     a program with one guarded route, and its requests
 //	store_test.go       stores that count, or stand for another process
 //	wire_test.go        the same over real connections
-//	everything else     the contract, a chapter a file
+//	everything else     the contract, one chapter per file
 package adapters_test
 
 import (
@@ -17,6 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	gin.SetMode(gin.ReleaseMode) // or it prints every route
+	gin.SetMode(gin.ReleaseMode) // debug mode prints every route
 	goleak.VerifyTestMain(m)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// derived are contexts that a handler makes of its own.
+// derived are contexts that a handler derives.
 var derived = map[string]func(context.Context) (context.Context, context.CancelFunc){
 	"itself": func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} },
 	"with a value": func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -36,7 +36,7 @@ var derived = map[string]func(context.Context) (context.Context, context.CancelF
 	},
 }
 
-// A mark counts by whatever way the handler's context reaches it.
+// A mark counts through every derived context.
 func TestMarksOnDerivedContexts(t *testing.T) {
 	t.Parallel()
 	for name, derive := range derived {
@@ -65,7 +65,7 @@ func TestMarksOnDerivedContexts(t *testing.T) {
 
 func markRetryable(ctx context.Context) bool { return failure.MarkRetryable(ctx) }
 
-// A mark that cannot count says so.
+// A mark without effect returns false.
 func TestMarksThatDoNotCount(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -100,8 +100,8 @@ func TestMarksThatDoNotCount(t *testing.T) {
 	})
 }
 
-// What the handler can learn about its run.
-func TestWhatTheHandlerLearns(t *testing.T) {
+// The handler can read the state of its run.
+func TestHandlerReadsItsRun(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		var charge []string
@@ -147,8 +147,8 @@ func TestOutsideAGuardedRoute(t *testing.T) {
 	}
 }
 
-// In gin's handlers the context at hand is *gin.Context, which in its default
-// configuration knows nothing of the request's.
+// gin's handlers use *gin.Context as their context, which by default does not include the
+// request's context.
 func TestMarksOnGinsContext(t *testing.T) {
 	t.Parallel()
 	for name, fallback := range map[string]bool{"default": false, "ContextWithFallback": true} {
@@ -188,7 +188,7 @@ func TestMarksOnGinsContext(t *testing.T) {
 	}
 }
 
-// An error that a gin handler reports frees the key if it says so.
+// A Retryable error that a gin handler reports releases the key.
 func TestGinErrors(t *testing.T) {
 	t.Parallel()
 	duplicate := errors.New("duplicate e-mail")
@@ -206,7 +206,7 @@ func TestGinErrors(t *testing.T) {
 			t.Parallel()
 			onRouters(t, "gin/", func(t *testing.T, m mounting) {
 				s := m.start(t, program{route: route{
-					// What was reported before the guard is none of its business.
+					// The guard ignores errors from before the guard.
 					outside: []middleware{{gin: func(c *gin.Context) { _ = c.Error(failure.Retryable(errors.New("outside"))) }}},
 					native: func(c *gin.Context) {
 						_ = c.Error(row.err)

@@ -109,14 +109,14 @@ func TestMount(t *testing.T) {
 		s.runsAgain(post(prefix+"/members/7", "k3", amount, with("PUT")))
 		s.replays(post(prefix+"/members/7", "k3", amount, with("PUT")))
 
-		for range 2 { // what has no policy runs every time
+		for range 2 { // a handler without a policy runs every time
 			s.runsAgain(post(prefix+"/plain", "k4", amount))
 			s.runsAgain(httptest.NewRequest(http.MethodGet, prefix+"/members", nil))
 		}
 	})
 }
 
-// What an annotation cannot say is added where it is mounted.
+// Also adds options that a tag cannot hold.
 func TestMountAlso(t *testing.T) {
 	t.Parallel()
 	onMounts(t, func(t *testing.T, router, prefix string) {
@@ -158,7 +158,7 @@ type wrongGinAPI struct {
 }
 
 // Everything that is wrong is an error, all of it at once, each with its field;
-// and then nothing is mounted.
+// and Mount declares no route.
 func TestMountThatIsWrong(t *testing.T) {
 	t.Parallel()
 	programs := map[string]func(*core.Engine) (http.Handler, error){
@@ -204,7 +204,7 @@ func TestMountThatIsWrong(t *testing.T) {
 				`.Path: POST /path: policy: ExcludeFields`,
 				`.Pattern: the router refuses POST /broken/`,
 				`.Renamed: `, // beside Named
-				`.Taken: `,   // beside what was there
+				`.Taken: `,   // beside an earlier route
 				`.Search: the router refuses BR`,
 				`policy: Also is given "Fien": name a field that has a route`,
 			} {
@@ -218,7 +218,7 @@ func TestMountThatIsWrong(t *testing.T) {
 			}
 			for _, path := range []string{"/fine", "/v1/fine", "/things/7", "/v1/things/7"} {
 				if answer := s.do(post(path, "k", amount)); answer.Code != http.StatusNotFound {
-					t.Errorf("%s is mounted although something is wrong: %d", path, answer.Code)
+					t.Errorf("%s is mounted despite a fault: %d", path, answer.Code)
 				}
 			}
 		})
@@ -255,8 +255,8 @@ func TestMountTellsChiPatternsApart(t *testing.T) {
 	}
 }
 
-// A router of somebody else's cannot be asked beforehand: its panic is an error
-// all the same.
+// Mount cannot read the routes of a router that is not gin's. A panic of such a router is an
+// error all the same.
 func TestMountOnAnUnknownGinRouter(t *testing.T) {
 	t.Parallel()
 	router := gin.New()

@@ -89,7 +89,7 @@ func onRouters(t *testing.T, prefix string, test func(t *testing.T, m mounting))
 	}
 }
 
-// isGin tells where gin's own ways are what is faithful.
+// isGin reports whether gin's own behaviour is the reference.
 func (m mounting) isGin() bool { return strings.HasPrefix(m.name, "gin/") }
 
 func onServeMux(engine *core.Engine, r route) http.Handler {
@@ -131,7 +131,7 @@ func onGin(declare func(gin.IRouter, *idemgin.Guard, route)) func(*core.Engine, 
 			declare(router, idemgin.New(engine), r)
 		}
 		var handler http.Handler = router
-		for _, m := range slices.Backward(r.outside) { // what knows no gin goes around it
+		for _, m := range slices.Backward(r.outside) { // net/http middleware goes around gin
 			if m.gin == nil {
 				handler = m.std(handler)
 			}
@@ -140,7 +140,7 @@ func onGin(declare func(gin.IRouter, *idemgin.Guard, route)) func(*core.Engine, 
 	}
 }
 
-// std returns the handler with what is mounted inside the guard.
+// std returns the handler with the middleware inside the guard.
 func (r route) std() http.Handler { return wrap(r.handler, r.inside) }
 
 // chain is std as gin chains it.

@@ -85,8 +85,8 @@ func TestRoutePolicyCounts(t *testing.T) {
 	}
 }
 
-// Case 64: a route that only observes does so inside of a group that guards, and
-// the other way round.
+// Case 64: a route can observe inside a group that guards, and guard inside a group that
+// observes.
 func TestRoutePolicyCountsWhereOneObserves(t *testing.T) {
 	t.Parallel()
 	for name, nest := range nestings(policy.Observe(true)) {
@@ -113,7 +113,7 @@ func TestRoutePolicyCountsWhereOneObserves(t *testing.T) {
 	s.replays(payment("k"))
 }
 
-// hidden are two policies of which the outer one cannot see the inner.
+// hidden are two policies. The outer policy cannot see the inner policy.
 var hidden = map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
 	"net_http": func(e *core.Engine, handler http.HandlerFunc) http.Handler {
 		inner := e.Handler(handler)
@@ -133,8 +133,8 @@ var hidden = map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
 	},
 }
 
-// Case 64: where the outer policy cannot see the inner one, the first request is
-// refused before the handler runs, and both places are named.
+// Case 64: if the outer policy cannot see the inner policy, the first request is refused
+// before the handler runs, and the error names both places.
 func TestHiddenInnerPolicyIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, nest := range hidden {

@@ -15,9 +15,9 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// A route that only observes answers as the bare one does, and says in events
-// what a guard would have done.
-func TestObserveChangesNothing(t *testing.T) {
+// An observing route gives the response of an unguarded route, and its events report the
+// policy's decisions.
+func TestObserveKeepsResponses(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		watched := program{route: route{policy: []policy.Option{policy.Observe(true)}}}
@@ -27,7 +27,7 @@ func TestObserveChangesNothing(t *testing.T) {
 			s.ServeHTTP(got, payment("k"))
 			bare.ServeHTTP(want, payment("k"))
 			if got.Code != want.Code || got.Body.String() != want.Body.String() || !reflect.DeepEqual(got.Header(), want.Header()) {
-				t.Errorf("it answered %d %v %s, the bare one %d %v %s", got.Code, got.Header(), got.Body, want.Code, want.Header(), want.Body)
+				t.Errorf("got %d %v %s, want the unguarded response %d %v %s", got.Code, got.Header(), got.Body, want.Code, want.Header(), want.Body)
 			}
 		}
 		if runs := s.runs.Load(); runs != 3 {
@@ -48,8 +48,8 @@ func wantResults(t *testing.T, s *service, want ...event.Result) {
 	}
 }
 
-// What a handler says to the guard counts for what is reported: by the context,
-// and on gin by the router's own means.
+// A handler's marks count in the reported events: through the context, and on gin through
+// c.Error.
 func TestMarksCountWhereARouteObserves(t *testing.T) {
 	t.Parallel()
 	taken := errors.New("email is taken")
@@ -67,14 +67,14 @@ func TestMarksCountWhereARouteObserves(t *testing.T) {
 				},
 			}})
 			if w := s.do(payment("k")); w.Code != http.StatusConflict {
-				t.Errorf("%s: it answered %d", name, w.Code)
+				t.Errorf("%s: got %d", name, w.Code)
 			}
 			wantResults(t, s, event.Execute, event.Retryable)
 		}
 	})
 }
 
-// Gin's error without an answer is a 200 where nothing is guarded, and stays one.
+// gin's error without a response is a 200 on an unguarded route, and stays a 200.
 func TestObserveLeavesGinsErrorsAlone(t *testing.T) {
 	t.Parallel()
 	onRouters(t, "gin", func(t *testing.T, m mounting) {
@@ -83,7 +83,7 @@ func TestObserveLeavesGinsErrorsAlone(t *testing.T) {
 			native: func(c *gin.Context) { _ = c.Error(errors.New("broken")) },
 		}})
 		if w := s.do(payment("k")); w.Code != http.StatusOK {
-			t.Errorf("it answered %d, want gin's 200", w.Code)
+			t.Errorf("got %d, want gin's 200", w.Code)
 		}
 	})
 }

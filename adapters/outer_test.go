@@ -29,13 +29,13 @@ func outer() middleware {
 	})
 }
 
-// Case 26: what outer middleware sets belongs to each request anew.
+// Case 26: header fields from outer middleware are set anew for each request.
 func TestOuterHeaders(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name    string
 		handler func(h http.Header)
-		// what the client gets under the name, first and from the replay
+		// the client's values of the name, first and from the replay
 		header        string
 		first, replay []string
 	}{
@@ -73,7 +73,7 @@ func TestOuterHeaders(t *testing.T) {
 	}
 }
 
-// Case 26: the engine's own answers too keep what outer middleware has set.
+// Case 26: the engine's own responses keep the header fields of outer middleware.
 func TestOuterHeadersOfProblems(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -86,7 +86,7 @@ func TestOuterHeadersOfProblems(t *testing.T) {
 	})
 }
 
-// Case 26: a value that would split the answer is dropped at once.
+// Case 26: a value that would split the response is dropped at once.
 func TestHeaderValueWithALineBreak(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -99,7 +99,7 @@ func TestHeaderValueWithALineBreak(t *testing.T) {
 	})
 }
 
-// What one connection, one moment or one browser was told is not told again.
+// A replay has no header fields that belong to one connection, one moment or one browser.
 func TestHeadersThatAreNotReplayed(t *testing.T) {
 	t.Parallel()
 	names := []string{ // Case 26
@@ -206,7 +206,7 @@ func TestHandlerCannotForgeTheMarker(t *testing.T) {
 				for _, where := range []http.Header{first.Header, first.Trailer} {
 					for spelled, values := range where {
 						if http.CanonicalHeaderKey(spelled) == marker && len(values) > 0 {
-							t.Errorf("the first answer says %s: %q", spelled, values)
+							t.Errorf("the first response has %s: %q", spelled, values)
 						}
 					}
 				}
@@ -251,7 +251,7 @@ func TestProblemsInAnotherForm(t *testing.T) {
 	})
 }
 
-// Case 26: a store is not trusted to have kept a header whole.
+// Case 26: the engine checks the header that a store returns.
 func TestStoredHeadersThatAreNotValid(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {

@@ -16,10 +16,10 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// recoverer is what routers bring along: on gin gin's, elsewhere chi's.
+// recoverer is the routers' own recovery: gin's on gin, chi's elsewhere.
 var recoverer = middleware{std: quiet(chimiddleware.Recoverer), gin: gin.RecoveryWithWriter(io.Discard)}
 
-// apologizing answers a panic with a body of its own.
+// apologizing responds to a panic with its own body.
 var apologizing = middleware{
 	std: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,8 @@ func quiet(recoverer func(http.Handler) http.Handler) func(http.Handler) http.Ha
 	}
 }
 
-// A panic is settled and goes on: who recovers it outside answers.
+// The engine settles a panic and passes the panic on. Middleware outside recovers and
+// responds.
 func TestPanicRecoveredOutside(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -73,8 +74,8 @@ func TestPanicRecoveredOutside(t *testing.T) {
 	}
 }
 
-// Half an answer is not stored as a whole one: somebody inside recovers, and
-// reports 500 where the handler had said 201.
+// A partial response is not stored as a whole response: middleware inside recovers, and
+// reports 500 after the handler's 201.
 func TestPanicRecoveredInside(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -114,7 +115,7 @@ func TestPanicRecoveredInside(t *testing.T) {
 	}
 }
 
-// The classifier of a policy learns of it too.
+// A policy's classifier gets the panic too.
 func TestClassifierLearnsOfARecoveredPanic(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -133,7 +134,7 @@ func TestClassifierLearnsOfARecoveredPanic(t *testing.T) {
 	})
 }
 
-// A second WriteHeader that no panic has caused changes nothing.
+// A second WriteHeader without a panic has no effect.
 func TestSecondStatusWithoutAPanic(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -148,7 +149,7 @@ func TestSecondStatusWithoutAPanic(t *testing.T) {
 	})
 }
 
-// After the point of no return a panic is an answer: the 500 that says so.
+// After the point of no return a panic gives a stored 500.
 func TestPanicAfterMarkExecuted(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -178,7 +179,7 @@ func TestPanicAfterMarkExecuted(t *testing.T) {
 	}
 }
 
-// What the handler panics with is what comes out, with nothing around it.
+// The handler's panic value comes out unwrapped.
 func TestPanicValueGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{http.ErrAbortHandler, errors.New("own"), "text"} {
@@ -223,7 +224,7 @@ func TestAbortHandler(t *testing.T) {
 	}
 }
 
-// runtime.Goexit (a t.FailNow in a handler) frees the key like a panic.
+// runtime.Goexit (a t.FailNow in a handler) releases the key like a panic.
 func TestGoexit(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {

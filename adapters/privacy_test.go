@@ -19,7 +19,7 @@ import (
 const card = "4242424242424242"
 
 // Case 43: logs and problems contain no value of a payload, of a path, or of a
-// handler's error, whatever content type the client claimed.
+// handler's error, for any content type.
 func TestPayloadIsNeverShown(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {

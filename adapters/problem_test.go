@@ -51,8 +51,8 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-// problemForms are the engine's own problems, and those of a program that takes
-// no care of headers.
+// problemForms are the engine's own problems, and the problems of a program that ignores
+// headers.
 var problemForms = map[string][]core.Option{
 	"own": nil,
 	"custom": {core.WithProblemWriter(func(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
@@ -62,8 +62,8 @@ var problemForms = map[string][]core.Option{
 	})},
 }
 
-// Case 70 and case 72: no problem may be cached, and only those have Retry-After
-// that another try can mend.
+// Case 70 and case 72: no problem may be cached. Only temporary problems have a
+// Retry-After.
 func TestHeadersOfProblems(t *testing.T) {
 	t.Parallel()
 	temporary := []string{problem.InProgress, problem.StoreUnavailable, problem.ShuttingDown, problem.HandlerCancelled, problem.NotConfirmed}
@@ -131,8 +131,8 @@ func TestHeadersOfProblemsAfterTheHandler(t *testing.T) {
 	}
 }
 
-// Case 42: no text says that nothing was done where an earlier attempt, or the
-// handler that was cut short, may have done it.
+// Case 42: no text excludes a side effect if an earlier attempt, or a handler that was cut
+// short, may have had one.
 func TestTextsOfProblemsAreTrue(t *testing.T) {
 	t.Parallel()
 	for _, row := range append(refusals(), refusal{

@@ -34,8 +34,8 @@ func relaying(t *testing.T, upstream http.HandlerFunc) http.HandlerFunc {
 	return proxy.ServeHTTP
 }
 
-// Case 58: a reverse proxy flushes each response of unknown length. It can be
-// replayed all the same.
+// Case 58: a reverse proxy flushes each response of unknown length. Such a response can be
+// replayed.
 func TestRelayedResponseIsReplayed(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -70,8 +70,8 @@ func TestRelayedResponseIsReplayed(t *testing.T) {
 	}
 }
 
-// Case 58: a relayed response that is an event stream, or larger than what is
-// kept, streams.
+// Case 58: a relayed response streams if it is an event stream or larger than
+// MaxResponseBytes.
 func TestRelayedStreamIsNotHeldBack(t *testing.T) {
 	t.Parallel()
 	event := "data: 1\n\n"
@@ -178,8 +178,8 @@ func TestSlowRelayStreams(t *testing.T) {
 	}
 }
 
-// Case 58: an upstream that breaks off leaves nothing to replay. The response had
-// begun, so the key is as it would be if it had streamed.
+// Case 58: after an upstream breaks off there is no response to replay. The response had
+// begun, so the key has the state of a streamed response.
 func TestRelayedResponseThatIsCut(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
@@ -214,8 +214,8 @@ func TestRelayedResponseThatIsCut(t *testing.T) {
 }
 
 // Case 58: a response that is shorter than its Content-Length reaches the client
-// as it would without a guard, and is not kept. The handler has said 201, so it
-// does not run again.
+// as without a guard, and is not stored. The handler has responded with 201, so it does
+// not run again.
 func TestShortResponseIsNotKept(t *testing.T) {
 	t.Parallel()
 	short := then(set("Content-Length", "100"), created)
@@ -238,7 +238,7 @@ func TestShortResponseIsNotKept(t *testing.T) {
 	})
 }
 
-// telling recovers a panic and says so in JSON.
+// telling recovers a panic and reports the panic in JSON.
 func telling(w http.ResponseWriter) {
 	body := `{"error":"sorry"}`
 	w.Header().Set("Content-Type", "application/json")
@@ -263,8 +263,8 @@ var tellingOfPanics = middleware{
 	gin: gin.CustomRecoveryWithWriter(io.Discard, func(c *gin.Context, _ any) { telling(c.Writer) }),
 }
 
-// Case 58: a middleware that recovers inside the guard loses neither its header
-// nor its body, and gets nothing of the response that had begun.
+// Case 58: the response of a middleware that recovers inside the guard keeps its header and
+// body, and has no part of the response that had begun.
 func TestRecovererInsideKeepsItsResponse(t *testing.T) {
 	t.Parallel()
 	for name, begun := range map[string]http.HandlerFunc{

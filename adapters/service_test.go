@@ -27,8 +27,8 @@ const (
 	amount = `{"amount":1999,"currency":"EUR"}`
 )
 
-// program is what a test declares. What it leaves out is POST /payments, for
-// everybody, on a memory store.
+// program is a test's program. The defaults are POST /payments, one shared scope and a
+// memory store.
 type program struct {
 	route
 	scope   core.Scope
@@ -36,7 +36,7 @@ type program struct {
 	options []core.Option
 }
 
-// service is a program that runs, and what became of it.
+// service is a running program with its store, events and runs.
 type service struct {
 	http.Handler
 	testing.TB
@@ -44,7 +44,7 @@ type service struct {
 	engine *core.Engine
 	store  *countingStore
 	events *eventLog
-	runs   atomic.Int64 // how often the handler ran
+	runs   atomic.Int64 // number of the handler's runs
 }
 
 // start runs the program on a router.
@@ -62,7 +62,7 @@ func (m mounting) start(t testing.TB, p program) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // what still goes on in the background ends with the test
+	t.Cleanup(func() { // background work ends with the test
 		ended, end := context.WithCancel(context.Background())
 		end()
 		_ = engine.Shutdown(ended)
@@ -75,7 +75,7 @@ func (m mounting) start(t testing.TB, p program) *service {
 // bare runs the program without a guard.
 func (m mounting) bare(r route) http.Handler { return m.mount(nil, r.completed(new(atomic.Int64))) }
 
-// completed fills in what a test left out, and counts the runs.
+// completed fills in the defaults and counts the runs.
 func (r route) completed(runs *atomic.Int64) route {
 	if r.method == "" {
 		r.method = http.MethodPost
@@ -100,19 +100,19 @@ func (r route) completed(runs *atomic.Int64) route {
 	return r
 }
 
-// created is a handler that has made something.
+// created is a handler that responds with 201 and a body.
 func created(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Location", "/payments/17")
 	w.WriteHeader(http.StatusCreated)
 	w.Write([]byte(`{"id":17}`))
 }
 
-// answering is a handler that answers with a status.
+// answering is a handler that responds with a status.
 func answering(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
 
-// payment is the request of a client that wants to pay, with changes.
+// payment is a client's payment request, with changes.
 func payment(key string, changes ...func(*http.Request)) *http.Request {
 	return post("/payments", key, amount, changes...)
 }
@@ -127,7 +127,7 @@ func post(target, key, body string, changes ...func(*http.Request)) *http.Reques
 	return r
 }
 
-// do sends a request, and fails when the handler's panic comes out.
+// do sends a request and fails the test if a panic comes out.
 func (s *service) do(r *http.Request) *httptest.ResponseRecorder {
 	s.Helper()
 	answer, panicked := s.try(r)
@@ -137,7 +137,7 @@ func (s *service) do(r *http.Request) *httptest.ResponseRecorder {
 	return answer
 }
 
-// try sends a request, and returns what the handler panicked with.
+// try sends a request and returns the response and the handler's panic value.
 func (s *service) try(r *http.Request) (answer *httptest.ResponseRecorder, panicked any) {
 	answer = httptest.NewRecorder()
 	defer func() { panicked = recover() }()
@@ -145,7 +145,7 @@ func (s *service) try(r *http.Request) (answer *httptest.ResponseRecorder, panic
 	return answer, nil
 }
 
-// ran expects that the handler has run so often by now.
+// ran expects this number of runs so far.
 func (s *service) ran(times int64) {
 	s.Helper()
 	if runs := s.runs.Load(); runs != times {
@@ -153,7 +153,7 @@ func (s *service) ran(times int64) {
 	}
 }
 
-// replays expects that this request gets an answer that was stored.
+// replays expects that the request gets a stored response.
 func (s *service) replays(r *http.Request) *httptest.ResponseRecorder {
 	s.Helper()
 	before := s.runs.Load()
@@ -193,7 +193,7 @@ func (s *service) refuses(r *http.Request, status int, code string) {
 	}
 }
 
-// problemIn reads a problem; it is the zero Problem when there is none.
+// problemIn reads a problem, or returns the zero Problem.
 func problemIn(t testing.TB, answer *httptest.ResponseRecorder) problem.Problem {
 	t.Helper()
 	var p problem.Problem
@@ -205,7 +205,7 @@ func problemIn(t testing.TB, answer *httptest.ResponseRecorder) problem.Problem 
 	return p
 }
 
-// eventLog keeps what was observed.
+// eventLog keeps the observed events.
 type eventLog struct {
 	mu      sync.Mutex
 	all     []observed
@@ -237,7 +237,7 @@ func (l *eventLog) of(result event.Result) []observed {
 	return slices.DeleteFunc(slices.Clone(l.all), func(o observed) bool { return o.result != result })
 }
 
-// equalHeaders compares what reaches a client: a name without values does not.
+// equalHeaders compares headers as clients see them, without names that have no values.
 func equalHeaders(a, b http.Header) bool {
 	withoutValues := func(_ string, values []string) bool { return len(values) == 0 }
 	a, b = a.Clone(), b.Clone()
@@ -255,7 +255,7 @@ func (l *eventLog) next(result event.Result) <-chan struct{} {
 	return came
 }
 
-// silent is a log entry that nobody reads.
+// silent is a log entry that discards its text.
 type silent struct{}
 
 func (silent) Write(int, int, http.Header, time.Duration, any) {}

@@ -9,7 +9,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// countingStore counts what it is asked.
+// countingStore counts its calls.
 type countingStore struct {
 	storage.Store
 	acquires, completes, releases atomic.Int64
@@ -30,7 +30,7 @@ func (s *countingStore) Release(ctx context.Context, l storage.Lease) error {
 	return s.Store.Release(ctx, l)
 }
 
-// foundStore answers every claim with what somebody else has left there.
+// foundStore returns the record of another process for every claim.
 type foundStore struct {
 	storage.Store
 	find func(storage.Claim) (*storage.Record, error)

@@ -17,7 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// everywhereRouters answer with URL.Path at every path, guarded on each router.
+// everywhereRouters respond with URL.Path at every path, guarded on each router.
 var everywhereRouters = map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
 	"net_http": func(e *core.Engine, h http.HandlerFunc) http.Handler { return e.Handler(h) },
 	"chi": func(e *core.Engine, h http.HandlerFunc) http.Handler {
@@ -34,7 +34,7 @@ var everywhereRouters = map[string]func(*core.Engine, http.HandlerFunc) http.Han
 
 func echoURLPath(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }
 
-// subRequest is the request that a handler makes of its own, to another path.
+// subRequest is a handler's own request to another path.
 func subRequest(r *http.Request, path, body string) *http.Request {
 	sub := r.Clone(r.Context())
 	sub.URL.Path, sub.URL.RawPath = path, ""
@@ -42,8 +42,8 @@ func subRequest(r *http.Request, path, body string) *http.Request {
 	return sub
 }
 
-// Case 54: a handler that is not guarded makes a sub-request. /refund is not
-// answered with the response of /pay.
+// Case 54: an unguarded handler makes a sub-request. /refund does not get the response of
+// /pay.
 func TestSubRequestIsKnownByItsPath(t *testing.T) {
 	t.Parallel()
 	for name, guarded := range everywhereRouters {
@@ -58,10 +58,10 @@ func TestSubRequestIsKnownByItsPath(t *testing.T) {
 			for _, part := range []string{"/pay", "/refund", "/v2/batch", "/other"} {
 				sent := post("/v1/batch", "k", amount, header("Part", part))
 				if answer := s.do(sent); answer.Body.String() != part || isReplay(answer) {
-					t.Errorf("%s was answered with that of %s", part, answer.Body)
+					t.Errorf("%s got the response of %s", part, answer.Body)
 				}
 				if answer := s.replays(sent); answer.Body.String() != part {
-					t.Errorf("%s was replayed with that of %s", part, answer.Body)
+					t.Errorf("%s got the replay of %s", part, answer.Body)
 				}
 			}
 			if answer := s.do(post("/pay", "k", amount, header("Part", "/pay"))); answer.Body.String() != "/pay" || !isReplay(answer) {
@@ -89,7 +89,7 @@ func TestSubRequestInAGuardedHandler(t *testing.T) {
 						answer := httptest.NewRecorder()
 						parts.ServeHTTP(answer, subRequest(r, part, amount))
 						if answer.Body.String() != part {
-							t.Errorf("%s was answered with that of %s", part, answer.Body)
+							t.Errorf("%s got the response of %s", part, answer.Body)
 						}
 					}
 					w.WriteHeader(http.StatusInternalServerError)
@@ -128,17 +128,17 @@ func TestAbsoluteTarget(t *testing.T) {
 			for _, path := range []string{"/v1/pay", "/v2/pay", "/v1/a%2Fb", "/v1/a/b", "/v2/"} {
 				asked := header("Asked", path)
 				if answer := s.do(post(path+"?a=1", "k", amount, asked, absolute)); answer.Body.String() != path || isReplay(answer) {
-					t.Errorf("%s was answered with that of %s", path, answer.Body)
+					t.Errorf("%s got the response of %s", path, answer.Body)
 				}
 				if answer := s.replays(post(path+"?a=1", "k", amount, asked)); answer.Body.String() != path {
-					t.Errorf("the origin form of %s was answered with that of %s", path, answer.Body)
+					t.Errorf("the origin form of %s got the response of %s", path, answer.Body)
 				}
 			}
 		})
 	}
 }
 
-// Case 61: an escaped slash is part of a name, whatever stands beside it.
+// Case 61: an escaped slash is part of a name, beside any other text.
 func TestEscapedSlashBesideOtherCharacters(t *testing.T) {
 	t.Parallel()
 	for name, guarded := range everywhereRouters {

@@ -44,7 +44,7 @@ func (p *tabled) start(t *testing.T) (s *service, report policy.Report) {
 	return s, report
 }
 
-// A row guards its route, wherever the table is mounted, and nothing else.
+// A row guards only its own route, in every place of the table.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	for name, program := range tabledPrograms {
@@ -65,7 +65,7 @@ func TestTable(t *testing.T) {
 				s.runsAgain(post(path, "k", amount, with(method)))
 			}
 			if err := report.Err(); err != nil {
-				t.Errorf("Audit does not find what is guarded: %v", err)
+				t.Errorf("Audit does not find the guarded routes: %v", err)
 			}
 			if answer := s.do(post("/nowhere/at/all", "k", amount)); answer.Code != http.StatusNotFound {
 				t.Errorf("got %d where there is no route, want 404", answer.Code)
@@ -142,7 +142,7 @@ func TestTableOfTwoRouters(t *testing.T) {
 	s.ran(2)
 }
 
-// What the engine refuses in a table is said when the table is mounted, all of it.
+// Mounting a table reports all faults that the engine finds in the table.
 func TestTableThatTheEngineRefuses(t *testing.T) {
 	t.Parallel()
 	table, err := policy.NewTable(
@@ -177,7 +177,7 @@ func TestTableThatTheEngineRefuses(t *testing.T) {
 	}
 }
 
-// A table that no chi router serves would guard nothing, in silence.
+// A table outside a chi router would guard no route without an error, so it panics.
 func TestTableOutsideOfChi(t *testing.T) {
 	t.Parallel()
 	table, err := policy.NewTable(policy.Row("POST /payments"))
@@ -188,6 +188,6 @@ func TestTableOutsideOfChi(t *testing.T) {
 		return idemchi.New(e).Table(table)(http.HandlerFunc(created))
 	})
 	if _, panicked := s.try(payment("k")); panicked == nil {
-		t.Error("nothing is guarded, and nothing is said")
+		t.Error("the table guards no route and does not panic")
 	}
 }

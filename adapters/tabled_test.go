@@ -120,7 +120,7 @@ var tabledPrograms = map[string]tabled{
 		},
 		guarded: []string{"POST /payments", "POST /payments/", "POST //payments", "POST /v1/refunds/"},
 	},
-	// Case 62: middleware inside of the table writes another path, and both paths
+	// Case 62: middleware inside the table writes another path, and both paths
 	// have a route.
 	"chi/paths that middleware writes": {
 		rows: []policy.TableRow{policy.Row("POST /payments"), policy.Row("POST /v1/refunds"), policy.Row("POST /v1/deep/{id}")},

@@ -26,8 +26,8 @@ import (
 
 const timeLimit = 5 * time.Millisecond
 
-// limitedWriter is the writer of a time-out middleware: it keeps the response, and
-// drops one that comes late.
+// limitedWriter is the writer of a time-out middleware. It buffers the response and drops a
+// late response.
 type limitedWriter struct {
 	gin.ResponseWriter
 	mu     sync.Mutex
@@ -92,7 +92,7 @@ func inTime(next gin.HandlerFunc) gin.HandlerFunc {
 	}
 }
 
-// limitings mount such a middleware outside of a guarded handler.
+// limitings mount such a middleware outside a guarded handler.
 func limitings(handler gin.HandlerFunc) map[string]func(*idemgin.Guard, *gin.Engine) {
 	all := map[string]func(*idemgin.Guard, *gin.Engine){
 		"around the handler": func(g *idemgin.Guard, e *gin.Engine) { e.POST("/payments", inTime(g.Handle(handler))) },
@@ -105,7 +105,7 @@ func limitings(handler gin.HandlerFunc) map[string]func(*idemgin.Guard, *gin.Eng
 	return all
 }
 
-// Case 69: time-outs pass outside of the guard, on a context that gin reuses. Each
+// Case 69: time-outs outside the guard are safe, on a context that gin reuses. Each
 // operation takes effect once, and gets its own response.
 func TestTimeoutOutsideOnASharedContext(t *testing.T) {
 	t.Parallel()
@@ -142,14 +142,14 @@ func TestTimeoutOutsideOnASharedContext(t *testing.T) {
 					}
 				}
 				if late.Load() < operations/5 {
-					t.Errorf("%d requests were too late: nothing is tested", late.Load())
+					t.Errorf("%d requests were too late: the test has no effect", late.Load())
 				}
 			})
 		})
 	}
 }
 
-// Case 56: MaxRun limits a handler that heeds its context. No second one starts
+// Case 56: MaxRun limits a handler that respects its context. No second handler starts
 // before the first has returned.
 func TestMaxRunLimitsTheHandler(t *testing.T) {
 	t.Parallel()
@@ -186,7 +186,7 @@ func TestMaxRunLimitsTheHandler(t *testing.T) {
 }
 
 // Case 69: chi reuses its context too, when http.TimeoutHandler is a middleware of
-// the router. The guard reads nothing from it later.
+// the router. The guard does not read the context later.
 func TestTimeoutHandlerInsideOfChi(t *testing.T) {
 	t.Parallel()
 	if raceEnabled {
@@ -240,8 +240,8 @@ func TestTimeoutHandlerInsideOfChi(t *testing.T) {
 	}
 }
 
-// finishes sends operation n until it is done, and once more, and returns how often
-// it was too late.
+// finishes sends operation n until it succeeds, and once more. It returns the number of late
+// responses.
 func (s *service) finishes(n int) (late int64) {
 	key := fmt.Sprintf("k%d", n)
 	for range 50 {
@@ -293,8 +293,8 @@ var refusedLimitings = map[string]func(*testing.T, *idemgin.Guard, *gin.Engine, 
 	},
 }
 
-// Case 69: what cannot be made safe is refused before the handler runs, and the
-// refusal names the right setup.
+// Case 69: an unsafe setup is refused before the handler runs, and the refusal names the
+// right setup.
 func TestTimeoutOutsideIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, mount := range refusedLimitings {
@@ -320,8 +320,8 @@ func TestTimeoutOutsideIsRefused(t *testing.T) {
 	}
 }
 
-// Case 69: a policy that only observes lets the handler run, and says why it sees
-// nothing.
+// Case 69: an observing policy lets the handler run, and reports why it cannot observe the
+// run.
 func TestTimeoutOutsideOfAnObserver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,7 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// slowly is a handler that takes a minute whatever its context says, after a
-// first step.
+// slowly is a handler that takes a minute after a first step and ignores its context.
 func slowly(first http.HandlerFunc) http.HandlerFunc {
 	return then(first, func(w http.ResponseWriter, r *http.Request) {
 		advance(time.Minute)
@@ -47,14 +46,14 @@ func TestTimeoutHandlerInside(t *testing.T) {
 			t.Errorf("events are %+v, want the key released", s.events.all)
 		}
 		s.runsAgain(payment("k"))
-		advance(2 * time.Minute) // both have ended, and neither has said so
+		advance(2 * time.Minute) // both handlers have ended
 		s.runsAgain(payment("k"))
 		advance(2 * time.Minute)
 	})
 }
 
 // Case 56: a handler that marks its run as executed is safe even there. The 503 is
-// stored, and nothing runs again.
+// stored, and the handler does not run again.
 func TestTimeoutHandlerInsideAfterMarkExecuted(t *testing.T) {
 	t.Parallel()
 	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
@@ -69,7 +68,7 @@ func TestTimeoutHandlerInsideAfterMarkExecuted(t *testing.T) {
 }
 
 // Cases 56 and 69: around the router there is one run, and its response is stored
-// though no client has waited for it.
+// although no client has waited for the response.
 func TestTimeoutHandlerOutside(t *testing.T) {
 	t.Parallel()
 	onEveryRouterInABubble(t, func(t *testing.T, m mounting) {
@@ -95,7 +94,7 @@ func TestMaxRunInPlaceOfTimeoutHandler(t *testing.T) {
 		ended := 0
 		s := m.start(t, program{route: route{policy: []policy.Option{policy.MaxRun(time.Second)}, handler: func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
-			advance(time.Second) // what it has to clean up
+			advance(time.Second) // the handler's clean-up
 			ended++
 		}}})
 		first := make(chan *httptest.ResponseRecorder)

@@ -18,8 +18,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// exchangeRaw sends a request as it is spelled while it waits for the response, as
-// proxies do: a write that fails before the response was read loses it.
+// exchangeRaw sends the raw request while it waits for the response, as proxies do. A write
+// that fails before the response was read loses the response.
 func (s *server) exchangeRaw(head, body string) (status int, code string, err error) {
 	s.Helper()
 	conn, err := new(net.Dialer).DialContext(s.Context(), "tcp", s.Listener.Addr().String())
@@ -39,7 +39,7 @@ func (s *server) exchangeRaw(head, body string) (status int, code string, err er
 		select {
 		case failed := <-wrote:
 			err = cmp.Or(err, failed)
-		default: // it still writes
+		default: // the client still writes
 		}
 	}()
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -135,8 +135,7 @@ func TestRefusalOfAnUnreadBody(t *testing.T) {
 // chunk writes a body as one chunk.
 func chunk(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
 
-// Case 68: a client that waits to be asked for its body is not asked for one that
-// is refused.
+// Case 68: a client with Expect: 100-continue gets no 100 for a body that is refused.
 func TestRefusalBeforeTheBodyIsAskedFor(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {

@@ -12,7 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// upload sends a request as it is spelled, and then no more.
+// upload sends the raw request and then stops.
 func (s *server) upload(request string) *http.Response {
 	s.Helper()
 	conn, err := new(net.Dialer).DialContext(s.Context(), "tcp", s.Listener.Addr().String())
@@ -32,7 +32,7 @@ func (s *server) upload(request string) *http.Response {
 	return answer
 }
 
-// Case 33: a body that ends too early is no body.
+// Case 33: a body that ends too early is refused.
 func TestTruncatedUpload(t *testing.T) {
 	t.Parallel()
 	const head = "POST /payments HTTP/1.1\r\nHost: shop.example\r\nIdempotency-Key: k\r\n"
@@ -61,7 +61,7 @@ func TestTruncatedUpload(t *testing.T) {
 	}
 }
 
-// Case 33: who sends without end is answered, and cut off.
+// Case 33: a client that sends without end gets a response and is cut off.
 func TestEndlessUpload(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
@@ -73,7 +73,7 @@ func TestEndlessUpload(t *testing.T) {
 				request := client.request(http.MethodPost)
 				body := new(endless)
 				request.Body, request.ContentLength = body, -1
-				// The client may notice the end of the connection before it sees the answer.
+				// The client may notice the end of the connection before it sees the response.
 				answer, err := client.Client().Do(request)
 				if err == nil {
 					defer answer.Body.Close()

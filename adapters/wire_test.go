@@ -28,7 +28,7 @@ type server struct {
 func serve(t testing.TB, handler http.Handler, http2 bool) *server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
-	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // panics, and what net/http thinks of the handlers
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // panics, and net/http's warnings about handlers
 	if http2 {
 		s.EnableHTTP2 = true
 		s.StartTLS()
@@ -43,16 +43,16 @@ func serve(t testing.TB, handler http.Handler, http2 bool) *server {
 // serveService serves a service by HTTP/1.1.
 func serveService(s *service) *server { return serve(s.TB, s, false) }
 
-// seen is all that a client sees of an answer.
+// seen is a response as a client sees it.
 type seen struct {
-	Interim []string // informational answers with their Link headers
+	Interim []string // informational responses with their Link headers
 	Status  int
 	Header  http.Header // without Date
 	Body    string
 	Trailer http.Header
 	Length  int64    // -1 when it is not known
 	Coding  []string // Transfer-Encoding
-	Cut     bool     // the connection ended before the answer did
+	Cut     bool     // the connection ended before the response
 }
 
 // request makes a payment under the key k that goes to the server.
@@ -63,12 +63,12 @@ func (s *server) request(method string) *http.Request {
 		s.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept-Encoding", "identity") // or the client decodes behind our back
+	r.Header.Set("Accept-Encoding", "identity") // keeps the client from decoding the body
 	r.Header.Set(core.KeyHeader, "k")
 	return r
 }
 
-// send returns what the client sees of the answer to a payment.
+// send makes a payment and returns the response as the client sees it.
 func (s *server) send(method string) seen {
 	s.Helper()
 	var got seen
@@ -93,22 +93,23 @@ func (s *server) send(method string) seen {
 	return got
 }
 
-// marked is the replay of an answer: all of it but what belongs to its moment.
+// marked returns the replay of a response: the response without the parts that are sent only
+// once.
 func (a seen) marked() seen {
-	a.Interim = nil // went out with the first answer
+	a.Interim = nil // sent only with the first response
 	a.Header = a.Header.Clone()
 	a.Header.Del("Set-Cookie")
 	a.Header.Set(marker, "true")
 	return a
 }
 
-// equalSeen compares two answers, and shows the parts that differ.
-func equalSeen(t testing.TB, what string, got, want seen) {
+// equalSeen compares two responses and reports the differing parts.
+func equalSeen(t testing.TB, name string, got, want seen) {
 	t.Helper()
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
 	for i := range g.NumField() {
 		if a, b := g.Field(i).Interface(), w.Field(i).Interface(); !reflect.DeepEqual(a, b) {
-			t.Errorf("%s: %s is %s\nwant %s", what, g.Type().Field(i).Name, shorten(a), shorten(b))
+			t.Errorf("%s: %s is %s\nwant %s", name, g.Type().Field(i).Name, shorten(a), shorten(b))
 		}
 	}
 }
@@ -121,8 +122,7 @@ func shorten(v any) string {
 	return fmt.Sprintf("%v", v)
 }
 
-// dial opens a connection of its own, sends a payment on it, and reads the
-// beginning of the answer.
+// dial opens a new connection, sends a payment, and reads the beginning of the response.
 func (s *server) dial(ctx context.Context) (net.Conn, *bufio.Reader, *http.Response) {
 	s.Helper()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Listener.Addr().String())
@@ -142,7 +142,7 @@ func (s *server) dial(ctx context.Context) (net.Conn, *bufio.Reader, *http.Respo
 	return conn, reader, answer
 }
 
-// conflicts expects 409 with a code in answer to a payment.
+// conflicts expects a 409 with a code in response to a payment.
 func (s *server) conflicts(code string) {
 	s.Helper()
 	got := s.send(http.MethodPost)
@@ -151,7 +151,7 @@ func (s *server) conflicts(code string) {
 	}
 }
 
-// protocols are what the wire tests run over.
+// protocols are the protocols of the wire tests.
 var protocols = []struct {
 	name  string
 	http2 bool

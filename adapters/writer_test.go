@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A status that is none is a bug in the handler, and panics as it does bare.
+// An invalid status is a bug in the handler, and panics as without a guard.
 func TestInvalidStatusPanics(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{99, 1000, 12345} {
@@ -28,8 +28,7 @@ func TestInvalidStatusPanics(t *testing.T) {
 	}
 }
 
-// A handler that keeps the writer, and writes when it has returned, is told so
-// and does no harm.
+// A handler that writes after its return gets an error and does no harm.
 func TestWritesAfterReturn(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -66,7 +65,7 @@ func TestWritesAfterReturn(t *testing.T) {
 				}
 
 				if first.Body.String() != want || first.Header().Get("X-Late") != "" {
-					t.Errorf("the answer became %q %v", first.Body, first.Header())
+					t.Errorf("the response became %q %v", first.Body, first.Header())
 				}
 				if retry := s.do(payment("k")); strings.Contains(retry.Body.String(), "late") || retry.Header().Get("X-Late") != "" {
 					t.Errorf("the retry got %q %v", retry.Body, retry.Header())
@@ -76,8 +75,8 @@ func TestWritesAfterReturn(t *testing.T) {
 	}
 }
 
-// Goroutines of the handler that are still at it when it returns. The race
-// detector is the judge. gin's writer is not safe for this, bare or guarded.
+// Goroutines of the handler still write when the handler returns. The race detector is the
+// judge. gin's writer is not safe for this, with or without a guard.
 func TestConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	const writers, lines = 8, 50
@@ -108,7 +107,7 @@ func TestConcurrentWrites(t *testing.T) {
 					t.Errorf("%d bytes were sent, want %d", len(body), writers*lines*2)
 				}
 				if first.Body.String() != body || s.replays(payment("k")).Body.String() != body {
-					t.Error("what came later got into the answer")
+					t.Error("a later write changed the response")
 				}
 			}
 			onRouters(t, "net_http", test)
@@ -117,8 +116,8 @@ func TestConcurrentWrites(t *testing.T) {
 	}
 }
 
-// An outer writer that cannot flush is none of the handler's doing: what cannot
-// stream is kept, and replayed.
+// With an outer writer that cannot flush, a response cannot stream, so it is stored and
+// replayed.
 func TestFlushThatIsNotSupported(t *testing.T) {
 	t.Parallel()
 	plain := middleware{std: func(next http.Handler) http.Handler {
@@ -136,7 +135,7 @@ func TestFlushThatIsNotSupported(t *testing.T) {
 	})
 }
 
-// What the handler gets is a writer with everything that a server's has.
+// The handler's writer has all methods of a server's writer.
 func TestWriterSupports(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
