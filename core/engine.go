@@ -220,7 +220,7 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	if declared.Transactional && !transacts(e.store.Store) {
+	if declared.Transactional && !storage.Transacts(e.store.Store) {
 		return nil, &policy.FieldError{
 			Field: "Transactional", Value: true,
 			Want: fmt.Sprintf("false, because %T has no transactions", e.store.Store),
@@ -248,17 +248,6 @@ func (e *Engine) MustRoute(opts ...policy.Option) *Route {
 		panic(err)
 	}
 	return route
-}
-
-// transacts reports whether the store has transactions. A wrapping store always
-// implements Transactor, and its Transacts method reports whether the wrapped store
-// supports transactions.
-func transacts(store storage.Store) bool {
-	if wrapper, ok := store.(interface{ Transacts() bool }); ok {
-		return wrapper.Transacts()
-	}
-	_, ok := store.(storage.Transactor)
-	return ok
 }
 
 type onceFlag struct{ atomic.Bool }

@@ -16,6 +16,17 @@ type Transactor interface {
 	BeginTransaction(ctx context.Context, l Lease) (context.Context, Transaction, error)
 }
 
+// Transacts reports whether a store has transactions. A wrapping store always
+// implements Transactor, and its Transacts method reports whether the wrapped store
+// supports transactions.
+func Transacts(store Store) bool {
+	if wrapper, ok := store.(interface{ Transacts() bool }); ok {
+		return wrapper.Transacts()
+	}
+	_, ok := store.(Transactor)
+	return ok
+}
+
 // Transaction belongs to one handler. One goroutine at a time uses a Transaction,
 // which ends in Commit or in Rollback.
 type Transaction interface {

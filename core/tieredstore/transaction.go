@@ -25,12 +25,9 @@ func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.
 	return handler, &transaction{Transaction: tx, store: s}, nil
 }
 
-// Transacts reports whether the durable tier is a [storage.Transactor], so that a
-// route over this store may be declared Transactional.
-func (s *Store) Transacts() bool {
-	_, can := s.durable.(storage.Transactor)
-	return can
-}
+// Transacts reports whether the durable tier has transactions (see
+// [storage.Transacts]): whether a route over this store may be declared Transactional.
+func (s *Store) Transacts() bool { return storage.Transacts(s.durable) }
 
 // transaction is a transaction of the durable tier, and uses that tier's Rollback.
 type transaction struct {

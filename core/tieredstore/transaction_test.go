@@ -99,6 +99,9 @@ func TestTransactsAsItsDurableTierDoes(t *testing.T) {
 	if store := tieredstore.New(transactional{newServer().link()}, newServer().link()); store.Transacts() {
 		t.Error("over a hot tier with transactions it says that it has some")
 	}
+	if store := tieredstore.New(newServer().link(), newTiers()); store.Transacts() {
+		t.Error("over two tiers without transactions it says that it has some")
+	}
 }
 
 // A configuration that would fail each request is refused when the route is declared.
