@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -138,6 +139,9 @@ func (e *Engine) claim(ctx context.Context, a *admission, claim storage.Claim, d
 	a.claimed = e.now()
 	lease, record, err := e.store.Acquire(call.Detach(ctx, deadline), claim)
 	a.storeLatency += time.Since(a.claimed.monotonic)
+	if err == nil && record != nil && isSealed(record) {
+		record, err = nil, errSealed
+	}
 	if err == nil && record == nil && e.now().reaches(a.claimed.add(claim.TTL)) {
 		err = errClaimTooSlow
 	}
@@ -148,18 +152,26 @@ func (e *Engine) claim(ctx context.Context, a *admission, claim storage.Claim, d
 // The engine then repeats the claim, which restarts the lease.
 var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim than the policy's LockTTL")
 
+// errSealed says that a sealed record came out of a store without its seal. Its body
+// is ciphertext and must not be replayed.
+var errSealed = fmt.Errorf("%w: it is sealed, and the store of this engine is not package sealedstore's", storage.ErrCorruptRecord)
+
+func isSealed(record *storage.Record) bool {
+	return slices.ContainsFunc(record.Header, func(f storage.Field) bool { return f.Op >= storage.Sealed })
+}
+
 // isLasting reports whether the store would return the same error again.
 func isLasting(err error) bool {
 	return errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreFull) || errors.Is(err, storage.ErrStoreForbidden)
 }
 
 // storeFailed decides without the store. FailOpen does not apply in three cases. The
-// record is unreadable, or was in progress in an earlier round: then a handler may
-// have run or may be running. Or this process lacks a right at the store, which is a
+// record is unreadable, now or ever, or was in progress in an earlier round: then a
+// handler may have run or may be running. Or this process lacks a right at the store, which is a
 // wrong configuration and no outage.
 func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
 	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
-	switch forbidden := errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreForbidden); {
+	switch forbidden := errors.Is(err, storage.ErrUnreadable) || errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreForbidden); {
 	case a.waited && !forbidden:
 		return Decision{Problem: problem.New(problem.InProgress, "")}
 	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden:

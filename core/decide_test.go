@@ -181,6 +181,50 @@ func TestCorruptRecordNeverRuns(t *testing.T) {
 	}
 }
 
+// A record that cannot be read for the moment never runs anything, under FailOpen
+// too. It is asked for again, because waiting helps.
+func TestUnreadableRecordNeverRuns(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
+		store := newFaultyStore()
+		set := store.set(&store.acquire)
+		set(func(func() error) error { return fmt.Errorf("%w: no route to host", storage.ErrUnreadable) })
+		s := newService(t, store, created, policy.OnStoreError(mode))
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
+		s.wantRuns(t, 0)
+		if n := store.acquires.Load(); n < 2 {
+			t.Errorf("%v: asked %d times, want it asked again", mode, n)
+		}
+		set(nil)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+	}
+}
+
+// sealing stands for a store of another process: it leaves sealed records.
+type sealing struct{ storage.Store }
+
+func (s sealing) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
+	res.Header, res.Body = storage.Header{{Op: storage.Sealed, Name: "format", Value: "1"}}, []byte("ciphertext")
+	return s.Store.Complete(ctx, l, res)
+}
+
+// A sealed record is never replayed by an engine whose store has no seal.
+func TestSealedRecordIsNotReplayedWithoutItsSeal(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
+		shared := newFaultyStore()
+		wantFirst(t, newService(t, sealing{shared}, created).post(t.Context(), "k", payment))
+		shared.acquires.Store(0)
+		s := newService(t, shared, created, policy.OnStoreError(mode))
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
+		s.wantRuns(t, 0)
+		s.wantEvent(t, event.StoreError, 1)
+		if n := shared.acquires.Load(); n != 1 {
+			t.Errorf("%v: asked %d times, want once, because it stays sealed", mode, n)
+		}
+	}
+}
+
 // Case 21: a full store accepts no new key, and keeps its records.
 func TestFullStoreRefusesNewKeysOnly(t *testing.T) {
 	t.Parallel()

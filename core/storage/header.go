@@ -26,4 +26,9 @@ const (
 	// Delete removes the values of outer middleware, and keeps net/http from adding
 	// a default value. Value is empty.
 	Delete
+	// Sealed is no change of a header. A field of it, alone in its header, says that
+	// the Body is sealed (see package sealedstore), and stores keep it like any other.
+	// The engine and stores that do not know it refuse the record with ErrCorruptRecord,
+	// so that a process without the seal never replays ciphertext.
+	Sealed
 )

@@ -182,8 +182,10 @@ type Result struct {
 	Body   []byte
 	// Sketch holds short keyed hashes of the request's members, opaque to stores. The
 	// engine explains a mismatch with the sketch (fingerprint.Reading.AppendSketch).
-	// At most 256 bytes, and possibly empty. The store copies the sketch, and keeps
-	// a copy with every finished record, also with an Unreplayable one.
+	// Possibly empty. The engine's sketch has at most 256 bytes. A store keeps up to
+	// 1024 bytes, because a store over it may have sealed the sketch. The store copies
+	// the sketch, and keeps a copy with every finished record, also with an
+	// Unreplayable one.
 	Sketch []byte
 	// Retain is the time for which the record is kept, from now.
 	Retain time.Duration

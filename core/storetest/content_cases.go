@@ -44,7 +44,7 @@ var contentCases = []testCase{
 	},
 	{
 		name: "sketch",
-		rule: "every finished record has the Result's Sketch, of no bytes or of up to 256 arbitrary bytes; a record in progress " +
+		rule: "every finished record has the Result's Sketch, of no bytes or of up to 1024 arbitrary bytes; a record in progress " +
 			"has none, and the next result of a key that has expired has only its own sketch",
 		test: func(f *fixture) {
 			for i, sketch := range sketches() {
@@ -185,11 +185,11 @@ func (f *fixture) refuses(l storage.Lease) {
 
 // sketches have every length at which a store may fail, and every byte.
 func sketches() [][]byte {
-	all := make([]byte, 256)
+	all := make([]byte, 1024)
 	for b := range all {
 		all[b] = byte(255 - b)
 	}
-	return [][]byte{nil, {}, {0}, {0xff}, []byte("\n\x00\"}"), all[:255], all}
+	return [][]byte{nil, {}, {0}, {0xff}, []byte("\n\x00\"}"), all[:255], all[:256], all}
 }
 
 // texts are valid UTF-8 without NUL that a store or its client may change.
@@ -219,6 +219,7 @@ func (f *fixture) results() []storage.Result {
 			storage.Field{Op: storage.Set, Name: "Link", Value: "<a>; rel=prev"},
 			storage.Field{Op: storage.Set, Name: "Link", Value: "<b>; rel=next"},
 			storage.Field{Op: storage.Add, Name: "Vary", Value: "Accept"}),
+		answer(storage.Completed, 201, "ciphertext", storage.Field{Op: storage.Sealed, Name: "format", Value: "1"}),
 	}
 	// Any byte may occur in a value. Core, not the store, filters invalid headers.
 	values := make(storage.Header, 0, 256)

@@ -16,7 +16,7 @@ import (
 // inBase64 marks a field whose name and value are in base64.
 const inBase64 = "base64"
 
-var operations = [...]string{storage.Set: "set", storage.Add: "add", storage.Delete: "delete"}
+var operations = [...]string{storage.Set: "set", storage.Add: "add", storage.Delete: "delete", storage.Sealed: "sealed"}
 
 // Encode returns the words of each field. A field is encoded in base64 unless isPlain
 // is true for its name and value.

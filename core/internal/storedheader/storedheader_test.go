@@ -18,6 +18,7 @@ func TestHeaderIsReadAsWritten(t *testing.T) {
 		{Op: storage.Add, Name: "Vary", Value: ""},
 		{Op: storage.Delete, Name: "Server"},
 		{Op: storage.Set, Name: "X-Raw", Value: "\xff\x00"},
+		{Op: storage.Sealed, Name: "format", Value: "1"},
 	}
 	words := storedheader.Encode(header, utf8.ValidString)
 	if len(words[0]) != 3 || len(words[4]) != 4 {
