@@ -21,11 +21,11 @@ var (
 	// no handler, even under FailOpen, because a handler may have run for that entry.
 	ErrCorruptRecord = errors.New("oncekey: the key's entry in the store is not a record that this version can read")
 
-	// ErrUnreadable says that the store holds a finished record that it cannot read at
-	// the moment, because the service that has the record's key is unreachable. A store
-	// that seals records returns it from Acquire, its Inspector from Lookup. Waiting
-	// helps. The engine answers 503 and runs nothing, under FailOpen too: a handler has
-	// run.
+	// ErrUnreadable says that the store may hold a finished record under the key and
+	// cannot read it at the moment, because the service that has the record's key is
+	// unreachable. A store that seals records returns it from Acquire, its Inspector
+	// from Lookup. Waiting helps. The engine answers 503 and runs nothing, under
+	// FailOpen too, because a handler may have run.
 	ErrUnreadable = errors.New("oncekey: the record cannot be read at the moment")
 
 	// ErrStoreFull says that a bounded store accepts no new key at present.

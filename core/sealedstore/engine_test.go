@@ -1,0 +1,133 @@
+package sealedstore_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/sealedstore"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// pod is a process with a handler that counts its runs.
+type pod struct {
+	handler http.Handler
+	runs    int
+}
+
+func newPod(t *testing.T, store storage.Store, options ...policy.Option) *pod {
+	t.Helper()
+	engine, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
+	must(t, err)
+	shutDown(t, engine)
+	p := &pod{}
+	p.handler = engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.runs++
+		w.Header().Set("Location", "/payments/1")
+		w.WriteHeader(http.StatusCreated)
+		io.WriteString(w, "paid "+r.URL.Path)
+		if r.URL.Path == "/stream" {
+			_ = http.NewResponseController(w).Flush()
+		}
+	}), options...)
+	return p
+}
+
+// shutDown lets the engine end its work after the test.
+func shutDown(t *testing.T, engine *core.Engine) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		must(t, engine.Shutdown(ctx))
+	})
+}
+
+// expect posts a body and compares status, replay mark and response.
+func (p *pod) expect(t *testing.T, path, body string, status int, response string) {
+	t.Helper()
+	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	request.Header.Set(core.KeyHeader, "key")
+	request.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, request)
+	if w.Code != status || !strings.Contains(w.Body.String(), response) {
+		t.Errorf("POST %s got %d %s, want %d and %q", path, w.Code, w.Body, status, response)
+	}
+	if retry := w.Header().Get("Retry-After"); status == http.StatusServiceUnavailable && retry == "" {
+		t.Errorf("POST %s got no Retry-After", path)
+	}
+	if location := w.Header().Get("Location"); status == http.StatusCreated && location != "/payments/1" {
+		t.Errorf("POST %s got the Location %q", path, location)
+	}
+}
+
+// Whatever is wrong with the seal, a finished request never runs again and its
+// ciphertext is never shown.
+func TestEngineNeverRunsWhatItCannotOpen(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []policy.StoreErrorMode{policy.FailClosed, policy.FailOpen} {
+		next, aead := memstore.New(), newMoody()
+		first := newPod(t, sealedstore.New(next, aead), policy.OnStoreError(mode))
+		first.expect(t, "/", "{}", http.StatusCreated, "paid /")
+		first.expect(t, "/", "{}", http.StatusCreated, "paid /")
+		first.expect(t, "/", "[]", http.StatusUnprocessableEntity, "key_reused")
+		away := func() error { return sealedstore.ErrUnavailable }
+		aead.set(nil, opaque)
+		first.expect(t, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")
+		aead.set(nil, away)
+		first.expect(t, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")
+		aead.set(nil, nil)
+		first.expect(t, "/", "{}", http.StatusCreated, "paid /")
+		if first.runs != 1 {
+			t.Errorf("%s: the handler ran %d times, want once", mode, first.runs)
+		}
+		for name, other := range map[string]storage.Store{
+			"another key": sealedstore.New(next, newGCM(2)), "no seal": next, "a new process without its key service": sealedstore.New(next, withMood(away, away)),
+		} {
+			late := newPod(t, other, policy.OnStoreError(mode))
+			late.expect(t, "/", "{}", http.StatusServiceUnavailable, "store_unavailable")
+			if late.runs != 0 {
+				t.Errorf("%s: with %s the handler ran again", mode, name)
+			}
+		}
+	}
+}
+
+// A record without a response means the same with and without the seal.
+func TestUnreplayableWithoutTheSeal(t *testing.T) {
+	t.Parallel()
+	next := memstore.New()
+	newPod(t, sealedstore.New(next, newGCM(1))).expect(t, "/stream", "{}", http.StatusCreated, "paid /stream")
+	for _, store := range []storage.Store{sealedstore.New(next, newGCM(1)), next} {
+		late := newPod(t, store)
+		late.expect(t, "/stream", "{}", http.StatusConflict, "not_replayable")
+		late.expect(t, "/stream", "[]", http.StatusUnprocessableEntity, "key_reused")
+		if late.runs != 0 {
+			t.Error("the handler ran again")
+		}
+	}
+}
+
+// A difference is explained by the sealed sketch as by a plain one.
+func TestSealedSketchExplains(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(sealedstore.New(memstore.New(), newGCM(1)), core.SharedScope, core.WithDiffers())
+	must(t, err)
+	shutDown(t, engine)
+	p := &pod{handler: engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "/payments/1")
+		w.WriteHeader(http.StatusCreated)
+	}))}
+	p.expect(t, "/", `{"amount":1}`, http.StatusCreated, "")
+	p.expect(t, "/", `{"amount":2}`, http.StatusUnprocessableEntity, `"differs":["amount"]`)
+}

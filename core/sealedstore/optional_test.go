@@ -1,0 +1,159 @@
+package sealedstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/sealedstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// database is a store in which handlers write too.
+type database struct {
+	*memstore.Store
+	ended []string
+}
+
+type handlers struct{}
+
+func (d *database) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
+	if d.Store == nil {
+		return nil, nil, errOpaque
+	}
+	return context.WithValue(ctx, handlers{}, true), &open{d}, nil
+}
+
+type open struct{ *database }
+
+func (o *open) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
+	o.ended = append(o.ended, "commit")
+	return o.Complete(ctx, l, res)
+}
+
+func (o *open) Rollback(context.Context) error {
+	o.ended = append(o.ended, "rollback")
+	return errors.New("the connection is gone")
+}
+
+// begin claims a key and begins its transaction.
+func begin(t *testing.T, store *sealedstore.Store, key string) (storage.Lease, storage.Transaction) {
+	t.Helper()
+	lease := win(t, store, claim(key))
+	ctx, tx, err := store.BeginTransaction(t.Context(), lease)
+	must(t, err)
+	if ctx.Value(handlers{}) == nil {
+		t.Error("the handler does not find its transaction")
+	}
+	return lease, tx
+}
+
+func TestTransactionIsSealed(t *testing.T) {
+	t.Parallel()
+	next := &database{Store: memstore.New()}
+	store := sealedstore.New(next, newGCM(1))
+	lease, tx := begin(t, store, "key")
+	must(t, tx.Commit(t.Context(), lease, result(storage.Completed)))
+	replays(t, store, "key")
+	if r := find(t, next, claim("key")); len(r.Header) != 1 || r.Header[0].Op != storage.Sealed {
+		t.Errorf("the database has %+v, want it sealed", r)
+	}
+	_, tx = begin(t, store, "other")
+	if err := tx.Rollback(t.Context()); err == nil || len(next.ended) != 2 || next.ended[1] != "rollback" {
+		t.Errorf("Rollback returned %v after %v, want the database's own", err, next.ended)
+	}
+	next.Store = nil
+	if _, _, err := store.BeginTransaction(t.Context(), lease); !errors.Is(err, errOpaque) {
+		t.Errorf("BeginTransaction returned %v, want the database's error", err)
+	}
+}
+
+// A response that cannot be sealed was certainly not committed.
+func TestTransactionWithoutTheAEAD(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func() error{"away": outages["a dead network"], "refusing": opaque} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			next, aead := &database{Store: memstore.New()}, newMoody()
+			store := sealedstore.New(next, aead)
+			lease, tx := begin(t, store, "key")
+			aead.set(fail, nil)
+			if err := tx.Commit(t.Context(), lease, result(storage.Completed)); !errors.Is(err, storage.ErrRolledBack) {
+				t.Errorf("Commit returned %v, want ErrRolledBack", err)
+			}
+			if len(next.ended) != 1 || next.ended[0] != "rollback" {
+				t.Errorf("the database was told to %v, want to roll back", next.ended)
+			}
+		})
+	}
+}
+
+func TestTransactsAsTheNextStoreDoes(t *testing.T) {
+	t.Parallel()
+	plain := sealedstore.New(memstore.New(), newGCM(1))
+	if plain.Transacts() || sealedstore.New(plain, newGCM(1)).Transacts() {
+		t.Error("over a store without transactions it says that it has some")
+	}
+	if !sealedstore.New(&database{Store: memstore.New()}, newGCM(1)).Transacts() {
+		t.Error("over a store with transactions it says that it has none")
+	}
+}
+
+// What the next store cannot do is unsupported.
+func TestUnsupported(t *testing.T) {
+	t.Parallel()
+	store := sealedstore.New(bare{memstore.New()}, newGCM(1))
+	finish(t, store, "key", result(storage.Completed))
+	replays(t, store, "key")
+	_, _, begin := store.BeginTransaction(t.Context(), storage.Lease{})
+	_, lookup := store.Lookup(t.Context(), "key")
+	_, _, list := store.List(t.Context(), storage.Completed, "", 1)
+	_, forget := store.Forget(t.Context(), "key", storage.RerunIsSafe)
+	for method, err := range map[string]error{
+		"BeginTransaction": begin, "Lookup": lookup, "List": list, "Forget": forget, "Check": store.Check(t.Context()),
+	} {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s returned %v, want errors.ErrUnsupported", method, err)
+		}
+	}
+}
+
+// An operator sees and forgets what the AEAD does not open.
+func TestInspectWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	next := memstore.New()
+	finish(t, sealedstore.New(next, newGCM(1)), "key", result(storage.Completed))
+	store := sealedstore.New(next, newGCM(2))
+	if page, _, err := store.List(t.Context(), storage.Completed, "", 10); err != nil || len(page) != 1 || page[0].Key != "key" {
+		t.Errorf("List returned %v and %v, want the record", page, err)
+	}
+	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); err != nil || !there {
+		t.Errorf("Forget returned %t and %v, want the record forgotten", there, err)
+	}
+	win(t, store, claim("key"))
+}
+
+// unready is a store whose Check fails.
+type unready struct{ *memstore.Store }
+
+func (unready) Check(context.Context) error { return errOpaque }
+
+// A process is ready when its store is and its AEAD works.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	aead := newMoody()
+	store := sealedstore.New(memstore.New(), aead)
+	must(t, store.Check(t.Context()))
+	aead.set(opaque, nil)
+	if err := store.Check(t.Context()); !errors.Is(err, storage.ErrStoreForbidden) || !errors.Is(err, errOpaque) {
+		t.Errorf("Check returned %v, want ErrStoreForbidden with the AEAD's error", err)
+	}
+	aead.set(nil, outages["a dead network"])
+	if err := store.Check(t.Context()); err == nil || errors.Is(err, storage.ErrStoreForbidden) {
+		t.Errorf("Check returned %v, want the AEAD's error alone", err)
+	}
+	if err := sealedstore.New(unready{memstore.New()}, newGCM(1)).Check(t.Context()); !errors.Is(err, errOpaque) {
+		t.Errorf("Check returned %v, want the next store's error", err)
+	}
+}

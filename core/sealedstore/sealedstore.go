@@ -1,0 +1,132 @@
+package sealedstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// DefaultMaxCalls is how many calls of the AEAD run at a time unless [MaxCalls] says
+// otherwise.
+const DefaultMaxCalls = 256
+
+// ErrUnavailable says "not now": the AEAD could not do its work, and may later. An AEAD
+// wraps it to tell an outage of its key service from a ciphertext that is not its own.
+var ErrUnavailable = errors.New("sealedstore: the AEAD is unavailable")
+
+// AEAD encrypts with associated data. It is safe for concurrent use and changes no
+// argument. Its methods are those of tink.AEAD in
+// github.com/tink-crypto/tink-go, so that its key sets fit, with rotation and KMS.
+type AEAD interface {
+	// Encrypt returns a ciphertext that only Decrypt with the same associated data
+	// reads. Two calls with equal arguments return different ciphertexts.
+	Encrypt(plaintext, associatedData []byte) ([]byte, error)
+	// Decrypt returns the plaintext, or an error when ciphertext or associatedData
+	// is not what Encrypt returned or was given. See [ErrUnavailable].
+	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
+}
+
+// Store is a [storage.Store] over another one. It is also a [storage.Transactor], a
+// [storage.Inspector] and a [storage.Checker], as far as the other one is. It is safe for
+// concurrent use and needs no Close. Make one with [New].
+type Store struct {
+	next      storage.Store
+	aead      AEAD
+	readPlain bool
+	maxCalls  int
+	calls     chan struct{} // one for each call of the AEAD that runs
+	seals     atomic.Bool   // the AEAD has once sealed and opened
+}
+
+var (
+	_ storage.Store      = (*Store)(nil)
+	_ storage.Transactor = (*Store)(nil)
+	_ storage.Inspector  = (*Store)(nil)
+	_ storage.Checker    = (*Store)(nil)
+)
+
+// Option is a setting of [New].
+type Option func(*Store)
+
+// ReadPlain lets records through that are not sealed. It is for the first TTL after the
+// seal was put on: the records from before are plain. Remove it afterwards, because a
+// writer of the store can forge responses as long as it is given.
+func ReadPlain() Option { return func(s *Store) { s.readPlain = true } }
+
+// MaxCalls sets how many calls of the AEAD run at a time. More callers wait for one to
+// end, no longer than their contexts. A call that never returns keeps its place: give the
+// client of a key service a timeout. The default is [DefaultMaxCalls]. It panics when n
+// is below 1.
+func MaxCalls(n int) Option {
+	if n < 1 {
+		panic(fmt.Sprintf("sealedstore: MaxCalls(%d): want at least 1", n))
+	}
+	return func(s *Store) { s.maxCalls = n }
+}
+
+// New returns a store that keeps its records in next, with the responses encrypted by
+// aead. It panics when one of them is nil. Both stay the caller's.
+//
+// All processes that share next need a seal with the same keys. What next counts by
+// bytes, such as memstore.MaxBytes, it counts encrypted: a record grows by what the AEAD
+// adds (28 bytes for AES-GCM, 33 for a key set of Tink) and by about 20. The policy's
+// MaxResponseBytes counts the plain response.
+func New(next storage.Store, aead AEAD, options ...Option) *Store {
+	if next == nil || aead == nil {
+		panic("sealedstore: New: want a store and an AEAD, one of them is nil")
+	}
+	s := &Store{next: next, aead: aead, maxCalls: DefaultMaxCalls}
+	for _, option := range options {
+		option(s)
+	}
+	s.calls = make(chan struct{}, s.maxCalls)
+	return s
+}
+
+// Acquire implements [storage.Store]. A finished record is opened. One that cannot be is
+// a wrapped storage.ErrCorruptRecord, or a wrapped storage.ErrUnreadable when the AEAD is
+// unavailable.
+//
+// The first Acquire of a Store seals and opens a trial text, because a process that
+// cannot settle must not claim. An AEAD that refuses is a wrapped
+// storage.ErrStoreForbidden, and one that is unavailable a storage.ErrUnreadable.
+func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	if !s.seals.Load() {
+		if err := s.try(ctx); err != nil {
+			if isUnavailable(err) { // and the next store may hold the response of this key
+				err = fmt.Errorf("%w: %w", storage.ErrUnreadable, err)
+			}
+			return storage.Lease{}, nil, fmt.Errorf("sealedstore: acquire: %w", err)
+		}
+	}
+	lease, found, err := s.next.Acquire(ctx, c)
+	if err != nil || found == nil {
+		return lease, nil, err
+	}
+	if found, err = s.open(ctx, c.Key, found); err != nil {
+		return storage.Lease{}, nil, fmt.Errorf("sealedstore: acquire %q: %w", c.Key, err)
+	}
+	return lease, found, nil
+}
+
+// Complete implements [storage.Store]. When the result cannot be sealed, nothing is
+// stored.
+func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
+	sealed, err := s.seal(ctx, &l, res)
+	if err != nil {
+		return fmt.Errorf("sealedstore: complete %q: %w", l.Key, err)
+	}
+	return s.next.Complete(ctx, l, sealed)
+}
+
+// Release implements [storage.Store].
+func (s *Store) Release(ctx context.Context, l storage.Lease) error { return s.next.Release(ctx, l) }
+
+// Extend implements [storage.Store].
+func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
+	return s.next.Extend(ctx, l, ttl)
+}
