@@ -1,0 +1,188 @@
+package tieredstore_test
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/redistest"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/sealedstore"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/core/storetest"
+	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// gcm is AES-256-GCM with a random nonce before each ciphertext.
+type gcm struct{ cipher.AEAD }
+
+func newGCM(t testing.TB) sealedstore.AEAD {
+	t.Helper()
+	block, err := aes.NewCipher(make([]byte, 32))
+	must(t, err)
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	must(t, err)
+	return gcm{aead}
+}
+
+func (g gcm) Encrypt(plaintext, data []byte) ([]byte, error) {
+	return g.Seal(nil, nil, plaintext, data), nil
+}
+
+func (g gcm) Decrypt(ciphertext, data []byte) ([]byte, error) {
+	return g.Open(nil, nil, ciphertext, data)
+}
+
+func TestSealedConformanceOverRedis(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t))
+	conformSealed(t, func(_ testing.TB, n int32) storage.Store {
+		return redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
+	})
+}
+
+func TestSealedConformanceOverPostgreSQL(t *testing.T) {
+	t.Parallel()
+	if raceDetector {
+		t.Skip("it takes long, and this package's part is the same over Redis alone")
+	}
+	pool := openPool(t, 20)
+	conformSealed(t, func(t testing.TB, n int32) storage.Store {
+		schema := pgstore.Schema(fmt.Sprintf("sealed_%d", n))
+		must(t, pgstore.Migrate(t.Context(), pool, schema))
+		return pgstore.New(pool, schema)
+	})
+}
+
+func conformSealed(t *testing.T, next func(t testing.TB, n int32) storage.Store) {
+	t.Helper()
+	var cases atomic.Int32
+	storetest.Run(t, storetest.Config{
+		New:  func(t testing.TB) storage.Store { return sealedstore.New(next(t, cases.Add(1)), newGCM(t)) },
+		Unit: 400 * time.Millisecond,
+	})
+}
+
+// The servers' own stores, each with a way to see its bytes.
+func servers(t *testing.T) (*redis.Client, *pgxpool.Pool, map[string]storage.Store) {
+	t.Helper()
+	rdb, pool := connect(t, redistest.Start(t)), openPool(t, 4)
+	must(t, pgstore.Migrate(t.Context(), pool))
+	hot, durable := redisstore.New(rdb), pgstore.New(pool)
+	return rdb, pool, map[string]storage.Store{
+		"redisstore": hot, "pgstore": durable, "tieredstore": tieredstore.New(hot, durable, tieredstore.Logger(silent), tieredstore.HotTimeout(patience)),
+	}
+}
+
+// The servers hold no plaintext, and a process without the seal answers 503: it neither
+// shows ciphertext nor runs the handler.
+func TestSealedRecordOnServers(t *testing.T) {
+	t.Parallel()
+	rdb, pool, stores := servers(t)
+	runs := 0
+	pay := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		runs++
+		w.Header().Set("X-Secret", "secret header")
+		w.WriteHeader(http.StatusCreated)
+		io.WriteString(w, "secret body")
+	})
+	post := func(store storage.Store, key string) *httptest.ResponseRecorder {
+		t.Helper()
+		guard, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(silent)))
+		must(t, err)
+		request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+		request.Header.Set(core.KeyHeader, key)
+		w := httptest.NewRecorder()
+		guard.Handler(pay, policy.OnStoreError(policy.FailOpen), policy.StoreTimeout(patience)).ServeHTTP(w, request)
+		must(t, guard.Shutdown(t.Context()))
+		return w
+	}
+	for name, store := range stores {
+		sealed := sealedstore.New(store, newGCM(t))
+		runs = 0
+		for _, replay := range []string{"", "true"} {
+			if w := post(sealed, name); w.Code != http.StatusCreated || w.Body.String() != "secret body" ||
+				w.Header().Get("X-Secret") != "secret header" || w.Header().Get("X-Idempotent-Replay") != replay {
+				t.Errorf("%s: with the seal the response is %d %v %s, replay %q", name, w.Code, w.Header(), w.Body, replay)
+			}
+		}
+		if w := post(store, name); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s: without the seal the response is %d %v %s, want 503", name, w.Code, w.Header(), w.Body)
+		}
+		if runs != 1 {
+			t.Errorf("%s: the handler ran %d times, want once", name, runs)
+		}
+	}
+	keys := rdb.Scan(t.Context(), 0, "*", 100).Iterator()
+	records := 0
+	for keys.Next(t.Context()) {
+		records++
+		if value := rdb.Get(t.Context(), keys.Val()).Val(); strings.Contains(value, "secret") || !strings.Contains(value, `[["sealed","format","1"]]`) {
+			t.Errorf("Redis holds %q, want it sealed", value)
+		}
+	}
+	rows, err := pool.Query(t.Context(), `SELECT header::text, body, coalesce(sketch, '') FROM oncekey.records`)
+	must(t, err)
+	for rows.Next() {
+		var header string
+		var body, sketch []byte
+		must(t, rows.Scan(&header, &body, &sketch))
+		records++
+		if strings.Contains(string(body), "secret") || header != `[["sealed", "format", "1"]]` || len(sketch) > 0 {
+			t.Errorf("PostgreSQL holds %s, %q and %q, want it sealed", header, body, sketch)
+		}
+	}
+	if must(t, rows.Err()); records != 4 {
+		t.Errorf("the servers hold %d records, want 4", records)
+	}
+}
+
+// A handler's transaction has its sealed response in it.
+func TestSealedTransaction(t *testing.T) {
+	t.Parallel()
+	_, pool, stores := servers(t)
+	_, err := pool.Exec(t.Context(), `CREATE TABLE payments (id text)`)
+	must(t, err)
+	for _, name := range []string{"pgstore", "tieredstore"} {
+		store := sealedstore.New(stores[name], newGCM(t))
+		guard, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(silent)))
+		must(t, err)
+		handler := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			tx, _ := pgstore.Tx(r.Context())
+			if _, err := tx.Exec(r.Context(), `INSERT INTO payments VALUES ($1)`, name); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusCreated)
+			io.WriteString(w, "paid "+name)
+		}), policy.Transactional(true), policy.StoreTimeout(patience))
+		for range 2 {
+			request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
+			request.Header.Set(core.KeyHeader, "transactional-"+name)
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, request)
+			if w.Code != http.StatusCreated || w.Body.String() != "paid "+name {
+				t.Errorf("%s: the response is %d %s", name, w.Code, w.Body)
+			}
+		}
+		must(t, guard.Shutdown(t.Context()))
+	}
+	var paid int
+	must(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM payments`).Scan(&paid))
+	if paid != 2 {
+		t.Errorf("%d payments were made, want 2", paid)
+	}
+}
