@@ -2,6 +2,8 @@ package examples_test
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"net/http"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
@@ -42,6 +45,39 @@ func TestRedisOfTwoServices(t *testing.T) {
 	if err := named(tieredstore.New(memstore.New(memstore.Cache()), memstore.New())); err != nil || prefixed() == nil {
 		t.Error(err)
 	}
+}
+
+// aesgcm is AES-GCM with the methods of tink.AEAD.
+type aesgcm struct{ cipher.AEAD }
+
+func (a aesgcm) Encrypt(plaintext, data []byte) ([]byte, error) {
+	return a.Seal(nil, nil, plaintext, data), nil
+}
+
+func (a aesgcm) Decrypt(ciphertext, data []byte) ([]byte, error) {
+	return a.Open(nil, nil, ciphertext, data)
+}
+
+func TestSealedRecords(t *testing.T) {
+	t.Parallel()
+	sealed := func(next storage.Store, primitive sealedstore.AEAD) (*core.Engine, error) {
+		store := sealedstore.New(next, primitive)
+		engine, err := core.New(store, core.ScopeBy(userID))
+		return engine, err
+	}
+	block, err := aes.NewCipher(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := sealed(memstore.New(), aesgcm{aead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
 }
 
 // migrateAndSweep is compiled, and not run: the tests of pgstore have a database.

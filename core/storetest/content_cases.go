@@ -219,7 +219,7 @@ func (f *fixture) results() []storage.Result {
 			storage.Field{Op: storage.Set, Name: "Link", Value: "<a>; rel=prev"},
 			storage.Field{Op: storage.Set, Name: "Link", Value: "<b>; rel=next"},
 			storage.Field{Op: storage.Add, Name: "Vary", Value: "Accept"}),
-		answer(storage.Completed, 201, "ciphertext", storage.Field{Op: storage.Sealed, Name: "format", Value: "1"}),
+		response(storage.Completed, 201, "ciphertext", storage.Field{Op: storage.Sealed, Name: "format", Value: "1"}),
 	}
 	// Any byte may occur in a value. Core, not the store, filters invalid headers.
 	values := make(storage.Header, 0, 256)
