@@ -154,18 +154,24 @@ func TestHangingAEAD(t *testing.T) {
 // A call whose context has ended makes no call of the AEAD.
 func TestEndedContext(t *testing.T) {
 	t.Parallel()
-	aead := newMoody()
-	store := sealedstore.New(bare{memstore.New()}, aead)
-	lease := win(t, store, claim("key"))
-	before := aead.calls
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := store.Complete(ended, lease, result(storage.Completed)); !errors.Is(err, context.Canceled) {
-		t.Errorf("Complete returned %v, want context.Canceled", err)
-	}
-	if aead.calls != before {
-		t.Error("the AEAD was called")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		aead := newMoody()
+		store := sealedstore.New(memstore.New(), aead)
+		lease := win(t, store, claim("key"))
+		synctest.Wait()
+		before := aead.calls
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			if err := store.Complete(ended, lease, result(storage.Completed)); !errors.Is(err, context.Canceled) {
+				t.Errorf("Complete returned %v, want context.Canceled", err)
+			}
+		}
+		synctest.Wait()
+		if aead.calls != before {
+			t.Errorf("the AEAD was called %d times, want none", aead.calls-before)
+		}
+	})
 }
 
 // A process that cannot settle claims nothing, and finds out once.

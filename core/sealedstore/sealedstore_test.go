@@ -2,6 +2,7 @@ package sealedstore_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -144,6 +145,30 @@ func TestChangedUnreplayableRecordIsCorrupt(t *testing.T) {
 	}
 }
 
+// sharing hands out one record to all callers, as a store may.
+type sharing struct {
+	storage.Store
+	found *storage.Record
+}
+
+func (s *sharing) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	if s.found != nil {
+		return storage.Lease{}, s.found, nil
+	}
+	lease, found, err := s.Store.Acquire(ctx, c)
+	s.found = found
+	return lease, found, err
+}
+
+func TestSharedRecordIsNotChanged(t *testing.T) {
+	t.Parallel()
+	store := sealedstore.New(&sharing{Store: memstore.New()}, newGCM(1))
+	finish(t, store, "key", result(storage.Completed))
+	for range 3 {
+		replays(t, store, "key")
+	}
+}
+
 func TestLostKeyIsACorruptRecord(t *testing.T) {
 	t.Parallel()
 	next := memstore.New()
@@ -183,7 +208,17 @@ func TestSealedTextIsOfAnotherVersion(t *testing.T) {
 	store := sealedstore.New(next, aead)
 	finish(t, store, "key", result(storage.Completed))
 	whole := bytes.Clone(aead.sealed)
-	texts := [][]byte{nil, {}, {0}, {0xff}, bytes.Repeat([]byte{0xff}, 20), {1, 0, 0xff}, {0xff, 0x7f, 0, 0}, {1, 0, 1}, {0, 9, 'x'}}
+	endless := append(bytes.Repeat([]byte{0xff}, 9), 1) // the greatest length there is
+	texts := [][]byte{
+		nil,
+		{0},
+		{0xff},
+		bytes.Repeat([]byte{0xff}, 20), endless, append([]byte{0}, endless...), append([]byte{1, 0}, endless...),
+		{1, 0, 0xff},
+		{0xff, 0x7f, 0, 0},
+		{1, 0, 1},
+		{0, 9, 'x'},
+	}
 	for n := range len(whole) - len("plain body") {
 		texts = append(texts, whole[:n])
 	}

@@ -48,7 +48,8 @@ type Store interface {
 	//     Claim.TakeOver);
 	//   - the current record, for all other callers;
 	//   - an error: wrapped ErrCorruptRecord for an unreadable record, wrapped
-	//     ErrStoreFull from a bounded store that is full, wrapped ErrStoreForbidden
+	//     ErrUnreadable for one that is unreadable at the moment, wrapped ErrStoreFull
+	//     from a bounded store that is full, wrapped ErrStoreForbidden
 	//     when this process may not claim or not settle, or the system's error.
 	//
 	// A caller may repeat Acquire with the same token after a timeout that hid a
