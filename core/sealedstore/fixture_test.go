@@ -11,14 +11,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/oncekey/oncekey/core/internal/storeprobe"
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var win, find, must = storeprobe.Win, storeprobe.Find, storeprobe.Must
+var win, find, must = testkit.Win, testkit.Find, testkit.Must
 
 // gcm is AES-256-GCM with a random nonce before each ciphertext.
 type gcm struct{ cipher.AEAD }

@@ -1,10 +1,11 @@
-package tieredstore_test
+package tiered
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/internal/redistest"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
@@ -49,7 +49,7 @@ func (g gcm) Decrypt(ciphertext, data []byte) ([]byte, error) {
 
 func TestSealedConformanceOverRedis(t *testing.T) {
 	t.Parallel()
-	rdb := connect(t, redistest.Start(t))
+	rdb := connect(t)
 	conformSealed(t, func(_ testing.TB, n int32) storage.Store {
 		return redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
 	})
@@ -80,11 +80,11 @@ func conformSealed(t *testing.T, next func(t testing.TB, n int32) storage.Store)
 // The servers' own stores, each with a way to see its bytes.
 func servers(t *testing.T) (*redis.Client, *pgxpool.Pool, map[string]storage.Store) {
 	t.Helper()
-	rdb, pool := connect(t, redistest.Start(t)), openPool(t, 4)
+	rdb, pool := connect(t), openPool(t, 4)
 	must(t, pgstore.Migrate(t.Context(), pool))
 	hot, durable := redisstore.New(rdb), pgstore.New(pool)
 	return rdb, pool, map[string]storage.Store{
-		"redisstore": hot, "pgstore": durable, "tieredstore": tieredstore.New(hot, durable, tieredstore.Logger(silent), tieredstore.HotTimeout(patience)),
+		"redisstore": hot, "pgstore": durable, "tieredstore": tieredstore.New(hot, durable, tieredstore.Logger(slog.New(slog.DiscardHandler)), tieredstore.HotTimeout(patience)),
 	}
 }
 
