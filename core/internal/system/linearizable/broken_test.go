@@ -13,7 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// broken is a memory store that errs now and then.
+// broken is a memory store that sometimes makes a mistake.
 type broken struct {
 	*memstore.Store
 	calls atomic.Int64
@@ -48,7 +48,7 @@ func (b *broken) Release(ctx context.Context, l storage.Lease) error {
 // errs is true for every third call.
 func (b *broken) errs() bool { return b.calls.Add(1)%3 == 0 }
 
-// What the checker is for: each of these gives single answers that look right.
+// The checker finds these stores, although each single result looks right.
 func TestBrokenStoresAreFound(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -84,7 +84,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return lease, record, err
 			},
 		}},
-		"loses answers": {load{}, &broken{
+		"loses results": {load{}, &broken{
 			complete: func(b *broken, ctx context.Context, l storage.Lease, res storage.Result) error {
 				if b.errs() {
 					return nil
@@ -100,16 +100,16 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return b.Store.Complete(ctx, l, res)
 			},
 		}},
-		"stores answers late": {load{}, &broken{
+		"stores results late": {load{}, &broken{
 			complete: func(b *broken, ctx context.Context, l storage.Lease, res storage.Result) error {
 				b.late.Go(func() {
 					<-time.After(2 * time.Millisecond)
-					_ = b.Store.Complete(context.WithoutCancel(ctx), l, res) // nobody hears of it
+					_ = b.Store.Complete(context.WithoutCancel(ctx), l, res) // no caller gets the result
 				})
 				return nil
 			},
 		}},
-		"says that a late answer is stored": {load{short: true}, &broken{
+		"confirms a late result that it does not store": {load{short: true}, &broken{
 			complete: func(b *broken, ctx context.Context, l storage.Lease, res storage.Result) error {
 				if err := b.Store.Complete(ctx, l, res); !errors.Is(err, storage.ErrLeaseLost) {
 					return err
@@ -126,7 +126,7 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return err
 			},
 		}},
-		"lets anybody release": {load{short: true}, &broken{
+		"lets every caller release": {load{short: true}, &broken{
 			release: func(b *broken, ctx context.Context, l storage.Lease) error {
 				_, err := b.Forget(ctx, l.Key, storage.RerunIsSafe)
 				return err
@@ -145,16 +145,16 @@ func TestBrokenStoresAreFound(t *testing.T) {
 					continue
 				}
 				if !strings.Contains(err.Error(), "no order of these calls is allowed") {
-					t.Errorf("it was found by another error: %v", err)
+					t.Errorf("the checker found another error: %v", err)
 				}
 				return
 			}
-			t.Errorf("it was not found in %d rounds", rounds)
+			t.Errorf("the checker found no contradiction in %d rounds", rounds)
 		})
 	}
 }
 
-// An error that no deadline explains is a failure of its own.
+// An error without a deadline as its cause is a failure.
 func TestUnexpectedErrorIsReported(t *testing.T) {
 	t.Parallel()
 	full := &broken{
@@ -164,6 +164,6 @@ func TestUnexpectedErrorIsReported(t *testing.T) {
 		},
 	}
 	if err := examine(context.WithoutCancel(t.Context()), full, load{}, 1); !errors.Is(err, storage.ErrStoreFull) {
-		t.Errorf("it returned %v, want ErrStoreFull", err)
+		t.Errorf("examine returned %v, want ErrStoreFull", err)
 	}
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// shortest and longest short leases, and pauses between calls.
+// shortest and longest bound the short leases and the pauses between calls.
 const shortest, longest = time.Millisecond, 3 * time.Millisecond
 
-// caller does one thing after the other with the key of a history.
+// caller makes one call after another with the key of a history.
 type caller struct {
 	*history
 	id     int
 	random *rand.Rand
 }
 
-// live is one request: it claims the key, renews its lease or not, settles it or
-// not, and may come back when it is too late.
+// live is one request: it claims the key, may renew its lease, may settle it, and may
+// settle it again too late.
 func (c *caller) live() {
 	claim := storage.Claim{
 		Key: c.key, Token: storage.NewToken(), Fingerprint: "a", TTL: lasting, Retain: 2 * lasting, TakeOver: !c.once(4),
@@ -31,7 +31,7 @@ func (c *caller) live() {
 	}
 	answered := c.acquire(claim)
 	if answered.unknown && c.once(2) {
-		// As the engine does: it gives back what it may have got.
+		// Like the engine, release the claim that may have succeeded.
 		c.settle(call{method: release, lease: storage.Lease{Claim: claim, Attempt: 1}})
 		return
 	}
@@ -53,7 +53,7 @@ func (c *caller) live() {
 	}
 }
 
-// keep makes sure of a lease.
+// keep renews a lease.
 func (c *caller) keep(l storage.Lease) {
 	if c.once(3) {
 		c.acquire(l.Claim)
@@ -62,7 +62,7 @@ func (c *caller) keep(l storage.Lease) {
 	c.settle(call{method: extend, lease: l, short: c.load.short && c.once(2)})
 }
 
-// end settles a lease, or lets it be.
+// end settles a lease, or abandons it.
 func (c *caller) end(l storage.Lease) {
 	switch c.random.IntN(8) {
 	case 0:
@@ -74,7 +74,7 @@ func (c *caller) end(l storage.Lease) {
 	}
 }
 
-// look asks for the record without taking it over, and with all time.
+// look reads the record without taking it over, and without a short deadline.
 func (c *caller) look() {
 	claim := storage.Claim{Key: c.key, Token: storage.NewToken(), Fingerprint: "c", TTL: lasting, Retain: 2 * lasting}
 	c.ask(call{method: acquire, lease: storage.Lease{Claim: claim}}, patience)
@@ -144,15 +144,15 @@ func (c *caller) claim(ctx context.Context, claim storage.Claim) (outcome, error
 	}
 }
 
-// once is true once in n times.
+// once is true in one of n calls.
 func (c *caller) once(n int) bool { return c.random.IntN(n) == 0 }
 
-// upTo is a short time.
+// upTo is a random short time.
 func (c *caller) upTo(most time.Duration) time.Duration {
 	return shortest + time.Duration(c.random.Int64N(int64(most-shortest)))
 }
 
-// deadline is a short one now and then, where the load is in a hurry.
+// deadline is sometimes a short deadline, if the load has any.
 func (c *caller) deadline() time.Duration {
 	if c.load.hurry > 0 && c.once(8) {
 		return time.Duration(c.random.Int64N(int64(c.load.hurry)))

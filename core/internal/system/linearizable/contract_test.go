@@ -10,7 +10,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// The contract by example: which short histories it allows.
+// Short histories that the contract allows or forbids.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	a, b := storage.Claim{Token: storage.Token{1}, Fingerprint: "f", TakeOver: true}, storage.Claim{Token: storage.Token{2}, Fingerprint: "f", TakeOver: true}
@@ -37,13 +37,13 @@ func TestContract(t *testing.T) {
 		{"before the claim", []porcupine.Operation{at(0, 1, claimB, busy), at(2, 3, claimA, won)}, false},
 		{"take-over of a lasting lease", []porcupine.Operation{at(0, 1, claimA, won), at(2, 3, claimB, tookOver)}, false},
 		{"take-over of a short lease", []porcupine.Operation{at(0, 1, shortA, won), at(2, 3, claimB, tookOver)}, true},
-		{"two answers", []porcupine.Operation{
+		{"two results", []porcupine.Operation{
 			at(0, 1, shortA, won), at(2, 3, claimB, tookOver), at(4, 5, completeB, outcome{}), at(6, 7, completeA, outcome{}),
 		}, false},
-		{"a late answer is lost", []porcupine.Operation{
+		{"a late result is lost", []porcupine.Operation{
 			at(0, 1, shortA, won), at(2, 3, claimB, tookOver), at(4, 5, completeB, outcome{}), at(6, 7, completeA, outcome{lost: true}),
 		}, true},
-		{"no answer yet", []porcupine.Operation{at(0, 1, claimA, won), at(2, 3, completeA, outcome{}), at(4, 5, claimB, busy)}, false},
+		{"no result yet", []porcupine.Operation{at(0, 1, claimA, won), at(2, 3, completeA, outcome{}), at(4, 5, claimB, busy)}, false},
 		{"unknown, and stored", []porcupine.Operation{at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, isA)}, true},
 		{"unknown, and not stored", []porcupine.Operation{at(0, 1, claimA, won), at(2, never, completeA, unknown), at(4, 5, claimB, busy)}, true},
 		{"unknown, and stored later", []porcupine.Operation{
@@ -72,7 +72,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// never is when an unknown call was answered.
+// never is the end of a call without a result.
 const never time.Duration = math.MaxInt64
 
 func at(called, answered time.Duration, c call, o outcome) porcupine.Operation {

@@ -20,19 +20,19 @@ const (
 	keys           = 24
 	callersPerKey  = 4
 	livesPerCaller = 5
-	// lasting is a lease that lasts longer than any test.
+	// lasting is the time of a lease that outlasts every test.
 	lasting = 24 * time.Hour
-	// patience is the deadline of a call that is not meant to run into it.
+	// patience is the deadline of a call that should end before it.
 	patience = time.Minute
-	// searchDeadline bounds the search for an order. It takes milliseconds.
+	// searchDeadline bounds the search for an order, which takes milliseconds.
 	searchDeadline = time.Minute
 )
 
-// load says what callers do.
+// load describes the callers.
 type load struct {
-	// short leases are mixed with lasting ones.
+	// short mixes short leases with lasting ones.
 	short bool
-	// hurry is up to how long an impatient call waits; zero: there are none.
+	// hurry bounds the deadline of an impatient call. Zero: no impatient calls.
 	hurry time.Duration
 }
 
@@ -43,9 +43,8 @@ var loads = map[string]load{
 	"short leases, in a rush":   {short: true, hurry: 300 * time.Microsecond},
 }
 
-// examine lets callers loose on the store, and returns an error when what they
-// were answered contradicts itself. What they do is the seed's choice; how their
-// calls meet is chance.
+// examine runs callers on the store, and returns an error if their results contradict
+// each other. The seed chooses the calls; their interleaving is random.
 func examine(ctx context.Context, store storage.Store, load load, seed uint64) error {
 	histories := make([]*history, keys)
 	var callers sync.WaitGroup
@@ -71,7 +70,7 @@ func examine(ctx context.Context, store storage.Store, load load, seed uint64) e
 	return errors.Join(failures...)
 }
 
-// history is what happened to one key.
+// history has the calls for one key.
 type history struct {
 	ctx   context.Context // the test's
 	store storage.Store
@@ -99,7 +98,7 @@ func (h *history) check() error {
 	}
 }
 
-// String is the calls in the order in which they were made.
+// String lists the calls in the order of their start.
 func (h *history) String() string {
 	var text strings.Builder
 	slices.SortFunc(h.calls, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
@@ -120,7 +119,7 @@ func (h *history) record(caller int, c call, called, answered time.Duration, o o
 		h.failures = append(h.failures, fmt.Errorf("%s: %w", c, err))
 	}
 	if o.unknown {
-		answered = math.MaxInt64 // it may take effect at any later time
+		answered = math.MaxInt64 // the call may take effect at any later time
 	}
 	h.calls = append(h.calls, porcupine.Operation{ClientId: caller, Input: c, Call: int64(called), Output: o, Return: int64(answered)})
 }

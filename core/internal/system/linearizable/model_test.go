@@ -17,28 +17,28 @@ const (
 	extend   method = "Extend"
 )
 
-// call is what a caller asks of the store.
+// call is one call at the store.
 type call struct {
 	method method
-	// lease is what is settled or renewed. Acquire uses its Claim alone.
+	// lease is the lease to settle or renew. Acquire uses only its Claim.
 	lease storage.Lease
-	// short: the lease may run out while the test runs. Acquire and Extend.
+	// short: the lease may run out during the test. For Acquire and Extend.
 	short bool
-	// body of the answer to complete.
+	// body of the result to complete.
 	body string
 }
 
-// outcome is what the store answers.
+// outcome is the result of a call.
 type outcome struct {
-	// unknown: it gave no answer before the context ended.
+	// unknown: the store gave no result before the context ended.
 	unknown bool
 	// lost is ErrLeaseLost.
 	lost bool
-	// won: Acquire returned a lease, this attempt.
+	// won: Acquire returned a lease with this attempt.
 	won      bool
 	attempt  uint64
 	tookOver bool
-	// found is the record that it returned instead.
+	// found is the record that Acquire returned instead.
 	found       storage.State
 	fingerprint string
 	abandoned   bool
@@ -52,11 +52,11 @@ type phase string
 const (
 	free     phase = "free"
 	running  phase = "running"
-	released phase = "released" // as an attempt above 1
+	released phase = "released" // released with an attempt above 1
 	finished phase = "finished"
 )
 
-// keyState is all that matters of a key.
+// keyState is the state of a key.
 type keyState struct {
 	phase       phase
 	token       storage.Token
@@ -67,13 +67,13 @@ type keyState struct {
 	body        string
 }
 
-// possibility is an answer that the contract allows, and the state afterwards.
+// possibility is a result that the contract allows, and the next state.
 type possibility struct {
 	outcome outcome
 	after   keyState
 }
 
-// contract returns every answer that the store may give in a state.
+// contract returns every result that the store may give in a state.
 func contract(s keyState, c call) []possibility {
 	switch c.method {
 	case acquire:
@@ -136,7 +136,7 @@ func releasing(s keyState, c call) []possibility {
 	case c.lease.Attempt == 1:
 		return done(keyState{phase: free})
 	case s.phase == free:
-		return append(remembered, done(s)...) // the store may do either with what it had forgotten
+		return append(remembered, done(s)...) // after forgetting the key, the store may do either
 	default:
 		return remembered
 	}
@@ -149,10 +149,10 @@ func extending(s keyState, c call) []possibility {
 	return done(runBy(c.lease, c.short))
 }
 
-// sketchOf is the sketch that is completed together with a body.
+// sketchOf is the sketch that belongs to a body.
 func sketchOf(body string) string { return "sketch of the " + body }
 
-// heldBy reports whether no attempt but the lease's own has claimed the key.
+// heldBy reports whether only the lease's attempt has claimed the key.
 func heldBy(s keyState, l storage.Lease) bool {
 	return s.phase == free || s.token == l.Token && s.attempt == l.Attempt
 }
@@ -167,14 +167,14 @@ func done(after keyState) []possibility { return []possibility{{outcome{}, after
 
 func lost(s keyState) []possibility { return []possibility{{outcome{lost: true}, s}} }
 
-// model is the contract as porcupine takes it, for the history of one key.
+// model is the contract in porcupine's form, for the history of one key.
 var model = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{keyState{phase: free}} },
 	Step: func(state, input, output any) []any {
 		s, c, answered := state.(keyState), input.(call), output.(outcome)
 		var next []any
 		if answered.unknown {
-			next = append(next, s) // it never took effect
+			next = append(next, s) // the call never took effect
 		}
 		for _, p := range contract(s, c) {
 			if answered.unknown || answered == p.outcome {

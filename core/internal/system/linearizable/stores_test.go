@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
-// stores are examined each.
+// stores are the stores to examine.
 var stores = map[string]func(t *testing.T) storage.Store{
 	"memstore":   func(*testing.T) storage.Store { return memstore.New() },
 	"redisstore": func(t *testing.T) storage.Store { return redisstore.New(connect(t)) },
@@ -31,7 +31,7 @@ var stores = map[string]func(t *testing.T) storage.Store{
 	},
 }
 
-// database returns a pool on a migrated database of the test's own.
+// database returns a pool on a new, migrated database.
 func database(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), postgrestest.Shared(t))
@@ -45,8 +45,8 @@ func database(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// connect returns a client of a Redis of the test's own. It sends everything once:
-// what it repeated by itself would be a call that nobody has recorded.
+// connect returns a client of a new Redis. The client never repeats a command, because
+// the history would miss the repeated call.
 func connect(t *testing.T) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr(), MaxRetries: -1, PoolSize: keys * callersPerKey})
@@ -72,7 +72,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// TestSoak goes on with other seeds for as long as ONCEKEY_SOAK says.
+// TestSoak continues with other seeds for the time in ONCEKEY_SOAK.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	soak.Duration(t, 0)
