@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// client opens a connection for each request: net/http repeats a request that
-// has an Idempotency-Key by itself when a kept connection breaks, and these
-// tests count requests.
+// client opens a connection for each request. net/http by itself repeats a request with
+// an Idempotency-Key when a kept connection breaks, and these tests count requests.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// request is one that can be sent again and again.
+// request is a request that can be repeated.
 type request struct{ path, user, key, body string }
 
 // payment pays with one of the example's test cards.
@@ -25,11 +24,11 @@ func payment(card string) request {
 	return request{path: "/payments", user: "alice", key: "key-1", body: body}
 }
 
-// orderOf is the order that is paid under a key: each key is a payment of its own.
+// orderOf is the order that a key pays: each key is a payment of its own.
 func orderOf(key string) string { return "order of " + key }
 
-// nothing is refused before it does anything: it has no key.
-func nothing() request { return payment("tok_ok").withKey("") }
+// withoutKey is a payment that is refused before any effect, because it has no key.
+func withoutKey() request { return payment("tok_ok").withKey("") }
 
 func note() request {
 	return request{path: "/notes", user: "alice", key: "key-1", body: `{"text":"call back"}`}
@@ -42,33 +41,33 @@ func transfer(key string) request {
 
 func (r request) as(user string) request { r.user = user; return r }
 
-// withKey is another operation, for another order.
+// withKey returns another operation, for another order.
 func (r request) withKey(key string) request {
 	r.body = strings.Replace(r.body, orderOf(r.key), orderOf(key), 1)
 	return r.underKey(key)
 }
 
-// underKey is the same operation, under another key.
+// underKey returns the same operation under another key.
 func (r request) underKey(key string) request { r.key = key; return r }
 
-// answer is what the client got.
+// answer is the response that a client got.
 type answer struct {
 	status int
 	header http.Header
 	body   string
-	err    error // there was no answer
+	err    error // there was no response
 }
 
-// want is what an answer must be like.
+// want describes the expected response.
 type want struct {
 	status   int
 	code     string // of a problem
 	replayed bool
-	later    bool // it says when to come back
+	later    bool // it has a Retry-After
 }
 
 var (
-	done        = want{status: http.StatusOK} // before
+	done        = want{status: http.StatusOK} // an earlier request moved the money
 	created     = want{status: http.StatusCreated}
 	replayed    = want{status: http.StatusCreated, replayed: true}
 	inProgress  = want{status: http.StatusConflict, code: "in_progress", later: true}
@@ -81,7 +80,7 @@ func (a answer) is(w want) bool { return a.err == nil && a.shape() == w }
 
 func (a answer) shape() want {
 	var problem struct{ Code string }
-	_ = json.Unmarshal([]byte(a.body), &problem) // not every answer is a problem
+	_ = json.Unmarshal([]byte(a.body), &problem) // not every response is a problem
 	return want{
 		status: a.status, code: problem.Code,
 		replayed: a.header.Get("X-Idempotent-Replay") == "true", later: a.header.Get("Retry-After") != "",
@@ -95,7 +94,7 @@ func (a answer) String() string {
 	return fmt.Sprintf("%+v %s", a.shape(), strings.TrimSpace(a.body))
 }
 
-// expect fails the test when the answer is another one.
+// expect fails the test if the response is different.
 func (a answer) expect(t *testing.T, w want) answer {
 	t.Helper()
 	if !a.is(w) {
@@ -104,7 +103,7 @@ func (a answer) expect(t *testing.T, w want) answer {
 	return a
 }
 
-// expectDone fails the test unless it was done, now or before.
+// expectDone fails the test unless the operation took effect, now or before.
 func (a answer) expectDone(t *testing.T) answer {
 	t.Helper()
 	if a.is(replayed) {
@@ -113,7 +112,7 @@ func (a answer) expectDone(t *testing.T) answer {
 	return a.expect(t, created)
 }
 
-// expectCopyOf fails the test when a replay differs from the answer it repeats.
+// expectCopyOf fails the test if a replay differs from the original response.
 func (a answer) expectCopyOf(t *testing.T, original answer) {
 	t.Helper()
 	w := original.shape()
@@ -129,14 +128,14 @@ func (a answer) expectCopyOf(t *testing.T, original answer) {
 	}
 }
 
-// send sends the request and waits for the answer.
+// send sends the request and waits for the response.
 func (i *instance) send(r request) answer {
 	ctx, cancel := context.WithTimeout(i.t.Context(), patience)
 	defer cancel()
 	return i.sendUntil(ctx, r)
 }
 
-// sendUntil is send for a client that hangs up when ctx ends.
+// sendUntil is send for a client that disconnects when ctx ends.
 func (i *instance) sendUntil(ctx context.Context, r request) answer {
 	outgoing, err := http.NewRequestWithContext(ctx, http.MethodPost, i.url+r.path, strings.NewReader(r.body))
 	if err != nil {
@@ -156,8 +155,8 @@ func (i *instance) sendUntil(ctx context.Context, r request) answer {
 	return answer{response.StatusCode, response.Header, string(body), err}
 }
 
-// retryWhile sends the request again and again as long as it is answered like
-// one of these, and returns the first other answer.
+// retryWhile repeats the request while the response is like one of these, and returns
+// the first other response.
 func (i *instance) retryWhile(r request, while ...want) answer {
 	var last answer
 	poll(func() bool {
@@ -167,8 +166,8 @@ func (i *instance) retryWhile(r request, while ...want) answer {
 	return last
 }
 
-// retryThrough is what a client does around an outage: first the store is away,
-// then a claim or an answer is still on its way to it.
+// retryThrough retries like a client around an outage: first the store is unreachable,
+// then a claim or a settlement is still on its way to the store.
 func (i *instance) retryThrough(r request) answer { return i.retryWhile(r, unavailable, inProgress) }
 
 // begin sends the request, and returns when its handler runs. The answer comes
@@ -179,7 +178,7 @@ func (i *instance) begin(r request) <-chan answer {
 	return i.awaitHandler(func() answer { return i.retryWhile(r, unavailable) })
 }
 
-// beginAfter is begin for a request that somebody else holds the key of.
+// beginAfter is begin for a request whose key another process holds.
 func (i *instance) beginAfter(r request) <-chan answer {
 	i.t.Helper()
 	return i.awaitHandler(func() answer { return i.retryWhile(r, inProgress) })
@@ -194,7 +193,7 @@ func (i *instance) awaitHandler(send func() answer) <-chan answer {
 	return answers
 }
 
-// attempts is how often a handler has begun to run in the process.
+// attempts is the number of handler runs in the process.
 func (i *instance) attempts() int {
 	i.t.Helper()
 	outgoing, err := http.NewRequestWithContext(i.t.Context(), http.MethodGet, i.url+"/attempts", http.NoBody)

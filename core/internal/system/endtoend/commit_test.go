@@ -10,7 +10,7 @@ import (
 	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 )
 
-// Cases 13 and 19: nobody is told of a transfer that may not be there.
+// Cases 13 and 19: no client learns of a transfer that may not be committed.
 func TestTransferThatIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -52,8 +52,8 @@ func TestTransferThatIsNotConfirmed(t *testing.T) {
 	}
 }
 
-// Case 50: before the commit was sent, nothing can have been committed. The client is
-// told so, and the key is released at once.
+// Case 50: before the commit is sent, no row can be committed. The client learns this, and
+// the key is released at once.
 func TestTransferThatIsRolledBack(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)
@@ -72,7 +72,7 @@ func TestTransferThatIsRolledBack(t *testing.T) {
 	f.expectTransfers(move.key)
 }
 
-// The same as not confirmed, but it is there.
+// The same as not confirmed, but the transfer is committed.
 func TestTransferWhoseConfirmationIsLost(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)
@@ -120,7 +120,7 @@ func TestServerKilledInTheCommit(t *testing.T) {
 	f.expectTransfers(move.key)
 }
 
-// Case 19: what fails in the handler is the handler's to answer.
+// Case 19: the handler itself responds to a failure within the handler.
 func TestBackendEndedInTheTransfer(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)

@@ -15,11 +15,11 @@ func TestKilledInTheHandler(t *testing.T) {
 		first, second := f.startTwo()
 		pay := payment("tok_slow:4s")
 
-		sent := time.Now() // the lease cannot have begun before
+		sent := time.Now() // the lease cannot have begun earlier
 		answers := first.begin(pay)
 		first.Kill()
 		if answer := <-answers; answer.err == nil {
-			t.Fatalf("got %v from a process that was killed", answer)
+			t.Fatalf("got %v from a killed process", answer)
 		}
 		second.send(pay).expect(t, inProgress)
 
@@ -34,8 +34,8 @@ func TestKilledInTheHandler(t *testing.T) {
 	})
 }
 
-// Case 4: whether the dead attempt took effect nobody knows. By default the
-// next one runs, and whoever looks sees its number.
+// Case 4: the outcome of the dead attempt is unknown. By default the next attempt runs,
+// and its number is visible.
 func TestKilledBetweenChargeAndRecord(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 6*time.Second, redistest.Persistent()...)
@@ -54,7 +54,7 @@ func TestKilledBetweenChargeAndRecord(t *testing.T) {
 	second.expectEvent("lease_expired")
 }
 
-// Case 4, where the charge is a row: its constraint is asked in the next attempt.
+// Case 4 with the charge as a row: in the next attempt the constraint decides.
 func TestKilledBetweenChargeAndRecordInPostgres(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 2*time.Second)
@@ -63,7 +63,7 @@ func TestKilledBetweenChargeAndRecordInPostgres(t *testing.T) {
 
 	answers, stop, _ := f.beginUntil(first, pay, atItsCharge, atItsRecord)
 	first.Kill()
-	<-answers // none, or the real one: it is shown when it cannot be stored in time
+	<-answers // none, or the real one: a response that cannot be stored in time is still sent
 	stop.turnAway()
 	stop.lift()
 
@@ -86,11 +86,11 @@ func TestFrozenPastItsLease(t *testing.T) {
 		stale := first.begin(pay)
 		first.Pause()
 		taken := second.beginAfter(pay)
-		first.Resume() // it learns that the lease is lost before it gets to charge
+		first.Resume() // the process learns of the lost lease before the handler charges
 
-		(<-stale).expect(t, inProgress) // the first one's client
+		(<-stale).expect(t, inProgress) // the first process's client
 		first.expectEvent("lease_lost")
-		first.send(pay).expect(t, inProgress) // what the first one did changed nothing
+		first.send(pay).expect(t, inProgress) // the first process's settlement changed nothing
 		second.send(pay).expect(t, inProgress)
 
 		original := (<-taken).expect(t, created)
@@ -111,7 +111,7 @@ func TestTerminatedInTheHandler(t *testing.T) {
 		first.Stop()
 		original := (<-answers).expect(t, created)
 		if err := first.Wait(); err != nil {
-			t.Errorf("it ended with %v, want exit code 0", err)
+			t.Errorf("the process ended with %v, want exit code 0", err)
 		}
 		second.send(pay).expectCopyOf(t, original)
 		f.expectEffects(chargeBy(first, pay, 1))

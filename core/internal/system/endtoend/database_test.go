@@ -10,8 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// database is what the tests know of the processes' PostgreSQL, behind their
-// backs.
+// database is the tests' own access to the processes' PostgreSQL.
 type database struct {
 	t    *testing.T
 	dsn  string
@@ -45,28 +44,27 @@ func ask[T any](d *database, query string, arguments ...any) T {
 	return value
 }
 
-// barrier is a transaction of the test's, whose locks keep a process waiting.
+// barrier is a transaction of the test whose locks make a process wait.
 type barrier struct {
 	database *database
 	tx       pgx.Tx
 	pid      uint32
 }
 
-// stops are where a transfer can be made to wait, in the order in which it gets
-// there.
+// stops are the places where a transfer can be made to wait, in their order.
 const (
 	beforeItsWrites  = `SELECT FROM payments.accounts WHERE name = 'alice' FOR UPDATE`
 	betweenItsWrites = `SELECT FROM payments.accounts WHERE name = 'bob' FOR UPDATE`
 	atItsLastWrite   = `LOCK TABLE payments.transfers IN SHARE MODE`
-	atItsRecord      = `SELECT FROM oncekey.records WHERE state = 'in_progress' FOR UPDATE` // there must be one
+	atItsRecord      = `SELECT FROM oncekey.records WHERE state = 'in_progress' FOR UPDATE` // the record must exist
 	inItsCommit      = `SELECT pg_advisory_xact_lock(1)`                                    // see letCommitsWait
 
-	// and where a payment can.
+	// The place where a payment can be made to wait.
 	atItsCharge = `LOCK TABLE payments.ledger IN SHARE MODE`
 )
 
-// letCommitsWait makes the commit of a transfer wait for who is inItsCommit: it
-// has been asked for, and the server has not done it yet.
+// letCommitsWait makes the commit of a transfer wait for the barrier inItsCommit: the
+// process has sent the commit, and the server has not done it yet.
 func (d *database) letCommitsWait() {
 	d.t.Helper()
 	d.execute(`
@@ -91,18 +89,18 @@ func (d *database) raise(statement string) *barrier {
 	return b
 }
 
-// lift lets go on who waits.
+// lift releases the waiting process.
 func (b *barrier) lift() {
-	_ = b.tx.Rollback(context.WithoutCancel(b.database.t.Context())) // it may be gone, with its server
+	_ = b.tx.Rollback(context.WithoutCancel(b.database.t.Context())) // the server may have ended the transaction
 }
 
 const waitsForBarrier = ` FROM pg_stat_activity WHERE datname = current_database() AND $1::int = ANY (pg_blocking_pids(pid))`
 
-// await returns when somebody waits, with the number of his backend.
+// await returns the backend number of the process that waits at the barrier.
 func (b *barrier) await() int {
 	b.database.t.Helper()
 	pid := 0
-	eventually(b.database.t, "for somebody to get here", func() bool {
+	eventually(b.database.t, "for a backend to wait at the barrier", func() bool {
 		err := b.database.pool.QueryRow(b.database.t.Context(), `SELECT pid`+waitsForBarrier, b.pid).Scan(&pid)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			b.database.t.Fatal(err)
@@ -112,16 +110,16 @@ func (b *barrier) await() int {
 	return pid
 }
 
-// turnAway ends who waits: what a process has sent before it died shall not be
-// done after its death.
+// turnAway ends the waiting backend, so that a statement of a dead process takes no
+// effect after its death.
 func (b *barrier) turnAway() {
 	b.database.t.Helper()
-	eventually(b.database.t, "for nobody to be here", func() bool {
+	eventually(b.database.t, "for the barrier to be empty", func() bool {
 		return ask[int](b.database, `SELECT count(pg_terminate_backend(pid))`+waitsForBarrier, b.pid) == 0
 	})
 }
 
-// terminate ends a backend, and waits until it is gone.
+// terminate ends a backend, and waits for its end.
 func (d *database) terminate(backend int) {
 	d.t.Helper()
 	d.execute(`SELECT pg_terminate_backend($1)`, backend)
@@ -130,7 +128,7 @@ func (d *database) terminate(backend int) {
 	})
 }
 
-// beginUntil lets a request go on until it waits at the last of the stops.
+// beginUntil sends a request, and returns when it waits at the last of the stops.
 func (f *fixture) beginUntil(i *instance, r request, stops ...string) (answers <-chan answer, stop *barrier, backend int) {
 	f.t.Helper()
 	stop = f.database.raise(stops[0])
@@ -145,8 +143,8 @@ func (f *fixture) beginUntil(i *instance, r request, stops ...string) (answers <
 	return answers, stop, backend
 }
 
-// expectTransfers compares the keys for which money was moved, and where it is
-// now: each transfer has moved 100 from alice to bob.
+// expectTransfers compares the keys of the transfers and the accounts: each transfer has
+// moved 100 from alice to bob.
 func (f *fixture) expectTransfers(keys ...string) {
 	f.t.Helper()
 	rows, err := f.database.pool.Query(f.t.Context(), `SELECT key FROM payments.transfers ORDER BY key`)

@@ -1,11 +1,10 @@
-// Package endtoend holds tests alone: they run the payments example as two real
+// Package endtoend contains only tests. They run the payments example as two real
 // processes behind one real Redis, one real PostgreSQL or both, and stop, kill and
 // freeze all of them.
 //
-// What a client is told is half of the truth. The other half is the ledger file
-// to which both processes append what they really did, and for transfers the
-// tables themselves: each test counts in them.
+// The responses alone do not show the side effects. Both processes append their side
+// effects to a ledger file, and transfers to tables: each test counts there too.
 //
-// TestSoakCrashes does all of it at random, for as long as ONCEKEY_SOAK says.
-// Tests cite the cases of the design's list by number.
+// TestSoakCrashes makes random faults for the time in ONCEKEY_SOAK. Tests cite the
+// cases of the design's list by number.
 package endtoend

@@ -30,8 +30,8 @@ func TestConcurrentRequestsAreChargedOnce(t *testing.T) {
 	}
 }
 
-// sendAtOnce sends the same request 50 times: one is answered, the others are
-// turned away or get its answer.
+// sendAtOnce sends the same request 50 times. One request runs, and the others are
+// refused or get its response.
 func sendAtOnce(t *testing.T, r request, processes ...*instance) {
 	t.Helper()
 	answers := make([]answer, 50)
@@ -53,7 +53,7 @@ func sendAtOnce(t *testing.T, r request, processes ...*instance) {
 		}
 	}
 	if winners != 1 {
-		t.Fatalf("%d requests were told that they had done it, want one", winners)
+		t.Fatalf("%d requests got a 201 that is no replay, want one", winners)
 	}
 	runs := 0
 	for _, process := range processes {
@@ -80,7 +80,7 @@ func TestClientThatHangsUpFindsItsAnswer(t *testing.T) {
 		eventually(t, "for the handler to run", func() bool { return first.attempts() > 0 })
 		hangUp()
 		if answer := <-gone; answer.err == nil {
-			t.Fatalf("got %v, want nothing: the client hung up", answer)
+			t.Fatalf("got %v, want no response: the client hung up", answer)
 		}
 
 		first.send(pay).expect(t, inProgress)
@@ -90,7 +90,7 @@ func TestClientThatHangsUpFindsItsAnswer(t *testing.T) {
 	})
 }
 
-// The lease is renewed for as long as the handler runs, and is nobody else's.
+// The lease is renewed while the handler runs, and no other process gets it.
 func TestHandlerMayTakeLongerThanItsLease(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, time.Second, func(t *testing.T, f *fixture) {

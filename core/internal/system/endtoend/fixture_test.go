@@ -26,17 +26,17 @@ const (
 	pollInterval = 20 * time.Millisecond
 )
 
-// fixture is a store and a ledger file that the processes of a test share.
+// fixture is the store and the ledger file that the processes of a test share.
 type fixture struct {
 	t        *testing.T
 	redis    *redistest.Server
 	database *database
-	flags    []string // that name the store
+	flags    []string // the flags that name the store
 	ledger   string
 	lockTTL  time.Duration
 }
 
-// newFixture starts a Redis of the test's own.
+// newFixture starts a new Redis.
 func newFixture(t *testing.T, lockTTL time.Duration, redisArguments ...string) *fixture {
 	t.Helper()
 	f := bareFixture(t, lockTTL)
@@ -45,14 +45,13 @@ func newFixture(t *testing.T, lockTTL time.Duration, redisArguments ...string) *
 	return f
 }
 
-// newPostgresFixture makes a database of the test's own, on a server that all
-// tests share.
+// newPostgresFixture creates a new database on the server that all tests share.
 func newPostgresFixture(t *testing.T, lockTTL time.Duration) *fixture {
 	t.Helper()
 	return newFixtureAt(t, lockTTL, postgrestest.Shared(t))
 }
 
-// newFixtureAt uses a database that there is.
+// newFixtureAt uses an existing database.
 func newFixtureAt(t *testing.T, lockTTL time.Duration, dsn string) *fixture {
 	t.Helper()
 	f := bareFixture(t, lockTTL)
@@ -75,8 +74,8 @@ func bareFixture(t *testing.T, lockTTL time.Duration) *fixture {
 	return &fixture{t: t, lockTTL: lockTTL, ledger: filepath.Join(t.TempDir(), "ledger")}
 }
 
-// onEachStore runs a test whose subject is the engine: it must not matter where
-// the records are.
+// onEachStore runs a test of the engine on each store, because the place of the records
+// must not matter.
 func onEachStore(t *testing.T, lockTTL time.Duration, test func(*testing.T, *fixture)) {
 	t.Helper()
 	fixtures := map[string]func(*testing.T, time.Duration) *fixture{
@@ -109,7 +108,7 @@ func (f *fixture) start(router string, flags ...string) *instance {
 	return i
 }
 
-// launch is start for who does not wait.
+// launch is start without waiting.
 func (f *fixture) launch(router string, flags ...string) *instance {
 	f.t.Helper()
 	binary, err := buildProgram()
@@ -122,7 +121,7 @@ func (f *fixture) launch(router string, flags ...string) *instance {
 	command := exec.CommandContext(context.Background(), binary, arguments...)
 	i := &instance{Process: serverproc.Start(f.t, "payments on "+router, command), t: f.t}
 	f.t.Cleanup(func() {
-		i.Kill() // the test is over: it need not wait for handlers
+		i.Kill() // the test is over, and need not wait for handlers
 		if i.printed("DATA RACE") {
 			f.t.Errorf("data race in payments on %s", router)
 		}
@@ -135,25 +134,25 @@ func (i *instance) awaitListening() {
 	i.url = i.AwaitLine(listening)[1]
 }
 
-// startTwo runs one process on each router: to each other they are equals.
+// startTwo runs one process on each router. The processes are equal.
 func (f *fixture) startTwo() (first, second *instance) {
 	f.t.Helper()
 	return f.start("chi"), f.start("gin")
 }
 
-// awaitFrozen returns when a process that was told to freeze has done so: it may
-// go on for a moment.
+// awaitFrozen returns when a frozen process has stopped. After the signal it may run for a
+// moment.
 func (i *instance) awaitFrozen() {
 	i.t.Helper()
 	eventually(i.t, "for the process to freeze", func() bool {
 		ctx, cancel := context.WithTimeout(i.t.Context(), 10*pollInterval)
 		defer cancel()
-		return i.sendUntil(ctx, nothing()).err != nil
+		return i.sendUntil(ctx, withoutKey()).err != nil
 	})
 }
 
-// expectEvent fails the test when the process does not log an event with this
-// result. What it logs takes a moment to get here.
+// expectEvent fails the test if the process does not log an event with this result. The
+// log takes a moment to arrive.
 func (i *instance) expectEvent(result string) {
 	i.t.Helper()
 	eventually(i.t, "for the event "+result, func() bool { return i.printed(" result=" + result + " ") })
@@ -163,7 +162,7 @@ func (i *instance) printed(text string) bool {
 	return slices.ContainsFunc(i.Output(), func(line string) bool { return strings.Contains(line, text) })
 }
 
-// effect is a line of the ledger file: something that happened.
+// effect is a line of the ledger file.
 type effect struct {
 	Kind    string `json:"kind"`
 	PID     int    `json:"pid"`
@@ -174,7 +173,7 @@ type effect struct {
 	Attempt uint64 `json:"attempt"`
 }
 
-// effects returns all that happened so far, in all processes.
+// effects returns all effects so far, of all processes.
 func (f *fixture) effects() []effect {
 	f.t.Helper()
 	text, err := os.ReadFile(f.ledger)
@@ -193,7 +192,7 @@ func (f *fixture) effects() []effect {
 	return all
 }
 
-// expectKeys compares for which keys something happened, in order.
+// expectKeys compares the keys of the effects, in order.
 func (f *fixture) expectKeys(want ...string) {
 	f.t.Helper()
 	var got []string
@@ -205,7 +204,7 @@ func (f *fixture) expectKeys(want ...string) {
 	}
 }
 
-// expectEffects compares what happened, in order.
+// expectEffects compares the effects, in order.
 func (f *fixture) expectEffects(want ...effect) {
 	f.t.Helper()
 	if got := f.effects(); !slices.Equal(got, want) {
@@ -218,7 +217,7 @@ func chargeBy(i *instance, r request, attempt uint64) effect {
 	return effect{Kind: "charge", PID: i.Pid(), OrderID: orderOf(r.key), User: r.user, Key: r.key, Attempt: attempt}
 }
 
-// eventually fails the test when the condition does not come to hold.
+// eventually fails the test if the condition does not become true in time.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	if !poll(condition) {
@@ -226,8 +225,8 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// poll waits until the condition holds, and reports whether it does. It is the
-// only place that lets time pass.
+// poll waits until the condition holds, and reports whether it does. It is the only
+// function that waits.
 func poll(condition func() bool) bool {
 	deadline := time.Now().Add(patience)
 	ticker := time.NewTicker(pollInterval)

@@ -22,7 +22,7 @@ import (
 // examples is the folder of the module that the program belongs to, and program its path there.
 const examples, program = "../../../../examples", "./payments"
 
-// buildDirectory is where the program is built, once, for all tests.
+// buildDirectory is the folder of the program, which is built once for all tests.
 var buildDirectory string
 
 func TestMain(m *testing.M) {
@@ -39,18 +39,17 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// runMoreInParallel is for tests that wait most of the time, unless -parallel says
-// otherwise.
+// runMoreInParallel is for tests that mostly wait. The flag -parallel overrides it.
 func runMoreInParallel() {
 	flag.Parse()
 	parallel := flag.Lookup("test.parallel")
 	if parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) // it is a number
+		_ = parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) // the text is a number
 	}
 }
 
-// buildProgram builds at the first call, so that nothing is built where every
-// test is skipped.
+// buildProgram builds at the first call, so that a run with only skipped tests builds no
+// program.
 var buildProgram = sync.OnceValues(func() (string, error) {
 	if err := watchSources(); err != nil {
 		return "", err
@@ -61,9 +60,9 @@ var buildProgram = sync.OnceValues(func() (string, error) {
 	return binary, err
 })
 
-// watchSources opens what the program is made of. The tests do not import it,
-// so go test would not know that it has changed, and would show a result from
-// its cache; but a file that a test has opened counts.
+// watchSources opens the sources of the program. The tests do not import the program, so
+// go test would not notice its changes and would show a cached result. Files that a test
+// has opened do count.
 func watchSources() error {
 	const folderAndModule = "{{with .Module}}{{if or .Main .Replace}}{{$.Dir}}\n{{.GoMod}}{{end}}{{end}}"
 	output, err := runGo("list", "-deps", "-f", folderAndModule, program)

@@ -7,22 +7,22 @@ import (
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
-// postgresOutages are how a PostgreSQL goes away, and comes back.
+// postgresOutages are the outages of a PostgreSQL server, and their ends.
 var postgresOutages = map[string]struct{ begin, end func(*postgrestest.Server) }{
 	"stopped": {(*postgrestest.Server).Stop, (*postgrestest.Server).Restart},
 	"killed":  {(*postgrestest.Server).Kill, (*postgrestest.Server).Restart},
 	"frozen":  {(*postgrestest.Server).Pause, (*postgrestest.Server).Resume},
 }
 
-// Cases 12, 13 and 19: around the claim, and around the answer, of one server.
+// Cases 12, 13 and 19: one server fails around the claim and around the settlement.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	for name, outage := range postgresOutages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := postgrestest.Start(t, postgrestest.Durable()...)
-			// A claim that was asked for may come true when a frozen server wakes up, and
-			// then blocks its key: not for longer than a wait.
+			// A pending claim may take effect when a frozen server wakes up. It then blocks its
+			// key, for less time than a test waits.
 			f := newFixtureAt(t, 10*time.Second, server.DSN())
 			first, second := f.startTwo()
 			earlier := payment("tok_ok").withKey("earlier")
@@ -40,15 +40,15 @@ func TestPostgresAway(t *testing.T) {
 			early := first.retryThrough(before).expect(t, created)
 			second.retryThrough(before).expectCopyOf(t, early)
 
-			// After the charge, when the answer is to be stored
+			// After the charge, before the response is stored
 			during := payment("tok_ok").withKey("during")
 			answers, stop, _ := f.beginUntil(first, during, atItsCharge, atItsRecord)
 			outage.begin(server)
-			late := (<-answers).expect(t, created) // the real answer: the money is gone
+			late := (<-answers).expect(t, created) // the real response: the money is gone
 			if again := first.send(during); !again.is(unavailable) {
-				again.expectCopyOf(t, late) // the process remembers, unless a server that stops took the answer
+				again.expectCopyOf(t, late) // the process remembers the response, unless the stopping server stored it
 			}
-			second.send(during).expect(t, unavailable) // another one cannot know
+			second.send(during).expect(t, unavailable) // another process does not know
 			outage.end(server)
 			f.database.pool.Reset()
 			stop.lift()
@@ -64,7 +64,7 @@ func TestPostgresAway(t *testing.T) {
 	}
 }
 
-// Every process may be the first one of all.
+// Any process may be the first to start.
 func TestProcessesStartTogether(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)
@@ -76,6 +76,6 @@ func TestProcessesStartTogether(t *testing.T) {
 		i.awaitListening()
 	}
 	commands[0].send(transfer("key-1")).expect(t, created)
-	f.start("gin").send(transfer("key-1")).expect(t, replayed) // the balances are as they were
+	f.start("gin").send(transfer("key-1")).expect(t, replayed) // the balances did not change
 	f.expectTransfers("key-1")
 }

@@ -21,8 +21,8 @@ import (
 	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
-// repeating is a proxy that repeats a client's request by itself, at one server after the other, until one of them answers
-// with less than 500. So do haproxy with "retry-on all-retryable-errors" and nginx with "non_idempotent http_500".
+// repeating is a proxy that by itself repeats a client's request at one server after another, until a response has a status
+// below 500. haproxy with "retry-on all-retryable-errors" and nginx with "non_idempotent http_500" do the same.
 type repeating struct {
 	*httptest.Server
 	targets []string
@@ -53,7 +53,7 @@ func (p *repeating) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// forward passes a response on, unless it is one that the proxy repeats the request after.
+// forward passes a response on, unless the proxy repeats the request after this response.
 func forward(w http.ResponseWriter, r *http.Request, target string, body []byte) (passed bool) {
 	outgoing, err := http.NewRequestWithContext(r.Context(), r.Method, target+r.URL.Path, bytes.NewReader(body))
 	if err != nil {
@@ -69,7 +69,7 @@ func forward(w http.ResponseWriter, r *http.Request, target string, body []byte)
 		return false
 	}
 	w.WriteHeader(response.StatusCode)
-	_, _ = io.Copy(w, response.Body) // the client may be gone
+	_, _ = io.Copy(w, response.Body) // the client may have disconnected
 	return true
 }
 
@@ -95,7 +95,7 @@ func TestProxyThatRepeatsChargesOnce(t *testing.T) {
 	})
 }
 
-// Case 71: the same for the smallest examples, as users copy them, with a bug behind their side effect.
+// Case 71: the same for the smallest examples, in their original form, with a bug after their side effect.
 func TestProxyThatRepeatsAtTheSmallExamples(t *testing.T) {
 	t.Parallel()
 	for _, router := range []string{"chi", "gin", "nethttp"} {
@@ -110,7 +110,7 @@ func TestProxyThatRepeatsAtTheSmallExamples(t *testing.T) {
 				expectStatus(t, proxy.URL+r.path, http.StatusBadGateway, r)
 				charges := 0
 				for _, program := range []*instance{first, second} {
-					program.Stop() // so that all its output is there
+					program.Stop() // so that its output is complete
 					for _, line := range program.Output() {
 						charges += strings.Count(line, chargedLine)
 					}
@@ -151,7 +151,7 @@ func expectStatus(t *testing.T, url string, status int, r request) {
 
 const chargedLine = "a side effect"
 
-// edits make of an example one that shares a Redis, prints its side effect, and breaks after it.
+// edits change an example so that it shares a Redis, prints its side effect, and fails after it.
 var edits = [][2]string{
 	{`"github.com/oncekey/oncekey/core/memstore"`, `"github.com/oncekey/oncekey/core/redisstore"; "github.com/redis/go-redis/v9"`},
 	{`memstore.New()`, `redisstore.New(redis.NewClient(&redis.Options{Addr: os.Getenv("REDIS")}))`},
@@ -162,7 +162,7 @@ var breaks = map[string]string{
 	"gin": "c.String(500, \"broken\")", "chi": "w.WriteHeader(500)", "nethttp": "w.WriteHeader(500)",
 }
 
-// buildBroken builds the example with the edits, whose program breaks as the variable ENDING says.
+// buildBroken builds the example with the edits. The variable ENDING selects the program's failure.
 func buildBroken(t *testing.T, router string) string {
 	t.Helper()
 	original, err := filepath.Abs("../../../../examples/" + router + "/main.go")

@@ -2,5 +2,5 @@
 
 package endtoend
 
-// buildFlags make the program what the tests are.
+// buildFlags build the program like the tests.
 var buildFlags = []string{"-race"}

@@ -10,7 +10,7 @@ import (
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 )
 
-// outages are how a Redis goes away, and comes back.
+// outages are the outages of a Redis server, and their ends.
 var outages = map[string]struct{ begin, end func(*redistest.Server) }{
 	"stopped": {(*redistest.Server).Stop, (*redistest.Server).Restart},
 	"killed":  {(*redistest.Server).Kill, (*redistest.Server).Restart},
@@ -53,8 +53,8 @@ func TestRedisAwayWhenTheHandlerEnds(t *testing.T) {
 
 			answers := first.begin(pay)
 			outage.begin(f.redis)
-			original := (<-answers).expect(t, created) // the real answer: the money is gone
-			first.send(pay).expectCopyOf(t, original)  // the process remembers
+			original := (<-answers).expect(t, created) // the real response: the money is gone
+			first.send(pay).expectCopyOf(t, original)  // the process remembers the response
 			second.send(pay).expect(t, unavailable)
 
 			outage.end(f.redis)
@@ -71,8 +71,8 @@ func TestRedisFrozen(t *testing.T) {
 	f := newFixture(t, 30*time.Second)
 	first, second := f.startTwo()
 	pay := payment("tok_ok")
-	// With connections that are open already, claims get as far as the server,
-	// and reach it in the end, when nobody waits for them any more.
+	// Over open connections, claims reach the frozen server and take effect in the end, when
+	// their requests are over.
 	earlier := payment("tok_ok").withKey("key-0")
 	first.send(earlier).expect(t, created)
 	second.send(earlier).expect(t, replayed)
@@ -83,7 +83,7 @@ func TestRedisFrozen(t *testing.T) {
 		sent := time.Now()
 		process.send(pay).expect(t, unavailable)
 		if took := time.Since(sent); took > storeTimeout+slack {
-			t.Errorf("it took %v to say so, want about %v", took, storeTimeout)
+			t.Errorf("the refusal took %v, want about %v", took, storeTimeout)
 		}
 	}
 	if runs := first.attempts() + second.attempts(); runs != 1 {
@@ -130,7 +130,7 @@ func TestRedisForgetsItsScripts(t *testing.T) {
 	f.expectEffects(chargeBy(first, before, 1), chargeBy(first, between, 1), chargeBy(second, during, 1))
 	for _, process := range []*instance{first, second} {
 		if process.printed("store_error") || process.printed("settle_deferred") {
-			t.Error("it was noticed")
+			t.Error("the process logged the missing scripts as a failure")
 		}
 	}
 }

@@ -21,10 +21,10 @@ const (
 	auditedRetries = 2000
 )
 
-// TestSoakCrashes moves money and charges cards, for as long as ONCEKEY_SOAK
-// says, while processes, servers and connections are killed and frozen at random
-// (cases 3, 4, 7, 13, 17, 18, 19). Each client insists until it has a final
-// answer. In the end each key has at most one effect, and each answer its effect.
+// TestSoakCrashes moves money and charges cards for the time in ONCEKEY_SOAK, while
+// processes, servers and connections are killed and frozen at random (cases 3, 4, 7, 13,
+// 17, 18, 19). Each client retries until a final response. At the end each key has at
+// most one effect, and each response matches its effect.
 func TestSoakCrashes(t *testing.T) {
 	t.Parallel()
 	soak.Duration(t, 0)
@@ -38,7 +38,7 @@ func TestSoakCrashes(t *testing.T) {
 	}
 }
 
-// crashes is two processes that come and go, and what their clients were told.
+// crashes is a pair of processes that are killed and restarted, and the clients' responses.
 type crashes struct {
 	*fixture
 	server    *postgrestest.Server
@@ -58,7 +58,7 @@ func newCrashes(t *testing.T, store string) *crashes {
 	}
 	s.replace(0)
 	s.replace(1)
-	// Enough for all who will pay, however long it takes.
+	// Enough money for all transfers of a long soak.
 	s.database.execute(`UPDATE payments.accounts SET balance = 1000000`)
 	return s
 }
@@ -72,7 +72,7 @@ func (s *crashes) run() {
 	s.t.Helper()
 	done := make(chan struct{})
 	var workers sync.WaitGroup
-	defer workers.Wait() // everything is well again: they get their answers
+	defer workers.Wait() // all servers run again, and all clients get their responses
 	defer close(done)
 	for worker := range soakWorkers {
 		workers.Go(func() {
@@ -106,8 +106,7 @@ func randomRequest(key string) request {
 	return move
 }
 
-// harm does one thing that happens to processes and servers, and undoes what
-// would last.
+// harm makes one fault of processes or servers, and undoes a lasting fault.
 func (s *crashes) harm() {
 	s.t.Helper()
 	slot := rand.N(len(s.processes))
@@ -123,7 +122,7 @@ func (s *crashes) harm() {
 	case fault < 16:
 		_, _ = s.database.pool.Exec(s.t.Context(), `
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 3`) // it may meet itself
+WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 3`) // the query may end its own connection
 	case fault < 17:
 		s.server.Kill()
 		s.server.Restart()
@@ -142,8 +141,8 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random()
 	}
 }
 
-// insist sends a request to both processes at once, again and again, until each
-// of them has given a final answer: the same one.
+// insist repeats a request at both processes at the same time until each has sent a final
+// response. Both responses must be equal.
 func (s *crashes) insist(r request) {
 	var answers [2]answer
 	var group sync.WaitGroup
@@ -154,19 +153,19 @@ func (s *crashes) insist(r request) {
 	first, second := answers[0], answers[1]
 	switch {
 	case first.is(created) && second.is(created):
-		s.t.Errorf("%+v: both were told that they had done it", r)
+		s.t.Errorf("%+v: both processes claim to have run the handler", r)
 	case first.is(created) && isLost(r, second):
-		first = second // that is what is stored
+		first = second // the stored response
 	case second.is(created) && isLost(r, first):
 	case first.status != second.status || first.body != second.body:
-		s.t.Errorf("%+v: one got %v, the other one %v", r, first, second)
+		s.t.Errorf("%+v: one process sent %v, the other %v", r, first, second)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told[r] = first
 }
 
-// finalAnswer is one after which a client stops.
+// finalAnswer returns a response after which a client stops.
 func (s *crashes) finalAnswer(slot int, r request) answer {
 	var last answer
 	answered := poll(func() bool {
@@ -174,20 +173,20 @@ func (s *crashes) finalAnswer(slot int, r request) answer {
 		return last.err == nil && last.status < http.StatusInternalServerError && last.shape().code != "in_progress"
 	})
 	if !answered {
-		s.t.Errorf("%+v: no final answer within %v, the last one is %v", r, patience, last)
+		s.t.Errorf("%+v: no final response within %v, the last is %v", r, patience, last)
 	}
 	return last
 }
 
-// isLost reports whether the payment was made, and its maker died before the
-// answer was stored. His client may have seen it all the same: it is shown when it
-// cannot be stored at once. A transfer never comes to that.
+// isLost reports whether the payment was made and its process died before the response was
+// stored. The client may still have got the response, because a response that cannot be
+// stored at once is sent. This never happens to a transfer.
 func isLost(r request, a answer) bool {
 	return r.path == "/payments" && a.status == http.StatusOK
 }
 
-// audit compares what the clients were told with what there is, and asks a part of
-// them to retry once more.
+// audit compares the clients' responses with the effects, and retries a part of the
+// requests.
 func (s *crashes) audit() {
 	s.t.Helper()
 	s.t.Logf("%d keys", len(s.told))
@@ -204,15 +203,15 @@ SELECT '/transfers' || key FROM payments.transfers UNION ALL SELECT '/payments' 
 	retries := 0
 	for r, told := range s.told {
 		if told.status != http.StatusCreated && !isLost(r, told) {
-			s.t.Errorf("%+v: got %v", r, told)
+			s.t.Errorf("%+v: the response is %v", r, told)
 		}
 		if effects[r.path+r.key] != 1 {
-			s.t.Errorf("%+v: told %v, and there are %d effects", r, told, effects[r.path+r.key])
+			s.t.Errorf("%+v: the response is %v, and there are %d effects", r, told, effects[r.path+r.key])
 		}
 		if retries++; retries < auditedRetries { // the order is random
-			again := s.finalAnswer(retries%2, r) // a busy machine answers 503 at times
+			again := s.finalAnswer(retries%2, r) // a busy machine sometimes responds 503
 			if again.status != told.status || again.body != told.body || !again.shape().replayed {
-				s.t.Errorf("%+v: told %v, and then %v", r, told, again)
+				s.t.Errorf("%+v: the response is %v, and then %v", r, told, again)
 			}
 		}
 	}
@@ -223,6 +222,6 @@ SELECT '/transfers' || key FROM payments.transfers UNION ALL SELECT '/payments' 
 SELECT count(*) FROM payments.accounts a WHERE balance <> 1000000
 	+ (SELECT coalesce(sum(amount), 0) FROM payments.transfers WHERE "to" = a.name)
 	- (SELECT coalesce(sum(amount), 0) FROM payments.transfers WHERE "from" = a.name)`); wrong > 0 {
-		s.t.Errorf("%d accounts do not have what was moved", wrong)
+		s.t.Errorf("%d accounts have a wrong balance", wrong)
 	}
 }

@@ -19,7 +19,7 @@ func (f *fixture) flush() {
 	}
 }
 
-// Cases 17 and 18: what Redis forgets, PostgreSQL remembers.
+// Cases 17 and 18: PostgreSQL keeps the records that Redis loses.
 func TestTieredWithoutItsRedis(t *testing.T) {
 	t.Parallel()
 	f := newTieredFixture(t, 30*time.Second, postgrestest.Shared(t))
@@ -39,7 +39,7 @@ func TestTieredWithoutItsRedis(t *testing.T) {
 
 	claimed := payment("tok_slow:5s").withKey("claimed")
 	answers := first.begin(claimed)
-	f.flush() // it loses a claim, as a fail-over may
+	f.flush() // Redis loses a claim, as in a failover
 	second.send(claimed).expect(t, inProgress)
 	original := (<-answers).expect(t, created)
 	second.send(claimed).expectCopyOf(t, original)
@@ -57,7 +57,7 @@ func TestTieredWithoutItsRedis(t *testing.T) {
 	f.expectTransfers(move.key)
 }
 
-// Redis goes on to replay what it knows, and no more.
+// Redis still replays its records, and no others.
 func TestTieredWithoutItsPostgres(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Durable()...)
@@ -87,7 +87,7 @@ func TestTieredWithoutItsPostgres(t *testing.T) {
 	f.expectTransfers(move.key, newMove.key)
 }
 
-// Cases 3 and 17: the claim is lost with its holder, and the lease still counts.
+// Cases 3 and 17: Redis loses the claim of a dead process, and the lease still counts.
 func TestTieredLosesTheClaimOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	f := newTieredFixture(t, time.Second, postgrestest.Shared(t))
@@ -99,7 +99,7 @@ func TestTieredLosesTheClaimOfADeadProcess(t *testing.T) {
 	first.Kill()
 	f.flush()
 	if answer := <-answers; answer.err == nil {
-		t.Fatalf("got %v from a process that was killed", answer)
+		t.Fatalf("got %v from a killed process", answer)
 	}
 	tookOver := second.beginAfter(pay)
 	if blocked := time.Since(sent); blocked < f.lockTTL {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Cases 3, 4 and 7: the money and the answer are committed together, so that it
-// does not matter when the process dies.
+// Cases 3, 4 and 7: the money and the response are committed together, so the moment of
+// the crash does not matter.
 func TestKilledInTheTransfer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -44,7 +44,7 @@ func TestKilledInTheTransfer(t *testing.T) {
 
 				original := other.retryWhile(move, inProgress).expectDone(t)
 				switch {
-				case last.err == nil: // it was not killed within the time that a commit has
+				case last.err == nil: // the kill came after the response
 					last.expect(t, unconfirmed)
 				case test.committed:
 					original.expect(t, replayed)
@@ -61,8 +61,8 @@ func TestKilledInTheTransfer(t *testing.T) {
 	}
 }
 
-// Cases 5, 6 and 7: a frozen process keeps its rows locked until the server ends
-// its idle transaction.
+// Cases 5, 6 and 7: a frozen process keeps its rows locked until the server ends its idle
+// transaction.
 func TestFrozenInTheTransfer(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, time.Second)
@@ -77,7 +77,7 @@ func TestFrozenInTheTransfer(t *testing.T) {
 	first.Resume()
 
 	if answer := <-stale; answer.err != nil || answer.status < http.StatusBadRequest {
-		t.Errorf("the frozen one's client got %v, want an error", answer)
+		t.Errorf("the frozen process's client got %v, want an error", answer)
 	}
 	first.expectEvent("lease_lost")
 	for _, process := range []*instance{first, second} {
@@ -86,7 +86,7 @@ func TestFrozenInTheTransfer(t *testing.T) {
 	f.expectTransfers(move.key)
 }
 
-// Case 9: the pool is closed when the last transaction is over.
+// Case 9: the pool is closed after the last transaction.
 func TestTerminatedInTheTransfer(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)
@@ -96,12 +96,12 @@ func TestTerminatedInTheTransfer(t *testing.T) {
 	answers, stop, _ := f.beginUntil(first, move, betweenItsWrites)
 	var stopping sync.WaitGroup
 	stopping.Go(first.Stop)
-	eventually(t, "for it to take no more requests", func() bool { return first.send(nothing()).err != nil })
+	eventually(t, "for the process to refuse requests", func() bool { return first.send(withoutKey()).err != nil })
 	stop.lift()
 	original := (<-answers).expect(t, created)
 	stopping.Wait()
 	if err := first.Wait(); err != nil {
-		t.Errorf("it ended with %v, want exit code 0", err)
+		t.Errorf("the process ended with %v, want exit code 0", err)
 	}
 	second.send(move).expectCopyOf(t, original)
 	f.expectTransfers(move.key)
@@ -116,8 +116,7 @@ func TestConcurrentTransfersMoveMoneyOnce(t *testing.T) {
 	f.expectTransfers("key-1")
 }
 
-// Transfers in both directions wait for the same two rows, and never for each
-// other.
+// Transfers in both directions need the same two rows, and never deadlock.
 func TestTransfersInBothDirections(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)
@@ -128,12 +127,12 @@ func TestTransfersInBothDirections(t *testing.T) {
 		back.body = `{"from":"bob","to":"alice","amount":100}`
 		group.Go(func() {
 			if answer := first.retryWhile(there, unavailable, unconfirmed, rolledBack, inProgress); answer.status != http.StatusCreated {
-				t.Errorf("there: got %v", answer)
+				t.Errorf("from alice to bob: got %v", answer)
 			}
 		})
 		group.Go(func() {
 			if answer := second.retryWhile(back, unavailable, unconfirmed, rolledBack, inProgress); answer.status != http.StatusCreated {
-				t.Errorf("back: got %v", answer)
+				t.Errorf("from bob to alice: got %v", answer)
 			}
 		})
 	}
@@ -142,10 +141,10 @@ func TestTransfersInBothDirections(t *testing.T) {
 		t.Errorf("there are %d transfers, want 20", rows)
 	}
 	f.database.execute(`DELETE FROM payments.transfers`)
-	f.expectTransfers() // everybody has what he had
+	f.expectTransfers() // the balances are unchanged
 }
 
-// A refusal is kept, and nothing else that was written before it.
+// A refusal is kept, and the writes before the refusal are undone.
 func TestRefusedTransferMovesNothing(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)
@@ -155,8 +154,8 @@ func TestRefusedTransferMovesNothing(t *testing.T) {
 		status        int
 	}{
 		{`{"from":"alice","to":"bob","amount":10001}`, "insufficient funds", http.StatusPaymentRequired},
-		{`{"from":"carol","to":"bob","amount":10001}`, "insufficient funds", http.StatusPaymentRequired}, // after bob got it
-		{`{"from":"alice","to":"zoe","amount":1}`, "is unknown", http.StatusNotFound},                    // after alice gave it
+		{`{"from":"carol","to":"bob","amount":10001}`, "insufficient funds", http.StatusPaymentRequired}, // after the credit to bob
+		{`{"from":"alice","to":"zoe","amount":1}`, "is unknown", http.StatusNotFound},                    // after the debit from alice
 		{`{"from":"zoe","to":"alice","amount":1}`, "is unknown", http.StatusNotFound},
 		{`{"from":"alice","to":"alice","amount":1}`, "same account", http.StatusBadRequest},
 		{`{"from":"alice","to":"bob","amount":0}`, "amount must be", http.StatusBadRequest},
@@ -177,7 +176,7 @@ func TestRefusedTransferMovesNothing(t *testing.T) {
 	f.expectTransfers()
 }
 
-// Without a record the tables' constraints are what is left.
+// Without a record, the constraints of the tables remain.
 func TestConstraintsAreTheLastLineOfDefence(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, 30*time.Second)
@@ -196,7 +195,7 @@ func TestConstraintsAreTheLastLineOfDefence(t *testing.T) {
 	second.send(pay).expect(t, done)
 	second.send(move).expect(t, want{status: http.StatusConflict})
 	for _, message := range []string{"the side effect has already happened", "the transfer has already been done"} {
-		eventually(t, "for it to be logged: "+message, func() bool { return second.printed(message) })
+		eventually(t, "for the log message: "+message, func() bool { return second.printed(message) })
 	}
 	f.expectEffects(chargeBy(first, pay, 1))
 	f.expectTransfers(move.key)
