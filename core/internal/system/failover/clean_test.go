@@ -8,9 +8,9 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
-// Case 16: where the replicas had caught up, a fail-over loses nothing. What was
-// finished is replayed, and what is running goes on to be refused, and is
-// stored in the new master. Clients retry all the time, at both processes.
+// Case 16: if the replicas have caught up, a failover loses no record. Finished keys are
+// replayed. A running key stays refused, and its response is stored in the new master.
+// Clients retry all the time at both processes.
 func TestCleanFailoverRunsNothingTwice(t *testing.T) {
 	t.Parallel()
 	for name, deploy := range deployments {
@@ -26,7 +26,7 @@ func TestCleanFailoverRunsNothingTwice(t *testing.T) {
 				key := next()
 				got := processes[n%2].post(key)
 				if !got.is(created) {
-					t.Fatalf("%s is answered with %+v, want %+v", key, got, created)
+					t.Fatalf("the response to %s is %+v, want %+v", key, got, created)
 				}
 				originals[key] = got.body
 			}
@@ -43,17 +43,17 @@ func TestCleanFailoverRunsNothingTwice(t *testing.T) {
 			for key, body := range originals {
 				for _, p := range processes {
 					if got := p.insist(t, key); !got.is(replayed) || got.body != body {
-						t.Errorf("%s is answered with %+v, want a replay of %q", key, got, body)
+						t.Errorf("the response to %s is %+v, want a replay of %q", key, got, body)
 					}
 				}
 			}
 			if got := second.insist(t, running); !got.is(inProgress) {
-				t.Errorf("the key that runs is answered with %+v, want %+v", got, inProgress)
+				t.Errorf("the response to the running key is %+v, want %+v", got, inProgress)
 			}
 			first.finish <- struct{}{}
 			original := <-answers
 			if got := second.insist(t, running); !original.is(created) || !got.is(replayed) || got.body != original.body {
-				t.Errorf("it was answered with %+v and then with %+v, want one run and its replay", original, got)
+				t.Errorf("the responses are %+v and then %+v, want one run and its replay", original, got)
 			}
 			if repeated, total := effects.repeated(); len(repeated) > 0 || total != len(originals)+1 {
 				t.Errorf("of %d keys %d ran, twice: %v", len(originals)+1, total, repeated)

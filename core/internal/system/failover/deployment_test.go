@@ -12,27 +12,27 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
-// deployment is a Redis that replaces a master which dies.
+// deployment is a Redis that can replace a dead master.
 type deployment struct {
 	t *testing.T
-	// connect returns a new client, as a process of its own would have.
+	// connect returns a new client, like that of a new process.
 	connect func() redis.UniversalClient
-	// victim is the master that is going to die, replicas are its own.
+	// victim is the master that the test kills, replicas are the victim's replicas.
 	victim   *redistest.Server
 	replicas []*redistest.Server
-	// doomed reports whether a value is in the victim's keeping.
+	// doomed reports whether the victim holds a name.
 	doomed func(name string) bool
-	// awaitReplication returns when the replicas have all that the victim has.
+	// awaitReplication waits until the replicas have all of the victim's writes.
 	awaitReplication func()
-	// promote has the servers replace the victim, which must be dead, and returns
-	// its successor. They never do that by themselves.
+	// promote makes the servers replace the dead victim, and returns the successor. The
+	// servers never do that by themselves.
 	promote func() *redistest.Server
 }
 
-// deployments start a Redis each.
+// deployments start one Redis each.
 var deployments = map[string]func(t *testing.T) *deployment{"cluster": newCluster, "sentinel": newSentinel}
 
-// newCluster starts three masters with a replica each: the first one shall die.
+// newCluster starts three masters with one replica each. The first master is the victim.
 func newCluster(t *testing.T) *deployment {
 	t.Helper()
 	takeTurn(t)
@@ -49,8 +49,7 @@ func newCluster(t *testing.T) *deployment {
 	}
 }
 
-// newSentinel starts a master that keeps everything, its replicas and their
-// sentinels.
+// newSentinel starts a persistent master with replicas and sentinels.
 func newSentinel(t *testing.T) *deployment {
 	t.Helper()
 	takeTurn(t)
@@ -75,13 +74,12 @@ func (d *deployment) client() redis.UniversalClient {
 	return client
 }
 
-// nameOf is the name in Redis of what is kept for an idempotency key.
+// nameOf is the name in Redis of an idempotency key's record.
 func nameOf(key string) string { return redisstore.DefaultPrefix + storageKey(key) }
 
-// loseReplication has the victim's replicas hear nothing more of it. To freeze
-// them is not enough: what the victim writes would wait in their sockets, and
-// they would read it before they take over. A connection that was cut carries
-// nothing, and those who are frozen open no new one.
+// loseReplication cuts the victim's replicas off. Freezing the replicas is not enough: the
+// victim's writes would wait in their sockets, and the replicas would read the writes before
+// the takeover. A cut connection carries no data, and a frozen replica opens no new one.
 func (d *deployment) loseReplication() {
 	d.t.Helper()
 	for _, replica := range d.replicas {
@@ -94,8 +92,7 @@ func (d *deployment) loseReplication() {
 	})
 }
 
-// replaceVictim kills the victim and lets its replicas go on, and returns the
-// one that has taken over.
+// replaceVictim kills the victim, resumes its replicas, and returns the successor.
 func (d *deployment) replaceVictim() *redistest.Server {
 	d.t.Helper()
 	d.victim.Kill()
@@ -105,8 +102,7 @@ func (d *deployment) replaceVictim() *redistest.Server {
 	return d.promote()
 }
 
-// awaitReplicas returns when the victim's successor has as many replicas as the
-// victim had.
+// awaitReplicas waits until the successor has as many replicas as the victim had.
 func (d *deployment) awaitReplicas(successor *redistest.Server) {
 	d.t.Helper()
 	eventually(d.t, "for the replicas of the new master", func() bool {
@@ -115,7 +111,7 @@ func (d *deployment) awaitReplicas(successor *redistest.Server) {
 	})
 }
 
-// expectKnown compares whether a server has something for an idempotency key.
+// expectKnown compares whether a server has a record for an idempotency key.
 func (d *deployment) expectKnown(server *redistest.Server, key string, want bool) {
 	d.t.Helper()
 	if known := d.knows(server, key); known != want {
@@ -123,7 +119,7 @@ func (d *deployment) expectKnown(server *redistest.Server, key string, want bool
 	}
 }
 
-// knows reports whether a server has something for an idempotency key.
+// knows reports whether a server has a record for an idempotency key.
 func (d *deployment) knows(server *redistest.Server, key string) bool {
 	d.t.Helper()
 	return d.ask(server, "EXISTS", nameOf(key)) == int64(1)
@@ -140,12 +136,11 @@ func (d *deployment) ask(server *redistest.Server, words ...string) any {
 	return answer
 }
 
-// key returns an idempotency key that begins with name and whose record is in
-// the victim's keeping.
+// key returns an idempotency key that begins with name and whose record the victim holds.
 func (d *deployment) key(name string) string { return d.keys(name, true)() }
 
-// keys returns what makes such keys, all different; or, unless doomed, such as
-// are in another master's keeping.
+// keys returns a generator of such keys, all different. If doomed is false, another master
+// holds their records.
 func (d *deployment) keys(name string, doomed bool) func() string {
 	next := 0
 	return func() string {

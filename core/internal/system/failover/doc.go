@@ -1,12 +1,12 @@
-// Package failover holds tests alone: they kill the masters of real Redis
-// Clusters, and those that Sentinel watches, under engines that use them.
+// Package failover contains only tests. They kill the masters of real Redis Clusters, and
+// masters that Sentinel watches, under engines that use them.
 //
-// Each test has two engines, with a client of their own each: they stand for
-// two processes. What clients are told is half of the truth; the other half is
-// a ledger, in which the handlers of both count what they really did.
+// Each test has two engines with one client each, in place of two processes. The
+// responses alone do not show the side effects, so the handlers of both engines also count
+// their runs in a ledger.
 //
-// The tests cite the cases of the design's list by number. Two of them show a
-// limit rather than a promise, and how to live with it: see
-// TestAsynchronousFailoverCanLoseAClaim and TestTieredStoreLosesNothingInAFailover.
-// Between the two is TestClaimThatAllReplicasHaveSurvivesAFailover.
+// The tests cite the cases of the design's list by number. Two tests show a limit instead
+// of a promise, and its remedy: see TestAsynchronousFailoverCanLoseAClaim and
+// TestTieredStoreLosesNothingInAFailover. TestClaimThatAllReplicasHaveSurvivesAFailover is
+// between the two.
 package failover

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// impatience is the time-out of the calls of the processes, as it is by default:
-	// what they cannot do at once shall fail.
+	// impatience is the default time-out of the processes' calls, so that a blocked call
+	// fails soon.
 	impatience = policy.DefaultStoreTimeout
-	// slack is for machines with much else to do.
+	// slack is for busy machines.
 	slack = 10 * time.Second
-	// searching is how many requests of a stream may fail while its process looks
-	// for the new master.
+	// searching bounds the failed requests of a stream while its process looks for the new
+	// master.
 	searching = 50
 )
 
-// Case 16, under steady traffic of new keys and of replays. While the dead master is
-// not replaced, the keys of the other masters' slots go on to run. Once it is, its
-// own do again, as soon as the process has found the new master. How long the servers
-// take to elect it is not judged here: the test tells them when.
+// Case 16, under steady traffic of new keys and of replays. While the dead master is not
+// replaced, the keys of the other masters' slots still run. After the replacement the
+// victim's keys run again, as soon as the process has found the new master. The test does
+// not judge the time of the election, because the test itself starts the election.
 func TestWritesHealAfterTheMasterIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, deploy := range deployments {
@@ -76,7 +76,7 @@ func TestWritesHealAfterTheMasterIsKilled(t *testing.T) {
 			if after, healed := control(); healed {
 				t.Logf("a client of go-redis alone wrote again %v after the kill", after)
 			} else {
-				t.Logf("a client of go-redis alone did not write again until %v after the kill, when it was stopped", until)
+				t.Logf("a client of go-redis alone did not write again before its end, %v after the kill", until)
 			}
 			repeated, total := effects.repeated()
 			t.Logf("%d of %d keys ran twice: see TestAsynchronousFailoverCanLoseAClaim", len(repeated), total)
@@ -89,8 +89,8 @@ func each(streams []*stream, moment time.Time, holds func(*stream, time.Time) bo
 	return !slices.ContainsFunc(streams, func(s *stream) bool { return !holds(s, moment) })
 }
 
-// watch writes with a client of go-redis that no store helps, and returns how
-// long after the kill that worked again, if it did before the traffic's end.
+// watch writes with a plain client of go-redis. It returns the time after the kill when
+// writes worked again, if they did before the traffic's end.
 func (a *traffic) watch(d *deployment, kill time.Time) func() (after time.Duration, healed bool) {
 	client, name := d.client(), nameOf(d.key("control"))
 	var after time.Duration

@@ -15,10 +15,10 @@ import (
 // where no machine is busy, and 50 times as go-redis is by default.
 const fewDials = 25
 
-// Case 16: a process that had nothing to do during a fail-over knows of the dead
-// master alone. Its first request finds the new one, if the cluster's client says at
-// once that nobody answers: DialerRetries. As go-redis is set by default, it dials
-// the dead master so often that it takes all of a request's time.
+// Case 16: a process that was idle during a failover knows only the dead master. Its first
+// request finds the new master if the cluster's client reports a refused connection at once:
+// DialerRetries. With its defaults, go-redis dials the dead master so often that the
+// request's time runs out.
 func TestIdleProcessFindsTheNewMaster(t *testing.T) {
 	t.Parallel()
 	for name, deploy := range deployments {
@@ -50,7 +50,7 @@ func TestIdleProcessFindsTheNewMaster(t *testing.T) {
 			idle.expect(t, key, created)
 			effects.expectRuns(t, key, 1)
 			if got := dials.Load(); got > fewDials {
-				t.Errorf("it dialed the dead master %d times, want at most %d", got, fewDials)
+				t.Errorf("the process dialed the dead master %d times, want at most %d", got, fewDials)
 			}
 		})
 	}

@@ -14,17 +14,16 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-// Case 17. This is no promise but its limit: Redis acknowledges a write before
-// its replicas have it, so a master that dies can take the claim of a key with
-// it, and the answer too. The replica that takes over has never heard of the
-// key, a retry is a first-time request to it, and the handler runs again. Even
-// the attempt number begins anew, so that a fencing token notices nothing.
+// Case 17. This test shows a limit of the promise. Redis acknowledges a write before its
+// replicas have the write, so a dying master can lose a claim, and the response too. The
+// replica that takes over does not know the key, so a retry is a first-time request and the
+// handler runs again. The attempt number starts again too, so a fencing token does not
+// notice.
 //
-// For the README: with redisstore alone, a key runs twice if its master dies
-// within the replication's delay (normally about a millisecond, more while a
-// replica is away) after the claim, and the client retries. Where that must not
-// happen, use pgstore, or tieredstore as in the test below. To make it improbable,
-// use redisstore.WaitReplicas.
+// For the documentation: with redisstore alone, a key runs twice if its master dies within
+// the replication delay after the claim (normally about a millisecond, more while a replica
+// is unreachable), and the client retries. If that is unacceptable, use pgstore, or
+// tieredstore as in the test below. redisstore.WaitReplicas makes it improbable.
 func TestAsynchronousFailoverCanLoseAClaim(t *testing.T) {
 	t.Parallel()
 	for name, deploy := range deployments {
@@ -47,22 +46,22 @@ func TestAsynchronousFailoverCanLoseAClaim(t *testing.T) {
 			d.expectKnown(successor, finished, false)
 			d.expectKnown(successor, running, false)
 			if got := second.insist(t, finished); !got.is(created) {
-				t.Errorf("the retry of a key that was lost is answered with %+v, want it to run again", got)
+				t.Errorf("the response to the retry of a lost key is %+v, want a second run", got)
 			}
 			effects.expectRuns(t, finished, 1, 1)
 
-			// Of two handlers that run at the same time, one answer is kept. The other
-			// is shown to nobody, as long as its process reaches the new master.
+			// Of two handlers that run at the same time, one response is kept. No client gets
+			// the other response while its process reaches the new master.
 			if got := first.insist(t, finished); !got.is(replayed) {
-				t.Errorf("a retry after that is answered with %+v, want %+v", got, replayed)
+				t.Errorf("the response to a retry after that is %+v, want %+v", got, replayed)
 			}
 			second.finish <- struct{}{}
 			if got := second.insist(t, running); !got.is(created) {
-				t.Errorf("the retry of a key that was lost is answered with %+v, want it to run again", got)
+				t.Errorf("the response to the retry of a lost key is %+v, want a second run", got)
 			}
 			first.finish <- struct{}{}
 			if got := <-answers; !got.is(inProgress) {
-				t.Errorf("the holder whose claim was lost answers %+v, want %+v", got, inProgress)
+				t.Errorf("the response of the holder whose claim was lost is %+v, want %+v", got, inProgress)
 			}
 			effects.expectRuns(t, running, 1, 1)
 			for _, p := range []*process{first, second} {
@@ -73,9 +72,9 @@ func TestAsynchronousFailoverCanLoseAClaim(t *testing.T) {
 	}
 }
 
-// Case 17: the same fail-over, with a durable tier behind Redis. PostgreSQL
-// knows what Redis has lost: each key runs once, and retries are answered even
-// before Redis has a new master.
+// Case 17: the same failover, with a durable tier behind Redis. PostgreSQL has the records
+// that Redis has lost: each key runs once, and retries get a response even before Redis has
+// a new master.
 func TestTieredStoreLosesNothingInAFailover(t *testing.T) {
 	t.Parallel()
 	for name, deploy := range deployments {
@@ -105,7 +104,7 @@ func TestTieredStoreLosesNothingInAFailover(t *testing.T) {
 			second.expect(t, running, inProgress)
 			first.finish <- struct{}{}
 			if got := <-answers; !got.is(created) {
-				t.Errorf("the holder of the claim that Redis lost answers %+v, want %+v", got, created)
+				t.Errorf("the response of the holder of the claim that Redis lost is %+v, want %+v", got, created)
 			}
 			for _, p := range []*process{first, second} {
 				p.expect(t, finished, replayed)
@@ -117,7 +116,7 @@ func TestTieredStoreLosesNothingInAFailover(t *testing.T) {
 	}
 }
 
-// tiered returns a store with connections of its own to both tiers.
+// tiered returns a store with new connections to both tiers.
 func tiered(t *testing.T, d *deployment, database string) storage.Store {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(database)
@@ -136,8 +135,8 @@ func tiered(t *testing.T, d *deployment, database string) storage.Store {
 	return tieredstore.New(redisstore.New(d.client()), pgstore.New(pool), tieredstore.Logger(slog.New(slog.DiscardHandler)))
 }
 
-// warm has the processes find their way to the victim. A client that is new may
-// ask a frozen replica for it, and wait.
+// warm lets the processes find the victim. A new client may ask a frozen replica for the
+// master, and wait.
 func warm(t *testing.T, d *deployment, first, second *process) {
 	t.Helper()
 	key := d.key("warm")

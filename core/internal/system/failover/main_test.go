@@ -12,9 +12,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{}) // it reports each connection that a kill has cut
-	// After many dials have failed, a pool of go-redis looks only once a second
-	// whether it was closed.
+	redis.SetLogger(silent{}) // go-redis logs each connection that a kill has cut
+	// After many failed dials, a pool of go-redis checks only once a second whether it was
+	// closed.
 	goleak.VerifyTestMain(postgrestest.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
@@ -30,7 +30,7 @@ const (
 	pollInterval = 10 * time.Millisecond
 )
 
-// eventually fails the test when the condition does not come to hold.
+// eventually fails the test if the condition does not become true in time.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	if !poll(patience, condition) {
@@ -38,8 +38,8 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// poll waits until the condition holds, and reports whether it does in time. It
-// is the only place that lets time pass.
+// poll waits until the condition holds, and reports whether it does in time. It is the only
+// function that waits.
 func poll(limit time.Duration, condition func() bool) bool {
 	deadline := time.Now().Add(limit)
 	ticker := time.NewTicker(pollInterval)
@@ -53,12 +53,12 @@ func poll(limit time.Duration, condition func() bool) bool {
 	return true
 }
 
-// heavy bounds how many tests run half a dozen servers at a time: more of them
-// would make each other's servers look dead.
+// heavy bounds the concurrent tests with half a dozen servers each. With more of them, busy
+// servers would look dead.
 var heavy = make(chan struct{}, 2)
 
-// takeTurn waits until the test may start its servers. They are stopped before
-// the next one's turn.
+// takeTurn waits until the test may start its servers. They are stopped before the next
+// test's turn.
 func takeTurn(t *testing.T) {
 	t.Helper()
 	heavy <- struct{}{}

@@ -20,14 +20,13 @@ import (
 const (
 	path   = "/payments"
 	client = "alice"
-	// storeTimeout is long: only a failure takes that long, however busy the
-	// machine is.
+	// storeTimeout is long: even on a busy machine only a failure takes that long.
 	storeTimeout = 5 * time.Second
 )
 
 func storageKey(key string) string { return storage.Key(client, http.MethodPost, path, key) }
 
-// ledger is what the handlers of all processes really did.
+// ledger counts the handler runs of all processes.
 type ledger struct {
 	mutex sync.Mutex
 	runs  map[string][]uint64 // by key, the attempt number of each run
@@ -48,7 +47,7 @@ func (l *ledger) of(key string) []uint64 {
 	return l.runs[key]
 }
 
-// repeated returns the keys that ran more than once, of how many.
+// repeated returns the keys that ran more than once, and the number of all keys.
 func (l *ledger) repeated() (repeated []string, total int) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -60,7 +59,7 @@ func (l *ledger) repeated() (repeated []string, total int) {
 	return repeated, len(l.runs)
 }
 
-// process is an engine with a handler, as one process has it.
+// process is an engine with a handler, in place of a process.
 type process struct {
 	engine  *core.Engine
 	handler http.Handler
@@ -98,8 +97,8 @@ func (l *ledger) startWith(t *testing.T, store storage.Store, opts ...policy.Opt
 	return p
 }
 
-// shutdown waits until the process has nothing left to do. A test that restarts
-// servers calls it itself: at its end these are gone before its processes are.
+// shutdown waits until the process has no work left. A test that restarts servers calls
+// shutdown itself, because at the test's end the servers stop before its processes.
 func (p *process) shutdown(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -109,7 +108,7 @@ func (p *process) shutdown(t *testing.T) {
 	}
 }
 
-// answer is what a client got.
+// answer is the response that a client got.
 type answer struct {
 	status   int
 	replayed bool
@@ -139,16 +138,16 @@ func (p *process) post(key string) answer {
 	}
 }
 
-// expect posts a key and fails the test when the answer is another one.
+// expect posts a key and fails the test if the response is different.
 func (p *process) expect(t *testing.T, key string, want answer) {
 	t.Helper()
 	if got := p.post(key); !got.is(want) {
-		t.Errorf("%s is answered with %+v, want %+v", key, got, want)
+		t.Errorf("the response to %s is %+v, want %+v", key, got, want)
 	}
 }
 
-// insist posts a key until the store is available, as a client does that was
-// told to come back, and returns the first other answer.
+// insist posts a key until the store is available, like a client that honours Retry-After,
+// and returns the first other response.
 func (p *process) insist(t *testing.T, key string) answer {
 	t.Helper()
 	var got answer
@@ -159,8 +158,8 @@ func (p *process) insist(t *testing.T, key string) answer {
 	return got
 }
 
-// begin posts a slow key, and returns when its handler runs. The answer comes
-// through the channel once p.finish lets it.
+// begin posts a slow key, and returns when its handler runs. The channel delivers the
+// response after p.finish has released the handler.
 func (p *process) begin(t *testing.T, l *ledger, key string) <-chan answer {
 	t.Helper()
 	before := len(l.of(key))
@@ -170,7 +169,7 @@ func (p *process) begin(t *testing.T, l *ledger, key string) <-chan answer {
 	return answers
 }
 
-// expectRuns compares how often a key ran, and as which attempts.
+// expectRuns compares the attempts with which a key ran.
 func (l *ledger) expectRuns(t *testing.T, key string, want ...uint64) {
 	t.Helper()
 	if got := l.of(key); fmt.Sprint(got) != fmt.Sprint(want) {

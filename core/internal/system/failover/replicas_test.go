@@ -10,11 +10,11 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
-// Case 15: a master that must not write without a replica (min-replicas-to-write)
-// answers NOREPLICAS when it has none. Nothing runs then. Nothing is replayed
-// either: Acquire is a write, to Redis, before it is known that the key is
-// finished. That is the price of the setting, which bounds what a fail-over can
-// lose to what a replica was behind, and does not prevent it.
+// Case 15: a master that must not write without a replica (min-replicas-to-write) replies
+// NOREPLICAS without a replica. Then no handler runs. There are no replays either, because
+// for Redis an Acquire is a write, before it is known that the key is finished. That is the
+// price of the setting. It limits the loss in a failover to the replica's delay, and does
+// not prevent the loss.
 func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, "--min-replicas-to-write", "1", "--repl-diskless-sync-delay", "0")
@@ -32,16 +32,16 @@ func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 	}
 	replica := redistest.Start(t, "--replicaof", host, port)
 	if got := first.insist(t, "early"); !got.is(created) {
-		t.Fatalf("with a replica it is answered with %+v, want %+v", got, created)
+		t.Fatalf("the response with a replica is %+v, want %+v", got, created)
 	}
 
-	// The handler's answer is the client's even when nobody can store it any more.
+	// The client gets the handler's response even if no server can store it.
 	answers := first.begin(t, effects, slow)
 	replica.Kill()
 	eventually(t, "for the master to refuse", func() bool { return second.post("late").is(unavailable) })
 	first.finish <- struct{}{}
 	if got := <-answers; !got.is(created) {
-		t.Errorf("a handler that ran already answers %+v, want %+v", got, created)
+		t.Errorf("the response of a handler that had begun is %+v, want %+v", got, created)
 	}
 	for _, key := range []string{"early", "late", slow} {
 		second.expect(t, key, unavailable)
@@ -50,9 +50,9 @@ func TestNothingRunsWithoutEnoughReplicas(t *testing.T) {
 
 	replica.Restart()
 	if got := second.insist(t, "late"); !got.is(created) {
-		t.Errorf("with a replica again it is answered with %+v, want %+v", got, created)
+		t.Errorf("the response with a new replica is %+v, want %+v", got, created)
 	}
-	eventually(t, "for the answer to be stored", func() bool { return second.post(slow).is(replayed) })
+	eventually(t, "for the response to be stored", func() bool { return second.post(slow).is(replayed) })
 	first.expect(t, "early", replayed)
 	for _, key := range []string{"early", "late", slow} {
 		effects.expectRuns(t, key, 1)

@@ -17,12 +17,11 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Cases 16 and 17, for as long as ONCEKEY_SOAK says: one master after the other
-// is killed without notice, replaced, and restarted as a replica. Every other
-// time its replica has heard nothing of the latest writes. Customers of two
-// processes repeat each request until it is answered, and earlier ones again.
-// With the tiered store each key runs exactly once; what redisstore alone lost on
-// the way is logged.
+// Cases 16 and 17, for the time in ONCEKEY_SOAK: one master after another is killed without
+// notice, replaced, and restarted as a replica. Every other time the replica does not have
+// the latest writes. Customers of two processes repeat each request until a response, and
+// earlier requests too. With the tiered store each key runs exactly once. The keys that
+// redisstore alone lost are logged.
 func TestSoakFailover(t *testing.T) {
 	t.Parallel()
 	soak.Duration(t, 0)
@@ -49,7 +48,7 @@ func TestSoakFailover(t *testing.T) {
 			d.loseReplication()
 			serve(t, 50, alone, durable)
 		}
-		d.replaceVictim() // and not only restart it: that would be an empty master
+		d.replaceVictim() // only a restart would leave an empty master
 		d.victim.Restart()
 		cluster.AwaitHealthy()
 		kills++
@@ -59,14 +58,14 @@ func TestSoakFailover(t *testing.T) {
 
 	for _, s := range []*shop{alone, durable} {
 		repeated, total := s.effects.repeated()
-		t.Logf("%s: %d kills, %d keys, %d answers, %d keys ran twice", s.name, kills, total, s.served.Load(), len(repeated))
+		t.Logf("%s: %d kills, %d keys, %d responses, %d keys ran twice", s.name, kills, total, s.served.Load(), len(repeated))
 	}
 	if repeated, total := durable.effects.repeated(); len(repeated) > 0 || total == 0 {
 		t.Errorf("with the tiered store %d of %d keys ran twice, want none: %v", len(repeated), total, repeated)
 	}
 }
 
-// serve waits until the customers of each shop have had so many more answers.
+// serve waits until the customers of each shop have had this many more responses.
 func serve(t *testing.T, answers int64, shops ...*shop) {
 	t.Helper()
 	for _, s := range shops {
@@ -97,7 +96,7 @@ func newShop(t *testing.T, name string, newStore func() storage.Store) *shop {
 	return s
 }
 
-// close returns when the customers have gone and nothing is left to do.
+// close returns when the customers have ended and no work is left.
 func (s *shop) close(t *testing.T) {
 	t.Helper()
 	s.customers.end()
@@ -106,7 +105,7 @@ func (s *shop) close(t *testing.T) {
 	}
 }
 
-// visit is one customer, who remembers the last thousand requests.
+// visit is one customer, who repeats the last thousand requests.
 func (s *shop) visit(t *testing.T, ctx context.Context, customer int) {
 	const memory = 1000
 	known := make([]string, 0, memory)
@@ -118,7 +117,7 @@ func (s *shop) visit(t *testing.T, ctx context.Context, customer int) {
 			return
 		}
 		if runs := s.effects.of(key); len(runs) == 0 {
-			t.Errorf("%s was answered and never ran", key)
+			t.Errorf("%s got a response and never ran", key)
 		}
 		if len(known) < memory {
 			known = append(known, key)
@@ -130,8 +129,8 @@ func (s *shop) visit(t *testing.T, ctx context.Context, customer int) {
 	}
 }
 
-// buy repeats a request until it has its answer, at whichever process. It
-// reports whether that came before the shop's end.
+// buy repeats a request at either process until it gets a response. It reports whether that
+// was before the shop's end.
 func (s *shop) buy(ctx context.Context, key string) bool {
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// pace is how often each stream posts a new key, and an earlier one again.
+	// pace is the interval at which each stream posts a new key, and repeats an earlier key.
 	pace = 10 * time.Millisecond
-	// streak is how many new keys in a row must run before a stream counts as healed.
+	// streak is the number of new keys in a row that must run before a stream counts as healed.
 	streak = 20
 )
 
 // sample is one request of a stream.
 type sample struct {
 	began time.Time
-	first bool // of its key
+	first bool // the first request of its key
 	answer
 }
 
 func (s sample) ended() time.Time { return s.began.Add(s.took) }
 func (s sample) succeeded() bool  { return s.is(created) || s.is(replayed) }
 
-// stream is the steady traffic of one client of one process: new keys and
-// earlier ones in turns, never two at a time.
+// stream is the steady traffic of one client of one process: new and earlier keys in turns,
+// one at a time.
 type stream struct {
 	process *process
 	keys    func() string
@@ -73,8 +73,7 @@ func (s *stream) since(moment time.Time) []sample {
 	return nil
 }
 
-// flows reports whether new keys run, one after the other, at the end of the
-// requests since a moment.
+// flows reports whether the requests since a moment end with a streak of new keys that ran.
 func (s *stream) flows(moment time.Time) bool {
 	row := 0
 	for _, one := range s.since(moment) {
@@ -94,8 +93,8 @@ func (s *stream) fails(moment time.Time) bool {
 	return len(after) > 0 && !after[len(after)-1].succeeded()
 }
 
-// failing returns how many requests since a moment were refused, and when the last
-// of them was.
+// failing returns the number of refused requests since a moment, and the time of the last
+// one.
 func (s *stream) failing(moment time.Time) (failures int, after time.Duration) {
 	for _, one := range s.since(moment) {
 		if !one.succeeded() {
@@ -105,7 +104,7 @@ func (s *stream) failing(moment time.Time) (failures int, after time.Duration) {
 	return failures, after
 }
 
-// slowest returns the longest that any request took.
+// slowest returns the longest duration of a request.
 func (s *stream) slowest(moment time.Time) (slowest time.Duration) {
 	for _, one := range s.since(moment) {
 		slowest = max(slowest, one.took)
@@ -113,7 +112,7 @@ func (s *stream) slowest(moment time.Time) (slowest time.Duration) {
 	return slowest
 }
 
-// traffic is the streams that run in one test.
+// traffic is the set of streams in one test.
 type traffic struct {
 	ctx   context.Context
 	group sync.WaitGroup
@@ -135,5 +134,5 @@ func (a *traffic) start(p *process, keys func() string) *stream {
 	return s
 }
 
-// end returns when every request has been answered.
+// end returns when every request has a response.
 func (a *traffic) end() { a.stop(); a.group.Wait() }

@@ -6,14 +6,14 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
-// Case 17, with redisstore.WaitReplicas for all replicas: the fail-over of
-// TestAsynchronousFailoverCanLoseAClaim. What it loses there never began here,
-// because the replicas did not have its claim, and the claims that they had
-// survive. So does an answer that they did not have: its process tells it to the
-// new master.
+// Case 17, with redisstore.WaitReplicas for all replicas: the failover of
+// TestAsynchronousFailoverCanLoseAClaim. The keys that are lost there never began here,
+// because the replicas did not have their claims. The claims on the replicas survived. A
+// response that the replicas did not have survives too: its process stores it in the new
+// master.
 //
-// The replicas are not waited for by the test itself: that they have caught up is
-// what the store has to see to.
+// The test itself does not wait for the replicas, because the store has to ensure that they
+// have caught up.
 func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 	t.Parallel()
 	for name, deploy := range deployments {
@@ -36,10 +36,10 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 			second.expect(t, finished, replayed)
 			second.expect(t, running, inProgress)
 
-			// The handler ends while nobody but the victim can be told its answer.
+			// The handler ends while only the victim could store its response.
 			first.finish <- struct{}{}
 			if got := <-answers; !got.is(created) {
-				t.Errorf("the handler answers %+v, want %+v", got, created)
+				t.Errorf("the handler's response is %+v, want %+v", got, created)
 			}
 
 			successor := d.replaceVictim()
@@ -48,35 +48,35 @@ func TestClaimThatAllReplicasHaveSurvivesAFailover(t *testing.T) {
 			d.expectKnown(successor, refused, false)
 			for _, p := range []*process{first, second} {
 				if got := p.insist(t, finished); !got.is(replayed) {
-					t.Errorf("a key that was finished is answered with %+v, want %+v", got, replayed)
+					t.Errorf("the response to a finished key is %+v, want %+v", got, replayed)
 				}
 			}
-			eventually(t, "for the answer to reach the new master", func() bool {
+			eventually(t, "for the response to reach the new master", func() bool {
 				got := second.insist(t, running)
 				if got.is(created) {
-					t.Errorf("the retry of a key that ran is answered with %+v", got)
+					t.Errorf("the response to the retry of a running key is %+v", got)
 				}
 				return !got.is(inProgress)
 			})
 
-			// New keys need the replicas: the new master lacks one until the old one is back.
+			// New keys need the replicas: the new master has too few until the old master is back.
 			first.expect(t, refused, unavailable)
 			d.victim.Restart()
 			d.awaitReplicas(successor)
 			eventually(t, "for the replicas", func() bool {
 				got := first.insist(t, refused)
 				if got.is(replayed) {
-					t.Errorf("a key that never ran is answered with %+v", got)
+					t.Errorf("the response to a key that never ran is %+v", got)
 				}
-				return !got.is(inProgress) // a claim that is just being given back
+				return !got.is(inProgress) // the claim is still being released
 			})
 			second.expect(t, refused, replayed)
 			effects.expectRuns(t, finished, 1)
 			effects.expectRuns(t, running, 1)
-			// A refused claim that a busy machine did not give back in its time stood for
-			// its lease: what ran was then the next attempt, and still the only one.
+			// On a busy machine a refused claim that was not released in time lasted for its
+			// lease. The run was then the next attempt, and still the only run.
 			if ran := effects.of(refused); len(ran) != 1 {
-				t.Errorf("%s ran as the attempts %d, want one", refused, ran)
+				t.Errorf("%s ran with the attempts %d, want one", refused, ran)
 			}
 			first.shutdown(t)
 			second.shutdown(t)

@@ -27,6 +27,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
+var silent = slog.New(slog.DiscardHandler)
+
 // gcm is AES-256-GCM with a random nonce before each ciphertext.
 type gcm struct{ cipher.AEAD }
 
@@ -84,7 +86,7 @@ func servers(t *testing.T) (*redis.Client, *pgxpool.Pool, map[string]storage.Sto
 	must(t, pgstore.Migrate(t.Context(), pool))
 	hot, durable := redisstore.New(rdb), pgstore.New(pool)
 	return rdb, pool, map[string]storage.Store{
-		"redisstore": hot, "pgstore": durable, "tieredstore": tieredstore.New(hot, durable, tieredstore.Logger(slog.New(slog.DiscardHandler)), tieredstore.HotTimeout(patience)),
+		"redisstore": hot, "pgstore": durable, "tieredstore": tieredstore.New(hot, durable, tieredstore.Logger(silent), tieredstore.HotTimeout(patience)),
 	}
 }
 
