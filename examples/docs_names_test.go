@@ -17,7 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// Every code has its heading in problems.md, where the problem's type leads.
+// Every code has its heading in problems.md, the target of the problem's type.
 func TestEveryCodeHasItsHeading(t *testing.T) {
 	t.Parallel()
 	const path = "docs/problems.md"

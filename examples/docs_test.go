@@ -11,13 +11,13 @@ import (
 	"unicode"
 )
 
-// repository is the page of the module, as seen from outside.
+// repository is the public address of the repository.
 const repository = "https://github.com/oncekey/oncekey/"
 
 // page is a file of the documentation.
 type page struct {
 	path string // as from this folder
-	text string // behind a line break, so that every line has one before it
+	text string // after a line break, so that every line has a line break before it
 }
 
 func pages(t *testing.T) []page {
@@ -57,7 +57,7 @@ func (p page) blocks(language string) (code []string) {
 // prose is the page without its code blocks.
 func (p page) prose() string { return fence.ReplaceAllString(p.text, "\n") }
 
-// Every Go snippet stands in a Go file of the examples, line by line.
+// Every Go snippet is part of a Go file of the examples, line by line.
 func TestSnippetsAreCompiled(t *testing.T) {
 	t.Parallel()
 	var compiled strings.Builder
@@ -85,8 +85,8 @@ func TestSnippetsAreCompiled(t *testing.T) {
 	}
 }
 
-// unindented is the code without the spaces around its lines, and without lines
-// that are comments.
+// unindented is the code without the white space around its lines, and without comment
+// lines.
 func unindented(code string) string {
 	var plain strings.Builder
 	for line := range strings.Lines(code) {
@@ -103,7 +103,7 @@ var (
 	anchorID = regexp.MustCompile(`<a id="([^"]+)">`)
 )
 
-// Every link to a file or a heading of this repository leads there.
+// Every link to a file or a heading of this repository has a target.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	count := 0
@@ -129,7 +129,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// follow returns the reason why a link leads nowhere, or "".
+// follow returns the reason why a link is broken, or "".
 func follow(t *testing.T, from page, folder, target string) string {
 	t.Helper()
 	path, anchor, hasAnchor := strings.Cut(target, "#")
@@ -149,7 +149,7 @@ func follow(t *testing.T, from page, folder, target string) string {
 	return ""
 }
 
-// anchors are those that GitHub makes of the headings, and those written out.
+// anchors are GitHub's anchors of the headings, and explicit anchors.
 func (p page) anchors() map[string]bool {
 	found := map[string]bool{}
 	prose := p.prose()

@@ -1,5 +1,5 @@
-// Package examples_test runs the smallest examples as their reader would: it
-// builds each program, starts it, and pays.
+// Package examples_test runs the smallest examples like a reader: it builds each program,
+// starts it, and pays.
 package examples_test
 
 import (
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The three programs are one program on three routers.
+// The three programs are equal, except for their routers.
 var routers = []string{"chi", "gin", "nethttp"}
 
 func TestExamplesPayOnce(t *testing.T) {
@@ -47,15 +47,15 @@ func TestExamplesPayOnce(t *testing.T) {
 			}
 			again := p.pay(t, "secret", "k1")
 			if again.status != first.status || again.body != first.body || !again.replayed {
-				t.Errorf("the same key got %+v, want the first answer, replayed", again)
+				t.Errorf("the same key got %+v, want a replay of the first response", again)
 			}
-			// The next payment's number counts the side effects: the replay was none.
+			// The next payment's number counts the side effects: the replay had none.
 			next := p.pay(t, "secret", "k2")
 			if next.status != http.StatusCreated || next.body != "payment 2\n" || next.replayed {
 				t.Errorf("another key got %+v, want 201 and payment 2", next)
 			}
 
-			// Case 24: who is not let in gets no stored answer either.
+			// Case 24: a client without a login gets no stored response.
 			for _, password := range []string{"", "wrong"} {
 				if a := p.pay(t, password, "k1"); a.status != http.StatusUnauthorized {
 					t.Errorf("alice with password %q got %+v, want 401", password, a)
@@ -69,7 +69,7 @@ func TestExamplesPayOnce(t *testing.T) {
 	}
 }
 
-// A reader must be able to see each of them on one screen.
+// Each example must fit on one screen.
 func TestExamplesAreShort(t *testing.T) {
 	t.Parallel()
 	for _, router := range routers {
@@ -83,15 +83,15 @@ func TestExamplesAreShort(t *testing.T) {
 	}
 }
 
-// program is an example that runs.
+// program is a running example.
 type program struct {
 	url    string
 	ended  chan error
 	signal func() error
 }
 
-// start builds the example with the race detector on when the test has it, and
-// runs it on a port of its own.
+// start builds the example, with the race detector if the test has it, and runs the program
+// on a port of its own.
 func start(t *testing.T, router string) *program {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), router)
@@ -134,7 +134,7 @@ func launch(t *testing.T, binary string) *program {
 		close(exited)
 	}()
 	t.Cleanup(func() {
-		_ = command.Process.Kill() // it may have ended
+		_ = command.Process.Kill() // the program may have ended
 		<-exited
 		if t.Failed() {
 			t.Logf("output of %s:\n%s", binary, &log)
@@ -146,7 +146,7 @@ func launch(t *testing.T, binary string) *program {
 	return p
 }
 
-// listens waits until somebody listens, or the program has ended without.
+// listens waits until a program listens, or the started program has ended.
 func listens(t *testing.T, addr string, exited <-chan struct{}) bool {
 	t.Helper()
 	deadline := time.After(answerDeadline)
@@ -162,7 +162,7 @@ func listens(t *testing.T, addr string, exited <-chan struct{}) bool {
 		case <-exited:
 			return false
 		case <-deadline:
-			t.Fatalf("nobody listens on %s after %v: %v", addr, answerDeadline, err)
+			t.Fatalf("no program listens on %s after %v: %v", addr, answerDeadline, err)
 		case <-ticker.C:
 		}
 	}
@@ -222,7 +222,7 @@ func (p *program) pay(t *testing.T, password, key string) answer {
 	return answer{response.StatusCode, string(body), response.Header.Get("X-Idempotent-Replay") == "true"}
 }
 
-// end sends what an orchestrator sends, and wants an orderly end.
+// end sends an orchestrator's signal, and wants an orderly end.
 func (p *program) end(t *testing.T) {
 	t.Helper()
 	if err := p.signal(); err != nil {
@@ -234,6 +234,6 @@ func (p *program) end(t *testing.T) {
 			t.Errorf("SIGTERM ended the program with %v, want exit code 0", err)
 		}
 	case <-time.After(answerDeadline):
-		t.Errorf("the program runs %v after SIGTERM", answerDeadline)
+		t.Errorf("the program still runs %v after SIGTERM", answerDeadline)
 	}
 }

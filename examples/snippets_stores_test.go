@@ -20,7 +20,7 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-// The stores' own tests run them; here they are made.
+// The stores' own tests use Redis; this test only makes the stores.
 func TestRedisOfTwoServices(t *testing.T) {
 	t.Parallel()
 	connect := func() (*core.Engine, *redis.Client, error) {

@@ -27,8 +27,8 @@ import (
 	"github.com/oncekey/oncekey/policy/tablefile"
 )
 
-// The functions of this file hold the documentation's snippets, line by line as
-// they stand there, and run them.
+// The functions of this file contain the documentation's snippets, line by line, and run
+// them.
 
 func userID(*http.Request) (string, error) { return "alice", nil }
 
@@ -92,7 +92,7 @@ func TestDeclaredInOnePlace(t *testing.T) {
 	files := readPage(t, "../docs/policy.md").blocks("yaml")
 	t.Chdir(t.TempDir())
 	if len(files) != 1 || os.WriteFile("idempotency.yaml", []byte(files[0]), 0o600) != nil {
-		t.Fatalf("policy.md has %d table files, or the one cannot be written", len(files))
+		t.Fatalf("policy.md has %d table files, or the file cannot be written", len(files))
 	}
 	engine, err := core.New(memstore.New(), core.ScopeBy(userID))
 	if err != nil {
@@ -210,11 +210,11 @@ func TestCallOthers(t *testing.T) {
 		return err
 	}
 	if err := send(outer); err != nil || <-keys == "" {
-		t.Errorf("it returned %v, or came without a key", err)
+		t.Errorf("the call returned %v, or had no key", err)
 	}
 }
 
-// What runs in PostgreSQL is shown by the tests of pgstore; here it is declared.
+// The tests of pgstore run transactions; this test only declares the route.
 func TestInOneTransaction(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/none")

@@ -38,14 +38,14 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 	if len(payload) != size || len(answer) != size || !json.Valid(payload) || !json.Valid(answer) {
-		t.Errorf("the payload has %d and the answer %d bytes", len(payload), len(answer))
+		t.Errorf("the payload has %d and the response %d bytes", len(payload), len(answer))
 	}
 	if got := string(reversed(2)); got != `{"k000002":0,"k000001":0}` {
 		t.Errorf("reversed(2) = %s", got)
 	}
 }
 
-// countingStore counts what an engine asks of it.
+// countingStore counts an engine's calls.
 type countingStore struct {
 	storage.Store
 	calls atomic.Int64
@@ -70,12 +70,12 @@ func TestCountTrips(t *testing.T) {
 	}
 	for kind, want := range map[string]int{"first": 2, "replay": 1, "422": 1, "409": 1} {
 		if counts[kind] != want {
-			t.Errorf("%s has asked the store %d times, want %d", kind, counts[kind], want)
+			t.Errorf("%s has called the store %d times, want %d", kind, counts[kind], want)
 		}
 	}
 }
 
-// The whole way, as short as it can be: servers, arms, the file.
+// The shortest complete run: servers, arms, the file.
 func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
 	file := filepath.Join(t.TempDir(), "result.md")
 	if err := run(t.Context(), []string{"-rounds", "1", "-slice", "1ms", "-records", "1000", "-parts", "inprocess,redis", "-o", file}); err != nil {
@@ -94,7 +94,7 @@ func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the proce
 		}
 	}
 	if strings.Contains(string(result), file) {
-		t.Error("the result names the file that it is in")
+		t.Error("the result contains the name of its own file")
 	}
 }
 
@@ -108,6 +108,6 @@ func TestRunRefuses(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := run(ended, []string{"-parts", "fingerprint"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("after an interrupt it returns %v", err)
+		t.Errorf("after an interrupt the program returns %v", err)
 	}
 }

@@ -30,7 +30,7 @@ func inShop(t *testing.T, test func(b *bench)) {
 	})
 }
 
-// pay sends the one order of these tests. The answer is nil when the connection broke.
+// pay sends the one order of these tests. The response is nil if the connection broke.
 func (b *bench) pay(key string, f fault) *httptest.ResponseRecorder {
 	b.Helper()
 	b.requests++
@@ -60,7 +60,7 @@ func answerTo(s *shop, request *http.Request) (answer *httptest.ResponseRecorder
 		switch why := recover(); why {
 		case nil:
 			answer = recorder
-		case http.ErrAbortHandler: // what makes net/http close the connection
+		case http.ErrAbortHandler: // net/http closes the connection on this panic
 		default:
 			panic(why)
 		}
@@ -79,7 +79,7 @@ func (b *bench) wantCharges(want int) {
 func (b *bench) want(answer *httptest.ResponseRecorder, status int, part string) {
 	b.Helper()
 	if answer == nil {
-		b.Fatalf("no answer, want %d", status)
+		b.Fatalf("no response, want %d", status)
 	}
 	if answer.Code != status || !strings.Contains(answer.Body.String(), part) {
 		b.Errorf("%d %s, want %d with %q", answer.Code, answer.Body, status, part)
@@ -90,7 +90,7 @@ func (b *bench) wantReplay(answer *httptest.ResponseRecorder) {
 	b.Helper()
 	b.want(answer, http.StatusCreated, `"number":1,`)
 	if answer.Header().Get("X-Idempotent-Replay") != "true" {
-		b.Errorf("the answer's header is %v, want a replay", answer.Header())
+		b.Errorf("the response's header is %v, want a replay", answer.Header())
 	}
 }
 
@@ -107,7 +107,7 @@ func (b *bench) runs(place int) bool {
 	return b.shop.pods[place] != nil && !b.shop.pods[place].isDead()
 }
 
-// notices returns all that the page was told so far.
+// notices returns all notices to the page so far.
 func (b *bench) notices() []notice {
 	for {
 		select {
@@ -128,6 +128,6 @@ func (b *bench) wantTold(want ...string) {
 		}
 	}
 	if !slices.Equal(whats, want) {
-		b.Errorf("the page was told %v, want %v of %+v", whats, want, b.told)
+		b.Errorf("the page got %v, want %v of %+v", whats, want, b.told)
 	}
 }

@@ -28,8 +28,8 @@ func (p *page) pressScenario(name string) {
 	p.do(chromedp.Click(fmt.Sprintf(`[data-scenario=%s]`, name)))
 }
 
-// The page, in one tab of one browser and so one step after the other: each has a
-// shop of its own.
+// The steps run one after another in one tab of one browser. Each step has a shop of its
+// own.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	p := openBrowser(t, startProgram(t, quickPace))
@@ -118,7 +118,7 @@ func TestPage(t *testing.T) {
 	p.wantNothingWrong()
 }
 
-// keyboardAlone pays without a mouse, and reaches everything that can be pressed.
+// keyboardAlone pays without a mouse, and reaches every control.
 func keyboardAlone(p *page) {
 	p.load(true)
 	focused := func() string {
@@ -142,7 +142,7 @@ func keyboardAlone(p *page) {
 	p.do(chromedp.KeyEvent("\r"))
 	p.settled(1)
 	p.wantCharges(1, "Charged once")
-	p.do(chromedp.KeyEvent("\r")) // the focus is where it was
+	p.do(chromedp.KeyEvent("\r")) // the focus has not moved
 	p.settled(2)
 	p.wantCharges(1, "Charged once")
 
@@ -151,7 +151,7 @@ func keyboardAlone(p *page) {
 	p.await(`document.getElementById("key").textContent === "no key is sent"`)
 }
 
-// The README shows the page as it is: UPDATE_SCREENSHOT=1 takes the picture anew.
+// The README shows the current page: UPDATE_SCREENSHOT=1 takes a new picture.
 func TestScreenshot(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("UPDATE_SCREENSHOT") != "" {
@@ -159,7 +159,7 @@ func TestScreenshot(t *testing.T) {
 	}
 	picture, err := os.ReadFile(screenshotFile)
 	if err != nil {
-		t.Fatalf("%v: UPDATE_SCREENSHOT=1 takes it", err)
+		t.Fatalf("%v: UPDATE_SCREENSHOT=1 takes the picture", err)
 	}
 	if kind := http.DetectContentType(picture); kind != "image/png" || len(picture) > maxScreenshot {
 		t.Errorf("%s is %s of %d bytes, want image/png of at most %d", screenshotFile, kind, len(picture), maxScreenshot)

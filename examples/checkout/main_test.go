@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// quickPace is for tests that wait for real.
+// quickPace is for tests in real time.
 var quickPace = pace{bank: 200 * time.Millisecond, lockTTL: time.Second, restart: time.Second}
 
 const patience = time.Minute // of a busy machine
 
-// program is serve, running.
+// program is a running serve.
 type program struct {
 	url    string
 	signal context.CancelFunc
@@ -44,7 +44,7 @@ func startProgram(t *testing.T, pace pace) *program {
 	return p
 }
 
-// end ends the program as a signal does. It may be called again.
+// end ends the program like a signal. It may be called again.
 func (p *program) end(t *testing.T) {
 	t.Helper()
 	p.signal()
@@ -118,7 +118,7 @@ func (p *program) openTab(t *testing.T) *tab {
 	return opened
 }
 
-// await reads up to the first notice of that name.
+// await reads until the first notice of a name.
 func (o *tab) await(what string) notice {
 	o.t.Helper()
 	for o.lines.Scan() {
@@ -132,7 +132,7 @@ func (o *tab) await(what string) notice {
 	return notice{}
 }
 
-// A tab's shop is its own, and ends with the tab.
+// A tab has a shop of its own, which ends with the tab.
 func TestShopLivesAsLongAsItsTab(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t, quickPace)
@@ -147,7 +147,7 @@ func TestShopLivesAsLongAsItsTab(t *testing.T) {
 		}
 	}
 	if n := one.await("charged"); n.Charge == nil || n.Charge.Amount != 3200 {
-		t.Errorf("the tab was told %+v, want the charge", n)
+		t.Errorf("the tab got %+v, want the charge", n)
 	}
 	one.close()
 	ticker := time.NewTicker(10 * time.Millisecond)
@@ -162,7 +162,7 @@ func TestShopLivesAsLongAsItsTab(t *testing.T) {
 		}
 	}
 	if status, _, _ := p.do(t, http.MethodGet, "/shops/"+other.shop+"/ledger", nil); status != http.StatusOK {
-		t.Errorf("the other tab's shop answers %d, want 200", status)
+		t.Errorf("the other tab's shop responds %d, want 200", status)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestTooManyTabs(t *testing.T) {
 	}
 }
 
-// Case 9: at the end of the program whoever pays is answered, and the streams end.
+// Case 9: at the end of the program running payments get their responses, and the streams end.
 func TestProgramEndsInOrder(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t, quickPace)
@@ -215,7 +215,7 @@ func TestAddressThatIsTaken(t *testing.T) {
 	}
 }
 
-// The page is all there, loads nothing from elsewhere, and no other site can pay here.
+// The page is complete, loads no resource of another origin, and no other site can pay.
 func TestPageKeepsToItself(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t, quickPace)

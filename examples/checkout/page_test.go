@@ -25,8 +25,8 @@ const (
 	testDeadline = 10 * time.Minute
 )
 
-// browser finds Chromium, or skips the test; it fails where a check has promised
-// to run everything.
+// browser finds Chromium. Without Chromium it skips the test, or fails it if the check must
+// run every test.
 func browser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -42,7 +42,7 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// page is one tab of the browser, and everything that went wrong in it.
+// page is one tab of the browser, with its errors.
 type page struct {
 	*testing.T
 	program *program
@@ -52,8 +52,8 @@ type page struct {
 	wrong []string
 }
 
-// openBrowser starts a browser of its own that is gone when the test ends. It knows
-// no host but this program's.
+// openBrowser starts a browser that ends with the test. The browser can resolve no host but
+// the program's.
 func openBrowser(t *testing.T, p *program) *page {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
@@ -68,7 +68,7 @@ func openBrowser(t *testing.T, p *program) *page {
 	tab, closeTab := chromedp.NewContext(allocator)
 	t.Cleanup(func() {
 		closeTab()
-		killBrowser() // and waits for it
+		killBrowser() // and waits for the browser's end
 		giveUp()
 	})
 	opened := &page{T: t, program: p, tab: tab}
@@ -89,8 +89,8 @@ func openBrowser(t *testing.T, p *program) *page {
 	return opened
 }
 
-// watch notes requests that leave this program, and what the console calls an
-// error. That a payment had no answer, or 409, is no error here.
+// watch records requests to other hosts, and errors on the console. A payment without a
+// response, or with 409, is no error here.
 func (p *page) watch(event any) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
@@ -134,7 +134,7 @@ func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// ask returns what an expression is.
+// ask returns the value of an expression.
 func ask[T any](p *page, expression string) T {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.tab, stepDeadline)
@@ -167,13 +167,13 @@ func (p *page) load(withKey bool) {
 	}
 }
 
-// settled waits until that many requests, or more, have all got their last answer.
+// settled waits until at least that many requests have their last response.
 func (p *page) settled(requests int) {
 	p.Helper()
 	p.await(fmt.Sprintf(`document.body.dataset.busy === "false" && document.querySelectorAll("#log li").length >= %d`, requests))
 }
 
-// wantCharges counts them at the bank, in the ledger that is shown, and in the verdict.
+// wantCharges compares the number of charges at the bank, in the ledger on the page, and in the verdict.
 func (p *page) wantCharges(want int, headline string) {
 	p.Helper()
 	p.await(fmt.Sprintf(`document.getElementById("charges").textContent === "%d"`, want))
@@ -187,7 +187,7 @@ func (p *page) wantCharges(want int, headline string) {
 	}
 }
 
-// wantLife looks for steps of the key's life, in this order.
+// wantLife checks for steps of the key's life, in this order.
 func (p *page) wantLife(want ...string) {
 	p.Helper()
 	life := ask[string](p, `[...document.querySelectorAll("#life li")].map((step) => step.dataset.state).join(" ")`)

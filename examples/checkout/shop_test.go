@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Case 1: of two clicks one charges, and the other gets its answer.
+// Case 1: of two clicks one charges, and the other gets its response.
 func TestClickedTwice(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
@@ -48,7 +48,7 @@ func TestWithoutAKeyEveryRequestCharges(t *testing.T) {
 	}
 }
 
-// Case 8: the answer that nobody heard is there for the retry.
+// Case 8: a retry gets the response that the client lost.
 func TestLostAnswerIsReplayed(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
@@ -59,7 +59,7 @@ func TestLostAnswerIsReplayed(t *testing.T) {
 	})
 }
 
-// Case 3: the other pod runs the key when the lease has run out, and not before.
+// Case 3: the other pod runs the key after the end of the lease, and not before.
 func TestPodKilledBeforeTheCharge(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
@@ -75,8 +75,8 @@ func TestPodKilledBeforeTheCharge(t *testing.T) {
 	})
 }
 
-// Case 4: nobody knows that the card was charged, but the bank, which gets the
-// same derived key from the second attempt.
+// Case 4: only the bank knows of the charge, and recognises it by the second attempt's
+// equal derived key.
 func TestPodKilledAfterTheCharge(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
@@ -89,7 +89,7 @@ func TestPodKilledAfterTheCharge(t *testing.T) {
 	})
 }
 
-// A killed pod settles nothing and says nothing, and another one takes its place.
+// A killed pod settles and reports no run, and another pod takes its place.
 func TestKilledPodIsGone(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
@@ -128,7 +128,7 @@ func TestWhoIsServedByAKilledPodGetsNoAnswer(t *testing.T) {
 	})
 }
 
-// An answer that is ready when its pod is killed does not get out.
+// A response that is ready when its pod is killed is not sent.
 func TestDeadPodAnswersNothing(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
@@ -153,7 +153,7 @@ func TestClosedShopStartsNoPod(t *testing.T) {
 	})
 }
 
-// Case 9: whoever is being served when the tab goes away is served to the end.
+// Case 9: a visit that is under way when the tab closes is served to its end.
 func TestVisitKeepsTheShopOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -182,8 +182,8 @@ func TestVisitKeepsTheShopOpen(t *testing.T) {
 	})
 }
 
-// Case 8, and its opposite: a client that hangs up is charged all the same when it
-// has sent a key, and finds its answer; without a key the handler stops.
+// Case 8, and its opposite: with a key, the handler of a client that hangs up still
+// charges, and a retry gets the response. Without a key the handler stops.
 func TestClientThatHangsUp(t *testing.T) {
 	t.Parallel()
 	for key, charges := range map[string]int{"k": 1, "": 0} {
@@ -215,8 +215,8 @@ func TestNoPodIsLeft(t *testing.T) {
 	})
 }
 
-// A browser may send a request again by itself when its connection breaks: the
-// fault was meant for that request, and kills no second pod.
+// A browser may repeat a request by itself when its connection breaks. The fault struck
+// the first request, and kills no second pod.
 func TestFaultStrikesOnce(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
@@ -246,7 +246,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	})
 }
 
-// What one shop keeps is bounded, and the bank's count goes on.
+// A shop's ledger is bounded, and the bank's total still grows.
 func TestBankForgetsTheOldest(t *testing.T) {
 	t.Parallel()
 	var b bank
@@ -259,7 +259,7 @@ func TestBankForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// A page that does not read cannot make the program wait or grow.
+// A page that does not read cannot block the program or fill its memory.
 func TestPageThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// One effect a message, whatever the queue's luck.
+// Each message has one effect, with any order of deliveries.
 func TestOneChargeAnOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -30,17 +30,17 @@ func TestOneChargeAnOrder(t *testing.T) {
 			var orders, deliveries, charges, declined, acknowledged int
 			if _, err := fmt.Sscanf(out.String(), "%d orders, %d deliveries, %d charges, %d declined, %d acknowledged\n",
 				&orders, &deliveries, &charges, &declined, &acknowledged); err != nil {
-				t.Fatalf("it printed %q: %v", out.String(), err)
+				t.Fatalf("the program printed %q: %v", out.String(), err)
 			}
 			if orders != 100 || charges != 90 || declined != 10 || acknowledged != 100 || deliveries <= 130 {
-				t.Errorf("it printed %s, want 100 orders delivered more often than 130 times, 90 charges, 10 declined", out.String())
+				t.Errorf("the program printed %s, want 100 orders delivered more often than 130 times, 90 charges, 10 declined", out.String())
 			}
 		})
 	}
 }
 
-// Case 71: a message is delivered again, to another process, whose charge breaks after its effect. There is one charge,
-// and the message is set aside.
+// Case 71: a message is delivered again to another process, after the first process failed after the charge. There is one
+// charge, and the message is set aside.
 func TestBreakAfterTheCharge(t *testing.T) {
 	t.Parallel()
 	errBug := errors.New("a bug after the charge")
@@ -69,13 +69,13 @@ func TestBreakAfterTheCharge(t *testing.T) {
 				done = deliver(t.Context(), consumers[delivery%2], message{"message-1", order{"o-1", 101}})
 			}
 			if len(provider.charged) != 1 || !done {
-				t.Errorf("charged %v, done %t, want one charge and a message that is done with", provider.charged, done)
+				t.Errorf("charged %v, done %t, want one charge and a finished message", provider.charged, done)
 			}
 		})
 	}
 }
 
-// deliver survives a panic, as the processes of a queue do together.
+// deliver survives a panic, like a group of consumer processes.
 func deliver(ctx context.Context, c *consumer, m message) (done bool) {
 	defer func() { _ = recover() }()
 	return c.handle(ctx, m)

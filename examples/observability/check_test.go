@@ -11,17 +11,17 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// targetLabels are what Prometheus adds to every sample of a scrape.
+// targetLabels are the labels that Prometheus adds to every sample of a scrape.
 var targetLabels = []string{"job", "instance"}
 
-// checkExpression returns what an expression refers to that is not exported.
+// checkExpression returns the names in an expression that are not exported.
 func (e exported) checkExpression(text string) (wrong []string) {
 	found, err := parse(text)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	if len(found.selectors) == 0 {
-		wrong = append(wrong, "it names no metric")
+		wrong = append(wrong, "the expression names no metric")
 	}
 	for _, s := range found.selectors {
 		labels, ok := e[s.metric]
@@ -77,7 +77,7 @@ var (
 	severities = []string{"critical", "warning"}
 )
 
-// checkAlerts returns what is wrong with a file of alert rules.
+// checkAlerts returns the mistakes in a file of alert rules.
 func (e exported) checkAlerts(file []byte) (wrong []string) {
 	var rules alertRules
 	if err := yaml.UnmarshalWithOptions(file, &rules, yaml.Strict()); err != nil {
@@ -119,8 +119,8 @@ func (e exported) checkAlerts(file []byte) (wrong []string) {
 	return wrong
 }
 
-// survives reports whether the result of an expression has a label: one that is
-// grouped by, or any where nothing is.
+// survives reports whether the result of an expression has a label: a label of its
+// grouping, or any label if there is no grouping.
 func (e exported) survives(text, label string) bool {
 	found, _ := parse(text)
 	if len(found.labels) > 0 {
@@ -153,8 +153,8 @@ var (
 	labelValues = regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`)
 )
 
-// checkDashboard returns what is wrong with a dashboard: the metrics that no panel
-// shows, too.
+// checkDashboard returns the mistakes in a dashboard, including the metrics that no panel
+// shows.
 func (e exported) checkDashboard(file []byte) (wrong []string) {
 	var d dashboard
 	if err := json.Unmarshal(file, &d); err != nil {
@@ -198,7 +198,7 @@ func (e exported) checkPanel(p panel, variables []string, shown map[string]bool)
 		wrong = append(wrong, fmt.Sprintf("the data source is %q", p.Datasource.UID))
 	}
 	if len(p.Targets) == 0 {
-		wrong = append(wrong, "it shows nothing")
+		wrong = append(wrong, "the dashboard shows no metric")
 	}
 	for _, target := range p.Targets {
 		wrong = append(wrong, e.checkExpression(target.Expr)...)

@@ -23,15 +23,15 @@ import (
 
 var errStoreDown = errors.New("connection refused")
 
-// faultyStore is a store whose calls fail while a test says so, and whose
-// transactions are never committed.
+// faultyStore is a store whose calls fail on a test's request, and whose transactions are
+// never committed.
 type faultyStore struct {
 	storage.Store
 	mu                                 sync.Mutex
 	acquire, complete, release, extend error
 }
 
-// while makes calls fail as long as do runs.
+// while makes calls fail while do runs.
 func (s *faultyStore) while(err error, call *error, do func()) {
 	s.set(call, err)
 	defer s.set(call, nil)
@@ -51,7 +51,7 @@ func (s *faultyStore) fault(call *error) error {
 }
 
 func (s *faultyStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	advance(time.Millisecond) // the way to a server and back
+	advance(time.Millisecond) // a round trip
 	if err := s.fault(&s.acquire); err != nil {
 		return storage.Lease{}, nil, err
 	}
@@ -89,7 +89,7 @@ type uncommitted struct{}
 func (uncommitted) Commit(context.Context, storage.Lease, storage.Result) error { return errStoreDown }
 func (uncommitted) Rollback(context.Context) error                              { return nil }
 
-// advance lets d pass in a synctest bubble, where it takes no time.
+// advance moves a synctest bubble's clock by d.
 func advance(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's clock, not the machine's
 
 func (s *service) post(target, key, body string) {
@@ -111,15 +111,15 @@ func startService(t *testing.T, store storage.Store) *service {
 	return s
 }
 
-// kill ends what goes on in the background at once.
+// kill ends the background work at once.
 func (s *service) kill() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = s.engine.Shutdown(ctx)
 }
 
-// everythingHappens runs the program's service until it has had every kind of
-// event, and returns what it exports then.
+// everythingHappens runs the program's service until it has had every kind of event, and
+// returns the exported metrics.
 func everythingHappens(t *testing.T) (all exported) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func (s *service) longRuns(store *faultyStore) {
 	store.while(core.ErrLeaseLost, &store.extend, func() { s.post("/endless", "lost", "1") })
 }
 
-// abandoned has a process die in its handler.
+// abandoned makes a process die in its handler.
 func (s *service) abandoned(t *testing.T, store *faultyStore) {
 	t.Helper()
 	away := &faultyStore{Store: store, complete: errStoreDown, release: errStoreDown, extend: errStoreDown}
@@ -211,8 +211,8 @@ func (s *service) abandoned(t *testing.T, store *faultyStore) {
 	s.post("/uncertain", "k", "1")
 }
 
-// The scenario leaves no kind of event out: what dashboard and alerts are checked
-// against is all that can come.
+// The scenario includes every kind of event, so the checks of dashboard and alerts cover
+// all metrics.
 func TestEverythingHappens(t *testing.T) {
 	t.Parallel()
 	var happened []string

@@ -18,7 +18,7 @@ func readFile(t *testing.T, name string) []byte {
 	return file
 }
 
-// What is shown and alerted on is what the program exports.
+// Dashboard and alerts use only names that the program exports.
 func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
 	t.Parallel()
 	all := everythingHappens(t)
@@ -30,7 +30,7 @@ func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
 	}
 }
 
-// The check above finds what it is there to find.
+// The check above finds mistakes.
 func TestMistakesInTheFilesAreFound(t *testing.T) {
 	t.Parallel()
 	all := everythingHappens(t)

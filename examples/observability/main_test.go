@@ -18,18 +18,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // the service logs as it would in production
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // drops the service's log
 	goleak.VerifyTestMain(m)
 }
 
-// The program listens, is paid, shows it in its metrics, and ends when it is told to.
+// The program listens, takes a payment, exports its metrics, and ends after a signal.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	ctx, signal := context.WithCancel(context.WithoutCancel(t.Context()))
 	defer signal()
 	stdout, output := io.Pipe()
 	exited := make(chan int, 1)
-	var stderr bytes.Buffer // to be read after exited
+	var stderr bytes.Buffer // read it only after exited
 	go func() {
 		exited <- run(ctx, []string{"-addr", "127.0.0.1:0"}, output, &stderr)
 		output.Close()

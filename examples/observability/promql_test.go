@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// Prometheus' own parser would be the largest dependency of the module. To learn
-// which names an expression uses, this small one is enough: it knows names,
-// selectors, ranges and lists of labels, and refuses the rest.
+// Prometheus' own parser would be the largest dependency of the module. This small parser
+// is enough to find the names in an expression: it knows names, selectors, ranges and lists
+// of labels, and refuses the rest.
 
-// expression is what an expression refers to.
+// expression has the names that an expression uses.
 type expression struct {
 	selectors []selector
 	labels    []string // in by, without, on, ignoring, group_left, group_right
@@ -121,7 +121,7 @@ func (p *parser) next() error {
 	}
 }
 
-// list reads the labels after by and the like.
+// list reads the labels after by, without and the like.
 func (p *parser) list(optional bool) error {
 	if optional && p.peek() != "(" {
 		return nil
@@ -141,7 +141,7 @@ func (p *parser) list(optional bool) error {
 	return p.expect(")")
 }
 
-// selector reads what is between braces.
+// selector reads the part between braces.
 func (p *parser) selector(metric string) error {
 	s := selector{metric: metric}
 	for p.peek() != "}" {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// exported is what a scrape found: the label names of each metric's samples, and
-// the values of each label, over all.
+// exported is the result of a scrape: the label names of each metric's samples, and the
+// values of each label over all metrics.
 type exported map[string]map[string][]string
 
 var (
@@ -19,7 +19,7 @@ var (
 	labelPair  = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)=("(?:[^"\\]|\\.)*")`)
 )
 
-// scrape reads /metrics as Prometheus does.
+// scrape reads /metrics like Prometheus.
 func scrape(t *testing.T, s *service) exported {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -55,7 +55,7 @@ func scrape(t *testing.T, s *service) exported {
 	return all
 }
 
-// families are the idempotency metrics, a histogram's three once.
+// families are the idempotency metrics. The three metrics of a histogram are one family.
 func (e exported) families() (all []string) {
 	for name := range e {
 		if !strings.HasPrefix(name, "idempotency_") {

@@ -45,7 +45,7 @@ func TestLedgerSaysWhoPaidForWhat(t *testing.T) {
 	}
 }
 
-// Processes that share the file do not cut each other's lines.
+// Processes that share the file do not mix their lines.
 func TestLedgersShareOneFile(t *testing.T) {
 	t.Parallel()
 	const writers, each = 4, 100
@@ -87,7 +87,7 @@ func TestLedgersShareOneFile(t *testing.T) {
 	}
 }
 
-// A side effect that could not be written down has not happened, and frees its key.
+// A side effect without a ledger line has not happened, and releases its key.
 func TestLedgerThatCannotBeWrittenIsNoCharge(t *testing.T) {
 	t.Parallel()
 	for router := range routers {

@@ -81,7 +81,7 @@ func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
 	}
 }
 
-// Case 9: who is told to end ends, and whoever was being served is served.
+// Case 9: a signal ends the program after its running requests.
 func TestSignalEndsInOrder(t *testing.T) {
 	t.Parallel()
 	for router := range routers {
@@ -106,13 +106,13 @@ func TestSignalEndsInOrder(t *testing.T) {
 	}
 }
 
-// program is run, running.
+// program is a running run.
 type program struct {
 	url    string
 	signal context.CancelFunc
 	exited chan int
-	quiet  chan struct{} // closed when nothing more can come on stdout
-	stderr bytes.Buffer  // to be read after exited
+	quiet  chan struct{} // closed at the end of stdout
+	stderr bytes.Buffer  // read it only after exited
 }
 
 func startProgram(t *testing.T, args ...string) *program {
@@ -154,8 +154,8 @@ func awaitAttempt(t *testing.T, url string) {
 	t.Fatal("no handler runs after a minute")
 }
 
-// The slowest card takes longer than the lease and ends within MaxRun, and the
-// client's disconnect does not reach it.
+// The slowest card takes longer than the lease and ends within MaxRun. The client's
+// disconnect does not end its handler.
 func TestSlowestCardIsCharged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestSlowestCardIsCharged(t *testing.T) {
 	})
 }
 
-// A handler that is cut short leaves the answer to the engine.
+// A cancelled handler leaves the response to the engine.
 func TestSlowCardIsCutShort(t *testing.T) {
 	t.Parallel()
 	books := newMemoryLedger(&journal{})
@@ -187,6 +187,6 @@ func TestSlowCardIsCutShort(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	newShop(backend{ledger: books}).pay(recorder, request)
 	if recorder.Body.Len() > 0 || len(recorder.Header()) > 0 || len(books.entries[charges]) > 0 {
-		t.Errorf("wrote %v %q, and charged %v, want nothing", recorder.Header(), recorder.Body, books.entries[charges])
+		t.Errorf("wrote %v %q, and charged %v, want no response and no charge", recorder.Header(), recorder.Body, books.entries[charges])
 	}
 }

@@ -30,8 +30,8 @@ func readme(t *testing.T) string {
 
 var argument = regexp.MustCompile(`'([^']*)'|\S+`)
 
-// The README's transcript is what the program prints, on both routers. Dots stand
-// for the lines, or the rest of a line, that the README leaves out.
+// The README's transcript is the program's output, on both routers. Dots stand for lines,
+// or for the rest of a line, that the README omits.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	_, rest, found := strings.Cut(readme(t), "```console\n")
@@ -60,7 +60,7 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// shown matches a response of which the text shows a part.
+// shown returns the pattern of a response. Dots in the text match omitted parts.
 func shown(text string) *regexp.Regexp {
 	pattern := regexp.QuoteMeta(strings.TrimSpace(text))
 	pattern = strings.ReplaceAll(pattern, "\n"+dots+"\n", "\n(?:.*\n)*?")
@@ -70,8 +70,7 @@ func shown(text string) *regexp.Regexp {
 
 var dots = regexp.QuoteMeta("...")
 
-// curl does what the command says, at another address, and returns what curl -i
-// prints.
+// curl runs the command against another address, and returns the output of curl -i.
 func curl(t *testing.T, address, command string) string {
 	t.Helper()
 	words := argument.FindAllString(command, -1)
@@ -104,7 +103,7 @@ func curl(t *testing.T, address, command string) string {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(answer), "\r\n", "\n")
-	return strings.Replace(text, "Connection: close\n", "", 1) // which this client asked for
+	return strings.Replace(text, "Connection: close\n", "", 1) // only this test's client asks to close the connection
 }
 
 // content is the text of an argument: @FILE is in this folder.

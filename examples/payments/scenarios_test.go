@@ -56,7 +56,7 @@ var paymentScenarios = []scenario{
 	{"another payload under the same key is refused", []step{
 		pay("k", "tok_ok", 201), pay("k", "tok_declined", 422).with(`"key_reused"`),
 	}, counts{charges: 1, attempts: 1}},
-	{"what is new in every request does not make another payload", []step{
+	{"excluded fields do not make another payload", []step{
 		pay("k", "tok_ok", 201).sending(`{"order_id":"o","amount":1,"currency":"EUR","card":"tok_ok","clientTimestamp":1,"requestNonce":"a"}`),
 		pay("k", "tok_ok", 201).sending(`{"requestNonce":"b","order_id":"o","amount":1,"currency":"EUR","card":"tok_ok"}`).again(),
 	}, counts{charges: 1, attempts: 1}},
@@ -156,7 +156,7 @@ var memberScenarios = []scenario{
 		change("k", "mem_1", "ida@example.com", 200),
 		change("k", "mem_1", "ida@example.com", 200).again(),
 		change("", "mem_1", "ida@example.com", 200),
-		join("k-2", "ada@example.com", 201).with("mem_2"), // nobody's any more
+		join("k-2", "ada@example.com", 201).with("mem_2"), // the email is available again
 		change("", "mem_2", "ida@example.com", 409),
 		change("", "mem_3", "eva@example.com", 404).with("member is unknown"),
 	}, counts{members: 4, attempts: 7}},
@@ -182,7 +182,7 @@ var accessScenarios = []scenario{
 	{"two users have a key each", []step{ // Case 22
 		pay("k", "tok_ok", 201), pay("k", "tok_ok", 201).as("bob"), pay("k", "tok_ok", 201).as("bob").again(),
 	}, counts{charges: 2, attempts: 2}},
-	{"a stranger gets no stored answer", []step{ // Case 24
+	{"a stranger gets no stored response", []step{ // Case 24
 		pay("k", "tok_ok", 201), pay("k", "tok_ok", 401).as("nobody").with("Bearer USER is required"),
 	}, counts{charges: 1, attempts: 1}},
 	{"a stranger learns nothing of keys", []step{

@@ -15,7 +15,7 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 )
 
-// step is one request of a scenario, and what it must be answered with.
+// step is one request of a scenario with the expected response.
 type step struct {
 	method string // POST unless given
 	path   string
@@ -28,7 +28,7 @@ type step struct {
 	replayed bool
 }
 
-// counts is how many entries of each kind the ledger must have in the end.
+// counts are the expected entries of each kind in the ledger at the end.
 type counts struct{ charges, refunds, members, notes, attempts int }
 
 type scenario struct {
@@ -37,8 +37,8 @@ type scenario struct {
 	want  counts
 }
 
-// Both routers go through every scenario, and must give the same answers: the
-// same status, the same header, the same bytes.
+// Both routers run every scenario, and must send equal responses: the same status, header
+// and bytes.
 func TestScenariosOnBothRouters(t *testing.T) {
 	t.Parallel()
 	all := slices.Concat(paymentScenarios, invalidPayments(), memberScenarios, noteScenarios, accessScenarios)
@@ -48,14 +48,14 @@ func TestScenariosOnBothRouters(t *testing.T) {
 			onChi, onGin := play(t, "chi", s), play(t, "gin", s)
 			for i := range s.steps {
 				if onChi[i] != onGin[i] {
-					t.Errorf("step %d: chi answers\n%s\nand gin\n%s", i+1, onChi[i], onGin[i])
+					t.Errorf("step %d: chi responds\n%s\nand gin\n%s", i+1, onChi[i], onGin[i])
 				}
 			}
 		})
 	}
 }
 
-// Without a database there is nothing to transfer money in.
+// Without a database there are no accounts to transfer money between.
 func TestTransfersNeedADatabase(t *testing.T) {
 	t.Parallel()
 	for router := range routers {
@@ -65,13 +65,13 @@ func TestTransfersNeedADatabase(t *testing.T) {
 			{method: http.MethodGet, path: "/balances"},
 		} {
 			if response, body := send(t, url, s); response.StatusCode != http.StatusNotFound {
-				t.Errorf("%s: %s answers %d %q, want 404", router, s.path, response.StatusCode, body)
+				t.Errorf("%s: %s responds %d %q, want 404", router, s.path, response.StatusCode, body)
 			}
 		}
 	}
 }
 
-// play sends the requests one after the other, and returns the answers.
+// play sends the requests one after another, and returns the responses.
 func play(t *testing.T, router string, s scenario) []string {
 	t.Helper()
 	url := newServer(t, router)
@@ -140,7 +140,7 @@ func send(t *testing.T, url string, s step) (*http.Response, string) {
 	return response, string(body)
 }
 
-// render writes down all of an answer but its date.
+// render writes a whole response as text, without its date.
 func render(response *http.Response, body string) string {
 	header := response.Header.Clone()
 	header.Del("Date")
@@ -154,7 +154,7 @@ func render(response *http.Response, body string) string {
 
 func shorten(body string) string { return body[:min(len(body), 1000)] }
 
-// books is what GET /ledger answers.
+// books is the response of GET /ledger.
 type books struct {
 	Charges, Refunds, Members, Notes []entry
 	Attempts                         int

@@ -31,7 +31,7 @@ func TestQuantile(t *testing.T) {
 		t.Errorf("the figures were put in order for the caller too: %v", figures)
 	}
 	if got := harness.Median(nil); !math.IsNaN(got) {
-		t.Errorf("the median of nothing is %v, want NaN", got)
+		t.Errorf("the median of no figures is %v, want NaN", got)
 	}
 }
 
@@ -172,10 +172,10 @@ func TestCompareStops(t *testing.T) { //nolint:paralleltest // a comparison has 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := harness.Compare(ended, plan, []harness.Arm{{Name: "a", Most: 1, Run: nothing}}); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end of its context it returned %v", err)
+		t.Errorf("after the end of its context Compare returned %v", err)
 	}
 	if _, err := harness.Compare(t.Context(), plan, nil); err == nil {
-		t.Error("it compared nothing, without an error")
+		t.Error("Compare without arms returned no error")
 	}
 }
 

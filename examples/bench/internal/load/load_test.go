@@ -48,11 +48,11 @@ func TestSend(t *testing.T) {
 	}
 	for _, latency := range latencies {
 		if latency <= 0 {
-			t.Errorf("an answer took %v", latency)
+			t.Errorf("a response took %v", latency)
 		}
 	}
 	if _, err := client.Send(1, http.StatusOK, key); err == nil || !strings.Contains(err.Error(), "201") {
-		t.Errorf("another status than the expected one is the error %v", err)
+		t.Errorf("an unexpected status gives the error %v", err)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestSendToNobody(t *testing.T) {
 	server.CloseClientConnections()
 	server.Close()
 	if _, err := client.Send(1, http.StatusOK, func(int, []byte) {}); err == nil {
-		t.Error("a server that is gone has answered")
+		t.Error("a stopped server has responded")
 	}
 	if _, err := load.Dial(t.Context(), address, 1, nil); err == nil {
 		t.Error("a server that is gone was dialled")

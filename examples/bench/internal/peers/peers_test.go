@@ -26,7 +26,7 @@ func post(t *testing.T, handler http.Handler, key, body string) *httptest.Respon
 	return w
 }
 
-// What is measured has to do what it is measured for.
+// The measured middleware must work.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	runs := 0
@@ -40,7 +40,7 @@ func TestTutorial(t *testing.T) {
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, nested)
 			if w.Code != http.StatusConflict {
-				t.Errorf("while the handler runs, a retry is answered with %d, want 409", w.Code)
+				t.Errorf("while the handler runs, a retry gets %d, want 409", w.Code)
 			}
 		}
 		w.Header().Set("Location", "/payments/1")
@@ -52,17 +52,17 @@ func TestTutorial(t *testing.T) {
 	replay := post(t, handler, key, `{"n":6, "a":1}`)
 	if runs != 1 || replay.Code != http.StatusCreated || replay.Body.String() != first.Body.String() ||
 		replay.Header().Get("Location") != "/payments/1" || replay.Header().Get("X-Idempotent-Replay") != "true" {
-		t.Errorf("after %d runs the retry is answered with %d %q %v", runs, replay.Code, replay.Body, replay.Header())
+		t.Errorf("after %d runs the retry gets %d %q %v", runs, replay.Code, replay.Body, replay.Header())
 	}
 	if other := post(t, handler, key, `{"a":2,"n":5}`); other.Code != http.StatusUnprocessableEntity || runs != 1 {
-		t.Errorf("another payload is answered with %d, after %d runs", other.Code, runs)
+		t.Errorf("another payload gets %d, after %d runs", other.Code, runs)
 	}
 	if post(t, handler, otherKey, `{"a":1,"n":5}`); runs != 2 {
 		t.Errorf("another key makes %d runs, want 2", runs)
 	}
 	for key, body := range map[string]string{"": `{}`, "malformed": `{`} {
 		if w := post(t, handler, key, body); w.Code != http.StatusBadRequest || runs != 2 {
-			t.Errorf("the key %q and the body %s are answered with %d", key, body, w.Code)
+			t.Errorf("the key %q and the body %s get %d", key, body, w.Code)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestJSONFingerprint(t *testing.T) {
 		return hash
 	}
 	if sum(`{"a":[{"b":1,"n":2}],"n":3}`) != sum(`{"a": [{"n":4,"b":1}]}`) {
-		t.Error("what is excluded, and the order of members, has counted")
+		t.Error("excluded fields, or the order of members, have counted")
 	}
 	if sum(`{"a":1}`) == sum(`{"a":2}`) {
 		t.Error("two values are the same")
@@ -98,7 +98,7 @@ func TestFiber(t *testing.T) {
 			c.Request.Header.Set("Idempotency-Key", key)
 			handler(&c)
 			if c.Response.StatusCode() != http.StatusCreated {
-				t.Errorf("%s answers with %d", name, c.Response.StatusCode())
+				t.Errorf("%s responds with %d", name, c.Response.StatusCode())
 			}
 			return string(c.Response.Body())
 		}
@@ -107,15 +107,15 @@ func TestFiber(t *testing.T) {
 		if err != nil || len(kept) == 0 {
 			t.Fatalf("%s has kept %q, with error %v", name, kept, err)
 		}
-		copy(answer, `{"id":2}`) // a handler that ran again would answer this
+		copy(answer, `{"id":2}`) // a second run of the handler would send this
 		if got := send(); got != `{"id":1}` {
-			t.Errorf("%s answers a retry with %s", name, got)
+			t.Errorf("%s responds to a retry with %s", name, got)
 		}
 		if err := storage.Reset(); err != nil {
 			t.Fatal(err)
 		}
 		if got := send(); got != `{"id":2}` {
-			t.Errorf("%s with an empty storage answers with %s", name, got)
+			t.Errorf("%s with an empty storage responds with %s", name, got)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A server whose port another program took in the meantime is started on another one.
+// If another program has taken the port, the server is started on another port.
 func TestTakenPortIsLeftToItsOwner(t *testing.T) { //nolint:paralleltest // the others change the environment
 	owner, err := StartRedis(t.Context())
 	if errors.Is(err, ErrMissing) {

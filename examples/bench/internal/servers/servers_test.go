@@ -24,7 +24,7 @@ func TestRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	if server.Version == "" {
-		t.Error("it has no version")
+		t.Error("the server has no version")
 	}
 	expectEnd(t, server.Addr, server.Stop)
 
@@ -54,7 +54,7 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
-// expectEnd expects that somebody listens there until stop, and nobody after it.
+// expectEnd expects a listener at the address until stop, and none after stop.
 func expectEnd(t *testing.T, address string, stop func()) {
 	t.Helper()
 	dialer := net.Dialer{Timeout: 5 * time.Second}
@@ -67,6 +67,6 @@ func expectEnd(t *testing.T, address string, stop func()) {
 	stop()
 	if conn, err := dialer.DialContext(t.Context(), "tcp", address); err == nil {
 		conn.Close()
-		t.Error("it listens after Stop")
+		t.Error("the server listens after Stop")
 	}
 }
