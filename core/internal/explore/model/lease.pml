@@ -3,8 +3,8 @@
  * its own, one store and a network that fails. Spin searches every interleaving.
  * README.md maps the lines to the code and lists the switches (-D) and properties.
  *
- * A process that is not scheduled is frozen; one that is never scheduled again has
- * crashed. Time is left unbounded: every timer counts down to zero.
+ * A process that Spin does not schedule is frozen, and a process that Spin never
+ * schedules again has crashed. Time is unbounded: every timer counts down to zero.
  */
 
 #ifndef PODS
@@ -14,7 +14,7 @@
 #define TTL 1 /* ticks that a lease runs */
 #endif
 #ifndef TRIES
-#define TRIES 2 /* how often a request asks for the lease */
+#define TRIES 2 /* tries of a request to claim the key */
 #endif
 #ifndef LATE
 #define LATE 2 /* calls that reach the store after their caller gave up */
@@ -110,7 +110,7 @@
 #define COMPLETE 3
 #define RELEASE 4
 
-/* The record. The response of a finished one is its owner's: every run has another. */
+/* The record. A finished record has its owner's response: every run has a different one. */
 unsigned state : 2 = FREE;
 unsigned owner : 2;
 unsigned attempt : 4;
@@ -118,7 +118,7 @@ unsigned left : 2; /* of the lease, by the store's clock */
 bit took;
 
 /* The holders, by their own clocks and memories. */
-byte held[PODS];  /* of the lease, counted from the call that was asked */
+byte held[PODS];  /* of the lease, counted from the call */
 byte asked[PODS]; /* held, if the pending call succeeds */
 byte number[PODS];
 bit taken[PODS];
@@ -131,10 +131,10 @@ bit alive[PODS];
 bit net[5 * PODS];
 unsigned late : 2 = LATE;
 
-/* What only the properties know. */
+/* State of the properties only. */
 unsigned latest : 4;        /* attempt of the last claim */
 unsigned effects : 2;
-unsigned effectsOf : 10;    /* set of attempts that had one */
+unsigned effectsOf : 10;    /* set of attempts with an effect */
 bit takenOver, careless;
 bit released[PODS];
 unsigned final : 3;         /* 1 + whose response was shown as confirmed */
@@ -176,7 +176,7 @@ inline Acquire(h) {
 	}
 }
 
-/* A lease may change the record: it is the holder's own, or nothing is there. */
+/* A lease may change the record: it is the holder's own, or there is no record. */
 #define HELD(h, mine) (state == FREE || (state == RUNNING || OWN_RELEASED(h)) && mine)
 
 inline stale(n) {
@@ -232,7 +232,7 @@ inline Release(h) {
 	}
 }
 
-/* ---- a call: the store's step, and what the caller learns ---- */
+/* ---- a call: the store's step, and the reply to the caller ---- */
 
 /* The call is applied after its caller gave up. */
 inline delayed(h, kind) {
@@ -322,7 +322,7 @@ handle:
 #ifdef RENEW_UNBOUNDED
 		alive[h] = 1;
 #endif
-		assert(effects == 0 || taken[h] || careless || held[h] == 0) /* P7: a later run knows of an abandoned one */
+		assert(effects == 0 || taken[h] || careless || held[h] == 0) /* P7: a later run knows of an abandoned run */
 	};
 	do
 	:: asked[h] = TTL;
@@ -347,7 +347,7 @@ handle:
 		!did -> did = 1;
 		if
 		:: CONTEXT(h) -> assert(state == RUNNING && owner == h && left > 0) /* P3: alone */
-		:: else -> careless = 1 /* a handler that does not look at its context */
+		:: else -> careless = 1 /* a handler that does not check its context */
 		fi;
 		assert(effects == 0 || takenOver); /* P4: one effect, unless a run was abandoned */
 		assert(!(effectsOf & (1 << number[h]))); /* P5: an attempt fences the others */
@@ -357,7 +357,7 @@ handle:
 	:: did -> goto complete
 	:: !did && !taken[h] -> goto complete
 	:: !did && !taken[h] -> goto release
-	:: !did && taken[h] && effects == 0 -> goto release /* the RecoverFunc said: nothing happened */
+	:: !did && taken[h] && effects == 0 -> goto release /* the RecoverFunc reports no effect */
 	:: !did && taken[h] -> goto handBack
 	od;
 
@@ -429,7 +429,7 @@ gone:
 	}
 }
 
-/* ---- what is late arrives, or never does ---- */
+/* ---- late calls arrive, or never do ---- */
 
 #define ARRIVES(h, kind) net[5 * h + kind] -> net[5 * h + kind] = 0
 #define ARRIVE(h) \
@@ -457,7 +457,7 @@ end:
 	od
 }
 
-/* ---- time passes for all, wherever they stand ---- */
+/* ---- time passes for all processes, at any step ---- */
 
 #ifdef CLOCK_STOPS
 #define PASS(timer) if :: timer > 0 -> timer-- :: true fi
