@@ -10,9 +10,10 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// stores are the same store with and without a seal.
-func stores() map[string]storage.Store {
-	return map[string]storage.Store{"plain": memstore.New(), "sealed": sealedstore.New(memstore.New(), newGCM(1))}
+// newStore makes the same store with and without a seal.
+var newStore = map[string]func() storage.Store{
+	"plain":  func() storage.Store { return memstore.New() },
+	"sealed": func() storage.Store { return sealedstore.New(memstore.New(), newGCM(1)) },
 }
 
 func response(size int) storage.Result {
@@ -24,8 +25,9 @@ func response(size int) storage.Result {
 // BenchmarkReplay asks the store for a finished record.
 func BenchmarkReplay(b *testing.B) {
 	for _, size := range []int{300, 64 << 10} {
-		for name, store := range stores() {
+		for name, open := range newStore {
 			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				store := open()
 				finish(b, store, "key", response(size))
 				asking := claim("key")
 				b.ReportAllocs()
@@ -42,8 +44,9 @@ func BenchmarkReplay(b *testing.B) {
 // BenchmarkFirst claims a key, stores its response and forgets it.
 func BenchmarkFirst(b *testing.B) {
 	for _, size := range []int{300, 64 << 10} {
-		for name, store := range stores() {
+		for name, open := range newStore {
 			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				store := open()
 				res, asking := response(size), claim("key")
 				b.ReportAllocs()
 				for b.Loop() {
