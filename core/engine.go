@@ -34,6 +34,7 @@ type Engine struct {
 	writeProblem problem.Writer
 	ownProblems  bool // writeProblem comes from WithProblemWriter
 	replayHeader string
+	keyHeaders   []string // canonical names, at least one
 	instance     string
 	settleBudget time.Duration
 	observeOnly  bool
@@ -161,7 +162,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	hostname, _ := os.Hostname() // events work without an instance
 	e := &Engine{
 		store: guardedStore{store}, wall: wallOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
-		replayHeader: "X-Idempotent-Replay", instance: hostname,
+		replayHeader: "X-Idempotent-Replay", keyHeaders: defaultKeyHeaders, instance: hostname,
 		settleBudget: time.Hour, live: newLiveRuns(), releasing: make(chan struct{}, 64),
 	}
 	for i, opt := range opts {

@@ -9,7 +9,7 @@ import (
 )
 
 // KeyHeader is the request header that carries the idempotency key
-// (draft-ietf-httpapi-idempotency-key-header).
+// (draft-ietf-httpapi-idempotency-key-header). WithKeyHeader changes it.
 const KeyHeader = "Idempotency-Key"
 
 // maxKeyLength bounds a key, counted without the quotes of its string form.
@@ -22,18 +22,6 @@ var (
 	errKeyTooLong  = errors.New("Idempotency-Key must not exceed 255 characters")
 	errKeyInvalid  = errors.New("Idempotency-Key must be 1 to 255 visible ASCII characters, raw or as one string in quotes")
 )
-
-// keyFromHeader reads the idempotency key of a request.
-func keyFromHeader(h http.Header) (string, error) {
-	switch lines := h[KeyHeader]; len(lines) {
-	case 0:
-		return "", errKeyMissing
-	case 1:
-		return ParseKey(lines[0])
-	default:
-		return "", errKeyRepeated
-	}
-}
 
 // ParseKey parses the value of an Idempotency-Key header: a raw key, or a key as an
 // RFC 8941 string in quotes. Both forms give the same key. A key is 1 to 255 visible

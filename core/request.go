@@ -87,7 +87,7 @@ func (a *admission) forget() {
 // the policy requires no key, a.request.Key may stay empty.
 func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
 	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
-	key, err := keyFromHeader(r.Header)
+	key, err := e.keyFromHeader(r.Header)
 	switch {
 	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:
 		return nil

@@ -134,7 +134,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 // refuseWith writes a problem by the engine's problem.Writer.
 func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 	p.SetHeader(w.Header())
-	e.writeProblem(w, r, p)
+	e.writeProblem(w, r, e.naming(p))
 }
 
 // cancelledProblem returns the response for a handler that wrote none because its

@@ -190,7 +190,7 @@ func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, body []byte
 // refuse responds to a request that never reaches the store. On a route that only
 // observes, next responds.
 func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *problem.Problem, next http.Handler) {
-	e.report(r.Context(), a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(refusal.Error)})
+	e.report(r.Context(), a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(e.naming(*refusal).Error)})
 	if a.route.observes {
 		next.ServeHTTP(w, r)
 		return

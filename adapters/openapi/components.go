@@ -1,7 +1,5 @@
 package openapi
 
-import "github.com/oncekey/oncekey/core"
-
 // The names of the components that Merge adds.
 const (
 	problemName     = "IdempotencyProblem"
@@ -20,11 +18,11 @@ type components struct {
 	all  []named
 }
 
-func componentsOf() []components {
+func (s *settings) componentsOf() []components {
 	return []components{
 		{"schemas", []named{{problemName, problemSchema}}},
-		{"parameters", []named{{requiredKeyName, keyParameter(true)}, {optionalKeyName, keyParameter(false)}}},
-		{"headers", []named{{replayName, replayHeader}, {retryAfterName, retryAfterHeader}}},
+		{"parameters", []named{{requiredKeyName, s.keyParameter(true)}, {optionalKeyName, s.keyParameter(false)}}},
+		{"headers", []named{{replayName, replayHeader}, {retryAfterName, s.naming(retryAfterHeader)}}},
 	}
 }
 
@@ -55,9 +53,9 @@ const retryAfterHeader = `{
 }`
 
 // keyParameter describes the header as core.ParseKey reads it.
-func keyParameter(required bool) string {
+func (s *settings) keyParameter(required bool) string {
 	parameter := []string{
-		"name", quoted(core.KeyHeader),
+		"name", quoted(s.keyHeader),
 		"in", `"header"`,
 		"description", `"A new key for every operation and the same key for every retry, such as a random UUID. The key may be raw or a string in quotes: both forms are the same key."`,
 	}

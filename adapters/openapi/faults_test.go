@@ -123,6 +123,7 @@ func TestNilIsNamed(t *testing.T) {
 		"openapi: the document is empty":                            func() ([]byte, error) { return openapi.Merge(nil, declared) },
 		"openapi: option 2 is nil: leave it out":                    func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ReplayHeader("X"), nil) },
 		"openapi: option 1 is nil":                                  func() ([]byte, error) { return openapi.Document(declared, nil) },
+		`openapi: KeyHeader is "X Key": it must be a header name`:   func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.KeyHeader("X Key")) },
 		`openapi: ReplayHeader is "": it must be a header name`:     func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ReplayHeader("")) },
 		`openapi: ReplayHeader is "X\nY": it must be a header name`: func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ReplayHeader("X\nY")) },
 	} {

@@ -30,18 +30,25 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // Option changes the description.
 type Option func(*settings)
 
-type settings struct{ replayHeader string }
+type settings struct{ replayHeader, keyHeader string }
 
 // ReplayHeader names the header that marks a replayed response, as
 // core.WithReplayHeader does for the engine. Default X-Idempotent-Replay.
 func ReplayHeader(name string) Option {
 	return func(s *settings) { s.replayHeader = http.CanonicalHeaderKey(name) }
+}
+
+// KeyHeader names the header that carries the key: the first name that
+// core.WithKeyHeader gives to the engine. Default Idempotency-Key.
+func KeyHeader(name string) Option {
+	return func(s *settings) { s.keyHeader = http.CanonicalHeaderKey(name) }
 }
 
 // skeleton is a document without paths.
@@ -106,7 +113,7 @@ type merger struct {
 // addComponents adds the missing components.
 func (m *merger) addComponents(root *object) {
 	all := m.object(root, "components")
-	for _, ours := range componentsOf() {
+	for _, ours := range m.componentsOf() {
 		ofKind := m.object(&all, ours.kind)
 		for _, component := range ours.all {
 			if other := ofKind.find(component.name); other == nil {
@@ -176,7 +183,7 @@ func (m *merger) addOperation(item *object, template string, route *route) {
 
 // settingsOf applies the options to the defaults.
 func settingsOf(opts []Option) (settings, error) {
-	described := settings{replayHeader: "X-Idempotent-Replay"}
+	described := settings{replayHeader: "X-Idempotent-Replay", keyHeader: core.KeyHeader}
 	var all []error
 	for i, opt := range opts {
 		if opt == nil {
@@ -188,7 +195,15 @@ func settingsOf(opts []Option) (settings, error) {
 	if !httpguts.ValidHeaderFieldName(described.replayHeader) {
 		all = append(all, fmt.Errorf("openapi: ReplayHeader is %q: it must be a header name", described.replayHeader))
 	}
+	if !httpguts.ValidHeaderFieldName(described.keyHeader) {
+		all = append(all, fmt.Errorf("openapi: KeyHeader is %q: it must be a header name", described.keyHeader))
+	}
 	return described, errors.Join(all...)
+}
+
+// naming returns the text with the key header's name in place of Idempotency-Key.
+func (s *settings) naming(text string) string {
+	return strings.ReplaceAll(text, core.KeyHeader, s.keyHeader)
 }
 
 // route is a guarded declaration with its path template.

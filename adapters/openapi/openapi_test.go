@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"net/http"
@@ -150,6 +151,23 @@ func TestPatternsThatHaveNoTemplate(t *testing.T) {
 	_, err := openapi.Document(rows(t, policy.Row("POST /\xff")))
 	if want := `openapi: row 1: "POST /\xff": the pattern is not UTF-8`; fmt.Sprint(err) != want {
 		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// The parameter and the texts have the configured name of the key's header.
+func TestKeyHeader(t *testing.T) {
+	t.Parallel()
+	text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.KeyHeader("x-request-key"))
+	doc := parsed(t, text, err)
+	if p := parameterOf(doc, operation(t, doc, "POST", "/a"), "header", "X-Request-Key"); !p.Get("required").Bool() {
+		t.Errorf("the key is %s, want a required X-Request-Key", p)
+	}
+	if strings.Contains(string(text), core.KeyHeader) {
+		t.Errorf("the document names %s: %s", core.KeyHeader, text)
+	}
+	again, err := openapi.Merge(text, rows(t, policy.Row("POST /a")), openapi.KeyHeader("x-request-key"))
+	if err != nil || !bytes.Equal(again, text) {
+		t.Errorf("merging again changes the document (%v): %s", err, again)
 	}
 }
 

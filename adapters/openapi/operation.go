@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -17,7 +16,7 @@ const problemType = "application/problem+json"
 // describe adds the effects of the policy to an operation. shared holds the parameters of
 // the path.
 func (m *merger) describe(operation *object, shared []parameter, p *policy.Policy) {
-	if !slices.ContainsFunc(slices.Concat(shared, m.parameters(operation)), isKey) {
+	if !slices.ContainsFunc(slices.Concat(shared, m.parameters(operation)), m.isKey) {
 		name := optionalKeyName
 		if p.Required && !p.Observe {
 			name = requiredKeyName
@@ -70,7 +69,7 @@ func (m *merger) addReplays(responses *object) {
 func (m *merger) addProblem(responses *object, e *engineResponse, p *policy.Policy) {
 	status := strconv.Itoa(e.status)
 	if responses.find(status) == nil {
-		responses.set(status, compact("description", quoted(e.description)))
+		responses.set(status, compact("description", quoted(m.naming(e.description))))
 	}
 	header := named{}
 	if e.retryAfter {
@@ -127,7 +126,7 @@ func describesSuccess(responses *object) bool {
 	})
 }
 
-// isKey reports whether the parameter is the Idempotency-Key header, in any case.
-func isKey(p parameter) bool {
-	return p.in == "header" && strings.EqualFold(p.name, core.KeyHeader)
+// isKey reports whether the parameter is the header of the key, in any case.
+func (s *settings) isKey(p parameter) bool {
+	return p.in == "header" && strings.EqualFold(p.name, s.keyHeader)
 }
