@@ -201,9 +201,10 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 type Route struct {
 	policy    policy.Policy
 	exclusion *fingerprint.Exclusion
-	observes  bool     // set by the policy or by WithObserveOnly
-	place     string   // file and line of the declaration
-	unguarded onceFlag // set when reportUnguarded has reported the route
+	keyField  *fingerprint.Member // nil: the header holds the key
+	observes  bool                // set by the policy or by WithObserveOnly
+	place     string              // file and line of the declaration
+	unguarded onceFlag            // set when reportUnguarded has reported the route
 }
 
 // Guards reports whether the route's policy guards requests of this method.
@@ -238,7 +239,13 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy: ExcludeFields: %w", err)
 	}
-	return &Route{policy: declared, exclusion: exclusion, observes: observes, place: declaredAt()}, nil
+	route := &Route{policy: declared, exclusion: exclusion, observes: observes, place: declaredAt()}
+	if declared.KeyField != "" {
+		if route.keyField, err = fingerprint.ParseMember(declared.KeyField); err != nil {
+			return nil, fmt.Errorf("policy: KeyField: %w", err)
+		}
+	}
+	return route, nil
 }
 
 // MustRoute is Route for declarations. MustRoute panics when the policy is wrong, as

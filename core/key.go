@@ -89,9 +89,9 @@ func otherStructuredType(value string) bool {
 
 // Scope returns the name of the principal that owns the request's key. The same key
 // from two principals is two keys. For an error or an empty name the engine responds
-// with 401, and Challenge adds a WWW-Authenticate value to that response. A Scope is
-// called before the request's body is read, and must not read the body. It must be safe
-// for concurrent use.
+// with 401, and Challenge adds a WWW-Authenticate value to that response. A Scope must
+// not read the request's body, which the engine reads afterwards, or before for a
+// policy.KeyField. It must be safe for concurrent use.
 //
 // Host does not separate keys by itself: see ScopeByHost.
 type Scope func(*http.Request) (string, error)

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/fingerprint"
 )
 
 var defaultKeyHeaders = []string{KeyHeader}
@@ -61,6 +63,71 @@ func (e *Engine) keyFromHeader(h http.Header) (string, error) {
 	default:
 		return "", errKeyRepeated
 	}
+}
+
+// keyOf returns the key of a request. It returns "" with a problem, and "" alone for a
+// request without a key where the policy requires none.
+func (e *Engine) keyOf(r *http.Request, a *admission) (string, *problem.Problem) {
+	key, err := e.keyFromHeader(r.Header)
+	inField := a.route.keyField != nil
+	if inField && (err == nil || errors.Is(err, errKeyMissing)) {
+		var refusal *problem.Problem
+		if a.body, refusal = peekBody(r, a.route.policy.MaxRequestBytes); refusal != nil {
+			return "", refusal
+		}
+		key, err = a.route.keyFromField(a.body, key)
+	}
+	switch {
+	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:
+		return "", nil
+	case errors.Is(err, errKeyMissing) && inField, errors.Is(err, errOnlyHeader):
+		return "", fieldMissing(a.route.policy.KeyField)
+	case errors.Is(err, errKeyMissing):
+		return "", problem.New(problem.KeyMissing, err.Error())
+	case err != nil:
+		return "", problem.New(problem.KeyInvalid, err.Error())
+	}
+	return key, nil
+}
+
+// errOnlyHeader refuses a key in the header without the KeyField. Why: the request
+// would else run unguarded where the policy requires no key.
+var errOnlyHeader = errors.New("oncekey: the header has a key and the body has none")
+
+// fieldMissing returns the problem for a body without the KeyField.
+func fieldMissing(name string) *problem.Problem {
+	missing := problem.New(problem.KeyMissing, name+" is required in the JSON body")
+	missing.Detail = "Send a JSON body with the member " + name + ", new for every operation and the same for every retry of it."
+	return missing
+}
+
+// keyFromField reads the key from the policy's KeyField. header is the key that the
+// header has, or "".
+func (r *Route) keyFromField(body []byte, header string) (string, error) {
+	name := r.policy.KeyField
+	found, err := r.keyField.Find(body)
+	value := gjson.ParseBytes(found)
+	switch absent := err != nil || value.Type == gjson.Null; {
+	case errors.Is(err, fingerprint.ErrRepeatedMember):
+		return "", fmt.Errorf("%s must be given once", name)
+	case absent && header != "":
+		return "", errOnlyHeader
+	case absent:
+		return "", errKeyMissing
+	}
+	key := value.Str
+	if value.Type == gjson.Number {
+		key = value.Raw
+	}
+	switch {
+	case len(key) > maxKeyLength:
+		return "", fmt.Errorf("%s must not exceed %d characters", name, maxKeyLength)
+	case key == "" || !spellsKey(key, true): // also an object, an array, true and false
+		return "", fmt.Errorf("%s must be a number, or a string of 1 to %d visible ASCII characters", name, maxKeyLength)
+	case header != "" && header != key:
+		return "", fmt.Errorf("%s and %s must be the same key", KeyHeader, name)
+	}
+	return key, nil
 }
 
 // naming returns the problem with the engine's key header in place of Idempotency-Key.

@@ -49,6 +49,7 @@ type admission struct {
 	started      time.Time
 	storageKey   string
 	reading      *fingerprint.Reading // until the decision; nil when the caller of Begin passed the fingerprint
+	body         []byte               // only with a KeyField; else guard reads the body
 	sketch       []byte               // of the first request with the key, if this request differs
 	bytes        storage.Digest       // of the request's bytes; zero when the caller of Begin passed the fingerprint
 	call         lazycontext.Context  // for the first store call
@@ -87,14 +88,9 @@ func (a *admission) forget() {
 // the policy requires no key, a.request.Key may stay empty.
 func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
 	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
-	key, err := e.keyFromHeader(r.Header)
-	switch {
-	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:
-		return nil
-	case errors.Is(err, errKeyMissing):
-		return problem.New(problem.KeyMissing, err.Error())
-	case err != nil:
-		return problem.New(problem.KeyInvalid, err.Error())
+	key, refusal := e.keyOf(r, a)
+	if key == "" {
+		return refusal
 	}
 	scope, err := e.scopeOf(r, a)
 	if err != nil || scope == "" {

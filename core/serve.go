@@ -156,12 +156,16 @@ func (s *subject) outside(ctx context.Context) *Route {
 
 // guard serves a request that has a key.
 func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	buffer := bodyBuffers.Get().(*bodyBuffer)
-	defer bodyBuffers.Put(buffer)
-	body, refusal := readBody(r, buffer[:0], a.route.policy.MaxRequestBytes)
-	if refusal != nil {
-		e.refuse(w, r, a, refusal, next)
-		return
+	body := a.body
+	if a.route.keyField == nil {
+		buffer := bodyBuffers.Get().(*bodyBuffer)
+		defer bodyBuffers.Put(buffer)
+		var refusal *problem.Problem
+		body, refusal = readBody(r, buffer[:0], a.route.policy.MaxRequestBytes)
+		if refusal != nil {
+			e.refuse(w, r, a, refusal, next)
+			return
+		}
 	}
 	a.read(a.fingerprinted(r, body))
 	a.served = true
@@ -258,7 +262,10 @@ func (e *Engine) replay(w http.ResponseWriter, record *storage.Record) {
 // change the response. An unreachable store delays the request by StoreTimeout.
 func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	watched := &observedContext{Context: r.Context(), subject: &a.subject}
-	body, refusal := peekBody(r, a.route.policy.MaxRequestBytes)
+	body, refusal := a.body, (*problem.Problem)(nil)
+	if a.route.keyField == nil {
+		body, refusal = peekBody(r, a.route.policy.MaxRequestBytes)
+	}
 	original := r
 	r = r.WithContext(watched)
 	defer func() { removeFiles(r, original) }()

@@ -40,22 +40,25 @@ func Exclude(fields ...string) (*Exclusion, error) {
 			return nil, fmt.Errorf("fingerprint: cannot exclude %q: %w", field, err)
 		}
 		if len(path) > 1 {
-			x.paths = append(x.paths, path)
+			x.addPath(path)
 			continue
 		}
 		x.fields.add(path[0].name)
 		x.members.add(spelling.Replace(path[0].name))
 	}
-	for _, path := range x.paths {
-		for i := range path {
-			path[i].name = spelling.Replace(path[i].name)
-			if i == len(x.steps) {
-				x.steps = append(x.steps, 0)
-			}
-			x.steps[i] |= path[i].lengths()
-		}
-	}
 	return x, nil
+}
+
+// addPath adds the member at this path from the root.
+func (x *Exclusion) addPath(path []segment) {
+	x.paths = append(x.paths, path)
+	for i := range path {
+		path[i].name = spelling.Replace(path[i].name)
+		if i == len(x.steps) {
+			x.steps = append(x.steps, 0)
+		}
+		x.steps[i] |= path[i].lengths()
+	}
 }
 
 // spelling turns a name into its canonical spelling, like walker.string.

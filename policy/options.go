@@ -68,6 +68,9 @@ func LockTTL(d time.Duration) Option { return func(p *Policy) { p.LockTTL = d } 
 // Required sets Policy.Required.
 func Required(required bool) Option { return func(p *Policy) { p.Required = required } }
 
+// KeyField sets Policy.KeyField, such as KeyField("request_id").
+func KeyField(path string) Option { return func(p *Policy) { p.KeyField = path } }
+
 // ExcludeFields sets Policy.ExcludeFields.
 func ExcludeFields(fields ...string) Option {
 	fields = slices.Clone(fields)

@@ -34,6 +34,7 @@ var settings = []setting{
 	{"TTL", text, "a duration such as 90m", with(time.ParseDuration, TTL), nil},
 	{"LockTTL", text, "a duration such as 60s", with(time.ParseDuration, LockTTL), nil},
 	{"Required", toggle, "true or false", with(strconv.ParseBool, Required), nil},
+	{"KeyField", text, "a member's name or path, such as request_id", with(parseKeyField, KeyField), nil},
 	{"ExcludeFields", list, "names parted by commas", parted(ExcludeFields), ExcludeFields},
 	{"Methods", list, "methods parted by commas", parted(Methods), Methods},
 	{"OnStoreError", text, "FailClosed or FailOpen", with(parseStoreErrorMode, OnStoreError), nil},
@@ -142,6 +143,15 @@ func parted(option func(...string) Option) func(string) (Option, error) {
 }
 
 func parseBytes(value string) (int64, error) { return strconv.ParseInt(value, 10, 64) }
+
+func parseKeyField(value string) (string, error) {
+	if value == "" {
+		return "", errEmpty
+	}
+	return value, nil
+}
+
+var errEmpty = errors.New("empty value")
 
 var errUnknownMode = errors.New("unknown mode")
 

@@ -31,6 +31,11 @@ type Policy struct {
 	// Required refuses a request without a key. If false, such a request runs
 	// unguarded. Default true.
 	Required bool
+	// KeyField is the member of a JSON body that holds the key: a name at the root, or a
+	// path like meta.request_id, in the notation of ExcludeFields without stars. The
+	// value is a string or a number. A request whose header has another key is refused,
+	// and a header alone is not enough. Default "": the header holds the key.
+	KeyField string
 	// ExcludeFields are left out of the fingerprint of the query and of JSON and
 	// form bodies: bare names at any depth, or paths like meta.trace.id. Bodies
 	// with another Content-Type are fingerprinted byte by byte. Default none.

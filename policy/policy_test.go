@@ -126,6 +126,7 @@ func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 		"no methods":         {policy.Methods(), `policy: Methods is "": it must be at least one method`},
 		"lower-case method":  {policy.Methods("post"), `policy: Methods is "post": it must be a method in capital letters, such as POST`},
 		"empty exclude name": {policy.ExcludeFields("nonce", ""), `policy: ExcludeFields is "": it must be a member's name or path, such as meta.nonce`},
+		"blank key field":    {policy.KeyField(" "), `policy: KeyField is " ": it must be a member's name or path, such as request_id`},
 		"blank exclude name": {policy.ExcludeFields(" "), `policy: ExcludeFields is " "`},
 		"header name":        {policy.KeepHeaders("Set Cookie"), `policy: KeepHeaders is "Set Cookie": it must be a header name, such as Set-Cookie`},
 		"hop-by-hop header":  {policy.KeepHeaders("transfer-encoding"), `policy: KeepHeaders is "transfer-encoding": it must be an end-to-end header`},

@@ -56,6 +56,7 @@ func (p *Policy) Validate() error {
 	for _, method := range p.Methods {
 		check(isMethod(method), "Methods", method, "a method in capital letters, such as POST")
 	}
+	check(p.KeyField == "" || isField(p.KeyField), "KeyField", p.KeyField, "a member's name or path, such as request_id, without spaces around it or control characters")
 	for _, field := range p.ExcludeFields {
 		check(isField(field), "ExcludeFields", field, "a member's name or path, such as meta.nonce, without spaces around it or control characters")
 	}

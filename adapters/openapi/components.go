@@ -7,6 +7,9 @@ const (
 	optionalKeyName = "OptionalIdempotencyKey"
 	replayName      = "IdempotentReplay"
 	retryAfterName  = "IdempotencyRetryAfter"
+
+	// keyFieldName is the member of an operation that names policy.KeyField.
+	keyFieldName = "x-idempotency-key-field"
 )
 
 // named is a JSON value and its name.

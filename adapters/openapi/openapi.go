@@ -15,6 +15,9 @@
 // has no key_missing, and a policy that only observes has no problems. Problems have the
 // engine's own form, which core.WithProblemWriter may replace.
 //
+// The member x-idempotency-key-field of an operation names the member of the body that
+// holds the key (policy.KeyField). Describe that member in the operation's requestBody.
+//
 // Patterns become path templates: chi's {id} and {id:[0-9]+}, gin's :id and *rest at the
 // start of a segment, and chi's final *, whose parameter is called wildcard. A colon in
 // the middle of a segment stays unchanged.

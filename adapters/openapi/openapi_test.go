@@ -171,6 +171,21 @@ func TestKeyHeader(t *testing.T) {
 	}
 }
 
+// A key in the body is no parameter.
+func TestKeyField(t *testing.T) {
+	t.Parallel()
+	declared := rows(t, policy.Row("POST /a", policy.KeyField("meta.request_id")))
+	text, err := openapi.Document(declared)
+	doc := parsed(t, text, err)
+	o := operation(t, doc, "POST", "/a")
+	if got := o.Get("x-idempotency-key-field").Str; got != "meta.request_id" || o.Get("parameters").Exists() {
+		t.Errorf("the field is %q in %s", got, o)
+	}
+	if again, err := openapi.Merge(text, declared); err != nil || !bytes.Equal(again, text) {
+		t.Errorf("merging again changes the document (%v): %s", err, again)
+	}
+}
+
 func TestReplayHeader(t *testing.T) {
 	t.Parallel()
 	text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ReplayHeader("idempotent-replayed"))

@@ -16,7 +16,11 @@ const problemType = "application/problem+json"
 // describe adds the effects of the policy to an operation. shared holds the parameters of
 // the path.
 func (m *merger) describe(operation *object, shared []parameter, p *policy.Policy) {
-	if !slices.ContainsFunc(slices.Concat(shared, m.parameters(operation)), m.isKey) {
+	if p.KeyField != "" {
+		if !operation.has(keyFieldName) {
+			operation.add(keyFieldName, quoted(p.KeyField))
+		}
+	} else if !slices.ContainsFunc(slices.Concat(shared, m.parameters(operation)), m.isKey) {
 		name := optionalKeyName
 		if p.Required && !p.Observe {
 			name = requiredKeyName
