@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/policy"
 )
 
 var defaultKeyHeaders = []string{KeyHeader}
@@ -86,8 +87,21 @@ func (e *Engine) keyOf(r *http.Request, a *admission) (string, *problem.Problem)
 		return "", problem.New(problem.KeyMissing, err.Error())
 	case err != nil:
 		return "", problem.New(problem.KeyInvalid, err.Error())
+	case !a.route.policy.KeyFormat.Allows(key):
+		return "", wrongFormat(&a.route.policy)
 	}
 	return key, nil
+}
+
+// wrongFormat returns the problem for a key that the policy's KeyFormat refuses.
+func wrongFormat(p *policy.Policy) *problem.Problem {
+	place := KeyHeader
+	if p.KeyField != "" {
+		place = p.KeyField
+	}
+	wrong := problem.New(problem.KeyInvalid, place+" must be "+p.KeyFormat.Expected())
+	wrong.Detail = "Send " + p.KeyFormat.Expected() + "."
+	return wrong
 }
 
 // errOnlyHeader refuses a key in the header without the KeyField. Why: the request

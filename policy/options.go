@@ -71,6 +71,9 @@ func Required(required bool) Option { return func(p *Policy) { p.Required = requ
 // KeyField sets Policy.KeyField, such as KeyField("request_id").
 func KeyField(path string) Option { return func(p *Policy) { p.KeyField = path } }
 
+// KeyFormat sets Policy.KeyFormat: UUIDKey, or KeyPattern("ord_[0-9]{6}").
+func KeyFormat(format KeyFormats) Option { return func(p *Policy) { p.KeyFormat = format } }
+
 // ExcludeFields sets Policy.ExcludeFields.
 func ExcludeFields(fields ...string) Option {
 	fields = slices.Clone(fields)

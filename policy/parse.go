@@ -35,6 +35,7 @@ var settings = []setting{
 	{"LockTTL", text, "a duration such as 60s", with(time.ParseDuration, LockTTL), nil},
 	{"Required", toggle, "true or false", with(strconv.ParseBool, Required), nil},
 	{"KeyField", text, "a member's name or path, such as request_id", with(parseKeyField, KeyField), nil},
+	{"KeyFormat", text, "UUID, or policy.KeyPattern in Go", with(parseKeyFormat, KeyFormat), nil},
 	{"ExcludeFields", list, "names parted by commas", parted(ExcludeFields), ExcludeFields},
 	{"Methods", list, "methods parted by commas", parted(Methods), Methods},
 	{"OnStoreError", text, "FailClosed or FailOpen", with(parseStoreErrorMode, OnStoreError), nil},

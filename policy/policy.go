@@ -36,6 +36,9 @@ type Policy struct {
 	// value is a string or a number. A request whose header has another key is refused,
 	// and a header alone is not enough. Default "": the header holds the key.
 	KeyField string
+	// KeyFormat refuses keys of another format: UUIDKey, or a KeyPattern. Default: every
+	// key of 1 to 255 visible ASCII characters.
+	KeyFormat KeyFormats
 	// ExcludeFields are left out of the fingerprint of the query and of JSON and
 	// form bodies: bare names at any depth, or paths like meta.trace.id. Bodies
 	// with another Content-Type are fingerprinted byte by byte. Default none.

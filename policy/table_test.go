@@ -87,12 +87,12 @@ func TestReportErr(t *testing.T) {
 // type.
 func TestNamed(t *testing.T) {
 	t.Parallel()
-	values := []any{true, int64(7), "90m", "FailOpen", "Refuse", []string{"POST"}, []string{"5xx"}}
+	values := []any{true, int64(7), "90m", "FailOpen", "Refuse", "UUID", []string{"POST"}, []string{"5xx"}}
 	takes := map[string][]any{
 		"Required": {true}, "Transactional": {true}, "Observe": {true},
 		"TTLHours": {int64(7)}, "MaxRequestBytes": {int64(7)}, "MaxResponseBytes": {int64(7)},
-		"KeyField": {"90m", "FailOpen", "Refuse"}, // any text
-		"TTL":      {"90m"}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},
+		"KeyField": {"90m", "FailOpen", "Refuse", "UUID"}, "KeyFormat": {"UUID"}, // KeyField takes any text
+		"TTL": {"90m"}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},
 		"OnStoreError": {"FailOpen"}, "OnAbandoned": {"Refuse"},
 		"ExcludeFields": {[]string{"POST"}, []string{"5xx"}}, "Methods": {[]string{"POST"}, []string{"5xx"}}, "KeepHeaders": {[]string{"POST"}, []string{"5xx"}},
 		"Free": {[]string{"POST"}, []string{"5xx"}}, "Keep": {[]string{"POST"}, []string{"5xx"}}, "Uncertain": {[]string{"POST"}, []string{"5xx"}}, // Validate checks what they hold

@@ -57,6 +57,10 @@ func (p *Policy) Validate() error {
 		check(isMethod(method), "Methods", method, "a method in capital letters, such as POST")
 	}
 	check(p.KeyField == "" || isField(p.KeyField), "KeyField", p.KeyField, "a member's name or path, such as request_id, without spaces around it or control characters")
+	if err := p.KeyFormat.err; err != nil {
+		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		check(false, "KeyFormat", p.KeyFormat.name, "UUIDKey, or KeyPattern with a regular expression: %s", reason)
+	}
 	for _, field := range p.ExcludeFields {
 		check(isField(field), "ExcludeFields", field, "a member's name or path, such as meta.nonce, without spaces around it or control characters")
 	}

@@ -24,7 +24,7 @@ type components struct {
 func (s *settings) componentsOf() []components {
 	return []components{
 		{"schemas", []named{{problemName, problemSchema}}},
-		{"parameters", []named{{requiredKeyName, s.keyParameter(true)}, {optionalKeyName, s.keyParameter(false)}}},
+		{"parameters", []named{{requiredKeyName, s.keyParameter(true, anyKey)}, {optionalKeyName, s.keyParameter(false, anyKey)}}},
 		{"headers", []named{{replayName, replayHeader}, {retryAfterName, s.naming(retryAfterHeader)}}},
 	}
 }
@@ -55,8 +55,11 @@ const retryAfterHeader = `{
 	"schema": {"type": "integer", "minimum": 1}
 }`
 
+// anyKey is the pattern of keys without a policy.KeyFormat.
+const anyKey = "^[!-~]+$"
+
 // keyParameter describes the header as core.ParseKey reads it.
-func (s *settings) keyParameter(required bool) string {
+func (s *settings) keyParameter(required bool, pattern string) string {
 	parameter := []string{
 		"name", quoted(s.keyHeader),
 		"in", `"header"`,
@@ -65,5 +68,5 @@ func (s *settings) keyParameter(required bool) string {
 	if required {
 		parameter = append(parameter, "required", "true")
 	}
-	return compact(append(parameter, "schema", `{"type":"string","minLength":1,"maxLength":255,"pattern":"^[!-~]+$"}`)...)
+	return compact(append(parameter, "schema", compact("type", `"string"`, "minLength", "1", "maxLength", "255", "pattern", quoted(pattern)))...)
 }

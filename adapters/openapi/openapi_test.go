@@ -171,6 +171,27 @@ func TestKeyHeader(t *testing.T) {
 	}
 }
 
+// A key's format is the pattern of its parameter.
+func TestKeyFormat(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[policy.KeyFormats]string{
+		policy.UUIDKey:                    policy.UUIDKey.Expression(),
+		policy.KeyPattern("ord_[0-9]{6}"): "^(?:ord_[0-9]{6})$",
+	} {
+		declared := rows(t, policy.Row("POST /a", policy.KeyFormat(format)), policy.Row("POST /b"))
+		text, err := openapi.Document(declared)
+		doc := parsed(t, text, err)
+		for path, want := range map[string]string{"/a": want, "/b": "^[!-~]+$"} {
+			if p := parameterOf(doc, operation(t, doc, "POST", path), "header", core.KeyHeader); p.Get("schema.pattern").Str != want || !p.Get("required").Bool() {
+				t.Errorf("%s: the key is %s, want the pattern %s", path, p, want)
+			}
+		}
+		if again, err := openapi.Merge(text, declared); err != nil || !bytes.Equal(again, text) {
+			t.Errorf("merging again changes the document (%v): %s", err, again)
+		}
+	}
+}
+
 // A key in the body is no parameter.
 func TestKeyField(t *testing.T) {
 	t.Parallel()

@@ -25,8 +25,12 @@ func (m *merger) describe(operation *object, shared []parameter, p *policy.Polic
 		if p.Required && !p.Observe {
 			name = requiredKeyName
 		}
+		parameter := ref("parameters", name)
+		if format := p.KeyFormat.Expression(); format != "" { // the component is for every format
+			parameter = m.keyParameter(name == requiredKeyName, format)
+		}
 		parameters := m.array(operation, "parameters")
-		parameters.add("", ref("parameters", name))
+		parameters.add("", parameter)
 		operation.set("parameters", parameters.text())
 	}
 	responses := m.object(operation, "responses")

@@ -1,0 +1,95 @@
+package policy
+
+import (
+	"errors"
+	"regexp"
+)
+
+// KeyFormats is a format of idempotency keys. UUIDKey and KeyPattern make one. The zero
+// value allows every key.
+type KeyFormats struct {
+	name    string // UUID, or the pattern
+	pattern *regexp.Regexp
+	err     error // of the pattern
+}
+
+// UUIDKey is the format of a UUID in its text form (RFC 9562), in either case:
+// 8e03978e-40d5-43dd-bc93-6894a57f9324.
+var UUIDKey = KeyFormats{name: "UUID"}
+
+// KeyPattern is the format of keys that the regular expression matches as a whole.
+// Validate refuses an expression that cannot be compiled.
+func KeyPattern(expression string) KeyFormats {
+	compiled, err := regexp.Compile(expression)
+	switch {
+	case expression == "":
+		return KeyFormats{err: errors.New("empty expression")}
+	case err != nil:
+		return KeyFormats{name: expression, err: err}
+	}
+	compiled.Longest() // so that a match of a whole key is found before shorter ones
+	return KeyFormats{name: expression, pattern: compiled}
+}
+
+// String returns UUID, the regular expression, or "" where every key is allowed.
+func (f KeyFormats) String() string { return f.name }
+
+// Allows reports whether a key has the format.
+func (f KeyFormats) Allows(key string) bool {
+	switch {
+	case f.pattern != nil:
+		at := f.pattern.FindStringIndex(key)
+		return at != nil && at[0] == 0 && at[1] == len(key)
+	case f == UUIDKey:
+		return isUUID(key)
+	default:
+		return true
+	}
+}
+
+// Expected describes the format to a client.
+func (f KeyFormats) Expected() string {
+	if f == UUIDKey {
+		return "a UUID, such as 8e03978e-40d5-43dd-bc93-6894a57f9324"
+	}
+	return "a key that matches " + f.name
+}
+
+// Expression returns a regular expression of the whole keys, or "" where every key is
+// allowed.
+func (f KeyFormats) Expression() string {
+	switch {
+	case f == UUIDKey:
+		return "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+	case f.pattern != nil:
+		return "^(?:" + f.name + ")$"
+	default:
+		return ""
+	}
+}
+
+func isUUID(key string) bool {
+	if len(key) != 36 {
+		return false
+	}
+	for i := range len(key) {
+		c := key[i]
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if c != '-' {
+				return false
+			}
+		} else if lower := c | 0x20; (c < '0' || c > '9') && (lower < 'a' || lower > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func parseKeyFormat(value string) (KeyFormats, error) {
+	if value == UUIDKey.name {
+		return UUIDKey, nil
+	}
+	return KeyFormats{}, errUnknownFormat
+}
+
+var errUnknownFormat = errors.New("unknown format")
