@@ -105,6 +105,22 @@ func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
 	return nil
 }
 
+// skips calls the policy's SkipIf, and reports a request that it skips. A panic is
+// reported, and continues as the Scope's does.
+func (e *Engine) skips(r *http.Request, route *Route) bool {
+	happened := event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the SkipIf panicked")}
+	skip := true // until SkipIf has returned
+	defer func() {
+		if skip {
+			e.report(r.Context(), e.unread(r, route), happened)
+		}
+	}()
+	if skip = route.policy.SkipIf(r); skip {
+		happened = event.Event{Result: event.Skipped}
+	}
+	return skip
+}
+
 // scopeOf calls the scope function. A panic is reported, and continues as a handler's
 // panic does, because a failed authentication service is no 401.
 func (e *Engine) scopeOf(r *http.Request, a *admission) (string, error) {

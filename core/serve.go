@@ -108,6 +108,10 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		next.ServeHTTP(w, r)
 		return
 	}
+	if route.policy.SkipIf != nil && e.skips(r, route) {
+		next.ServeHTTP(w, r)
+		return
+	}
 	a := &admission{subject: subject{route: route}, started: time.Now()}
 	refusal := e.identify(r, a)
 	outer := a.outside(r.Context())

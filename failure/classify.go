@@ -79,6 +79,21 @@ func Classify(o Outcome) Class {
 	}
 }
 
+// OnlySuccess is a Classifier that stores only 2xx responses. Any other response
+// releases the key, and the handler runs again for the retry. The handler's marks and
+// the policy's lists decide first, as for every Classifier. An error of a core.Do
+// function is stored if Permanent wraps it.
+//
+//	idem.Policy(policy.Classifier(failure.OnlySuccess))
+func OnlySuccess(o Outcome) Class {
+	class := Classify(o)
+	isSuccess := o.Status/100 == 2 || o.Status == 0 && o.Err == nil // zero is a 200, as in net/http
+	if class == ClassCache && !o.Marked() && !isSuccess && !IsPermanent(o.Err) {
+		return ClassDeleteKey
+	}
+	return class
+}
+
 // Marked reports whether the handler has decided by a mark, or by an error that
 // carries a mark. Every policy classifies a marked outcome alike.
 func (o Outcome) Marked() bool {

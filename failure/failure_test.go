@@ -246,3 +246,28 @@ func ExampleClassify() {
 	// cache
 	// retryable
 }
+
+func TestOnlySuccessOutcomes(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, row := range map[string]struct {
+		outcome failure.Outcome
+		want    failure.Class
+	}{
+		"201":                        {failure.Outcome{Status: 201}, failure.ClassCache},
+		"no response, a 200":         {failure.Outcome{}, failure.ClassCache},
+		"303":                        {failure.Outcome{Status: 303}, failure.ClassDeleteKey},
+		"422":                        {failure.Outcome{Status: 422}, failure.ClassDeleteKey},
+		"429":                        {failure.Outcome{Status: 429}, failure.ClassRetryable},
+		"500":                        {failure.Outcome{Status: 500}, failure.ClassDeleteKey},
+		"panic after a 201":          {failure.Outcome{Status: 201, Panicked: true}, failure.ClassDeleteKey},
+		"422 executed":               {failure.Outcome{Status: 422, Executed: true}, failure.ClassCache},
+		"422 uncertain":              {failure.Outcome{Status: 422, Uncertain: true}, failure.ClassUncertain},
+		"a function's error":         {failure.Outcome{Err: broken}, failure.ClassDeleteKey},
+		"a function's lasting error": {failure.Outcome{Err: failure.Permanent(broken)}, failure.ClassCache},
+	} {
+		if got := failure.OnlySuccess(row.outcome); got != row.want {
+			t.Errorf("%s: got %v, want %v", name, got, row.want)
+		}
+	}
+}

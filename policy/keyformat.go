@@ -39,7 +39,7 @@ func (f KeyFormats) Allows(key string) bool {
 	switch {
 	case f.pattern != nil:
 		at := f.pattern.FindStringIndex(key)
-		return at != nil && at[0] == 0 && at[1] == len(key)
+		return len(at) == 2 && at[0] == 0 && at[1] == len(key)
 	case f == UUIDKey:
 		return isUUID(key)
 	default:

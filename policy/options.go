@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"time"
 
@@ -73,6 +74,9 @@ func KeyField(path string) Option { return func(p *Policy) { p.KeyField = path }
 
 // KeyFormat sets Policy.KeyFormat: UUIDKey, or KeyPattern("ord_[0-9]{6}").
 func KeyFormat(format KeyFormats) Option { return func(p *Policy) { p.KeyFormat = format } }
+
+// SkipIf sets Policy.SkipIf.
+func SkipIf(skip func(*http.Request) bool) Option { return func(p *Policy) { p.SkipIf = skip } }
 
 // ExcludeFields sets Policy.ExcludeFields.
 func ExcludeFields(fields ...string) Option {

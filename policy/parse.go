@@ -27,8 +27,8 @@ const (
 	list
 )
 
-// settings lists every option that text can express. Classifier and Recover take
-// functions and are not in the list.
+// settings lists every option that text can express. Classifier, SkipIf and Recover
+// take functions and are not in the list.
 var settings = []setting{
 	{"TTLHours", number, "a whole number of hours", with(strconv.Atoi, TTLHours), nil},
 	{"TTL", text, "a duration such as 90m", with(time.ParseDuration, TTL), nil},

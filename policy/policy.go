@@ -39,6 +39,10 @@ type Policy struct {
 	// KeyFormat refuses keys of another format: UUIDKey, or a KeyPattern. Default: every
 	// key of 1 to 255 visible ASCII characters.
 	KeyFormat KeyFormats
+	// SkipIf reports whether a request runs unguarded, for example a dry run. The engine
+	// calls it before it reads the key, the scope or the body, and SkipIf must not read
+	// the body. It must be safe for concurrent use. Default nil: no request is skipped.
+	SkipIf func(*http.Request) bool
 	// ExcludeFields are left out of the fingerprint of the query and of JSON and
 	// form bodies: bare names at any depth, or paths like meta.trace.id. Bodies
 	// with another Content-Type are fingerprinted byte by byte. Default none.

@@ -32,6 +32,7 @@ var effects = map[event.Result]effect{
 	event.Unprotected:    isDecision | endsSpan | isFailure,
 	event.Unavailable:    isDecision | endsSpan | isFailure,
 	event.NoKey:          isDecision,
+	event.Skipped:        isDecision,
 	event.WrongSetup:     isDecision | endsSpan | isFailure,
 
 	event.Completed:    isSettlement | endsRun | endsSpan,

@@ -36,6 +36,7 @@ const (
 	Unprotected    Result = "unprotected"     // store unavailable, FailOpen: ran without protection
 	Unavailable    Result = "unavailable"     // 503: store unavailable, or shutting down
 	NoKey          Result = "no_key"          // no key, and none required: ran unguarded
+	Skipped        Result = "skipped"         // policy.SkipIf let the request pass: ran unguarded
 	WrongSetup     Result = "wrong_setup"     // refused with 500, or let pass (no Code): Err names the setting to change
 )
 
@@ -214,7 +215,7 @@ func (o logObserver) Observe(ctx context.Context, event Event) {
 
 func (e *Event) level() slog.Level {
 	switch e.Result {
-	case Execute, Replay, NoKey, Completed, Failed, Unreplayable:
+	case Execute, Replay, NoKey, Skipped, Completed, Failed, Unreplayable:
 		return slog.LevelDebug
 	case InProgress, KeyReused, NotReplayable, Refused, Retryable, DeleteKey:
 		return slog.LevelInfo
