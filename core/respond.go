@@ -49,7 +49,7 @@ func (c *capture) finishBuffered(panicked bool) {
 		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
 	case c.status == 0 && c.run.context.Err() != nil:
 		outcome.Err, outcome.ContextEnded = context.Cause(&c.run.context), true
-		c.replaceByProblem(cancelledProblem(outcome))
+		c.replaceByProblem(cancelledProblem(outcome, c.run.classify(outcome) == failure.ClassCache))
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
 	}
@@ -138,10 +138,10 @@ func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p problem.Pr
 }
 
 // cancelledProblem returns the response for a handler that wrote none because its
-// context ended.
-func cancelledProblem(outcome failure.Outcome) *problem.Problem {
+// context ended. A response that is kept must not tell the client to try again.
+func cancelledProblem(outcome failure.Outcome, kept bool) *problem.Problem {
 	switch {
-	case outcome.Executed:
+	case kept:
 		return problem.New(problem.HandlerFailed, "")
 	case errors.Is(outcome.Err, storage.ErrLeaseLost):
 		return problem.New(problem.InProgress, "")

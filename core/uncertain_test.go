@@ -130,6 +130,29 @@ func TestAbandonIsRepeated(t *testing.T) {
 	})
 }
 
+// A handler that is cut off may have its response kept by a list. The client and each
+// retry then get a final response, and not one that tells them to try again.
+func TestKeptResponseOfACancelledHandlerIsFinal(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]bool{"MaxRun": false, "the lease is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				if fails {
+					store.set(&store.extend)(failUnapplied)
+				}
+				var cause error
+				s := newService(t, store, untilCancelled(&cause), policy.LockTTL(3*time.Second), policy.MaxRun(5*time.Second), policy.Keep("503"))
+				for range 2 {
+					wantCode(t, s.post(t.Context(), "k", payment), http.StatusInternalServerError, problem.HandlerFailed)
+				}
+				s.wantRuns(t, 1)
+			})
+		})
+	}
+}
+
 // core.Do: an uncertain error leaves the key abandoned, and an ordinary error releases
 // the key, under every OnAbandoned.
 func TestUncertainCalls(t *testing.T) {
