@@ -198,7 +198,7 @@ func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 		defer cancel()
 		timeout := a.route.policy.StoreTimeout
 		for try, released := 0, 0; released < 2; try++ {
-			err := callStore(ctx, timeout, func(ctx context.Context) error { return e.store.Release(ctx, lease) })
+			err := callStore(ctx, timeout, func(ctx context.Context) error { return e.giveBack(ctx, lease) })
 			wait := settleBackoff(try)
 			if err == nil {
 				released++
@@ -211,16 +211,25 @@ func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 	})
 }
 
+// giveBack ends an unused claim. A claim that took over an abandoned key leaves it
+// abandoned, because a release would erase that an earlier attempt may have had a side
+// effect.
+func (e *Engine) giveBack(ctx context.Context, lease storage.Lease) error {
+	if lease.TookOver {
+		return e.store.Extend(ctx, lease, 0)
+	}
+	return e.store.Release(ctx, lease)
+}
+
 // start makes the run of a lease that was just acquired.
 func (e *Engine) start(ctx context.Context, a *admission, lease storage.Lease) Decision {
 	run := newRun(ctx, e, a, lease)
 	if refusal := e.live.add(run); refusal != "" {
-		// The engine is shutting down, or the store has lost a claim that this
-		// process still holds. The engine releases the unused lease.
+		// The engine is shutting down, or another run of the key has not ended in this
+		// process: the store has lost its claim, or has just left its key abandoned. The
+		// engine gives the unused lease back.
 		run.endContext()
-		if !lease.TookOver { // a release would erase that the key was abandoned
-			e.releaseClaim(a, lease)
-		}
+		e.releaseClaim(a, lease)
 		return Decision{Problem: problem.New(refusal, "")}
 	}
 	run.wakeAt(a.claimed.monotonic.Add(lease.TTL / 3))

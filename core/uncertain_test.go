@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,6 +152,32 @@ func TestKeptResponseOfACancelledHandlerIsFinal(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A duplicate takes the key over before its process knows that the key is abandoned.
+// The duplicate gives its claim back, and the key is not blocked for LockTTL.
+func TestDuplicateClaimsWhileKeyIsLeftAbandoned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			failure.MarkUncertain(r.Context())
+			w.WriteHeader(http.StatusGatewayTimeout)
+		}, policy.LockTTL(time.Minute))
+		var group sync.WaitGroup
+		store.set(&store.acquire)(func(apply func() error) error { advance(100 * time.Millisecond); return apply() })
+		group.Go(func() { wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress) })
+		synctest.Wait()
+		store.set(&store.acquire)(nil)
+		store.set(&store.extend)(func(apply func() error) error { defer advance(200 * time.Millisecond); return apply() })
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 1)
+		group.Wait()
+		advance(time.Second)
+		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 2)
+	})
 }
 
 // core.Do: an uncertain error leaves the key abandoned, and an ordinary error releases
