@@ -21,6 +21,7 @@ func (j *judge) calls(r *run) {
 	j.claims(r)
 	j.renewal(r)
 	j.background(r)
+	j.abandoning(r)
 }
 
 // call: each call has a context of its own and gets the policy's StoreTimeout. Two
@@ -33,16 +34,21 @@ func (j *judge) call(r *run, c storeCall) {
 		j.report(CallCutOff, "%s of r%d ends after %v with its context, and no fault delayed the call", opNames[c.op], r.id, c.ended-c.began)
 	}
 	// A request that waits makes several claims, and a call's fact does not name its claim.
-	if c.op == Extend && j.plan.Policy.Wait == 0 && r.asked[Release] > 0 && c.ended > r.begun[Release][0] {
-		j.report(LateRenewal, "an Extend of r%d that began at %v ends at %v, and the Release began at %v", r.id, c.began, c.ended, r.begun[Release][0])
+	if c.op != Extend || j.plan.Policy.Wait > 0 {
+		return
+	}
+	for _, end := range []Op{Release, Abandon} {
+		if r.asked[end] > 0 && c.ended > r.begun[end][0] {
+			j.report(LateRenewal, "an Extend of r%d that began at %v ends at %v, and the %s began at %v", r.id, c.began, c.ended, opNames[end], r.begun[end][0])
+		}
 	}
 }
 
-// claims: a claim without a handler is released, and no other claim is.
+// claims: a claim without a handler is given back, and no other claim is.
 func (j *judge) claims(r *run) {
-	kept := len(r.grants) > 0 && r.taken == 0 && r.asked[Release] == 0 && !j.plan.skips()
-	if kept && r.started == nil && !r.tookOver() {
-		j.report(ClaimKept, "r%d has claimed its key, and neither runs nor releases it", r.id)
+	kept := len(r.grants) > 0 && (r.taken == 0 || r.tookOver()) && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips()
+	if kept && r.started == nil {
+		j.report(ClaimKept, "r%d has claimed its key, and neither runs nor gives the key back", r.id)
 	}
 	if at := r.released; r.guarded() && at > r.started.At && (r.settled == 0 || at < r.settled) && !j.overlaps(r) {
 		j.report(ReleasedRunning, "the key of r%d is released at %v, while its handler runs", r.id, at)
@@ -97,27 +103,33 @@ func (j *judge) settlement(r *run) {
 	if p.Transactional {
 		j.transaction(r)
 	}
-	unclear := p.Observe || p.Keep5xx && j.plan.panics(InClassifier)
-	if r.stopped == nil || !r.guarded() || unclear {
+	if r.stopped == nil || !r.guarded() || j.unclear() {
 		return
 	}
-	keeps := r.keeps(j.plan)
-	if keeps {
+	if r.keeps(j.plan) {
 		j.recordFirst(r)
 	}
 	if r.settled >= r.stopped.At { // a streamed response may leave before the handler's last mark
-		j.classified(r, keeps)
+		j.classified(r)
 	}
 }
 
-// classified: the outcome decides whether a response is stored or its key released.
-func (j *judge) classified(r *run, keeps bool) {
-	p := &j.plan.Policy
-	if !keeps && r.asked[Complete]+r.asked[Commit] > 0 {
-		j.report(WronglyKept, "r%d ends with %d%s, and its response is stored", r.id, r.stopped.Status, r.stopped.flagWords())
+// classified: the outcome decides whether a response is stored, and whether its key is
+// released or left abandoned.
+func (j *judge) classified(r *run) {
+	c, p := r.class(j.plan), &j.plan.Policy
+	wrong := func(rule Rule, then string) {
+		j.report(rule, "r%d ends with %d%s, and so %s, but %s", r.id, r.stopped.Status, r.stopped.flagWords(), classNames[c], then)
 	}
-	if keeps && !p.Transactional && p.Wait == 0 && r.asked[Release] > 0 {
-		j.report(WronglyReleased, "r%d ends with %d%s, and its key is released", r.id, r.stopped.Status, r.stopped.flagWords())
+	refused := c == keeps && p.Transactional // the database may refuse the commit
+	if c != keeps && r.asked[Complete]+r.asked[Commit] > 0 {
+		wrong(WronglyKept, "its response is stored")
+	}
+	if c != releases && !refused && p.Wait == 0 && r.asked[Release] > 0 { // a request that waits may release an earlier claim
+		wrong(WronglyReleased, "its key is released")
+	}
+	if c != abandons && p.Wait == 0 && r.asked[Abandon] > 0 && !(refused && r.tookOver() && !r.cleared()) {
+		wrong(WronglyAbandoned, "its key is left abandoned")
 	}
 }
 

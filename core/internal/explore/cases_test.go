@@ -222,6 +222,24 @@ var cases = []struct {
 		},
 	},
 	{
+		// A duplicate takes the key over while its process does not know yet that the key is
+		// abandoned. The process gives the claim back, and the duplicate takes the key over
+		// again.
+		name: "a duplicate claims a key that is just left abandoned",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.LockTTL, p.Wait = 3*time.Second, time.Second }),
+			Pods:   pods(1),
+			Requests: []Request{
+				{ID: 0, At: ms, Handler: []Step{{Do: MarkUncertain}, {Do: Effect}}},
+				{ID: 1, At: ms, Handler: []Step{{Do: CarefulEffect}}},
+			},
+			Calls: []CallFault{
+				{Request: 1, Op: Acquire, Mode: Slow, For: 20 * ms},
+				{Request: 0, Op: Abandon, Mode: SlowBack, For: 100 * ms},
+			},
+		},
+	},
+	{
 		// The time that a request waits for another request does not count for its MaxRun.
 		name: "a handler starts after a long wait",
 		plan: Plan{

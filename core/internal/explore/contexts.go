@@ -109,15 +109,16 @@ func (j *judge) recovery(r *run) {
 	if !r.tookOver() || j.plan.Policy.Observe {
 		return
 	}
-	unused := r.started == nil && r.looked == nil
-	advised := r.looked != nil && r.looked.Source < 0
-	if unused && r.released > r.grants[len(r.grants)-1].At && !j.plan.Policy.Transactional {
+	switch released := r.released > r.grants[len(r.grants)-1].At && !r.cleared(); {
+	case released && r.started == nil:
 		j.report(AbandonedErased, "r%d takes the key over, runs nothing, and releases it", r.id)
+	case released:
+		j.report(TakenReleased, "r%d takes the key over, runs its handler, and releases the key at %v", r.id, r.released)
 	}
 	switch mode := j.plan.Policy.Abandoned; {
 	case mode == Refuse:
 		j.report(TakenOver, "r%d takes the key over", r.id)
-	case mode == Recover && r.guarded() && !advised:
+	case mode == Recover && r.guarded() && !r.cleared():
 		j.report(RecoverSkipped, "the handler of r%d runs, and the RecoverFunc does not say that it should", r.id)
 	}
 }

@@ -1,6 +1,9 @@
 package explore
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // dice are the random numbers of one plan: splitmix64 from its seed.
 type dice struct{ state uint64 }
@@ -44,7 +47,55 @@ func Draw(seed uint64) Plan {
 	if d.percent(70) {
 		drawFaults(d, &p)
 	}
+	if d.percent(50) {
+		drawUncertain(d, &p)
+	}
 	return p
+}
+
+// drawUncertain adds lists of statuses, and handlers that do not know their outcome.
+// The other draws come first, so that these leave the rest of a seed's plan as it is.
+func drawUncertain(d *dice, p *Plan) {
+	if d.percent(50) {
+		drawLists(d, &p.Policy)
+	}
+	for i := range p.Requests {
+		handler := &p.Requests[i].Handler
+		if d.percent(20) {
+			*handler = append(*handler, Step{Do: Respond, N: pick(d, 400, 402, 429, 500, 502, 504)})
+		}
+		if d.percent(25) {
+			*handler = slices.Insert(*handler, d.below(len(*handler)+1), Step{Do: MarkUncertain})
+		}
+	}
+	for range pick(d, 0, 0, 0, 1, 2) {
+		fault := CallFault{
+			Request: d.below(len(p.Requests)), Op: Abandon, N: pick(d, 0, 0, 1), Mode: Mode(d.below(int(numModes))),
+			For: d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second)),
+		}
+		for range pick(d, 1, 1, 5) {
+			p.Calls = append(p.Calls, fault)
+			fault.N++
+		}
+	}
+}
+
+// drawLists puts statuses and classes into lists of their own. Free takes no success.
+func drawLists(d *dice, p *Policy) {
+	statuses := []string{"4xx", "5xx", "400", "404", "422", "429", "500", "502", "503", "504", "2xx", "201", "303"}
+	for range 1 + d.below(4) {
+		at := d.below(len(statuses))
+		status := statuses[at]
+		statuses = slices.Delete(statuses, at, at+1)
+		switch list := d.below(3); {
+		case list == 0 && status >= "4":
+			p.Free = append(p.Free, status)
+		case list == 1:
+			p.Keep = append(p.Keep, status)
+		default:
+			p.Uncertain = append(p.Uncertain, status)
+		}
+	}
 }
 
 func drawPolicy(d *dice) Policy {

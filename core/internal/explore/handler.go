@@ -99,7 +99,7 @@ func (h *handling) do(s Step) bool {
 		panic(errPanic)
 	case CallDo:
 		h.callDo(s)
-	case MarkExecuted, MarkRetryable:
+	case MarkExecuted, MarkRetryable, MarkUncertain:
 		h.mark(s.Do)
 	default:
 		h.output(s)
@@ -114,6 +114,8 @@ func (h *handling) mark(as StepKind) {
 		h.flags |= Executed
 	case as == MarkRetryable && failure.MarkRetryable(h.ctx, "try again"):
 		h.flags |= Retryable
+	case as == MarkUncertain && failure.MarkUncertain(h.ctx, "the provider did not reply"):
+		h.flags |= Uncertain
 	}
 }
 
@@ -201,6 +203,7 @@ func (h *handling) fact(f Fact) Fact {
 func (p *pod) recover(ctx context.Context, abandoned policy.Abandoned) (*policy.Answer, error) {
 	id, _ := ctx.Value(requestKey{}).(int)
 	p.enter(id, InRecoverFunc)
+	failure.MarkExecuted(ctx) // the marks of a RecoverFunc do not count for the handler
 	source, ok := p.world.effectUnder(abandoned.Key)
 	p.world.add(Fact{Pod: p.ID, Request: id, Kind: Ran, Source: source, Text: "RecoverFunc"})
 	if !ok {

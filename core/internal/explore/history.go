@@ -72,6 +72,7 @@ const (
 	Stopping        // the handler found its context ended
 	Waited          // the handler waited in vain for the end of its context
 	InTx            // the effect counts at the commit of its transaction
+	Uncertain       // the handler marked its outcome as uncertain
 )
 
 // equals reports whether two facts show the same response.

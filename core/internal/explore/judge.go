@@ -81,7 +81,8 @@ func (p *Plan) kills(pod int) bool {
 // protection: a handler keeps its lease while it runs. Faults and MaxRun are the
 // only exceptions.
 func (j *judge) protection(r *run) {
-	if r.taken > 0 && j.plan.quiet() && !j.tooLong(r) {
+	leftAbandoned := len(r.begun[Abandon]) > 0 && r.begun[Abandon][0] <= r.taken
+	if r.taken > 0 && j.plan.quiet() && !j.tooLong(r) && !leftAbandoned {
 		j.report(LeaseNotRenewed, "r%d lost its key at %v although nothing failed", r.id, r.taken)
 	}
 	switch {
@@ -178,11 +179,12 @@ func (j *judge) replay(r *run) {
 	}
 }
 
-// brokeDown reports whether a handler of the key failed after MarkExecuted. The
-// store then keeps the engine's own 500.
+// brokeDown reports whether a handler of the key failed, and its outcome is kept: after
+// MarkExecuted, or because a list has the status. The store then keeps the engine's own
+// response.
 func (j *judge) brokeDown(key int) bool {
 	for _, r := range j.order {
-		if s := r.stopped; s != nil && r.key == key && s.has(Executed) && (s.has(Panicked) || s.has(Silent)) {
+		if s := r.stopped; s != nil && r.key == key && r.keeps(j.plan) && (s.has(Panicked) || s.has(Silent)) {
 			return true
 		}
 	}

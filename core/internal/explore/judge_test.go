@@ -36,6 +36,7 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 	cutOff := changed(twice(2*time.Second, Step{Do: Sleep, For: 2500 * ms}, effect), func(p *Plan) {
 		p.Outages = []Outage{{Pod: 0, Kind: Cut, From: 100 * ms, For: 10 * time.Second}}
 	})
+	unknown := changed(twice(100*ms, effect, Step{Do: MarkUncertain}, Step{Do: Respond, N: 504}), func(p *Plan) { p.Policy.Abandoned = Refuse })
 	for _, c := range []struct {
 		rule Rule
 		plan Plan
@@ -80,6 +81,9 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		{PanicUnreported, sabotaged(hidesPanics, changed(oneAfterTheOther, func(p *Plan) {
 			p.Panics = []Panicking{{In: InClassifier}}
 		}))},
+		{UncertainBlocks, sabotaged(keepsLeases, unknown)},
+		{OutcomeForgotten, sabotaged(losesAbandoned, unknown)},
+		{TwoEffects, sabotaged(losesAbandoned, unknown)},
 		{BrokenProblem, sabotaged(breaksProblems, twice(100*ms, effect, Step{Do: Sleep, For: time.Second}))},
 	} {
 		t.Run(string(c.rule), func(t *testing.T) {

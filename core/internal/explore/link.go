@@ -63,7 +63,15 @@ func (l *link) Release(ctx context.Context, lease storage.Lease) error {
 
 func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	who := l.world.callerOf(lease)
-	return l.call(ctx, Extend, who, func() verdict { return l.world.store.extend(lease, ttl, who.request) }).err
+	return l.call(ctx, extension(ttl), who, func() verdict { return l.world.store.extend(lease, ttl, who.request) }).err
+}
+
+// extension is the kind of an Extend: an Extend of zero leaves the key abandoned.
+func extension(ttl time.Duration) Op {
+	if ttl == 0 {
+		return Abandon
+	}
+	return Extend
 }
 
 // journey is one call on its way.

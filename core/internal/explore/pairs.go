@@ -9,6 +9,8 @@ func (j *judge) pair(a, b *run) {
 	}
 	j.effects(a, b)
 	j.atOnce(a, b)
+	j.after(a, b)
+	j.after(b, a)
 	if x, y := j.final(a), j.final(b); x != nil && y != nil && !x.equals(y) {
 		j.responses(x, y)
 	}
@@ -44,10 +46,26 @@ func (j *judge) mayRepeat(first, second *run) bool {
 	case first.ranOpen(), second.ranOpen(), first.life != second.life, first.born != second.born:
 		return true
 	case !first.keeps(j.plan) && !first.effects[0].has(InTx):
-		return true
+		return j.mayFollow(first, second)
 	case first.taken > 0:
 		return first.faulty || j.plan.real.unsteady || j.tooLong(first) || len(j.plan.Jumps) > 0 || j.plan.ends(first.pod) || first.broke&(1<<InRecoverFunc) != 0
 	default: // the second effect may also belong to an older attempt that was cut off
+		return second.taken > 0 && second.attempt() < first.attempt()
+	}
+}
+
+// mayFollow reports whether a second effect is allowed after a run that has released
+// its key, or whose outcome is unknown. A RecoverFunc finds an effect that happened
+// before the key was taken over.
+func (j *judge) mayFollow(first, second *run) bool {
+	switch {
+	case j.plan.Policy.Abandoned == Reexecute, first.class(j.plan) == releases, j.unclear():
+		return true
+	case j.plan.Policy.Abandoned == Refuse:
+		return false
+	case first.taken > 0 && first.effects[0].At >= first.taken:
+		return true // the first run was cut off
+	default:
 		return second.taken > 0 && second.attempt() < first.attempt()
 	}
 }

@@ -48,6 +48,8 @@ const (
 	breaksProblems           // clients get the half response of a problem.Writer that panicked
 	opensAlways              // after a refusal the handler still runs, without protection
 	hidesRollback            // clients get an empty problem
+	keepsLeases              // the store extends a lease that it should end
+	losesAbandoned           // the store deletes the record of a lease that it should end
 )
 
 // Pod is one process with an engine of its own.
@@ -83,6 +85,7 @@ const (
 	CarefulEffect                 // Look and the side effect, in one instant
 	MarkExecuted
 	MarkRetryable
+	MarkUncertain
 	Flush
 	Respond // with status N
 	Write   // N bytes
@@ -109,6 +112,7 @@ const (
 	Begin
 	Commit
 	Rollback
+	Abandon // an Extend of zero, which ends the lease
 	numOps
 )
 

@@ -36,6 +36,7 @@ func newPod(w *world, p Pod) *pod {
 	if w.plan.nests() {
 		simple := w.plan.Policy
 		simple.Transactional, simple.Observe, simple.Abandoned = false, false, Reexecute
+		simple.Free, simple.Keep, simple.Uncertain = nil, nil, nil
 		pod.inner = engine.MustRoute(simple.options(false, nil, nil)...)
 	}
 	return pod

@@ -15,6 +15,7 @@ type Policy struct {
 	Keep5xx                                  bool // by a Classifier
 	Abandoned                                Abandoned
 	MaxResponse                              int64
+	Free, Keep, Uncertain                    []string // statuses and classes of statuses
 }
 
 // Abandoned is the policy's OnAbandoned.
@@ -34,6 +35,7 @@ func (p *Policy) options(exclude bool, classify func(failure.Outcome) failure.Cl
 		policy.StoreTimeout(p.StoreTimeout), policy.MaxRun(p.MaxRun),
 		policy.Transactional(p.Transactional), policy.Observe(p.Observe),
 		policy.MaxResponseBytes(p.MaxResponse), policy.Required(!p.Optional),
+		policy.Free(p.Free...), policy.Keep(p.Keep...), policy.Uncertain(p.Uncertain...),
 	}
 	if exclude {
 		options = append(options, policy.ExcludeFields("nonce"))

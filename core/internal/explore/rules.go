@@ -29,13 +29,13 @@ const (
 	CutShort          Rule = "cut-short"                  // MaxRun counts from the handler's start
 	CallCutOff        Rule = "call-cut-off"               // a call at the store gets the whole StoreTimeout, and its own context
 	OwnClaim          Rule = "own-claim-in-the-way"       // a request is not blocked by its own claim
-	ClaimKept         Rule = "claim-not-given-back"       // a claim without a handler is released
-	LateRenewal       Rule = "renewal-beside-release"     // no Extend reaches the store during or after the Release
+	ClaimKept         Rule = "claim-not-given-back"       // a claim without a handler is given back
+	LateRenewal       Rule = "renewal-beside-release"     // no Extend reaches the store during or after the Release or the Abandon
 	GaveUp            Rule = "gave-up-renewing"           // the engine tries to renew a lease until the lease ends
 	ReleasedRunning   Rule = "released-while-running"     // the key of a running handler is not released
 	UnconfirmedShown  Rule = "unconfirmed-shown"          // a response after its lease was confirmed by the store (case 37)
-	WronglyKept       Rule = "kept-wrongly"               // a response is stored only if the marks and the status say so
-	WronglyReleased   Rule = "released-wrongly"           // a key is released only if the marks and the status say so
+	WronglyKept       Rule = "kept-wrongly"               // a response is stored only if the marks, the status and the lists say so
+	WronglyReleased   Rule = "released-wrongly"           // a key is released only if the marks, the status and the lists say so
 	TransactionOpen   Rule = "transaction-left-open"      // a transaction ends in Commit or Rollback
 	RespondsFirst     Rule = "responds-before-record"     // a stored response leaves after the engine asked the store to keep the response
 	StaleReplay       Rule = "replay-expired"             // a response is replayed for its TTL
@@ -53,5 +53,9 @@ const (
 	RollbackHidden    Rule = "rollback-hidden"            // the client learns that the database refused a commit
 	PanicEscapes      Rule = "panic-escapes"              // only panics of handlers, Scope and RecoverFunc reach the server (case 39)
 	PanicUnreported   Rule = "panic-unreported"           // an event reports the panic of a callback
+	WronglyAbandoned  Rule = "abandoned-wrongly"          // a key is left abandoned only if the marks, the status and the lists say so
+	TakenReleased     Rule = "taken-over-released"        // a run that took a key over releases the key only if the RecoverFunc found no effect
+	UncertainBlocks   Rule = "uncertain-blocks"           // after an uncertain outcome, the next request is decided at once
+	OutcomeForgotten  Rule = "outcome-forgotten"          // after an uncertain outcome, Refuse responds with outcome_unknown, and another payload gets 422
 	BrokenProblem     Rule = "broken-problem"             // no client gets the half response of a problem.Writer that panicked
 )

@@ -2,7 +2,6 @@ package explore
 
 import (
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -49,6 +48,9 @@ type run struct {
 	seen       *Fact                   // the first record in progress that the store returned
 	rolledBack bool                    // the database refused the commit
 	broke      int                     // one bit for each callback that panicked
+	abandoned  time.Duration           // when the store first ended the lease, because the outcome is unknown
+	left       time.Duration           // when the process learned that
+	renewed    time.Duration           // when the store last renewed the lease
 }
 
 // storeCall is one call at the store.
@@ -86,28 +88,6 @@ func (r *run) tookOver() bool {
 }
 
 func (r *run) guarded() bool { return r.started != nil && r.started.has(Guarded) }
-
-// keeps reports whether the handler's outcome is stored.
-func (r *run) keeps(p *Plan) bool {
-	keeps5xx := p.Policy.Keep5xx && !p.panics(InClassifier)
-	s := r.stopped
-	switch {
-	case s == nil:
-		return false
-	case s.has(Executed), s.has(Streamed):
-		return true
-	case keeps5xx && s.Status >= http.StatusInternalServerError && !s.has(Panicked):
-		return true
-	case s.has(Retryable), s.has(Panicked), s.has(Silent):
-		return false
-	}
-	switch s.Status {
-	case http.StatusUnauthorized, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
-		http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	}
-	return s.Status < http.StatusInternalServerError
-}
 
 // runsOf sorts the facts by their requests.
 func runsOf(p *Plan, h History) (order []*run, byID map[int]*run) {
@@ -197,8 +177,8 @@ func (r *run) called(p *Plan, f *Fact) {
 		r.asked[f.Op] = f.At
 		r.begun[f.Op] = append(r.begun[f.Op], make([]time.Duration, max(0, f.N+1-len(r.begun[f.Op])))...)
 		r.begun[f.Op][f.N] = f.At
-		// A Release before the handler's end releases an earlier claim.
-		settles := f.Op == Complete || f.Op == Commit || f.Op == Release && r.stopped != nil
+		// A Release or an Abandon before the handler's end is of an earlier claim.
+		settles := f.Op == Complete || f.Op == Commit || (f.Op == Release || f.Op == Abandon) && r.stopped != nil
 		if settles && r.settled == 0 {
 			r.settled = f.At
 		}
@@ -220,6 +200,10 @@ func (r *run) applied(f *Fact) {
 		r.life, r.ownClaim = f.Life, r.ownClaim || f.Source == r.id
 	case f.Op == Release && f.Text == "released" && (r.released == 0 || r.stopped == nil):
 		r.released = f.At
+	case f.Op == Extend && f.Err == nil:
+		r.renewed = f.At
+	case f.Op == Abandon && f.Err == nil && r.abandoned == 0:
+		r.abandoned = f.At
 	case f.Op == Complete || f.Op == Commit:
 		if f.Err == nil {
 			r.life = f.Life // the store may have forgotten the key while the handler ran
@@ -241,6 +225,11 @@ func (r *run) returned(p *Plan, f *Fact) {
 		r.held = append(r.held, lease{f.At, ends})
 	case Complete, Commit:
 		r.confirmed = f.At
+	case Abandon:
+		r.held = append(r.held, lease{f.At, ends - p.Policy.LockTTL})
+		if r.left == 0 {
+			r.left = f.At
+		}
 	default:
 	}
 }
@@ -277,7 +266,7 @@ func (r *run) observed(f *Fact) {
 		if r.deferred > 0 { // the deferred settlement has ended
 			r.ended++
 		}
-	case "completed", "failed", "unreplayable", "delete_key", "retryable", "answer_lost", "not_confirmed":
+	case "completed", "failed", "unreplayable", "delete_key", "retryable", "uncertain", "answer_lost", "not_confirmed":
 		r.ended++
 	}
 }

@@ -87,6 +87,9 @@ var policyChanges = []change{
 	func(p *Plan) bool { return zero(&p.Policy.Keep5xx) },
 	func(p *Plan) bool { return zero(&p.Policy.Optional) },
 	func(p *Plan) bool { return zero(&p.Policy.Abandoned) },
+	func(p *Plan) bool { return drop(&p.Policy.Free) },
+	func(p *Plan) bool { return drop(&p.Policy.Keep) },
+	func(p *Plan) bool { return drop(&p.Policy.Uncertain) },
 	func(p *Plan) bool { return zero(&p.Policy.Wait) },
 	func(p *Plan) bool { return set(&p.Policy.TTL, 10*time.Minute) },
 	func(p *Plan) bool { return set(&p.Policy.MaxRun, time.Minute) },
@@ -144,6 +147,15 @@ func set[T comparable](value *T, to T) bool {
 	changed := *value != to
 	*value = to
 	return changed
+}
+
+// drop removes the last element. It leaves the array alone, which other plans share.
+func drop[T any](list *[]T) bool {
+	if len(*list) == 0 {
+		return false
+	}
+	*list = (*list)[:len(*list)-1]
+	return true
 }
 
 func zero[T comparable](value *T) bool {

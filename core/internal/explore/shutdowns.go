@@ -49,7 +49,8 @@ func (j *judge) closing(f *Fact, c *closing) {
 // isWork reports whether a fact is work that Shutdown should have waited for, or
 // background work that Shutdown should have ended when it gave up.
 func (c *closing) isWork(f *Fact, r *run, slack time.Duration) bool {
-	calls := f.Kind == Called && slices.Contains([]Op{Extend, Complete, Commit}, f.Op)
+	unused := f.Op == Abandon && r != nil && r.started == nil // a claim that came too late is given back
+	calls := !unused && f.Kind == Called && slices.Contains([]Op{Extend, Abandon, Complete, Commit}, f.Op)
 	if c.done {
 		return calls || f.Kind == Started && f.has(Guarded)
 	}

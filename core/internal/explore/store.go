@@ -181,6 +181,12 @@ func (s *store) extend(l storage.Lease, ttl time.Duration, caller int) verdict {
 		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "lease lost"
 		return v
 	}
+	if ttl == 0 && s.plan.sabotage == keepsLeases {
+		ttl = l.TTL
+	}
 	s.hold(l, ttl, now, caller)
+	if ttl == 0 && s.plan.sabotage == losesAbandoned {
+		delete(s.records, l.Key)
+	}
 	return v
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-var opNames = [numOps]string{"Acquire", "Extend", "Complete", "Release", "Begin", "Commit", "Rollback"}
+var opNames = [numOps]string{"Acquire", "Extend", "Complete", "Release", "Begin", "Commit", "Rollback", "Abandon"}
 
 var modeNames = [numModes]string{
 	"fails and is not applied", "fails and is applied", "hangs", "hangs and is applied", "is refused",
@@ -32,7 +32,7 @@ var outageNames = [numOutages]string{
 
 var stepNames = map[StepKind]string{
 	Sleep: "sleep", Await: "await", Look: "look", Effect: "effect", CarefulEffect: "look+effect", MarkExecuted: "MarkExecuted",
-	MarkRetryable: "MarkRetryable", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do",
+	MarkRetryable: "MarkRetryable", MarkUncertain: "MarkUncertain", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do",
 }
 
 // Timeline prints the plan and its history, one line per fact. Two histories are
@@ -72,6 +72,14 @@ func (p *Plan) describe(b *strings.Builder) {
 	}{{y.FailOpen, "FailOpen"}, {y.Transactional, "Transactional"}, {y.Observe, "Observe"}, {y.Keep5xx, "Classifier keeps 5xx"}, {y.Optional, "Required(false)"}} {
 		if option.on {
 			fmt.Fprintf(b, ", %s", option.name)
+		}
+	}
+	for _, list := range []struct {
+		name     string
+		statuses []string
+	}{{"Free", y.Free}, {"Keep", y.Keep}, {"Uncertain", y.Uncertain}} {
+		if len(list.statuses) > 0 {
+			fmt.Fprintf(b, ", %s=%s", list.name, strings.Join(list.statuses, ","))
 		}
 	}
 	b.WriteByte('\n')
@@ -205,6 +213,7 @@ var flagNames = []struct {
 	{Streamed, "streamed"},
 	{Probing, "probe"},
 	{InTx, "committed"},
+	{Uncertain, "uncertain"},
 }
 
 func (f *Fact) flagWords() string {

@@ -62,7 +62,7 @@ func (l *wire) Release(ctx context.Context, lease storage.Lease) error {
 }
 
 func (l *wire) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
-	return l.call(Extend, l.world.callerOf(lease), func() verdict {
+	return l.call(extension(ttl), l.world.callerOf(lease), func() verdict {
 		return settledBy(l.Store.Extend(ctx, lease, ttl), "extended")
 	})
 }
