@@ -3,6 +3,8 @@ package pgstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/core/storetest"
 )
 
 // run is a handler in a transaction.
@@ -79,23 +82,42 @@ func (r run) ends(t *testing.T, committed bool) {
 	}
 }
 
-func TestCommittedTogether(t *testing.T) {
+// TestTransactor runs the suite for stores with transactions.
+func TestTransactor(t *testing.T) {
 	t.Parallel()
-	r := begin(t, nil)
-	must(t, r.store.Extend(t.Context(), r.lease, time.Minute)) // the lease is renewed meanwhile
-	must(t, r.Commit(t.Context(), r.lease, result("paid")))
-	r.ends(t, true)
-	if record := find(t, r.store, takeOver("key")); string(record.Body) != "paid" || record.Attempt != 1 || string(record.Sketch) != "sketch of paid" {
-		t.Errorf("the record is %+v, want the response", record)
-	}
+	pool := migrated(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
+	execute(t, pool, `CREATE TABLE written (id text)`)
+	var cases atomic.Int32
+	storetest.RunTransactor(t, storetest.TransactorConfig{
+		New: func(t testing.TB) (storage.Transactor, storetest.Table) {
+			n := cases.Add(1)
+			schema := pgstore.Schema(fmt.Sprintf("transactor_%d", n))
+			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
+				t.Fatal(err)
+			}
+			return pgstore.New(pool, schema), table(pool, n)
+		},
+		Unit: 400 * time.Millisecond,
+	})
 }
 
-func TestRolledBackTogether(t *testing.T) {
-	t.Parallel()
-	r := begin(t, nil)
-	must(t, r.Rollback(t.Context()))
-	r.ends(t, false)
-	must(t, r.store.Release(t.Context(), r.lease))
+// table is the n-th case's part of the table written.
+func table(pool *pgxpool.Pool, n int32) storetest.Table {
+	named := func(id string) string { return fmt.Sprintf("%d %s", n, id) }
+	return storetest.Table{
+		Write: func(handler context.Context, id string) error {
+			tx, err := pgstore.Tx(handler)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(handler, `INSERT INTO written VALUES ($1)`, named(id))
+			return err
+		},
+		Has: func(ctx context.Context, id string) (has bool, err error) {
+			err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM written WHERE id = $1)`, named(id)).Scan(&has)
+			return has, err
+		},
+	}
 }
 
 // The handler's context may have ended: its rows are unlocked, and the connection is
@@ -110,45 +132,6 @@ func TestRollbackAfterTheContextHasEnded(t *testing.T) {
 	r.ends(t, false)
 	if now := queryOne[uint32](t, r.pool, `SELECT pg_backend_pid()`); now != backend {
 		t.Errorf("the connection is backend %d's, want %d's, as before", now, backend)
-	}
-}
-
-func TestCommitWithoutTime(t *testing.T) {
-	t.Parallel()
-	r := begin(t, nil)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := r.Commit(ended, r.lease, result("paid")); !errors.Is(err, context.Canceled) || !errors.Is(err, storage.ErrRolledBack) {
-		t.Errorf("Commit returned %v, want context.Canceled and ErrRolledBack", err)
-	}
-	r.ends(t, false)
-}
-
-// Cases 5 and 6, for a handler in a transaction: the old holder's writes are undone.
-func TestLostLeaseRollsBack(t *testing.T) {
-	t.Parallel()
-	for name, lose := range map[string]func(t *testing.T, r run){
-		"taken over": func(t *testing.T, r run) {
-			abandon(t, r.pool, "key")
-			win(t, r.store, takeOver("key"))
-		},
-		"taken over and completed": func(t *testing.T, r run) {
-			abandon(t, r.pool, "key")
-			must(t, r.store.Complete(t.Context(), win(t, r.store, takeOver("key")), result("other")))
-		},
-		"completed with the same token": func(t *testing.T, r run) {
-			must(t, r.store.Complete(t.Context(), r.lease, result("other")))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := begin(t, nil)
-			lose(t, r)
-			if err := r.Commit(t.Context(), r.lease, result("paid")); !errors.Is(err, storage.ErrLeaseLost) {
-				t.Errorf("Commit returned %v, want ErrLeaseLost", err)
-			}
-			r.ends(t, false)
-		})
 	}
 }
 

@@ -7,6 +7,8 @@
 //		})
 //	}
 //
+// A store with transactions runs [RunTransactor] too.
+//
 // Each case is a subtest with a fresh store, and all cases run in parallel. A case
 // that fails prints the rule of the contract that the store has broken. The cases
 // about [storage.Inspector] are skipped for a store that does not implement it.

@@ -72,6 +72,40 @@ func openPool(t *testing.T, connections int32) *pgxpool.Pool {
 	return pool
 }
 
+// The suite for stores with transactions, over two servers. Each case has a prefix, a schema and a table of its own.
+func TestTransactorOverRedisAndPostgreSQL(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t)
+	pool := openPool(t, 20)
+	var cases atomic.Int32
+	storetest.RunTransactor(t, storetest.TransactorConfig{
+		New: func(t testing.TB) (storage.Transactor, storetest.Table) {
+			n := cases.Add(1)
+			name := fmt.Sprintf("transactor_%d", n)
+			must(t, pgstore.Migrate(t.Context(), pool, pgstore.Schema(name)))
+			_, err := pool.Exec(t.Context(), `CREATE TABLE `+name+`.written (id text)`)
+			must(t, err)
+			hot := redisstore.New(rdb, redisstore.Prefix(name+":"))
+			store := tieredstore.New(hot, pgstore.New(pool, pgstore.Schema(name)), tieredstore.HotTimeout(patience))
+			return store, storetest.Table{
+				Write: func(handler context.Context, id string) error {
+					tx, err := pgstore.Tx(handler)
+					if err != nil {
+						return err
+					}
+					_, err = tx.Exec(handler, `INSERT INTO `+name+`.written VALUES ($1)`, id)
+					return err
+				},
+				Has: func(ctx context.Context, id string) (has bool, err error) {
+					err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+name+`.written WHERE id = $1)`, id).Scan(&has)
+					return has, err
+				},
+			}
+		},
+		Unit: 400 * time.Millisecond,
+	})
+}
+
 // A handler's writes, its answer, and a replay for which PostgreSQL is not needed.
 func TestTransactionInPostgreSQL(t *testing.T) {
 	t.Parallel()
