@@ -1,0 +1,169 @@
+package consumers
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/oncekey/oncekey"
+	root   = "../../../.."
+)
+
+// parts are the modules of this repository that users get, and their folders.
+var parts = map[string]string{module: ".", module + "/core/pgstore": "core/pgstore", module + "/adapters/otel": "adapters/otel"}
+
+// foreign are modules whose versions must not depend on this library, unless a program requires the part that uses them.
+var foreign = []string{
+	"go.opentelemetry.io/otel", "github.com/prometheus/client_golang", "github.com/getkin/kin-openapi", "github.com/jackc/pgx/v5",
+	"github.com/chromedp/chromedp", "github.com/stripe/stripe-go/v84", "github.com/gofiber/fiber/v3", "github.com/anishathalye/porcupine",
+}
+
+// everywhere are the modules whose code each program links.
+const everywhere = "github.com/felixge/httpsnoop github.com/tidwall/gjson github.com/tidwall/match github.com/tidwall/pretty github.com/tidwall/sjson golang.org/x/net golang.org/x/text"
+
+// A program links the modules that it uses. Its graph, in which each module raises the versions of others, has those of the
+// root module and of the part that it requires. The numbers change with the versions in go.mod: larger ones say that users
+// get more.
+func TestConsumers(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go tool: ", err)
+	}
+	for name, row := range map[string]struct {
+		program string
+		part    string // the module that is required beside the root, and
+		lifts   string // the one of foreigners that it is for
+		linked  string // beside the modules that are linked everywhere
+		sums    int    // lines of go.sum
+		graph   int    // modules of the graph
+	}{
+		"net-http": {program: plain, sums: 17, graph: 46},
+		"chi":      {program: chi, sums: 19, graph: 46, linked: "github.com/go-chi/chi/v5"},
+		"gin": {program: gin, sums: 104, graph: 67, linked: `github.com/gabriel-vasile/mimetype github.com/gin-contrib/sse github.com/gin-gonic/gin
+			github.com/go-playground/locales github.com/go-playground/universal-translator github.com/go-playground/validator/v10
+			github.com/goccy/go-yaml github.com/leodido/go-urn github.com/mattn/go-isatty github.com/pelletier/go-toml/v2
+			github.com/quic-go/qpack github.com/quic-go/quic-go github.com/ugorji/go/codec go.mongodb.org/mongo-driver/v2
+			golang.org/x/crypto golang.org/x/sys google.golang.org/protobuf`},
+		"Redis": {program: redis, sums: 37, graph: 51, linked: `github.com/cespare/xxhash/v2 github.com/redis/go-redis/v9 go.uber.org/atomic
+			golang.org/x/sys`},
+		"PostgreSQL": {
+			program: postgres, part: "/core/pgstore", lifts: "github.com/jackc/pgx/v5", sums: 41, graph: 58,
+			linked: `github.com/jackc/pgpassfile github.com/jackc/pgservicefile github.com/jackc/pgx/v5 github.com/jackc/puddle/v2
+				golang.org/x/sync`,
+		},
+		"metrics": {
+			program: metrics, part: "/adapters/otel", lifts: "go.opentelemetry.io/otel", sums: 48, graph: 65,
+			linked: `github.com/cespare/xxhash/v2 github.com/go-logr/logr github.com/go-logr/stdr go.opentelemetry.io/auto/sdk
+				go.opentelemetry.io/otel go.opentelemetry.io/otel/log go.opentelemetry.io/otel/metric go.opentelemetry.io/otel/trace`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			user := newUser(t, row.program, row.part)
+			user.run("mod", "tidy")
+			user.run("build", "-o", os.DevNull, ".")
+
+			linked := user.list("{{with .Module}}{{.Path}}{{end}}")
+			linked = slices.DeleteFunc(linked, func(path string) bool { return path == "example.org/shop" || parts[path] != "" })
+			if got, want := strings.Join(linked, " "), sorted(everywhere+" "+row.linked); got != want {
+				t.Errorf("the program links\n%s\nwant\n%s", got, want)
+			}
+			sums, graph := user.sums(), user.graph() // in this order: the graph adds to go.sum
+			for _, path := range foreign {
+				if got, want := slices.Contains(graph, path), path == row.lifts; got != want {
+					t.Errorf("%s is in the module graph: %t, want %t", path, got, want)
+				}
+			}
+			if sums != row.sums || len(graph) != row.graph {
+				t.Errorf("go.sum has %d lines and the graph %d modules, want %d and %d", sums, len(graph), row.sums, row.graph)
+			}
+		})
+	}
+}
+
+func sorted(words string) string {
+	return strings.Join(slices.Sorted(slices.Values(strings.Fields(words))), " ")
+}
+
+// user is a module that requires this library.
+type user struct {
+	t      *testing.T
+	folder string
+}
+
+// newUser writes the module. It replaces what it requires of this repository by the checkout.
+func newUser(t *testing.T, program, part string) user {
+	t.Helper()
+	checkout, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mod strings.Builder
+	mod.WriteString("module example.org/shop\n\ngo 1.26.0\n")
+	for _, path := range slices.Compact([]string{module, module + part}) {
+		fmt.Fprintf(&mod, "\nrequire %s v0.0.0\nreplace %s => %s\n", path, path, filepath.Join(checkout, parts[path]))
+	}
+	u := user{t: t, folder: t.TempDir()}
+	for name, text := range map[string]string{"go.mod": mod.String(), "main.go": program} {
+		if err := os.WriteFile(filepath.Join(u.folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return u
+}
+
+// run runs the go tool without a workspace and without the network: the modules are in the cache, because these tests
+// are built of them too.
+func (u user) run(arguments ...string) string {
+	u.t.Helper()
+	command := exec.CommandContext(u.t.Context(), "go", arguments...)
+	command.Dir = u.folder
+	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off", "GOSUMDB=off")
+	var said bytes.Buffer
+	command.Stderr = &said
+	output, err := command.Output()
+	if err != nil {
+		u.t.Fatalf("go %s: %v\n%s", strings.Join(arguments, " "), err, said.Bytes())
+	}
+	return string(output)
+}
+
+// list returns the different lines that go list prints about the program's packages, sorted.
+func (u user) list(format string) []string {
+	u.t.Helper()
+	return different(strings.Fields(u.run("list", "-deps", "-f", format, ".")))
+}
+
+// graph returns the modules of the graph, sorted. go list -m all would need more than the cache has.
+func (u user) graph() []string {
+	u.t.Helper()
+	var paths []string
+	for word := range strings.FieldsSeq(u.run("mod", "graph")) {
+		if path, _, _ := strings.Cut(word, "@"); path != "example.org/shop" && path != "go" && path != "toolchain" {
+			paths = append(paths, path)
+		}
+	}
+	return different(paths)
+}
+
+func different(words []string) []string {
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// sums counts the lines of go.sum, as go mod tidy and go build leave it.
+func (u user) sums() int {
+	u.t.Helper()
+	text, err := os.ReadFile(filepath.Join(u.folder, "go.sum"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return bytes.Count(text, []byte("\n"))
+}

@@ -1,0 +1,139 @@
+package consumers
+
+// The programs that users write.
+
+const pay = `
+func pay(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
+
+func userOf(r *http.Request) (string, error) { return r.Header.Get("User"), nil }
+`
+
+const plain = `package main
+
+import (
+	"net/http"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+func main() {
+	guard, err := core.New(memstore.New(), core.ScopeBy(userOf))
+	if err != nil {
+		panic(err)
+	}
+	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
+}
+` + pay
+
+const chi = `package main
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+func main() {
+	guard, err := core.New(memstore.New(), core.ScopeBy(userOf))
+	if err != nil {
+		panic(err)
+	}
+	router := chi.NewRouter()
+	router.With(idemchi.New(guard).Policy()).Post("/payments", pay)
+}
+` + pay
+
+const gin = `package main
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+func main() {
+	guard, err := core.New(memstore.New(), core.ScopeBy(userOf))
+	if err != nil {
+		panic(err)
+	}
+	idem := idemgin.New(guard)
+	gin.New().POST("/payments", idem.Handle(func(c *gin.Context) { pay(c.Writer, c.Request) }))
+}
+` + pay
+
+const redis = `package main
+
+import (
+	"net/http"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/redisstore"
+)
+
+func main() {
+	guard, err := core.New(redisstore.New(redis.NewClient(&redis.Options{})), core.ScopeBy(userOf))
+	if err != nil {
+		panic(err)
+	}
+	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
+}
+` + pay
+
+const postgres = `package main
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/pgstore"
+)
+
+func main() {
+	pool, err := pgxpool.New(context.Background(), "")
+	if err != nil {
+		panic(err)
+	}
+	guard, err := core.New(pgstore.New(pool), core.ScopeBy(userOf))
+	if err != nil {
+		panic(err)
+	}
+	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
+}
+` + pay
+
+const metrics = `package main
+
+import (
+	"net/http"
+
+	oncekeyotel "github.com/oncekey/oncekey/adapters/otel"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+func main() {
+	observer, err := oncekeyotel.New()
+	if err != nil {
+		panic(err)
+	}
+	guard, err := core.New(memstore.New(), core.ScopeBy(userOf), core.WithObserver(observer))
+	if err != nil {
+		panic(err)
+	}
+	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
+}
+` + pay
