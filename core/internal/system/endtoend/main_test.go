@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -51,42 +50,16 @@ func runMoreInParallel() {
 // buildProgram builds at the first call, so that a run with only skipped tests builds no
 // program.
 var buildProgram = sync.OnceValues(func() (string, error) {
-	if err := watchSources(); err != nil {
-		return "", err
-	}
 	binary := filepath.Join(buildDirectory, "payments")
 	arguments := slices.Concat([]string{"build"}, buildFlags, []string{"-o", binary, program})
-	_, err := runGo(arguments...)
-	return binary, err
+	return binary, runGo(arguments...)
 })
 
-// watchSources opens the sources of the program. The tests do not import the program, so
-// go test would not notice its changes and would show a cached result. Files that a test
-// has opened do count.
-func watchSources() error {
-	const folderAndModule = "{{with .Module}}{{if or .Main .Replace}}{{$.Dir}}\n{{.GoMod}}{{end}}{{end}}"
-	output, err := runGo("list", "-deps", "-f", folderAndModule, program)
-	if err != nil {
-		return err
-	}
-	for name := range strings.FieldsFuncSeq(output, func(c rune) bool { return c == '\n' }) {
-		file, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		file.Close()
-	}
-	return nil
-}
-
-func runGo(arguments ...string) (string, error) {
-	var stderr strings.Builder
+func runGo(arguments ...string) error {
 	command := exec.CommandContext(context.Background(), "go", arguments...)
 	command.Dir = examples
-	command.Stderr = &stderr
-	output, err := command.Output()
-	if err != nil {
-		return "", fmt.Errorf("go %s: %w\n%s", arguments[0], err, &stderr)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", arguments[0], err, output)
 	}
-	return string(output), nil
+	return nil
 }

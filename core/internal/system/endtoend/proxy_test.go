@@ -198,7 +198,7 @@ func buildBroken(t *testing.T, router string) string {
 		}
 	}
 	arguments := slices.Concat([]string{"build"}, buildFlags, []string{"-overlay", overlay, "-o", binary, filepath.Dir(original)})
-	if _, err := runGo(arguments...); err != nil {
+	if err := runGo(arguments...); err != nil {
 		t.Fatal(err)
 	}
 	return binary
