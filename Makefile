@@ -20,6 +20,9 @@ MINIMUM     := 90
 # workspace, are in go.work: go test work tests their packages together.
 MODULES := . core/pgstore adapters/otel adapters/openapi/validation core/internal/system examples examples/bench tools
 
+# Those among them that users get, and that a release tags.
+PUBLISHED := . core/pgstore adapters/otel
+
 # Tests that the race detector disturbs, and their packages: they run again without it.
 NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedisAndPostgreSQL|TestSealedConformanceOverPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$
 NOT_RACED_PACKAGES := ./core/redisstore ./core/pgstore ./core/tieredstore ./core/memstore ./core/internal/explore ./core/internal/system/tiered ./fingerprint ./core ./adapters ./adapters/otel
@@ -46,7 +49,7 @@ CHECKS := servers tidy-check fmt-check vet lint race cover
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check $(CHECKS) test model fmt tidy fuzz explore mutants soak bench microbench profile clean
+.PHONY: help check $(CHECKS) test model fmt tidy fuzz explore mutants soak bench microbench profile release sbom clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,6 +132,9 @@ microbench: ## Run the benchmarks beside the code
 
 profile: ## Write CPU profiles of a first-time request and a replay to build/
 	go -C examples/bench run . -profile '$(CURDIR)/build'
+
+release: ## Print the commands that tag VERSION (v0.1.0), in order of dependency
+	@go -C tools run ./release -version '$(VERSION)' '$(CURDIR)' $(PUBLISHED)
 
 clean: ## Remove what the other targets made
 	rm -rf bin build
