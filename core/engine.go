@@ -202,6 +202,7 @@ type Route struct {
 	policy    policy.Policy
 	exclusion *fingerprint.Exclusion
 	keyField  *fingerprint.Member // nil: the header holds the key
+	headers   []string            // IncludeHeaders, canonical and sorted
 	observes  bool                // set by the policy or by WithObserveOnly
 	place     string              // file and line of the declaration
 	unguarded onceFlag            // set when reportUnguarded has reported the route
@@ -239,7 +240,12 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy: ExcludeFields: %w", err)
 	}
-	route := &Route{policy: declared, exclusion: exclusion, observes: observes, place: declaredAt()}
+	if len(declared.IncludeFields) > 0 {
+		if exclusion, err = fingerprint.Only(declared.IncludeFields...); err != nil {
+			return nil, fmt.Errorf("policy: IncludeFields: %w", err)
+		}
+	}
+	route := &Route{policy: declared, exclusion: exclusion, observes: observes, place: declaredAt(), headers: canonicalNames(declared.IncludeHeaders)}
 	if declared.KeyField != "" {
 		if route.keyField, err = fingerprint.ParseMember(declared.KeyField); err != nil {
 			return nil, fmt.Errorf("policy: KeyField: %w", err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,8 +140,29 @@ func (e *Engine) scopeOf(r *http.Request, a *admission) (string, error) {
 func (a *admission) fingerprinted(r *http.Request, body []byte) fingerprint.Request {
 	return fingerprint.Request{
 		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
-		ContentType: r.Header.Get("Content-Type"), Body: body,
+		ContentType: r.Header.Get("Content-Type"), Body: body, Headers: a.route.includedHeaders(r.Header),
 	}
+}
+
+// includedHeaders returns the fields of the policy's IncludeHeaders.
+func (r *Route) includedHeaders(h http.Header) (fields []fingerprint.HeaderField) {
+	for _, name := range r.headers {
+		for _, value := range h[name] {
+			fields = append(fields, fingerprint.HeaderField{Name: name, Value: value})
+		}
+	}
+	return fields
+}
+
+// canonicalNames returns header names sorted, so that their order in a policy does not
+// count, and each once.
+func canonicalNames(names []string) []string {
+	canonical := make([]string, 0, len(names))
+	for _, name := range names {
+		canonical = append(canonical, http.CanonicalHeaderKey(name))
+	}
+	slices.Sort(canonical)
+	return slices.Compact(canonical)
 }
 
 // requestPath returns the path that names the request's resource. Where middleware has

@@ -9,17 +9,27 @@ import (
 // parts, and only then: digests must stay equal across deployments.
 const digestVersion = "oncekey/bytes/1"
 
+// digestVersionHeaders stands for digestVersion in digests with header fields.
+const digestVersionHeaders = "oncekey/bytes/1/headers"
+
 // Digest returns a short hash of a request as received: method, path, query,
-// content type and body, each framed by its length. Every byte counts, including
+// content type, header fields and body, each framed by its length. Every byte counts, including
 // excluded fields, so equal digests mean an equal request under any policy and any
 // version of the fingerprint. Digest does not allocate for requests up to a kilobyte
 // and is safe for concurrent use.
 func Digest(r Request) [16]byte {
 	var buffer [1 << 10]byte
 	framed := buffer[:0]
-	for _, part := range [...]string{digestVersion, r.Method, r.Path, r.RawQuery, r.ContentType} {
+	version := digestVersion
+	if len(r.Headers) > 0 {
+		version = digestVersionHeaders
+	}
+	for _, part := range [...]string{version, r.Method, r.Path, r.RawQuery, r.ContentType} {
 		framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
 		framed = append(framed, part...)
+	}
+	if len(r.Headers) > 0 {
+		framed = appendHeaders(framed, r.Headers)
 	}
 	var sum [sha256.Size]byte
 	if len(framed)+len(r.Body) <= len(buffer) {
@@ -31,4 +41,16 @@ func Digest(r Request) [16]byte {
 		hash.Sum(sum[:0])
 	}
 	return [16]byte(sum[:16])
+}
+
+// appendHeaders appends the number of the fields, and each name and value.
+func appendHeaders(framed []byte, fields []HeaderField) []byte {
+	framed = binary.BigEndian.AppendUint64(framed, uint64(len(fields)))
+	for _, field := range fields {
+		for _, part := range [...]string{field.Name, field.Value} {
+			framed = binary.BigEndian.AppendUint64(framed, uint64(len(part)))
+			framed = append(framed, part...)
+		}
+	}
+	return framed
 }

@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// Exclusion is a compiled set of fields that a fingerprint leaves out. It is
+// Exclusion is a compiled set of fields that a fingerprint leaves out, or of the only
+// fields that count. It is
 // immutable and safe for concurrent use. Nil and the zero value are empty.
 type Exclusion struct {
 	fields  names       // decoded names, for forms
 	members names       // the same names in the canonical spelling of JSON strings
 	paths   [][]segment // paths of two segments or more
 	steps   []uint64    // by depth: the lengthBits of the names, all bits for a star
+	only    bool        // the fields are those of a body that count: see Only
 }
 
 // Exclude compiles fields. Each field is a name or a path. The case of ASCII letters
@@ -47,6 +49,29 @@ func Exclude(fields ...string) (*Exclusion, error) {
 		x.members.add(spelling.Replace(path[0].name))
 	}
 	return x, nil
+}
+
+// Only compiles fields in the notation of [Exclude]. Of a JSON or form body, only these
+// fields count, each with its whole value and its place. All other members and fields
+// are left out. A body without any of the fields counts as a whole, and so do a body of
+// another kind and the query.
+//
+// The error names the first malformed field and the expected form.
+func Only(fields ...string) (*Exclusion, error) {
+	x, err := Exclude(fields...)
+	if err != nil {
+		return nil, err
+	}
+	x.only = len(fields) > 0
+	return x, nil
+}
+
+// ofQuery returns the fields that are left out of the query.
+func (x *Exclusion) ofQuery() *Exclusion {
+	if x != nil && x.only {
+		return nil
+	}
+	return x
 }
 
 // addPath adds the member at this path from the root.

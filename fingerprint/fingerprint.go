@@ -23,7 +23,14 @@ type Request struct {
 	RawQuery    string // without the question mark, undecoded
 	ContentType string // the header's value
 	Body        []byte // read only, never kept
+
+	// Headers are further header fields that count, in the order of the values. A
+	// request without them has the same fingerprint as before there were any.
+	Headers []HeaderField
 }
+
+// HeaderField is one value of a request header.
+type HeaderField struct{ Name, Value string }
 
 // builder holds the buffers for one fingerprint at a time.
 type builder struct {
@@ -44,11 +51,25 @@ type builder struct {
 
 // read fills the draft. A raw body is returned and hashed after the draft.
 func (b *builder) read(r *Request, x *Exclusion) (raw []byte) {
-	b.matcher.use(x)
+	b.matcher.use(x.ofQuery())
 	b.draft.text = append(b.draft.text, beginning...)
 	b.draft.text = appendFrame(appendFrame(b.draft.text, r.Method), r.Path)
+	if len(r.Headers) > 0 {
+		b.headers(r.Headers)
+	}
 	b.query(r.RawQuery)
+	b.matcher.use(x)
 	return b.body(r.ContentType, r.Body)
+}
+
+// headers adds header fields to the fingerprint.
+func (b *builder) headers(fields []HeaderField) {
+	b.draft.text = appendFrame(b.draft.text, "headers")
+	content := b.draft.beginFrame()
+	for _, field := range fields {
+		b.draft.text = appendFrame(appendFrame(b.draft.text, field.Name), field.Value)
+	}
+	b.draft.frameLength(content, len(b.draft.text)-content)
 }
 
 // sum hashes the draft and then raw.
@@ -189,6 +210,19 @@ func kindOf(media *mediaType, body []byte) kind {
 // canonical appends the canonical form of body to the draft. It returns false if body
 // is not of that kind; the draft may then end in partial text.
 func (b *builder) canonical(of kind, media *mediaType, body []byte) bool {
+	if b.matcher.exclusion.only {
+		before := len(b.draft.text)
+		b.matcher.hits = 0
+		if valid := b.canonicalBody(of, media, body); !valid || b.matcher.hits > 0 {
+			return valid
+		}
+		b.draft.cut(before)
+		b.matcher.use(nil) // no field that counts is present: the whole body counts
+	}
+	return b.canonicalBody(of, media, body)
+}
+
+func (b *builder) canonicalBody(of kind, media *mediaType, body []byte) bool {
 	switch of {
 	case kindJSON:
 		return b.json(body) == nil

@@ -159,7 +159,13 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 	inner := place
 	if name := w.text[start+1 : named-1]; place != nowhere || w.matcher.exclusion.members.mayHave(name) {
 		var excluded bool
-		if inner, excluded = w.matcher.member(place, name); excluded {
+		inner, excluded = w.matcher.member(place, name)
+		switch {
+		case w.matcher.exclusion.only && place != nowhere:
+			return w.onlyMember(colon+1, out, start, named, w.matcher.inside(place, inner, excluded), group)
+		case w.matcher.exclusion.only: // within a value that counts
+			inner = nowhere
+		case excluded:
 			return w.remove(at, colon+1, previous, kept, out), out
 		}
 	}
@@ -223,15 +229,41 @@ func (w *walker) array(at, out int, place scope) (end, written int) {
 // previous; kept reports whether any earlier element was kept.
 func (w *walker) element(at, out, previous int, place scope, index int, kept bool) (end, written int) {
 	inner, excluded := w.matcher.element(place, index)
-	if excluded {
+	only := w.matcher.exclusion.only && place != nowhere
+	if only {
+		inner = w.matcher.inside(place, inner, excluded)
+	} else if excluded {
 		return w.remove(at, at, previous, kept, out), out
 	}
+	start, hits, groups := out, w.matcher.hits, len(w.draft.groups)
 	if kept {
 		w.text[out] = ','
 		out++
 	}
 	end, written = w.value(at, out, inner)
 	w.matcher.leave(inner)
+	if only && inner != nowhere && w.matcher.hits == hits {
+		w.draft.groups = w.draft.groups[:groups]
+		return end, start
+	}
+	return end, written
+}
+
+// onlyMember goes through a member where only some fields count, and keeps it if it is
+// one of them or has one of them inside. Its name, with the quotation marks, is
+// text[start:named].
+func (w *walker) onlyMember(value, out, start, named int, inner scope, group *opening) (end, written int) {
+	hits, groups := w.matcher.hits, len(w.draft.groups)
+	w.text[named] = ':'
+	if end, written = w.value(value, named+1, inner); end == malformed {
+		return malformed, out
+	}
+	w.matcher.leave(inner)
+	if inner != nowhere && w.matcher.hits == hits {
+		w.draft.groups = w.draft.groups[:groups]
+		return end, out
+	}
+	w.draft.add(group, w.key(start+1, named), start, named, written)
 	return end, written
 }
 

@@ -69,6 +69,7 @@ func (s *segment) matches(name []byte, index int) bool {
 // by step on the way through a document. It is not safe for concurrent use.
 type matcher struct {
 	exclusion *Exclusion
+	hits      int     // of the fields that alone count
 	alive     []int   // a stack of indexes of paths
 	places    []place // a stack, by scope
 }
@@ -96,7 +97,7 @@ func (m *matcher) reset() { m.exclusion = nil }
 
 // root returns the scope of a document's root.
 func (m *matcher) root() scope {
-	if len(m.exclusion.paths) == 0 {
+	if len(m.exclusion.paths) == 0 && !m.exclusion.only {
 		return nowhere
 	}
 	m.alive, m.places = m.alive[:0], append(m.places[:0], place{})
@@ -118,7 +119,11 @@ func (m *matcher) member(object scope, name []byte) (inner scope, excluded bool)
 	if m.exclusion.members.has(name) {
 		return nowhere, true
 	}
-	if object == nowhere || m.exclusion.steps[m.places[object].depth]&lengthBit(len(name)) == 0 {
+	if object == nowhere {
+		return nowhere, false
+	}
+	depth := m.places[object].depth
+	if depth >= len(m.exclusion.steps) || m.exclusion.steps[depth]&lengthBit(len(name)) == 0 {
 		return nowhere, false
 	}
 	return m.step(object, name, noIndex)
@@ -151,6 +156,37 @@ func (m *matcher) step(from scope, name []byte, index int) (inner scope, exclude
 		return nowhere, false
 	}
 	return m.enter(here), false
+}
+
+// inside returns the scope of the value of a member or element where only some fields
+// count: nowhere if the value counts, and else a scope that leave must end. inner and
+// matched are the results of member or element.
+func (m *matcher) inside(outer, inner scope, matched bool) scope {
+	switch {
+	case matched:
+		m.hits++
+		return nowhere
+	case inner != nowhere:
+		return inner
+	default:
+		return m.enterDead(outer)
+	}
+}
+
+// enterDead enters a place that no path passes through. It may have bare names inside.
+func (m *matcher) enterDead(outer scope) scope {
+	return m.enter(place{from: len(m.alive), to: len(m.alive), depth: m.places[outer].depth + 1})
+}
+
+// skips reports whether a form's field is left out.
+func (m *matcher) skips(named bool) bool {
+	if !m.exclusion.only {
+		return named
+	}
+	if named {
+		m.hits++
+	}
+	return !named
 }
 
 // leave ends the scope that member or element returned last.

@@ -84,6 +84,18 @@ func ExcludeFields(fields ...string) Option {
 	return func(p *Policy) { p.ExcludeFields = fields }
 }
 
+// IncludeFields sets Policy.IncludeFields.
+func IncludeFields(fields ...string) Option {
+	fields = slices.Clone(fields)
+	return func(p *Policy) { p.IncludeFields = fields }
+}
+
+// IncludeHeaders sets Policy.IncludeHeaders.
+func IncludeHeaders(names ...string) Option {
+	names = slices.Clone(names)
+	return func(p *Policy) { p.IncludeHeaders = names }
+}
+
 // Methods sets Policy.Methods.
 func Methods(methods ...string) Option {
 	methods = slices.Clone(methods)

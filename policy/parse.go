@@ -37,6 +37,8 @@ var settings = []setting{
 	{"KeyField", text, "a member's name or path, such as request_id", with(parseKeyField, KeyField), nil},
 	{"KeyFormat", text, "UUID, or policy.KeyPattern in Go", with(parseKeyFormat, KeyFormat), nil},
 	{"ExcludeFields", list, "names parted by commas", parted(ExcludeFields), ExcludeFields},
+	{"IncludeFields", list, "names parted by commas", parted(IncludeFields), IncludeFields},
+	{"IncludeHeaders", list, "header names parted by commas", parted(IncludeHeaders), IncludeHeaders},
 	{"Methods", list, "methods parted by commas", parted(Methods), Methods},
 	{"OnStoreError", text, "FailClosed or FailOpen", with(parseStoreErrorMode, OnStoreError), nil},
 	{"Wait", text, "a duration such as 2s", with(time.ParseDuration, Wait), nil},

@@ -47,6 +47,14 @@ type Policy struct {
 	// form bodies: bare names at any depth, or paths like meta.trace.id. Bodies
 	// with another Content-Type are fingerprinted byte by byte. Default none.
 	ExcludeFields []string
+	// IncludeFields are the only fields of a JSON or form body that count in the
+	// fingerprint, in the notation of ExcludeFields. A body without any of them counts as
+	// a whole, and so does every other body. The query counts always. Do not set both
+	// lists. Default none: all fields count.
+	IncludeFields []string
+	// IncludeHeaders are request headers that count in the fingerprint, such as
+	// X-Api-Version. Default none.
+	IncludeHeaders []string
 	// Methods are guarded; requests of other methods pass straight through.
 	// Default POST and PATCH.
 	Methods []string

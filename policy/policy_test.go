@@ -128,8 +128,16 @@ func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 		"empty exclude name": {policy.ExcludeFields("nonce", ""), `policy: ExcludeFields is "": it must be a member's name or path, such as meta.nonce`},
 		"blank key field":    {policy.KeyField(" "), `policy: KeyField is " ": it must be a member's name or path, such as request_id`},
 		"blank exclude name": {policy.ExcludeFields(" "), `policy: ExcludeFields is " "`},
-		"header name":        {policy.KeepHeaders("Set Cookie"), `policy: KeepHeaders is "Set Cookie": it must be a header name, such as Set-Cookie`},
-		"hop-by-hop header":  {policy.KeepHeaders("transfer-encoding"), `policy: KeepHeaders is "transfer-encoding": it must be an end-to-end header`},
+		"blank include name": {policy.IncludeFields(""), `policy: IncludeFields is "": it must be a member's name or path, such as amount`},
+		"both field lists": {
+			func(p *policy.Policy) { p.IncludeFields, p.ExcludeFields = []string{"amount", "to"}, []string{"nonce"} },
+			`policy: IncludeFields is "amount,to": it must be left out beside ExcludeFields`,
+		},
+		"include header":            {policy.IncludeHeaders("X Api"), `policy: IncludeHeaders is "X Api": it must be a header name, such as X-Api-Version`},
+		"hop-by-hop include header": {policy.IncludeHeaders("te"), `policy: IncludeHeaders is "te": it must be an end-to-end header`},
+		"Host as include header":    {policy.IncludeHeaders("host"), `policy: IncludeHeaders is "host": it must be another header: core.ScopeByHost`},
+		"header name":               {policy.KeepHeaders("Set Cookie"), `policy: KeepHeaders is "Set Cookie": it must be a header name, such as Set-Cookie`},
+		"hop-by-hop header":         {policy.KeepHeaders("transfer-encoding"), `policy: KeepHeaders is "transfer-encoding": it must be an end-to-end header`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

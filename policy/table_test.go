@@ -95,6 +95,7 @@ func TestNamed(t *testing.T) {
 		"TTL": {"90m"}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},
 		"OnStoreError": {"FailOpen"}, "OnAbandoned": {"Refuse"},
 		"ExcludeFields": {[]string{"POST"}, []string{"5xx"}}, "Methods": {[]string{"POST"}, []string{"5xx"}}, "KeepHeaders": {[]string{"POST"}, []string{"5xx"}},
+		"IncludeFields": {[]string{"POST"}, []string{"5xx"}}, "IncludeHeaders": {[]string{"POST"}, []string{"5xx"}},
 		"Free": {[]string{"POST"}, []string{"5xx"}}, "Keep": {[]string{"POST"}, []string{"5xx"}}, "Uncertain": {[]string{"POST"}, []string{"5xx"}}, // Validate checks what they hold
 	}
 	for _, name := range knownNames(t) {

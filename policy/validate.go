@@ -64,6 +64,15 @@ func (p *Policy) Validate() error {
 	for _, field := range p.ExcludeFields {
 		check(isField(field), "ExcludeFields", field, "a member's name or path, such as meta.nonce, without spaces around it or control characters")
 	}
+	for _, field := range p.IncludeFields {
+		check(isField(field), "IncludeFields", field, "a member's name or path, such as amount, without spaces around it or control characters")
+	}
+	check(len(p.IncludeFields) == 0 || len(p.ExcludeFields) == 0, "IncludeFields", strings.Join(p.IncludeFields, ","), "left out beside ExcludeFields, because all other fields are excluded already")
+	for _, name := range p.IncludeHeaders {
+		check(httpguts.ValidHeaderFieldName(name), "IncludeHeaders", name, "a header name, such as X-Api-Version")
+		check(!belongsToConnection(name), "IncludeHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a request")
+		check(!strings.EqualFold(name, "Host"), "IncludeHeaders", name, "another header: core.ScopeByHost separates keys by Host")
+	}
 	p.validateStatuses(check)
 	for _, name := range p.KeepHeaders {
 		check(httpguts.ValidHeaderFieldName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
