@@ -64,6 +64,9 @@ func drawUncertain(d *dice, p *Plan) {
 		if d.percent(20) {
 			*handler = append(*handler, Step{Do: Respond, N: pick(d, 400, 402, 429, 500, 502, 504)})
 		}
+		if d.percent(10) { // a panic after a response was written
+			*handler = append(*handler, Step{Do: Panic})
+		}
 		if d.percent(25) {
 			*handler = slices.Insert(*handler, d.below(len(*handler)+1), Step{Do: MarkUncertain})
 		}

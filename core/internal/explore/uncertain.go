@@ -2,6 +2,7 @@ package explore
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/core/problem"
@@ -64,7 +65,7 @@ func (j *judge) after(r, uncertain *run) {
 		}
 		return
 	}
-	if len(j.plan.Jumps) > 0 || r.sent.At > uncertain.left+j.plan.Policy.TTL || j.releasedAfter(uncertain) {
+	if len(j.plan.Jumps) > 0 || r.life != uncertain.life || r.sent.At > uncertain.left+j.plan.Policy.TTL || j.releasedAfter(uncertain) {
 		return
 	}
 	a, b := j.body(r), j.body(uncertain)
@@ -93,7 +94,8 @@ func (j *judge) heldAgain(r, uncertain *run) bool {
 				return true
 			}
 		}
-		lingers := other.shown == nil || other.shown.At >= r.sent.At || other.deferred > 0
+		lingers := other.shown == nil || other.shown.At >= r.sent.At || other.deferred > 0 ||
+			slices.ContainsFunc(other.calls, func(c storeCall) bool { return c.ended >= r.sent.At })
 		if other != uncertain && other != r && other.pod == r.pod && len(other.grants) > 0 && lingers {
 			return true
 		}
