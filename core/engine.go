@@ -236,22 +236,29 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 			Want: "false where the route or the engine only observes, because the handler then runs in no transaction",
 		}
 	}
-	exclusion, err := fingerprint.Exclude(declared.ExcludeFields...)
-	if err != nil {
-		return nil, fmt.Errorf("policy: ExcludeFields: %w", err)
-	}
-	if len(declared.IncludeFields) > 0 {
-		if exclusion, err = fingerprint.Only(declared.IncludeFields...); err != nil {
-			return nil, fmt.Errorf("policy: IncludeFields: %w", err)
-		}
-	}
-	route := &Route{policy: declared, exclusion: exclusion, observes: observes, place: declaredAt(), headers: canonicalNames(declared.IncludeHeaders)}
-	if declared.KeyField != "" {
-		if route.keyField, err = fingerprint.ParseMember(declared.KeyField); err != nil {
-			return nil, fmt.Errorf("policy: KeyField: %w", err)
-		}
+	route := &Route{policy: declared, observes: observes, place: declaredAt(), headers: canonicalNames(declared.IncludeHeaders)}
+	if err := route.compile(); err != nil {
+		return nil, err
 	}
 	return route, nil
+}
+
+// compile compiles the policy's fields.
+func (r *Route) compile() (err error) {
+	if r.exclusion, err = fingerprint.Exclude(r.policy.ExcludeFields...); err != nil {
+		return fmt.Errorf("policy: ExcludeFields: %w", err)
+	}
+	if len(r.policy.IncludeFields) > 0 {
+		if r.exclusion, err = fingerprint.Only(r.policy.IncludeFields...); err != nil {
+			return fmt.Errorf("policy: IncludeFields: %w", err)
+		}
+	}
+	if r.policy.KeyField != "" {
+		if r.keyField, err = fingerprint.ParseMember(r.policy.KeyField); err != nil {
+			return fmt.Errorf("policy: KeyField: %w", err)
+		}
+	}
+	return nil
 }
 
 // MustRoute is Route for declarations. MustRoute panics when the policy is wrong, as

@@ -60,6 +60,8 @@ func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 	for want, opt := range map[string]policy.Option{
 		"policy: LockTTL is -1s": policy.LockTTL(-time.Second),
 		`policy: ExcludeFields: fingerprint: cannot exclude "meta..id"`: policy.ExcludeFields("meta..id"),
+		`policy: IncludeFields: fingerprint: cannot exclude "meta..id"`: policy.IncludeFields("meta..id"),
+		`policy: KeyField: fingerprint: no member is at "items.*.id"`:   policy.KeyField("items.*.id"),
 	} {
 		func() {
 			defer func() {

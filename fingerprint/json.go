@@ -158,14 +158,11 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 	}
 	inner := place
 	if name := w.text[start+1 : named-1]; place != nowhere || w.matcher.exclusion.members.mayHave(name) {
+		if w.matcher.exclusion.only {
+			return w.onlyMember(colon+1, out, start, named, place, group)
+		}
 		var excluded bool
-		inner, excluded = w.matcher.member(place, name)
-		switch {
-		case w.matcher.exclusion.only && place != nowhere:
-			return w.onlyMember(colon+1, out, start, named, w.matcher.inside(place, inner, excluded), group)
-		case w.matcher.exclusion.only: // within a value that counts
-			inner = nowhere
-		case excluded:
+		if inner, excluded = w.matcher.member(place, name); excluded {
 			return w.remove(at, colon+1, previous, kept, out), out
 		}
 	}
@@ -235,7 +232,7 @@ func (w *walker) element(at, out, previous int, place scope, index int, kept boo
 	} else if excluded {
 		return w.remove(at, at, previous, kept, out), out
 	}
-	start, hits, groups := out, w.matcher.hits, len(w.draft.groups)
+	start, hits := out, w.matcher.hits
 	if kept {
 		w.text[out] = ','
 		out++
@@ -243,7 +240,6 @@ func (w *walker) element(at, out, previous int, place scope, index int, kept boo
 	end, written = w.value(at, out, inner)
 	w.matcher.leave(inner)
 	if only && inner != nowhere && w.matcher.hits == hits {
-		w.draft.groups = w.draft.groups[:groups]
 		return end, start
 	}
 	return end, written
@@ -252,15 +248,18 @@ func (w *walker) element(at, out, previous int, place scope, index int, kept boo
 // onlyMember goes through a member where only some fields count, and keeps it if it is
 // one of them or has one of them inside. Its name, with the quotation marks, is
 // text[start:named].
-func (w *walker) onlyMember(value, out, start, named int, inner scope, group *opening) (end, written int) {
-	hits, groups := w.matcher.hits, len(w.draft.groups)
+func (w *walker) onlyMember(value, out, start, named int, place scope, group *opening) (end, written int) {
+	inner, hits := nowhere, w.matcher.hits
+	if place != nowhere { // else within a value that counts
+		next, matched := w.matcher.member(place, w.text[start+1:named-1])
+		inner = w.matcher.inside(place, next, matched)
+	}
 	w.text[named] = ':'
 	if end, written = w.value(value, named+1, inner); end == malformed {
 		return malformed, out
 	}
 	w.matcher.leave(inner)
 	if inner != nowhere && w.matcher.hits == hits {
-		w.draft.groups = w.draft.groups[:groups]
 		return end, out
 	}
 	w.draft.add(group, w.key(start+1, named), start, named, written)

@@ -105,8 +105,14 @@ func TestHeadersCount(t *testing.T) {
 	seen := make(map[string]int)
 	for i, headers := range [][]fingerprint.HeaderField{
 		nil,
-		{field("A", "1")}, {field("A", "2")}, {field("B", "1")}, {field("A", "")}, {field("A1", "")},
-		{field("A", "1"), field("A", "2")}, {field("A", "2"), field("A", "1")}, {field("A", "1"), field("B", "2")},
+		{field("A", "1")},
+		{field("A", "2")},
+		{field("B", "1")},
+		{field("A", "")},
+		{field("A1", "")},
+		{field("A", "1"), field("A", "2")},
+		{field("A", "2"), field("A", "1")},
+		{field("A", "1"), field("B", "2")},
 	} {
 		r := fingerprint.Request{Method: "POST", Body: []byte("x"), Headers: headers}
 		digest := fingerprint.Digest(r)

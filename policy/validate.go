@@ -56,6 +56,17 @@ func (p *Policy) Validate() error {
 	for _, method := range p.Methods {
 		check(isMethod(method), "Methods", method, "a method in capital letters, such as POST")
 	}
+	p.validateFields(check)
+	p.validateStatuses(check)
+	for _, name := range p.KeepHeaders {
+		check(httpguts.ValidHeaderFieldName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
+		check(!belongsToConnection(name), "KeepHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a response")
+	}
+	return errors.Join(all...)
+}
+
+// validateFields checks the settings of the key and of the fingerprint.
+func (p *Policy) validateFields(check func(ok bool, field string, value any, want string, arguments ...any)) {
 	check(p.KeyField == "" || isField(p.KeyField), "KeyField", p.KeyField, "a member's name or path, such as request_id, without spaces around it or control characters")
 	if err := p.KeyFormat.err; err != nil {
 		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
@@ -73,12 +84,6 @@ func (p *Policy) Validate() error {
 		check(!belongsToConnection(name), "IncludeHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a request")
 		check(!strings.EqualFold(name, "Host"), "IncludeHeaders", name, "another header: core.ScopeByHost separates keys by Host")
 	}
-	p.validateStatuses(check)
-	for _, name := range p.KeepHeaders {
-		check(httpguts.ValidHeaderFieldName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
-		check(!belongsToConnection(name), "KeepHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a response")
-	}
-	return errors.Join(all...)
 }
 
 // isField reports whether field can be a member's name. A name with a control
