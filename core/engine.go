@@ -34,7 +34,9 @@ type Engine struct {
 	writeProblem problem.Writer
 	ownProblems  bool // writeProblem comes from WithProblemWriter
 	replayHeader string
-	keyHeaders   []string // canonical names, at least one
+	onReplay     func(http.Header, *http.Request, *storage.Record) // nil: none
+	docs         string                                            // of WithDocs, or ""
+	keyHeaders   []string                                          // canonical names, at least one
 	instance     string
 	settleBudget time.Duration
 	observeOnly  bool

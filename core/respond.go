@@ -133,7 +133,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 
 // refuseWith writes a problem by the engine's problem.Writer.
 func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p problem.Problem) {
-	p.SetHeader(w.Header())
+	e.describe(w.Header(), &p)
 	e.writeProblem(w, r, e.naming(p))
 }
 

@@ -178,7 +178,7 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 	case decision.Run != nil:
 		e.execute(w, r, decision.Run, body, next)
 	case decision.Record != nil:
-		e.replay(w, decision.Record)
+		e.replay(w, r, a, decision.Record)
 	case decision.Problem != nil:
 		e.refuseWith(w, r, *decision.Problem)
 	default:
@@ -250,11 +250,14 @@ func removeFiles(guarded, original *http.Request) {
 }
 
 // replay writes a stored response.
-func (e *Engine) replay(w http.ResponseWriter, record *storage.Record) {
+func (e *Engine) replay(w http.ResponseWriter, r *http.Request, a *admission, record *storage.Record) {
 	values := make([]string, len(record.Header)+1)
 	marker := values[len(record.Header):]
 	marker[0] = "true"
 	applyHeader(record.Header, w.Header(), values)
+	if e.onReplay != nil {
+		e.changeReplay(w.Header(), r, a, record)
+	}
 	w.Header()[e.replayHeader] = marker
 	writeResponse(w, record.Status, record.Body)
 }
