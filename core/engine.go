@@ -205,9 +205,11 @@ type Route struct {
 	exclusion *fingerprint.Exclusion
 	keyField  *fingerprint.Member // nil: the header holds the key
 	headers   []string            // IncludeHeaders, canonical and sorted
-	observes  bool                // set by the policy or by WithObserveOnly
-	place     string              // file and line of the declaration
-	unguarded onceFlag            // set when reportUnguarded has reported the route
+
+	redactions []redaction
+	observes   bool     // set by the policy or by WithObserveOnly
+	place      string   // file and line of the declaration
+	unguarded  onceFlag // set when reportUnguarded has reported the route
 }
 
 // Guards reports whether the route's policy guards requests of this method.
@@ -259,6 +261,13 @@ func (r *Route) compile() (err error) {
 		if r.keyField, err = fingerprint.ParseMember(r.policy.KeyField); err != nil {
 			return fmt.Errorf("policy: KeyField: %w", err)
 		}
+	}
+	for _, field := range r.policy.RedactFields {
+		members, err := fingerprint.Exclude(field)
+		if err != nil {
+			return fmt.Errorf("policy: RedactFields: %w", err)
+		}
+		r.redactions = append(r.redactions, redaction{field, members})
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ func TestBadPoliciesPanicWhenDeclared(t *testing.T) {
 		"policy: LockTTL is -1s": policy.LockTTL(-time.Second),
 		`policy: ExcludeFields: fingerprint: cannot exclude "meta..id"`: policy.ExcludeFields("meta..id"),
 		`policy: IncludeFields: fingerprint: cannot exclude "meta..id"`: policy.IncludeFields("meta..id"),
+		`policy: RedactFields: fingerprint: cannot exclude "meta..id"`:  policy.RedactFields("meta..id"),
 		`policy: KeyField: fingerprint: no member is at "items.*.id"`:   policy.KeyField("items.*.id"),
 	} {
 		func() {

@@ -69,6 +69,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	switch class := run.classify(outcome); class {
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, answer)
+		run.subject.route.redact(&run.storing)
 		run.storing.Sketch = run.sketch
 		stored = &run.storing
 		done.Result = run.resultStored(stored.State)

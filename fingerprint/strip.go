@@ -19,6 +19,11 @@ func Strip(json []byte, fields []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return x.Strip(json)
+}
+
+// Strip is the function Strip for compiled fields.
+func (x *Exclusion) Strip(json []byte) ([]byte, error) {
 	removals, err := findExcluded(json, x)
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint: cannot strip: %w", err)

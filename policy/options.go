@@ -152,6 +152,12 @@ func Classifier(classify func(failure.Outcome) failure.Class) Option {
 	return func(p *Policy) { p.Classifier = classify }
 }
 
+// RedactFields sets Policy.RedactFields, such as RedactFields("client_secret").
+func RedactFields(fields ...string) Option {
+	fields = slices.Clone(fields)
+	return func(p *Policy) { p.RedactFields = fields }
+}
+
 // KeepHeaders sets Policy.KeepHeaders.
 func KeepHeaders(names ...string) Option {
 	names = slices.Clone(names)

@@ -52,6 +52,7 @@ var settings = []setting{
 	{"Free", list, "statuses from 400 on, or classes of them, parted by commas", parted(Free), Free},
 	{"Keep", list, "statuses or classes such as 5xx, parted by commas", parted(Keep), Keep},
 	{"Uncertain", list, "statuses or classes such as 5xx, parted by commas", parted(Uncertain), Uncertain},
+	{"RedactFields", list, "names parted by commas", parted(RedactFields), RedactFields},
 	{"KeepHeaders", list, "header names parted by commas", parted(KeepHeaders), KeepHeaders},
 }
 

@@ -93,6 +93,11 @@ type Policy struct {
 	// where the handler has set no mark and no list has the status, and not about
 	// the outcomes that OnAbandoned makes uncertain (see Classify).
 	Classifier func(failure.Outcome) failure.Class
+	// RedactFields are omitted from the stored response, such as a secret that is shown
+	// once, in the notation of ExcludeFields. The first response is complete, and a
+	// replay names the omitted fields in X-Idempotent-Redacted. Only JSON bodies are
+	// redacted: any other body is stored as it is. Default none.
+	RedactFields []string
 	// KeepHeaders stores header fields that are left out by default: Set-Cookie and
 	// Date. Default none.
 	KeepHeaders []string

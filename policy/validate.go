@@ -75,6 +75,9 @@ func (p *Policy) validateFields(check func(ok bool, field string, value any, wan
 	for _, field := range p.ExcludeFields {
 		check(isField(field), "ExcludeFields", field, "a member's name or path, such as meta.nonce, without spaces around it or control characters")
 	}
+	for _, field := range p.RedactFields {
+		check(isField(field), "RedactFields", field, "a member's name or path, such as client_secret, without spaces around it or control characters")
+	}
 	for _, field := range p.IncludeFields {
 		check(isField(field), "IncludeFields", field, "a member's name or path, such as amount, without spaces around it or control characters")
 	}

@@ -50,6 +50,11 @@ const replayHeader = `{
 	"schema": {"type": "string", "enum": ["true"]}
 }`
 
+const redactedHeader = `{
+	"description": "On a replay: the members that the stored response does not have.",
+	"schema": {"type": "string"}
+}`
+
 const retryAfterHeader = `{
 	"description": "Seconds to wait before the next attempt with the same Idempotency-Key.",
 	"schema": {"type": "integer", "minimum": 1}

@@ -207,6 +207,20 @@ func TestKeyField(t *testing.T) {
 	}
 }
 
+// Responses of a route with redacted fields have the header that names them.
+func TestRedactedHeader(t *testing.T) {
+	t.Parallel()
+	declared := rows(t, policy.Row("POST /a", policy.RedactFields("secret")))
+	text, err := openapi.Document(declared)
+	headers := at(operation(t, parsed(t, text, err), "POST", "/a"), "responses", "2XX", "headers")
+	if names := namesOf(headers); !slices.Equal(names, []string{"X-Idempotent-Replay", "X-Idempotent-Redacted"}) {
+		t.Errorf("headers are %v", names)
+	}
+	if again, err := openapi.Merge(text, declared); err != nil || !bytes.Equal(again, text) {
+		t.Errorf("merging again changes the document (%v): %s", err, again)
+	}
+}
+
 func TestReplayHeader(t *testing.T) {
 	t.Parallel()
 	text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ReplayHeader("idempotent-replayed"))

@@ -39,7 +39,7 @@ func (m *merger) describe(operation *object, shared []parameter, p *policy.Polic
 		responses.set("2XX", compact("description", quoted("The handler's response.")))
 	}
 	if !p.Observe { // an observing policy never changes a response
-		m.addReplays(&responses)
+		m.addReplays(&responses, p)
 		for i := range engineResponses {
 			m.addProblem(&responses, &engineResponses[i], p)
 		}
@@ -65,11 +65,14 @@ func isExtension(name string) bool { return strings.HasPrefix(name, "x-") }
 
 // addReplays adds the header that marks a replay to the responses of the handler, except
 // 5xx responses, which are not stored.
-func (m *merger) addReplays(responses *object) {
+func (m *merger) addReplays(responses *object, p *policy.Policy) {
 	for i := range responses.members {
 		response := &responses.members[i]
 		if !strings.HasPrefix(response.name, "5") && !isExtension(response.name) && !isOurs(response.value) {
 			m.addTo(responses, response.name, named{m.replayHeader, ref("headers", replayName)}, named{})
+			if len(p.RedactFields) > 0 {
+				m.addTo(responses, response.name, named{"X-Idempotent-Redacted", redactedHeader}, named{})
+			}
 		}
 	}
 }

@@ -99,7 +99,7 @@ func TestEveryOptionHasAName(t *testing.T) {
 		"OnStoreError": "FailOpen", "Wait": "2s", "OnAbandoned": "Refuse", "Transactional": "true", "Observe": "true", "MaxRun": "1h",
 		"MaxRequestBytes": "10", "MaxResponseBytes": "10", "StoreTimeout": "1s", "KeepHeaders": "[Set-Cookie]",
 		"Free": "[400, 4xx]", "Keep": "[5xx]", "Uncertain": "[502, '504']",
-		"KeyField": "request_id", "KeyFormat": "UUID", "IncludeFields": "[amount]", "IncludeHeaders": "[X-Api-Version]",
+		"KeyField": "request_id", "KeyFormat": "UUID", "RedactFields": "[client_secret]", "IncludeFields": "[amount]", "IncludeHeaders": "[X-Api-Version]",
 	}
 	_, err := policy.Parse("Nothing=1")
 	_, names, _ := strings.Cut(fmt.Sprint(err), "the names are ")
