@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/hex"
+	"time"
 
 	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/core/storage"
@@ -43,6 +44,41 @@ func DeriveKey(ctx context.Context, name string) string {
 	}
 	sum := frame.Sum("derive", run.lease.Key, name)
 	return hex.EncodeToString(sum[:])
+}
+
+// maxKeep is the longest time for which a response is kept, as for policy.TTL.
+const maxKeep = 10 * 365 * 24 * time.Hour
+
+// KeepFor keeps the response of this run for d, in place of the policy's TTL: longer
+// for a payment, shorter for a preview. Call it inside the handler or function; the last
+// call counts. A d above ten years counts as ten years. KeepFor has no effect on a run
+// that releases its key.
+//
+// KeepFor returns false, without effect, outside a guarded run, after the response was
+// settled, and for a d below a millisecond.
+func KeepFor(ctx context.Context, d time.Duration) bool {
+	run := runFrom(ctx)
+	if run == nil || d < time.Millisecond {
+		return false
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.final {
+		return false
+	}
+	run.keepFor = min(d, maxKeep)
+	return true
+}
+
+// retention ends the effect of KeepFor, and returns its time, or the policy's.
+func (r *Run) retention(ttl time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.final = true
+	if r.keepFor > 0 {
+		return r.keepFor
+	}
+	return ttl
 }
 
 // LeaseFrom returns the lease under which the handler of ctx runs. Its Attempt is a

@@ -46,6 +46,8 @@ type Run struct {
 	heldUntil moment          // when the lease ends at the earliest
 	result    *storage.Result // shown to duplicates in this process; nil: no result yet
 	confirmed bool            // the store has the result
+	keepFor   time.Duration   // see KeepFor; zero: for the policy's TTL
+	final     bool            // KeepFor has no effect any more
 	settling  bool            // the settlement has begun: no more renewals
 	renewing  bool            // an Extend is under way; the settlement waits for renewed
 	renewed   sync.Cond

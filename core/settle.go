@@ -60,6 +60,7 @@ func (e *Engine) Finish(run *Run, outcome failure.Outcome, answer Answer) error 
 // settle is Finish for a run with a handler that may still be running.
 func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error {
 	run.marks.Seal()
+	retain := run.retention(run.subject.route.policy.TTL)
 	outcome = run.marked(outcome)
 	if outcome.Panicked && outcome.Err == nil {
 		outcome.Err = errHandlerPanicked
@@ -70,6 +71,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, answer)
 		run.subject.route.redact(&run.storing)
+		run.storing.Retain = retain
 		run.storing.Sketch = run.sketch
 		stored = &run.storing
 		done.Result = run.resultStored(stored.State)
