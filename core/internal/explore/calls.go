@@ -136,6 +136,9 @@ func (j *judge) classified(r *run) {
 // recordFirst: a response leaves after the engine asked the store to keep it.
 func (j *judge) recordFirst(r *run) {
 	s := r.shown
+	if r.stopped.has(Streamed) && !j.plan.keepsStream(r.stopped) {
+		return
+	}
 	if s != nil && s.Status != 0 && !s.has(Problem) && (r.settled == 0 || s.Since < r.settled) {
 		j.report(RespondsFirst, "the response of r%d leaves at %v, and the engine asks the store to keep it at %v", r.id, s.Since, r.settled)
 	}

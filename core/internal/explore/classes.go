@@ -25,18 +25,22 @@ func (r *run) class(p *Plan) class {
 	if s == nil {
 		return unended
 	}
-	if s.has(Streamed) { // a response that is kept was settled by the flush
-		flushed := *s
-		flushed.Flags &^= Panicked
-		if p.classOf(&flushed) == keeps {
-			return keeps
-		}
+	if s.has(Streamed) && p.keepsStream(s) {
+		return keeps
 	}
 	c := p.classOf(s)
 	if c == releases && r.tookOver() && !r.cleared() {
 		return abandons // the outcome of the earlier attempt is still unknown
 	}
 	return c
+}
+
+// keepsStream reports whether a streamed response was stored before it left. Otherwise
+// the end of the handler decides.
+func (p *Plan) keepsStream(s *Fact) bool {
+	left := *s
+	left.Flags &^= Panicked
+	return p.classOf(&left) == keeps
 }
 
 // keeps reports whether the handler's outcome is stored.

@@ -34,6 +34,8 @@ type handling struct {
 	ctx    context.Context
 	flags  Flags
 	status int // zero before the handler writes it
+	// written is the length of the body so far.
+	written int64
 }
 
 // serve runs the handler of a request's plan.
@@ -130,7 +132,7 @@ func (h *handling) output(s Step) {
 		_ = http.NewResponseController(h.w).Flush() // the engine sees the lost response
 	case Write:
 		h.begin(http.StatusCreated)
-		h.w.Write([]byte(strings.Repeat("x", s.N))) //nolint:errcheck // the engine sees the error
+		h.write(strings.Repeat("x", s.N))
 	default:
 	}
 }
@@ -171,7 +173,15 @@ func (h *handling) begin(status int) {
 
 func (h *handling) respond(status int) {
 	h.begin(status)
-	fmt.Fprintf(h.w, "request %d on pod %d", h.plan.ID, h.pod.ID) //nolint:errcheck // the engine sees the error
+	h.write(fmt.Sprintf("request %d on pod %d", h.plan.ID, h.pod.ID))
+}
+
+// write writes a part of the body. A body over MaxResponseBytes is streamed.
+func (h *handling) write(text string) {
+	if h.written += int64(len(text)); h.written > h.pod.world.plan.Policy.MaxResponse {
+		h.flags |= Streamed
+	}
+	h.w.Write([]byte(text)) //nolint:errcheck // the engine sees the error
 }
 
 // callDo makes an effect that core.Do guards.
