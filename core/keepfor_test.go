@@ -58,7 +58,7 @@ func TestKeepForWithoutEffect(t *testing.T) {
 		if core.KeepFor(r.Context(), 0) || core.KeepFor(r.Context(), -time.Hour) {
 			t.Error("KeepFor is true for no time")
 		}
-		after = r.Context()
+		after = r.Context() //nolint:fatcontext // used after the run on purpose
 		created(w, r)
 	})
 	wantFirst(t, s.post(t.Context(), "k", payment))
