@@ -49,7 +49,7 @@ CHECKS := servers tidy-check fmt-check vet lint race cover
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check $(CHECKS) test model fmt tidy fuzz explore mutants soak bench microbench profile release vulnerabilities clean
+.PHONY: help check $(CHECKS) test model fmt tidy fuzz explore mutants soak bench microbench profile release sbom vulnerabilities clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -135,6 +135,10 @@ profile: ## Write CPU profiles of a first-time request and a replay to build/
 
 release: ## Print the commands that tag VERSION (v0.1.0), in order of dependency
 	@go -C tools run ./release -version '$(VERSION)' '$(CURDIR)' $(PUBLISHED)
+
+sbom: ## Write the bill of materials of what users get, as SPDX, to build/
+	@mkdir -p build
+	@go -C tools run ./sbom -version '$(or $(VERSION),unreleased)' '$(CURDIR)' $(PUBLISHED) > build/sbom.spdx.json && echo build/sbom.spdx.json
 
 vulnerabilities: ## Look for known vulnerabilities in what users get; it needs the network
 	for module in $(PUBLISHED); do GOWORK=off go run golang.org/x/vuln/cmd/govulncheck@latest -C "$$module" ./... || exit 1; done
