@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/internal/lazycontext"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -99,126 +97,6 @@ func decideByRecord(a *admission, record *storage.Record) Decision {
 	default:
 		return Decision{Problem: problem.New(problem.InProgress, "")}
 	}
-}
-
-// acquire claims the key within the policy's StoreTimeout. The request's cancellation
-// does not reach the store, because a claim that is interrupted in flight would block
-// the key.
-func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *storage.Record, error) {
-	p := &a.route.policy
-	// The token is new for each round of a wait. The late release of an earlier
-	// round's claim must not release the claim of this round.
-	claim := storage.Claim{
-		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
-		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, TakeOver: !p.OnAbandoned.Refuses(),
-	}
-	deadline := time.Now().Add(p.StoreTimeout)
-	const tries = 3
-	for try := 0; ; try++ {
-		lease, record, err := e.claim(ctx, a, claim, deadline)
-		if err == nil || isLasting(err) {
-			return lease, record, err
-		}
-		// The same token gets its own claim again if the failed call took effect.
-		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
-		if try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
-			e.releaseClaim(a, storage.Lease{Claim: claim, Attempt: 1})
-			return storage.Lease{}, nil, err
-		}
-	}
-}
-
-// claim calls the store once, with a new context.
-func (e *Engine) claim(ctx context.Context, a *admission, claim storage.Claim, deadline time.Time) (storage.Lease, *storage.Record, error) {
-	call := &a.call
-	if a.called { // a.call served the first call, and has ended
-		call = new(lazycontext.Context)
-	}
-	a.called = true
-	defer call.Release()
-	a.claimed = e.now()
-	lease, record, err := e.store.Acquire(call.Detach(ctx, deadline), claim)
-	a.storeLatency += time.Since(a.claimed.monotonic)
-	if err == nil && record != nil && isSealed(record) {
-		record, err = nil, errSealed
-	}
-	if err == nil && record == nil && e.now().reaches(a.claimed.add(claim.TTL)) {
-		err = errClaimTooSlow
-	}
-	return lease, record, err
-}
-
-// errClaimTooSlow says that a lease may have ended before the store's reply arrived.
-// The engine then repeats the claim, which restarts the lease.
-var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim than the policy's LockTTL")
-
-// errSealed says that a sealed record came out of a store without its seal. Its body
-// is ciphertext and must not be replayed.
-var errSealed = fmt.Errorf("%w: it is sealed, and the store of this engine is not package sealedstore's", storage.ErrCorruptRecord)
-
-func isSealed(record *storage.Record) bool {
-	return slices.ContainsFunc(record.Header, func(f storage.Field) bool { return f.Op >= storage.Sealed })
-}
-
-// isLasting reports whether the store would return the same error again.
-func isLasting(err error) bool {
-	return errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreFull) || errors.Is(err, storage.ErrStoreForbidden)
-}
-
-// storeFailed decides without the store. FailOpen does not apply in three cases. The
-// record is unreadable, now or ever, or was in progress in an earlier round: then a
-// handler may have run or may be running. Or this process lacks a right at the store, which is a
-// wrong configuration and no outage.
-func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
-	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
-	switch forbidden := errors.Is(err, storage.ErrUnreadable) || errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreForbidden); {
-	case a.waited && !forbidden:
-		return Decision{Problem: problem.New(problem.InProgress, "")}
-	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden:
-		return Decision{}
-	default:
-		return Decision{Problem: problem.New(problem.StoreUnavailable, "")}
-	}
-}
-
-// releaseClaim releases an unused claim in the background, so that the key is not
-// blocked until the lease ends. The claim is released twice, because a claim that
-// timed out may reach the store after the first release. At most 64 claims are
-// released at a time, and Shutdown waits for one try each, because the leases also
-// end without a release.
-func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
-	select {
-	case e.releasing <- struct{}{}:
-	default:
-		return
-	}
-	e.inBackground(func(ctx context.Context) {
-		defer func() { <-e.releasing }()
-		again, cancel := context.WithTimeout(e.live.serving, lease.TTL)
-		defer cancel()
-		timeout := a.route.policy.StoreTimeout
-		for try, released := 0, 0; released < 2; try++ {
-			err := callStore(ctx, timeout, func(ctx context.Context) error { return e.giveBack(ctx, lease) })
-			wait := settleBackoff(try)
-			if err == nil {
-				released++
-				wait = timeout
-			}
-			if errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden) || !sleep(again, wait) {
-				return
-			}
-		}
-	})
-}
-
-// giveBack ends an unused claim. A claim that took over an abandoned key leaves it
-// abandoned, because a release would erase that an earlier attempt may have had a side
-// effect.
-func (e *Engine) giveBack(ctx context.Context, lease storage.Lease) error {
-	if lease.TookOver {
-		return e.store.Extend(ctx, lease, 0)
-	}
-	return e.store.Release(ctx, lease)
 }
 
 // start makes the run of a lease that was just acquired.

@@ -6,21 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path"
-	"path/filepath"
-	"runtime"
-	"slices"
-	"strconv"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/fingerprint"
-	"github.com/oncekey/oncekey/policy"
 )
 
 // Engine runs handlers once for each key. One engine serves all routes of a
@@ -197,124 +188,3 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("%w (%d left): %w", ErrShutdown, unfinished, context.Cause(ctx))
 	}
 }
-
-// Route is a policy compiled for one route. It is immutable and safe for
-// concurrent use.
-type Route struct {
-	policy    policy.Policy
-	exclusion *fingerprint.Exclusion
-	keyField  *fingerprint.Member // nil: the header holds the key
-	headers   []string            // IncludeHeaders, canonical and sorted
-
-	redactions []redaction
-	observes   bool     // set by the policy or by WithObserveOnly
-	place      string   // file and line of the declaration
-	unguarded  onceFlag // set when reportUnguarded has reported the route
-}
-
-// Guards reports whether the route's policy guards requests of this method.
-func (r *Route) Guards(method string) bool { return r.policy.Guards(method) }
-
-// Route compiles a policy for this engine. The error names every field at fault.
-func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
-	if e == nil {
-		return nil, errors.New("oncekey: the Engine is nil: make it with core.New")
-	}
-	if i := slices.IndexFunc(opts, func(opt policy.Option) bool { return opt == nil }); i >= 0 {
-		return nil, fmt.Errorf("oncekey: option %d of the route is nil: leave it out", i+1)
-	}
-	declared, err := policy.New(opts...)
-	if err != nil {
-		return nil, err
-	}
-	if declared.Transactional && !storage.Transacts(e.store.Store) {
-		return nil, &policy.FieldError{
-			Field: "Transactional", Value: true,
-			Want: fmt.Sprintf("false, because %T has no transactions", e.store.Store),
-		}
-	}
-	observes := declared.Observe || e.observeOnly
-	if declared.Transactional && observes {
-		return nil, &policy.FieldError{
-			Field: "Transactional", Value: true,
-			Want: "false where the route or the engine only observes, because the handler then runs in no transaction",
-		}
-	}
-	route := &Route{policy: declared, observes: observes, place: declaredAt(), headers: canonicalNames(declared.IncludeHeaders)}
-	if err := route.compile(); err != nil {
-		return nil, err
-	}
-	return route, nil
-}
-
-// compile compiles the policy's fields.
-func (r *Route) compile() (err error) {
-	if r.exclusion, err = fingerprint.Exclude(r.policy.ExcludeFields...); err != nil {
-		return fmt.Errorf("policy: ExcludeFields: %w", err)
-	}
-	if len(r.policy.IncludeFields) > 0 {
-		if r.exclusion, err = fingerprint.Only(r.policy.IncludeFields...); err != nil {
-			return fmt.Errorf("policy: IncludeFields: %w", err)
-		}
-	}
-	if r.policy.KeyField != "" {
-		if r.keyField, err = fingerprint.ParseMember(r.policy.KeyField); err != nil {
-			return fmt.Errorf("policy: KeyField: %w", err)
-		}
-	}
-	for _, field := range r.policy.RedactFields {
-		members, err := fingerprint.Exclude(field)
-		if err != nil {
-			return fmt.Errorf("policy: RedactFields: %w", err)
-		}
-		r.redactions = append(r.redactions, redaction{field, members})
-	}
-	return nil
-}
-
-// MustRoute is Route for declarations. MustRoute panics when the policy is wrong, as
-// routers do for a wrong pattern.
-func (e *Engine) MustRoute(opts ...policy.Option) *Route {
-	route, err := e.Route(opts...)
-	if err != nil {
-		panic(err)
-	}
-	return route
-}
-
-type onceFlag struct{ atomic.Bool }
-
-// first reports true once.
-func (f *onceFlag) first() bool { return !f.Load() && f.CompareAndSwap(false, true) }
-
-// declaredAt returns the file and the line that declare a policy: the first caller
-// outside of this module's guards.
-func declaredAt() string {
-	var callers [32]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if !isGuards(frame.Function) {
-			return filepath.Base(filepath.Dir(frame.File)) + "/" + filepath.Base(frame.File) + ":" + strconv.Itoa(frame.Line)
-		}
-		if !more {
-			return "an unknown place"
-		}
-	}
-}
-
-// isGuards reports whether a function belongs to core or to an adapter.
-func isGuards(function string) bool {
-	const module = "github.com/oncekey/oncekey/"
-	folder, name := path.Split(function)
-	pkg, _, _ := strings.Cut(name, ".")
-	switch strings.TrimPrefix(folder+pkg, module) {
-	case "core", "adapters/chi", "adapters/gin", "adapters/internal/declared":
-		return true
-	default:
-		return false
-	}
-}
-
-// DeclaredAt names the file and the line of the program that declared the policy.
-func (r *Route) DeclaredAt() string { return r.place }
