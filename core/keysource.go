@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/fingerprint"
@@ -16,33 +14,6 @@ import (
 )
 
 var defaultKeyHeaders = []string{KeyHeader}
-
-// WithKeyHeader names the request headers that carry the idempotency key. Default
-// Idempotency-Key. Problem texts use the first name. A request gives its key in one of
-// the headers: the engine refuses a request with two of them, also where both have the
-// same value. Pass the first name to openapi.KeyHeader.
-//
-//	core.WithKeyHeader("Idempotency-Key", "X-Request-Id") // the second for old clients
-func WithKeyHeader(names ...string) Option {
-	return func(e *Engine) error {
-		if len(names) == 0 {
-			return errors.New("oncekey: WithKeyHeader is given no names: give at least one header name, such as Idempotency-Key")
-		}
-		headers := make([]string, 0, len(names))
-		for _, name := range names {
-			canonical := http.CanonicalHeaderKey(name)
-			switch {
-			case !httpguts.ValidHeaderFieldName(name), canonical == "Host": // net/http removes Host from the header
-				return fmt.Errorf("oncekey: WithKeyHeader is given %q: give a header name, such as Idempotency-Key", name)
-			case slices.Contains(headers, canonical):
-				return fmt.Errorf("oncekey: WithKeyHeader is given %q twice: once is enough", name)
-			}
-			headers = append(headers, canonical)
-		}
-		e.keyHeaders = headers
-		return nil
-	}
-}
 
 // keyFromHeader reads the idempotency key from the headers that may carry it.
 func (e *Engine) keyFromHeader(h http.Header) (string, error) {

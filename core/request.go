@@ -232,3 +232,10 @@ func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
 	event.Duration = time.Since(a.started)
 	e.observer.Observe(ctx, event)
 }
+
+// unread returns the admission of a request without reading its header or body.
+func (e *Engine) unread(r *http.Request, route *Route) *admission {
+	a := &admission{subject: subject{route: route}, started: time.Now()}
+	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
+	return a
+}

@@ -168,3 +168,12 @@ func writeResponse(w http.ResponseWriter, status int, body []byte) {
 		w.Write(body) //nolint:errcheck // a disconnected client needs no error
 	}
 }
+
+// describe sets the header fields of a problem, and names the page of WithDocs.
+func (e *Engine) describe(h http.Header, p *problem.Problem) {
+	p.SetHeader(h)
+	if e.docs != "" {
+		p.Type = e.docs + "#" + p.Code
+		h.Add("Link", "<"+e.docs+`>; rel="describedby"`)
+	}
+}

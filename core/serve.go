@@ -303,3 +303,13 @@ func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next ht
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 	outcome.Panicked = false
 }
+
+// changeReplay calls the function of WithOnReplay.
+func (e *Engine) changeReplay(h http.Header, r *http.Request, a *admission, record *storage.Record) {
+	defer func() {
+		if err := panicOf("OnReplay", recover()); err != nil {
+			e.report(r.Context(), a, event.Event{Result: event.CallbackPanicked, Err: err})
+		}
+	}()
+	e.onReplay(h, r, record)
+}

@@ -3,7 +3,6 @@ package core
 import (
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
@@ -14,13 +13,6 @@ import (
 // observes runs next instead. The event event.WrongSetup contains the reason.
 func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, reason error, next http.Handler) {
 	e.refuseSetup(w, r, e.unread(r, route), reason, next)
-}
-
-// unread returns the admission of a request without reading its header or body.
-func (e *Engine) unread(r *http.Request, route *Route) *admission {
-	a := &admission{subject: subject{route: route}, started: time.Now()}
-	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
-	return a
 }
 
 func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admission, reason error, next http.Handler) {

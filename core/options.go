@@ -1,0 +1,180 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Option changes an Engine's defaults.
+type Option func(*Engine) error
+
+// WithObserver sends events to observer. Default event.Log(nil).
+func WithObserver(observer event.Observer) Option {
+	return func(e *Engine) error {
+		if observer == nil {
+			return errors.New("oncekey: WithObserver is given nil: give an Observer, or leave the option out")
+		}
+		e.observer = observer
+		return nil
+	}
+}
+
+// WithProblemWriter writes the engine's own responses in another form. Default:
+// application/problem+json. The writer must keep Problem.Status.
+func WithProblemWriter(write problem.Writer) Option {
+	return func(e *Engine) error {
+		if write == nil {
+			return errors.New("oncekey: WithProblemWriter is given nil: give a function, or leave the option out")
+		}
+		e.writeProblem, e.ownProblems = write, true
+		return nil
+	}
+}
+
+// WithReplayHeader names the header that marks a replayed response. Default
+// X-Idempotent-Replay.
+func WithReplayHeader(name string) Option {
+	return func(e *Engine) error {
+		if !validFieldName(name) {
+			return fmt.Errorf("oncekey: WithReplayHeader is given %q: give a header name", name)
+		}
+		e.replayHeader = http.CanonicalHeaderKey(name)
+		return nil
+	}
+}
+
+// WithInstance names this process in events. Default the host name.
+func WithInstance(name string) Option {
+	return func(e *Engine) error {
+		e.instance = name
+		return nil
+	}
+}
+
+// WithSettleBudget bounds the time for which the engine tries to store a response in
+// the background, after the store failed. Default 1 hour.
+func WithSettleBudget(budget time.Duration) Option {
+	return func(e *Engine) error {
+		if budget <= 0 {
+			return fmt.Errorf("oncekey: WithSettleBudget is given %v: give more than zero", budget)
+		}
+		e.settleBudget = budget
+		return nil
+	}
+}
+
+// WithMaxUnsettled bounds the number of responses that wait in memory while the
+// store fails. Above n, new keys get 503. Default 1024.
+func WithMaxUnsettled(n int) Option {
+	return func(e *Engine) error {
+		if n <= 0 {
+			return fmt.Errorf("oncekey: WithMaxUnsettled is given %d: give more than zero", n)
+		}
+		e.live.maxUnsettled = n
+		return nil
+	}
+}
+
+// WithService names the service that the keys belong to. Two services that share a
+// Redis or a database then never see each other's records. The name is a part of
+// every storage key and of DeriveKey's keys. Choose the name before the first
+// deployment, because with another name every key is new. Default: no name.
+func WithService(name string) Option {
+	return func(e *Engine) error {
+		if name == "" {
+			return errors.New(`oncekey: WithService is given "": give the service's name, such as "payments"`)
+		}
+		e.service = name
+		return nil
+	}
+}
+
+// WithObserveOnly makes every route of the engine observe, as policy.Observe does
+// for one route.
+func WithObserveOnly() Option {
+	return func(e *Engine) error {
+		e.observeOnly = true
+		return nil
+	}
+}
+
+// WithDiffers tells the client which members of the request differ from the key's
+// first request. The problem key_reused gets a member differs with their names. Only
+// text that looks like a name is listed (fingerprint.LooksLikeName), and a member
+// others counts the rest. Default: only the event contains the names.
+func WithDiffers() Option {
+	return func(e *Engine) error {
+		e.explain = true
+		return nil
+	}
+}
+
+// WithDocs names the page of your API's documentation that explains idempotency keys.
+// Every problem then has the page in a Link header, with the relation describedby, and
+// as its type, with the problem's code as the fragment. Give an absolute URL without a
+// fragment. Default: no Link, and the type is a page of this project.
+//
+//	core.WithDocs("https://docs.example.com/idempotency")
+func WithDocs(page string) Option {
+	return func(e *Engine) error {
+		parsed, err := url.Parse(page)
+		if err != nil || !parsed.IsAbs() || parsed.Host == "" || strings.ContainsAny(page, "#<>\" \t") {
+			return fmt.Errorf("oncekey: WithDocs is given %q: give an absolute URL without a fragment, such as https://docs.example.com/idempotency", page)
+		}
+		e.docs = page
+		return nil
+	}
+}
+
+// WithOnReplay calls change before each replay is written. change gets the header of
+// the response, which it may change, the client's request and the stored record, which
+// it must not change. The replay header is set afterwards. If change panics, the replay
+// is sent with the header as it is, and the event is callback_panicked. change must be
+// safe for concurrent use.
+func WithOnReplay(change func(header http.Header, r *http.Request, record *storage.Record)) Option {
+	return func(e *Engine) error {
+		if change == nil {
+			return errors.New("oncekey: WithOnReplay is given nil: give a function, or leave the option out")
+		}
+		e.onReplay = change
+		return nil
+	}
+}
+
+// WithKeyHeader names the request headers that carry the idempotency key. Default
+// Idempotency-Key. Problem texts use the first name. A request gives its key in one of
+// the headers: the engine refuses a request with two of them, also where both have the
+// same value. Pass the first name to openapi.KeyHeader.
+//
+//	core.WithKeyHeader("Idempotency-Key", "X-Request-Id") // the second for old clients
+func WithKeyHeader(names ...string) Option {
+	return func(e *Engine) error {
+		if len(names) == 0 {
+			return errors.New("oncekey: WithKeyHeader is given no names: give at least one header name, such as Idempotency-Key")
+		}
+		headers := make([]string, 0, len(names))
+		for _, name := range names {
+			canonical := http.CanonicalHeaderKey(name)
+			switch {
+			case !httpguts.ValidHeaderFieldName(name), canonical == "Host": // net/http removes Host from the header
+				return fmt.Errorf("oncekey: WithKeyHeader is given %q: give a header name, such as Idempotency-Key", name)
+			case slices.Contains(headers, canonical):
+				return fmt.Errorf("oncekey: WithKeyHeader is given %q twice: once is enough", name)
+			}
+			headers = append(headers, canonical)
+		}
+		e.keyHeaders = headers
+		return nil
+	}
+}
