@@ -204,6 +204,8 @@ func (s *service) abandoned(t *testing.T, store *faultyStore) {
 	}
 	s.guard("POST /recovered", s.pay, policy.OnAbandoned(policy.Recover(bank)))
 	s.post("/recovered", "k", "1")
+	s.guard("POST /skipped", s.pay, policy.SkipIf(func(*http.Request) bool { return true }))
+	s.post("/skipped", "k", "1")
 	s.guard("POST /uncertain", func(w http.ResponseWriter, r *http.Request) {
 		failure.MarkUncertain(r.Context(), "the bank timed out")
 		w.WriteHeader(http.StatusGatewayTimeout)
