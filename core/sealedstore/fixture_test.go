@@ -2,8 +2,6 @@ package sealedstore_test
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"errors"
 	"sync"
 	"testing"
@@ -18,30 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var win, find, must = testkit.Win, testkit.Find, testkit.Must
-
-// gcm is AES-256-GCM with a random nonce before each ciphertext.
-type gcm struct{ cipher.AEAD }
-
-func newGCM(key byte) sealedstore.AEAD {
-	block, err := aes.NewCipher(append(make([]byte, 31), key))
-	if err != nil {
-		panic(err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		panic(err)
-	}
-	return gcm{aead}
-}
-
-func (g gcm) Encrypt(plaintext, data []byte) ([]byte, error) {
-	return g.Seal(nil, nil, plaintext, data), nil
-}
-
-func (g gcm) Decrypt(ciphertext, data []byte) ([]byte, error) {
-	return g.Open(nil, nil, ciphertext, data)
-}
+var win, find, must, newGCM = testkit.Win, testkit.Find, testkit.Must, testkit.NewGCM
 
 // moody is an AEAD whose calls a test can make fail.
 type moody struct {
@@ -85,7 +60,7 @@ func (m *moody) Decrypt(ciphertext, data []byte) ([]byte, error) {
 	return m.AEAD.Decrypt(ciphertext, data)
 }
 
-// errOpaque is what Tink returns for whatever it cannot open.
+// errOpaque is the error that Tink returns for every ciphertext that it cannot open.
 var errOpaque = errors.New("aead_factory: decryption failed")
 
 func opaque() error { return errOpaque }
@@ -96,7 +71,7 @@ type edited struct {
 	edit func(*storage.Record)
 }
 
-// inspected is what memstore is.
+// inspected is a store with records that a test can look up, such as memstore.
 type inspected interface {
 	storage.Store
 	storage.Inspector
@@ -121,7 +96,7 @@ func (e *edited) Lookup(ctx context.Context, key string) (*storage.Record, error
 	return e.changed(r), err
 }
 
-// bare hides what a store has beside the methods of storage.Store.
+// bare hides the methods of a store beside those of storage.Store.
 type bare struct{ storage.Store }
 
 func claim(key string) storage.Claim {

@@ -1,8 +1,6 @@
 package tiered
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
@@ -28,26 +27,6 @@ import (
 )
 
 var silent = slog.New(slog.DiscardHandler)
-
-// gcm is AES-256-GCM with a random nonce before each ciphertext.
-type gcm struct{ cipher.AEAD }
-
-func newGCM(t testing.TB) sealedstore.AEAD {
-	t.Helper()
-	block, err := aes.NewCipher(make([]byte, 32))
-	must(t, err)
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	must(t, err)
-	return gcm{aead}
-}
-
-func (g gcm) Encrypt(plaintext, data []byte) ([]byte, error) {
-	return g.Seal(nil, nil, plaintext, data), nil
-}
-
-func (g gcm) Decrypt(ciphertext, data []byte) ([]byte, error) {
-	return g.Open(nil, nil, ciphertext, data)
-}
 
 func TestSealedConformanceOverRedis(t *testing.T) {
 	t.Parallel()
@@ -74,7 +53,7 @@ func conformSealed(t *testing.T, next func(t testing.TB, n int32) storage.Store)
 	t.Helper()
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
-		New:  func(t testing.TB) storage.Store { return sealedstore.New(next(t, cases.Add(1)), newGCM(t)) },
+		New:  func(t testing.TB) storage.Store { return sealedstore.New(next(t, cases.Add(1)), testkit.NewGCM(1)) },
 		Unit: 400 * time.Millisecond,
 	})
 }
@@ -114,7 +93,7 @@ func TestSealedRecordOnServers(t *testing.T) {
 		return w
 	}
 	for name, store := range stores {
-		sealed := sealedstore.New(store, newGCM(t))
+		sealed := sealedstore.New(store, testkit.NewGCM(1))
 		runs = 0
 		for _, replay := range []string{"", "true"} {
 			if w := post(sealed, name); w.Code != http.StatusCreated || w.Body.String() != "secret body" ||
@@ -160,7 +139,7 @@ func TestSealedTransaction(t *testing.T) {
 	_, err := pool.Exec(t.Context(), `CREATE TABLE payments (id text)`)
 	must(t, err)
 	for _, name := range []string{"pgstore", "tieredstore"} {
-		store := sealedstore.New(stores[name], newGCM(t))
+		store := sealedstore.New(stores[name], testkit.NewGCM(1))
 		guard, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(silent)))
 		must(t, err)
 		handler := guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
