@@ -143,7 +143,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Receipt is what a charge returns.
+// Receipt is the result of a charge.
 type Receipt struct{ Charged int }
 
 type order struct{ Amount int }

@@ -193,7 +193,7 @@ func look(value []byte, left time.Duration) (*snapshot, error) {
 	return seen, err
 }
 
-// clock sets what is left of the lease, given the key's time to live.
+// clock sets the time left of the lease, given the key's time to live.
 func (s *snapshot) clock(left time.Duration) error {
 	if s.record.State != storage.InProgress {
 		return nil

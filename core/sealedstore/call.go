@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// outcome is what a call of the AEAD returned.
+// outcome holds the results of a call of the AEAD.
 type outcome struct {
 	text []byte
 	err  error

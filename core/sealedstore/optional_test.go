@@ -119,7 +119,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// An operator sees and forgets what the AEAD does not open.
+// An operator sees and forgets records that the AEAD does not open.
 func TestInspectWithoutTheKey(t *testing.T) {
 	t.Parallel()
 	next := memstore.New()

@@ -12,10 +12,10 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// format is the version of what is sealed, and how. A reader refuses any other.
+// format is the version of the sealed text and of its layout. A reader refuses others.
 const format = "1"
 
-// mark is the header of a record whose Body is sealed. It is what other processes refuse.
+// mark is the header of a record whose Body is sealed. Processes without the seal refuse such a record.
 var mark = storage.Field{Op: storage.Sealed, Name: "format", Value: format}
 
 // sketchMark begins the Sketch of an unreplayable record, which has neither header nor

@@ -25,8 +25,8 @@ type AEAD interface {
 	// Encrypt returns a ciphertext that only Decrypt with the same associated data
 	// reads. Two calls with equal arguments return different ciphertexts.
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)
-	// Decrypt returns the plaintext, or an error when ciphertext or associatedData
-	// is not what Encrypt returned or was given. See [ErrUnavailable].
+	// Decrypt returns the plaintext, or an error unless Encrypt returned this ciphertext
+	// for this associatedData. See [ErrUnavailable].
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
 }
 
@@ -71,9 +71,9 @@ func MaxCalls(n int) Option {
 // New returns a store that keeps its records in next, with the responses encrypted by
 // aead. It panics when one of them is nil. Both stay the caller's.
 //
-// All processes that share next need a seal with the same keys. What next counts by
-// bytes, such as memstore.MaxBytes, it counts encrypted: a record grows by what the AEAD
-// adds (28 bytes for AES-GCM, 33 for a key set of Tink) and by about 20. The policy's
+// All processes that share next need a seal with the same keys. Limits of next in bytes,
+// such as memstore.MaxBytes, count encrypted records: a record grows by the AEAD's own
+// bytes (28 for AES-GCM, 33 for a key set of Tink) and by about 20. The policy's
 // MaxResponseBytes counts the plain response.
 func New(next storage.Store, aead AEAD, options ...Option) *Store {
 	if next == nil || aead == nil {

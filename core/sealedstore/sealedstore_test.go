@@ -58,7 +58,7 @@ func TestNextStoreSeesNoPlaintext(t *testing.T) {
 	}
 }
 
-// The longest sketch of the engine fits into what stores must keep.
+// The longest sketch of the engine fits into the sketch that stores must keep.
 func TestSealedSketchFits(t *testing.T) {
 	t.Parallel()
 	next := memstore.New()
@@ -70,7 +70,7 @@ func TestSealedSketchFits(t *testing.T) {
 	}
 }
 
-// What is changed at the store is a corrupt record, whatever it is.
+// A record with any part changed at the store is a corrupt record.
 func TestChangedRecordIsCorrupt(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(r, other *storage.Record){

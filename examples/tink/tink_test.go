@@ -95,7 +95,7 @@ func TestConformance(t *testing.T) {
 }
 
 // A key is rotated while pods with the key set of the step before still serve: each pod
-// replays what every other one has stored.
+// replays the responses that the others have stored.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	next := memstore.New()
@@ -164,7 +164,7 @@ func TestKeyService(t *testing.T) {
 	kms.err = nil
 	replays(t, store, "key")
 
-	// The longest sketch of the engine fits into what a store must keep.
+	// The longest sketch of the engine fits into the sketch that a store must keep.
 	lease, _, err := store.Acquire(t.Context(), claim("streamed"))
 	must(t, err)
 	must(t, store.Complete(t.Context(), lease, storage.Result{

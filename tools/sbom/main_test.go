@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The document names what the library links, and nothing that only its tests or tools need.
+// The document names the modules that the library links, and none that only tests or tools need.
 func TestDocumentOfThisCheckout(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// class is what a run does with its key.
+// class is the effect of a run on its key.
 type class uint8
 
 // The classes.

@@ -98,7 +98,7 @@ type user struct {
 	folder string
 }
 
-// newUser writes the module. It replaces what it requires of this repository by the checkout.
+// newUser writes the module, and replaces the modules of this repository by the checkout.
 func newUser(t *testing.T, program, part string) user {
 	t.Helper()
 	checkout, err := filepath.Abs(root)

@@ -58,7 +58,7 @@ func ping(ctx context.Context, address string, pid int) error {
 	return nil
 }
 
-// fields reads what INFO and CLUSTER INFO answer: a name and a value in each line.
+// fields reads the replies to INFO and CLUSTER INFO: a name and a value in each line.
 func fields(text string) map[string]string {
 	found := make(map[string]string)
 	for line := range strings.Lines(text) {
