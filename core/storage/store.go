@@ -24,7 +24,7 @@ import (
 
 // Store keeps one record for each key, and grants the lease to run its handler.
 //
-// Five rules hold for every method:
+// Six rules hold for every method:
 //
 //   - The store's own clock decides when a lease or a record expires. Callers pass
 //     durations, never times, so callers whose clocks disagree do no harm.
@@ -38,6 +38,10 @@ import (
 //     claim: a process that may claim keys but not settle them must claim none.
 //   - A Store is safe for concurrent use, and keeps no reference to its arguments
 //     (Result.Body, Header, Sketch) after the call has returned.
+//   - A record lives for its Retain. After that the store keeps a tombstone for its
+//     Remember: a record in state Expired, which no caller can claim, settle or
+//     renew. With a Remember of zero the key has no record after its Retain, and is
+//     new.
 //
 // Package storetest is the conformance suite, which every new store must pass.
 type Store interface {
@@ -46,7 +50,7 @@ type Store interface {
 	//   - a Lease and a nil record, for exactly one of any number of concurrent
 	//     callers: the key had no record, or was released, or was abandoned (see
 	//     Claim.TakeOver);
-	//   - the current record, for all other callers;
+	//   - the current record, for all other callers, a tombstone too;
 	//   - an error: wrapped ErrCorruptRecord for an unreadable record, wrapped
 	//     ErrUnreadable for one that is unreadable at the moment, wrapped ErrStoreFull
 	//     from a bounded store that is full, wrapped ErrStoreForbidden
@@ -88,6 +92,10 @@ type Store interface {
 	// caller and every process, and keeps its request and attempt. The engine passes
 	// zero for a run with an unknown outcome.
 	//
+	// The record keeps l.Steps, unless it has longer Steps: an Extend that was given up
+	// may arrive late, after another one of the same attempt. The engine only appends
+	// to Steps, and passes all of them each time.
+	//
 	// A lease that ended, or that the store lost, is renewed too while no other
 	// attempt has claimed the key. Callers must therefore not let an Extend overtake
 	// the Release of the same lease. Token and Attempt must both match the record, as
@@ -111,6 +119,10 @@ type Claim struct {
 	// retention of a response. Later requests can then still see that the key was
 	// abandoned.
 	Retain time.Duration
+	// Remember is the time for which a tombstone is kept after Retain, or zero.
+	Remember time.Duration
+	// Origin is kept in the record, and in no tombstone.
+	Origin Origin
 	// TakeOver lets Acquire claim an abandoned key: its lease ended before the
 	// handler's result was stored. The claim must be for the record's own request
 	// (see Repeats). Without TakeOver, and for another request, Acquire returns the
@@ -125,6 +137,21 @@ type Claim struct {
 // digest is compared by its fingerprint alone.
 func (c *Claim) Repeats(fingerprint string, digest Digest) bool {
 	return c.Digest == digest && digest != Digest{} || c.Fingerprint == fingerprint
+}
+
+// Origin tells operators where a record comes from. Stores keep the texts and never
+// read them. Each is valid UTF-8 without NUL, or empty.
+type Origin struct {
+	// Route is the pattern of the route, at most 200 bytes.
+	Route string
+	// Holder is the name of the process that made the claim (core.WithInstance), at
+	// most 100 bytes.
+	Holder string
+	// KeyHash is the hash of the client's key that log lines carry (event.KeyHash).
+	KeyHash string
+	// Trace is the trace of the run: a trace id and a span id in hex, with a hyphen in
+	// between. At most 100 bytes.
+	Trace string
 }
 
 // Digest is a short hash of all bytes of a request, with the excluded fields (see
@@ -144,6 +171,14 @@ type Lease struct {
 	// TookOver says that an earlier attempt was abandoned: its lease ended before a
 	// result was stored. The side effect of that attempt may or may not have happened.
 	TookOver bool
+	// Steps are what the run has recorded with core.Step, or "". The text is opaque to
+	// stores. Extend writes it to the record. A claim that takes over an abandoned key,
+	// or finds its own claim again, gets the record's Steps. A key that was released or
+	// has expired has none. At most 1 MiB unless a policy allows more.
+	Steps string
+	// Age is the time since the claim by the caller's clock, at the call of Complete or
+	// Extend. A store that does not keep the time of a claim uses it for Record.Created.
+	Age time.Duration
 }
 
 // Record is the store's entry for a key. Records are shared: do not modify them.
@@ -159,13 +194,24 @@ type Record struct {
 	// Zero or less: the record is abandoned. Undefined in other states.
 	LeaseLeft time.Duration
 	// Status, Header and Body are the stored response of a Completed or Failed
-	// record. An Unreplayable record has only a Status.
+	// record. An Unreplayable record has only a Status. An Expired record has a Status
+	// if the run had finished, and zero if its key was abandoned.
 	Status int
 	Header Header
 	Body   []byte
 	// Sketch is the Result's, as passed to Complete. An InProgress record has no
 	// Sketch.
 	Sketch []byte
+	// Steps of an InProgress record, see Lease.Steps.
+	Steps string
+	// Origin of the claim. Empty for an Expired record, and for one that an earlier
+	// version wrote.
+	Origin Origin
+	// Created is the time of the attempt's claim, Finished the time of its Complete,
+	// and Expires the end of Retain; for an Expired record the end of Remember. All are
+	// by the store's clock, and zero where the store does not know: in a record of an
+	// earlier version, and Created and Finished of an Expired record.
+	Created, Finished, Expires time.Time
 }
 
 // Abandoned reports whether the lease ended before a result was stored.
@@ -190,6 +236,8 @@ type Result struct {
 	Sketch []byte
 	// Retain is the time for which the record is kept, from now.
 	Retain time.Duration
+	// Remember is the time for which a tombstone is kept after Retain, or zero.
+	Remember time.Duration
 }
 
 // Checker is a Store that can report whether it is ready to serve. The interface is
@@ -217,12 +265,15 @@ const (
 	// Unreplayable: finished, but the response was streamed, hijacked or too large
 	// to keep.
 	Unreplayable
+	// Expired: a tombstone. The Retain of the record is over, and the store keeps its
+	// fingerprint, digest, attempt and status only.
+	Expired
 )
 
-var stateNames = [...]string{InProgress: "in_progress", Completed: "completed", Failed: "failed", Unreplayable: "unreplayable"}
+var stateNames = [...]string{InProgress: "in_progress", Completed: "completed", Failed: "failed", Unreplayable: "unreplayable", Expired: "expired"}
 
 // String returns the state's name as stores write it: in_progress, completed,
-// failed, unreplayable; "invalid" for anything else.
+// failed, unreplayable, expired; "invalid" for anything else.
 func (s State) String() string {
 	if s == 0 || int(s) >= len(stateNames) {
 		return "invalid"
