@@ -30,6 +30,7 @@ func inProcess(ctx context.Context, s *suite) (report.Section, error) {
 	if err != nil {
 		return report.Section{}, err
 	}
+	s.summary.inProcess(c)
 	table := report.Table{Head: []string{"arm", "time", "bytes", "allocations", "x bare"}}
 	for _, arm := range arms {
 		cost := c.Median(arm.Name)

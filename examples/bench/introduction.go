@@ -38,10 +38,13 @@ var peerModules = []string{
 	"github.com/go-json-experiment/json",
 }
 
-func (s *suite) introduce(b *strings.Builder, wanted []part, flags *flag.FlagSet) {
-	fmt.Fprintf(b, "# Benchmarks\n\n"+method+"\n", s.slice, s.rounds, len(payload))
-	fmt.Fprintf(b, "| | |\n|---|---|\n")
-	row := func(name, value string) { fmt.Fprintf(b, "| %s | %s |\n", name, value) }
+// introduction is the document up to the first part. The summary needs all parts'
+// figures.
+func (s *suite) introduction(wanted []part, flags *flag.FlagSet) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Benchmarks\n\n%s"+method+"\n", s.summary.String(), s.slice, s.rounds, len(payload))
+	fmt.Fprintf(&b, "| | |\n|---|---|\n")
+	row := func(name, value string) { fmt.Fprintf(&b, "| %s | %s |\n", name, value) }
 	row("date", time.Now().UTC().Format(time.DateOnly))
 	row("command", "`"+command(flags)+"`")
 	row("machine", fmt.Sprintf("%d processors, %s, %s/%s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH))
@@ -57,9 +60,10 @@ func (s *suite) introduce(b *strings.Builder, wanted []part, flags *flag.FlagSet
 	row("PostgreSQL", postgresVersion)
 	row("modules", modules())
 	if len(wanted) < len(parts) {
-		fmt.Fprintf(b, "\nOnly some of the parts were run.\n")
+		fmt.Fprintf(&b, "\nOnly some of the parts were run.\n")
 	}
 	b.WriteString("\n")
+	return b.String()
 }
 
 // command returns the command to repeat the run, without the name of the output file.

@@ -56,7 +56,7 @@ func (s *suite) measureServices(ctx context.Context, section *report.Section, na
 		if len(services) == 0 {
 			return nil
 		}
-		table, targets, err := s.loadServices(ctx, services, connections, processors)
+		table, targets, err := s.loadServices(ctx, name, services, connections, processors)
 		if err != nil {
 			return fmt.Errorf("%s, %d connections: %w", name, connections, err)
 		}
@@ -68,7 +68,7 @@ func (s *suite) measureServices(ctx context.Context, section *report.Section, na
 }
 
 // loadServices compares the services at one concurrency.
-func (s *suite) loadServices(ctx context.Context, services []service, connections, processors int) (report.Table, []report.Target, error) {
+func (s *suite) loadServices(ctx context.Context, place string, services []service, connections, processors int) (report.Table, []report.Target, error) {
 	table := report.Table{Head: []string{"arm", "requests/s", "p50", "p99", "CPU a request", "bytes a request", "x bare"}}
 	var arms []harness.Arm
 	var ends []func()
@@ -93,6 +93,7 @@ func (s *suite) loadServices(ctx context.Context, services []service, connection
 	if err != nil {
 		return table, nil, err
 	}
+	s.summary.loopback(place, connections, c, arms)
 	table.Caption = "A/A control " + report.Interval(c.Control())
 	for _, arm := range arms {
 		cost, took := c.Median(arm.Name), *latencies[arm.Name]

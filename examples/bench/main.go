@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -51,6 +52,7 @@ type suite struct {
 	records int // in a large store
 	quick   bool
 	large   bool
+	summary summary
 
 	redis    *servers.Redis    // nil: not installed
 	postgres *servers.Postgres // nil: not installed
@@ -110,6 +112,9 @@ func run(ctx context.Context, arguments []string) error {
 		_, err = os.Stdout.WriteString(text)
 		return err
 	}
+	if err := report.WriteCharts(filepath.Join(filepath.Dir(*output), chartFolder), s.summary.charts); err != nil {
+		return err
+	}
 	return os.WriteFile(*output, []byte(text), 0o644) //nolint:gosec // documentation is public
 }
 
@@ -157,7 +162,6 @@ func (s *suite) startServers(ctx context.Context) (stop func(), err error) {
 func (s *suite) measure(ctx context.Context, wanted []part, flags *flag.FlagSet) (string, error) {
 	var b strings.Builder
 	began := time.Now()
-	s.introduce(&b, wanted, flags)
 	for _, part := range wanted {
 		start := time.Now()
 		section, err := part.run(ctx, s)
@@ -170,5 +174,5 @@ func (s *suite) measure(ctx context.Context, wanted []part, flags *flag.FlagSet)
 		slog.Info("measured", "part", part.name, "took", time.Since(start).Round(time.Second).String())
 	}
 	fmt.Fprintf(&b, "The run took %s.\n", time.Since(began).Round(time.Second))
-	return b.String(), nil
+	return s.introduction(wanted, flags) + b.String(), nil
 }

@@ -87,11 +87,14 @@ func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the proce
 	}
 	for _, want := range []string{
 		"`go -C examples/bench run . -parts=inprocess,redis -records=1000 -rounds=1 -slice=1ms`", "Only some of the parts were run",
-		"## In process, in memory", "| gin: replay |", "| fiber v2: first |", "| allocations, replay |", "## Redis",
+		`srcset="docs/charts/in-process-dark.svg"`, "\n- In process, a guard adds ", "## In process, in memory", "| gin: replay |", "| fiber v2: first |", "| allocations, replay |", "## Redis",
 	} {
 		if !strings.Contains(string(result), want) {
 			t.Errorf("the result has no %q", want)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(file), "docs", "charts", "in-process-light.svg")); err != nil {
+		t.Error(err)
 	}
 	if strings.Contains(string(result), file) {
 		t.Error("the result contains the name of its own file")

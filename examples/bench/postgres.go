@@ -134,6 +134,7 @@ func (s *suite) comparePostgres(ctx context.Context, commit string, concurrency,
 	if err != nil {
 		return table, nil, err
 	}
+	s.summary.postgres(commit, concurrency, c)
 	where := fmt.Sprintf("synchronous_commit=%s, %d at once", commit, concurrency)
 	table.Caption = where + "; operations per second, and their ratio to the bare statements'; A/A control " + report.Interval(c.Control())
 	for _, arm := range arms {
