@@ -24,7 +24,8 @@ type record struct {
 	result  storage.Result // State is InProgress until the run ends, and zero after a Release
 	ends    time.Time      // end of the lease
 	expires time.Time
-	holder  int // the request that holds, or held, the lease
+	gone    time.Time // end of the tombstone; expires if there is none
+	holder  int       // the request that holds, or held, the lease
 }
 
 // verdict is the result of a call at the store.
@@ -44,13 +45,19 @@ func (s *store) now() time.Time {
 	return now.Add(s.plan.jumped(Skip, at) + s.plan.jumped(Suspension, at))
 }
 
-// find returns the key's record, and deletes an expired one.
+// find returns the key's record, and deletes one that is over. An expired record that
+// must be remembered becomes a tombstone.
 func (s *store) find(key string, now time.Time) *record {
 	r := s.records[key]
-	if r != nil && !now.Before(r.expires) {
+	switch {
+	case r == nil || now.Before(r.expires):
+	case !now.Before(r.gone):
 		delete(s.records, key)
 		s.lives[key]++
 		return nil
+	case r.result.State != storage.Expired:
+		r.result = storage.Result{State: storage.Expired, Status: r.result.Status}
+		r.lease.Steps, r.lease.Origin = "", storage.Origin{}
 	}
 	return r
 }
@@ -66,9 +73,9 @@ func (s *store) acquire(c storage.Claim, caller int) verdict {
 	case r.result.State == 0:
 		v.lease.Attempt = r.lease.Attempt + 1
 	case r.result.State == storage.InProgress && r.lease.Token == c.Token:
-		v.lease.Attempt, v.lease.TookOver, v.word = r.lease.Attempt, r.lease.TookOver, "lease again"
+		v.lease.Attempt, v.lease.TookOver, v.lease.Steps, v.word = r.lease.Attempt, r.lease.TookOver, r.lease.Steps, "lease again"
 	case r.result.State == storage.InProgress && !now.Before(r.ends) && c.TakeOver && c.Repeats(r.lease.Fingerprint, r.lease.Digest):
-		v.lease.Attempt, v.lease.TookOver, v.source, v.word = r.lease.Attempt+1, true, r.holder, "lease taken over"
+		v.lease.Attempt, v.lease.TookOver, v.lease.Steps, v.source, v.word = r.lease.Attempt+1, true, r.lease.Steps, r.holder, "lease taken over"
 	default:
 		v.lease, v.record, v.source = storage.Lease{}, r.show(now), r.holder
 		s.spoil(v.record, c)
@@ -89,7 +96,7 @@ func (r *record) show(now time.Time) *storage.Record {
 		Status: r.result.Status, Header: r.result.Header, Body: r.result.Body, Sketch: r.result.Sketch,
 	}
 	if shown.State == storage.InProgress {
-		shown.LeaseLeft = r.ends.Sub(now)
+		shown.LeaseLeft, shown.Steps = r.ends.Sub(now), r.lease.Steps
 	}
 	return shown
 }
@@ -121,7 +128,7 @@ func (s *store) hold(l storage.Lease, ttl time.Duration, now time.Time, caller i
 		ttl = 0
 	}
 	s.records[l.Key] = &record{
-		lease: l, ends: now.Add(ttl), expires: now.Add(l.Retain), holder: caller,
+		lease: l, ends: now.Add(ttl), expires: now.Add(l.Retain), gone: now.Add(l.Retain + l.Remember), holder: caller,
 		result: storage.Result{State: storage.InProgress},
 	}
 }
@@ -137,6 +144,9 @@ func (s *store) complete(l storage.Lease, res storage.Result, caller int) verdic
 	case !r.isHeldBy(l):
 		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "lease lost"
 		return v
+	case r.result.State == storage.Expired:
+		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "expired"
+		return v
 	case r.result.State > storage.InProgress:
 		v.word = "again"
 		return v
@@ -148,7 +158,8 @@ func (s *store) complete(l storage.Lease, res storage.Result, caller int) verdic
 	if res.State == storage.Unreplayable {
 		res.Header, res.Body = nil, nil
 	}
-	s.records[l.Key] = &record{lease: l, result: res, expires: now.Add(res.Retain), holder: caller}
+	l.Steps = ""
+	s.records[l.Key] = &record{lease: l, result: res, expires: now.Add(res.Retain), gone: now.Add(res.Retain + res.Remember), holder: caller}
 	return v
 }
 
@@ -166,7 +177,8 @@ func (s *store) release(l storage.Lease) verdict {
 	case l.Attempt == 1:
 		delete(s.records, l.Key)
 	default:
-		s.records[l.Key] = &record{lease: l, expires: now.Add(l.Retain), holder: r.holder}
+		l.Steps = ""
+		s.records[l.Key] = &record{lease: l, expires: now.Add(l.Retain), gone: now.Add(l.Retain), holder: r.holder}
 	}
 	return v
 }
@@ -180,6 +192,9 @@ func (s *store) extend(l storage.Lease, ttl time.Duration, caller int) verdict {
 	if r != nil && (!r.isHeldBy(l) || r.result.State > storage.InProgress) {
 		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "lease lost"
 		return v
+	}
+	if r != nil && len(r.lease.Steps) > len(l.Steps) {
+		l.Steps = r.lease.Steps
 	}
 	if ttl == 0 && s.plan.sabotage == keepsLeases {
 		ttl = l.TTL
