@@ -64,7 +64,7 @@ const (
 func (c *capture) begin(w http.ResponseWriter, r *http.Request, run *Run) {
 	c.w, c.r, c.run = w, r, run
 	c.header = w.Header()
-	c.outer = headerChanges(c.smallOuter[:0], nil, c.header)
+	c.outer = headerFields(c.smallOuter[:0], c.header)
 	c.body = c.smallBody[:0]
 }
 

@@ -10,12 +10,35 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// headerFields appends the fields of a header, in any order of the names. The values
+// are copied, because a handler may change them in place.
+func headerFields(fields storage.Header, h http.Header) storage.Header {
+	if len(h) > cap(fields) {
+		fields = make(storage.Header, 0, len(h)+len(h)/2) // some names have several values
+	}
+	for name, values := range h {
+		if len(values) == 0 {
+			fields = append(fields, storage.Field{Op: storage.Delete, Name: name})
+		}
+		for _, value := range values {
+			fields = append(fields, storage.Field{Name: name, Value: value})
+		}
+	}
+	return fields
+}
+
 // headerChanges appends to changes the fields that turn outer into handled, sorted by
-// name so that equal headers are stored as equal bytes. outer is the result of an
-// earlier headerChanges.
+// name so that equal headers are stored as equal bytes. outer is a result of
+// headerFields.
 func headerChanges(changes, outer storage.Header, handled http.Header) storage.Header {
+	kept := 0 // fields of outer under a name that handled has too
 	for name, values := range handled {
-		before, op := fieldsOf(outer, name), storage.Set
+		before := fieldsOf(outer, name)
+		kept += len(before)
+		if len(before) > 0 && before[0].Op == storage.Delete {
+			before = nil
+		}
+		op := storage.Set
 		if n := len(before); n > 0 && len(values) >= n && slices.EqualFunc(before, values[:n], hasValue) {
 			values, op = values[n:], storage.Add
 		}
@@ -26,6 +49,17 @@ func headerChanges(changes, outer storage.Header, handled http.Header) storage.H
 			changes = append(changes, storage.Field{Op: op, Name: name, Value: value})
 		}
 	}
+	if kept < len(outer) {
+		changes = appendDeleted(changes, outer, handled)
+	}
+	if len(changes) > 1 {
+		slices.SortStableFunc(changes, func(a, b storage.Field) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return changes
+}
+
+// appendDeleted appends a Delete for each name of outer that handled lacks.
+func appendDeleted(changes, outer storage.Header, handled http.Header) storage.Header {
 	previous := ""
 	for _, field := range outer {
 		if _, kept := handled[field.Name]; !kept && field.Op != storage.Delete && field.Name != previous {
@@ -33,21 +67,22 @@ func headerChanges(changes, outer storage.Header, handled http.Header) storage.H
 		}
 		previous = field.Name
 	}
-	slices.SortStableFunc(changes, func(a, b storage.Field) int { return strings.Compare(a.Name, b.Name) })
 	return changes
 }
 
-// fieldsOf returns the fields of a name, without Delete fields.
+// fieldsOf returns the fields of a name.
 func fieldsOf(h storage.Header, name string) storage.Header {
-	first := slices.IndexFunc(h, func(f storage.Field) bool { return f.Name == name && f.Op != storage.Delete })
-	if first < 0 {
-		return nil
+	for first := range h {
+		if h[first].Name != name {
+			continue
+		}
+		after := first + 1
+		for after < len(h) && h[after].Name == name {
+			after++
+		}
+		return h[first:after]
 	}
-	after := first + 1
-	for after < len(h) && h[after].Name == name {
-		after++
-	}
-	return h[first:after]
+	return nil
 }
 
 func hasValue(f storage.Field, value string) bool { return f.Value == value }

@@ -57,7 +57,7 @@ func TestHeaderChanges(t *testing.T) {
 		"Link":         {"<a>", "<b>"},
 		"Date":         nil,
 	}
-	changes := headerChanges(nil, headerChanges(nil, nil, outer), handled)
+	changes := headerChanges(nil, headerFields(nil, outer), handled)
 	want := storage.Header{
 		{Op: storage.Set, Name: "Content-Type", Value: "application/json"},
 		{Op: storage.Delete, Name: "Date", Value: ""},
