@@ -38,14 +38,15 @@ func MaxRecords(n int) Option {
 	return func(s *Store) { s.maxRecords = int64(n) }
 }
 
-// MaxBytes bounds the memory of the store: keys, fingerprints, sketches, headers and
-// bodies, and 256 bytes of overhead for each record. The default is 256 MiB.
+// MaxBytes bounds the memory of the store: keys, fingerprints, steps, sketches,
+// headers and bodies, and 256 bytes of overhead for each record. The default is
+// 256 MiB.
 //
-// The bound applies to new keys. The response of an admitted key is always stored, so
-// the sum may exceed the bound by those responses. The holes of dropped records are
-// not in the sum: before compaction they take at most a third of the memory of the
-// other records, and a few kilobytes in each of the store's 64 shards. MaxBytes
-// panics when n is not positive.
+// The bound applies to new keys. The steps and the response of an admitted key are
+// always stored, so the sum may exceed the bound by those. The holes of dropped
+// records are not in the sum: before compaction they take at most a third of the
+// memory of the other records, and a few kilobytes in each of the store's 64 shards.
+// MaxBytes panics when n is not positive.
 func MaxBytes(n int64) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("memstore: MaxBytes(%d): want at least 1", n))

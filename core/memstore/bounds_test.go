@@ -222,6 +222,37 @@ func TestBytesOfAResponseAreCounted(t *testing.T) {
 	}
 }
 
+// Steps count until their run ends, however it ends.
+func TestBytesOfStepsAreCounted(t *testing.T) {
+	t.Parallel()
+	const length = 1000
+	c := claim(1)
+	size := int64(overhead + len(c.Key) + len(c.Fingerprint))
+	ends := map[string]func(*memstore.Store, storage.Lease) error{
+		"completed": func(s *memstore.Store, l storage.Lease) error { return s.Complete(t.Context(), l, result("")) },
+		"released":  func(s *memstore.Store, l storage.Lease) error { return s.Release(t.Context(), l) },
+		"released as a later attempt": func(s *memstore.Store, l storage.Lease) error {
+			must(t, s.Extend(t.Context(), l, 0))
+			next := claim(1)
+			next.TakeOver = true
+			return s.Release(t.Context(), win(t, s, next))
+		},
+	}
+	for name, end := range ends {
+		store := memstore.New(memstore.MaxBytes(2*size + length - 1))
+		lease := win(t, store, c)
+		lease.Steps = strings.Repeat("s", length)
+		must(t, store.Extend(t.Context(), lease, time.Minute))
+		if _, _, err := store.Acquire(t.Context(), claim(2)); !errors.Is(err, storage.ErrStoreFull) {
+			t.Errorf("beside the steps of a running key Acquire returned %v, want ErrStoreFull", err)
+		}
+		must(t, end(store, lease))
+		if _, _, err := store.Acquire(t.Context(), claim(2)); err != nil {
+			t.Errorf("beside a key that was %s Acquire returned %v, want no error", name, err)
+		}
+	}
+}
+
 // Counted bytes are subtracted again, however a record is removed.
 func TestBytesAreReleased(t *testing.T) {
 	t.Parallel()

@@ -44,10 +44,10 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 	}
 }
 
-// List implements [storage.Inspector]. The records have no Header and no Body; use
-// Lookup for the whole record. A record that stays in the state from the first page
-// to the last is listed exactly once, whatever changes meanwhile. No key is listed
-// twice.
+// List implements [storage.Inspector]. The records have no Header, Body, Sketch and
+// Steps; use Lookup for the whole record. A record that stays in the state from the
+// first page to the last is listed exactly once, whatever changes meanwhile. No key
+// is listed twice.
 //
 // List looks at about a 64th of the keys under a lock, and at least once for each
 // page. So a few large pages cost less than many small pages.
@@ -120,7 +120,9 @@ func (shard *shard) list(state storage.State, passed func(id identity) bool, lim
 
 func (l *listed) entry(now time.Duration) storage.Entry {
 	if l.running != nil {
-		return storage.Entry{Key: l.running.key, Record: l.running.inProgress(now)}
+		r := l.running.inProgress(now)
+		r.Steps = "" // up to a mebibyte in each of a thousand records
+		return storage.Entry{Key: l.running.key, Record: r}
 	}
 	return storage.Entry{Key: l.finished.key(), Record: l.finished.summary()}
 }

@@ -129,8 +129,10 @@ func (s *Store) acquire(n *name, c *storage.Claim) (l storage.Lease, found *stor
 		l = lease(c, r.attempt+1, false)
 	case r.token == c.Token:
 		l = lease(c, r.attempt, r.tookOver)
+		l.Steps = r.steps
 	case r.leaseEnd <= now && c.TakeOver && c.Repeats(r.fingerprint, r.digest):
 		l = lease(c, r.attempt+1, true)
+		l.Steps = r.steps
 	default:
 		return l, r.inProgress(now), nil, false
 	}
@@ -194,7 +196,7 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 		return nil
 	default:
 		r.hold(&l)
-		r.released, r.fingerprint, r.digest = true, "", storage.Digest{}
+		r.released, r.fingerprint, r.digest, r.steps = true, "", storage.Digest{}, ""
 		s.keep(shard, r, now+l.Retain)
 		return nil
 	}
@@ -216,6 +218,9 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	}
 	if r == nil {
 		r = s.insert(shard, &n, l.Key, now+l.Retain)
+	}
+	if len(r.steps) > len(l.Steps) { // this call was given up, and arrives late
+		l.Steps = r.steps
 	}
 	l.TTL = ttl
 	s.claim(shard, r, l, now)

@@ -14,6 +14,7 @@ type record struct {
 	key         string
 	fingerprint string
 	digest      storage.Digest
+	steps       string
 	token       storage.Token
 	attempt     uint64
 	tookOver    bool
@@ -30,7 +31,7 @@ type record struct {
 // hold gives the record to the lease's holder and marks the record as running.
 func (r *record) hold(l *storage.Lease) {
 	r.token, r.attempt, r.tookOver = l.Token, l.Attempt, l.TookOver
-	r.fingerprint, r.digest, r.released = l.Fingerprint, l.Digest, false
+	r.fingerprint, r.digest, r.steps, r.released = l.Fingerprint, l.Digest, l.Steps, false
 }
 
 // isOf reports whether the record belongs to the lease.
@@ -43,6 +44,7 @@ func (r *record) inProgress(now time.Duration) *storage.Record {
 		Digest:      r.digest,
 		Attempt:     r.attempt,
 		LeaseLeft:   r.leaseEnd - now,
+		Steps:       r.steps,
 	}
 }
 

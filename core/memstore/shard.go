@@ -88,7 +88,7 @@ func (s *Store) keep(shard *shard, r *record, expires time.Duration) {
 		shard.running.deadlines.fix(r.position, expires)
 	}
 	before := r.cost
-	r.cost = cost(r.key, r.fingerprint)
+	r.cost = cost(r.key, r.fingerprint) + int64(len(r.steps))
 	s.recount(before, r.cost)
 }
 

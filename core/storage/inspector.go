@@ -14,7 +14,7 @@ type Inspector interface {
 	// from 1 to 1000. Records come in no particular order.
 	//
 	// A record that keeps the state from the first page to the last is listed at
-	// least once. The entries have no Header, no Body and no Sketch: use Lookup. The
+	// least once. The entries have no Header, Body, Sketch and Steps: use Lookup. The
 	// store skips and logs records that it cannot read. The store returns an error
 	// for a cursor that it recognizes as another store's.
 	List(ctx context.Context, state State, cursor string, limit int) (page []Entry, next string, err error)

@@ -1,5 +1,7 @@
 package storetest
 
+import "slices"
+
 // bug is a way to break the contract. The zero bug breaks no rule.
 type bug int
 
@@ -99,6 +101,25 @@ const (
 	lookUpWithoutDigest
 	listWithoutDigest
 	inProgressForEver
+	stepsForgotten
+	stepsAppended
+	stepsNotInRecord
+	stepsNotReturnedToTakeOver
+	stepsNotReturnedToOwnClaim
+	extendByZeroForgetsSteps
+	takeOverDropsSteps
+	ownClaimDropsSteps
+	shorterStepsWin
+	shorterStepsRefused
+	stepsOfLostClaimForgotten
+	stepsUnfenced
+	stepsKeptAfterComplete
+	stepsKeptAfterRelease
+	stepsKeptAfterExpiry
+	stepsTrimmed
+	stepsCutShort
+	lookUpWithoutSteps
+	listWithSteps
 )
 
 // brokenStore is a bug and the case that must find it; others may.
@@ -108,7 +129,9 @@ type brokenStore struct {
 	find string
 }
 
-func brokenStores() []brokenStore {
+func brokenStores() []brokenStore { return slices.Concat(generalBugs(), stepBugs()) }
+
+func generalBugs() []brokenStore {
 	return []brokenStore{
 		{"attempts count from zero", countsFromZero, "first claim"},
 		{"attempts count to two", countsToTwo, "take over again and again"},

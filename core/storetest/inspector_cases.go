@@ -167,7 +167,7 @@ var inspectorCases = []testCase{
 					f.Errorf("List with limit %d returned no error", limit)
 				}
 			}
-			for _, state := range []storage.State{0, storage.Unreplayable + 1, 255} {
+			for _, state := range []storage.State{0, storage.Expired + 1, 255} {
 				if _, _, err := f.inspector().List(f.Context(), state, "", 1); err == nil {
 					f.Errorf("List of state %d returned no error", state)
 				}

@@ -33,6 +33,8 @@ func (m *model) Lookup(ctx context.Context, key string) (*storage.Record, error)
 		r.Sketch = nil
 	case lookUpWithoutDigest:
 		r.Digest = storage.Digest{}
+	case lookUpWithoutSteps:
+		r.Steps = ""
 	default:
 	}
 	return &r, nil
@@ -59,6 +61,9 @@ func (m *model) List(ctx context.Context, state storage.State, cursor string, li
 		r.LeaseLeft = time.Until(e.leaseEnd)
 		if m.bug != listWithAnswers {
 			r.Header, r.Body = nil, nil
+		}
+		if m.bug != listWithSteps {
+			r.Steps = ""
 		}
 		if m.bug == listWithoutDigest {
 			r.Digest = storage.Digest{}

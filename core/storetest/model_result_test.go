@@ -34,6 +34,8 @@ func (m *model) recordOf(l storage.Lease, res storage.Result) storage.Record {
 		r.Header = slices.CompactFunc(r.Header, func(a, b storage.Field) bool { return strings.EqualFold(a.Name, b.Name) })
 	case bodyCutAtNUL:
 		r.Body, _, _ = bytes.Cut(r.Body, []byte{0})
+	case stepsKeptAfterComplete:
+		r.Steps = l.Steps
 	default:
 	}
 	return r

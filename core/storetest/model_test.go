@@ -47,22 +47,26 @@ func (m *model) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 	switch {
 	case e == nil:
 		m.gap(acquireNotAtomic)
+		l.Steps = m.stepsOfTheOneBefore(c.Key)
 		if m.bug == countsFromZero {
 			l.Attempt = 0
 		}
 	case e.State == 0:
 		l.Attempt, l.TookOver = e.Lease.Attempt+1, m.bug == releaseCountsAsTakenOver
+		l.Steps = e.Lease.Steps // none
 		m.gap(reclaimNotAtomic)
 	case e.State != storage.InProgress && (e.Token != c.Token || m.bug != ownFinishedReclaimed):
 		return storage.Lease{}, &e.Record, nil
 	case e.Token == c.Token && m.bug != ownClaimNotFound:
 		l.Attempt, l.TookOver = e.Lease.Attempt, e.TookOver && m.bug != ownTakeOverUntold
+		l.Steps = m.stepsFor(e, stepsNotReturnedToOwnClaim)
 		if m.bug == ownClaimNotRenewed {
 			return l, nil, nil
 		}
 	case m.abandoned(e, c, now) && (c.TakeOver || m.bug == takeOverUnasked) &&
 		(m.sameRequest(e.Lease, c) || m.bug == takeOverOfOtherRequest):
 		l.Attempt, l.TookOver = e.Lease.Attempt+1, m.bug != takeOverUntold
+		l.Steps = m.stepsFor(e, stepsNotReturnedToTakeOver)
 		switch m.bug {
 		case takeOverUncounted:
 			l.Attempt = e.Lease.Attempt
@@ -83,11 +87,17 @@ func (m *model) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 			m.found[c.Key] = r
 		case clockOfTheCaller:
 			r.LeaseLeft += time.Duration(c.Token[0]) * time.Second
+		case stepsNotInRecord:
+			r.Steps = ""
 		default:
 		}
 		return storage.Lease{}, &r, nil
 	}
 	m.hold(l, now)
+	if m.bug == takeOverDropsSteps && e != nil && e.Token != c.Token || m.bug == ownClaimDropsSteps && e != nil && e.Token == c.Token {
+		held := m.records[m.name(c.Key)]
+		held.Lease.Steps, held.Record.Steps = "", ""
+	}
 	return l, nil, nil
 }
 
@@ -145,7 +155,7 @@ func (m *model) Release(ctx context.Context, l storage.Lease) error {
 	if m.bug == releasedKeepsExpiry {
 		expires = e.expires
 	}
-	m.records[l.Key] = &entry{Lease: l, expires: expires}
+	m.records[l.Key] = &entry{Lease: m.withoutSteps(e, l), expires: expires}
 	return nil
 }
 
@@ -164,6 +174,9 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		return nil
 	case e != nil:
 		switch {
+		case m.foreign(e, l) && m.bug == stepsUnfenced:
+			e.Record.Steps = l.Steps
+			return storage.ErrLeaseLost
 		case m.foreign(e, l) && m.bug != extendWithoutToken,
 			e.State > storage.InProgress && m.bug != extendOfFinished,
 			e.leaseEnd.Before(now) && m.bug == extendOnlyInTime:
@@ -177,6 +190,10 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		}
 	}
 	l.TTL = ttl
+	if m.bug == shorterStepsRefused && e != nil && len(l.Steps) < len(e.Lease.Steps) {
+		return nil
+	}
+	l.Steps = m.steps(e, l)
 	if m.bug == extendLosesHolder {
 		l.Token = storage.Token{}
 	}
@@ -189,7 +206,7 @@ func (m *model) hold(l storage.Lease, now time.Time) {
 	before := m.records[l.Key]
 	m.records[m.name(l.Key)] = &entry{
 		Lease: l, leaseEnd: now.Add(l.TTL), expires: now.Add(l.Retain),
-		Record: storage.Record{State: storage.InProgress, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt},
+		Record: storage.Record{State: storage.InProgress, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt, Steps: l.Steps},
 	}
 	if m.bug == forgetsAbandoned {
 		m.records[l.Key].expires = now.Add(l.TTL)

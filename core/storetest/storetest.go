@@ -91,7 +91,7 @@ func allCases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		claimCases, takeOverCases, digestCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
-		contentCases, concurrentCases, inspectorCases, waitCases,
+		contentCases, concurrentCases, inspectorCases, waitCases, stepCases,
 	} {
 		all = append(all, group...)
 	}
