@@ -54,6 +54,17 @@ func (a *archive) add(d *draft, encoded []byte, expires time.Duration) place {
 func (a *archive) remove(p place) parts {
 	e := a.at(p)
 	a.index.remove(e.identity(), a.hash(*e.identity()), p)
+	return a.drop(e, p)
+}
+
+// replace stores another record of the same key, and deletes the one at the place.
+func (a *archive) replace(p place, d *draft, expires time.Duration) {
+	a.index.replace(&d.name.id, d.name.hash, p, a.add(d, nil, expires))
+	a.drop(a.at(p), p)
+}
+
+// drop deletes a record that the index does not lead to, and returns its parts.
+func (a *archive) drop(e entry, p place) parts {
 	a.deadlines.drop(e.position())
 	e.setPosition(gone)
 	removed := e.parts()

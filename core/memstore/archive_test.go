@@ -51,11 +51,17 @@ func TestHashesMayMeet(t *testing.T) {
 		if p := shard.find(shard.named(id)); p == nowhere {
 			shard.file(id, time.Duration(random.IntN(records)))
 			there[id] = true
-		} else if random.IntN(2) == 0 {
-			a.remove(p)
-			delete(there, id)
 		} else {
-			a.empty(p.chunk())
+			switch random.IntN(3) {
+			case 0:
+				a.remove(p)
+				delete(there, id)
+			case 1:
+				d := newTombstone(shard.named(id), &storage.Lease{}, 200)
+				a.replace(p, &d, time.Duration(random.IntN(records)))
+			default:
+				a.empty(p.chunk())
+			}
 		}
 		check()
 	}

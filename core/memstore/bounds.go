@@ -128,13 +128,13 @@ func cost(key, fingerprint string) int64 {
 	return int64(recordOverhead + len(key) + len(fingerprint))
 }
 
-// evict drops up to limit expired records of a locked shard.
+// evict drops or buries up to limit expired records of a locked shard.
 func (s *Store) evict(shard *shard, now time.Duration, limit int) (evicted bool) {
 	for range limit {
 		if p := shard.running.deadlines.expired(now); p != nowhere {
-			s.remove(shard, shard.running.at(p))
+			s.expire(shard, shard.running.at(p), now)
 		} else if p := shard.finished.deadlines.expired(now); p != nowhere {
-			s.removeFinished(shard, p)
+			s.expireFinished(shard, p, now)
 		} else {
 			break
 		}
@@ -143,8 +143,8 @@ func (s *Store) evict(shard *shard, now time.Duration, limit int) (evicted bool)
 	return evicted
 }
 
-// evictEverywhere drops expired records of all shards, and reports whether there were
-// any. Without expired records it only reads one number per shard.
+// evictEverywhere drops or buries expired records of all shards, and reports whether
+// there were any. Without expired records it only reads one number per shard.
 func (s *Store) evictEverywhere() (evicted bool) {
 	now := s.now()
 	for i := range s.shards {

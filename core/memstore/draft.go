@@ -31,7 +31,7 @@ func uvarintSize(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
 
 // limit is the maximum size of the entry.
 func (d *draft) limit() int {
-	const lengths, fixed = 8 * binary.MaxVarintLen64, len(storage.Digest{}) + len(storage.Token{})
+	const lengths, fixed = 9 * binary.MaxVarintLen64, len(storage.Digest{}) + len(storage.Token{})
 	return preamble + lengths + len(d.lease.Fingerprint) + len(d.lease.Key) + d.header + fixed + len(d.result.Sketch) + len(d.result.Body)
 }
 
@@ -54,13 +54,21 @@ func (d *draft) appendTo(b []byte) []byte {
 	if d.lease.Digest != (storage.Digest{}) {
 		form |= digested
 	}
+	if d.result.Remember > 0 {
+		form |= remembered
+	}
 	var unset [atIdentity]byte
 	b = append(append(b, unset[:]...), d.name.id[:]...)
 	b = append(b, byte(d.result.State), form)
 	b = binary.AppendUvarint(b, d.lease.Attempt)
 	b = binary.AppendVarint(b, int64(d.result.Status))
-	for _, length := range [...]int{len(d.result.Header), d.header, len(d.result.Sketch), len(d.result.Body)} {
-		b = binary.AppendUvarint(b, uint64(length))
+	if d.result.State != storage.Expired {
+		for _, length := range [...]int{len(d.result.Header), d.header, len(d.result.Sketch), len(d.result.Body)} {
+			b = binary.AppendUvarint(b, uint64(length))
+		}
+	}
+	if form&remembered != 0 {
+		b = binary.AppendUvarint(b, uint64(d.result.Remember))
 	}
 	if !d.name.complete {
 		b = append(binary.AppendUvarint(b, uint64(len(d.lease.Key))), d.lease.Key...)
@@ -72,6 +80,9 @@ func (d *draft) appendTo(b []byte) []byte {
 	}
 	if form&digested != 0 {
 		b = append(b, d.lease.Digest[:]...)
+	}
+	if d.result.State == storage.Expired {
+		return b
 	}
 	for i := range d.result.Header {
 		field := &d.result.Header[i]

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
@@ -9,15 +10,18 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// entry begins with a finished record as an archive holds it:
+// entry begins with a finished record or a tombstone as an archive holds it:
 //
 //	 0  position  in the archive's deadlines, or gone
 //	 4  expires   nanoseconds since the store's start
 //	12  identity
 //	44  state
-//	45  form      which of key and fingerprint are text, and whether there is a digest
-//	46  attempt, status, number of fields, lengths of header, sketch and body; key,
-//	    fingerprint, digest, header, token, sketch, body
+//	45  form      which of key and fingerprint are text, and which optional fields there are
+//	46  attempt, status, number of fields, lengths of header, sketch and body; remember,
+//	    key, fingerprint, digest, header, token, sketch, body
+//
+// Remember and digest are optional. A tombstone has only attempt, status, key,
+// fingerprint and digest.
 //
 // The fields that a replay needs come first and close together, because an entry is
 // in no processor's cache. After the entry is written, only the position changes, and
@@ -34,6 +38,7 @@ const (
 	spelledKey         = 1
 	spelledFingerprint = 2
 	digested           = 4
+	remembered         = 8
 
 	// gone is the position of a removed record.
 	gone = 1<<32 - 1
@@ -65,6 +70,7 @@ type parts struct {
 	attempt     uint64
 	status      int
 	fields      int
+	remember    time.Duration
 	key         []byte
 	fingerprint []byte
 	digest      storage.Digest
@@ -77,8 +83,15 @@ type parts struct {
 
 func (e entry) parts() (p parts) {
 	r := reader{e, preamble}
-	p.attempt, p.status, p.fields = r.uvarint(), r.varint(), r.length()
-	header, sketch, body := r.length(), r.length(), r.length()
+	p.attempt, p.status = r.uvarint(), r.varint()
+	var header, sketch, body int
+	finished := e.state() != storage.Expired
+	if finished {
+		p.fields, header, sketch, body = r.length(), r.length(), r.length(), r.length()
+	}
+	if e.has(remembered) {
+		p.remember = time.Duration(r.uvarint())
+	}
 	if e.has(spelledKey) {
 		p.key = r.take(r.length())
 	}
@@ -90,16 +103,19 @@ func (e entry) parts() (p parts) {
 	if e.has(digested) {
 		p.digest = storage.Digest(r.take(len(storage.Digest{})))
 	}
-	p.header, p.token = r.take(header), r.take(len(storage.Token{}))
-	p.sketch, p.body = r.take(sketch), r.take(body)
+	if finished {
+		p.header, p.token = r.take(header), r.take(len(storage.Token{}))
+		p.sketch, p.body = r.take(sketch), r.take(body)
+	}
 	p.size = r.at
 	return p
 }
 
-// isOf reports whether the lease's own attempt completed the entry.
+// isOf reports whether the lease's own attempt completed the entry. A tombstone is of
+// no lease.
 func (e entry) isOf(l *storage.Lease) bool {
 	p := e.parts()
-	return storage.Token(p.token) == l.Token && p.attempt == l.Attempt
+	return bytes.Equal(p.token, l.Token[:]) && p.attempt == l.Attempt
 }
 
 func (e entry) key() string {

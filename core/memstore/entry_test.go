@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -19,7 +20,7 @@ func FuzzEntry(f *testing.F) {
 	f.Add(strings.ToUpper(digits), "sha256:"+digits[1:], strings.Repeat("n", 127), strings.Repeat("v", 128), make([]byte, 20_000), []byte{0}, 2, 1<<40, uint64(128))
 	store := New()
 	f.Fuzz(func(t *testing.T, key, fingerprint, field, value string, body, sketch []byte, fields, status int, attempt uint64) {
-		res := storage.Result{State: storage.Failed, Status: status, Body: body, Sketch: sketch}
+		res := storage.Result{State: storage.Failed, Status: status, Body: body, Sketch: sketch, Remember: time.Duration(attempt >> 1)}
 		for n := range fields & 7 {
 			res.Header = append(res.Header, storage.Field{Op: storage.FieldOp(n), Name: field[:min(n*9, len(field))], Value: value})
 		}
@@ -34,9 +35,10 @@ func FuzzEntry(f *testing.F) {
 		}
 		e := entry(chunk[:cap(chunk)])
 		p := e.parts()
-		if p.size != size || e.cost(&p) != d.cost() || !e.isOf(&l) || e.key() != key || *e.identity() != n.id {
+		if p.size != size || p.remember != res.Remember || e.cost(&p) != d.cost() || !e.isOf(&l) || e.key() != key || *e.identity() != n.id {
 			t.Errorf("size %d, cost %d, of the lease: %t, key %q, want %d, %d, true, %q", p.size, e.cost(&p), e.isOf(&l), e.key(), size, d.cost(), key)
 		}
+		checkTombstone(t, &n, &l, status)
 		for _, expected := range []string{strings.Clone(fingerprint), "", "sha256:" + digits} {
 			record := e.record(expected)
 			_ = append(chunk, bytes.Repeat([]byte{0xff}, size)...) // the next entry
@@ -46,6 +48,23 @@ func FuzzEntry(f *testing.F) {
 			t.Errorf("the summary is %+v", summary)
 		}
 	})
+}
+
+// checkTombstone expects a tombstone of the lease to read back as it was written.
+func checkTombstone(t *testing.T, n *name, l *storage.Lease, status int) {
+	t.Helper()
+	d := newTombstone(n, l, status)
+	chunk := d.appendTo(make([]byte, 0, d.limit()))
+	size := len(chunk)
+	chunk = append(chunk, 0xff) // the next entry
+	e := entry(chunk)
+	if p := e.parts(); p.size != size || e.cost(&p) != d.cost() || p.remember != 0 || e.isOf(l) || e.key() != l.Key || *e.identity() != n.id {
+		t.Errorf("the tombstone has size %d, cost %d, key %q, want %d, %d, %q", p.size, e.cost(&p), e.key(), size, d.cost(), l.Key)
+	}
+	want := &storage.Record{State: storage.Expired, Fingerprint: l.Fingerprint, Digest: l.Digest, Attempt: l.Attempt, Status: status}
+	if r := e.record(""); !reflect.DeepEqual(r, want) {
+		t.Errorf("the tombstone is %+v, want %+v", r, want)
+	}
 }
 
 func checkRecord(t *testing.T, got *storage.Record, l *storage.Lease, res *storage.Result) {

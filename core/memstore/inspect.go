@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"slices"
 	"time"
 
@@ -69,7 +70,7 @@ func (s *Store) List(ctx context.Context, state storage.State, cursor string, li
 			return nil, "", fmt.Errorf("memstore: list: %w", err)
 		}
 		passed := func(id identity) bool { return cursor != "" && i == resume && id.compare(last) <= 0 }
-		page = append(page, s.shards[i].list(state, passed, limit-len(page), s.now)...)
+		page = append(page, s.list(&s.shards[i], state, passed, limit-len(page))...)
 	}
 	if len(page) == limit {
 		next = s.cursorAfter(page[limit-1].Key)
@@ -84,12 +85,13 @@ type listed struct {
 	finished entry
 }
 
-// list returns the first records in the state that have not been passed, in the order
-// of their identities.
-func (shard *shard) list(state storage.State, passed func(id identity) bool, limit int, clock func() time.Duration) []storage.Entry {
+// list returns the first records of a shard in the state that have not been passed, in
+// the order of their identities.
+func (s *Store) list(shard *shard, state storage.State, passed func(id identity) bool, limit int) []storage.Entry {
 	shard.mutex.Lock()
 	defer shard.mutex.Unlock()
-	now := clock()
+	now := s.now()
+	s.evict(shard, now, math.MaxInt) // so that each record is in its state of now
 	// The records come in random order, so few of them are ever inserted.
 	var first []listed
 	insert := func(one listed) {
@@ -101,13 +103,13 @@ func (shard *shard) list(state storage.State, passed func(id identity) bool, lim
 	}
 	if state == storage.InProgress {
 		for _, r := range shard.running.records {
-			if r != nil && !r.released && r.expires > now {
+			if r != nil && !r.released {
 				insert(listed{id: r.id, running: r})
 			}
 		}
 	}
 	for d := range shard.finished.deadlines.all {
-		if e := shard.finished.at(d.place); d.expires > now && e.state() == state {
+		if e := shard.finished.at(d.place); e.state() == state {
 			insert(listed{id: *e.identity(), finished: e})
 		}
 	}

@@ -42,6 +42,33 @@ func TestFinishedRecordsAreSmall(t *testing.T) { //nolint:paralleltest // it cou
 	runtime.KeepAlive(store)
 }
 
+// A tombstone takes its own bytes and a place in the tables; the response is gone.
+func TestTombstonesAreSmall(t *testing.T) { //nolint:paralleltest // it counts the whole process's memory
+	memstore.NeedsNoRaceDetector(t)
+	synctest.Test(t, func(t *testing.T) {
+		const records, perTombstone = 50_000, 200
+		size, _ := heapNow()
+		store := memstore.New()
+		res := result(strings.Repeat("x", 300))
+		res.Remember = 30 * 24 * time.Hour
+		for n := range records {
+			c := claim(n)
+			c.Fingerprint, c.Digest = "sha256:"+strings.Repeat("0f", 32), storage.Digest{1}
+			must(t, store.Complete(t.Context(), win(t, store, c), res))
+		}
+		<-time.After(time.Hour)
+		if buried := len(listAll(t, store, storage.Expired, 1000)); buried != records {
+			t.Fatalf("it lists %d tombstones, want %d", buried, records)
+		}
+		after, _ := heapNow()
+		took := (after - size) / records
+		if took > perTombstone {
+			t.Errorf("a tombstone takes %d bytes, want at most %d", took, perTombstone)
+		}
+		runtime.KeepAlive(store)
+	})
+}
+
 // A store that is used for weeks takes no more memory than after the first days:
 // records of different life leave holes, and the holes are closed.
 func TestMemoryDoesNotGrow(t *testing.T) { //nolint:paralleltest // it counts the whole process's memory

@@ -9,6 +9,9 @@
 // new keys with [storage.ErrStoreFull]. It never drops a running or finished record
 // to admit a new key, because the dropped request could run twice.
 //
+// A record with a Remember becomes a tombstone when it expires. A tombstone counts as
+// a record, and takes about 180 bytes.
+//
 // Finished records are kept as bytes in a few large pieces of memory. In a store of
 // many records, a record with a response of 300 bytes takes about 500. The garbage
 // collector does not scan the records, however many there are.
@@ -103,7 +106,7 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 			return lease, found, nil
 		}
 		// Expired records of the other shards make space for the new record. The loop
-		// ends, because each iteration drops a record.
+		// ends, because each iteration drops a record or buries one.
 		if !s.evictEverywhere() && !s.makeRoom(1, cost(c.Key, c.Fingerprint)) {
 			return storage.Lease{}, nil, s.errFull()
 		}
@@ -196,7 +199,7 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 		return nil
 	default:
 		r.hold(&l)
-		r.released, r.fingerprint, r.digest, r.steps = true, "", storage.Digest{}, ""
+		r.released, r.fingerprint, r.digest, r.steps, r.remember = true, "", storage.Digest{}, "", 0
 		s.keep(shard, r, now+l.Retain)
 		return nil
 	}

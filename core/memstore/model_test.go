@@ -15,8 +15,21 @@ import (
 
 // kept is the record that the store must hold for a key.
 type kept struct {
-	record  *storage.Record
-	expires time.Time
+	record     *storage.Record
+	expires    time.Time
+	remembered time.Time // the end of the tombstone
+}
+
+// now returns the record or its tombstone, or nil after the end of both.
+func (k *kept) now() *storage.Record {
+	switch r := k.record; {
+	case time.Now().Before(k.expires):
+		return r
+	case time.Now().Before(k.remembered):
+		return &storage.Record{State: storage.Expired, Fingerprint: r.Fingerprint, Digest: r.Digest, Attempt: r.Attempt, Status: r.Status}
+	default:
+		return nil
+	}
 }
 
 // history makes finished records, large and small, of short and of long life, forgets
@@ -55,6 +68,9 @@ func (h *history) resultAny() storage.Result {
 	res := storage.Result{
 		State: storage.Completed, Status: 100 + h.random.IntN(900), Retain: time.Duration(1+h.random.IntN(3)*h.random.IntN(100)) * time.Minute,
 	}
+	if h.random.IntN(3) == 0 {
+		res.Remember = time.Duration(1+h.random.IntN(100)) * time.Minute
+	}
 	if size > 0 {
 		res.Body = bytes.Repeat([]byte{byte(size)}, size)
 	}
@@ -71,8 +87,9 @@ func (h *history) resultAny() storage.Result {
 func (h *history) step(t *testing.T) {
 	t.Helper()
 	c := h.claimAny()
-	want, there := h.kept[c.Key]
-	there = there && time.Now().Before(want.expires)
+	held := h.kept[c.Key]
+	want := held.now()
+	there := want != nil
 	if there && h.random.IntN(3) == 0 {
 		forgotten, err := h.store.Forget(t.Context(), c.Key, storage.RerunIsSafe)
 		if err != nil || !forgotten {
@@ -84,8 +101,8 @@ func (h *history) step(t *testing.T) {
 	lease, record, err := h.store.Acquire(t.Context(), c)
 	must(t, err)
 	if there {
-		if !reflect.DeepEqual(record, want.record) {
-			t.Fatalf("Acquire returned %+v, want %+v", record, want.record)
+		if !reflect.DeepEqual(record, want) {
+			t.Fatalf("Acquire returned %+v, want %+v", record, want)
 		}
 		return
 	}
@@ -96,28 +113,30 @@ func (h *history) step(t *testing.T) {
 	must(t, h.store.Complete(t.Context(), lease, res))
 	h.kept[c.Key] = kept{&storage.Record{
 		State: res.State, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
-	}, time.Now().Add(res.Retain)}
+	}, time.Now().Add(res.Retain), time.Now().Add(res.Retain + res.Remember)}
 }
 
 // check compares all records, by key and in the list.
 func (h *history) check(t *testing.T) {
 	t.Helper()
 	listed := listAll(t, h.store, storage.Completed, 1000)
-	for key, want := range h.kept {
-		if !time.Now().Before(want.expires) {
-			want.record = nil
+	tombstones := listAll(t, h.store, storage.Expired, 1000)
+	for key, held := range h.kept {
+		want := held.now()
+		if want == nil {
 			delete(h.kept, key)
 		}
 		record, err := h.store.Lookup(t.Context(), key)
-		if err != nil || !reflect.DeepEqual(record, want.record) {
-			t.Fatalf("Lookup returned %+v and %v, want %+v", record, err, want.record)
+		if err != nil || !reflect.DeepEqual(record, want) {
+			t.Fatalf("Lookup returned %+v and %v, want %+v", record, err, want)
 		}
-		if times := listed[key]; (times == 1) != (want.record != nil) {
-			t.Fatalf("%s is listed %d times, and the record is %+v", key, times, want.record)
+		buried := want != nil && want.State == storage.Expired
+		if times := listed[key]; (times == 1) != (want != nil && !buried) || (tombstones[key] == 1) != buried {
+			t.Fatalf("%s is listed %d times, and %d times as expired, and the record is %+v", key, times, tombstones[key], want)
 		}
 	}
-	if len(listed) != len(h.kept) || h.store.Len() != len(h.kept) {
-		t.Fatalf("it lists %d records and counts %d, want %d", len(listed), h.store.Len(), len(h.kept))
+	if len(listed)+len(tombstones) != len(h.kept) || h.store.Len() != len(h.kept) {
+		t.Fatalf("it lists %d records and %d tombstones, and counts %d, want %d", len(listed), len(tombstones), h.store.Len(), len(h.kept))
 	}
 }
 

@@ -23,6 +23,7 @@ type record struct {
 	// leaseEnd and expires are times since the store's start.
 	leaseEnd time.Duration
 	expires  time.Duration
+	remember time.Duration // how long a tombstone is kept after expires
 	cost     int64
 	// position is the record's position in the deadlines.
 	position uint32
@@ -31,7 +32,7 @@ type record struct {
 // hold gives the record to the lease's holder and marks the record as running.
 func (r *record) hold(l *storage.Lease) {
 	r.token, r.attempt, r.tookOver = l.Token, l.Attempt, l.TookOver
-	r.fingerprint, r.digest, r.steps, r.released = l.Fingerprint, l.Digest, l.Steps, false
+	r.fingerprint, r.digest, r.steps, r.remember, r.released = l.Fingerprint, l.Digest, l.Steps, l.Remember, false
 }
 
 // isOf reports whether the record belongs to the lease.

@@ -44,24 +44,29 @@ func (shard *shard) identity(p place) *identity {
 }
 
 // lookUp returns the key's running or released record, or the entry of a finished
-// key. It returns neither if the key has no record or an expired record.
+// key or of a tombstone. It returns neither if the key has no record.
 func (s *Store) lookUp(shard *shard, n *name, now time.Duration) (*record, entry) {
 	p := shard.find(n)
 	switch {
 	case p == nowhere:
+		return nil, nil
 	case p.isRunning():
 		r := shard.running.at(p)
 		if r.expires > now {
 			return r, nil
 		}
-		s.remove(shard, r)
+		p = s.expire(shard, r, now)
 	default:
-		if e := shard.finished.at(p); e.expires() > now {
+		e := shard.finished.at(p)
+		if e.expires() > now {
 			return nil, e
 		}
-		s.removeFinished(shard, p)
+		p = s.expireFinished(shard, p, now)
 	}
-	return nil, nil
+	if p == nowhere {
+		return nil, nil
+	}
+	return nil, shard.finished.at(p)
 }
 
 // openTo returns the key's record if the lease may still be settled: no other attempt
@@ -102,17 +107,18 @@ func (s *Store) recount(before, now int64) {
 
 // finish replaces the key's record by an entry. r may be nil. The count of records
 // does not fall in between, so that no new key takes the record's slot.
-func (s *Store) finish(shard *shard, r *record, d *draft, encoded []byte, expires time.Duration) {
+func (s *Store) finish(shard *shard, r *record, d *draft, encoded []byte, expires time.Duration) place {
 	p := shard.finished.add(d, encoded, expires)
 	if r == nil {
 		shard.index.insert(&d.name.id, d.name.hash, p)
 		s.records.Add(1)
 		s.recount(0, d.cost())
-		return
+		return p
 	}
 	shard.index.replace(&r.id, r.hash, r.place, p)
 	s.recount(r.cost, d.cost())
 	shard.running.drop(r)
+	return p
 }
 
 func (s *Store) remove(shard *shard, r *record) {

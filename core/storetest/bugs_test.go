@@ -120,6 +120,36 @@ const (
 	stepsCutShort
 	lookUpWithoutSteps
 	listWithSteps
+	tombstonesForgotten
+	tombstoneClaimed
+	tombstoneClaimedByItsHolder
+	tombstoneTakenOver
+	tombstoneCompleted
+	tombstoneReleased
+	tombstoneExtended
+	tombstoneKeepsResponse
+	tombstoneKeepsSketch
+	tombstoneKeepsSteps
+	tombstoneWithoutStatus
+	tombstoneOfAbandonedHasStatus
+	tombstoneWithoutFingerprint
+	tombstoneTrimsFingerprint
+	tombstoneWithoutDigest
+	tombstoneOfTheFirstAttempt
+	tombstoneLate
+	tombstonesForEver
+	rememberTooShort
+	rememberOfTheClaim
+	attemptsCountPastTombstones
+	abandonedNotRemembered
+	releasedRemembered
+	extendForgetsRemember
+	lookUpWithoutTombstones
+	lookUpOfExpired
+	listWithoutTombstones
+	listOfExpired
+	forgetIgnoresTombstones
+	forgetOfTombstoneUntold
 )
 
 // brokenStore is a bug and the case that must find it; others may.
@@ -129,7 +159,7 @@ type brokenStore struct {
 	find string
 }
 
-func brokenStores() []brokenStore { return slices.Concat(generalBugs(), stepBugs()) }
+func brokenStores() []brokenStore { return slices.Concat(generalBugs(), stepBugs(), rememberBugs()) }
 
 func generalBugs() []brokenStore {
 	return []brokenStore{

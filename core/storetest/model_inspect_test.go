@@ -19,8 +19,11 @@ func (m *model) Lookup(ctx context.Context, key string) (*storage.Record, error)
 	}
 	defer m.mutex.Unlock()
 	e := m.lookUp(key)
-	if e == nil || e.State == 0 && m.bug != lookUpOfReleased {
+	if e == nil || e.State == 0 && m.bug != lookUpOfReleased || e.State == storage.Expired && m.bug == lookUpWithoutTombstones {
 		return nil, nil //nolint:nilnil // there is no record
+	}
+	if e.State == storage.Expired && m.bug == lookUpOfExpired {
+		e = m.records[key]
 	}
 	r := e.Record
 	if r.State == storage.InProgress && m.bug != lookUpKeepsTime {
@@ -51,7 +54,10 @@ func (m *model) List(ctx context.Context, state storage.State, cursor string, li
 	keys := slices.Sorted(maps.Keys(m.records))
 	for i, key := range keys {
 		e := m.lookUp(key)
-		if e == nil || e.State != state && m.bug != listOfAllStates || m.before(cursor, i, key) {
+		if e != nil && e.State == storage.Expired && m.bug == listOfExpired {
+			e = m.records[key]
+		}
+		if e == nil || e.State == storage.Expired && m.bug == listWithoutTombstones || e.State != state && m.bug != listOfAllStates || m.before(cursor, i, key) {
 			continue
 		}
 		if len(page) == limit && m.bug != listOfAnyLength {
@@ -102,11 +108,11 @@ func (m *model) Forget(ctx context.Context, key string, word storage.Word) (bool
 		return false, errors.New("pass storage.RerunIsSafe")
 	}
 	e := m.lookUp(key)
-	released := e != nil && e.State == 0
-	if m.bug != forgetDoesNothing && !(released && m.bug == forgetIgnoresReleased) {
+	released, buried := e != nil && e.State == 0, e != nil && e.State == storage.Expired
+	if m.bug != forgetDoesNothing && !(released && m.bug == forgetIgnoresReleased) && !(buried && m.bug == forgetIgnoresTombstones) {
 		delete(m.records, key)
 	}
-	return e != nil && !released, nil
+	return e != nil && !released && !(buried && m.bug == forgetOfTombstoneUntold), nil
 }
 
 // inspect locks the model.

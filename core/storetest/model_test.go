@@ -22,6 +22,7 @@ type entry struct {
 	storage.Lease
 	storage.Record
 	leaseEnd, expires time.Time
+	remember          time.Duration
 	sketchBefore      []byte
 }
 
@@ -47,7 +48,7 @@ func (m *model) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 	switch {
 	case e == nil:
 		m.gap(acquireNotAtomic)
-		l.Steps = m.stepsOfTheOneBefore(c.Key)
+		l.Attempt, l.Steps = m.attemptAfter(c.Key), m.stepsOfTheOneBefore(c.Key)
 		if m.bug == countsFromZero {
 			l.Attempt = 0
 		}
@@ -55,6 +56,7 @@ func (m *model) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		l.Attempt, l.TookOver = e.Lease.Attempt+1, m.bug == releaseCountsAsTakenOver
 		l.Steps = e.Lease.Steps // none
 		m.gap(reclaimNotAtomic)
+	case e.State == storage.Expired && m.claimsTombstone(e, c):
 	case e.State != storage.InProgress && (e.Token != c.Token || m.bug != ownFinishedReclaimed):
 		return storage.Lease{}, &e.Record, nil
 	case e.Token == c.Token && m.bug != ownClaimNotFound:
@@ -112,8 +114,10 @@ func (m *model) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	case e == nil && m.bug == completeOnlyWhatIsKnown:
 		return storage.ErrLeaseLost
 	case e == nil:
-	case m.foreign(e, l) && m.bug != completeWithoutToken:
+	case e.State == storage.Expired && m.bug != tombstoneCompleted,
+		m.foreign(e, l) && m.bug != completeWithoutToken:
 		return storage.ErrLeaseLost
+	case e.State == storage.Expired:
 	case e.State > storage.InProgress && m.bug == completeNotRepeatable:
 		return storage.ErrLeaseLost
 	case e.State > storage.InProgress && m.bug != completeOverwrites:
@@ -122,7 +126,9 @@ func (m *model) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		return storage.ErrLeaseLost
 	}
 	m.gap(completeNotAtomic)
-	m.records[l.Key] = &entry{Lease: l, expires: now.Add(m.retain(l, res)), Record: m.recordOf(l, res)}
+	m.records[l.Key] = &entry{
+		Lease: l, expires: now.Add(m.retain(l, res)), remember: m.remember(l, res), Record: m.recordOf(l, res),
+	}
 	return nil
 }
 
@@ -143,6 +149,9 @@ func (m *model) Release(ctx context.Context, l storage.Lease) error {
 		return storage.ErrLeaseLost
 	}
 	switch {
+	case e.State == storage.Expired && m.bug == tombstoneReleased:
+		delete(m.records, l.Key)
+		return nil
 	case e.State > storage.InProgress && m.bug != releaseOfFinished,
 		e.State == 0 && m.bug == releaseOfReleased,
 		e.leaseEnd.Before(time.Now()) && m.bug == releaseOnlyInTime:
@@ -156,6 +165,9 @@ func (m *model) Release(ctx context.Context, l storage.Lease) error {
 		expires = e.expires
 	}
 	m.records[l.Key] = &entry{Lease: m.withoutSteps(e, l), expires: expires}
+	if m.bug == releasedRemembered {
+		m.records[l.Key].remember = l.Remember
+	}
 	return nil
 }
 
@@ -178,7 +190,8 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 			e.Record.Steps = l.Steps
 			return storage.ErrLeaseLost
 		case m.foreign(e, l) && m.bug != extendWithoutToken,
-			e.State > storage.InProgress && m.bug != extendOfFinished,
+			e.State == storage.Expired && m.bug != tombstoneExtended,
+			e.State > storage.InProgress && e.State != storage.Expired && m.bug != extendOfFinished,
 			e.leaseEnd.Before(now) && m.bug == extendOnlyInTime:
 			return storage.ErrLeaseLost
 		case m.bug == extendDoesNothing:
@@ -199,13 +212,16 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	}
 	m.hold(l, now)
 	m.records[l.Key].expires = expires
+	if m.bug == extendForgetsRemember {
+		m.records[l.Key].remember = 0
+	}
 	return nil
 }
 
 func (m *model) hold(l storage.Lease, now time.Time) {
 	before := m.records[l.Key]
 	m.records[m.name(l.Key)] = &entry{
-		Lease: l, leaseEnd: now.Add(l.TTL), expires: now.Add(l.Retain),
+		Lease: l, leaseEnd: now.Add(l.TTL), expires: now.Add(l.Retain), remember: l.Remember,
 		Record: storage.Record{State: storage.InProgress, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt, Steps: l.Steps},
 	}
 	if m.bug == forgetsAbandoned {
@@ -226,7 +242,7 @@ func (m *model) lookUp(key string) *entry {
 		now = now.Add(20 * time.Millisecond)
 	}
 	if e == nil || m.bug != expiresNever && !now.Before(e.expires) {
-		return nil
+		return m.bury(e, now)
 	}
 	return e
 }

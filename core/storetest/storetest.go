@@ -92,6 +92,7 @@ func allCases() []testCase {
 	for _, group := range [][]testCase{
 		claimCases, takeOverCases, digestCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
 		contentCases, concurrentCases, inspectorCases, waitCases, stepCases,
+		rememberCases,
 	} {
 		all = append(all, group...)
 	}
