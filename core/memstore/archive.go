@@ -46,6 +46,7 @@ func (a *archive) add(d *draft, encoded []byte, expires time.Duration) place {
 		a.held += len(c.bytes) - p.offset()
 	}
 	a.at(p).setExpires(expires)
+	a.at(p).setRun(d.run)
 	a.deadlines.push(deadline{expires, p})
 	return p
 }

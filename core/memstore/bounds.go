@@ -13,8 +13,8 @@ const (
 	defaultMaxBytes   = 256 << 20
 
 	// recordOverhead is the memory of a running record beside its own bytes: the
-	// struct, and its places in the index and in the deadlines. A finished record
-	// takes less. The rest covers the unused ends and the holes of chunks.
+	// struct without the key, and its places in the index and in the deadlines. A
+	// finished record takes less. The rest covers the unused ends and the holes of chunks.
 	recordOverhead = 256
 	// fieldOverhead is the memory of a header field beside its own bytes.
 	fieldOverhead = 40
@@ -38,9 +38,9 @@ func MaxRecords(n int) Option {
 	return func(s *Store) { s.maxRecords = int64(n) }
 }
 
-// MaxBytes bounds the memory of the store: keys, fingerprints, steps, sketches,
-// headers and bodies, and 256 bytes of overhead for each record. The default is
-// 256 MiB.
+// MaxBytes bounds the memory of the store: keys, fingerprints, origins, steps,
+// sketches, headers and bodies, and 256 bytes of overhead for each record. The
+// default is 256 MiB.
 //
 // The bound applies to new keys. The steps and the response of an admitted key are
 // always stored, so the sum may exceed the bound by those. The holes of dropped
@@ -124,8 +124,13 @@ func addWithin(sum *atomic.Int64, delta, limit int64) bool {
 }
 
 // cost is the size that MaxBytes counts for an unfinished record; see entry.cost.
-func cost(key, fingerprint string) int64 {
-	return int64(recordOverhead + len(key) + len(fingerprint))
+func cost(key, fingerprint string, origin *storage.Origin) int64 {
+	return int64(recordOverhead + len(key) + len(fingerprint) + originTexts(origin))
+}
+
+// originTexts is the number of bytes of an origin's texts.
+func originTexts(o *storage.Origin) int {
+	return len(o.Route) + len(o.Holder) + len(o.KeyHash) + len(o.Trace)
 }
 
 // evict drops or buries up to limit expired records of a locked shard.

@@ -253,6 +253,31 @@ func TestBytesOfStepsAreCounted(t *testing.T) {
 	}
 }
 
+// An origin counts while its key runs, and in its finished record.
+func TestBytesOfOriginsAreCounted(t *testing.T) {
+	t.Parallel()
+	c, other := claim(1), claim(2)
+	c.Origin = storage.Origin{Route: "route", Holder: "holder", KeyHash: "hash", Trace: "trace"}
+	room := int64(2*(overhead+len(c.Key)+len(c.Fingerprint)) + len("routeholderhashtrace"))
+	for finished, end := range map[bool]func(*memstore.Store, storage.Lease){
+		false: func(*memstore.Store, storage.Lease) {},
+		true:  func(s *memstore.Store, l storage.Lease) { must(t, s.Complete(t.Context(), l, result(""))) },
+	} {
+		for room, want := range map[int64]error{room: nil, room - 1: storage.ErrStoreFull} {
+			store := memstore.New(memstore.MaxBytes(room))
+			end(store, win(t, store, c))
+			if _, _, err := store.Acquire(t.Context(), other); !errors.Is(err, want) {
+				t.Errorf("beside a key (finished: %t), with space for %d bytes, Acquire returned %v, want %v", finished, room, err, want)
+			}
+		}
+	}
+	store := memstore.New(memstore.MaxBytes(room - 1))
+	win(t, store, other)
+	if _, _, err := store.Acquire(t.Context(), c); !errors.Is(err, storage.ErrStoreFull) {
+		t.Errorf("without space for the origin Acquire returned %v, want ErrStoreFull", err)
+	}
+}
+
 // Counted bytes are subtracted again, however a record is removed.
 func TestBytesAreReleased(t *testing.T) {
 	t.Parallel()

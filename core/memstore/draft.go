@@ -3,6 +3,7 @@ package memstore
 import (
 	"encoding/binary"
 	"math/bits"
+	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -12,6 +13,7 @@ type draft struct {
 	name   *name
 	lease  *storage.Lease
 	result *storage.Result // without the fields that are not kept
+	run    time.Duration   // from the claim to now
 	texts  int             // bytes of the header's names and values
 	header int             // bytes of the header in the entry
 }
@@ -31,17 +33,17 @@ func uvarintSize(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
 
 // limit is the maximum size of the entry.
 func (d *draft) limit() int {
-	const lengths, fixed = 9 * binary.MaxVarintLen64, len(storage.Digest{}) + len(storage.Token{})
-	return preamble + lengths + len(d.lease.Fingerprint) + len(d.lease.Key) + d.header + fixed + len(d.result.Sketch) + len(d.result.Body)
+	const lengths, fixed = 15 * binary.MaxVarintLen64, len(storage.Digest{}) + len(storage.Token{})
+	return preamble + runBytes + lengths + len(d.lease.Fingerprint) + len(d.lease.Key) + originTexts(&d.lease.Origin) + d.header + fixed + len(d.result.Sketch) + len(d.result.Body)
 }
 
 // cost is the size that MaxBytes counts for the record; see entry.cost.
 func (d *draft) cost() int64 {
-	return cost(d.lease.Key, d.lease.Fingerprint) +
+	return cost(d.lease.Key, d.lease.Fingerprint, &d.lease.Origin) +
 		int64(len(d.result.Header)*fieldOverhead+d.texts+len(d.result.Sketch)+len(d.result.Body))
 }
 
-// appendTo writes the entry. The caller sets its position and its expiry.
+// appendTo writes the entry. The caller sets its position, its expiry and its run.
 func (d *draft) appendTo(b []byte) []byte {
 	raw, known := rawFingerprint(d.lease.Fingerprint)
 	var form byte
@@ -57,15 +59,22 @@ func (d *draft) appendTo(b []byte) []byte {
 	if d.result.Remember > 0 {
 		form |= remembered
 	}
+	if d.lease.Origin != (storage.Origin{}) {
+		form |= sourced
+	}
 	var unset [atIdentity]byte
 	b = append(append(b, unset[:]...), d.name.id[:]...)
 	b = append(b, byte(d.result.State), form)
+	if d.result.State != storage.Expired {
+		b = append(b, unset[:runBytes]...)
+	}
 	b = binary.AppendUvarint(b, d.lease.Attempt)
 	b = binary.AppendVarint(b, int64(d.result.Status))
 	if d.result.State != storage.Expired {
 		for _, length := range [...]int{len(d.result.Header), d.header, len(d.result.Sketch), len(d.result.Body)} {
 			b = binary.AppendUvarint(b, uint64(length))
 		}
+		b = binary.AppendUvarint(b, milliseconds(d.result.Retain))
 	}
 	if form&remembered != 0 {
 		b = binary.AppendUvarint(b, uint64(d.result.Remember))
@@ -83,6 +92,9 @@ func (d *draft) appendTo(b []byte) []byte {
 	}
 	if d.result.State == storage.Expired {
 		return b
+	}
+	if form&sourced != 0 {
+		b = appendOrigin(b, &d.lease.Origin)
 	}
 	for i := range d.result.Header {
 		field := &d.result.Header[i]

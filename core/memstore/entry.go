@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 	"time"
 	"unsafe"
 
@@ -17,14 +18,15 @@ import (
 //	12  identity
 //	44  state
 //	45  form      which of key and fingerprint are text, and which optional fields there are
-//	46  attempt, status, number of fields, lengths of header, sketch and body; remember,
-//	    key, fingerprint, digest, header, token, sketch, body
+//	46  run       milliseconds from the claim to the completion
+//	50  attempt, status, number of fields, lengths of header, sketch and body, retain;
+//	    remember, key, fingerprint, digest, origin, header, token, sketch, body
 //
-// Remember and digest are optional. A tombstone has only attempt, status, key,
-// fingerprint and digest.
+// Remember, digest and origin are optional. A tombstone has only attempt, status, key,
+// fingerprint and digest after its form.
 //
 // The fields that a replay needs come first and close together, because an entry is
-// in no processor's cache. After the entry is written, only the position changes, and
+// in no processor's cache. After the entry is added, only the position changes, and
 // only under the shard's lock. The other bytes may be read at any time.
 type entry []byte
 
@@ -34,11 +36,13 @@ const (
 	atState    = 44
 	atForm     = 45
 	preamble   = 46
+	runBytes   = 4
 
 	spelledKey         = 1
 	spelledFingerprint = 2
 	digested           = 4
 	remembered         = 8
+	sourced            = 16
 
 	// gone is the position of a removed record.
 	gone = 1<<32 - 1
@@ -59,6 +63,17 @@ func (e entry) setExpires(expires time.Duration) {
 	binary.LittleEndian.PutUint64(e[atExpires:], uint64(expires))
 }
 
+// setRun sets how long a finished record's run has lasted. A number of milliseconds
+// in 4 bytes is enough for 49 days.
+func (e entry) setRun(run time.Duration) {
+	if e.state() != storage.Expired {
+		binary.LittleEndian.PutUint32(e[preamble:], uint32(min(milliseconds(run), math.MaxUint32)))
+	}
+}
+
+// milliseconds rounds down, and is zero for a negative duration.
+func milliseconds(d time.Duration) uint64 { return uint64(max(0, d.Milliseconds())) }
+
 func (e entry) identity() *identity { return (*identity)(e[atIdentity:]) }
 
 func (e entry) state() storage.State { return storage.State(e[atState]) }
@@ -70,10 +85,13 @@ type parts struct {
 	attempt     uint64
 	status      int
 	fields      int
+	run         time.Duration
+	retain      time.Duration
 	remember    time.Duration
 	key         []byte
 	fingerprint []byte
 	digest      storage.Digest
+	origin      []byte // see appendOrigin
 	header      []byte // for each field: its Op, then name and value after their lengths
 	token       []byte
 	sketch      []byte
@@ -83,11 +101,15 @@ type parts struct {
 
 func (e entry) parts() (p parts) {
 	r := reader{e, preamble}
-	p.attempt, p.status = r.uvarint(), r.varint()
-	var header, sketch, body int
 	finished := e.state() != storage.Expired
 	if finished {
+		p.run = time.Duration(binary.LittleEndian.Uint32(r.take(runBytes))) * time.Millisecond
+	}
+	p.attempt, p.status = r.uvarint(), r.varint()
+	var header, sketch, body int
+	if finished {
 		p.fields, header, sketch, body = r.length(), r.length(), r.length(), r.length()
+		p.retain = time.Duration(r.uvarint()) * time.Millisecond
 	}
 	if e.has(remembered) {
 		p.remember = time.Duration(r.uvarint())
@@ -102,6 +124,9 @@ func (e entry) parts() (p parts) {
 	p.fingerprint = r.take(fingerprint)
 	if e.has(digested) {
 		p.digest = storage.Digest(r.take(len(storage.Digest{})))
+	}
+	if e.has(sourced) {
+		p.origin = r.take(r.length())
 	}
 	if finished {
 		p.header, p.token = r.take(header), r.take(len(storage.Token{}))
@@ -134,6 +159,10 @@ func (e entry) cost(p *parts) int64 {
 	if e.has(spelledFingerprint) {
 		sum += len(p.fingerprint) - fingerprintLength
 	}
+	if len(p.origin) > 0 {
+		o := originOf(p.origin)
+		sum += originTexts(&o)
+	}
 	for r := (reader{p.header, 0}); r.at < len(p.header); {
 		_, name, value := r.field()
 		sum += len(name) + len(value)
@@ -143,7 +172,7 @@ func (e entry) cost(p *parts) int64 {
 
 // record is the whole record. Its strings and slices point into the entry, except a
 // fingerprint equal to the expected one: then the caller's string is used.
-func (e entry) record(expected string) *storage.Record {
+func (e entry) record(expected string, epoch time.Time) *storage.Record {
 	p := e.parts()
 	const few = 2 // number of fields without an allocation of their own
 	made := new(struct {
@@ -151,7 +180,7 @@ func (e entry) record(expected string) *storage.Record {
 		fields [few]storage.Field
 	})
 	r := &made.record
-	e.fill(r, &p, expected)
+	e.fill(r, &p, expected, epoch)
 	if len(p.sketch) > 0 {
 		r.Sketch = p.sketch
 	}
@@ -180,14 +209,23 @@ func text(b []byte) string {
 }
 
 // summary is the record without header and body.
-func (e entry) summary() *storage.Record {
+func (e entry) summary(epoch time.Time) *storage.Record {
 	p, r := e.parts(), new(storage.Record)
-	e.fill(r, &p, "")
+	e.fill(r, &p, "", epoch)
 	return r
 }
 
-func (e entry) fill(r *storage.Record, p *parts, expected string) {
+// fill sets the fields of a summary. epoch is the wall time of the store's start.
+func (e entry) fill(r *storage.Record, p *parts, expected string, epoch time.Time) {
 	r.State, r.Attempt, r.Status, r.Digest = e.state(), p.attempt, p.status, p.digest
+	r.Expires = epoch.Add(e.expires())
+	if r.State != storage.Expired {
+		r.Finished = r.Expires.Add(-p.retain)
+		r.Created = r.Finished.Add(-p.run)
+	}
+	if len(p.origin) > 0 {
+		r.Origin = originOf(p.origin)
+	}
 	r.Fingerprint = expected
 	if e.has(spelledFingerprint) {
 		if string(p.fingerprint) != expected {

@@ -37,11 +37,11 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 	r, finished := s.lookUp(shard, &n, now)
 	switch {
 	case finished != nil:
-		return finished.record(""), nil
+		return finished.record("", s.epoch), nil
 	case r == nil || r.released:
 		return nil, nil //nolint:nilnil // there is no record
 	default:
-		return r.inProgress(now), nil
+		return r.inProgress(now, s.epoch), nil
 	}
 }
 
@@ -115,18 +115,18 @@ func (s *Store) list(shard *shard, state storage.State, passed func(id identity)
 	}
 	entries := make([]storage.Entry, len(first))
 	for i, one := range first {
-		entries[i] = one.entry(now)
+		entries[i] = one.entry(now, s.epoch)
 	}
 	return entries
 }
 
-func (l *listed) entry(now time.Duration) storage.Entry {
+func (l *listed) entry(now time.Duration, epoch time.Time) storage.Entry {
 	if l.running != nil {
-		r := l.running.inProgress(now)
+		r := l.running.inProgress(now, epoch)
 		r.Steps = "" // up to a mebibyte in each of a thousand records
-		return storage.Entry{Key: l.running.key, Record: r}
+		return storage.Entry{Key: l.running.key(), Record: r}
 	}
-	return storage.Entry{Key: l.finished.key(), Record: l.finished.summary()}
+	return storage.Entry{Key: l.finished.key(), Record: l.finished.summary(epoch)}
 }
 
 // Forget implements [storage.Inspector]. It also deletes the attempt number of a

@@ -54,6 +54,7 @@ type Store struct {
 	// start is the origin of all times in this store. Differences to start are
 	// monotonic: changing the machine's clock expires no record.
 	start  time.Time
+	epoch  time.Time // start by the wall clock, for the times of records
 	seed   maphash.Seed
 	secret [sha256.Size]byte // see identify
 
@@ -75,6 +76,7 @@ func New(options ...Option) *Store {
 		start:      time.Now(),
 		seed:       maphash.MakeSeed(),
 	}
+	s.epoch = s.start.Round(0).UTC()
 	rand.Read(s.secret[:]) // Read never fails: it crashes the program instead
 	for _, option := range options {
 		option(s)
@@ -101,13 +103,13 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		lease, found, finished, full := s.acquire(&n, &c)
 		switch {
 		case finished != nil:
-			return storage.Lease{}, finished.record(c.Fingerprint), nil
+			return storage.Lease{}, finished.record(c.Fingerprint, s.epoch), nil
 		case !full:
 			return lease, found, nil
 		}
 		// Expired records of the other shards make space for the new record. The loop
 		// ends, because each iteration drops a record or buries one.
-		if !s.evictEverywhere() && !s.makeRoom(1, cost(c.Key, c.Fingerprint)) {
+		if !s.evictEverywhere() && !s.makeRoom(1, cost(c.Key, c.Fingerprint, &c.Origin)) {
 			return storage.Lease{}, nil, s.errFull()
 		}
 	}
@@ -130,14 +132,15 @@ func (s *Store) acquire(n *name, c *storage.Claim) (l storage.Lease, found *stor
 		return l, nil, nil, !admitted
 	case r.released:
 		l = lease(c, r.attempt+1, false)
+		r.created = now
 	case r.token == c.Token:
 		l = lease(c, r.attempt, r.tookOver)
 		l.Steps = r.steps
 	case r.leaseEnd <= now && c.TakeOver && c.Repeats(r.fingerprint, r.digest):
 		l = lease(c, r.attempt+1, true)
-		l.Steps = r.steps
+		l.Steps, r.created = r.steps, now
 	default:
-		return l, r.inProgress(now), nil, false
+		return l, r.inProgress(now, s.epoch), nil, false
 	}
 	return s.claim(shard, r, l, now), nil, nil, false
 }
@@ -174,6 +177,10 @@ func (s *Store) complete(d *draft, encoded []byte) error {
 	case finished != nil, r != nil && !r.isOf(d.lease):
 		return storage.ErrLeaseLost
 	}
+	d.run = d.lease.Age
+	if r != nil {
+		d.run = now - r.created
+	}
 	s.finish(shard, r, d, encoded, now+d.result.Retain)
 	return nil
 }
@@ -198,8 +205,7 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 		s.remove(shard, r)
 		return nil
 	default:
-		r.hold(&l)
-		r.released, r.fingerprint, r.digest, r.steps, r.remember = true, "", storage.Digest{}, "", 0
+		r.release(&l)
 		s.keep(shard, r, now+l.Retain)
 		return nil
 	}
@@ -221,6 +227,7 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	}
 	if r == nil {
 		r = s.insert(shard, &n, l.Key, now+l.Retain)
+		r.created = now - l.Age
 	}
 	if len(r.steps) > len(l.Steps) { // this call was given up, and arrives late
 		l.Steps = r.steps
@@ -240,12 +247,12 @@ func (s *Store) Check(ctx context.Context) error {
 
 // admit claims a key that is not in the store, if the bounds allow it.
 func (s *Store) admit(shard *shard, n *name, c *storage.Claim, now time.Duration) (l storage.Lease, admitted bool) {
-	size := cost(c.Key, c.Fingerprint)
+	size := cost(c.Key, c.Fingerprint, &c.Origin)
 	if !s.reserve(size) {
 		return l, false
 	}
 	r := shard.add(n, c.Key, now+c.Retain)
-	r.cost = size
+	r.cost, r.created = size, now
 	return s.claim(shard, r, lease(c, 1, false), now), true
 }
 

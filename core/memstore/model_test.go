@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,7 @@ func (k *kept) now() *storage.Record {
 	case time.Now().Before(k.expires):
 		return r
 	case time.Now().Before(k.remembered):
-		return &storage.Record{State: storage.Expired, Fingerprint: r.Fingerprint, Digest: r.Digest, Attempt: r.Attempt, Status: r.Status}
+		return &storage.Record{State: storage.Expired, Fingerprint: r.Fingerprint, Digest: r.Digest, Attempt: r.Attempt, Status: r.Status, Expires: k.remembered}
 	default:
 		return nil
 	}
@@ -53,6 +54,9 @@ func (h *history) claimAny() storage.Claim {
 	}
 	if h.random.IntN(2) == 0 {
 		c.Digest[h.random.IntN(len(c.Digest))] = byte(1 + h.random.IntN(255))
+	}
+	if h.random.IntN(2) == 0 {
+		c.Origin = storage.Origin{Route: "POST /payments", Trace: strings.Repeat("t", h.random.IntN(200))}
 	}
 	return c
 }
@@ -111,9 +115,11 @@ func (h *history) step(t *testing.T) {
 	}
 	res := h.resultAny()
 	must(t, h.store.Complete(t.Context(), lease, res))
+	now := time.Now().Round(0).UTC() // as the store's times are
 	h.kept[c.Key] = kept{&storage.Record{
 		State: res.State, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, Status: res.Status, Header: res.Header, Body: res.Body, Sketch: res.Sketch,
-	}, time.Now().Add(res.Retain), time.Now().Add(res.Retain + res.Remember)}
+		Origin: c.Origin, Created: now, Finished: now, Expires: now.Add(res.Retain),
+	}, now.Add(res.Retain), now.Add(res.Retain + res.Remember)}
 }
 
 // check compares all records, by key and in the list.

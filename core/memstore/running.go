@@ -11,16 +11,19 @@ type record struct {
 	id          identity
 	hash        uint64 // of the id
 	place       place
-	key         string
+	oddKey      string // the key, unless it is the id's digits
 	fingerprint string
 	digest      storage.Digest
 	steps       string
+	origin      storage.Origin
 	token       storage.Token
 	attempt     uint64
 	tookOver    bool
+	odd         bool // oddKey is the key
 	// released: the key has no holder. Only the attempt number is still needed.
 	released bool
-	// leaseEnd and expires are times since the store's start.
+	// created, leaseEnd and expires are times since the store's start.
+	created  time.Duration
 	leaseEnd time.Duration
 	expires  time.Duration
 	remember time.Duration // how long a tombstone is kept after expires
@@ -32,13 +35,38 @@ type record struct {
 // hold gives the record to the lease's holder and marks the record as running.
 func (r *record) hold(l *storage.Lease) {
 	r.token, r.attempt, r.tookOver = l.Token, l.Attempt, l.TookOver
-	r.fingerprint, r.digest, r.steps, r.remember, r.released = l.Fingerprint, l.Digest, l.Steps, l.Remember, false
+	r.fingerprint, r.digest, r.steps, r.origin, r.remember, r.released = l.Fingerprint, l.Digest, l.Steps, l.Origin, l.Remember, false
+}
+
+// release leaves only the attempt number.
+func (r *record) release(l *storage.Lease) {
+	r.hold(l)
+	r.fingerprint, r.digest, r.steps, r.origin, r.remember, r.released = "", storage.Digest{}, "", storage.Origin{}, 0, true
+}
+
+// key returns the record's key. Most records do without a text of their own for it.
+func (r *record) key() string {
+	if r.odd {
+		return r.oddKey
+	}
+	return r.id.spell()
+}
+
+// size is the size that MaxBytes counts.
+func (r *record) size() int64 {
+	size := cost(r.oddKey, r.fingerprint, &r.origin) + int64(len(r.steps))
+	if !r.odd {
+		size += 2 * int64(len(r.id))
+	}
+	return size
 }
 
 // isOf reports whether the record belongs to the lease.
 func (r *record) isOf(l *storage.Lease) bool { return r.token == l.Token && r.attempt == l.Attempt }
 
-func (r *record) inProgress(now time.Duration) *storage.Record {
+// inProgress returns the record. Its times are relative to epoch, the wall time of the
+// store's start.
+func (r *record) inProgress(now time.Duration, epoch time.Time) *storage.Record {
 	return &storage.Record{
 		State:       storage.InProgress,
 		Fingerprint: r.fingerprint,
@@ -46,6 +74,9 @@ func (r *record) inProgress(now time.Duration) *storage.Record {
 		Attempt:     r.attempt,
 		LeaseLeft:   r.leaseEnd - now,
 		Steps:       r.steps,
+		Origin:      r.origin,
+		Created:     epoch.Add(r.created),
+		Expires:     epoch.Add(r.expires),
 	}
 }
 
@@ -71,7 +102,10 @@ func (u *unfinished) at(p place) *record { return u.records[p.number()] }
 // add makes the record of a key that is not in the shard.
 func (u *unfinished) add(n *name, key string, expires time.Duration) *record {
 	r := u.take()
-	*r = record{id: n.id, hash: n.hash, place: r.place, key: key, expires: expires}
+	*r = record{id: n.id, hash: n.hash, place: r.place, odd: !n.complete, expires: expires}
+	if r.odd {
+		r.oddKey = key
+	}
 	u.deadlines.push(deadline{expires, r.place})
 	return r
 }

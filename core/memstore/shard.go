@@ -93,7 +93,7 @@ func (s *Store) keep(shard *shard, r *record, expires time.Duration) {
 		shard.running.deadlines.fix(r.position, expires)
 	}
 	before := r.cost
-	r.cost = cost(r.key, r.fingerprint) + int64(len(r.steps))
+	r.cost = r.size()
 	s.recount(before, r.cost)
 }
 

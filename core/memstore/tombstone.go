@@ -14,9 +14,9 @@ func (s *Store) expire(shard *shard, r *record, now time.Duration) place {
 		s.remove(shard, r)
 		return nowhere
 	}
-	n := s.identify(r.key)
+	n := name{r.id, !r.odd, r.hash}
 	d := newTombstone(&n, &storage.Lease{
-		Claim: storage.Claim{Key: r.key, Fingerprint: r.fingerprint, Digest: r.digest}, Attempt: r.attempt,
+		Claim: storage.Claim{Key: r.key(), Fingerprint: r.fingerprint, Digest: r.digest}, Attempt: r.attempt,
 	}, 0)
 	return s.finish(shard, r, &d, nil, until)
 }
@@ -31,16 +31,17 @@ func (s *Store) expireFinished(shard *shard, p place, now time.Duration) place {
 		s.removeFinished(shard, p)
 		return nowhere
 	}
-	r, key := e.summary(), e.key()
-	n := s.identify(key)
+	r := e.summary(s.epoch)
+	n := name{*e.identity(), !e.has(spelledKey), s.hash(*e.identity())}
 	d := newTombstone(&n, &storage.Lease{
-		Claim: storage.Claim{Key: key, Fingerprint: r.Fingerprint, Digest: r.Digest}, Attempt: r.Attempt,
+		Claim: storage.Claim{Key: e.key(), Fingerprint: r.Fingerprint, Digest: r.Digest}, Attempt: r.Attempt,
 	}, r.Status)
 	s.recount(e.cost(&parts), d.cost())
 	shard.finished.replace(p, &d, until)
 	return shard.find(&n) // closing a hole may have moved it
 }
 
+// newTombstone is the draft of a tombstone. The lease has no Origin.
 func newTombstone(n *name, l *storage.Lease, status int) draft {
 	return newDraft(n, l, &storage.Result{State: storage.Expired, Status: status})
 }

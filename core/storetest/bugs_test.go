@@ -150,6 +150,30 @@ const (
 	listOfExpired
 	forgetIgnoresTombstones
 	forgetOfTombstoneUntold
+	originForgotten
+	originOfResultForgotten
+	originOfTheFirstAttempt
+	originOfLostClaimForgotten
+	originCutShort
+	originTrimmed
+	originOnlyWhole
+	tombstoneKeepsOrigin
+	tombstoneKeepsTimes
+	tombstoneKeepsItsEnd
+	runningWithoutTimes
+	runningIsFinished
+	createdMovesWithExtend
+	createdOfTheFirstAttempt
+	createdByFinish
+	expiresStaysWithExtend
+	expiresWithTheClaim
+	finishedForgotten
+	finishedAtTheEnd
+	ageIgnored
+	lookUpWithoutOrigin
+	lookUpWithoutTimes
+	listWithoutOrigins
+	listWithoutTimes
 )
 
 // brokenStore is a bug and the case that must find it; others may.
@@ -159,7 +183,9 @@ type brokenStore struct {
 	find string
 }
 
-func brokenStores() []brokenStore { return slices.Concat(generalBugs(), stepBugs(), rememberBugs()) }
+func brokenStores() []brokenStore {
+	return slices.Concat(generalBugs(), stepBugs(), rememberBugs(), originBugs())
+}
 
 func generalBugs() []brokenStore {
 	return []brokenStore{

@@ -36,6 +36,7 @@ func (f *fixture) long() time.Duration { return 100 * f.unit }
 func (f *fixture) claim() storage.Claim {
 	return storage.Claim{
 		Key: key(1), Token: storage.NewToken(), Fingerprint: fingerprint, Digest: digest, TTL: f.long(), Retain: 10 * f.long(),
+		Origin: origin,
 	}
 }
 

@@ -38,6 +38,10 @@ func (m *model) Lookup(ctx context.Context, key string) (*storage.Record, error)
 		r.Digest = storage.Digest{}
 	case lookUpWithoutSteps:
 		r.Steps = ""
+	case lookUpWithoutOrigin:
+		r.Origin = storage.Origin{}
+	case lookUpWithoutTimes:
+		r.Created, r.Finished, r.Expires = time.Time{}, time.Time{}, time.Time{}
 	default:
 	}
 	return &r, nil
@@ -71,8 +75,14 @@ func (m *model) List(ctx context.Context, state storage.State, cursor string, li
 		if m.bug != listWithSteps {
 			r.Steps = ""
 		}
-		if m.bug == listWithoutDigest {
+		switch m.bug {
+		case listWithoutDigest:
 			r.Digest = storage.Digest{}
+		case listWithoutOrigins:
+			r.Origin = storage.Origin{}
+		case listWithoutTimes:
+			r.Created, r.Finished, r.Expires = time.Time{}, time.Time{}, time.Time{}
+		default:
 		}
 		page = append(page, storage.Entry{Key: key, Record: &r})
 		if next = key; m.bug == listByNumber {

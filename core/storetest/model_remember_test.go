@@ -39,10 +39,17 @@ func (m *model) unburied(e *entry, now time.Time) bool {
 func (m *model) tombstone(e *entry) storage.Record {
 	r := storage.Record{
 		State: storage.Expired, Fingerprint: e.Lease.Fingerprint, Digest: e.Lease.Digest, Attempt: e.Lease.Attempt, Status: e.Status,
+		Expires: e.expires.Add(e.remember),
 	}
 	switch m.bug {
 	case tombstoneKeepsResponse:
 		r.Header, r.Body = e.Header, e.Body
+	case tombstoneKeepsOrigin:
+		r.Origin = e.Record.Origin
+	case tombstoneKeepsTimes:
+		r.Created, r.Finished = e.Created, e.Finished
+	case tombstoneKeepsItsEnd:
+		r.Expires = e.expires
 	case tombstoneKeepsSketch:
 		r.Sketch = e.Sketch
 	case tombstoneKeepsSteps:

@@ -16,6 +16,7 @@ func (m *model) recordOf(l storage.Lease, res storage.Result) storage.Record {
 	if m.bug == digestOfResultForgotten || m.bug == digestOfForgottenForgotten && m.lookUp(l.Key) == nil {
 		r.Digest = storage.Digest{}
 	}
+	m.finish(&r, l, res, time.Now())
 	if res.State != storage.Unreplayable || m.bug == unreplayableKept {
 		r.Body, r.Header = bytes.Clone(res.Body), slices.Clone(res.Header)
 	}

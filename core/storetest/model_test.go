@@ -219,11 +219,12 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 }
 
 func (m *model) hold(l storage.Lease, now time.Time) {
-	before := m.records[l.Key]
+	before, current := m.records[l.Key], m.lookUp(l.Key)
 	m.records[m.name(l.Key)] = &entry{
 		Lease: l, leaseEnd: now.Add(l.TTL), expires: now.Add(l.Retain), remember: l.Remember,
 		Record: storage.Record{State: storage.InProgress, Fingerprint: l.Fingerprint, Digest: m.digest(l), Attempt: l.Attempt, Steps: l.Steps},
 	}
+	m.begin(&m.records[m.name(l.Key)].Record, l, current, now)
 	if m.bug == forgetsAbandoned {
 		m.records[l.Key].expires = now.Add(l.TTL)
 	}

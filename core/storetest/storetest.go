@@ -92,7 +92,7 @@ func allCases() []testCase {
 	for _, group := range [][]testCase{
 		claimCases, takeOverCases, digestCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
 		contentCases, concurrentCases, inspectorCases, waitCases, stepCases,
-		rememberCases,
+		rememberCases, originCases,
 	} {
 		all = append(all, group...)
 	}
