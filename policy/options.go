@@ -54,14 +54,22 @@ func nilOptions(opts []Option) error {
 func From(whole Policy) Option { return func(p *Policy) { *p = whole } }
 
 // TTLHours sets Policy.TTL in hours.
-func TTLHours(hours int) Option {
-	// Clamp hours that would overflow; Validate refuses the result.
+func TTLHours(n int) Option { return TTL(hours(n)) }
+
+// hours clamps a number of hours that would overflow. Validate refuses the result.
+func hours(n int) time.Duration {
 	const limit = int(math.MaxInt64 / time.Hour)
-	return TTL(time.Duration(min(max(hours, -limit), limit)) * time.Hour)
+	return time.Duration(min(max(n, -limit), limit)) * time.Hour
 }
 
 // TTL sets Policy.TTL as a duration.
 func TTL(d time.Duration) Option { return func(p *Policy) { p.TTL = d } }
+
+// RememberHours sets Policy.Remember in hours, such as RememberHours(720) for 30 days.
+func RememberHours(n int) Option { return Remember(hours(n)) }
+
+// Remember sets Policy.Remember as a duration.
+func Remember(d time.Duration) Option { return func(p *Policy) { p.Remember = d } }
 
 // LockTTL sets Policy.LockTTL.
 func LockTTL(d time.Duration) Option { return func(p *Policy) { p.LockTTL = d } }

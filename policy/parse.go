@@ -33,6 +33,8 @@ var settings = []setting{
 	{"TTLHours", number, "a whole number of hours", with(strconv.Atoi, TTLHours), nil},
 	{"TTL", text, "a duration such as 90m", with(time.ParseDuration, TTL), nil},
 	{"LockTTL", text, "a duration such as 60s", with(time.ParseDuration, LockTTL), nil},
+	{"RememberHours", number, "a whole number of hours", with(strconv.Atoi, RememberHours), nil},
+	{"Remember", text, "a duration such as 90m", with(time.ParseDuration, Remember), nil},
 	{"Required", toggle, "true or false", with(strconv.ParseBool, Required), nil},
 	{"KeyField", text, "a member's name or path, such as request_id", with(parseKeyField, KeyField), nil},
 	{"KeyFormat", text, "UUID, or policy.KeyPattern in Go", with(parseKeyFormat, KeyFormat), nil},
@@ -86,8 +88,10 @@ func Parse(text string) (Policy, error) {
 		}
 		opts = append(opts, opt)
 	}
-	if seen["TTL"] && seen["TTLHours"] {
-		all = append(all, errors.New("policy: TTL and TTLHours are both given: one is enough"))
+	for _, name := range []string{"TTL", "Remember"} {
+		if seen[name] && seen[name+"Hours"] {
+			all = append(all, fmt.Errorf("policy: %s and %sHours are both given: one is enough", name, name))
+		}
 	}
 	p, err := New(opts...)
 	if all = append(all, err); errors.Join(all...) != nil {

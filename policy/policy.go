@@ -24,6 +24,11 @@ const (
 type Policy struct {
 	// TTL is the time for which a response is stored and replayed. Default 24 hours.
 	TTL time.Duration
+	// Remember is the time after TTL for which the store remembers the key without its
+	// response. A retry in that time gets 409 key_expired, and no handler runs. A key
+	// that was left abandoned gets 409 outcome_unknown. Default 0: after TTL the key is
+	// new, and a late retry runs the handler again.
+	Remember time.Duration
 	// LockTTL is the length of a lease: the longest time for which a crashed process
 	// blocks the key. The engine renews the lease every LockTTL/3 while the handler
 	// runs, so LockTTL does not bound the handler. Default 30 seconds.

@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 func TestEveryOptionSetsItsField(t *testing.T) {
 	t.Parallel()
 	got, err := policy.New(
-		policy.TTLHours(48), policy.LockTTL(time.Minute), policy.Required(false),
+		policy.TTLHours(48), policy.RememberHours(720), policy.LockTTL(time.Minute), policy.Required(false),
 		policy.ExcludeFields("clientTimestamp", "meta.nonce"), policy.Methods("PUT"),
 		policy.OnStoreError(policy.FailOpen), policy.Wait(2*time.Second),
 		policy.OnAbandoned(policy.Refuse), policy.MaxRun(time.Hour),
@@ -50,6 +50,9 @@ func TestEveryOptionSetsItsField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p, err := policy.New(policy.Remember(90 * time.Minute)); err != nil || p.Remember != 90*time.Minute {
+		t.Errorf("Remember is %v, %v", p.Remember, err)
+	}
 	if p, err := policy.Parse("Transactional=true"); err != nil || !p.Transactional {
 		t.Errorf("Transactional is %v, %v", p.Transactional, err)
 	}
@@ -57,7 +60,7 @@ func TestEveryOptionSetsItsField(t *testing.T) {
 		t.Errorf("Observe is %v, %v", p.Observe, err)
 	}
 	want := policy.Policy{
-		TTL: 48 * time.Hour, LockTTL: time.Minute, Required: false,
+		TTL: 48 * time.Hour, Remember: 720 * time.Hour, LockTTL: time.Minute, Required: false,
 		ExcludeFields: []string{"clientTimestamp", "meta.nonce"}, Methods: []string{"PUT"},
 		OnStoreError: policy.FailOpen, Wait: 2 * time.Second,
 		OnAbandoned: policy.Refuse, MaxRun: time.Hour,
@@ -112,6 +115,10 @@ func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 		"TTL wraps round":       {policy.TTLHours(math.MaxInt), "it must be from 1ms to 87600h0m0s"},
 		"TTL wraps round below": {policy.TTLHours(math.MinInt), "it must be from 1ms to 87600h0m0s"},
 		"zero LockTTL":          {policy.LockTTL(0), "policy: LockTTL is 0s: it must be at least 1ms"},
+		"negative Remember":     {policy.RememberHours(-1), "policy: Remember is -1h0m0s: it must be zero or more"},
+		"Remember too long":     {policy.Remember(87599 * time.Hour), "policy: Remember is 87599h0m0s: it must be at most 87600h0m0s (ten years) with TTL, which is 24h0m0s"},
+		"Remember wraps round":  {policy.RememberHours(math.MaxInt), "it must be at most 87600h0m0s (ten years) with TTL"},
+		"Remember without TTL":  {func(p *policy.Policy) { p.TTL, p.Remember = 0, time.Hour }, "policy: TTL is 0s: it must be from 1ms"},
 		"LockTTL over TTL":      {policy.LockTTL(25 * time.Hour), "policy: LockTTL is 25h0m0s: it must be at most TTL, which is 24h0m0s"},
 		"negative Wait":         {policy.Wait(-1), "policy: Wait is -1ns: it must be zero or more"},
 		"zero MaxRun":           {policy.MaxRun(0), "policy: MaxRun is 0s: it must be more than zero"},
@@ -167,14 +174,14 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	got, err := policy.Parse("\tTTLHours=48 LockTTL=60s  Required=false\nExcludeFields=clientTimestamp,requestNonce " +
+	got, err := policy.Parse("\tTTLHours=48 RememberHours=720 LockTTL=60s  Required=false\nExcludeFields=clientTimestamp,requestNonce " +
 		"Methods=POST,PUT OnStoreError=FailOpen Wait=2s OnAbandoned=Refuse MaxRun=1h " +
 		"MaxRequestBytes=10 MaxResponseBytes=20 StoreTimeout=1s KeepHeaders=Set-Cookie,Date")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := policy.New(
-		policy.TTLHours(48), policy.LockTTL(time.Minute), policy.Required(false),
+		policy.TTLHours(48), policy.RememberHours(720), policy.LockTTL(time.Minute), policy.Required(false),
 		policy.ExcludeFields("clientTimestamp", "requestNonce"), policy.Methods("POST", "PUT"),
 		policy.OnStoreError(policy.FailOpen), policy.Wait(2*time.Second),
 		policy.OnAbandoned(policy.Refuse), policy.MaxRun(time.Hour),
@@ -203,20 +210,24 @@ func TestParseOfEmptyTextReturnsTheDefaults(t *testing.T) {
 func TestParseReportsFaults(t *testing.T) {
 	t.Parallel()
 	cases := map[string]string{
-		"TtlHours=48":           `policy: unknown name "TtlHours": did you mean TTLHours?`,
-		"Color=red":             `policy: unknown name "Color": the names are TTLHours, TTL, LockTTL,`,
-		"TTLHours":              `policy: "TTLHours" is not a setting: write TTLHours=value`,
-		"TTLHours=two":          `policy: TTLHours is "two": it must be a whole number of hours`,
-		"LockTTL=60":            `policy: LockTTL is "60": it must be a duration such as 60s`,
-		"Required=maybe":        `policy: Required is "maybe": it must be true or false`,
-		"OnStoreError=open":     `policy: OnStoreError is "open": it must be FailClosed or FailOpen`,
-		"OnAbandoned=Recover":   `policy: OnAbandoned is "Recover": it must be Reexecute or Refuse`,
-		"MaxRequestBytes=1MiB":  `policy: MaxRequestBytes is "1MiB": it must be a whole number of bytes`,
-		"Wait=1s Wait=2s":       `policy: Wait is given twice`,
-		"TTL=1h TTLHours=1":     `policy: TTL and TTLHours are both given`,
-		"ExcludeFields=a,,b":    `policy: ExcludeFields is "": it must be a member's name`,
-		"TTLHours=1 LockTTL=2h": `policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`,
-		"MaxRun=x Methods=get":  `policy: Methods is "get"`,
+		"TtlHours=48":                 `policy: unknown name "TtlHours": did you mean TTLHours?`,
+		"Color=red":                   `policy: unknown name "Color": the names are TTLHours, TTL, LockTTL,`,
+		"TTLHours":                    `policy: "TTLHours" is not a setting: write TTLHours=value`,
+		"TTLHours=two":                `policy: TTLHours is "two": it must be a whole number of hours`,
+		"LockTTL=60":                  `policy: LockTTL is "60": it must be a duration such as 60s`,
+		"Required=maybe":              `policy: Required is "maybe": it must be true or false`,
+		"OnStoreError=open":           `policy: OnStoreError is "open": it must be FailClosed or FailOpen`,
+		"OnAbandoned=Recover":         `policy: OnAbandoned is "Recover": it must be Reexecute or Refuse`,
+		"MaxRequestBytes=1MiB":        `policy: MaxRequestBytes is "1MiB": it must be a whole number of bytes`,
+		"Wait=1s Wait=2s":             `policy: Wait is given twice`,
+		"TTL=1h TTLHours=1":           `policy: TTL and TTLHours are both given`,
+		"RememberHours=1.5":           `policy: RememberHours is "1.5": it must be a whole number of hours`,
+		"Remember=90":                 `policy: Remember is "90": it must be a duration such as 90m`,
+		"RememberHours=-1":            `policy: Remember is -1h0m0s: it must be zero or more`,
+		"Remember=1h RememberHours=1": `policy: Remember and RememberHours are both given: one is enough`,
+		"ExcludeFields=a,,b":          `policy: ExcludeFields is "": it must be a member's name`,
+		"TTLHours=1 LockTTL=2h":       `policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s`,
+		"MaxRun=x Methods=get":        `policy: Methods is "get"`,
 	}
 	for text, want := range cases {
 		t.Run(text, func(t *testing.T) {

@@ -42,6 +42,8 @@ func (p *Policy) Validate() error {
 		}
 	}
 	check(p.TTL >= time.Millisecond && p.TTL <= maxTTL, "TTL", p.TTL, "from 1ms to %v (ten years)", maxTTL)
+	check(p.Remember >= 0, "Remember", p.Remember, "zero or more")
+	check(p.Remember <= maxTTL-max(p.TTL, 0) || p.TTL > maxTTL, "Remember", p.Remember, "at most %v (ten years) with TTL, which is %v", maxTTL, p.TTL)
 	check(p.LockTTL >= time.Millisecond, "LockTTL", p.LockTTL, "at least 1ms")
 	check(p.LockTTL <= p.TTL, "LockTTL", p.LockTTL, "at most TTL, which is %v", p.TTL)
 	check(p.Wait >= 0, "Wait", p.Wait, "zero or more")

@@ -181,10 +181,12 @@ func (r *reader) settings(node ast.Node, of string) settings {
 		}
 		s.lines[option.key] = option.line
 	}
-	if line, both := s.lines["TTLHours"], s.lines["TTL"] > 0; line > 0 && both {
-		r.fault(line, fmt.Errorf("%s: TTL and TTLHours are both given: one is enough", of))
-	} else if line > 0 {
-		s.lines["TTL"] = line // the field that it sets
+	for _, name := range []string{"TTL", "Remember"} {
+		if line, both := s.lines[name+"Hours"], s.lines[name] > 0; line > 0 && both {
+			r.fault(line, fmt.Errorf("%s: %s and %sHours are both given: one is enough", of, name, name))
+		} else if line > 0 {
+			s.lines[name] = line // the field that it sets
+		}
 	}
 	return s
 }

@@ -99,6 +99,7 @@ func TestEveryOptionHasAName(t *testing.T) {
 		"OnStoreError": "FailOpen", "Wait": "2s", "OnAbandoned": "Refuse", "Transactional": "true", "Observe": "true", "MaxRun": "1h",
 		"MaxRequestBytes": "10", "MaxResponseBytes": "10", "StoreTimeout": "1s", "KeepHeaders": "[Set-Cookie]",
 		"Free": "[400, 4xx]", "Keep": "[5xx]", "Uncertain": "[502, '504']",
+		"Remember": "90m", "RememberHours": "720",
 		"KeyField": "request_id", "KeyFormat": "UUID", "RedactFields": "[client_secret]", "IncludeFields": "[amount]", "IncludeHeaders": "[X-Api-Version]",
 	}
 	_, err := policy.Parse("Nothing=1")
@@ -132,6 +133,8 @@ func TestInvalidFiles(t *testing.T) {
 		"route twice, spaced":  {"routes:\n  POST /a:\n  POST  /a:\n", `t.yaml:3: POST /a is declared by t.yaml:2 already`},
 		"option twice":         {"routes:\n  POST /a:\n    TTLHours: 1\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTLHours is already in line 3`},
 		"TTL and TTLHours":     {"routes:\n  POST /a:\n    TTL: 1h\n    TTLHours: 2\n", `t.yaml:4: POST /a: TTL and TTLHours are both given: one is enough`},
+		"Remember twice":       {"routes:\n  POST /a:\n    Remember: 1h\n    RememberHours: 2\n", `t.yaml:4: POST /a: Remember and RememberHours are both given: one is enough`},
+		"negative hours":       {"routes:\n  POST /a:\n    LockTTL: 1s\n    RememberHours: -2\n", `t.yaml:4: POST /a: policy: Remember is -2h0m0s: it must be zero or more`},
 		"a number as a name":   {"routes:\n  17: {}\n", `t.yaml:2: routes: 17 is not a name: put it in quotes`},
 		"a merge":              {"x: &x {TTLHours: 1}\nroutes:\n  POST /a:\n    <<: *x\n", `t.yaml:4: POST /a: << is not a name`},
 		"an alias":             {"routes:\n  POST /a: &x {TTLHours: 1}\n  POST /b: *x\n", `t.yaml:3: POST /b: *x is not a mapping`},
