@@ -92,6 +92,26 @@ func refusals() []refusal {
 			request: pay, status: 409, code: "not_replayable",
 		},
 		{
+			name: "the response has expired", program: on(holding(storage.Record{State: storage.Expired, Status: 201})),
+			request: pay, status: 409, code: "key_expired",
+		},
+		{
+			name: "the response has expired, fail-open too", program: on(holding(storage.Record{State: storage.Expired, Status: 502}), failOpen),
+			request: pay, status: 409, code: "key_expired",
+		},
+		{
+			name: "expired, other payload", program: on(holdingOther(storage.Record{State: storage.Expired, Status: 201})),
+			request: pay, status: 422, code: "key_reused",
+		},
+		{
+			name: "abandoned and expired, and the policy re-executes", program: on(holding(storage.Record{State: storage.Expired})),
+			request: pay, status: 409, code: "outcome_unknown",
+		},
+		{
+			name: "abandoned and expired, other payload", program: on(holdingOther(storage.Record{State: storage.Expired})),
+			request: pay, status: 422, code: "key_reused",
+		},
+		{
 			name: "abandoned, and the policy refuses", program: on(holding(abandoned), policy.OnAbandoned(policy.Refuse)),
 			request: pay, status: 409, code: "outcome_unknown",
 		},

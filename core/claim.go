@@ -23,7 +23,7 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *sto
 	// round's claim must not release the claim of this round.
 	claim := storage.Claim{
 		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
-		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, TakeOver: !p.OnAbandoned.Refuses(),
+		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember, TakeOver: !p.OnAbandoned.Refuses(),
 	}
 	deadline := time.Now().Add(p.StoreTimeout)
 	const tries = 3

@@ -50,9 +50,9 @@ func DeriveKey(ctx context.Context, name string) string {
 const maxKeep = 10 * 365 * 24 * time.Hour
 
 // KeepFor keeps the response of this run for d, in place of the policy's TTL: longer
-// for a payment, shorter for a preview. Call it inside the handler or function; the last
-// call counts. A d above ten years counts as ten years. KeepFor has no effect on a run
-// that releases its key.
+// for a payment, shorter for a preview. The key is remembered for the policy's Remember
+// after d. Call KeepFor inside the handler or function; the last call counts. A d above
+// ten years counts as ten years. KeepFor has no effect on a run that releases its key.
 //
 // KeepFor returns false, without effect, outside a guarded run, after the response was
 // settled, and for a d below a millisecond.

@@ -92,6 +92,10 @@ func decideByRecord(a *admission, record *storage.Record) Decision {
 		return Decision{Record: record}
 	case record.State == storage.Unreplayable:
 		return Decision{Problem: problem.New(problem.NotReplayable, "")}
+	case record.State == storage.Expired && record.Status > 0:
+		return Decision{Problem: problem.New(problem.KeyExpired, "")}
+	case record.State == storage.Expired: // its key was abandoned
+		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	case record.Abandoned() && a.route.policy.OnAbandoned.Refuses():
 		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	default:
@@ -237,7 +241,7 @@ func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, l
 
 func resultOfCode(code string) event.Result {
 	switch code {
-	case problem.InProgress, problem.KeyReused, problem.NotReplayable, problem.OutcomeUnknown:
+	case problem.InProgress, problem.KeyReused, problem.NotReplayable, problem.KeyExpired, problem.OutcomeUnknown:
 		return event.Result(code) // these results are named after their codes
 	case problem.StoreUnavailable, problem.ShuttingDown:
 		return event.Unavailable

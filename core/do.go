@@ -75,9 +75,9 @@ type Info struct {
 // MaxResponseBytes, is returned once and not stored.
 //
 // If function did not run, the error of Do wraps ErrInProgress, ErrKeyReused,
-// ErrNotReplayable, ErrOutcomeUnknown or ErrUnavailable. If function ran and its result
-// must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A panic of
-// function is settled and continues. Do is safe for concurrent use.
+// ErrNotReplayable, ErrKeyExpired, ErrOutcomeUnknown or ErrUnavailable. If function ran
+// and its result must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A
+// panic of function is settled and continues. Do is safe for concurrent use.
 func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.Context) (T, error)) (T, Info, error) {
 	if call.Codec == nil {
 		call.Codec = jsonCodec{}
@@ -260,6 +260,7 @@ var refusals = map[string]error{
 	problem.InProgress:       ErrInProgress,
 	problem.KeyReused:        ErrKeyReused,
 	problem.NotReplayable:    ErrNotReplayable,
+	problem.KeyExpired:       ErrKeyExpired,
 	problem.OutcomeUnknown:   ErrOutcomeUnknown,
 	problem.StoreUnavailable: ErrUnavailable,
 	problem.ShuttingDown:     ErrUnavailable,

@@ -131,7 +131,7 @@ func TestOwnProblemWriterAndReplayHeader(t *testing.T) {
 
 func TestStatesAndTokensReadAsWritten(t *testing.T) {
 	t.Parallel()
-	for s := storage.InProgress; s <= storage.Unreplayable; s++ {
+	for s := storage.InProgress; s <= storage.Expired; s++ {
 		if got, ok := storage.ParseState(s.String()); !ok || got != s {
 			t.Errorf("%v is read as %v", s, got)
 		}

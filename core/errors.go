@@ -36,6 +36,10 @@ var (
 	// the result was not kept.
 	ErrNotReplayable = errors.New("oncekey: the call has finished, but its result was not kept")
 
+	// ErrKeyExpired is returned by Do when an earlier call ran the function, and the time
+	// for which its result was kept is over (policy.Remember).
+	ErrKeyExpired = errors.New("oncekey: the call has finished, and its result has expired")
+
 	// ErrOutcomeUnknown is returned by Do when an earlier attempt was abandoned and
 	// the policy allows no other attempt.
 	ErrOutcomeUnknown = errors.New("oncekey: an earlier attempt was cut off, and its outcome is not known")

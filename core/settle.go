@@ -71,7 +71,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, answer)
 		run.subject.route.redact(&run.storing)
-		run.storing.Retain = retain
+		run.storing.Retain, run.storing.Remember = retain, run.subject.route.policy.Remember
 		run.storing.Sketch = run.sketch
 		stored = &run.storing
 		done.Result = run.resultStored(stored.State)

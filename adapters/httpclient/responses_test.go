@@ -47,6 +47,7 @@ func TestWhichConflictsAreRepeated(t *testing.T) {
 		"in progress":            {inProgress, true},
 		"with a charset":         {with(func(s *step) { s.header["Content-Type"] = "Application/Problem+JSON; charset=utf-8" }), true},
 		"another code":           {problem(http.StatusConflict, "not_replayable"), false},
+		"key expired":            {problem(http.StatusConflict, "key_expired"), false},
 		"outcome unknown":        {problem(http.StatusConflict, "outcome_unknown"), false},
 		"no content type":        {with(func(s *step) { s.header = nil }), false},
 		"another content type":   {with(func(s *step) { s.header["Content-Type"] = "application/json" }), false},

@@ -51,6 +51,7 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 		"the defaults":    {required: true},
 		"not required":    {options: []policy.Option{policy.Required(false)}, differs: map[string]string{"400": "body_unreadable key_invalid"}},
 		"refusing":        {options: []policy.Option{policy.OnAbandoned(policy.Refuse)}, required: true, differs: map[string]string{"409": "in_progress not_replayable outcome_unknown"}},
+		"remembering":     {options: []policy.Option{policy.RememberHours(720)}, required: true, differs: map[string]string{"409": "in_progress key_expired not_replayable outcome_unknown"}},
 		"transactional":   {options: []policy.Option{policy.Transactional(true)}, required: true, differs: map[string]string{"500": "handler_failed rolled_back"}},
 		"fail-open":       {options: []policy.Option{policy.OnStoreError(policy.FailOpen)}, required: true},
 		"only observing":  {options: []policy.Option{policy.Observe(true)}, isEmpty: true},

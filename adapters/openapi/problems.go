@@ -34,8 +34,9 @@ var engineResponses = []engineResponse{
 	{http.StatusConflict, "A request with this Idempotency-Key is in flight, or its response cannot be replayed.", true, []code{
 		{problem.InProgress, nil},
 		{problem.NotReplayable, nil},
-		{problem.OutcomeUnknown, func(p *policy.Policy) bool {
-			return p.OnAbandoned.Refuses() || p.OnAbandoned.RecoverFunc() != nil
+		{problem.KeyExpired, func(p *policy.Policy) bool { return p.Remember > 0 }},
+		{problem.OutcomeUnknown, func(p *policy.Policy) bool { // an abandoned key is remembered too
+			return p.OnAbandoned.Refuses() || p.OnAbandoned.RecoverFunc() != nil || p.Remember > 0
 		}},
 	}},
 	{http.StatusRequestEntityTooLarge, "The request body is too large.", false, []code{

@@ -108,7 +108,7 @@ func TestConflicts(t *testing.T) {
 		seen.observer.Observe(t.Context(), event.Event{Result: result})
 	}
 	seen.want("idempotency.conflicts", map[event.Result]int64{
-		event.InProgress: 1, event.KeyReused: 1, event.NotReplayable: 1, event.OutcomeUnknown: 1,
+		event.InProgress: 1, event.KeyReused: 1, event.NotReplayable: 1, event.KeyExpired: 1, event.OutcomeUnknown: 1,
 	})
 }
 
@@ -183,7 +183,7 @@ func TestConcurrentEvents(t *testing.T) {
 	}
 	group.Wait()
 	seen.want("idempotency.conflicts", map[event.Result]int64{
-		event.InProgress: times, event.KeyReused: times, event.NotReplayable: times, event.OutcomeUnknown: times,
+		event.InProgress: times, event.KeyReused: times, event.NotReplayable: times, event.KeyExpired: times, event.OutcomeUnknown: times,
 	})
 	if n := seen.total("idempotency.lease.expired"); n != times {
 		t.Errorf("%d leases expired, want %d", n, times)

@@ -27,6 +27,7 @@ var effects = map[event.Result]effect{
 	event.InProgress:     isDecision | isConflict | endsSpan,
 	event.KeyReused:      isDecision | isConflict | endsSpan,
 	event.NotReplayable:  isDecision | isConflict | endsSpan,
+	event.KeyExpired:     isDecision | isConflict | endsSpan,
 	event.OutcomeUnknown: isDecision | isConflict | endsSpan | isFailure,
 	event.Refused:        isDecision | endsSpan,
 	event.Unprotected:    isDecision | endsSpan | isFailure,

@@ -31,6 +31,7 @@ const (
 	InProgress     Result = "in_progress"     // 409: a concurrent request
 	KeyReused      Result = "key_reused"      // 422: another payload
 	NotReplayable  Result = "not_replayable"  // 409: finished, response not kept
+	KeyExpired     Result = "key_expired"     // 409: finished, response expired (policy.Remember)
 	OutcomeUnknown Result = "outcome_unknown" // 409: abandoned, not run again
 	Refused        Result = "refused"         // 400, 401 or 413: never reached the store
 	Unprotected    Result = "unprotected"     // store unavailable, FailOpen: ran without protection
@@ -217,7 +218,7 @@ func (e *Event) level() slog.Level {
 	switch e.Result {
 	case Execute, Replay, NoKey, Skipped, Completed, Failed, Unreplayable:
 		return slog.LevelDebug
-	case InProgress, KeyReused, NotReplayable, Refused, Retryable, DeleteKey:
+	case InProgress, KeyReused, NotReplayable, KeyExpired, Refused, Retryable, DeleteKey:
 		return slog.LevelInfo
 	case AnswerLost, CallbackPanicked:
 		return slog.LevelError

@@ -23,6 +23,7 @@ const (
 	InProgress       = "in_progress"
 	KeyReused        = "key_reused"
 	NotReplayable    = "not_replayable"
+	KeyExpired       = "key_expired"
 	OutcomeUnknown   = "outcome_unknown"
 	StoreUnavailable = "store_unavailable"
 	ShuttingDown     = "shutting_down"
@@ -107,6 +108,7 @@ var kinds = map[string]struct {
 	InProgress:       {http.StatusConflict, "Request in progress", "A request with this Idempotency-Key is in progress, or has only just ended: retry later with the same key.", time.Second},
 	KeyReused:        {http.StatusUnprocessableEntity, "Idempotency-Key reused", "This Idempotency-Key was used with another payload: use a new key for a new operation.", 0},
 	NotReplayable:    {http.StatusConflict, "Response not replayable", "An earlier request with this Idempotency-Key was handled, but its response was not kept: look up its result, and do not send it with a new key.", 0},
+	KeyExpired:       {http.StatusConflict, "Idempotency-Key expired", "An earlier request with this Idempotency-Key was handled, and the time for which its response was kept is over: look up its result, and do not send it with a new key.", 0},
 	OutcomeUnknown:   {http.StatusConflict, "Outcome unknown", "An earlier attempt was cut off, and whether it took effect is not known: look up its result before you send it with a new key.", 0},
 	StoreUnavailable: {http.StatusServiceUnavailable, "Idempotency store unavailable", "This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry later with the same key.", time.Second},
 	ShuttingDown:     {http.StatusServiceUnavailable, "Shutting down", "This request was not processed, but an earlier one with the same Idempotency-Key may have been: retry with the same key.", time.Second},

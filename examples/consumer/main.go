@@ -101,7 +101,7 @@ func (c *consumer) handle(ctx context.Context, message message) bool {
 		return c.charge(ctx, message.order)
 	})
 	switch {
-	case err == nil, errors.Is(err, core.ErrNotReplayable):
+	case err == nil, errors.Is(err, core.ErrNotReplayable), errors.Is(err, core.ErrKeyExpired):
 		return true
 	case failure.IsPermanent(err): // a retry cannot succeed: set the message aside
 		if !info.Replayed {

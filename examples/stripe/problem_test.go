@@ -93,6 +93,7 @@ func TestEveryProblem(t *testing.T) {
 		{Status: 401, Code: problem.PrincipalMissing},
 		{Status: 409, Code: problem.InProgress, RetryAfter: time.Second},
 		{Status: 409, Code: problem.NotReplayable},
+		{Status: 409, Code: problem.KeyExpired},
 		{Status: 409, Code: problem.OutcomeUnknown},
 		{Status: 413, Code: problem.BodyTooLarge},
 		{Status: 422, Code: problem.KeyReused},

@@ -173,6 +173,13 @@ var provocations = map[string]func(t *testing.T) *httptest.ResponseRecorder{
 		p.post("k", "{}")
 		return p.post("k", "{}")
 	},
+	problem.KeyExpired: func(t *testing.T) *httptest.ResponseRecorder {
+		store := &brokenStore{Store: memstore.New()}
+		p := start(t, store, core.SharedScope, created, policy.RememberHours(720))
+		p.post("k", "{}")
+		store.expires = true
+		return p.post("k", "{}")
+	},
 	problem.OutcomeUnknown: func(t *testing.T) *httptest.ResponseRecorder {
 		store := &brokenStore{Store: memstore.New()}
 		p := start(t, store, core.SharedScope, created, policy.OnAbandoned(policy.Refuse))
@@ -211,10 +218,10 @@ var provocations = map[string]func(t *testing.T) *httptest.ResponseRecorder{
 	},
 }
 
-// brokenStore is an unreachable store, or a store with only abandoned keys.
+// brokenStore is an unreachable store, or a store with only abandoned or expired keys.
 type brokenStore struct {
 	storage.Store
-	away, abandons bool
+	away, abandons, expires bool
 }
 
 func (s *brokenStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
@@ -224,6 +231,9 @@ func (s *brokenStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lea
 	lease, record, err := s.Store.Acquire(ctx, c)
 	if s.abandons && record != nil {
 		record.State, record.LeaseLeft = storage.InProgress, 0
+	}
+	if s.expires && record != nil {
+		record = &storage.Record{State: storage.Expired, Fingerprint: record.Fingerprint, Digest: record.Digest, Attempt: record.Attempt, Status: record.Status}
 	}
 	return lease, record, err
 }

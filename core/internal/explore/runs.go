@@ -273,7 +273,7 @@ func (r *run) observed(f *Fact) {
 
 func isDecision(event string) bool {
 	switch event {
-	case "execute", "replay", "no_key", "in_progress", "key_reused", "not_replayable", "outcome_unknown", "refused", "unprotected", "unavailable":
+	case "execute", "replay", "no_key", "in_progress", "key_reused", "not_replayable", "key_expired", "outcome_unknown", "refused", "unprotected", "unavailable":
 		return true
 	default:
 		return false
