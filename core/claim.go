@@ -23,7 +23,8 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *sto
 	// round's claim must not release the claim of this round.
 	claim := storage.Claim{
 		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
-		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember, TakeOver: !p.OnAbandoned.Refuses(),
+		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
+		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses(),
 	}
 	deadline := time.Now().Add(p.StoreTimeout)
 	const tries = 3
@@ -105,12 +106,14 @@ func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 	default:
 		return
 	}
+	claimed := a.claimed.monotonic
 	e.inBackground(func(ctx context.Context) {
 		defer func() { <-e.releasing }()
 		again, cancel := context.WithTimeout(e.live.serving, lease.TTL)
 		defer cancel()
 		timeout := a.route.policy.StoreTimeout
 		for try, released := 0, 0; released < 2; try++ {
+			lease.Age = time.Since(claimed)
 			err := callStore(ctx, timeout, func(ctx context.Context) error { return e.giveBack(ctx, lease) })
 			wait := settleBackoff(try)
 			if err == nil {

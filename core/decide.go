@@ -40,7 +40,7 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 	a := &admission{subject: subject{route: route}, started: time.Now()}
 	e.setRequest(a, request)
 	a.digest = e.digest(&a.request)
-	a.storageKey = hex.EncodeToString(a.digest[:])
+	a.storageKey, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
 	return e.begin(ctx, a)
 }
 
@@ -158,7 +158,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	outcomeKnown, returned := false, false
 	defer func() {
 		if !returned { // find panicked, and the panic continues
-			run.report(event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the RecoverFunc panicked")})
+			run.report(event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the RecoverFunc panicked"), Final: true})
 		}
 		if !outcomeKnown {
 			run.abandon()
@@ -223,7 +223,7 @@ func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, l
 	case d.Run != nil:
 		happened.Result, happened.Attempt = event.Execute, d.Run.lease.Attempt
 	case d.Record != nil:
-		happened.Result, happened.Attempt = event.Replay, d.Record.Attempt
+		happened.Result, happened.Attempt, happened.Trace = event.Replay, d.Record.Attempt, d.Record.Origin.Trace
 	case d.Problem == nil:
 		happened.Result = event.Unprotected
 	default:

@@ -37,7 +37,9 @@ type Engine struct {
 	onReplay     func(http.Header, *http.Request, *storage.Record) // nil: none
 	docs         string                                            // of WithDocs, or ""
 	keyHeaders   []string                                          // canonical names, at least one
+	trace        func(context.Context) string                      // nil: none
 	instance     string
+	holder       string // instance, as records have it
 	settleBudget time.Duration
 	observeOnly  bool
 	explain      bool
@@ -71,6 +73,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 			return nil, err
 		}
 	}
+	e.holder = shortened(e.instance, maxOriginText)
 	e.observer = guardedObserver{e.observer}
 	if e.ownProblems {
 		e.writeProblem = e.guardedWriter(e.writeProblem)

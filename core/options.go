@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,7 +55,24 @@ func WithReplayHeader(name string) Option {
 	}
 }
 
-// WithInstance names this process in events. Default the host name.
+// WithTrace names the trace of each run: records keep the text for operators, and the
+// event of a replay has it as Event.Trace. The engine calls trace with the context of the
+// request that claims a key, and keeps at most 100 bytes. If trace panics, the record has
+// no trace, and the event is callback_panicked. trace must be safe for concurrent use.
+// Default: no trace.
+//
+//	core.WithTrace(idemotel.TraceOf) // of adapters/otel
+func WithTrace(trace func(context.Context) string) Option {
+	return func(e *Engine) error {
+		if trace == nil {
+			return errors.New("oncekey: WithTrace is given nil: give a function, or leave the option out")
+		}
+		e.trace = trace
+		return nil
+	}
+}
+
+// WithInstance names this process in events and in its records. Default the host name.
 func WithInstance(name string) Option {
 	return func(e *Engine) error {
 		e.instance = name

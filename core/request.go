@@ -51,6 +51,7 @@ type admission struct {
 	storageKey   string
 	reading      *fingerprint.Reading // until the decision; nil when the caller of Begin passed the fingerprint
 	body         []byte               // only with a KeyField; else guard reads the body
+	keyHash      string               // event.KeyHash of the key
 	sketch       []byte               // of the first request with the key, if this request differs
 	bytes        storage.Digest       // of the request's bytes; zero when the caller of Begin passed the fingerprint
 	call         lazycontext.Context  // for the first store call
@@ -62,14 +63,18 @@ type admission struct {
 }
 
 // read computes the digest, the storage key and the fingerprint of the request. One
-// string holds the storage key and the fingerprint, which saves an allocation.
+// string holds the storage key, the hash of the client's key and the fingerprint, which
+// saves allocations.
 func (a *admission) read(request fingerprint.Request) {
 	a.reading, a.bytes = fingerprint.Read(request, a.route.exclusion), fingerprint.Digest(request)
-	var names [2*sha256.Size + fingerprint.Size]byte
-	digits := hex.AppendEncode(names[:0], a.digest[:])
-	both := string(a.reading.AppendFingerprint(digits))
-	a.storageKey, a.request.Fingerprint = both[:len(digits)], both[len(digits):]
+	var buffer [hashesSize + fingerprint.Size]byte
+	hashes := frame.AppendShort(hex.AppendEncode(buffer[:0], a.digest[:]), a.request.Key)
+	names := string(a.reading.AppendFingerprint(hashes))
+	a.storageKey, a.keyHash, a.request.Fingerprint = names[:2*sha256.Size], names[2*sha256.Size:hashesSize], names[hashesSize:]
 }
+
+// hashesSize is the length of a storage key and the hash of a client's key.
+const hashesSize = 2*sha256.Size + frame.ShortSize
 
 // repeats reports whether the request is a retry of the record's request.
 func (a *admission) repeats(record *storage.Record) bool {

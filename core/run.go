@@ -40,6 +40,9 @@ type Run struct {
 	call    lazycontext.Context // of the settlement's first call
 	called  bool
 	storing storage.Result // the result that the settlement stores
+	// finished is the time of the settlement by the wall clock, or zero for a run without
+	// a result.
+	finished time.Time
 
 	mu        sync.Mutex
 	pattern   string          // the route's pattern, or "" until the router sets it
@@ -100,10 +103,12 @@ func (r *Run) record() *storage.Record {
 	record := &storage.Record{
 		State: storage.InProgress, Attempt: r.lease.Attempt, LeaseLeft: r.lease.TTL,
 		Fingerprint: r.lease.Fingerprint, Digest: r.lease.Digest,
+		Origin: r.lease.Origin, Created: r.claimed.Round(0), // Round strips the monotonic reading
 	}
 	if r.result != nil && (r.confirmed || held) {
 		record.State, record.Status = r.result.State, r.result.Status
 		record.Header, record.Body, record.Sketch = r.result.Header, r.result.Body, r.result.Sketch
+		record.Finished, record.Expires = r.finished, r.finished.Add(r.result.Retain)
 	}
 	return record
 }
@@ -167,7 +172,7 @@ func (r *Run) abandon() {
 	r.stopRenewing()
 	ctx := context.WithoutCancel(&r.context)
 	err := callStore(ctx, r.subject.route.policy.StoreTimeout, func(ctx context.Context) error {
-		return r.engine.store.Extend(ctx, r.lease, 0)
+		return r.engine.store.Extend(ctx, r.current(), 0)
 	})
 	if err != nil { // then the key is abandoned when the lease ends
 		r.report(event.Event{Result: event.StoreError, Err: err})

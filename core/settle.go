@@ -72,7 +72,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 		run.storing = storedResult(&run.subject.route.policy, answer)
 		run.subject.route.redact(&run.storing)
 		run.storing.Retain, run.storing.Remember = retain, run.subject.route.policy.Remember
-		run.storing.Sketch = run.sketch
+		run.storing.Sketch, run.finished = run.sketch, e.now().wall
 		stored = &run.storing
 		done.Result = run.resultStored(stored.State)
 	default:
@@ -130,7 +130,7 @@ func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Resul
 		return nil
 	case errors.Is(err, storage.ErrLeaseLost):
 		e.live.forget(run)
-		run.report(event.Event{Result: event.LeaseLost, Err: err, StoreLatency: latency})
+		run.report(event.Event{Result: event.LeaseLost, Err: err, StoreLatency: latency, Final: true})
 		if stored == nil { // a response that is not stored may be shown
 			return nil
 		}
@@ -166,15 +166,16 @@ func (r *Run) settlement() *lazycontext.Context {
 // storeOrRelease stores the result. If stored is nil, it releases the key or leaves it
 // abandoned.
 func (e *Engine) storeOrRelease(ctx context.Context, run *Run, stored *storage.Result) error {
+	lease := run.current()
 	switch {
 	case stored == nil && run.uncertain:
-		return e.store.Extend(ctx, run.lease, 0)
+		return e.store.Extend(ctx, lease, 0)
 	case stored == nil:
-		return e.store.Release(ctx, run.lease)
+		return e.store.Release(ctx, lease)
 	case run.tx != nil:
-		return run.tx.Commit(ctx, run.lease, *stored)
+		return run.tx.Commit(ctx, lease, *stored)
 	default:
-		return e.store.Complete(ctx, run.lease, *stored)
+		return e.store.Complete(ctx, lease, *stored)
 	}
 }
 
@@ -220,11 +221,11 @@ func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result,
 			run.show(stored, true)
 			run.report(done)
 		case lost && !(mayShow && stored != nil): // no client was shown the response
-			run.report(event.Event{Result: event.LeaseLost, Err: err})
+			run.report(event.Event{Result: event.LeaseLost, Err: err, Final: true})
 		case stored != nil:
 			run.report(event.Event{Result: event.AnswerLost, Err: err})
 		default:
-			run.report(event.Event{Result: event.StoreError, Err: err})
+			run.report(event.Event{Result: event.StoreError, Err: err, Final: true})
 		}
 	})
 }
@@ -242,7 +243,7 @@ func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Res
 		if stored != nil && run.leaseLeft() < run.lease.TTL*2/3 {
 			calledAt := e.now()
 			renewal := callStore(ctx, timeout, func(ctx context.Context) error {
-				return e.store.Extend(ctx, run.lease, run.lease.TTL)
+				return e.store.Extend(ctx, run.current(), run.lease.TTL)
 			})
 			if renewal == nil { // the next round shows whether another attempt holds the key
 				run.heldFrom(calledAt)

@@ -12,7 +12,6 @@ package event
 
 import (
 	"context"
-	"encoding/hex"
 	"log/slog"
 	"strings"
 	"time"
@@ -70,6 +69,10 @@ type Event struct {
 	Code string
 	// Attempt is the claim's number; zero when there is none.
 	Attempt uint64
+	// Trace is the trace of the run whose response is replayed (core.WithTrace), or "".
+	Trace string
+	// Final says that a LeaseLost, StoreError or CallbackPanicked ends its run, see Ends.
+	Final bool
 	// Duration since the request was admitted.
 	Duration time.Duration
 	// StoreLatency is the time spent waiting for the store in this step.
@@ -105,6 +108,21 @@ type Subject struct{ method, path, scope, key, instance string }
 // tests of observers.
 func About(method, path, scope, key, instance string) Subject {
 	return Subject{method, path, scope, key, instance}
+}
+
+// Ends reports whether the event ends its run. A run begins when the engine has claimed
+// the key, and exactly one event ends it: the settlement of its key at the store, or the
+// report that the store will not be called again. A run that is settled in the
+// background ends there. A handler that streams its response may still be writing.
+func (e *Event) Ends() bool {
+	switch e.Result {
+	case Completed, Failed, Unreplayable, DeleteKey, Retryable, Uncertain, AnswerLost, RecoverError:
+		return true
+	case LeaseLost, StoreError, CallbackPanicked:
+		return e.Final
+	default:
+		return false
+	}
 }
 
 // Endpoint returns the method and the route's pattern, or the method and the path
@@ -156,8 +174,7 @@ func KeyHash(key string) string {
 	if key == "" {
 		return ""
 	}
-	sum := frame.Sum(key)
-	return hex.EncodeToString(sum[:8])
+	return string(frame.AppendShort(nil, key))
 }
 
 // Observer receives events. The engine calls Observe concurrently, from the

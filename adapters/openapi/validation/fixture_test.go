@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -12,7 +13,9 @@ import (
 )
 
 // everything is a policy that can cause every problem.
-func everything(p *policy.Policy) { p.Transactional, p.OnAbandoned = true, policy.Refuse }
+func everything(p *policy.Policy) {
+	p.Transactional, p.OnAbandoned, p.Remember = true, policy.Refuse, time.Hour
+}
 
 func rows(t *testing.T, rows ...policy.TableRow) []policy.Declaration {
 	t.Helper()

@@ -4,6 +4,7 @@ package frame
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 )
 
 // Sum returns the SHA-256 of parts, each preceded by a length, so that "a:b"+"c" and
@@ -15,4 +16,14 @@ func Sum(parts ...string) [sha256.Size]byte {
 		framed = append(framed, part...)
 	}
 	return sha256.Sum256(framed)
+}
+
+// ShortSize is the length of a short hash.
+const ShortSize = 16
+
+// AppendShort appends the short hash of text, in hex digits, to b. Log lines and records
+// name a key by its short hash.
+func AppendShort(b []byte, text string) []byte {
+	sum := Sum(text)
+	return hex.AppendEncode(b, sum[:ShortSize/2])
 }

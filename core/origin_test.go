@@ -1,0 +1,251 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+type spanKey struct{}
+
+// spanOf is the trace that a test has put into the context.
+func spanOf(ctx context.Context) string {
+	span, _ := ctx.Value(spanKey{}).(string)
+	return span
+}
+
+// engineOf returns an engine that ends with the test.
+func engineOf(t *testing.T, store storage.Store, opts ...core.Option) *core.Engine {
+	t.Helper()
+	engine, err := core.New(store, core.SharedScope, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = engine.Shutdown(ctx)
+	})
+	return engine
+}
+
+func TestRecordsSayWhereTheyComeFrom(t *testing.T) {
+	t.Parallel()
+	store := &recording{Store: memstore.New()}
+	engine := engineOf(t, store, core.WithInstance("pod-1"), core.WithTrace(spanOf), core.WithObserver(&events{}))
+	mux := http.NewServeMux()
+	mux.Handle("POST /payments", engine.Handler(http.HandlerFunc(created)))
+	mux.ServeHTTP(httptest.NewRecorder(), newPost(context.WithValue(t.Context(), spanKey{}, "trace-span"), "k", payment))
+	want := storage.Origin{Route: "POST /payments", Holder: "pod-1", KeyHash: event.KeyHash("k"), Trace: "trace-span"}
+	if got := store.claims[0].Origin; got != want {
+		t.Errorf("the claim comes from %+v, want %+v", got, want)
+	}
+	if got := store.leases[0].Origin; got != want {
+		t.Errorf("the result comes from %+v, want %+v", got, want)
+	}
+}
+
+// With the guard around the router, the pattern is known when the run ends.
+func TestRecordsNameTheRouteOfARouterInside(t *testing.T) {
+	t.Parallel()
+	store := &recording{Store: memstore.New()}
+	engine := engineOf(t, store, core.WithObserver(&events{}))
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /payments", created)
+	engine.Handler(mux).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+	if claimed, kept := store.claims[0].Origin.Route, store.leases[0].Origin.Route; claimed != "" || kept != "POST /payments" {
+		t.Errorf("the claim names %q and the result %q, want none and POST /payments", claimed, kept)
+	}
+}
+
+func TestRecordsOfCallsNameTheFunction(t *testing.T) {
+	t.Parallel()
+	store := &recording{Store: memstore.New()}
+	s := newTill(t, store)
+	if _, _, err := s.charge(t.Context(), chargeCall("k", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := store.leases[0].Origin; got.Route != "charge" || got.KeyHash != event.KeyHash("k") || got.Trace != "" {
+		t.Errorf("the result comes from %+v, want the function's name and the key's hash", got)
+	}
+}
+
+func TestBeginKnowsTheHashOfTheKey(t *testing.T) {
+	t.Parallel()
+	store := &recording{Store: memstore.New()}
+	engine := engineOf(t, store, core.WithObserver(&events{}))
+	decision := engine.Begin(t.Context(), nil, core.Request{Scope: "s", Method: "POST", Path: "/p", Key: "k", Fingerprint: "f"})
+	if got := store.claims[0].Origin.KeyHash; got != event.KeyHash("k") || decision.Run == nil {
+		t.Errorf("the claim has the hash %q, want %q", got, event.KeyHash("k"))
+	}
+	_ = engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Answer{})
+}
+
+// Stores keep UTF-8 without NUL, and bounded.
+func TestOriginFitsIntoARecord(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"charge":                            "charge",
+		"a\x00b\xffc":                       "a\uFFFDb\uFFFDc",
+		strings.Repeat("a", 300):            strings.Repeat("a", 200),
+		strings.Repeat("a", 199) + "\u20AC": strings.Repeat("a", 199),
+		strings.Repeat("a", 197) + "\u20AC": strings.Repeat("a", 197) + "\u20AC",
+	} {
+		store := &recording{Store: memstore.New()}
+		engine := engineOf(t, store, core.WithInstance(given), core.WithTrace(func(context.Context) string { return given }), core.WithObserver(&events{}))
+		_, _, err := core.Do(t.Context(), engine, core.Call{Scope: "s", Name: given, Key: "k"}, func(context.Context) (int, error) { return 1, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, short := store.claims[0].Origin, want[:min(len(want), 100)]
+		if got.Route != want || got.Holder != short || got.Trace != short {
+			t.Errorf("%.20q: the origin is %+v, want the route %q and holder and trace %q", given, got, want, short)
+		}
+		if got := store.leases[0].Origin.Route; got != want {
+			t.Errorf("%.20q: the result has the route %q, want %q", given, got, want)
+		}
+	}
+}
+
+func TestTraceThatPanics(t *testing.T) {
+	t.Parallel()
+	seen, store := &events{}, &recording{Store: memstore.New()}
+	engine := engineOf(t, store, core.WithObserver(seen), core.WithTrace(func(context.Context) string { panic("a bug") }))
+	w := httptest.NewRecorder()
+	engine.Handler(http.HandlerFunc(created)).ServeHTTP(w, newPost(t.Context(), "k", payment))
+	wantFirst(t, w)
+	if store.leases[0].Origin.Trace != "" || seen.count(event.CallbackPanicked) != 1 {
+		t.Errorf("the trace is %q, the events are %v", store.leases[0].Origin.Trace, seen.results())
+	}
+	if text := seen.all[0].ErrorText(); !strings.Contains(text, "the Trace panicked at ") || !strings.Contains(text, "origin_test.go") {
+		t.Errorf("the event is %s, want the place of the panic", text)
+	}
+	if _, err := core.New(store, core.SharedScope, core.WithTrace(nil)); err == nil || !strings.Contains(err.Error(), "WithTrace is given nil") {
+		t.Errorf("New returned %v", err)
+	}
+}
+
+// The store learns how long ago the claim was made, at every call under the lease.
+func TestAgeOfALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &recording{Store: memstore.New()}
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			advance(45 * time.Second)
+			created(w, r)
+		})
+		s.post(t.Context(), "k", payment)
+		if store.leases[0].Age != 45*time.Second || len(store.renewed) != 4 {
+			t.Errorf("the result is %v old after %d renewals, want 45s and 4", store.leases[0].Age, len(store.renewed))
+		}
+		for i, lease := range store.renewed {
+			if want := time.Duration(i+1) * 10 * time.Second; lease.Age != want {
+				t.Errorf("renewal %d is %v after the claim, want %v", i, lease.Age, want)
+			}
+		}
+		if lease := store.claims[0]; lease.Origin.KeyHash == "" {
+			t.Error("the claim has no origin")
+		}
+	})
+}
+
+// An uncertain run leaves its key abandoned by an Extend, which has the age too.
+func TestAgeOfAnAbandonedLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &recording{Store: memstore.New()}
+		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
+			advance(time.Second)
+			w.WriteHeader(http.StatusBadGateway)
+		}, policy.Uncertain("502"))
+		s.post(t.Context(), "k", payment)
+		if len(store.renewed) != 1 || store.renewed[0].Age != time.Second {
+			t.Errorf("the calls are %+v, want one a second after the claim", store.renewed)
+		}
+	})
+}
+
+// A claim that is given back after a take-over leaves the key abandoned, with its age.
+func TestAgeOfAnUnusedClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := memstore.New()
+		crash(t, inner)
+		advance(time.Second)
+		store := &recording{Store: inner}
+		find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			advance(2 * time.Second)
+			return nil, errors.New("the bank is closed")
+		}
+		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)))
+		s.post(t.Context(), "k", payment)
+		if len(store.renewed) != 1 || store.renewed[0].Age != 2*time.Second {
+			t.Errorf("the calls are %+v, want one two seconds after the claim", store.renewed)
+		}
+	})
+}
+
+// The event of a replay names the run whose response is sent, from the store and from a
+// run of this process.
+func TestReplaysNameTheTraceOfTheirRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, seen := newFaultyStore(), &events{}
+		traced := &tracing{Store: store}
+		engine := engineOf(t, traced, core.WithTrace(spanOf), core.WithObserver(seen))
+		handler := engine.Handler(http.HandlerFunc(created))
+		send := func(key, span string) {
+			handler.ServeHTTP(httptest.NewRecorder(), newPost(context.WithValue(t.Context(), spanKey{}, span), key, payment))
+		}
+		send("stored", "first")
+		send("stored", "second")
+		store.set(&store.complete)(failUnapplied)
+		send("unsettled", "third")
+		send("unsettled", "fourth")
+		store.set(&store.complete)(nil)
+		advance(time.Second)
+		var traces []string
+		for _, e := range seen.all {
+			if e.Result == event.Replay {
+				traces = append(traces, e.Trace)
+			} else if e.Trace != "" {
+				t.Errorf("the event %s has the trace %q, want none", e.Result, e.Trace)
+			}
+		}
+		if got := strings.Join(traces, " "); got != "first third" {
+			t.Errorf("the replays are of %q, want first third", got)
+		}
+	})
+}
+
+// tracing is a store that keeps origins, whatever the inner store keeps.
+type tracing struct {
+	storage.Store
+	origin storage.Origin
+}
+
+func (s *tracing) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	lease, record, err := s.Store.Acquire(ctx, c)
+	if record != nil {
+		copied := *record
+		copied.Origin, record = s.origin, &copied
+	}
+	return lease, record, err
+}
+
+func (s *tracing) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
+	s.origin = l.Origin
+	return s.Store.Complete(ctx, l, r)
+}
