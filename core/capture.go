@@ -260,10 +260,11 @@ func (c *capture) settleHeader(changes storage.Header) {
 	applyHeader(changes, c.header, nil)
 }
 
-// isMarker reports whether the name is a spelling of the replay header, which a handler
-// must not forge.
+// isMarker reports whether the name is a spelling of the replay header or the expiry
+// header, which a handler must not forge.
 func (c *capture) isMarker(name string) bool {
-	return strings.EqualFold(strings.TrimPrefix(name, http.TrailerPrefix), c.run.engine.replayHeader)
+	name = strings.TrimPrefix(name, http.TrailerPrefix)
+	return strings.EqualFold(name, c.run.engine.replayHeader) || name != "" && strings.EqualFold(name, c.run.engine.expiryHeader)
 }
 
 func (c *capture) isTrailer(name string) bool {

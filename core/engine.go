@@ -37,6 +37,7 @@ type Engine struct {
 	onReplay     func(http.Header, *http.Request, *storage.Record) // nil: none
 	docs         string                                            // of WithDocs, or ""
 	keyHeaders   []string                                          // canonical names, at least one
+	expiryHeader string                                            // of WithExpiryHeader, or ""
 	trace        func(context.Context) string                      // nil: none
 	instance     string
 	holder       string // instance, as records have it
@@ -72,6 +73,9 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 		if err := opt(e); err != nil {
 			return nil, err
 		}
+	}
+	if e.expiryHeader == e.replayHeader {
+		return nil, fmt.Errorf("oncekey: WithExpiryHeader is given %q, which marks replays: give another name", e.expiryHeader)
 	}
 	e.holder = shortened(e.instance, maxOriginText)
 	e.observer = guardedObserver{e.observer}

@@ -55,6 +55,23 @@ func WithReplayHeader(name string) Option {
 	}
 }
 
+// WithExpiryHeader names a header that carries the end of a stored response, as an HTTP
+// date: on first responses that are kept, and on replays. A first response has the end by
+// the clock of this process, a replay the end by the store's. A replay of a record
+// without a known end has no such header, and neither has a problem. Default: no header.
+// Pass the name to openapi.ExpiryHeader.
+//
+//	core.WithExpiryHeader("Idempotency-Expires")
+func WithExpiryHeader(name string) Option {
+	return func(e *Engine) error {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("oncekey: WithExpiryHeader is given %q: give a header name, such as Idempotency-Expires", name)
+		}
+		e.expiryHeader = http.CanonicalHeaderKey(name)
+		return nil
+	}
+}
+
 // WithTrace names the trace of each run: records keep the text for operators, and the
 // event of a replay has it as Event.Trace. The engine calls trace with the context of the
 // request that claims a key, and keeps at most 100 bytes. If trace panics, the record has

@@ -63,6 +63,7 @@ func (c *capture) finishBuffered(panicked bool) {
 		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(err))
 	default:
 		c.settleHeader(answer.Header)
+		c.run.engine.setExpiry(c.header, c.run.expires())
 		writeResponse(c.w, answer.Status, answer.Body)
 	}
 }

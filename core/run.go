@@ -126,6 +126,16 @@ func (r *Run) isKept() bool {
 	return r.result != nil
 }
 
+// expires returns the end of the response's retention, or zero if no response is kept.
+func (r *Run) expires() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.result == nil || r.result.State == storage.Unreplayable {
+		return time.Time{}
+	}
+	return r.finished.Add(r.result.Retain)
+}
+
 // show sets the result for duplicates in this process. nil means a released key.
 func (r *Run) show(result *storage.Result, confirmed bool) {
 	r.mu.Lock()

@@ -259,7 +259,15 @@ func (e *Engine) replay(w http.ResponseWriter, r *http.Request, a *admission, re
 		e.changeReplay(w.Header(), r, a, record)
 	}
 	w.Header()[e.replayHeader] = marker
+	e.setExpiry(w.Header(), record.Expires)
 	writeResponse(w, record.Status, record.Body)
+}
+
+// setExpiry sets the header of WithExpiryHeader, if the end is known.
+func (e *Engine) setExpiry(h http.Header, end time.Time) {
+	if e.expiryHeader != "" && !end.IsZero() {
+		h[e.expiryHeader] = []string{end.UTC().Format(http.TimeFormat)}
+	}
 }
 
 // observe serves a request that has a key, on a route that only observes. The handler
