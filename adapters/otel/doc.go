@@ -56,6 +56,8 @@
 //
 // Intermediate steps are events of the span in the request's context:
 // idempotency.execute when the handler begins, idempotency.settle_deferred,
-// idempotency.lease_expired, and so on. A replay has no link to the original run, because
-// stores keep no trace context: search for the key's hash.
+// idempotency.lease_expired, and so on.
+//
+// With core.WithTrace(idemotel.TraceOf) the span of a replay has a link to the span of the
+// request that ran. Without it, search for the key's hash.
 package idemotel

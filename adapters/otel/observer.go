@@ -99,7 +99,7 @@ func (o *Observer) Observe(ctx context.Context, event event.Event) {
 	effects := effectsOf(event.Result)
 	known := o.series.of(labelsOf(&event, effects))
 	begun := o.pending.find(ctx)
-	effects = effects.ending(&event, begun != nil)
+	effects = effects.ending(&event)
 
 	o.count(ctx, effects, known)
 	o.time(ctx, &event, effects, known)

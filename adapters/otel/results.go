@@ -63,20 +63,10 @@ func effectsOf(result event.Result) effect {
 	return isSettlement | marksSpan
 }
 
-// ending adds the end of the run for two results that do not always end a run. A renewal
-// that loses the lease does not end the run, because the handler continues; a settlement
-// that loses the lease does, and has a store latency. A store error ends a run if the
-// engine could not settle the pending run in the background.
-func (e effect) ending(happened *event.Event, wasPending bool) effect {
-	last := false
-	switch happened.Result {
-	case event.LeaseLost:
-		last = wasPending || happened.StoreLatency > 0
-	case event.StoreError:
-		last = wasPending
-	default:
-	}
-	if last {
+// ending adds the end of the run for results that end a run only at times, such as a
+// lease that is lost to a renewal or to the settlement (see event.Event.Ends).
+func (e effect) ending(happened *event.Event) effect {
+	if happened.Final && happened.Ends() {
 		return e&^marksSpan | endsRun | endsSpan
 	}
 	return e

@@ -2,6 +2,7 @@ package idemotel
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -24,8 +25,11 @@ func (o *Observer) trace(ctx context.Context, event *event.Event, effects effect
 // metrics. Attributes that need computing are only set on a sampled span.
 func (o *Observer) record(ctx context.Context, event *event.Event, effects effect, s *series) {
 	ended := time.Now()
-	options := append(make([]trace.SpanStartOption, 0, len(s.started)+1), s.started...)
+	options := append(make([]trace.SpanStartOption, 0, len(s.started)+2), s.started...)
 	options = append(options, trace.WithTimestamp(ended.Add(-event.Duration)))
+	if first, known := spanOf(event.Trace); known {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: first}))
+	}
 	_, span := o.tracer.Start(ctx, s.spanName, options...)
 	if span.IsRecording() {
 		span.SetAttributes(details(event)...)
@@ -34,6 +38,32 @@ func (o *Observer) record(ctx context.Context, event *event.Event, effects effec
 		}
 	}
 	span.End(trace.WithTimestamp(ended))
+}
+
+// TraceOf returns the trace id and the span id of the span in ctx, in hex with a hyphen in
+// between, or "" without a span. With core.WithTrace(idemotel.TraceOf) records keep the
+// trace of their run, and the span of a replay has a link to it.
+func TraceOf(ctx context.Context) string {
+	span := trace.SpanContextFromContext(ctx)
+	if !span.IsValid() {
+		return ""
+	}
+	return span.TraceID().String() + "-" + span.SpanID().String()
+}
+
+// spanOf is the inverse of TraceOf. It returns false for any other text: another program
+// may have written the record.
+func spanOf(text string) (span trace.SpanContext, known bool) {
+	traceID, spanID, _ := strings.Cut(text, "-")
+	inTrace, err := trace.TraceIDFromHex(traceID)
+	if err != nil {
+		return span, false
+	}
+	id, err := trace.SpanIDFromHex(spanID)
+	if err != nil {
+		return span, false
+	}
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: inTrace, SpanID: id, Remote: true}), true
 }
 
 // mark adds an event to the request's span if the span has not ended.

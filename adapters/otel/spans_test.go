@@ -174,7 +174,7 @@ func TestStatusOfSpans(t *testing.T) {
 		for _, err := range []error{nil, errors.New("broken \xff")} {
 			seen := newTelemetry(t)
 			seen.observer.Observe(t.Context(), event.Event{
-				Result: result, Err: err, StoreLatency: time.Millisecond, Code: "code", Reason: "reason \xff",
+				Result: result, Err: err, StoreLatency: time.Millisecond, Code: "code", Reason: "reason \xff", Final: result == event.LeaseLost,
 			})
 			for _, span := range seen.ended() {
 				want := sdktrace.Status{}

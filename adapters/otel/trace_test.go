@@ -1,0 +1,103 @@
+package idemotel_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	idemotel "github.com/oncekey/oncekey/adapters/otel"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// keepingOrigins is a store that keeps origins, whatever the inner store keeps.
+type keepingOrigins struct {
+	storage.Store
+	origin storage.Origin
+}
+
+func (s *keepingOrigins) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	lease, record, err := s.Store.Acquire(ctx, c)
+	if record != nil {
+		copied := *record
+		copied.Origin, record = s.origin, &copied
+	}
+	return lease, record, err
+}
+
+func (s *keepingOrigins) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
+	s.origin = l.Origin
+	return s.Store.Complete(ctx, l, r)
+}
+
+// The span of a replay links to the request that ran, in another trace.
+func TestReplaysLinkToTheirRun(t *testing.T) {
+	t.Parallel()
+	s := newService(t, &keepingOrigins{Store: newBrokenStore()}, core.WithTrace(idemotel.TraceOf))
+	s.guard("POST /payments", created)
+	first := s.within(t, "/payments", "k")
+	second := s.within(t, "/payments", "k")
+	var replays int
+	for _, span := range s.ended() {
+		links := span.Links()
+		if details(span.Attributes())["idempotency.result"] != string(event.Replay) {
+			if len(links) > 0 {
+				t.Errorf("the run has the links %v", links)
+			}
+			continue
+		}
+		replays++
+		if span.SpanContext().TraceID() != second.TraceID() || len(links) != 1 ||
+			links[0].SpanContext.TraceID() != first.TraceID() || links[0].SpanContext.SpanID() != first.SpanID() || !links[0].SpanContext.IsRemote() {
+			t.Errorf("the replay in %v links to %v, want %v", span.SpanContext(), links, first)
+		}
+	}
+	if replays != 1 {
+		t.Errorf("%d replays have a span, want one", replays)
+	}
+}
+
+func TestTraceOf(t *testing.T) {
+	t.Parallel()
+	if got := idemotel.TraceOf(t.Context()); got != "" {
+		t.Errorf("without a span it is %q", got)
+	}
+	ctx, span := sdktrace.NewTracerProvider().Tracer("t").Start(t.Context(), "s")
+	defer span.End()
+	traceID, spanID, _ := strings.Cut(idemotel.TraceOf(ctx), "-")
+	if traceID != span.SpanContext().TraceID().String() || spanID != span.SpanContext().SpanID().String() {
+		t.Errorf("got %s and %s, want the ids of %v", traceID, spanID, span.SpanContext())
+	}
+}
+
+// Another program's text makes no link.
+func TestTextsThatAreNoTrace(t *testing.T) {
+	t.Parallel()
+	traceID, spanID := trace.TraceID{1}.String(), trace.SpanID{2}.String()
+	for text, links := range map[string]int{
+		traceID + "-" + spanID:                     1,
+		"":                                         0,
+		"-":                                        0,
+		traceID:                                    0,
+		traceID + "-":                              0,
+		traceID + spanID:                           0,
+		traceID + "-" + spanID + "-01":             0,
+		"00-" + traceID + "-" + spanID + "-01":     0,
+		traceID[1:] + "-" + spanID:                 0,
+		traceID + "-" + spanID[1:]:                 0,
+		trace.TraceID{}.String() + "-" + spanID:    0,
+		traceID + "-" + trace.SpanID{}.String():    0,
+		strings.Repeat("x", 32) + "-" + spanID:     0,
+		traceID + "-" + strings.Repeat("\xff", 16): 0,
+	} {
+		seen := newTelemetry(t)
+		seen.observer.Observe(t.Context(), event.Event{Result: event.Replay, Trace: text})
+		if got := seen.ended()[0].Links(); len(got) != links {
+			t.Errorf("%q makes the links %v, want %d", text, got, links)
+		}
+	}
+}
