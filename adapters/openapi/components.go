@@ -55,6 +55,11 @@ const redactedHeader = `{
 	"schema": {"type": "string"}
 }`
 
+const expiryHeader = `{
+	"description": "When the stored response expires, as an HTTP date. Absent if the response is not stored.",
+	"schema": {"type": "string"}
+}`
+
 const retryAfterHeader = `{
 	"description": "Seconds to wait before the next attempt with the same Idempotency-Key.",
 	"schema": {"type": "integer", "minimum": 1}

@@ -124,6 +124,7 @@ func TestNilIsNamed(t *testing.T) {
 		"openapi: option 2 is nil: leave it out":                    func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ReplayHeader("X"), nil) },
 		"openapi: option 1 is nil":                                  func() ([]byte, error) { return openapi.Document(declared, nil) },
 		`openapi: KeyHeader is "X Key": it must be a header name`:   func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.KeyHeader("X Key")) },
+		`openapi: ExpiryHeader is "": it must be a header name`:     func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ExpiryHeader("")) },
 		`openapi: ReplayHeader is "": it must be a header name`:     func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ReplayHeader("")) },
 		`openapi: ReplayHeader is "X\nY": it must be a header name`: func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ReplayHeader("X\nY")) },
 	} {

@@ -40,7 +40,10 @@ import (
 // Option changes the description.
 type Option func(*settings)
 
-type settings struct{ replayHeader, keyHeader string }
+type settings struct {
+	replayHeader, keyHeader, expiryHeader string
+	expires                               bool // ExpiryHeader was given
+}
 
 // ReplayHeader names the header that marks a replayed response, as
 // core.WithReplayHeader does for the engine. Default X-Idempotent-Replay.
@@ -52,6 +55,12 @@ func ReplayHeader(name string) Option {
 // core.WithKeyHeader gives to the engine. Default Idempotency-Key.
 func KeyHeader(name string) Option {
 	return func(s *settings) { s.keyHeader = http.CanonicalHeaderKey(name) }
+}
+
+// ExpiryHeader names the header that carries the end of a stored response, as
+// core.WithExpiryHeader does for the engine. Default: no such header.
+func ExpiryHeader(name string) Option {
+	return func(s *settings) { s.expiryHeader, s.expires = http.CanonicalHeaderKey(name), true }
 }
 
 // skeleton is a document without paths.
@@ -200,6 +209,9 @@ func settingsOf(opts []Option) (settings, error) {
 	}
 	if !httpguts.ValidHeaderFieldName(described.keyHeader) {
 		all = append(all, fmt.Errorf("openapi: KeyHeader is %q: it must be a header name", described.keyHeader))
+	}
+	if described.expires && !httpguts.ValidHeaderFieldName(described.expiryHeader) {
+		all = append(all, fmt.Errorf("openapi: ExpiryHeader is %q: it must be a header name", described.expiryHeader))
 	}
 	return described, errors.Join(all...)
 }

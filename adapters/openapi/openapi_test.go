@@ -222,6 +222,23 @@ func TestRedactedHeader(t *testing.T) {
 	}
 }
 
+func TestExpiryHeader(t *testing.T) {
+	t.Parallel()
+	declared := rows(t, policy.Row("POST /a"), policy.Row("POST /observed", policy.Observe(true)))
+	text, err := openapi.Document(declared, openapi.ExpiryHeader("idempotency-expires"))
+	doc := parsed(t, text, err)
+	responses := at(operation(t, doc, "POST", "/a"), "responses")
+	if names := namesOf(at(responses, "2XX", "headers")); !slices.Equal(names, []string{"X-Idempotent-Replay", "Idempotency-Expires"}) {
+		t.Errorf("headers are %v", names)
+	}
+	if got := strings.Count(string(text), "Idempotency-Expires"); got != 1 {
+		t.Errorf("the header is described %d times, want once: not on problems, and not where the route observes", got)
+	}
+	if again, err := openapi.Merge(text, declared, openapi.ExpiryHeader("idempotency-expires")); err != nil || !bytes.Equal(again, text) {
+		t.Errorf("merging again changes the document (%v): %s", err, again)
+	}
+}
+
 func TestReplayHeader(t *testing.T) {
 	t.Parallel()
 	text, err := openapi.Document(rows(t, policy.Row("POST /a")), openapi.ReplayHeader("idempotent-replayed"))

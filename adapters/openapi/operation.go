@@ -63,8 +63,8 @@ func (m *merger) checkResponses(responses *object) {
 
 func isExtension(name string) bool { return strings.HasPrefix(name, "x-") }
 
-// addReplays adds the header that marks a replay to the responses of the handler, except
-// 5xx responses, which are not stored.
+// addReplays adds the header that marks a replay, and the other headers of the engine, to
+// the responses of the handler, except 5xx responses, which are not stored.
 func (m *merger) addReplays(responses *object, p *policy.Policy) {
 	for i := range responses.members {
 		response := &responses.members[i]
@@ -72,6 +72,9 @@ func (m *merger) addReplays(responses *object, p *policy.Policy) {
 			m.addTo(responses, response.name, named{m.replayHeader, ref("headers", replayName)}, named{})
 			if len(p.RedactFields) > 0 {
 				m.addTo(responses, response.name, named{"X-Idempotent-Redacted", redactedHeader}, named{})
+			}
+			if m.expires {
+				m.addTo(responses, response.name, named{m.expiryHeader, expiryHeader}, named{})
 			}
 		}
 	}
