@@ -87,7 +87,7 @@ func (r *Run) extend() (calledAt time.Time, err error) {
 	now := r.engine.now()
 	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3, r.leaseLeft())
 	err = callStore(context.WithoutCancel(&r.context), timeout, func(ctx context.Context) error {
-		return r.engine.store.Extend(ctx, r.current(), r.lease.TTL)
+		return r.engine.store.Extend(ctx, r.currentLease(), r.lease.TTL)
 	})
 	if err == nil {
 		r.heldFrom(now)

@@ -17,7 +17,7 @@ const (
 )
 
 // origin returns the origin of a claim. The router may find the pattern later: see
-// Run.current.
+// Run.currentLease.
 func (e *Engine) origin(ctx context.Context, a *admission) storage.Origin {
 	origin := storage.Origin{Route: shortened(a.request.Pattern, maxOriginRoute), Holder: e.holder, KeyHash: a.keyHash}
 	if e.trace != nil {
@@ -50,9 +50,9 @@ func shortened(text string, limit int) string {
 	return text[:limit]
 }
 
-// current returns the lease for a call of the store, with its age, and with the pattern
+// currentLease returns the lease for a call of the store, with its age, and with the pattern
 // that a router inside of the guard has found since the claim.
-func (r *Run) current() storage.Lease {
+func (r *Run) currentLease() storage.Lease {
 	lease := r.lease
 	lease.Age = time.Since(r.claimed)
 	lease.Origin.Route = shortened(r.routePattern(""), maxOriginRoute)

@@ -182,7 +182,7 @@ func (r *Run) abandon() {
 	r.stopRenewing()
 	ctx := context.WithoutCancel(&r.context)
 	err := callStore(ctx, r.subject.route.policy.StoreTimeout, func(ctx context.Context) error {
-		return r.engine.store.Extend(ctx, r.current(), 0)
+		return r.engine.store.Extend(ctx, r.currentLease(), 0)
 	})
 	if err != nil { // then the key is abandoned when the lease ends
 		r.report(event.Event{Result: event.StoreError, Err: err})

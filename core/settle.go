@@ -166,7 +166,7 @@ func (r *Run) settlement() *lazycontext.Context {
 // storeOrRelease stores the result. If stored is nil, it releases the key or leaves it
 // abandoned.
 func (e *Engine) storeOrRelease(ctx context.Context, run *Run, stored *storage.Result) error {
-	lease := run.current()
+	lease := run.currentLease()
 	switch {
 	case stored == nil && run.uncertain:
 		return e.store.Extend(ctx, lease, 0)
@@ -243,7 +243,7 @@ func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Res
 		if stored != nil && run.leaseLeft() < run.lease.TTL*2/3 {
 			calledAt := e.now()
 			renewal := callStore(ctx, timeout, func(ctx context.Context) error {
-				return e.store.Extend(ctx, run.current(), run.lease.TTL)
+				return e.store.Extend(ctx, run.currentLease(), run.lease.TTL)
 			})
 			if renewal == nil { // the next round shows whether another attempt holds the key
 				run.heldFrom(calledAt)

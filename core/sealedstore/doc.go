@@ -3,9 +3,11 @@
 //	sealed := sealedstore.New(redisstore.New(rdb), primitive) // primitive is a tink.AEAD
 //	guard, err := core.New(sealed, core.ScopeBy(userID))
 //
-// Header, Body and Sketch of a finished record are encrypted and authenticated. The
-// storage key, state, status, attempt, fingerprint and digest stay plain, because the
-// store below decides by them. So does the length of a response, to a few bytes.
+// Header, Body and Sketch of a finished record and Steps of a running one are encrypted
+// and authenticated. The storage key, state, status, attempt, fingerprint and digest stay
+// plain, because the store below decides by them. So do the origin and the times, for
+// operators, and the length of a response and of steps, to a few bytes. An Expired record
+// has nothing to encrypt.
 //
 // # What a changed record becomes
 //
@@ -14,7 +16,11 @@
 // another record, cannot be opened. Acquire and Lookup then return an error that wraps
 // [storage.ErrCorruptRecord]: the engine answers 503 and runs nothing. So does a record
 // whose key is gone, and a plain record unless [ReadPlain] is given. A writer of the
-// store can still remove records, and claim keys.
+// store can still remove records, let them expire, and claim keys.
+//
+// Steps are bound to the storage key, and to the fingerprint or the digest of their
+// request, as take-overs are. Plain steps are a corrupt record too, unless [ReadPlain] is
+// given.
 //
 // # Now or never
 //
@@ -30,6 +36,7 @@
 //
 // A Complete whose AEAD fails, in any way, stores nothing and returns an error. The
 // engine repeats it as it does for a store that is unreachable. A Commit is rolled back.
+// An Extend with steps, as Complete, stores nothing.
 //
 // An AEAD has no context, so each of its calls has a goroutine of its own, which ends
 // when the AEAD returns. A caller waits no longer than its context. At most [MaxCalls]
@@ -38,8 +45,9 @@
 // # Other processes
 //
 // A process without the seal reads a sealed response as a corrupt record and answers
-// 503, in this version and in the one before. It never replays ciphertext. A record
-// without a response (in progress, or unreplayable) it reads as ever.
+// 503, in this version and in the one before. It never replays ciphertext. It takes no key
+// over whose steps are sealed. A record without a response and without steps (in progress,
+// unreplayable, or expired) it reads as ever.
 //
 // # What it does not do
 //

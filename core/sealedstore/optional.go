@@ -16,6 +16,7 @@ func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.
 	if !can {
 		return nil, nil, s.unsupported("begin a transaction")
 	}
+	l.Steps = "" // which Extend alone writes
 	handler, tx, err := next.BeginTransaction(ctx, l)
 	if err != nil {
 		return nil, nil, err
@@ -40,6 +41,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 	if err != nil {
 		return errors.Join(fmt.Errorf("sealedstore: commit %q: %w: %w", l.Key, storage.ErrRolledBack, err), t.Rollback(ctx))
 	}
+	l.Steps = "" // which end with the run
 	return t.Transaction.Commit(ctx, l, sealed)
 }
 

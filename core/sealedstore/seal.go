@@ -47,7 +47,9 @@ func (s *Store) open(ctx context.Context, key string, found *storage.Record) (*s
 	switch {
 	case err != nil:
 		return nil, err
-	case sealed == nil && (s.readPlain || !hasResponse(found)):
+	case sealed == nil && !hasResponse(found):
+		return s.openRecordSteps(ctx, key, found)
+	case sealed == nil && s.readPlain:
 		return found, nil
 	case sealed == nil:
 		return nil, corrupt("it is not sealed")

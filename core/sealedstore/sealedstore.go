@@ -87,9 +87,10 @@ func New(next storage.Store, aead AEAD, options ...Option) *Store {
 	return s
 }
 
-// Acquire implements [storage.Store]. A finished record is opened. One that cannot be is
-// a wrapped storage.ErrCorruptRecord, or a wrapped storage.ErrUnreadable when the AEAD is
-// unavailable.
+// Acquire implements [storage.Store]. A finished record is opened, and so are the steps of
+// a lease or of a running record. Where that fails the error is a wrapped
+// storage.ErrCorruptRecord, or a wrapped storage.ErrUnreadable when the AEAD is
+// unavailable. A key that would have been taken over is left abandoned.
 //
 // The first Acquire of a Store seals and opens a trial text, because a process that
 // cannot settle must not claim. An AEAD that refuses is a wrapped
@@ -104,10 +105,15 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		}
 	}
 	lease, found, err := s.next.Acquire(ctx, c)
-	if err != nil || found == nil {
+	switch {
+	case err != nil:
 		return lease, nil, err
+	case found != nil:
+		found, err = s.open(ctx, c.Key, found)
+	case lease.Steps != "":
+		lease, err = s.openLeaseSteps(ctx, lease)
 	}
-	if found, err = s.open(ctx, c.Key, found); err != nil {
+	if err != nil {
 		return storage.Lease{}, nil, fmt.Errorf("sealedstore: acquire %q: %w", c.Key, err)
 	}
 	return lease, found, nil
@@ -120,13 +126,22 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	if err != nil {
 		return fmt.Errorf("sealedstore: complete %q: %w", l.Key, err)
 	}
+	l.Steps = "" // which end with the run
 	return s.next.Complete(ctx, l, sealed)
 }
 
 // Release implements [storage.Store].
-func (s *Store) Release(ctx context.Context, l storage.Lease) error { return s.next.Release(ctx, l) }
+func (s *Store) Release(ctx context.Context, l storage.Lease) error {
+	l.Steps = "" // which end with the run
+	return s.next.Release(ctx, l)
+}
 
-// Extend implements [storage.Store].
+// Extend implements [storage.Store]. When the steps cannot be sealed, nothing is stored
+// and the lease is not renewed.
 func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
-	return s.next.Extend(ctx, l, ttl)
+	sealed, err := s.sealSteps(ctx, l)
+	if err != nil {
+		return fmt.Errorf("sealedstore: extend %q: %w", l.Key, err)
+	}
+	return s.next.Extend(ctx, sealed, ttl)
 }

@@ -1,0 +1,303 @@
+package sealedstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/sealedstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+const plainSteps = "plain step of a payment\n"
+
+// leave claims a key, records steps and leaves the key abandoned.
+func leave(t testing.TB, store storage.Store, c storage.Claim, steps string) {
+	t.Helper()
+	lease := win(t, store, c)
+	lease.Steps = steps
+	must(t, store.Extend(t.Context(), lease, 0))
+}
+
+// takeOver is another claim of the same request.
+func takeOver(c storage.Claim) storage.Claim {
+	c.Token, c.TakeOver = storage.NewToken(), true
+	return c
+}
+
+func TestNextStoreSeesNoPlainSteps(t *testing.T) {
+	t.Parallel()
+	next := memstore.New()
+	store := sealedstore.New(next, newGCM(1))
+	c := claim("key")
+	c.Origin = storage.Origin{Route: "POST /payments"}
+	leave(t, store, c, plainSteps)
+	r, err := next.Lookup(t.Context(), "key")
+	must(t, err)
+	if strings.Contains(r.Steps, "plain") || !strings.HasPrefix(r.Steps, "sealed 1\n") {
+		t.Errorf("the next store has the steps %q", r.Steps)
+	}
+	if found := find(t, store, claim("key")); found.Steps != plainSteps || !found.Abandoned() {
+		t.Errorf("Acquire found %+v, want the steps as they were recorded", found)
+	}
+	if found, err := store.Lookup(t.Context(), "key"); err != nil || found.Steps != plainSteps {
+		t.Errorf("Lookup found %+v and %v", found, err)
+	}
+	if lease := win(t, store, takeOver(c)); lease.Steps != plainSteps || lease.Attempt != 2 {
+		t.Errorf("the take-over got the lease %+v", lease)
+	}
+}
+
+// passing is a store that keeps the steps that it is given.
+type passing struct {
+	storage.Store
+	steps []string
+}
+
+func (p *passing) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
+	p.steps = append(p.steps, l.Steps)
+	return p.Store.Complete(ctx, l, r)
+}
+
+func (p *passing) Release(ctx context.Context, l storage.Lease) error {
+	p.steps = append(p.steps, l.Steps)
+	return p.Store.Release(ctx, l)
+}
+
+func (p *passing) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
+	p.steps = append(p.steps, l.Steps)
+	return p.Store.Extend(ctx, l, ttl)
+}
+
+// No method passes plain steps on, and a run without steps is not touched.
+func TestStepsOfNoMethodArePlain(t *testing.T) {
+	t.Parallel()
+	aead := newMoody()
+	next := &passing{Store: memstore.New()}
+	store := sealedstore.New(next, aead)
+	released, completed := win(t, store, claim("released")), win(t, store, claim("completed"))
+	released.Steps, completed.Steps = plainSteps, plainSteps
+	must(t, store.Release(t.Context(), released))
+	must(t, store.Complete(t.Context(), completed, result(storage.Completed)))
+	lease, calls := win(t, store, claim("key")), aead.calls
+	must(t, store.Extend(t.Context(), lease, time.Minute))
+	must(t, store.Extend(t.Context(), lease, 0))
+	if again := win(t, store, takeOver(lease.Claim)); again.Steps != "" || aead.calls != calls {
+		t.Errorf("without steps the take-over got %q, after %d calls of the AEAD", again.Steps, aead.calls-calls)
+	}
+	for _, steps := range next.steps {
+		if steps != "" {
+			t.Errorf("the next store was given the steps %q", steps)
+		}
+	}
+}
+
+// overhead is an AEAD that adds bytes, as one with a key service does.
+type overhead struct {
+	sealedstore.AEAD
+	more int
+}
+
+func (o *overhead) Encrypt(plaintext, data []byte) ([]byte, error) {
+	sealed, err := o.AEAD.Encrypt(plaintext, data)
+	return append(sealed, make([]byte, o.more)...), err
+}
+
+func (o *overhead) Decrypt(ciphertext, data []byte) ([]byte, error) {
+	return o.AEAD.Decrypt(bytes.TrimRight(ciphertext, "\x00"), data)
+}
+
+// The store keeps the longer steps. Sealed steps are longer exactly where the plain steps
+// are, whatever the AEAD adds at the time.
+func TestLengthsOfSealedSteps(t *testing.T) {
+	t.Parallel()
+	next, aead := memstore.New(), &overhead{AEAD: newGCM(1)}
+	store := sealedstore.New(next, aead)
+	length := func(steps, more int) int {
+		key := fmt.Sprint(steps, " ", more)
+		aead.more = more
+		leave(t, store, claim(key), strings.Repeat("a", steps))
+		r, err := next.Lookup(t.Context(), key)
+		must(t, err)
+		return len(r.Steps)
+	}
+	for n := 1; n < 200; n++ {
+		if short, long := length(n, 500), length(n+1, 0); short >= long {
+			t.Errorf("%d bytes are sealed as %d, and one more as %d", n, short, long)
+		}
+		if one, other := length(n, 1), length(n, 400); one != other {
+			t.Errorf("%d bytes are sealed as %d and as %d", n, one, other)
+		}
+	}
+	aead.more = 700
+	lease := win(t, store, claim("too much"))
+	lease.Steps = plainSteps
+	if err := store.Extend(t.Context(), lease, time.Minute); err == nil || !strings.Contains(err.Error(), "want at most 640 more") {
+		t.Errorf("an AEAD that adds 700 bytes gave %v", err)
+	}
+}
+
+// rewritten is a store whose steps come out changed.
+type rewritten struct {
+	*memstore.Store
+	edit func(steps string) string
+}
+
+func (s *rewritten) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	lease, found, err := s.Store.Acquire(ctx, c)
+	if lease.Steps != "" {
+		lease.Steps = s.edit(lease.Steps)
+	}
+	return lease, s.changed(found), err
+}
+
+func (s *rewritten) Lookup(ctx context.Context, key string) (*storage.Record, error) {
+	found, err := s.Store.Lookup(ctx, key)
+	return s.changed(found), err
+}
+
+func (s *rewritten) changed(found *storage.Record) *storage.Record {
+	if found == nil || found.Steps == "" {
+		return found
+	}
+	changed := *found
+	changed.Steps = s.edit(found.Steps)
+	return &changed
+}
+
+// refusesSteps expects an error from Acquire and Lookup, and a key that stays abandoned.
+func refusesSteps(t *testing.T, store *sealedstore.Store, next *memstore.Store, c storage.Claim, want, not error) {
+	t.Helper()
+	refuses(t, store, c.Key, want, not)
+	lease, found, err := store.Acquire(t.Context(), takeOver(c))
+	if found != nil || lease != (storage.Lease{}) || !errors.Is(err, want) || errors.Is(err, not) {
+		t.Errorf("the take-over got %+v, %+v and %v, want an error that is %q and not %q", lease, found, err, want, not)
+	}
+	if r := find(t, next, claim(c.Key)); !r.Abandoned() || !strings.HasPrefix(r.Steps, "sealed 1\n") && r.Steps != plainSteps {
+		t.Errorf("the take-over has left %+v, want the key abandoned, with its steps", r)
+	}
+}
+
+func TestChangedStepsAreCorrupt(t *testing.T) {
+	t.Parallel()
+	next := memstore.New()
+	leave(t, sealedstore.New(next, newGCM(1)), claim("other"), plainSteps)
+	other := claim("key")
+	other.Fingerprint, other.Digest = "sha256:other", storage.Digest{2}
+	earlier := memstore.New()
+	leave(t, sealedstore.New(earlier, newGCM(1)), other, plainSteps)
+	stepsOf := func(store *memstore.Store, key string) string {
+		r, err := store.Lookup(t.Context(), key)
+		must(t, err)
+		return r.Steps
+	}
+	otherKeys, otherRequests := stepsOf(next, "other"), stepsOf(earlier, "key")
+	for name, edit := range map[string]func(string) string{
+		"plain steps":             func(string) string { return plainSteps },
+		"another key's":           func(string) string { return otherKeys },
+		"another request's":       func(string) string { return otherRequests },
+		"changed":                 func(s string) string { return s[:12] + string(s[12]^1) + s[13:] },
+		"cut off":                 func(s string) string { return s[:len(s)/8] },
+		"no text":                 func(string) string { return "sealed 1\n" },
+		"no base64":               func(string) string { return "sealed 1\n%" },
+		"of a later version":      func(s string) string { return "sealed 2\n" + s[9:] },
+		"with text after the end": func(s string) string { return s + "\n{}" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			next := &rewritten{memstore.New(), func(s string) string { return s }}
+			store := sealedstore.New(next, newGCM(1))
+			c := claim("key")
+			leave(t, store, c, plainSteps)
+			if r := find(t, store, claim("key")); r.Steps != plainSteps {
+				t.Fatalf("unchanged they are %q", r.Steps)
+			}
+			next.edit = edit
+			refusesSteps(t, store, next.Store, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
+		})
+	}
+}
+
+// A retry with equal bytes takes over where the fingerprint has changed, and one with an
+// equal fingerprint where the bytes have: the steps are for both.
+func TestStepsOfOtherSpellings(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*storage.Claim){
+		"another fingerprint": func(c *storage.Claim) { c.Fingerprint = "sha256:g" },
+		"another digest":      func(c *storage.Claim) { c.Digest = storage.Digest{2} },
+		"no digest":           func(c *storage.Claim) { c.Digest = storage.Digest{} },
+	} {
+		store := sealedstore.New(memstore.New(), newGCM(1))
+		c := claim("key")
+		leave(t, store, c, plainSteps)
+		retry := takeOver(c)
+		change(&retry)
+		if lease := win(t, store, retry); lease.Steps != plainSteps {
+			t.Errorf("%s: the take-over got %q", name, lease.Steps)
+		}
+	}
+}
+
+// Two requests without digests are not equal by them.
+func TestStepsOfRequestsWithoutDigests(t *testing.T) {
+	t.Parallel()
+	c := claim("key")
+	c.Digest = storage.Digest{}
+	earlier := memstore.New()
+	leave(t, sealedstore.New(earlier, newGCM(1)), c, plainSteps)
+	swapped, err := earlier.Lookup(t.Context(), "key")
+	must(t, err)
+	next := &rewritten{memstore.New(), func(string) string { return swapped.Steps }}
+	c.Token, c.Fingerprint = storage.NewToken(), "sha256:g"
+	leave(t, sealedstore.New(next.Store, newGCM(1)), c, plainSteps)
+	refusesSteps(t, sealedstore.New(next, newGCM(1)), next.Store, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
+}
+
+// Without the key the take-over is refused, and later it works.
+func TestStepsWithoutTheAEAD(t *testing.T) {
+	t.Parallel()
+	next, aead := memstore.New(), newMoody()
+	store := sealedstore.New(next, aead)
+	c := claim("key")
+	leave(t, store, c, plainSteps)
+	aead.set(nil, opaque)
+	refusesSteps(t, store, next, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
+	away := func() error { return sealedstore.ErrUnavailable }
+	aead.set(nil, away)
+	refusesSteps(t, store, next, c, storage.ErrUnreadable, storage.ErrCorruptRecord)
+	aead.set(nil, nil)
+	lease := win(t, store, takeOver(c))
+	aead.set(away, nil)
+	lease.Steps += "more\n"
+	if err := store.Extend(t.Context(), lease, time.Minute); !errors.Is(err, sealedstore.ErrUnavailable) {
+		t.Errorf("Extend returned %v, want the AEAD's error", err)
+	}
+	aead.set(nil, nil)
+	if r := find(t, store, claim("key")); r.Steps != plainSteps {
+		t.Errorf("the record has %q, want the steps before the outage", r.Steps)
+	}
+}
+
+// Steps from before the seal are read with ReadPlain alone.
+func TestPlainSteps(t *testing.T) {
+	t.Parallel()
+	next := memstore.New()
+	c := claim("key")
+	leave(t, next, c, plainSteps)
+	refusesSteps(t, sealedstore.New(next, newGCM(1)), next, c, storage.ErrCorruptRecord, storage.ErrUnreadable)
+	lenient := sealedstore.New(next, newGCM(1), sealedstore.ReadPlain())
+	lease := win(t, lenient, takeOver(c))
+	if lease.Steps != plainSteps {
+		t.Errorf("with ReadPlain the take-over got %q", lease.Steps)
+	}
+	lease.Steps += "m"
+	must(t, lenient.Extend(t.Context(), lease, time.Minute)) // sealed steps are longer than plain ones
+	if r := find(t, next, claim("key")); !strings.HasPrefix(r.Steps, "sealed 1\n") {
+		t.Errorf("the next store has %q, want them sealed", r.Steps)
+	}
+}
