@@ -15,31 +15,27 @@ import (
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
-// entombed is a store that shows every record as its tombstone.
-type entombed struct{ storage.Store }
-
-func (s entombed) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	lease, record, err := s.Store.Acquire(ctx, c)
-	if record != nil {
-		record = &storage.Record{
-			State: storage.Expired, Fingerprint: record.Fingerprint, Digest: record.Digest, Attempt: record.Attempt, Status: record.Status,
-		}
-	}
-	return lease, record, err
+// remembered is the policy of the tests: an hour with a response, two with a tombstone.
+func remembered(opts ...policy.Option) []policy.Option {
+	return append([]policy.Option{policy.TTLHours(1), policy.RememberHours(2)}, opts...)
 }
 
 func TestLateRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, entombed{memstore.New()}, created, policy.OnAbandoned(policy.Recover(
-			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
-				t.Error("the RecoverFunc was called for a run that had finished")
-				return nil, nil
-			})), policy.Wait(time.Second))
+		find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			t.Error("the RecoverFunc was called for a run that had finished")
+			return nil, nil //nolint:nilnil // never reached
+		}
+		s := newService(t, memstore.New(), created, remembered(policy.OnAbandoned(policy.Recover(find)), policy.Wait(time.Second))...)
 		wantFirst(t, s.post(t.Context(), "k", payment))
+		advance(time.Hour - time.Millisecond)
+		wantReplay(t, s.post(t.Context(), "k", payment))
+		advance(time.Millisecond)
 		before := time.Now()
 		late := s.post(t.Context(), "k", payment)
 		wantCode(t, late, http.StatusConflict, problem.KeyExpired)
@@ -47,61 +43,133 @@ func TestLateRetry(t *testing.T) {
 			t.Errorf("Retry-After is %q after %v, want a final problem at once", late.Header().Get("Retry-After"), time.Since(before))
 		}
 		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+		advance(2*time.Hour - time.Millisecond)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.KeyExpired)
 		s.wantRuns(t, 1)
-		s.wantEvent(t, event.KeyExpired, 1)
+		s.wantEvent(t, event.KeyExpired, 2)
 		s.wantEvent(t, event.KeyReused, 1)
 		s.wantEvent(t, event.LeaseExpired, 0)
+
+		advance(time.Millisecond) // the key is new
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		s.wantRuns(t, 2)
 	})
 }
 
-// A key that was left abandoned is remembered too, and never runs again.
-func TestLateRetryOfAnAbandonedKey(t *testing.T) {
+// KeepFor moves the beginning of the time for which a key is remembered, not its length.
+func TestLateRetryAfterKeepFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New()
-		crash(t, store)
-		advance(time.Second)
-		s := newService(t, entombed{claimless{store}}, created)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-		wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
-		s.wantRuns(t, 0)
-		s.wantEvent(t, event.OutcomeUnknown, 1)
+		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+			core.KeepFor(r.Context(), 10*time.Minute)
+			created(w, r)
+		}, remembered()...)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		advance(10 * time.Minute)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.KeyExpired)
+		advance(2*time.Hour - time.Millisecond)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.KeyExpired)
+		advance(time.Millisecond)
+		wantFirst(t, s.post(t.Context(), "k", payment))
 	})
 }
 
-// claimless is a store in which no abandoned key is taken over.
-type claimless struct{ storage.Store }
+// Every finished run is remembered, and a released key is not.
+func TestWhatIsRemembered(t *testing.T) {
+	t.Parallel()
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	for name, c := range map[string]struct {
+		handle http.HandlerFunc
+		code   string // "": the key is new
+	}{
+		"a response":       {created, problem.KeyExpired},
+		"a stored error":   {status(http.StatusConflict), problem.KeyExpired},
+		"a stream":         {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, problem.KeyExpired},
+		"a released key":   {status(http.StatusBadGateway), ""},
+		"an uncertain run": {func(_ http.ResponseWriter, r *http.Request) { failure.MarkUncertain(r.Context()) }, problem.OutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t, memstore.New(), c.handle, remembered()...)
+				s.post(t.Context(), "k", payment)
+				advance(time.Hour + 30*time.Second) // a lease is a part of a claim's retention
+				late := s.post(t.Context(), "k", payment)
+				if c.code == "" {
+					s.wantRuns(t, 2)
+					return
+				}
+				wantCode(t, late, http.StatusConflict, c.code)
+				wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+				s.wantRuns(t, 1)
+			})
+		})
+	}
+}
 
-func (s claimless) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	c.TakeOver = false
-	return s.Store.Acquire(ctx, c)
+// A key that was left abandoned is remembered too, and never runs again, whatever
+// OnAbandoned says.
+func TestLateRetryOfAnAbandonedKey(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []policy.AbandonedMode{policy.Reexecute, policy.Refuse, policy.Recover(
+		func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			return &policy.Answer{Status: http.StatusOK}, nil
+		})} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memstore.New()
+			crashed := newService(t, deadStore{store}, created, remembered()...)
+			crashed.post(t.Context(), "k", payment)
+			ended, end := context.WithCancel(t.Context())
+			end()
+			_ = crashed.Shutdown(ended)
+			advance(time.Hour + 30*time.Second)
+			s := newService(t, store, created, remembered(policy.OnAbandoned(mode))...)
+			wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+			wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+			s.wantRuns(t, 0)
+			s.wantEvent(t, event.OutcomeUnknown, 1)
+		})
+	}
 }
 
 func TestLateRetryWhereTheRouteObserves(t *testing.T) {
 	t.Parallel()
-	s := newService(t, entombed{memstore.New()}, created, policy.Observe(true))
-	for range 2 {
-		wantFirst(t, s.post(t.Context(), "k", payment))
-	}
-	s.wantRuns(t, 2)
-	if got, want := s.events.results(), []event.Result{event.Execute, event.Completed, event.KeyExpired}; !slices.Equal(got, want) {
-		t.Errorf("the events are %v, want %v", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, memstore.New(), created, remembered(policy.Observe(true))...)
+		for range 2 {
+			wantFirst(t, s.post(t.Context(), "k", payment))
+			advance(time.Hour)
+		}
+		s.wantRuns(t, 2)
+		if got, want := s.events.results(), []event.Result{event.Execute, event.Completed, event.KeyExpired}; !slices.Equal(got, want) {
+			t.Errorf("the events are %v, want %v", got, want)
+		}
+	})
 }
 
 func TestLateCall(t *testing.T) {
 	t.Parallel()
-	s := newTill(t, entombed{memstore.New()})
-	call := chargeCall("k", nil)
-	if _, _, err := s.charge(t.Context(), call); err != nil {
-		t.Fatal(err)
-	}
-	_, info, err := s.charge(t.Context(), call)
-	refused, isRefused := errors.AsType[*core.RefusedError](err)
-	if !errors.Is(err, core.ErrKeyExpired) || !isRefused || refused.Problem.Code != problem.KeyExpired || info != (core.Info{}) {
-		t.Errorf("the late call returned %+v, %v, want ErrKeyExpired", info, err)
-	}
-	s.wantRuns(t, 1)
+	synctest.Test(t, func(t *testing.T) {
+		s := newTill(t, memstore.New())
+		call := chargeCall("k", "order 1")
+		call.Policy = s.MustRoute(remembered()...)
+		if _, _, err := s.charge(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		advance(time.Hour)
+		_, info, err := s.charge(t.Context(), call)
+		refused, isRefused := errors.AsType[*core.RefusedError](err)
+		if !errors.Is(err, core.ErrKeyExpired) || !isRefused || refused.Problem.Code != problem.KeyExpired || info != (core.Info{}) {
+			t.Errorf("the late call returned %+v, %v, want ErrKeyExpired", info, err)
+		}
+		call.Input = "order 2"
+		if _, _, err := s.charge(t.Context(), call); !errors.Is(err, core.ErrKeyReused) {
+			t.Errorf("the late call with another input returned %v, want ErrKeyReused", err)
+		}
+		s.wantRuns(t, 1)
+	})
 }
 
 // recording is a store that keeps the arguments of its calls.

@@ -206,6 +206,10 @@ func (s *service) abandoned(t *testing.T, store *faultyStore) {
 	s.post("/recovered", "k", "1")
 	s.guard("POST /skipped", s.pay, policy.SkipIf(func(*http.Request) bool { return true }))
 	s.post("/skipped", "k", "1")
+	s.guard("POST /remembered", s.pay, policy.TTLHours(1), policy.RememberHours(1))
+	s.post("/remembered", "k", "1")
+	advance(time.Hour)
+	s.post("/remembered", "k", "1")
 	s.guard("POST /uncertain", func(w http.ResponseWriter, r *http.Request) {
 		failure.MarkUncertain(r.Context(), "the bank timed out")
 		w.WriteHeader(http.StatusGatewayTimeout)
