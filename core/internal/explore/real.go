@@ -130,12 +130,14 @@ func (w *world) finish(pods map[int]*pod) {
 	deadline := w.since() + realPatience
 	for _, r := range w.plan.keys() {
 		for _, p := range serving {
+			pause := 100 * time.Millisecond // grows, because many plans may wait for one busy server
 			for probe(p, r, 0) {
 				if w.since() > deadline {
 					probe(p, r, Probing)
 					break
 				}
-				sleep(100 * time.Millisecond)
+				sleep(pause)
+				pause = min(2*pause, 3*time.Second)
 			}
 		}
 	}
