@@ -50,7 +50,19 @@ func Draw(seed uint64) Plan {
 	if d.percent(50) {
 		drawUncertain(d, &p)
 	}
+	if d.percent(40) {
+		drawMemory(d, &p.Policy)
+	}
 	return p
+}
+
+// drawMemory lets a key be remembered. Half of these keys expire before the judge's own
+// requests at the end. The other draws come first, as for drawUncertain.
+func drawMemory(d *dice, p *Policy) {
+	p.Remember = pick(d, 3*time.Second, time.Minute, 10*time.Minute)
+	if d.percent(50) {
+		p.TTL = 8 * time.Second
+	}
 }
 
 // drawUncertain adds lists of statuses, and handlers that do not know their outcome.

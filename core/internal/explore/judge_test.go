@@ -36,6 +36,7 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 	cutOff := changed(twice(2*time.Second, Step{Do: Sleep, For: 2500 * ms}, effect), func(p *Plan) {
 		p.Outages = []Outage{{Pod: 0, Kind: Cut, From: 100 * ms, For: 10 * time.Second}}
 	})
+	remembered := changed(oneAfterTheOther, func(p *Plan) { p.Policy.TTL, p.Policy.Remember = 8*time.Second, time.Hour })
 	unknown := changed(twice(100*ms, effect, Step{Do: MarkUncertain}, Step{Do: Respond, N: 504}), func(p *Plan) { p.Policy.Abandoned = Refuse })
 	for _, c := range []struct {
 		rule Rule
@@ -84,6 +85,9 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		{UncertainBlocks, sabotaged(keepsLeases, unknown)},
 		{OutcomeForgotten, sabotaged(losesAbandoned, unknown)},
 		{TwoEffects, sabotaged(losesAbandoned, unknown)},
+		{ForgottenEarly, sabotaged(keepsNoTombstones, remembered)},
+		{ExpiredWrongly, sabotaged(expiresAtOnce, oneAfterTheOther)},
+		{UnknownWrongly, sabotaged(losesStatus, remembered)},
 		{BrokenProblem, sabotaged(breaksProblems, twice(100*ms, effect, Step{Do: Sleep, For: time.Second}))},
 	} {
 		t.Run(string(c.rule), func(t *testing.T) {

@@ -8,6 +8,7 @@ func (j *judge) pair(a, b *run) {
 		return
 	}
 	j.effects(a, b)
+	j.forgotten(a, b)
 	j.atOnce(a, b)
 	j.after(a, b)
 	j.after(b, a)

@@ -10,6 +10,7 @@ import (
 // Policy is the route's policy. Pods differ only in Pod.Exclude.
 type Policy struct {
 	TTL, LockTTL, Wait, StoreTimeout, MaxRun time.Duration
+	Remember                                 time.Duration
 	FailOpen, Transactional, Observe         bool
 	Optional                                 bool // a request without a key runs unguarded
 	Keep5xx                                  bool // by a Classifier
@@ -31,7 +32,7 @@ const (
 // options returns the policy's options for one pod.
 func (p *Policy) options(exclude bool, classify func(failure.Outcome) failure.Class, find policy.RecoverFunc) []policy.Option {
 	options := []policy.Option{
-		policy.TTL(p.TTL), policy.LockTTL(p.LockTTL), policy.Wait(p.Wait),
+		policy.TTL(p.TTL), policy.Remember(p.Remember), policy.LockTTL(p.LockTTL), policy.Wait(p.Wait),
 		policy.StoreTimeout(p.StoreTimeout), policy.MaxRun(p.MaxRun),
 		policy.Transactional(p.Transactional), policy.Observe(p.Observe),
 		policy.MaxResponseBytes(p.MaxResponse), policy.Required(!p.Optional),

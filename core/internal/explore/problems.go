@@ -22,6 +22,10 @@ func (j *judge) problem(r *run) {
 	switch code {
 	case problem.KeyReused:
 		j.reused(r)
+	case problem.KeyExpired:
+		j.keyExpired(r)
+	case problem.OutcomeUnknown:
+		j.outcomeUnknown(r)
 	case problem.StoreUnavailable, problem.NotConfirmed, problem.InProgress:
 		j.again(r, code)
 	}

@@ -57,5 +57,8 @@ const (
 	TakenReleased     Rule = "taken-over-released"        // a run that took a key over releases the key only if the RecoverFunc found no effect
 	UncertainBlocks   Rule = "uncertain-blocks"           // after an uncertain outcome, the next request is decided at once
 	OutcomeForgotten  Rule = "outcome-forgotten"          // after an uncertain outcome, Refuse responds with outcome_unknown, and another payload gets 422
+	ForgottenEarly    Rule = "forgotten-early"            // a key is new again only after TTL and Remember
+	ExpiredWrongly    Rule = "expired-wrongly"            // key_expired only after the TTL of a stored response
+	UnknownWrongly    Rule = "unknown-wrongly"            // outcome_unknown only if an attempt stored no response
 	BrokenProblem     Rule = "broken-problem"             // no client gets the half response of a problem.Writer that panicked
 )

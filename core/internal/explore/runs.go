@@ -51,6 +51,7 @@ type run struct {
 	abandoned  time.Duration           // when the store first ended the lease, because the outcome is unknown
 	left       time.Duration           // when the process learned that
 	renewed    time.Duration           // when the store last renewed the lease
+	kept       time.Duration           // when the store first kept the response
 }
 
 // storeCall is one call at the store.
@@ -205,6 +206,9 @@ func (r *run) applied(f *Fact) {
 	case f.Op == Abandon && f.Err == nil && r.abandoned == 0:
 		r.abandoned = f.At
 	case f.Op == Complete || f.Op == Commit:
+		if f.Err == nil && r.kept == 0 {
+			r.kept = f.At
+		}
 		if f.Err == nil {
 			r.life = f.Life // the store may have forgotten the key while the handler ran
 		}

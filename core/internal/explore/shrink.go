@@ -90,6 +90,7 @@ var policyChanges = []change{
 	func(p *Plan) bool { return drop(&p.Policy.Free) },
 	func(p *Plan) bool { return drop(&p.Policy.Keep) },
 	func(p *Plan) bool { return drop(&p.Policy.Uncertain) },
+	func(p *Plan) bool { return zero(&p.Policy.Remember) },
 	func(p *Plan) bool { return zero(&p.Policy.Wait) },
 	func(p *Plan) bool { return set(&p.Policy.TTL, 10*time.Minute) },
 	func(p *Plan) bool { return set(&p.Policy.MaxRun, time.Minute) },

@@ -51,12 +51,15 @@ func (s *store) find(key string, now time.Time) *record {
 	r := s.records[key]
 	switch {
 	case r == nil || now.Before(r.expires):
-	case !now.Before(r.gone):
+	case !now.Before(r.gone), s.plan.sabotage == keepsNoTombstones:
 		delete(s.records, key)
 		s.lives[key]++
 		return nil
 	case r.result.State != storage.Expired:
 		r.result = storage.Result{State: storage.Expired, Status: r.result.Status}
+		if s.plan.sabotage == losesStatus {
+			r.result.Status = 0
+		}
 		r.lease.Steps, r.lease.Origin = "", storage.Origin{}
 	}
 	return r
@@ -113,6 +116,8 @@ func (s *store) spoil(r *storage.Record, c storage.Claim) {
 		r.Fingerprint, r.Digest = c.Fingerprint, c.Digest
 	case neverFinishes:
 		r.State, r.LeaseLeft = storage.InProgress, time.Second
+	case expiresAtOnce:
+		r.State = storage.Expired
 	default:
 	}
 }

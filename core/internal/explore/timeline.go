@@ -64,8 +64,8 @@ func milliseconds(d time.Duration) string {
 
 func (p *Plan) describe(b *strings.Builder) {
 	y := p.Policy
-	fmt.Fprintf(b, "policy: TTL %v, LockTTL %v, StoreTimeout %v, Wait %v, MaxRun %v, MaxResponseBytes %d, OnAbandoned %s",
-		y.TTL, y.LockTTL, y.StoreTimeout, y.Wait, y.MaxRun, y.MaxResponse, [...]string{"Reexecute", "Refuse", "Recover"}[y.Abandoned])
+	fmt.Fprintf(b, "policy: TTL %v, Remember %v, LockTTL %v, StoreTimeout %v, Wait %v, MaxRun %v, MaxResponseBytes %d, OnAbandoned %s",
+		y.TTL, y.Remember, y.LockTTL, y.StoreTimeout, y.Wait, y.MaxRun, y.MaxResponse, [...]string{"Reexecute", "Refuse", "Recover"}[y.Abandoned])
 	for _, option := range []struct {
 		on   bool
 		name string

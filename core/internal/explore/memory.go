@@ -1,0 +1,66 @@
+package explore
+
+import "time"
+
+// storesClock is a time by the store's clock.
+func (j *judge) storesClock(at time.Duration) time.Duration {
+	return at + j.plan.jumped(Skip, at) + j.plan.jumped(Suspension, at)
+}
+
+// forgotten: a key is new again only when its response has expired and the time to
+// remember it is over. A release makes it new at once.
+func (j *judge) forgotten(first, second *run) {
+	if len(first.grants) == 0 || len(second.grants) == 0 {
+		return
+	}
+	before, after := first.grants[len(first.grants)-1], second.grants[0]
+	if after.At < before.At {
+		first, second = second, first
+		before, after = first.grants[len(first.grants)-1], second.grants[0]
+	}
+	if before.Life == after.Life || j.releasedBetween(first.key, before.At, after.At) {
+		return
+	}
+	last := before.At
+	if first.kept < after.At {
+		last = max(last, first.kept)
+	}
+	passed := j.storesClock(after.At) - j.storesClock(last)
+	if kept := j.plan.Policy.TTL + j.plan.Policy.Remember; passed < kept {
+		j.report(ForgottenEarly, "r%d gets a lease %v after r%d, and its key is remembered for %v", second.id, passed, first.id, kept)
+	}
+}
+
+// releasedBetween reports whether a run of the key released it. A key that only keeps
+// an attempt number is not remembered.
+func (j *judge) releasedBetween(key int, from, until time.Duration) bool {
+	for _, r := range j.order {
+		if r.key == key && r.released >= from && r.released <= until && r.released > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// keyExpired: a client is told that a response has expired only after its TTL, and only
+// for the payload of that response.
+func (j *judge) keyExpired(r *run) {
+	for _, other := range j.order {
+		over := other.kept > 0 && j.storesClock(r.shown.At) >= j.storesClock(other.kept)+j.plan.Policy.TTL
+		if over && other.key == r.key && j.body(other).Payload == j.body(r).Payload {
+			return
+		}
+	}
+	j.report(ExpiredWrongly, "r%d is told that its key has expired, and no response to its payload has passed its TTL", r.id)
+}
+
+// outcomeUnknown: a client is told that an outcome is unknown only if an attempt of the
+// key had no stored response when the request was sent.
+func (j *judge) outcomeUnknown(r *run) {
+	for _, other := range j.order {
+		if other.key == r.key && len(other.grants) > 0 && (other.kept == 0 || other.kept > r.sent.At) {
+			return
+		}
+	}
+	j.report(UnknownWrongly, "r%d is told that an outcome is unknown, and each attempt of its key has stored its response", r.id)
+}
