@@ -175,7 +175,7 @@ func (j *judge) atOnce(a, b *run) {
 
 // expired: a response is replayed only during its TTL.
 func (j *judge) expired(r, source *run) {
-	if source.confirmed > 0 && r.shown.Text != recovered && r.sent.At > source.confirmed+j.plan.Policy.TTL {
+	if source.confirmed > 0 && r.shown.Text != recovered && r.sent.At > source.confirmed+source.ttl(j.plan) {
 		j.report(StaleReplay, "r%d gets at %v the response of r%d, which was stored at %v", r.id, r.shown.At, source.id, source.confirmed)
 	}
 }

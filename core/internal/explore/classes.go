@@ -75,6 +75,8 @@ func (p *Plan) classOf(s *Fact) class {
 		return keeps
 	case broken, slices.Contains([]int{401, 407, 408, 425, 429}, status):
 		return releases
+	case p.Policy.OnlySuccess && status/100 != 2:
+		return releases
 	default:
 		return keeps
 	}

@@ -45,7 +45,7 @@ func (w *world) send(p *pod, plan *Request, flags Flags) {
 		return
 	}
 	sent := base
-	sent.Kind, sent.Text = Sent, plan.Body.text()
+	sent.Kind, sent.Text = Sent, w.plan.bodyOf(plan)
 	w.add(sent)
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), requestKey{}, plan.ID))
 	defer cancel()
@@ -88,13 +88,17 @@ func (w *world) exchange(ctx context.Context, p *pod, plan *Request, writer *res
 		}
 	}()
 	p.hold(plan.ID, 1_000_000)
-	body := plan.Body.text()
+	body := w.plan.bodyOf(plan)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
 	if err != nil {
 		panic(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if !plan.NoKey {
+	if plan.Skip {
+		r.Header.Set(skipHeader, "yes")
+	}
+	// With a key field, each second client sends the header too.
+	if !plan.NoKey && (!w.plan.Policy.KeyField || plan.ID%2 == 0) {
 		r.Header.Set("Idempotency-Key", keyName(plan.Key))
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(plan, w, r) })
@@ -147,7 +151,16 @@ func describe(f *Fact, r *response) {
 	}
 }
 
-// text is the body as sent. The spellings are canonically equal.
+// bodyOf is the body of a request, with its key if the policy looks for it there.
+func (p *Plan) bodyOf(r *Request) string {
+	text := r.Body.text()
+	if !p.Policy.KeyField || r.NoKey {
+		return text
+	}
+	return fmt.Sprintf(`{%q:%q,%s`, keyMember, keyName(r.Key), text[1:])
+}
+
+// text is the body without a key. The spellings are canonically equal.
 func (b Body) text() string {
 	amount, nonce := 10+b.Payload, b.Nonce
 	switch b.Spelling {

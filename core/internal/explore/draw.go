@@ -53,7 +53,24 @@ func Draw(seed uint64) Plan {
 	if d.percent(40) {
 		drawMemory(d, &p.Policy)
 	}
+	if d.percent(40) {
+		drawKeys(d, &p)
+	}
 	return p
+}
+
+// drawKeys draws where keys come from, which requests and responses count, and how long
+// a response is kept. The other draws come first, as for drawUncertain.
+func drawKeys(d *dice, p *Plan) {
+	p.Policy.KeyField, p.Policy.Include = d.percent(30), d.percent(30)
+	p.Policy.OnlySuccess = d.percent(30) && !p.Policy.Keep5xx && !p.panics(InClassifier)
+	for i := range p.Requests {
+		p.Requests[i].Skip = d.percent(5)
+		if d.percent(20) {
+			handler := &p.Requests[i].Handler
+			*handler = slices.Insert(*handler, d.below(len(*handler)+1), Step{Do: Keep, For: pick(d, 5*time.Second, time.Hour)})
+		}
+	}
 }
 
 // drawMemory lets a key be remembered. Half of these keys expire before the judge's own

@@ -22,7 +22,8 @@ var errPanic = errors.New("the handler's own panic")
 const (
 	innerName     = "step"
 	innerEndpoint = storage.MethodCall + " " + innerName
-	sourceHeader  = "X-Run"     // names the request whose handler made the response
+	sourceHeader  = "X-Run" // names the request whose handler made the response
+	keptFor       = "KeepFor"
 	recovered     = "recovered" // the body of a RecoverFunc's response
 )
 
@@ -101,6 +102,10 @@ func (h *handling) do(s Step) bool {
 		panic(errPanic)
 	case CallDo:
 		h.callDo(s)
+	case Keep:
+		if core.KeepFor(h.ctx, s.For) {
+			h.add(Fact{Kind: Ran, Text: keptFor, Since: s.For})
+		}
 	case MarkExecuted, MarkRetryable, MarkUncertain:
 		h.mark(s.Do)
 	default:

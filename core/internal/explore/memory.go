@@ -1,10 +1,21 @@
 package explore
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // storesClock is a time by the store's clock.
 func (j *judge) storesClock(at time.Duration) time.Duration {
 	return at + j.plan.jumped(Skip, at) + j.plan.jumped(Suspension, at)
+}
+
+// ttl is how long the run's response is kept.
+func (r *run) ttl(p *Plan) time.Duration {
+	if r.kept > 0 && r.keepFor > 0 && r.shown != nil && r.shown.Text != recovered {
+		return r.keepFor
+	}
+	return p.Policy.TTL
 }
 
 // forgotten: a key is new again only when its response has expired and the time to
@@ -18,7 +29,7 @@ func (j *judge) forgotten(first, second *run) {
 		first, second = second, first
 		before, after = first.grants[len(first.grants)-1], second.grants[0]
 	}
-	if before.Life == after.Life || j.releasedBetween(first.key, before.At, after.At) {
+	if before.Life == after.Life || j.changedBetween(first.key, before.At, after.At) {
 		return
 	}
 	last := before.At
@@ -26,16 +37,22 @@ func (j *judge) forgotten(first, second *run) {
 		last = max(last, first.kept)
 	}
 	passed := j.storesClock(after.At) - j.storesClock(last)
-	if kept := j.plan.Policy.TTL + j.plan.Policy.Remember; passed < kept {
+	if kept := first.ttl(j.plan) + j.plan.Policy.Remember; passed < kept {
 		j.report(ForgottenEarly, "r%d gets a lease %v after r%d, and its key is remembered for %v", second.id, passed, first.id, kept)
 	}
 }
 
-// releasedBetween reports whether a run of the key released it. A key that only keeps
-// an attempt number is not remembered.
-func (j *judge) releasedBetween(key int, from, until time.Duration) bool {
+// changedBetween reports whether another run claimed the key, or a run released it. A key
+// that only keeps an attempt number is not remembered.
+func (j *judge) changedBetween(key int, from, until time.Duration) bool {
 	for _, r := range j.order {
-		if r.key == key && r.released >= from && r.released <= until && r.released > 0 {
+		if r.key != key {
+			continue
+		}
+		if r.released > 0 && r.released >= from && r.released <= until {
+			return true
+		}
+		if slices.ContainsFunc(r.grants, func(g *Fact) bool { return g.At > from && g.At < until }) {
 			return true
 		}
 	}
@@ -46,7 +63,7 @@ func (j *judge) releasedBetween(key int, from, until time.Duration) bool {
 // for the payload of that response.
 func (j *judge) keyExpired(r *run) {
 	for _, other := range j.order {
-		over := other.kept > 0 && j.storesClock(r.shown.At) >= j.storesClock(other.kept)+j.plan.Policy.TTL
+		over := other.kept > 0 && j.storesClock(r.shown.At) >= j.storesClock(other.kept)+other.ttl(j.plan)
 		if over && other.key == r.key && j.body(other).Payload == j.body(r).Payload {
 			return
 		}

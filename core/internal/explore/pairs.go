@@ -71,8 +71,8 @@ func (j *judge) mayFollow(first, second *run) bool {
 	}
 }
 
-// noKey reports whether the request had no key, and therefore no record.
-func (r *run) noKey() bool { return r.plan != nil && r.plan.NoKey }
+// noKey reports whether the request had no key or was skipped, and so has no record.
+func (r *run) noKey() bool { return r.plan != nil && (r.plan.NoKey || r.plan.Skip) }
 
 // ranOpen reports whether the handler ran without protection after a fault.
 func (r *run) ranOpen() bool { return !r.guarded() && r.faulty }

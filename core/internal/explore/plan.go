@@ -67,7 +67,8 @@ type Pod struct {
 type Request struct {
 	ID, Pod, Key int
 	At           time.Duration
-	NoKey        bool // the request carries no Idempotency-Key
+	NoKey        bool // the request carries no key
+	Skip         bool // the policy's SkipIf lets the request pass
 	Body         Body
 	Leave        time.Duration // the client disconnects this long after At; zero: the client stays
 	Handler      []Step
@@ -94,6 +95,7 @@ const (
 	Write   // N bytes
 	Panic
 	CallDo // an effect inside core.Do
+	Keep   // core.KeepFor, for For
 )
 
 // Step is one step of a handler.
@@ -272,6 +274,9 @@ func (p *Plan) settled() time.Duration {
 func (r *Request) duration() time.Duration {
 	var d time.Duration
 	for _, s := range r.Handler {
+		if s.Do == Keep {
+			continue
+		}
 		d += s.For + time.Millisecond
 		if s.Do == CallDo {
 			d += 2 * time.Second

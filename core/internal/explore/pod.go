@@ -6,6 +6,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -36,7 +37,7 @@ func newPod(w *world, p Pod) *pod {
 	if w.plan.nests() {
 		simple := w.plan.Policy
 		simple.Transactional, simple.Observe, simple.Abandoned = false, false, Reexecute
-		simple.Free, simple.Keep, simple.Uncertain = nil, nil, nil
+		simple.Free, simple.Keep, simple.Uncertain, simple.KeyField = nil, nil, nil, false
 		pod.inner = engine.MustRoute(simple.options(false, nil, nil)...)
 	}
 	return pod
@@ -48,6 +49,9 @@ func (p *pod) policy() []policy.Option {
 	declared := plan.Policy
 	if plan.sabotage == endsRunsEarly {
 		declared.MaxRun /= 3
+	}
+	if declared.OnlySuccess {
+		return declared.options(p.Exclude, failure.OnlySuccess, p.recover)
 	}
 	if declared.Keep5xx || plan.panics(InClassifier) {
 		return declared.options(p.Exclude, p.classify, p.recover)

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/oncekey/oncekey/failure"
@@ -17,7 +18,15 @@ type Policy struct {
 	Abandoned                                Abandoned
 	MaxResponse                              int64
 	Free, Keep, Uncertain                    []string // statuses and classes of statuses
+	OnlySuccess                              bool     // the Classifier is failure.OnlySuccess
+	Include                                  bool     // pods leave the nonce out by IncludeFields
+	KeyField                                 bool     // the key is a member of the body
 }
+
+const (
+	keyMember  = "request_id" // of a body with the key
+	skipHeader = "X-Dry-Run"
+)
 
 // Abandoned is the policy's OnAbandoned.
 type Abandoned uint8
@@ -37,9 +46,16 @@ func (p *Policy) options(exclude bool, classify func(failure.Outcome) failure.Cl
 		policy.Transactional(p.Transactional), policy.Observe(p.Observe),
 		policy.MaxResponseBytes(p.MaxResponse), policy.Required(!p.Optional),
 		policy.Free(p.Free...), policy.Keep(p.Keep...), policy.Uncertain(p.Uncertain...),
+		policy.SkipIf(func(r *http.Request) bool { return r.Header.Get(skipHeader) != "" }),
 	}
-	if exclude {
+	switch {
+	case exclude && p.Include:
+		options = append(options, policy.IncludeFields("amount"))
+	case exclude:
 		options = append(options, policy.ExcludeFields("nonce"))
+	}
+	if p.KeyField {
+		options = append(options, policy.KeyField(keyMember))
 	}
 	if p.FailOpen {
 		options = append(options, policy.OnStoreError(policy.FailOpen))

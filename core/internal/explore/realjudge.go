@@ -37,7 +37,11 @@ func DrawReal(seed uint64, transacts bool) Plan {
 		r := &p.Requests[i]
 		r.At %= 1500 * time.Millisecond
 		for s := range r.Handler {
-			r.Handler[s].For %= 1500 * time.Millisecond
+			if r.Handler[s].Do == Keep {
+				r.Handler[s].For = time.Hour
+			} else {
+				r.Handler[s].For %= 1500 * time.Millisecond
+			}
 		}
 	}
 	for i := range p.Calls {

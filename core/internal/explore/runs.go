@@ -52,6 +52,7 @@ type run struct {
 	left       time.Duration           // when the process learned that
 	renewed    time.Duration           // when the store last renewed the lease
 	kept       time.Duration           // when the store first kept the response
+	keepFor    time.Duration           // the handler's KeepFor, or zero
 }
 
 // storeCall is one call at the store.
@@ -166,6 +167,8 @@ func (r *run) handled(f *Fact) {
 			r.waited = append(r.waited, f)
 		case f.Text == "RecoverFunc":
 			r.looked = f
+		case f.Text == keptFor:
+			r.keepFor = f.Since
 		}
 	default:
 	}
@@ -277,7 +280,7 @@ func (r *run) observed(f *Fact) {
 
 func isDecision(event string) bool {
 	switch event {
-	case "execute", "replay", "no_key", "in_progress", "key_reused", "not_replayable", "key_expired", "outcome_unknown", "refused", "unprotected", "unavailable":
+	case "execute", "replay", "no_key", "skipped", "in_progress", "key_reused", "not_replayable", "key_expired", "outcome_unknown", "refused", "unprotected", "unavailable":
 		return true
 	default:
 		return false

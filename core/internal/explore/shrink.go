@@ -91,6 +91,9 @@ var policyChanges = []change{
 	func(p *Plan) bool { return drop(&p.Policy.Keep) },
 	func(p *Plan) bool { return drop(&p.Policy.Uncertain) },
 	func(p *Plan) bool { return zero(&p.Policy.Remember) },
+	func(p *Plan) bool { return zero(&p.Policy.OnlySuccess) },
+	func(p *Plan) bool { return zero(&p.Policy.Include) },
+	func(p *Plan) bool { return zero(&p.Policy.KeyField) },
 	func(p *Plan) bool { return zero(&p.Policy.Wait) },
 	func(p *Plan) bool { return set(&p.Policy.TTL, 10*time.Minute) },
 	func(p *Plan) bool { return set(&p.Policy.MaxRun, time.Minute) },
@@ -103,6 +106,7 @@ func requestChanges(p *Plan, i int) []change {
 	all := []change{
 		func(p *Plan) bool { return zero(&p.Requests[i].Leave) },
 		func(p *Plan) bool { return zero(&p.Requests[i].NoKey) },
+		func(p *Plan) bool { return zero(&p.Requests[i].Skip) },
 		func(p *Plan) bool { return zero(&p.Requests[i].Body) },
 		func(p *Plan) bool { return zero(&p.Requests[i].Key) },
 		func(p *Plan) bool { return round(&p.Requests[i].At) },

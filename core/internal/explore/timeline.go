@@ -32,7 +32,7 @@ var outageNames = [numOutages]string{
 
 var stepNames = map[StepKind]string{
 	Sleep: "sleep", Await: "await", Look: "look", Effect: "effect", CarefulEffect: "look+effect", MarkExecuted: "MarkExecuted",
-	MarkRetryable: "MarkRetryable", MarkUncertain: "MarkUncertain", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do",
+	MarkRetryable: "MarkRetryable", MarkUncertain: "MarkUncertain", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do", Keep: "KeepFor",
 }
 
 // Timeline prints the plan and its history, one line per fact. Two histories are
@@ -69,7 +69,16 @@ func (p *Plan) describe(b *strings.Builder) {
 	for _, option := range []struct {
 		on   bool
 		name string
-	}{{y.FailOpen, "FailOpen"}, {y.Transactional, "Transactional"}, {y.Observe, "Observe"}, {y.Keep5xx, "Classifier keeps 5xx"}, {y.Optional, "Required(false)"}} {
+	}{
+		{y.FailOpen, "FailOpen"},
+		{y.Transactional, "Transactional"},
+		{y.Observe, "Observe"},
+		{y.Keep5xx, "Classifier keeps 5xx"},
+		{y.Optional, "Required(false)"},
+		{y.OnlySuccess, "Classifier keeps only 2xx"},
+		{y.Include, "IncludeFields"},
+		{y.KeyField, "KeyField"},
+	} {
 		if option.on {
 			fmt.Fprintf(b, ", %s", option.name)
 		}
@@ -91,9 +100,12 @@ func (p *Plan) describe(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	for _, r := range p.Requests {
-		fmt.Fprintf(b, "request r%d at %v to p%d, key %d, %s, handler:", r.ID, r.At, r.Pod, r.Key, strings.Join(strings.Fields(r.Body.text()), " "))
+		fmt.Fprintf(b, "request r%d at %v to p%d, key %d, %s, handler:", r.ID, r.At, r.Pod, r.Key, strings.Join(strings.Fields(p.bodyOf(&r)), " "))
 		for _, s := range r.Handler {
 			fmt.Fprintf(b, " %s", s)
+		}
+		if r.Skip {
+			b.WriteString("; a dry run")
 		}
 		if r.NoKey {
 			b.WriteString("; without a key")
@@ -123,7 +135,7 @@ func (p *Plan) describeFaults(b *strings.Builder) {
 
 func (s Step) String() string {
 	switch s.Do {
-	case Sleep, Await, CallDo:
+	case Sleep, Await, CallDo, Keep:
 		return fmt.Sprintf("%s(%v)", stepNames[s.Do], s.For)
 	case Respond, Write:
 		return fmt.Sprintf("%s(%d)", stepNames[s.Do], s.N)
