@@ -92,15 +92,22 @@ func decideByRecord(a *admission, record *storage.Record) Decision {
 		return Decision{Record: record}
 	case record.State == storage.Unreplayable:
 		return Decision{Problem: problem.New(problem.NotReplayable, "")}
-	case record.State == storage.Expired && record.Status > 0:
-		return Decision{Problem: problem.New(problem.KeyExpired, "")}
-	case record.State == storage.Expired: // its key was abandoned
-		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
+	case record.State == storage.Expired:
+		return Decision{Problem: problem.New(codeOfTombstone(record), "")}
 	case record.Abandoned() && a.route.policy.OnAbandoned.Refuses():
 		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	default:
 		return Decision{Problem: problem.New(problem.InProgress, "")}
 	}
+}
+
+// codeOfTombstone returns the problem for the late retry of a run that had finished, or of
+// a key that was abandoned until its record expired.
+func codeOfTombstone(record *storage.Record) string {
+	if record.Status == 0 {
+		return problem.OutcomeUnknown
+	}
+	return problem.KeyExpired
 }
 
 // start makes the run of a lease that was just acquired.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
@@ -18,25 +19,15 @@ import (
 
 const expires = "Idempotency-Expires"
 
-// expiring is a store that knows the end of its records, whatever the inner store knows.
-type expiring struct {
-	storage.Store
-	ends map[string]time.Time
-}
+// timeless is a store that does not know the times of its records.
+type timeless struct{ storage.Store }
 
-func (s *expiring) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	err := s.Store.Complete(ctx, l, r)
-	if err == nil {
-		s.ends[l.Key] = time.Now().Add(r.Retain)
-	}
-	return err
-}
-
-func (s *expiring) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s timeless) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	lease, record, err := s.Store.Acquire(ctx, c)
 	if record != nil {
 		copied := *record
-		copied.Expires, record = s.ends[c.Key], &copied
+		copied.Created, copied.Finished, copied.Expires = time.Time{}, time.Time{}, time.Time{}
+		record = &copied
 	}
 	return lease, record, err
 }
@@ -74,8 +65,7 @@ func TestExpiryHeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := &expiring{newFaultyStore(), make(map[string]time.Time)}
-				engine := engineOf(t, store, core.WithExpiryHeader("idempotency-expires"), core.WithObserver(&events{}))
+				engine := engineOf(t, memstore.New(), core.WithExpiryHeader("idempotency-expires"), core.WithObserver(&events{}))
 				handler := engine.Handler(c.handle, policy.TTLHours(48))
 				want := []string(nil)
 				if c.kept > 0 {
@@ -111,13 +101,11 @@ func equal(got, want []string) bool { return strings.Join(got, "|") == strings.J
 func TestExpiryHeaderOfADeferredResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := newFaultyStore()
-		store := &expiring{inner, make(map[string]time.Time)}
-		seen := &events{}
+		store, seen := newFaultyStore(), &events{}
 		engine := engineOf(t, store, core.WithExpiryHeader(expires), core.WithObserver(seen))
 		handler := engine.Handler(http.HandlerFunc(created), policy.TTLHours(1))
 		want := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
-		inner.set(&inner.complete)(failUnapplied)
+		store.set(&store.complete)(failUnapplied)
 		for range 2 { // the second is a replay from this process
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
@@ -125,7 +113,7 @@ func TestExpiryHeaderOfADeferredResponse(t *testing.T) {
 				t.Errorf("the response is %d and ends at %q, want %q", w.Code, got, want)
 			}
 		}
-		inner.set(&inner.complete)(nil)
+		store.set(&store.complete)(nil)
 		advance(time.Second)
 		if seen.count(event.Completed) != 1 {
 			t.Errorf("the events are %v", seen.results())
@@ -137,11 +125,9 @@ func TestExpiryHeaderOfADeferredResponse(t *testing.T) {
 func TestNoExpiryHeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &expiring{newFaultyStore(), make(map[string]time.Time)}
-		engine := engineOf(t, store, core.WithExpiryHeader(expires), core.WithObserver(&events{}))
+		engine := engineOf(t, timeless{memstore.New()}, core.WithExpiryHeader(expires), core.WithObserver(&events{}))
 		handler := engine.Handler(http.HandlerFunc(created))
 		handler.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
-		clear(store.ends)
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
 		wantReplay(t, w)

@@ -203,8 +203,7 @@ func TestReplaysNameTheTraceOfTheirRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, seen := newFaultyStore(), &events{}
-		traced := &tracing{Store: store}
-		engine := engineOf(t, traced, core.WithTrace(spanOf), core.WithObserver(seen))
+		engine := engineOf(t, store, core.WithTrace(spanOf), core.WithObserver(seen))
 		handler := engine.Handler(http.HandlerFunc(created))
 		send := func(key, span string) {
 			handler.ServeHTTP(httptest.NewRecorder(), newPost(context.WithValue(t.Context(), spanKey{}, span), key, payment))
@@ -228,24 +227,4 @@ func TestReplaysNameTheTraceOfTheirRun(t *testing.T) {
 			t.Errorf("the replays are of %q, want first third", got)
 		}
 	})
-}
-
-// tracing is a store that keeps origins, whatever the inner store keeps.
-type tracing struct {
-	storage.Store
-	origin storage.Origin
-}
-
-func (s *tracing) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	lease, record, err := s.Store.Acquire(ctx, c)
-	if record != nil {
-		copied := *record
-		copied.Origin, record = s.origin, &copied
-	}
-	return lease, record, err
-}
-
-func (s *tracing) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	s.origin = l.Origin
-	return s.Store.Complete(ctx, l, r)
 }

@@ -220,8 +220,11 @@ func TestStoreRemembersTheKey(t *testing.T) {
 			core.KeepFor(r.Context(), 3*time.Hour)
 			created(w, r)
 		}, []policy.Option{policy.RememberHours(2)}, 3 * time.Hour, 2 * time.Hour},
-		"a stream": {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
-			[]policy.Option{policy.RememberHours(2)}, 24 * time.Hour, 2 * time.Hour},
+		"a stream": {
+			func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() },
+			[]policy.Option{policy.RememberHours(2)},
+			24 * time.Hour, 2 * time.Hour,
+		},
 		"a redaction that fails": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(`{"secret":`))

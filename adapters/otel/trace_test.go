@@ -1,7 +1,6 @@
 package idemotel_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -11,33 +10,13 @@ import (
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/core/memstore"
 )
-
-// keepingOrigins is a store that keeps origins, whatever the inner store keeps.
-type keepingOrigins struct {
-	storage.Store
-	origin storage.Origin
-}
-
-func (s *keepingOrigins) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	lease, record, err := s.Store.Acquire(ctx, c)
-	if record != nil {
-		copied := *record
-		copied.Origin, record = s.origin, &copied
-	}
-	return lease, record, err
-}
-
-func (s *keepingOrigins) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	s.origin = l.Origin
-	return s.Store.Complete(ctx, l, r)
-}
 
 // The span of a replay links to the request that ran, in another trace.
 func TestReplaysLinkToTheirRun(t *testing.T) {
 	t.Parallel()
-	s := newService(t, &keepingOrigins{Store: newBrokenStore()}, core.WithTrace(idemotel.TraceOf))
+	s := newService(t, memstore.New(), core.WithTrace(idemotel.TraceOf))
 	s.guard("POST /payments", created)
 	first := s.within(t, "/payments", "k")
 	second := s.within(t, "/payments", "k")
@@ -79,19 +58,19 @@ func TestTextsThatAreNoTrace(t *testing.T) {
 	t.Parallel()
 	traceID, spanID := trace.TraceID{1}.String(), trace.SpanID{2}.String()
 	for text, links := range map[string]int{
-		traceID + "-" + spanID:                     1,
-		"":                                         0,
-		"-":                                        0,
-		traceID:                                    0,
-		traceID + "-":                              0,
-		traceID + spanID:                           0,
-		traceID + "-" + spanID + "-01":             0,
-		"00-" + traceID + "-" + spanID + "-01":     0,
-		traceID[1:] + "-" + spanID:                 0,
-		traceID + "-" + spanID[1:]:                 0,
-		trace.TraceID{}.String() + "-" + spanID:    0,
-		traceID + "-" + trace.SpanID{}.String():    0,
-		strings.Repeat("x", 32) + "-" + spanID:     0,
+		traceID + "-" + spanID:                  1,
+		"":                                      0,
+		"-":                                     0,
+		traceID:                                 0,
+		traceID + "-":                           0,
+		traceID + spanID:                        0,
+		traceID + "-" + spanID + "-01":          0,
+		"00-" + traceID + "-" + spanID + "-01":  0,
+		traceID[1:] + "-" + spanID:              0,
+		traceID + "-" + spanID[1:]:              0,
+		trace.TraceID{}.String() + "-" + spanID: 0,
+		traceID + "-" + trace.SpanID{}.String(): 0,
+		strings.Repeat("x", 32) + "-" + spanID:  0,
 		traceID + "-" + strings.Repeat("\xff", 16): 0,
 	} {
 		seen := newTelemetry(t)
