@@ -222,10 +222,10 @@ func (s *snapshot) openTo(c storage.Claim) (next storage.Lease, latest int64, op
 	case s.token == c.Token:
 		// An earlier call claimed the key and its reply was lost, or the replicas
 		// have not been asked yet. Renew the claim.
-		next.Attempt, next.TookOver = s.record.Attempt, s.tookOver
+		next.Attempt, next.TookOver, next.Steps = s.record.Attempt, s.tookOver, s.record.Steps
 		return next, anyTimeLeft, true
 	case s.record.Abandoned() && c.TakeOver && c.Repeats(s.record.Fingerprint, s.record.Digest):
-		next.TookOver = true
+		next.TookOver, next.Steps = true, s.record.Steps
 		return next, milliseconds(s.afterLease()), true
 	default:
 		return next, 0, false

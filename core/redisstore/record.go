@@ -13,8 +13,11 @@ import (
 )
 
 const (
-	// version of the line's format. A reader refuses any other version.
+	// version of the line's format. A reader refuses a version that it does not know.
 	version = 1
+	// versionSteps is the version of a claim with steps. Programs that know only
+	// version 1 would lose the steps, so they must refuse the claim.
+	versionSteps = 2
 	// released is the state of a record that keeps only an attempt number and its
 	// fingerprint.
 	released = "released"
@@ -38,20 +41,23 @@ func encodeClaim(l storage.Lease, at time.Time) []byte {
 	head := lineOf(l, storage.InProgress.String(), at)
 	head.Fingerprint, head.Digest, head.TookOver = l.Fingerprint, digest(l.Digest), l.TookOver
 	head.LeaseMS, head.RetainMS = milliseconds(l.TTL), milliseconds(l.Retain)
-	return encode(head, nil)
+	if l.Steps != "" {
+		head.Version = versionSteps
+	}
+	return encode(head, l.Steps)
 }
 
 func encodeReleased(l storage.Lease, at time.Time) []byte {
 	head := lineOf(l, released, at)
 	head.Fingerprint = l.Fingerprint
-	return encode(head, nil)
+	return encode(head, "")
 }
 
 func encodeResult(l storage.Lease, res storage.Result, at time.Time) []byte {
 	head := lineOf(l, res.State.String(), at)
 	head.Fingerprint, head.Digest, head.Status, head.Sketch = l.Fingerprint, digest(l.Digest), res.Status, res.Sketch
 	if res.State == storage.Unreplayable {
-		return encode(head, nil)
+		return encode(head, "")
 	}
 	head.Headers = storedheader.Encode(res.Header, utf8.ValidString)
 	return encode(head, res.Body)
@@ -64,7 +70,7 @@ func lineOf(l storage.Lease, state string, at time.Time) line {
 	}
 }
 
-func encode(head line, body []byte) []byte {
+func encode[Body string | []byte](head line, body Body) []byte {
 	head.Size = len(body)
 	const usual = 368 // usual size of a line with a header or two
 	room := usual + base64.StdEncoding.EncodedLen(len(head.Sketch)) + len(body)
@@ -110,8 +116,8 @@ func decodeBeginning(beginning []byte) (stored, bool, error) {
 
 func parseLine(first []byte) (line, error) {
 	head, err := readLine(first)
-	if err == nil && head.Version != version {
-		err = corrupt("its format is version %d, this is version %d", head.Version, version)
+	if err == nil && head.Version != version && head.Version != versionSteps {
+		err = corrupt("its format is version %d, this is version %d", head.Version, versionSteps)
 	}
 	return head, err
 }
@@ -150,6 +156,9 @@ func (s *stored) read(head line, body []byte) error {
 		}
 		s.lease = time.Duration(head.LeaseMS) * time.Millisecond
 		s.retain = time.Duration(head.RetainMS) * time.Millisecond
+		if head.Version == versionSteps {
+			s.record.Steps = string(body)
+		}
 		return nil
 	}
 	if head.Status < minStatus || head.Status > maxStatus {

@@ -37,6 +37,8 @@ func TestFormat(t *testing.T) {
 	sketched := storage.Result{State: storage.Unreplayable, Status: 200, Sketch: []byte("\x00\xff")}
 	undigested := l
 	undigested.Digest = storage.Digest{}
+	stepped := l
+	stepped.Steps = "charge\nship\n"
 	const member = `"digest":"d100000000000000000000000000009e",`
 	const token = `{"token":"abcd0000000000000000000000000000","state":`
 	tests := []struct {
@@ -52,6 +54,8 @@ func TestFormat(t *testing.T) {
 			`["delete","Server",""],["set","WC1SYXc=","/w==","base64"]],"size":3}` + "\n{}\n"},
 		{"of no digest", encodeClaim(undigested, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
 			`"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
+		{"with steps", encodeClaim(stepped, someTime), token + `"in_progress","v":2,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
+			member + `"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":12}` + "\ncharge\nship\n"},
 		{"unreplayable", encodeResult(l, sketched, someTime), token + `"unreplayable","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			member + `"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
 	}
@@ -91,6 +95,9 @@ func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	whole := string(encodeResult(someLease(), storage.Result{State: storage.Completed, Status: 201, Body: []byte("body"), Sketch: []byte("s"), Header: storage.Header{{Name: "A", Value: "b"}}}, someTime))
 	running := string(encodeClaim(someLease(), someTime))
+	withSteps := someLease()
+	withSteps.Steps = "steps"
+	stepped := string(encodeClaim(withSteps, someTime))
 	change := func(value, old, changed string) string {
 		if !strings.Contains(value, old) {
 			t.Fatalf("%s does not contain %s", value, old)
@@ -106,7 +113,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"cut in the body", whole[:len(whole)-1], "3 bytes, not 4"},
 		{"cut after the line", whole[:len(whole)-4], "0 bytes, not 4"},
 		{"more than was written", whole + "x", "5 bytes, not 4"},
-		{"future version", change(whole, `"v":1`, `"v":2`), "version 2"},
+		{"future version", change(whole, `"v":1`, `"v":3`), "version 3"},
+		{"cut in the steps", stepped[:len(stepped)-1], "4 bytes, not 5"},
 		{"negative size", change(whole, `"size":4`, `"size":-4`), "not -4"},
 		{"short token", change(whole, "abcd", "abc"), "token"},
 		{"token of other digits", change(whole, "abcd", "zzzz"), "token"},
@@ -171,6 +179,9 @@ func FuzzDecode(f *testing.F) {
 	l := someLease()
 	f.Add(encodeClaim(l, someTime))
 	f.Add(encodeReleased(l, someTime))
+	stepped := l
+	stepped.Steps = "steps"
+	f.Add(encodeClaim(stepped, someTime))
 	f.Add(encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Body: []byte("x"), Header: storage.Header{{Name: "A", Value: "\xff"}}}, someTime))
 	f.Add([]byte("{}\n"))
 	f.Fuzz(func(t *testing.T, value []byte) {

@@ -207,11 +207,11 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 
 // Release implements [storage.Store].
 func (s *Store) Release(ctx context.Context, l storage.Lease) error {
-	var tombstone []byte // none: the key is deleted
+	var number []byte // none: the key is deleted
 	if l.Attempt > 1 {
-		tombstone = encodeReleased(l, time.Now())
+		number = encodeReleased(l, time.Now())
 	}
-	outcome, err := s.settle(ctx, l, attemptPrefix(l), tombstone, l.Retain)
+	outcome, err := s.settle(ctx, l, number, l.Retain)
 	if err == nil && outcome != settled {
 		return storage.ErrLeaseLost
 	}
@@ -237,19 +237,16 @@ func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		// millisecond ago, so that earlier versions can read the record too.
 		l.TTL, kept = time.Millisecond, l.Retain-time.Millisecond
 	}
-	outcome, err := s.settle(ctx, l, attemptPrefix(l), encodeClaim(l, time.Now()), kept)
+	outcome, err := s.settle(ctx, l, encodeClaim(l, time.Now()), kept)
 	return outcome == settled, err
 }
 
 // settle runs settleScript, which replaces the lease's claim by value, and keeps the
-// value for retain. claim is the beginning of the claim. An empty value deletes the
-// key.
-func (s *Store) settle(ctx context.Context, l storage.Lease, claim string, value []byte, retain time.Duration) (int, error) {
-	return bounded(ctx, s, func(ctx context.Context) (int, error) { return s.settleNow(ctx, l, claim, value, retain) })
-}
-
-func (s *Store) settleNow(ctx context.Context, l storage.Lease, claim string, value []byte, retain time.Duration) (int, error) {
-	return settleScript.Run(ctx, s.client, []string{s.prefix + l.Key}, claim, value, milliseconds(retain)).Int()
+// value for retain. An empty value deletes the key.
+func (s *Store) settle(ctx context.Context, l storage.Lease, value []byte, retain time.Duration) (int, error) {
+	return bounded(ctx, s, func(ctx context.Context) (int, error) {
+		return settleScript.Run(ctx, s.client, []string{s.prefix + l.Key}, attemptPrefix(l), value, milliseconds(retain)).Int()
+	})
 }
 
 // failure adds the operation and the key to an error.

@@ -157,14 +157,15 @@ func (s *Store) undoClaim(ctx context.Context, l storage.Lease, value []byte, wh
 	defer cancel()
 	var instead []byte // empty: the key is deleted
 	switch {
-	case l.TookOver: // the result of the previous attempt is still unknown
+	case l.TookOver || l.Steps != "": // the result of the previous attempt is still unknown
 		ended := l
 		ended.TTL = briefLease
 		instead = encodeClaim(ended, time.Now())
 	case l.Attempt > 1:
 		instead = encodeReleased(l, time.Now())
 	}
-	if _, err := s.settleNow(ctx, l, string(value), instead, l.Retain); err != nil {
+	err := replaceScript.Run(ctx, s.client, []string{s.prefix + l.Key}, value, instead, milliseconds(l.Retain), anyTimeLeft).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("%w; the claim could not be undone: %w", why, err)
 	}
 	return why

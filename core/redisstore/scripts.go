@@ -23,46 +23,66 @@ const (
 // settleScript replaces a claim by ARGV[2], to be kept for ARGV[3] milliseconds. With
 // an empty ARGV[2] it deletes the key.
 //
-// ARGV[1] is the beginning of the claim, at least as far as its attempt, because a
-// late Acquire may have taken over the key for the holder's own token. The whole
-// claim as ARGV[1] matches only that claim. The key must be the holder's and
-// unfinished, or be gone: a missing key was not claimed by another caller in the
+// ARGV[1] is the beginning of the claim as far as its attempt, because a late Acquire
+// may have taken over the key for the holder's own token. The key must be the holder's
+// and unfinished, or be gone: a missing key was not claimed by another caller in the
 // meantime.
+//
+// If ARGV[2] is a claim too, the call is a renewal, and keeps the stored steps if they
+// are longer: a renewal may be late.
 //
 // ARGV[4] is set when the store waits for replicas. A value that the holder has
 // finished earlier is then written again, unchanged, because WAIT counts only writes.
 //
-// Nearly always the first comparison decides, so the rest may be slow.
+// Nearly always the first comparison decides, so the rest may be slow. The comparison
+// is of a claim in version 1, which has no steps.
 var settleScript = redis.NewScript(`
 local head = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
 local open = head == ARGV[1] or head == ''
+local value = ARGV[2]
 if not open then
+	local claim = ',"state":"in_progress"'
+	local attempt = '"attempt":%d+,'
 	if string.sub(head, 1, 43) ~= string.sub(ARGV[1], 1, 43) then
 		return 0
 	end
-	local attempt = '"attempt":%d+,'
 	if string.match(redis.call('GETRANGE', KEYS[1], 0, 127), attempt) ~= string.match(ARGV[1], attempt) then
 		return 0
 	end
-	open = string.sub(head, 44, 62) == ',"state":"released"'
+	local claimed = string.sub(head, 44, 65) == claim
+	open = claimed or string.sub(head, 44, 62) == ',"state":"released"'
+	if claimed and string.sub(value, 44, 65) == claim then
+		local stored = redis.call('GET', KEYS[1])
+		local steps = (string.find(stored, '\n', 1, true) or #stored) + 1
+		local line, size = string.match(value, '^([^\n]*,"size":)(%d+)}\n')
+		local more = #stored - steps + 1
+		if more > tonumber(size) then
+			value = string.sub(line, 1, 70) .. '2' .. string.sub(line, 72) .. more .. '}\n' .. string.sub(stored, steps)
+		end
+	end
 end
-if open and ARGV[2] == '' then
+if open and value == '' then
 	redis.call('DEL', KEYS[1])
 elseif open then
-	redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+	redis.call('SET', KEYS[1], value, 'PX', ARGV[3])
 elseif ARGV[4] then
 	redis.call('APPEND', KEYS[1], '')
 end
 return open and 1 or 2
 `)
 
-// replaceScript replaces the value ARGV[1], which has no body, by ARGV[2], to be kept
-// for ARGV[3] milliseconds, if the key has at most ARGV[4] milliseconds left.
-// Otherwise it returns the current value and its time to live, or false.
+// replaceScript replaces the value ARGV[1] by ARGV[2], to be kept for ARGV[3]
+// milliseconds, if the key has at most ARGV[4] milliseconds left. With an empty
+// ARGV[2] it deletes the key. Otherwise it returns the current value and its time to
+// live, or false.
 var replaceScript = redis.NewScript(`
 local left = redis.call('PTTL', KEYS[1])
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) == ARGV[1] and left <= tonumber(ARGV[4]) then
-	redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+	if ARGV[2] == '' then
+		redis.call('DEL', KEYS[1])
+	else
+		redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+	end
 	return 1
 end
 local value = redis.call('GET', KEYS[1])
