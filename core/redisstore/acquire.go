@@ -193,8 +193,10 @@ func look(value []byte, left time.Duration) (*snapshot, error) {
 	return seen, err
 }
 
-// clock sets the time left of the lease, given the key's time to live.
+// clock sets the time left of the lease, and the times of the record, given the key's
+// time to live.
 func (s *snapshot) clock(left time.Duration) error {
+	s.date(left)
 	if s.record.State != storage.InProgress {
 		return nil
 	}

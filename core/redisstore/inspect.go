@@ -67,10 +67,10 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 	return there, s.failure("forget", key, err)
 }
 
-// listed returns the record as a list shows it: the status, but no header and no
-// body.
+// listed returns the record as a list shows it: the status and the origin, but no
+// header, body, sketch and steps.
 func listed(key string, r *storage.Record) storage.Entry {
-	return storage.Entry{Key: key, Record: &storage.Record{
-		State: r.State, Fingerprint: r.Fingerprint, Digest: r.Digest, Attempt: r.Attempt, LeaseLeft: r.LeaseLeft, Status: r.Status,
-	}}
+	shown := *r
+	shown.Header, shown.Body, shown.Sketch, shown.Steps = nil, nil, nil, ""
+	return storage.Entry{Key: key, Record: &shown}
 }

@@ -21,6 +21,13 @@ type line struct {
 	Digest      digest `json:"digest,omitzero"`
 	LeaseMS     int64  `json:"lease_ms,omitempty"`
 	RetainMS    int64  `json:"retain_ms,omitempty"`
+	// AgeMS is the time from the claim to the writing of the line.
+	AgeMS int64 `json:"age_ms,omitempty"`
+	// The origin comes before the headers, so that List reads it too.
+	Route   string `json:"route,omitempty"`
+	Holder  string `json:"holder,omitempty"`
+	KeyHash string `json:"key_hash,omitempty"`
+	Trace   string `json:"trace,omitempty"`
 	// At is the time of writing by the writer's clock. It is for human readers: no
 	// program compares it.
 	At     string `json:"at"`
@@ -42,14 +49,17 @@ func (l *line) appendTo(b []byte) []byte {
 	if l.TookOver {
 		b = append(b, `,"took_over":true`...)
 	}
-	if l.Fingerprint != "" {
-		b = appendText(append(b, `,"fingerprint":`...), l.Fingerprint)
-	}
+	b = appendMember(b, `,"fingerprint":`, l.Fingerprint)
 	if l.Digest != (digest{}) {
 		b = append(l.Digest.appendTo(append(b, `,"digest":"`...)), '"')
 	}
 	b = appendNumber(b, `,"lease_ms":`, l.LeaseMS)
 	b = appendNumber(b, `,"retain_ms":`, l.RetainMS)
+	b = appendNumber(b, `,"age_ms":`, l.AgeMS)
+	b = appendMember(b, `,"route":`, l.Route)
+	b = appendMember(b, `,"holder":`, l.Holder)
+	b = appendMember(b, `,"key_hash":`, l.KeyHash)
+	b = appendMember(b, `,"trace":`, l.Trace)
 	b = appendText(append(b, `,"at":`...), l.At)
 	b = appendNumber(b, `,"status":`, int64(l.Status))
 	for i, field := range l.Headers {
@@ -87,6 +97,14 @@ func appendNumber(b []byte, name string, number int64) []byte {
 		return b
 	}
 	return strconv.AppendInt(append(b, name...), number, 10)
+}
+
+// appendMember writes a member, unless the text is empty.
+func appendMember(b []byte, name, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return appendText(append(b, name...), text)
 }
 
 func appendText(b []byte, text string) []byte {
@@ -140,6 +158,11 @@ var memberReaders = map[string]func(*line, gjson.Result) bool{
 	"digest":      readDigest,
 	"lease_ms":    func(l *line, value gjson.Result) bool { return readNumber(&l.LeaseMS, value) },
 	"retain_ms":   func(l *line, value gjson.Result) bool { return readNumber(&l.RetainMS, value) },
+	"age_ms":      func(l *line, value gjson.Result) bool { return readNumber(&l.AgeMS, value) },
+	"route":       func(l *line, value gjson.Result) bool { return readText(&l.Route, value) },
+	"holder":      func(l *line, value gjson.Result) bool { return readText(&l.Holder, value) },
+	"key_hash":    func(l *line, value gjson.Result) bool { return readText(&l.KeyHash, value) },
+	"trace":       func(l *line, value gjson.Result) bool { return readText(&l.Trace, value) },
 	"at":          func(l *line, value gjson.Result) bool { return readText(&l.At, value) },
 	"status":      func(l *line, value gjson.Result) bool { return readNumber(&l.Status, value) },
 	"headers":     readHeaders,

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"math"
 	"time"
 	"unicode/utf8"
 
@@ -27,11 +26,12 @@ const (
 
 // stored is a decoded value. The record of a released value has no state.
 type stored struct {
-	record        storage.Record
-	token         storage.Token
-	tookOver      bool
-	released      bool
-	lease, retain time.Duration
+	record   storage.Record
+	token    storage.Token
+	tookOver bool
+	released bool
+	// age is the time from the claim to the writing of the value.
+	lease, retain, age time.Duration
 }
 
 // afterLease is how much longer the record lives than its lease.
@@ -40,7 +40,8 @@ func (s *stored) afterLease() time.Duration { return s.retain - s.lease }
 func encodeClaim(l storage.Lease, at time.Time) []byte {
 	head := lineOf(l, storage.InProgress.String(), at)
 	head.Fingerprint, head.Digest, head.TookOver = l.Fingerprint, digest(l.Digest), l.TookOver
-	head.LeaseMS, head.RetainMS = milliseconds(l.TTL), milliseconds(l.Retain)
+	head.LeaseMS, head.RetainMS, head.AgeMS = milliseconds(l.TTL), milliseconds(l.Retain), milliseconds(max(l.Age, 0))
+	head.setOrigin(l.Origin)
 	if l.Steps != "" {
 		head.Version = versionSteps
 	}
@@ -56,6 +57,8 @@ func encodeReleased(l storage.Lease, at time.Time) []byte {
 func encodeResult(l storage.Lease, res storage.Result, at time.Time) []byte {
 	head := lineOf(l, res.State.String(), at)
 	head.Fingerprint, head.Digest, head.Status, head.Sketch = l.Fingerprint, digest(l.Digest), res.Status, res.Sketch
+	head.RetainMS, head.AgeMS = milliseconds(res.Retain), milliseconds(max(l.Age, 0))
+	head.setOrigin(l.Origin)
 	if res.State == storage.Unreplayable {
 		return encode(head, "")
 	}
@@ -73,7 +76,7 @@ func lineOf(l storage.Lease, state string, at time.Time) line {
 func encode[Body string | []byte](head line, body Body) []byte {
 	head.Size = len(body)
 	const usual = 368 // usual size of a line with a header or two
-	room := usual + base64.StdEncoding.EncodedLen(len(head.Sketch)) + len(body)
+	room := usual + head.originSize() + base64.StdEncoding.EncodedLen(len(head.Sketch)) + len(body)
 	return append(head.appendTo(make([]byte, 0, room)), body...)
 }
 
@@ -134,6 +137,8 @@ func interpret(head line, body []byte) (stored, error) {
 		token:    token,
 		tookOver: head.TookOver,
 		record:   storage.Record{Fingerprint: head.Fingerprint, Digest: storage.Digest(head.Digest), Attempt: head.Attempt},
+		retain:   duration(head.RetainMS),
+		age:      duration(head.AgeMS),
 	}
 	err = s.read(head, body)
 	return s, err
@@ -149,18 +154,24 @@ func (s *stored) read(head line, body []byte) error {
 	if !known {
 		return corrupt("its state is %s", excerpt(head.State))
 	}
-	s.record.State = state
+	s.record.State, s.record.Origin = state, head.origin()
 	if state == storage.InProgress {
-		if head.LeaseMS < 1 || head.RetainMS < head.LeaseMS || head.RetainMS > math.MaxInt64/int64(time.Millisecond) {
-			return corrupt("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
-		}
-		s.lease = time.Duration(head.LeaseMS) * time.Millisecond
-		s.retain = time.Duration(head.RetainMS) * time.Millisecond
-		if head.Version == versionSteps {
-			s.record.Steps = string(body)
-		}
-		return nil
+		return s.readClaim(head, body)
 	}
+	return s.readResult(head, body)
+}
+
+func (s *stored) readClaim(head line, body []byte) error {
+	if s.lease = duration(head.LeaseMS); s.lease == 0 || s.retain < s.lease {
+		return corrupt("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
+	}
+	if head.Version == versionSteps {
+		s.record.Steps = string(body)
+	}
+	return nil
+}
+
+func (s *stored) readResult(head line, body []byte) error {
 	if head.Status < minStatus || head.Status > maxStatus {
 		return corrupt("its status is %d", head.Status)
 	}

@@ -39,6 +39,12 @@ func TestFormat(t *testing.T) {
 	undigested.Digest = storage.Digest{}
 	stepped := l
 	stepped.Steps = "charge\nship\n"
+	from := l
+	from.Origin = storage.Origin{Route: "POST /payments", Holder: "pod-\"1\"", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0"}
+	from.Age = 1500 * time.Millisecond
+	kept := sketched
+	kept.Retain = time.Hour
+	const origin = `"age_ms":1500,"route":"POST /payments","holder":"pod-\"1\"","key_hash":"9c56cc51b374c3ba","trace":"4bf9-00f0",`
 	const member = `"digest":"d100000000000000000000000000009e",`
 	const token = `{"token":"abcd0000000000000000000000000000","state":`
 	tests := []struct {
@@ -56,6 +62,10 @@ func TestFormat(t *testing.T) {
 			`"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"with steps", encodeClaim(stepped, someTime), token + `"in_progress","v":2,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
 			member + `"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":12}` + "\ncharge\nship\n"},
+		{"renewed, with an origin", encodeClaim(from, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
+			member + `"lease_ms":30000,"retain_ms":86400000,` + origin + `"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
+		{"finished, with an origin", encodeResult(from, kept, someTime), token + `"unreplayable","v":1,"attempt":2,"fingerprint":"sha256:f",` +
+			member + `"retain_ms":3600000,` + origin + `"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
 		{"unreplayable", encodeResult(l, sketched, someTime), token + `"unreplayable","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			member + `"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
 	}
