@@ -43,14 +43,15 @@ func (d *draft) cost() int64 {
 		int64(len(d.result.Header)*fieldOverhead+d.texts+len(d.result.Sketch)+len(d.result.Body))
 }
 
-// appendTo writes the entry. The caller sets its position, its expiry and its run.
-func (d *draft) appendTo(b []byte) []byte {
-	raw, known := rawFingerprint(d.lease.Fingerprint)
-	var form byte
+// isTombstone reports whether the entry lacks the fields of a finished record.
+func (d *draft) isTombstone() bool { return d.result.State == storage.Expired }
+
+// form says which of the fields are text, and which optional fields there are.
+func (d *draft) form(fingerprintKnown bool) (form byte) {
 	if !d.name.complete {
 		form |= spelledKey
 	}
-	if !known {
+	if !fingerprintKnown {
 		form |= spelledFingerprint
 	}
 	if d.lease.Digest != (storage.Digest{}) {
@@ -59,18 +60,25 @@ func (d *draft) appendTo(b []byte) []byte {
 	if d.result.Remember > 0 {
 		form |= remembered
 	}
-	if d.lease.Origin != (storage.Origin{}) {
+	if d.lease.Origin != (storage.Origin{}) && !d.isTombstone() {
 		form |= sourced
 	}
+	return form
+}
+
+// appendTo writes the entry. The caller sets its position, its expiry and its run.
+func (d *draft) appendTo(b []byte) []byte {
+	raw, known := rawFingerprint(d.lease.Fingerprint)
+	form := d.form(known)
 	var unset [atIdentity]byte
 	b = append(append(b, unset[:]...), d.name.id[:]...)
 	b = append(b, byte(d.result.State), form)
-	if d.result.State != storage.Expired {
+	if !d.isTombstone() {
 		b = append(b, unset[:runBytes]...)
 	}
 	b = binary.AppendUvarint(b, d.lease.Attempt)
 	b = binary.AppendVarint(b, int64(d.result.Status))
-	if d.result.State != storage.Expired {
+	if !d.isTombstone() {
 		for _, length := range [...]int{len(d.result.Header), d.header, len(d.result.Sketch), len(d.result.Body)} {
 			b = binary.AppendUvarint(b, uint64(length))
 		}
@@ -80,28 +88,31 @@ func (d *draft) appendTo(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(d.result.Remember))
 	}
 	if !d.name.complete {
-		b = append(binary.AppendUvarint(b, uint64(len(d.lease.Key))), d.lease.Key...)
+		b = appendText(b, d.lease.Key)
 	}
 	if known {
 		b = append(b, raw[:]...)
 	} else {
-		b = append(binary.AppendUvarint(b, uint64(len(d.lease.Fingerprint))), d.lease.Fingerprint...)
+		b = appendText(b, d.lease.Fingerprint)
 	}
 	if form&digested != 0 {
 		b = append(b, d.lease.Digest[:]...)
 	}
-	if d.result.State == storage.Expired {
-		return b
-	}
 	if form&sourced != 0 {
 		b = appendOrigin(b, &d.lease.Origin)
 	}
+	if d.isTombstone() {
+		return b
+	}
 	for i := range d.result.Header {
 		field := &d.result.Header[i]
-		b = append(b, byte(field.Op))
-		b = append(binary.AppendUvarint(b, uint64(len(field.Name))), field.Name...)
-		b = append(binary.AppendUvarint(b, uint64(len(field.Value))), field.Value...)
+		b = appendText(appendText(append(b, byte(field.Op)), field.Name), field.Value)
 	}
 	b = append(b, d.lease.Token[:]...)
 	return append(append(b, d.result.Sketch...), d.result.Body...)
+}
+
+// appendText writes a text after its length.
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

@@ -15,7 +15,7 @@ func appendOrigin(b []byte, o *storage.Origin) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(size))
 	for _, text := range texts {
-		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+		b = appendText(b, text)
 	}
 	return b
 }
