@@ -27,8 +27,8 @@
 //	          2. Otherwise, or after an error: acquire in the durable tier, and return
 //	             the result.
 //	          3. If that result is a finished record, and step 1 got the claim: fill
-//	             the hot tier. If another attempt is running: release the claim of
-//	             step 1.
+//	             the hot tier. If another attempt is running, or the record is a
+//	             tombstone: release the claim of step 1.
 //	Complete  the durable tier; after its success, the hot tier.
 //	Release   the durable tier; after its success, the hot tier.
 //	Extend    the durable tier; after its success, the hot tier.
@@ -55,17 +55,31 @@
 // durable tier has stored the result; a caller that repeats a Complete repeats it
 // with the same result, as the engine does. A finished record never changes; it ends
 // when its Retain has passed or an operator forgets it. So the hot tier can only be
-// late to drop a record, and the delay is bounded:
+// late to drop a record, and both writers make the hot tier drop it first:
 //
-//   - Complete hands the same Retain to both tiers, one after the other. The delay is
-//     the time between the two writes, at most five seconds: the store writes no
-//     record to the hot tier later than five seconds after its call to the durable
-//     tier.
-//   - Step 3 does not know how much of Retain is left. It fills the hot tier for
-//     [RefillFor], and for at most a hundredth of the claim's Retain. After that,
-//     Acquire reads the durable tier again.
+//   - Complete gives the hot tier the result's Retain, less the time since its call to
+//     the durable tier, and less a [HotTimeout].
+//   - Step 3 fills the hot tier for [RefillFor], for at most a hundredth of the claim's
+//     Retain, and for at most the time until the durable record's Expires, less a
+//     HotTimeout. After that, Acquire reads the durable tier again. The time until
+//     Expires is measured by the clock of this process. A clock that is behind delays
+//     the drop by its error, up to RefillFor; with a clock that is ahead, records near
+//     their end are not refilled.
 //
-// A late drop replays a response shortly after its end, and never causes a run.
+// Neither writes later than five seconds after its call to the durable tier. A write
+// that arrives after its call was given up delays the drop too. A late drop replays a
+// response shortly after its end, and never causes a run.
+//
+// Claim 3: the hot tier hides no tombstone and loses no steps. Both are in the durable
+// tier alone: claims and results go to the hot tier without Remember and Steps. Once
+// the durable tier has a tombstone, the hot tier's record has ended (claim 2), and
+// step 3 fills nothing.
+//
+// A replay from the hot tier has the origin of the run, and the times of the durable
+// record: a refill carries them within the trace of its hot record's Origin. After a
+// Complete the times are the hot tier's own. They differ by the time between the two
+// writes, and Expires is earlier by at most five seconds and a HotTimeout. Times that
+// the store does not know are zero.
 //
 // Cases:
 //
@@ -123,5 +137,6 @@
 // Instances that use only the hot store and instances that use both stores must not
 // serve the same keys, because the former do not read the durable tier. When you move
 // from redisstore to tieredstore, stop the last old instance before the first new
-// instance starts. The finished records of the old instances are replayed.
+// instance starts. The finished records of the old instances are replayed, and the
+// tombstones of finished keys are found. What the old instances abandoned is forgotten.
 package tieredstore

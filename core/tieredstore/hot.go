@@ -16,8 +16,8 @@ const (
 	// fillWithin is the maximum age of the durable tier's result when it is written
 	// to the hot tier. Forget relies on this bound.
 	fillWithin = 5 * time.Second
-	// refillShare bounds how late a refilled record may be dropped, as a part of the
-	// claim's Retain.
+	// refillShare bounds how late a refilled record may be dropped when clocks
+	// disagree, as a part of the claim's Retain.
 	refillShare = 100
 	// shortest is the shortest time for which a store keeps a record.
 	shortest = time.Millisecond
@@ -37,10 +37,11 @@ type hotTier struct {
 }
 
 // fillClaim returns the hot tier's form of a claim: the right to fill. It is kept no
-// longer than its lease, because the later fate does not matter. The claim may take over
-// abandoned claims, which a store that was once used alone can have left.
+// longer than its lease and not remembered, because the later fate does not matter. The
+// claim may take over abandoned claims, which a store that was once used alone can have
+// left.
 func fillClaim(c storage.Claim) storage.Claim {
-	c.Retain, c.TakeOver = c.TTL, true
+	c.Retain, c.Remember, c.Origin, c.TakeOver = c.TTL, 0, storage.Origin{}, true
 	return c
 }
 
@@ -66,11 +67,18 @@ func (h *hotTier) look(ctx context.Context, c storage.Claim) (finished *storage.
 		return nil, nil
 	case found == nil:
 		return nil, &lease
-	case found.State == storage.InProgress, mayLackDigest(found, &c):
+	case isUnfinished(found), mayLackDigest(found, &c):
 		return nil, nil
 	default:
-		return found, nil
+		return original(found), nil
 	}
+}
+
+// isUnfinished reports whether only the durable tier knows the fate of a key. This
+// store leaves no tombstones in the hot tier, but a store that was once used alone
+// can have left some.
+func isUnfinished(found *storage.Record) bool {
+	return found.State == storage.InProgress || found.State == storage.Expired && found.Status == 0
 }
 
 // mayLackDigest reports whether only the durable tier can tell if the claim repeats
@@ -84,23 +92,37 @@ func mayLackDigest(found *storage.Record, c *storage.Claim) bool {
 // correct writes the durable tier's record to the hot tier, where claim c has got the
 // right to fill. asked is a time before the record was read (case 18).
 func (h *hotTier) correct(ctx context.Context, asked time.Time, c storage.Claim, fill storage.Lease, truth *storage.Record) {
-	if truth.State == storage.InProgress {
-		h.release(ctx, fill) // the running holder fills
+	retain := h.refill(c.Retain)
+	if !truth.Expires.IsZero() { // the write may take until the timeout
+		retain = min(retain, time.Until(truth.Expires)-h.timeout)
+	}
+	if truth.State == storage.InProgress || truth.State == storage.Expired || retain < shortest {
+		h.release(ctx, fill) // the running holder fills, or there is nothing to keep
 		return
 	}
 	fill.Fingerprint, fill.Digest, fill.Attempt = truth.Fingerprint, truth.Digest, truth.Attempt
+	fill.Origin = withTimes(truth.Origin, truth.Created, truth.Finished, truth.Expires)
 	h.complete(ctx, asked, fill, storage.Result{
-		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Sketch: truth.Sketch, Retain: h.refill(c.Retain),
+		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Sketch: truth.Sketch, Retain: retain,
 	})
 }
 
-// refill returns how long to keep a record whose end is unknown. retain is the Retain
-// of the current claim.
+// refill returns how long to keep a record whose end is unknown by this process's
+// clock. retain is the Retain of the current claim.
 func (h *hotTier) refill(retain time.Duration) time.Duration {
 	return max(shortest, min(h.refillFor, retain/refillShare))
 }
 
-// complete stores a result that the durable tier has stored since asked.
+// settle stores a result that the durable tier has kept for res.Retain since asked, or
+// later. The hot tier keeps it for less, so that the durable record ends last.
+func (h *hotTier) settle(ctx context.Context, asked time.Time, l storage.Lease, res storage.Result) {
+	res.Remember = 0
+	if res.Retain -= time.Since(asked) + h.timeout; res.Retain >= shortest {
+		h.complete(ctx, asked, l, res)
+	}
+}
+
+// complete stores a result that the durable tier has had since asked.
 func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease, res storage.Result) {
 	if time.Since(asked) > fillWithin {
 		return
@@ -133,7 +155,9 @@ func (h *hotTier) replace(ctx context.Context, l storage.Lease, res storage.Resu
 	if _, err := h.inspector.Forget(ctx, l.Key, storage.RerunIsSafe); err != nil {
 		return err
 	}
-	res.Retain = min(res.Retain, h.refill(l.Retain))
+	if short := h.refill(l.Retain); short < res.Retain {
+		res.Retain, l.Origin = short, withTimes(l.Origin) // so its end is not the durable record's
+	}
 	return h.store.Complete(ctx, l, res)
 }
 
@@ -153,7 +177,7 @@ func (h *hotTier) release(ctx context.Context, fill storage.Lease) {
 
 func (h *hotTier) extend(ctx context.Context, l storage.Lease, ttl time.Duration) {
 	l.TTL = ttl
-	fill := storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1}
+	fill := storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1, Age: l.Age}
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error { return h.store.Extend(ctx, fill, ttl) })
 }
 

@@ -49,11 +49,12 @@ func HotTimeout(timeout time.Duration) Option {
 }
 
 // RefillFor sets how long the hot tier keeps a record that it had lost, and that a
-// replay has read from the durable tier. The store does not know then how much of the
-// record's Retain is left. So a replay may come late by this time, and a key that is
-// replayed constantly is read from the durable tier this often. The time is capped at
-// a hundredth of the current claim's Retain. The default is [DefaultRefillFor].
-// RefillFor panics when the time is below a millisecond.
+// replay has read from the durable tier. It bounds how late the hot tier may drop the
+// record when the clocks of this process and the durable tier disagree, or when the
+// durable tier does not tell the record's end. A key that is replayed constantly is
+// read from the durable tier this often. The time is capped at a hundredth of the
+// current claim's Retain. The default is [DefaultRefillFor]. RefillFor panics when the
+// time is below a millisecond.
 func RefillFor(window time.Duration) Option {
 	if window < shortest {
 		panic(fmt.Sprintf("tieredstore: RefillFor(%s): want at least %s", window, shortest))
@@ -109,7 +110,7 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	if err := s.durable.Complete(ctx, l, res); err != nil {
 		return err
 	}
-	s.hot.complete(ctx, asked, l, res)
+	s.hot.settle(ctx, asked, l, res)
 	return nil
 }
 

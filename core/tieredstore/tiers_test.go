@@ -114,8 +114,8 @@ func TestColdHotTierIsRefilled(t *testing.T) {
 	}
 }
 
-// The remaining Retain of a refilled record is unknown. So Acquire reads the durable
-// tier again and again, and the hot tier is not late for long.
+// Acquire reads the durable tier again and again, so the hot tier is not late for long
+// when the clocks disagree.
 func TestRefillIsKeptForAShortTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

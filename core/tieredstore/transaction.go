@@ -43,7 +43,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 	if err := t.Transaction.Commit(ctx, l, res); err != nil {
 		return err
 	}
-	t.store.hot.complete(ctx, asked, l, res)
+	t.store.hot.settle(ctx, asked, l, res)
 	return nil
 }
 

@@ -1,0 +1,175 @@
+package tieredstore_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/core/tieredstore"
+)
+
+// remembered is a claim whose tombstone lasts for a month.
+func remembered(key string) storage.Claim {
+	c := claim(key)
+	c.Remember = 30 * 24 * time.Hour
+	return c
+}
+
+// finishRemembered claims and completes a key, with a response that is kept for an
+// hour and a tombstone for a month.
+func finishRemembered(t *testing.T, store storage.Store, key string) {
+	t.Helper()
+	lease := win(t, store, remembered(key))
+	res := result("answer")
+	res.Remember = lease.Remember
+	must(t, store.Complete(t.Context(), lease, res))
+}
+
+// isExpired expects a tombstone in the store, and no other record in the hot tier.
+func isExpired(t *testing.T, s tiers, key string, status int) {
+	t.Helper()
+	for range 2 { // reading the tombstone fills nothing
+		if r := find(t, s, claim(key)); r.State != storage.Expired || r.Status != status || len(r.Body) != 0 {
+			t.Fatalf("key %q has %+v, want a tombstone with status %d", key, r, status)
+		}
+		if r, err := s.hot.server.current().Lookup(t.Context(), key); err != nil || r != nil {
+			t.Fatalf("the hot tier has %+v (%v), want no record", r, err)
+		}
+	}
+}
+
+// When the durable tier has a tombstone, the hot tier has no response left, however
+// slow the calls of the completion were.
+func TestHotResponseEndsFirst(t *testing.T) {
+	t.Parallel()
+	for _, reply := range []time.Duration{0, time.Second, 4 * time.Second} {
+		for _, arrival := range []time.Duration{0, 99 * time.Millisecond} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTiers()
+				s.durable.set(slow(0, reply).in("Complete"))
+				s.hot.set(slow(arrival, 0).in("Complete"))
+				start := time.Now()
+				finishRemembered(t, s, "key")
+				s.durable.set(nil)
+				pass(t.Context(), time.Until(start.Add(time.Hour-5*time.Second)))
+				s.durable.taken()
+				replays(t, s, "key", "answer")
+				if calls := s.durable.taken(); len(calls) > 0 {
+					t.Errorf("five seconds before its end the replay took the calls %v, want none", calls)
+				}
+				pass(t.Context(), time.Until(start.Add(time.Hour)))
+				isExpired(t, s, "key", 201)
+			})
+		}
+	}
+}
+
+// slow delays a call and its reply.
+func slow(arrival, reply time.Duration) fault {
+	return func(ctx context.Context, _ string, apply func() error) error {
+		pass(ctx, arrival)
+		err := apply()
+		pass(ctx, reply)
+		return err
+	}
+}
+
+// A refill ends with the record of the durable tier, however late it is read and
+// however long RefillFor is.
+func TestRefillEndsFirst(t *testing.T) {
+	t.Parallel()
+	for _, left := range []time.Duration{time.Millisecond, 50 * time.Millisecond, 2 * time.Second, 4 * time.Minute} {
+		for _, reply := range []time.Duration{0, 3 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTiers(tieredstore.RefillFor(time.Hour)) // in fact six minutes, a hundredth of Retain
+				start := time.Now()
+				finishRemembered(t, s, "key")
+				s.hot.server.flush()
+				pass(t.Context(), time.Until(start.Add(time.Hour-left)))
+				s.durable.set(slow(0, reply))
+				s.hot.set(slow(99*time.Millisecond, 0).in("Complete"))
+				replays(t, s, "key", "answer")
+				s.durable.set(nil)
+				pass(t.Context(), time.Until(start.Add(time.Hour)))
+				isExpired(t, s, "key", 201)
+			})
+		}
+	}
+}
+
+// A refill of a record that has little time left gives its right to fill back.
+func TestNoTimeToRefill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		finishRemembered(t, s, "key")
+		s.hot.server.flush()
+		pass(t.Context(), time.Hour-time.Millisecond)
+		s.wants(t, 2, 2)
+		replays(t, s, "key", "answer")
+		s.wants(t, 2, 1)
+		win(t, s.hot, claim("key"))
+	})
+}
+
+// An abandoned key is remembered by the durable tier too.
+func TestAbandonedKeyIsRemembered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		c := remembered("key")
+		c.TakeOver = false
+		win(t, s, c)
+		pass(t.Context(), c.Retain)
+		isExpired(t, s, "key", 0)
+		pass(t.Context(), c.Remember)
+		if lease := win(t, s, claim("key")); lease.Attempt != 1 {
+			t.Errorf("after its tombstone the key is attempt %d, want 1", lease.Attempt)
+		}
+	})
+}
+
+// A hot store that was once used alone can have tombstones. Those of finished keys
+// count as its responses do; what became of an abandoned key, only the durable tier
+// can tell.
+func TestTombstonesFromBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		finishRemembered(t, s.hot, "finished")
+		win(t, s.hot, remembered("abandoned"))
+		pass(t.Context(), 10*time.Hour)
+		s.wants(t, 3, 0)
+		if r := find(t, s, claim("finished")); r.State != storage.Expired || r.Status != 201 {
+			t.Errorf("the finished key has %+v, want its tombstone", r)
+		}
+		s.wants(t, 1, 0)
+		finish(t, s, "abandoned", "answer")
+		replays(t, s, "abandoned", "answer")
+		replays(t, s, "abandoned", "answer")
+	})
+}
+
+// The hot tier's part is a cache: it gets no steps and keeps no tombstones.
+func TestStepsAreTheDurableTiers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		lease := win(t, s, remembered("key"))
+		lease.Steps = "first\n"
+		must(t, s.Extend(t.Context(), lease, time.Minute))
+		if r := find(t, s.durable, claim("key")); r.Steps != "first\n" {
+			t.Errorf("the durable tier has the steps %q, want those of the lease", r.Steps)
+		}
+		if r := find(t, s.hot, claim("key")); r.Steps != "" || r.State != storage.InProgress {
+			t.Errorf("the hot tier has %+v, want a claim without steps", r)
+		}
+		must(t, s.Extend(t.Context(), lease, 0))
+		pass(t.Context(), time.Millisecond) // the links extend by more than zero
+		if next := win(t, s, claim("key")); next.Attempt != 2 || next.Steps != "first\n" {
+			t.Errorf("the take-over is %+v, want attempt 2 with the steps", next)
+		}
+	})
+}
