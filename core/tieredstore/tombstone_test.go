@@ -173,3 +173,41 @@ func TestStepsAreTheDurableTiers(t *testing.T) {
 		}
 	})
 }
+
+// skewed is a durable tier whose clock is ahead of this process's clock, or behind.
+type skewed struct {
+	*link
+	ahead time.Duration
+}
+
+func (s skewed) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	lease, record, err := s.link.Acquire(ctx, c)
+	if record != nil {
+		there := *record
+		there.Expires = record.Expires.Add(s.ahead)
+		record = &there
+	}
+	return lease, record, err
+}
+
+// When the clocks disagree, a refill is late by at most RefillFor, or is left out.
+func TestRefillWhenClocksDisagree(t *testing.T) {
+	t.Parallel()
+	for ahead, fills := range map[time.Duration]bool{time.Hour: true, -time.Hour: false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newTiers()
+			s.Store = tieredstore.New(s.hot, skewed{s.durable, ahead}, tieredstore.Logger(silent), tieredstore.RefillFor(time.Minute))
+			finishRemembered(t, s, "key")
+			s.hot.server.flush()
+			pass(t.Context(), time.Hour-time.Second)
+			replays(t, s, "key", "answer")
+			s.durable.taken()
+			replays(t, s, "key", "answer")
+			if calls := s.durable.taken(); len(calls) == 0 != fills {
+				t.Errorf("with a clock that is ahead by %s, a replay took the calls %v to the durable tier", ahead, calls)
+			}
+			pass(t.Context(), time.Minute)
+			isExpired(t, s, "key", 201)
+		})
+	}
+}
