@@ -238,6 +238,29 @@ var transactorCases = []transactorCase{
 		},
 	},
 	{
+		name: "commit of a result that is remembered",
+		rule: "a committed response has the origin and the times of its run, and leaves a tombstone for its Remember, as with Complete",
+		test: func(f *transactorFixture) {
+			f.begin(f.claim())
+			f.lease = f.record(f.lease, "first\n")
+			f.wait(4 * f.unit)
+			f.lease.Age = 4 * f.unit
+			res := f.result(f.lease)
+			res.Retain, res.Remember = 4*f.unit, f.long()
+			if err := f.tx.Commit(f.Context(), f.lease, res); err != nil {
+				f.Fatalf("Commit: %v", err)
+			}
+			r := f.timed(f.lease.Key)
+			f.shows(r, f.lease, res)
+			f.hasSteps(r, "")
+			f.isFrom(f.lease.Key, origin)
+			f.lasts("the run", r.Created, r.Finished, 4*f.unit)
+			f.lasts("Retain", r.Finished, r.Expires, res.Retain)
+			f.wait(5 * f.unit)
+			f.remembers(f.lease, res.Status)
+		},
+	},
+	{
 		name: "begin without time",
 		rule: "a BeginTransaction whose context has ended returns an error, and the lease stays",
 		test: func(f *transactorFixture) {

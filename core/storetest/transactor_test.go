@@ -33,6 +33,9 @@ const (
 	commitsOverItself
 	commitsOnlyInTime
 	extendWaits
+	commitForgetsRemember
+	commitForgetsOrigin
+	commitForgetsClaim
 	beginsLate
 )
 
@@ -135,6 +138,18 @@ func (tx *txModelTransaction) complete(ctx context.Context, l storage.Lease, res
 	case before.State != storage.InProgress, before.Abandoned() && m.bug == commitsOnlyInTime:
 		return storage.ErrLeaseLost
 	}
+	switch m.bug {
+	case commitForgetsRemember:
+		res.Remember = 0
+	case commitForgetsOrigin:
+		l.Origin = storage.Origin{}
+	case commitForgetsClaim: // the time of the claim too
+		if _, err := inspect.Forget(ctx, l.Key, storage.RerunIsSafe); err != nil {
+			return err
+		}
+		l.Age = 0
+	default:
+	}
 	return m.Complete(ctx, l, res)
 }
 
@@ -169,7 +184,9 @@ var brokenTransactors = map[txBug]string{
 	commitsLate: "commit without time", commitFailsUnnamed: "commit without time",
 	commitsOverAnother: "commit after a take-over", commitsOverAResponse: "commit after another attempt's response",
 	commitsOverItself: "commit after a Complete of its own lease", commitsOnlyInTime: "commit of an expired lease",
-	beginsLate: "begin without time",
+	beginsLate:            "begin without time",
+	commitForgetsRemember: "commit of a result that is remembered", commitForgetsOrigin: "commit of a result that is remembered",
+	commitForgetsClaim: "commit of a result that is remembered",
 }
 
 func TestTransactorModelPasses(t *testing.T) {
