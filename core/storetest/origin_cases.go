@@ -183,7 +183,10 @@ func origins() []storage.Origin {
 		origin,
 		{Route: strings.Repeat("r", 200), Holder: strings.Repeat("h", 100), KeyHash: strings.Repeat("0", 64), Trace: strings.Repeat("t", 100)},
 		{Route: strings.Repeat("価", 66), Holder: strings.Repeat("é", 50)},
-		{Route: "r"}, {Holder: "h"}, {KeyHash: "k"}, {Trace: "t"},
+		{Route: "r"},
+		{Holder: "h"},
+		{KeyHash: "k"},
+		{Trace: "t"},
 	}
 	for _, text := range texts() {
 		all = append(all, storage.Origin{Route: text, Holder: text, KeyHash: text, Trace: text})
