@@ -171,10 +171,11 @@ type Lease struct {
 	// TookOver says that an earlier attempt was abandoned: its lease ended before a
 	// result was stored. The side effect of that attempt may or may not have happened.
 	TookOver bool
-	// Steps are what the run has recorded with core.Step, or "". The text is opaque to
-	// stores. Extend writes it to the record. A claim that takes over an abandoned key,
-	// or finds its own claim again, gets the record's Steps. A key that was released or
-	// has expired has none. At most 1 MiB unless a policy allows more.
+	// Steps are what the run has recorded with core.Step, or "". The text is valid UTF-8
+	// without NUL, and opaque to stores. Extend writes it to the record. A claim that
+	// takes over an abandoned key, or finds its own claim again, gets the record's
+	// Steps. A key that was released or has expired has none. At most 1 MiB unless a
+	// policy allows more.
 	Steps string
 	// Age is the time since the claim by the caller's clock, at the call of Complete or
 	// Extend. A store that does not keep the time of a claim uses it for Record.Created.
