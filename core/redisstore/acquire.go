@@ -38,6 +38,9 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 	if err := s.permit(ctx); err != nil {
 		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
 	}
+	if _, possible := s.responseKey(c.Key); c.Remember > 0 && !possible {
+		return storage.Lease{}, nil, s.failure("acquire", c.Key, errBraces)
+	}
 	lease, record, err := s.acquire(ctx, c)
 	if err != nil {
 		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
@@ -80,7 +83,7 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 type snapshot struct {
 	stored
 	value []byte
-	// exact: the value and its time to live were read in one atomic step.
+	// exact: the value, its time to live and its response were read in one atomic step.
 	exact bool
 	// gone: the key expired between reading the value and its time to live.
 	gone bool
@@ -115,56 +118,68 @@ func (s *snapshot) certain(last *snapshot) bool {
 //     value and time to live in one atomic step.
 //   - The key expired: PTTL returns noKey, and the next round claims the key.
 //
-// An AutoPipeliner merges single commands of several callers, but no pipelines: see
-// lookMerged.
+// A record with a Remember is a tombstone when its key has at most Remember to live.
+// A claim's PTTL may be of another value here too, and its response may expire or be
+// replaced in between, so the second look is by a script.
+//
+// An AutoPipeliner merges single commands of several callers, but no pipelines. Only
+// a claim and a record with a Remember need their time to live. They are read again by
+// the script, because a PTTL after a merged SET could belong to another value.
 func (s *Store) claimOrLook(ctx context.Context, c storage.Claim, value []byte) (*snapshot, error) {
 	return bounded(ctx, s, func(ctx context.Context) (*snapshot, error) {
-		key, retain := s.prefix+c.Key, milliseconds(c.Retain)
-		found, left := s.set(ctx, key, value, retain)
-		there, err := found.Bytes()
+		found, left, response, err := s.set(ctx, c, value)
 		switch {
 		case errors.Is(err, redis.Nil) && s.replicas.wanted > 0:
-			return look(value, lifeLeft(retain))
+			return look(value, lifeLeft(lifetime(c.Retain, c.Remember)), nil)
 		case errors.Is(err, redis.Nil):
 			return nil, nil //nolint:nilnil // the key did not exist: the caller holds the lease
 		case err != nil:
 			return nil, err
-		case left == nil:
-			return s.lookMerged(ctx, key, there)
 		}
-		return look(there, lifeLeft(left.Val()))
+		seen, err := look(found, left, response)
+		if err != nil || !seen.doubtful(s.merges) {
+			return seen, err
+		}
+		return s.lookClosely(ctx, c.Key, seen)
 	})
 }
 
-// set sets a key that does not exist, or returns the key's value and time to live. If
-// the client merges commands, left is nil. A retry by go-redis, after a connection
-// broke, finds its own claim.
-func (s *Store) set(ctx context.Context, key string, value []byte, retain int64) (found *redis.StringCmd, left *redis.IntCmd) {
-	found = redis.NewStringCmd(ctx, "set", key, value, "px", retain, "nx", "get")
+// set sets a key that does not exist, or returns the key's value, its time to live and
+// its response. If the client merges commands, the time is noKey. A retry by
+// go-redis, after a connection broke, finds its own claim.
+func (s *Store) set(ctx context.Context, c storage.Claim, value []byte) (there []byte, left time.Duration, response []byte, err error) {
+	key := s.prefix + c.Key
+	found := redis.NewStringCmd(ctx, "set", key, value, "px", lifetime(c.Retain, c.Remember), "nx", "get")
 	if s.merges {
 		_ = s.client.Process(ctx, found) // found holds the error
-		return found, nil
+		there, err = found.Bytes()
+		return there, noKey, nil, err
 	}
-	left = redis.NewIntCmd(ctx, "pttl", key)
+	lives := redis.NewIntCmd(ctx, "pttl", key)
+	var answer *redis.StringCmd
 	pipeline := s.client.Pipeline()
-	_ = pipeline.BatchProcess(ctx, found, left) // Exec sends the commands
-	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil {
+	_ = pipeline.BatchProcess(ctx, found, lives) // Exec sends the commands
+	if c.Remember > 0 {
+		name, _ := s.responseKey(c.Key)
+		answer = pipeline.Get(ctx, name)
+	}
+	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil && (answer == nil || lives.Err() != nil) {
 		found.SetErr(failed)
 	}
-	return found, left
+	if there, err = found.Bytes(); err == nil && answer != nil {
+		response, _ = answer.Bytes() // its error is found again by lookClosely
+	}
+	return there, lifeLeft(lives.Val()), response, err
 }
 
-// lookMerged reads a claim's value and time to live again, by a script and in a
-// second round trip. Only a claim needs its time to live. A PTTL after a merged SET
-// could belong to another value.
-func (s *Store) lookMerged(ctx context.Context, key string, there []byte) (*snapshot, error) {
-	seen, err := look(there, noKey)
-	if err != nil || !seen.gone {
-		return seen, err
-	}
-	reply, err := lookScript.Run(ctx, s.client, []string{key}).Slice()
+// lookClosely reads a key and its response in one atomic step, and in a round trip of
+// its own. If the key is gone, it returns the snapshot that it was given.
+func (s *Store) lookClosely(ctx context.Context, key string, seen *snapshot) (*snapshot, error) {
+	response, _ := s.responseKey(key)
+	reply, err := lookScript.Run(ctx, s.client, []string{s.prefix + key, response}).Slice()
 	if errors.Is(err, redis.Nil) {
-		return seen, nil // the key has expired
+		seen.gone = true
+		return seen, nil
 	}
 	if err != nil {
 		return nil, err
@@ -172,19 +187,29 @@ func (s *Store) lookMerged(ctx context.Context, key string, there []byte) (*snap
 	return lookExactly(reply)
 }
 
-// lookExactly decodes a script's reply: a value and its time to live.
+// lookExactly decodes a script's reply: a value, its time to live, and perhaps its
+// response.
 func lookExactly(found []any) (*snapshot, error) {
 	value, _ := found[0].(string)
 	left, _ := found[1].(int64)
-	seen, err := look([]byte(value), lifeLeft(left))
+	var response []byte
+	if text, is := found[len(found)-1].(string); is {
+		response = []byte(text)
+	}
+	seen, err := look([]byte(value), lifeLeft(left), response)
 	if err == nil {
 		seen.exact = true
 	}
 	return seen, err
 }
 
-func look(value []byte, left time.Duration) (*snapshot, error) {
+// look decodes a value, given the key's time to live, and the value's response if it
+// has one.
+func look(value []byte, left time.Duration, response []byte) (*snapshot, error) {
 	held, err := decode(value)
+	if err == nil && held.apart {
+		err = held.join(response)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -193,9 +218,20 @@ func look(value []byte, left time.Duration) (*snapshot, error) {
 	return seen, err
 }
 
+// doubtful reports whether only lookClosely can tell the record's state.
+func (s *snapshot) doubtful(merged bool) bool {
+	if s.exact {
+		return false
+	}
+	return s.lost || s.gone && merged || s.record.State == storage.Expired && !s.apart
+}
+
 // clock sets the time left of the lease, and the times of the record, given the key's
 // time to live.
 func (s *snapshot) clock(left time.Duration) error {
+	if left >= 0 && left <= s.remember {
+		s.bury()
+	}
 	s.date(left)
 	if s.record.State != storage.InProgress {
 		return nil
@@ -240,7 +276,11 @@ func (s *snapshot) openTo(c storage.Claim) (next storage.Lease, latest int64, op
 func (s *Store) replace(ctx context.Context, seen *snapshot, next storage.Lease, latest int64) (*snapshot, error) {
 	value := encodeClaim(next, time.Now())
 	return bounded(ctx, s, func(ctx context.Context) (*snapshot, error) {
-		command, unconfirmed := s.write(ctx, replaceScript, next.Key, seen.value, value, milliseconds(next.Retain), latest)
+		arguments := []any{seen.value, value, lifetime(next.Retain, next.Remember), latest}
+		if seen.remember > 0 {
+			arguments = append(arguments, milliseconds(seen.remember))
+		}
+		command, unconfirmed := s.write(ctx, replaceScript, []string{s.prefix + next.Key}, arguments...)
 		reply, err := command.Result()
 		if errors.Is(err, redis.Nil) {
 			return nil, nil //nolint:nilnil // the key is gone
@@ -254,7 +294,11 @@ func (s *Store) replace(ctx context.Context, seen *snapshot, next storage.Lease,
 		case !other:
 			return seen, nil
 		}
-		return lookExactly(there)
+		instead, err := lookExactly(there)
+		if err == nil && instead.lost {
+			return s.lookClosely(ctx, next.Key, instead)
+		}
+		return instead, err
 	})
 }
 

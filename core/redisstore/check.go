@@ -45,6 +45,10 @@ func (s *Store) permit(ctx context.Context) error {
 // not name the refused command.
 func (s *Store) check(ctx context.Context) error {
 	key := s.prefix + checkKey
+	keys := []string{key}
+	if response, possible := s.responseKey(checkKey); possible {
+		keys = append(keys, response)
+	}
 	settling := []any{attemptPrefix(storage.Lease{Claim: storage.Claim{Token: storage.NewToken()}, Attempt: 1}), "", 1}
 	pipeline := s.client.Pipeline()
 	if s.replicas.wanted > 0 {
@@ -55,7 +59,7 @@ func (s *Store) check(ctx context.Context) error {
 	pipeline.GetRange(ctx, key, 0, 0)
 	pipeline.Del(ctx, key)
 	pipeline.Do(ctx, "set", key, "", "px", 1, "xx", "get") // XX creates no key
-	settleScript.Eval(ctx, pipeline, []string{key}, settling...)
+	settleScript.Eval(ctx, pipeline, keys, settling...)
 	replaceScript.Eval(ctx, pipeline, []string{key}, "none", "", 1, 1)
 	settleScript.EvalSha(ctx, pipeline, []string{key}, settling...)
 	tried, failed := pipeline.Exec(ctx)

@@ -24,20 +24,24 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 // lookUp reads the value and its time to live in a transaction. No other command can
 // run between the two reads, as in claimOrLook.
 func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error) {
-	transaction := s.client.TxPipeline()
-	found := transaction.Get(ctx, s.prefix+key)
-	left := transaction.PTTL(ctx, s.prefix+key)
+	transaction, name := s.client.TxPipeline(), s.prefix+key
+	found, left := transaction.Get(ctx, name), transaction.PTTL(ctx, name)
+	responseName, _ := s.responseKey(key)
+	answer := transaction.Get(ctx, responseName)
 	_, failed := transaction.Exec(ctx)
 	value, err := found.Bytes()
+	response, noResponse := answer.Bytes()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return nil, nil //nolint:nilnil // there is no record
 	case err != nil:
 		return nil, err
-	case failed != nil:
+	case failed != nil && noResponse == nil:
 		return nil, failed
+	case noResponse != nil && !errors.Is(noResponse, redis.Nil) && isRemembered(value):
+		return nil, noResponse
 	}
-	seen, err := look(value, left.Val())
+	seen, err := look(value, left.Val(), response)
 	if err != nil || seen.released || seen.gone {
 		return nil, err
 	}
@@ -55,6 +59,9 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 		transaction := s.client.TxPipeline()
 		head := transaction.GetRange(ctx, s.prefix+key, 0, int64(stateEnd-1))
 		deleted := transaction.Del(ctx, s.prefix+key)
+		if response, possible := s.responseKey(key); possible {
+			transaction.Del(ctx, response)
+		}
 		_, failed := transaction.Exec(ctx)
 		if err := deleted.Err(); err != nil {
 			return false, err

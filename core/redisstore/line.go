@@ -9,13 +9,14 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// line is the first line of a value. Token and State come first, because the scripts
-// compare their bytes.
+// line is the first line of a value. The members as far as RememberMS come first,
+// because the scripts read them.
 type line struct {
 	Token       string `json:"token"`
 	State       string `json:"state"`
 	Version     int    `json:"v"`
 	Attempt     uint64 `json:"attempt"`
+	RememberMS  int64  `json:"remember_ms,omitempty"`
 	TookOver    bool   `json:"took_over,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
 	Digest      digest `json:"digest,omitzero"`
@@ -46,6 +47,7 @@ func (l *line) appendTo(b []byte) []byte {
 	b = appendText(append(b, `,"state":`...), l.State)
 	b = strconv.AppendInt(append(b, `,"v":`...), int64(l.Version), 10)
 	b = strconv.AppendUint(append(b, `,"attempt":`...), l.Attempt, 10)
+	b = appendNumber(b, `,"remember_ms":`, l.RememberMS)
 	if l.TookOver {
 		b = append(b, `,"took_over":true`...)
 	}
@@ -153,6 +155,7 @@ var memberReaders = map[string]func(*line, gjson.Result) bool{
 	"state":       func(l *line, value gjson.Result) bool { return readText(&l.State, value) },
 	"v":           func(l *line, value gjson.Result) bool { return readNumber(&l.Version, value) },
 	"attempt":     readAttempt,
+	"remember_ms": func(l *line, value gjson.Result) bool { return readNumber(&l.RememberMS, value) },
 	"took_over":   readTookOver,
 	"fingerprint": func(l *line, value gjson.Result) bool { return readText(&l.Fingerprint, value) },
 	"digest":      readDigest,

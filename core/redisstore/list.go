@@ -155,6 +155,9 @@ func (l *listing) scan(ctx context.Context, count int) error {
 		return err
 	}
 	for _, name := range names {
+		if l.store.isResponse(name) {
+			continue
+		}
 		l.at.Pending = append(l.at.Pending, []byte(strings.TrimPrefix(name, l.store.prefix)))
 	}
 	l.at.Cursor = cursor
@@ -172,7 +175,8 @@ func (l *listing) read(ctx context.Context, page []storage.Entry, keys [][]byte)
 	pipeline := l.store.client.Pipeline()
 	replies := make([]*redis.Cmd, len(keys))
 	for i, key := range keys {
-		replies[i] = pipeline.Eval(ctx, beginningScript, []string{l.store.prefix + string(key)}, beginning, l.state.String())
+		response, _ := l.store.responseKey(string(key))
+		replies[i] = pipeline.Eval(ctx, beginningScript, []string{l.store.prefix + string(key), response}, beginning, l.state.String())
 	}
 	_, _ = pipeline.Exec(ctx) // each command holds its error
 	for i, reply := range replies {
@@ -205,7 +209,11 @@ func (l *listing) recordOf(ctx context.Context, key string, reply *redis.Cmd) (*
 	head, _ := values[0].(string)
 	left, _ := values[1].(int64)
 	held, enough, err := decodeBeginning([]byte(head))
-	if !enough && strings.HasPrefix(head, `{"token":"`) { // the fingerprint is long
+	if enough && err == nil && held.apart {
+		response, _ := values[len(values)-1].(string)
+		enough, err = held.joinBeginning([]byte(response))
+	}
+	if !enough && (strings.HasPrefix(head, `{"token":"`) || isRemembered([]byte(head))) { // the fingerprint is long
 		return l.store.lookUp(ctx, key)
 	}
 	if !enough {

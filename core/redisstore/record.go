@@ -14,9 +14,11 @@ import (
 const (
 	// version of the line's format. A reader refuses a version that it does not know.
 	version = 1
-	// versionSteps is the version of a claim with steps. Programs that know only
-	// version 1 would lose the steps, so they must refuse the claim.
-	versionSteps = 2
+	// version2 is the version of a claim with steps or with a Remember, and of a
+	// response with a key of its own. Programs that know only version 1 must refuse
+	// them: they would lose the steps, run an abandoned key that is remembered, or list
+	// the response as a record.
+	version2 = 2
 	// released is the state of a record that keeps only an attempt number and its
 	// fingerprint.
 	released = "released"
@@ -31,19 +33,22 @@ type stored struct {
 	tookOver bool
 	released bool
 	// age is the time from the claim to the writing of the value.
-	lease, retain, age time.Duration
+	lease, retain, remember, age time.Duration
+	// apart: the response of the record has a key of its own. lost: it was not found
+	// there.
+	apart, lost bool
 }
 
-// afterLease is how much longer the record lives than its lease.
-func (s *stored) afterLease() time.Duration { return s.retain - s.lease }
+// afterLease is how much longer the key lives than its lease.
+func (s *stored) afterLease() time.Duration { return s.remember + s.retain - s.lease }
 
 func encodeClaim(l storage.Lease, at time.Time) []byte {
 	head := lineOf(l, storage.InProgress.String(), at)
 	head.Fingerprint, head.Digest, head.TookOver = l.Fingerprint, digest(l.Digest), l.TookOver
 	head.LeaseMS, head.RetainMS, head.AgeMS = milliseconds(l.TTL), milliseconds(l.Retain), milliseconds(max(l.Age, 0))
 	head.setOrigin(l.Origin)
-	if l.Steps != "" {
-		head.Version = versionSteps
+	if l.Steps != "" || l.Remember > 0 {
+		head.Version, head.RememberMS = version2, milliseconds(l.Remember)
 	}
 	return encode(head, l.Steps)
 }
@@ -58,6 +63,9 @@ func encodeResult(l storage.Lease, res storage.Result, at time.Time) []byte {
 	head := lineOf(l, res.State.String(), at)
 	head.Fingerprint, head.Digest, head.Status, head.Sketch = l.Fingerprint, digest(l.Digest), res.Status, res.Sketch
 	head.RetainMS, head.AgeMS = milliseconds(res.Retain), milliseconds(max(l.Age, 0))
+	if res.Remember > 0 {
+		head.Version = version2
+	}
 	head.setOrigin(l.Origin)
 	if res.State == storage.Unreplayable {
 		return encode(head, "")
@@ -82,6 +90,9 @@ func encode[Body string | []byte](head line, body Body) []byte {
 
 // decode reads a value. The record's body is a slice of the value.
 func decode(value []byte) (stored, error) {
+	if isRemembered(value) {
+		return decodeRemembered(value)
+	}
 	first, body, whole := bytes.Cut(value, []byte{'\n'})
 	if !whole {
 		return stored{}, corrupt("its first line does not end: %s", excerpt(string(value)))
@@ -98,8 +109,12 @@ func decode(value []byte) (stored, error) {
 
 // decodeBeginning reads the members before headers and body from the beginning of a
 // value. It returns false when the beginning is too short.
-func decodeBeginning(beginning []byte) (stored, bool, error) {
-	first, _, whole := bytes.Cut(beginning, []byte{'\n'})
+func decodeBeginning(start []byte) (stored, bool, error) {
+	if isRemembered(start) {
+		s, err := decodeRemembered(start)
+		return s, len(start) < beginning, err
+	}
+	first, _, whole := bytes.Cut(start, []byte{'\n'})
 	// Inside a string a quote would have a backslash, so this match is the member's
 	// name.
 	if before, _, found := bytes.Cut(first, []byte(`,"headers":`)); found {
@@ -119,8 +134,8 @@ func decodeBeginning(beginning []byte) (stored, bool, error) {
 
 func parseLine(first []byte) (line, error) {
 	head, err := readLine(first)
-	if err == nil && head.Version != version && head.Version != versionSteps {
-		err = corrupt("its format is version %d, this is version %d", head.Version, versionSteps)
+	if err == nil && head.Version != version && head.Version != version2 {
+		err = corrupt("its format is version %d, this is version %d", head.Version, version2)
 	}
 	return head, err
 }
@@ -151,7 +166,7 @@ func (s *stored) read(head line, body []byte) error {
 		return nil
 	}
 	state, known := storage.ParseState(head.State)
-	if !known {
+	if !known || state == storage.Expired {
 		return corrupt("its state is %s", excerpt(head.State))
 	}
 	s.record.State, s.record.Origin = state, head.origin()
@@ -165,8 +180,11 @@ func (s *stored) readClaim(head line, body []byte) error {
 	if s.lease = duration(head.LeaseMS); s.lease == 0 || s.retain < s.lease {
 		return corrupt("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
 	}
-	if head.Version == versionSteps {
-		s.record.Steps = string(body)
+	if head.Version == version2 {
+		s.remember, s.record.Steps = duration(head.RememberMS), string(body)
+	}
+	if head.RememberMS < 0 || s.remember+s.retain < 0 || head.RememberMS > 0 && s.remember == 0 {
+		return corrupt("it is remembered for %d ms", head.RememberMS)
 	}
 	return nil
 }

@@ -42,6 +42,10 @@ func TestFormat(t *testing.T) {
 	from := l
 	from.Origin = storage.Origin{Route: "POST /payments", Holder: "pod-\"1\"", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0"}
 	from.Age = 1500 * time.Millisecond
+	remembered := l
+	remembered.Remember = 720 * time.Hour
+	apart := sketched
+	apart.Remember = remembered.Remember
 	kept := sketched
 	kept.Retain = time.Hour
 	const origin = `"age_ms":1500,"route":"POST /payments","holder":"pod-\"1\"","key_hash":"9c56cc51b374c3ba","trace":"4bf9-00f0",`
@@ -66,6 +70,10 @@ func TestFormat(t *testing.T) {
 			member + `"lease_ms":30000,"retain_ms":86400000,` + origin + `"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"finished, with an origin", encodeResult(from, kept, someTime), token + `"unreplayable","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			member + `"retain_ms":3600000,` + origin + `"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
+		{"remembered", encodeClaim(remembered, someTime), token + `"in_progress","v":2,"attempt":2,"remember_ms":2592000000,"took_over":true,` +
+			`"fingerprint":"sha256:f",` + member + `"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
+		{"a response with a key of its own", encodeResult(remembered, apart, someTime), token + `"unreplayable","v":2,"attempt":2,"fingerprint":"sha256:f",` +
+			member + `"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
 		{"unreplayable", encodeResult(l, sketched, someTime), token + `"unreplayable","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			member + `"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
 	}
@@ -108,6 +116,8 @@ func TestDecodeRefuses(t *testing.T) {
 	withSteps := someLease()
 	withSteps.Steps = "steps"
 	stepped := string(encodeClaim(withSteps, someTime))
+	withSteps.Remember = time.Second
+	remembered := string(encodeClaim(withSteps, someTime))
 	change := func(value, old, changed string) string {
 		if !strings.Contains(value, old) {
 			t.Fatalf("%s does not contain %s", value, old)
@@ -124,6 +134,11 @@ func TestDecodeRefuses(t *testing.T) {
 		{"cut after the line", whole[:len(whole)-4], "0 bytes, not 4"},
 		{"more than was written", whole + "x", "5 bytes, not 4"},
 		{"future version", change(whole, `"v":1`, `"v":3`), "version 3"},
+		{"remembered for a negative time", change(remembered, `"remember_ms":1000`, `"remember_ms":-1`), "remembered for -1 ms"},
+		{"remembered for too long", change(remembered, `"remember_ms":1000`, `"remember_ms":9223372036854`), "remembered for 9223372036854 ms"},
+		{"remembered for far too long", change(remembered, `"remember_ms":1000`, `"remember_ms":9223372036854775807`), "remembered for 9223372036854775807 ms"},
+		{"remembered by version 1", change(remembered, `"v":2`, `"v":1`), "remembered for 1000 ms"},
+		{"a tombstone as a line", change(whole, `"completed"`, `"expired"`), `"expired"`},
 		{"cut in the steps", stepped[:len(stepped)-1], "4 bytes, not 5"},
 		{"negative size", change(whole, `"size":4`, `"size":-4`), "not -4"},
 		{"short token", change(whole, "abcd", "abc"), "token"},
@@ -193,6 +208,7 @@ func FuzzDecode(f *testing.F) {
 	stepped.Steps = "steps"
 	f.Add(encodeClaim(stepped, someTime))
 	f.Add(encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Body: []byte("x"), Header: storage.Header{{Name: "A", Value: "\xff"}}}, someTime))
+	f.Add(encodeRemembered(l, storage.Result{State: storage.Completed, Status: 201, Remember: time.Hour}))
 	f.Add([]byte("{}\n"))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		held, err := decode(value)
@@ -203,7 +219,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		r := held.record
-		if r.State > storage.InProgress && (r.Status < minStatus || r.Status > maxStatus) || r.Attempt < 1 || !utf8.ValidString(r.Fingerprint) {
+		if r.State > storage.Unreplayable || r.State > storage.InProgress && (r.Status < minStatus || r.Status > maxStatus) || r.Attempt < 1 || !utf8.ValidString(r.Fingerprint) {
 			t.Errorf("a record that cannot be was read: %+v", r)
 		}
 	})

@@ -187,12 +187,12 @@ func movesKeys(client redis.UniversalClient) bool {
 
 // Complete implements [storage.Store].
 func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	arguments := []any{attemptPrefix(l), encodeResult(l, res, time.Now()), milliseconds(res.Retain)}
-	if s.replicas.wanted > 0 {
-		arguments = append(arguments, s.replicas.wanted)
+	keys, arguments, err := s.result(l, res)
+	if err != nil {
+		return s.failure("complete", l.Key, err)
 	}
 	outcome, err := bounded(ctx, s, func(ctx context.Context) (int, error) {
-		reply, unconfirmed := s.write(ctx, settleScript, l.Key, arguments...)
+		reply, unconfirmed := s.write(ctx, settleScript, keys, arguments...)
 		outcome, err := reply.Int()
 		if err == nil && outcome != settledByOther {
 			err = unconfirmed
@@ -205,13 +205,30 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	return s.failure("complete", l.Key, err)
 }
 
+// result returns the keys and the arguments of settleScript for a result.
+func (s *Store) result(l storage.Lease, res storage.Result) (keys []string, arguments []any, err error) {
+	keys, arguments = []string{s.prefix + l.Key}, []any{attemptPrefix(l), encodeResult(l, res, time.Now()), milliseconds(res.Retain)}
+	if res.Remember > 0 {
+		response, possible := s.responseKey(l.Key)
+		if !possible {
+			return nil, nil, errBraces
+		}
+		keys = append(keys, response)
+		arguments = append([]any{arguments[0], encodeRemembered(l, res), lifetime(res.Retain, res.Remember)}, arguments[1:]...)
+	}
+	if s.replicas.wanted > 0 {
+		arguments = append(arguments, s.replicas.wanted)
+	}
+	return keys, arguments, nil
+}
+
 // Release implements [storage.Store].
 func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	var number []byte // none: the key is deleted
 	if l.Attempt > 1 {
 		number = encodeReleased(l, time.Now())
 	}
-	outcome, err := s.settle(ctx, l, number, l.Retain)
+	outcome, err := s.settle(ctx, l, number, milliseconds(l.Retain))
 	if err == nil && outcome != settled {
 		return storage.ErrLeaseLost
 	}
@@ -237,15 +254,15 @@ func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		// millisecond ago, so that earlier versions can read the record too.
 		l.TTL, kept = time.Millisecond, l.Retain-time.Millisecond
 	}
-	outcome, err := s.settle(ctx, l, encodeClaim(l, time.Now()), kept)
+	outcome, err := s.settle(ctx, l, encodeClaim(l, time.Now()), lifetime(kept, l.Remember))
 	return outcome == settled, err
 }
 
 // settle runs settleScript, which replaces the lease's claim by value, and keeps the
-// value for retain. An empty value deletes the key.
-func (s *Store) settle(ctx context.Context, l storage.Lease, value []byte, retain time.Duration) (int, error) {
+// value for a number of milliseconds. An empty value deletes the key.
+func (s *Store) settle(ctx context.Context, l storage.Lease, value []byte, kept int64) (int, error) {
 	return bounded(ctx, s, func(ctx context.Context) (int, error) {
-		return settleScript.Run(ctx, s.client, []string{s.prefix + l.Key}, attemptPrefix(l), value, milliseconds(retain)).Int()
+		return settleScript.Run(ctx, s.client, []string{s.prefix + l.Key}, attemptPrefix(l), value, kept).Int()
 	})
 }
 

@@ -102,8 +102,8 @@ func (r *replicas) find(client redis.UniversalClient) {
 // error if too few replicas acknowledged. Ignore tooFew if the script wrote no value,
 // because WAIT may then count an earlier write of the connection. When go-redis
 // repeats the pipeline, the script's reply shows that the write was already done.
-func (r *replicas) run(ctx context.Context, script *redis.Script, key string, arguments ...any) (reply *redis.Cmd, tooFew error) {
-	master, err := r.master(ctx, key)
+func (r *replicas) run(ctx context.Context, script *redis.Script, keys []string, arguments ...any) (reply *redis.Cmd, tooFew error) {
+	master, err := r.master(ctx, keys[0])
 	if err != nil {
 		reply = redis.NewCmd(ctx)
 		reply.SetErr(err)
@@ -116,7 +116,7 @@ func (r *replicas) run(ctx context.Context, script *redis.Script, key string, ar
 	pipeline := master.Pipeline()
 	// EVAL instead of EVALSHA: a pipeline cannot send the text again to a server that
 	// has lost the script.
-	reply = script.Eval(ctx, pipeline, []string{key}, arguments...)
+	reply = script.Eval(ctx, pipeline, keys, arguments...)
 	waited := pipeline.Do(ctx, "wait", r.wanted, limit.Milliseconds())
 	if _, failed := pipeline.Exec(ctx); failed != nil && reply.Err() == nil && waited.Err() == nil {
 		reply.SetErr(failed)
@@ -140,13 +140,13 @@ func (r *replicas) waitLimit(ctx context.Context) time.Duration {
 	return max(limit, time.Millisecond)
 }
 
-// write runs a script that may write the key, and waits for the replicas with
+// write runs a script that may write the keys, and waits for the replicas with
 // [WaitReplicas]. If unconfirmed is not nil, the write must not count.
-func (s *Store) write(ctx context.Context, script *redis.Script, key string, arguments ...any) (reply *redis.Cmd, unconfirmed error) {
+func (s *Store) write(ctx context.Context, script *redis.Script, keys []string, arguments ...any) (reply *redis.Cmd, unconfirmed error) {
 	if s.replicas.wanted == 0 {
-		return script.Run(ctx, s.client, []string{s.prefix + key}, arguments...), nil
+		return script.Run(ctx, s.client, keys, arguments...), nil
 	}
-	reply, unconfirmed = s.replicas.run(ctx, script, s.prefix+key, arguments...)
+	reply, unconfirmed = s.replicas.run(ctx, script, keys, arguments...)
 	return reply, cmp.Or(unconfirmed, ctx.Err()) // a caller that has given up uses no claim
 }
 
@@ -156,15 +156,16 @@ func (s *Store) undoClaim(ctx context.Context, l storage.Lease, value []byte, wh
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	var instead []byte // empty: the key is deleted
+	kept := milliseconds(l.Retain)
 	switch {
 	case l.TookOver || l.Steps != "": // the result of the previous attempt is still unknown
 		ended := l
 		ended.TTL = briefLease
-		instead = encodeClaim(ended, time.Now())
+		instead, kept = encodeClaim(ended, time.Now()), lifetime(l.Retain, l.Remember)
 	case l.Attempt > 1:
 		instead = encodeReleased(l, time.Now())
 	}
-	err := replaceScript.Run(ctx, s.client, []string{s.prefix + l.Key}, value, instead, milliseconds(l.Retain), anyTimeLeft).Err()
+	err := replaceScript.Run(ctx, s.client, []string{s.prefix + l.Key}, value, instead, kept, anyTimeLeft).Err()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("%w; the claim could not be undone: %w", why, err)
 	}

@@ -28,29 +28,39 @@ const (
 // and unfinished, or be gone: a missing key was not claimed by another caller in the
 // meantime.
 //
+// If there is a KEYS[2], ARGV[2] is a result's short value (see encodeRemembered), and
+// ARGV[4] its response, to be kept under KEYS[2] for ARGV[5] milliseconds.
+//
 // If ARGV[2] is a claim too, the call is a renewal, and keeps the stored steps if they
 // are longer: a renewal may be late.
 //
-// ARGV[4] is set when the store waits for replicas. A value that the holder has
-// finished earlier is then written again, unchanged, because WAIT counts only writes.
+// The last argument is set when the store waits for replicas. A value that the holder
+// has finished earlier is then written again, unchanged, because WAIT counts only
+// writes.
 //
 // Nearly always the first comparison decides, so the rest may be slow. The comparison
-// is of a claim in version 1, which has no steps.
+// is of a claim in version 1, which has neither steps nor a Remember, and is never a
+// tombstone.
 var settleScript = redis.NewScript(`
 local head = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
 local open = head == ARGV[1] or head == ''
 local value = ARGV[2]
 if not open then
-	local claim = ',"state":"in_progress"'
-	local attempt = '"attempt":%d+,'
-	if string.sub(head, 1, 43) ~= string.sub(ARGV[1], 1, 43) then
+	head = redis.call('GETRANGE', KEYS[1], 0, 255)
+	local left = redis.call('PTTL', KEYS[1])
+	local remember, attempt = string.match(head, '"remember_ms":(%d+)'), '"attempt":%d+,'
+	local claim, claimed = ',"state":"in_progress"', false
+	if KEYS[2] and string.sub(head, 1, 32) == string.sub(value, 1, 32) then
+		remember = ARGV[3] - ARGV[5]
+	elseif string.sub(head, 1, 43) ~= string.sub(ARGV[1], 1, 43) or string.match(head, attempt) ~= string.match(ARGV[1], attempt) then
+		return 0
+	else
+		claimed = string.sub(head, 44, 65) == claim
+		open = claimed or string.sub(head, 44, 62) == ',"state":"released"'
+	end
+	if remember and left >= 0 and left <= tonumber(remember) then
 		return 0
 	end
-	if string.match(redis.call('GETRANGE', KEYS[1], 0, 127), attempt) ~= string.match(ARGV[1], attempt) then
-		return 0
-	end
-	local claimed = string.sub(head, 44, 65) == claim
-	open = claimed or string.sub(head, 44, 62) == ',"state":"released"'
 	if claimed and string.sub(value, 44, 65) == claim then
 		local stored = redis.call('GET', KEYS[1])
 		local steps = (string.find(stored, '\n', 1, true) or #stored) + 1
@@ -65,19 +75,24 @@ if open and value == '' then
 	redis.call('DEL', KEYS[1])
 elseif open then
 	redis.call('SET', KEYS[1], value, 'PX', ARGV[3])
-elseif ARGV[4] then
+	if KEYS[2] then
+		redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[5])
+	end
+elseif ARGV[KEYS[2] and 6 or 4] then
 	redis.call('APPEND', KEYS[1], '')
 end
 return open and 1 or 2
 `)
 
 // replaceScript replaces the value ARGV[1] by ARGV[2], to be kept for ARGV[3]
-// milliseconds, if the key has at most ARGV[4] milliseconds left. With an empty
-// ARGV[2] it deletes the key. Otherwise it returns the current value and its time to
-// live, or false.
+// milliseconds, if the key has at most ARGV[4] milliseconds left, and more than
+// ARGV[5] if that is set: a tombstone cannot be claimed. With an empty ARGV[2] it
+// deletes the key. Otherwise it returns the current value and its time to live, or
+// false.
 var replaceScript = redis.NewScript(`
 local left = redis.call('PTTL', KEYS[1])
-if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) == ARGV[1] and left <= tonumber(ARGV[4]) then
+if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) == ARGV[1] and left <= tonumber(ARGV[4])
+	and (not ARGV[5] or left > tonumber(ARGV[5])) then
 	if ARGV[2] == '' then
 		redis.call('DEL', KEYS[1])
 	else
@@ -89,22 +104,33 @@ local value = redis.call('GET', KEYS[1])
 return value and {value, left}
 `)
 
-// lookScript returns a value and its time to live, or false.
+// lookScript returns a value, its time to live, and its response or nil. It returns
+// false for a key that does not exist. KEYS[2] is the response's key.
 var lookScript = redis.NewScript(`
 local value = redis.call('GET', KEYS[1])
-return value and {value, redis.call('PTTL', KEYS[1])}
+if not value then
+	return false
+end
+local remembered = string.sub(value, 1, 8) == 'oncekey\2'
+return {value, redis.call('PTTL', KEYS[1]), remembered and redis.call('GET', KEYS[2])}
 `)
 
-// beginningScript returns the first ARGV[1] bytes of a value and its time to live, or
-// false for a record in another state than ARGV[2]. List sends it as text, because a
-// pipeline cannot send the text again to a server that has lost the script.
+// beginningScript returns the first ARGV[1] bytes of a value, its time to live, and
+// the first bytes of its response or nil. It returns false for a record that is not in
+// the state ARGV[2]. Claims and finished records with a Remember may also be expired.
+// KEYS[2] is the response's key. List sends the script as text, because a pipeline
+// cannot send the text again to a server that has lost the script.
 const beginningScript = `
 local head = redis.call('GETRANGE', KEYS[1], 0, ARGV[1] - 1)
 local state = string.match(head, '^{"token":"%x+","state":"([%l_]+)"')
+if state and ARGV[2] == 'expired' and string.find(head, ',"remember_ms":', 1, true) then
+	state = 'expired'
+end
 if head == '' or state and state ~= ARGV[2] then
 	return false
 end
-return {head, redis.call('PTTL', KEYS[1])}
+local remembered = string.sub(head, 1, 8) == 'oncekey\2'
+return {head, redis.call('PTTL', KEYS[1]), remembered and redis.call('GETRANGE', KEYS[2], 0, ARGV[1] - 1)}
 `
 
 // The state of a value comes after its token.

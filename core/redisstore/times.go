@@ -24,6 +24,10 @@ func (s *stored) date(left time.Duration) {
 	}
 	r := &s.record
 	r.Expires = time.Now().Round(0).Add(left)
+	if r.State == storage.Expired {
+		return
+	}
+	r.Expires = r.Expires.Add(-s.remember)
 	if s.retain == 0 {
 		return
 	}
