@@ -121,6 +121,35 @@ func TestExpiryHeaderOfADeferredResponse(t *testing.T) {
 	})
 }
 
+// abroad is a store whose clock shows another zone.
+type abroad struct{ storage.Store }
+
+func (s abroad) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	lease, record, err := s.Store.Acquire(ctx, c)
+	if record != nil {
+		copied := *record
+		copied.Expires, record = copied.Expires.In(time.FixedZone("JST", 9*60*60)), &copied
+	}
+	return lease, record, err
+}
+
+// An HTTP date is in GMT, whatever the store's zone.
+func TestExpiryHeaderIsInGMT(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine := engineOf(t, abroad{memstore.New()}, core.WithExpiryHeader(expires), core.WithObserver(&events{}))
+		handler := engine.Handler(http.HandlerFunc(created), policy.TTLHours(1))
+		want := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+		for range 2 {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, newPost(t.Context(), "k", payment))
+			if got := w.Header().Get(expires); got != want {
+				t.Errorf("it ends at %q, want %q", got, want)
+			}
+		}
+	})
+}
+
 // Problems and records without a known end have no such header.
 func TestNoExpiryHeader(t *testing.T) {
 	t.Parallel()

@@ -140,61 +140,68 @@ func TestTraceThatPanics(t *testing.T) {
 // The store learns how long ago the claim was made, at every call under the lease.
 func TestAgeOfALease(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &recording{Store: memstore.New()}
-		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
-			advance(45 * time.Second)
-			created(w, r)
-		})
-		s.post(t.Context(), "k", payment)
-		if store.leases[0].Age != 45*time.Second || len(store.renewed) != 4 {
-			t.Errorf("the result is %v old after %d renewals, want 45s and 4", store.leases[0].Age, len(store.renewed))
-		}
-		for i, lease := range store.renewed {
-			if want := time.Duration(i+1) * 10 * time.Second; lease.Age != want {
-				t.Errorf("renewal %d is %v after the claim, want %v", i, lease.Age, want)
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		advance(45 * time.Second)
+		created(w, r)
+	}
+	away := func(s *faultyStore) {
+		healed := time.Now().Add(2 * time.Minute)
+		s.complete = func(apply func() error) error {
+			if time.Now().Before(healed) {
+				return errStoreDown
 			}
+			return apply()
 		}
-		if lease := store.claims[0]; lease.Origin.KeyHash == "" {
-			t.Error("the claim has no origin")
-		}
-	})
-}
-
-// An uncertain run leaves its key abandoned by an Extend, which has the age too.
-func TestAgeOfAnAbandonedLease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &recording{Store: memstore.New()}
-		s := newService(t, store, func(w http.ResponseWriter, _ *http.Request) {
-			advance(time.Second)
-			w.WriteHeader(http.StatusBadGateway)
-		}, policy.Uncertain("502"))
-		s.post(t.Context(), "k", payment)
-		if len(store.renewed) != 1 || store.renewed[0].Age != time.Second {
-			t.Errorf("the calls are %+v, want one a second after the claim", store.renewed)
-		}
-	})
-}
-
-// A claim that is given back after a take-over leaves the key abandoned, with its age.
-func TestAgeOfAnUnusedClaim(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		inner := memstore.New()
-		crash(t, inner)
-		advance(time.Second)
-		store := &recording{Store: inner}
-		find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
-			advance(2 * time.Second)
-			return nil, errors.New("the bank is closed")
-		}
-		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)))
-		s.post(t.Context(), "k", payment)
-		if len(store.renewed) != 1 || store.renewed[0].Age != 2*time.Second {
-			t.Errorf("the calls are %+v, want one two seconds after the claim", store.renewed)
-		}
-	})
+	}
+	find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+		advance(2 * time.Second)
+		return nil, errors.New("the bank is closed")
+	}
+	for name, c := range map[string]struct {
+		handle              http.HandlerFunc
+		faults              func(*faultyStore)
+		options             []policy.Option
+		crashed, shutsDown  bool // before the run, and while it claims the key
+		completes, renewals int  // at least
+	}{
+		"renewed":           {handle: slow, completes: 1, renewals: 4},
+		"settled later":     {handle: slow, faults: away, completes: 3, renewals: 6},
+		"left abandoned":    {handle: slow, options: []policy.Option{policy.Keep("4xx"), policy.Uncertain("201")}, renewals: 5},
+		"not recovered":     {handle: created, options: []policy.Option{policy.OnAbandoned(policy.Recover(find))}, crashed: true, renewals: 1},
+		"given back unused": {handle: created, crashed: true, shutsDown: true, renewals: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				inner := newFaultyStore()
+				store := &recording{Store: inner}
+				if c.crashed {
+					crash(t, inner)
+					advance(time.Second)
+				}
+				s := newService(t, store, c.handle, c.options...)
+				if c.faults != nil {
+					c.faults(inner)
+				}
+				if c.shutsDown {
+					inner.acquire = func(apply func() error) error {
+						err := apply()
+						go func() { _ = s.Shutdown(context.Background()) }()
+						advance(100 * time.Millisecond)
+						return err
+					}
+				}
+				s.post(t.Context(), "k", payment)
+				advance(5 * time.Minute)
+				store.mu.Lock()
+				defer store.mu.Unlock()
+				if len(store.wrong) > 0 || len(store.leases) < c.completes || len(store.renewed) < c.renewals {
+					t.Errorf("%d results and %d renewals, want at least %d and %d; of them with a wrong age: %v",
+						len(store.leases), len(store.renewed), c.completes, c.renewals, store.wrong)
+				}
+			})
+		})
+	}
 }
 
 // The event of a replay names the run whose response is sent, from the store and from a

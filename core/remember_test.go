@@ -176,6 +176,8 @@ func TestLateCall(t *testing.T) {
 type recording struct {
 	storage.Store
 	mu      sync.Mutex
+	claimed time.Time       // of the last claim
+	wrong   []time.Duration // ages of leases that are not the time since the claim
 	claims  []storage.Claim
 	leases  []storage.Lease // of Complete
 	results []storage.Result
@@ -183,24 +185,36 @@ type recording struct {
 }
 
 func (s *recording) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.claims = append(s.claims, c)
+	s.note(func() { s.claims, s.claimed = append(s.claims, c), time.Now() })
 	return s.Store.Acquire(ctx, c)
 }
 
 func (s *recording) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leases, s.results = append(s.leases, l), append(s.results, r)
+	s.note(func() {
+		s.leases, s.results = append(s.leases, l), append(s.results, r)
+		s.check(l.Age)
+	})
 	return s.Store.Complete(ctx, l, r)
 }
 
 func (s *recording) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
+	s.note(func() {
+		s.renewed = append(s.renewed, l)
+		s.check(l.Age)
+	})
+	return s.Store.Extend(ctx, l, ttl)
+}
+
+func (s *recording) note(call func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.renewed = append(s.renewed, l)
-	return s.Store.Extend(ctx, l, ttl)
+	call()
+}
+
+func (s *recording) check(age time.Duration) {
+	if age != time.Since(s.claimed) {
+		s.wrong = append(s.wrong, age)
+	}
 }
 
 // The store is told for how long the key is remembered, also after KeepFor, and also of
