@@ -14,11 +14,13 @@ import (
 type database struct {
 	*memstore.Store
 	ended []string
+	steps string // that it was given
 }
 
 type handlers struct{}
 
-func (d *database) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
+func (d *database) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
+	d.steps += l.Steps
 	if d.Store == nil {
 		return nil, nil, errOpaque
 	}
@@ -28,7 +30,7 @@ func (d *database) BeginTransaction(ctx context.Context, _ storage.Lease) (conte
 type open struct{ *database }
 
 func (o *open) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
-	o.ended = append(o.ended, "commit")
+	o.ended, o.steps = append(o.ended, "commit"), o.steps+l.Steps
 	return o.Complete(ctx, l, res)
 }
 

@@ -97,6 +97,33 @@ func TestStepsOfNoMethodArePlain(t *testing.T) {
 	}
 }
 
+// A transaction passes no plain steps on either.
+func TestStepsOfATransactionAreNotPlain(t *testing.T) {
+	t.Parallel()
+	next := &database{Store: memstore.New()}
+	store := sealedstore.New(next, newGCM(1))
+	lease := win(t, store, claim("key"))
+	lease.Steps = plainSteps
+	_, tx, err := store.BeginTransaction(t.Context(), lease)
+	must(t, err)
+	must(t, tx.Commit(t.Context(), lease, result(storage.Completed)))
+	if next.steps != "" {
+		t.Errorf("the database was given the steps %q", next.steps)
+	}
+}
+
+func TestSharedRecordWithStepsIsNotChanged(t *testing.T) {
+	t.Parallel()
+	next := &sharing{Store: memstore.New()}
+	store := sealedstore.New(next, newGCM(1))
+	leave(t, store, claim("key"), plainSteps)
+	for range 3 {
+		if r := find(t, store, claim("key")); r.Steps != plainSteps {
+			t.Errorf("the record is %+v", r)
+		}
+	}
+}
+
 // overhead is an AEAD that adds bytes, as one with a key service does.
 type overhead struct {
 	sealedstore.AEAD
