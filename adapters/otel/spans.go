@@ -55,15 +55,10 @@ func TraceOf(ctx context.Context) string {
 // may have written the record.
 func spanOf(text string) (span trace.SpanContext, known bool) {
 	traceID, spanID, _ := strings.Cut(text, "-")
-	inTrace, err := trace.TraceIDFromHex(traceID)
-	if err != nil {
-		return span, false
-	}
-	id, err := trace.SpanIDFromHex(spanID)
-	if err != nil {
-		return span, false
-	}
-	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: inTrace, SpanID: id, Remote: true}), true
+	inTrace, _ := trace.TraceIDFromHex(traceID) // zero after an error
+	id, _ := trace.SpanIDFromHex(spanID)
+	span = trace.NewSpanContext(trace.SpanContextConfig{TraceID: inTrace, SpanID: id, Remote: true})
+	return span, span.IsValid()
 }
 
 // mark adds an event to the request's span if the span has not ended.

@@ -80,3 +80,14 @@ func TestTextsThatAreNoTrace(t *testing.T) {
 		}
 	}
 }
+
+// A RecoverFunc's error ends the run, and the decision after it ends the request's span.
+func TestRequestHasOneSpanAfterARecoverError(t *testing.T) {
+	t.Parallel()
+	seen := newTelemetry(t)
+	seen.observer.Observe(t.Context(), event.Event{Result: event.RecoverError})
+	seen.observer.Observe(t.Context(), event.Event{Result: event.OutcomeUnknown})
+	if n := len(seen.ended()); n != 1 {
+		t.Errorf("%d spans, want one", n)
+	}
+}
