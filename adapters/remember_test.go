@@ -6,8 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -35,6 +38,28 @@ func TestLateRetry(t *testing.T) {
 	})
 }
 
+// The first response and its replays tell the same end.
+func TestExpiryHeader(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			const name = "Idempotency-Expires"
+			s := m.start(t, program{route: route{policy: []policy.Option{policy.TTLHours(1)}}, options: []core.Option{core.WithExpiryHeader(name)}})
+			want := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+			for range 3 {
+				if got := s.do(payment("k")).Header().Get(name); got != want {
+					t.Errorf("the response ends at %q, want %q", got, want)
+				}
+				advance(time.Minute)
+			}
+			if got := s.do(post("/payments", "k", `{"amount":4999}`)).Header()[name]; got != nil {
+				t.Errorf("the problem ends at %q", got)
+			}
+			s.ran(1)
+		})
+	})
+}
+
 // An outcome that stays unknown until the TTL is over is still unknown then.
 func TestLateRetryOfAnUncertainRun(t *testing.T) {
 	t.Parallel()
@@ -53,5 +78,28 @@ func TestLateRetryOfAnUncertainRun(t *testing.T) {
 			s.refuses(post("/payments", "k", `{"amount":4999}`), http.StatusUnprocessableEntity, problem.KeyReused)
 			s.ran(1)
 		})
+	})
+}
+
+// A record names the route's pattern as events do, and the process and the key as log
+// lines do.
+func TestRecordsNameTheirRoute(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		store := memstore.New()
+		s := m.start(t, program{store: store, options: []core.Option{core.WithInstance("pod-1")}})
+		s.runsAgain(payment("k"))
+		keys, _, err := store.List(t.Context(), storage.Completed, "", 10)
+		if err != nil || len(keys) != 1 {
+			t.Fatalf("the store has %v, %v", keys, err)
+		}
+		record, err := store.Lookup(t.Context(), keys[0].Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := storage.Origin{Route: s.events.of(event.Completed)[0].route, Holder: "pod-1", KeyHash: event.KeyHash("k")}
+		if record.Origin != want || want.Route == "" {
+			t.Errorf("the record comes from %+v, want %+v", record.Origin, want)
+		}
 	})
 }

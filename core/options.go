@@ -174,9 +174,9 @@ func WithDocs(page string) Option {
 
 // WithOnReplay calls change before each replay is written. change gets the header of
 // the response, which it may change, the client's request and the stored record, which
-// it must not change. The replay header is set afterwards. If change panics, the replay
-// is sent with the header as it is, and the event is callback_panicked. change must be
-// safe for concurrent use.
+// it must not change. The replay header and the expiry header are set afterwards. If
+// change panics, the replay is sent with the header as it is, and the event is
+// callback_panicked. change must be safe for concurrent use.
 func WithOnReplay(change func(header http.Header, r *http.Request, record *storage.Record)) Option {
 	return func(e *Engine) error {
 		if change == nil {

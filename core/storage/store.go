@@ -121,7 +121,9 @@ type Claim struct {
 	Retain time.Duration
 	// Remember is the time for which a tombstone is kept after Retain, or zero.
 	Remember time.Duration
-	// Origin is kept in the record, and in no tombstone.
+	// Origin is kept in the record, and in no tombstone. The lease that is passed to
+	// Complete or Extend may name a Route that was not known at the claim. A store keeps
+	// either.
 	Origin Origin
 	// TakeOver lets Acquire claim an abandoned key: its lease ended before the
 	// handler's result was stored. The claim must be for the record's own request
