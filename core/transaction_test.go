@@ -33,10 +33,13 @@ func newBank() *bank { return &bank{faultyStore: newFaultyStore()} }
 func (b *bank) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
 	tx := &bankTransaction{bank: b}
 	err := b.through(&b.acquires, &b.begin, func() error { return ctx.Err() })
-	return context.WithValue(ctx, bankKey{}, tx), tx, err
+	return storage.WithTransaction(ctx, tx), tx, err
 }
 
-type bankKey struct{}
+func bankOf(ctx context.Context) *bankTransaction {
+	tx, _ := storage.TransactionFrom(ctx).(*bankTransaction)
+	return tx
+}
 
 type bankTransaction struct {
 	bank  *bank
@@ -64,7 +67,7 @@ func (tx *bankTransaction) Rollback(context.Context) error {
 
 // deposit writes in the request's transaction.
 func deposit(w http.ResponseWriter, r *http.Request) {
-	tx, _ := r.Context().Value(bankKey{}).(*bankTransaction)
+	tx := bankOf(r.Context())
 	tx.delta += 100
 	created(w, r)
 }
@@ -104,7 +107,7 @@ func TestTransactionIsRolledBackWhenTheKeyIsReleased(t *testing.T) {
 			b := newBank()
 			var last *bankTransaction
 			s := newBankService(t, b, func(w http.ResponseWriter, r *http.Request) {
-				last, _ = r.Context().Value(bankKey{}).(*bankTransaction)
+				last = bankOf(r.Context())
 				last.delta += 100
 				end(w, r)
 			})

@@ -20,7 +20,8 @@ const rollbackDeadline = 2 * time.Second
 
 var (
 	// ErrNoTransaction is returned by [Tx] for a context without a transaction: the
-	// route's policy is not Transactional, or the context is not the request's.
+	// route's policy is not Transactional, or the context is not the request's, or it is
+	// the context of a step (core.Step).
 	ErrNoTransaction = errors.New("pgstore: no transaction in this context: the route's policy is not Transactional, or this is not its request's context")
 
 	// ErrNotYours is returned to a handler that tries to commit or roll back its
@@ -68,14 +69,12 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 // pool's connections to about the policy's LockTTL, so that the locks end with the
 // lease.
 func Tx(ctx context.Context) (pgx.Tx, error) {
-	tx, there := ctx.Value(transactionKey{}).(pgx.Tx)
+	tx, there := storage.TransactionFrom(ctx).(pgx.Tx)
 	if !there {
 		return nil, ErrNoTransaction
 	}
 	return tx, nil
 }
-
-type transactionKey struct{}
 
 // handlerTx is the handler's transaction, without the right to end it.
 type handlerTx struct{ pgx.Tx }
@@ -94,7 +93,7 @@ func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.
 	if err != nil {
 		return nil, nil, s.failure("begin a transaction for", l.Key, err)
 	}
-	return context.WithValue(ctx, transactionKey{}, pgx.Tx(handlerTx{tx})), &transaction{store: s, tx: tx}, nil
+	return storage.WithTransaction(ctx, handlerTx{tx}), &transaction{store: s, tx: tx}, nil
 }
 
 // transaction is a [storage.Transaction].

@@ -207,6 +207,11 @@ func TestNoTransactionInThisContext(t *testing.T) {
 	if tx, err := pgstore.Tx(t.Context()); tx != nil || !errors.Is(err, pgstore.ErrNoTransaction) {
 		t.Errorf("Tx returned %v and %v, want ErrNoTransaction", tx, err)
 	}
+	r := begin(t, nil)
+	if tx, err := pgstore.Tx(storage.WithoutTransaction(r.Context)); tx != nil || !errors.Is(err, pgstore.ErrNoTransaction) { // as in a step
+		t.Errorf("in a step Tx returned %v and %v, want ErrNoTransaction", tx, err)
+	}
+	must(t, r.Rollback(t.Context()))
 }
 
 // The database's default would fail each commit after a renewal of the lease.

@@ -12,7 +12,9 @@ import "context"
 type Transactor interface {
 	Store
 	// BeginTransaction opens a transaction for the handler that runs under l, and
-	// returns a context that carries the transaction to the handler.
+	// returns a context that carries the transaction to the handler. Make the context
+	// with WithTransaction, so that the steps of the handler do not find the
+	// transaction.
 	BeginTransaction(ctx context.Context, l Lease) (context.Context, Transaction, error)
 }
 
@@ -45,3 +47,30 @@ type Transaction interface {
 	// even when ctx has ended. After Commit, Rollback has no effect.
 	Rollback(ctx context.Context) error
 }
+
+type transactionKey struct{}
+
+// WithTransaction returns a context that carries a transaction to a handler. The store's
+// own function for handlers finds the transaction by TransactionFrom.
+func WithTransaction(ctx context.Context, tx any) context.Context {
+	return context.WithValue(ctx, transactionKey{}, tx)
+}
+
+// TransactionFrom returns the transaction of WithTransaction, or nil: ctx carries none,
+// or belongs to a step of core.Step.
+func TransactionFrom(ctx context.Context) any {
+	tx := ctx.Value(transactionKey{})
+	if tx == (hidden{}) {
+		return nil
+	}
+	return tx
+}
+
+// WithoutTransaction returns a context that hides the transaction of ctx. The engine
+// calls a step with such a context: a recorded step stays when the transaction rolls
+// back.
+func WithoutTransaction(ctx context.Context) context.Context {
+	return context.WithValue(ctx, transactionKey{}, hidden{})
+}
+
+type hidden struct{}
