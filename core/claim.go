@@ -16,15 +16,16 @@ import (
 
 // acquire claims the key within the policy's StoreTimeout. The request's cancellation
 // does not reach the store, because a claim that is interrupted in flight would block
-// the key.
-func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *storage.Record, error) {
+// the key. A policy that refuses abandoned keys passes released, or nil: a record that
+// the claim may take over (see isReleased).
+func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Record) (storage.Lease, *storage.Record, error) {
 	p := &a.route.policy
 	// The token is new for each round of a wait. The late release of an earlier
 	// round's claim must not release the claim of this round.
 	claim := storage.Claim{
 		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
-		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses(),
+		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses() || released != nil,
 	}
 	deadline := time.Now().Add(p.StoreTimeout)
 	const tries = 3
@@ -36,10 +37,19 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (storage.Lease, *sto
 		// The same token gets its own claim again if the failed call took effect.
 		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
 		if try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
-			e.releaseClaim(a, storage.Lease{Claim: claim, Attempt: 1})
+			e.releaseClaim(a, possibleLease(claim, released))
 			return storage.Lease{}, nil, err
 		}
 	}
+}
+
+// possibleLease returns the lease of a claim that may have reached the store: of a new
+// key, or of the released one.
+func possibleLease(claim storage.Claim, released *storage.Record) storage.Lease {
+	if released == nil {
+		return storage.Lease{Claim: claim, Attempt: 1}
+	}
+	return storage.Lease{Claim: claim, Attempt: released.Attempt + 1, Steps: released.Steps}
 }
 
 // claim calls the store once, with a new context.
@@ -131,8 +141,5 @@ func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 // abandoned, because a release would erase that an earlier attempt may have had a side
 // effect.
 func (e *Engine) giveBack(ctx context.Context, lease storage.Lease) error {
-	if lease.TookOver {
-		return e.store.Extend(ctx, lease, 0)
-	}
-	return e.store.Release(ctx, lease)
+	return e.release(ctx, lease, lease.TookOver)
 }

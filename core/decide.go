@@ -66,17 +66,20 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 	if refusal != "" {
 		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
-	lease, record, err := e.acquire(ctx, a)
+	lease, record, err := e.acquire(ctx, a, nil)
+	if err == nil && record != nil && a.isReleased(record) {
+		lease, record, err = e.acquire(ctx, a, record)
+	}
 	switch {
 	case err != nil:
 		return e.storeFailed(ctx, a, err), nil
 	case record != nil:
-		if record.Abandoned() {
+		if record.Abandoned() && !releasedBy(record.Attempt, record.Steps) {
 			e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: record.Attempt})
 		}
 		return decideByRecord(a, record), nil
 	default:
-		return e.start(ctx, a, lease), nil
+		return e.resume(ctx, a, lease), nil
 	}
 }
 
@@ -173,9 +176,11 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	}()
 	request := run.subject.request
 	ctx := failure.NewContext(run.Context(), new(failure.Marks)) // its marks are not the handler's
+	ctx = context.WithValue(ctx, stepKey{}, inRecoverFunc)
 	found, err := find(ctx, policy.Abandoned{
 		Key: request.Key, Scope: request.Scope,
 		Method: request.Method, Path: request.Path, Attempt: run.lease.Attempt,
+		Step: run.steps.cutOff(),
 	})
 	returned = true
 	if err == nil && found != nil && (found.Status < http.StatusOK || found.Status > 999) {

@@ -89,7 +89,7 @@ func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.
 	case function == nil:
 		return none, Info{}, errors.New("oncekey: Do is given a nil function")
 	}
-	info, err := e.do(ctx, &call, steps{
+	info, err := e.do(ctx, &call, typed{
 		run:    func(ctx context.Context) (err error) { result, err = function(ctx); return err },
 		encode: func() ([]byte, error) { return call.Codec.Marshal(result) },
 		decode: func(stored []byte) error { return call.Codec.Unmarshal(stored, &result) },
@@ -100,14 +100,14 @@ func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.
 	return result, info, nil
 }
 
-// steps are the parts of Do that depend on the type of the result.
-type steps struct {
+// typed has the parts of Do and Step that depend on the type of the result.
+type typed struct {
 	run    func(context.Context) error
 	encode func() ([]byte, error)
 	decode func([]byte) error
 }
 
-func (e *Engine) do(ctx context.Context, call *Call, s steps) (Info, error) {
+func (e *Engine) do(ctx context.Context, call *Call, s typed) (Info, error) {
 	a, err := e.admitCall(call)
 	defer a.forget()
 	switch {
@@ -116,7 +116,7 @@ func (e *Engine) do(ctx context.Context, call *Call, s steps) (Info, error) {
 		return Info{}, err
 	case a.request.Key == "":
 		e.report(ctx, a, event.Event{Result: event.NoKey})
-		return Info{}, s.run(ctx)
+		return Info{}, s.run(unrecorded(ctx))
 	case a.outside(ctx) != nil:
 		return Info{}, s.run(ctx)
 	}
@@ -132,7 +132,7 @@ func (e *Engine) do(ctx context.Context, call *Call, s steps) (Info, error) {
 	case decision.Problem != nil:
 		return Info{}, &RefusedError{Problem: *decision.Problem}
 	default:
-		return Info{}, s.run(ctx)
+		return Info{}, s.run(unrecorded(ctx))
 	}
 }
 
@@ -170,7 +170,7 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 }
 
 // call runs the function under its lease.
-func (e *Engine) call(run *Run, s steps) (Info, error) {
+func (e *Engine) call(run *Run, s typed) (Info, error) {
 	outcome, answer := failure.Outcome{Panicked: true}, Answer{Status: http.StatusInternalServerError, Body: []byte("the function panicked")}
 	defer func() {
 		if outcome.Panicked { // no recover, so that the panic continues with its stack
@@ -196,7 +196,7 @@ func (e *Engine) call(run *Run, s steps) (Info, error) {
 
 // encodedResult returns the encoded result. A result that cannot be encoded is
 // Unreplayable.
-func encodedResult(s steps) (Answer, failure.Outcome) {
+func encodedResult(s typed) (Answer, failure.Outcome) {
 	body, err := s.encode()
 	answer := Answer{Status: http.StatusOK, Body: body, Unreplayable: err != nil}
 	return answer, failure.Outcome{Status: http.StatusOK, Err: err}
@@ -211,7 +211,7 @@ func statusOf(err error) int {
 }
 
 // recall decodes the stored result of an earlier call.
-func recall(record *storage.Record, s steps) (Info, error) {
+func recall(record *storage.Record, s typed) (Info, error) {
 	info := Info{Replayed: true, Attempt: record.Attempt}
 	if record.State == storage.Failed {
 		return info, failure.Permanent(errors.New(string(record.Body)))
@@ -224,7 +224,7 @@ func recall(record *storage.Record, s steps) (Info, error) {
 
 // observeCall runs the function without a guard, and reports the decision that a guard
 // would have made.
-func (e *Engine) observeCall(ctx context.Context, a *admission, s steps) error {
+func (e *Engine) observeCall(ctx context.Context, a *admission, s typed) error {
 	watched := &observedContext{Context: ctx, subject: &a.subject}
 	run := e.begin(watched, a).Run
 	if run == nil {

@@ -30,6 +30,9 @@
 // response is stored first and sent second. The other callers get the stored
 // response, 409 while there is none, or 422 when their payload differs.
 //
+// A handler with several side effects records each of them by Step, and the next
+// attempt continues where the last one was.
+//
 // Use Do to protect a function that is not an HTTP handler, such as a queue
 // consumer. A route or an engine can also observe (policy.Observe,
 // WithObserveOnly): it reports what a guard would do, and changes nothing.

@@ -58,9 +58,15 @@ func (r *Run) beginRenewal() bool {
 }
 
 // renew renews the lease once, and schedules the next renewal: after a third of the
-// TTL, or after a tenth when the store failed.
+// TTL, or after a tenth when the store failed. The call ends with the lease at the
+// latest.
 func (r *Run) renew() {
-	calledAt, err := r.extend()
+	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3, r.leaseLeft())
+	r.renewedBy(r.extend(timeout))
+}
+
+// renewedBy ends a renewal that was called at calledAt.
+func (r *Run) renewedBy(calledAt time.Time, err error) {
 	next := calledAt.Add(r.lease.TTL / 3)
 	r.mu.Lock()
 	r.renewing, r.lastError = false, err
@@ -82,12 +88,11 @@ func (r *Run) renew() {
 	r.wakeAt(next)
 }
 
-// extend renews the lease at the store. The call ends with the lease at the latest.
-func (r *Run) extend() (calledAt time.Time, err error) {
-	now := r.engine.now()
-	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3, r.leaseLeft())
+// extend renews the lease at the store, and stores the steps.
+func (r *Run) extend(timeout time.Duration) (calledAt time.Time, err error) {
+	now, lease := r.engine.now(), r.currentLease()
 	err = callStore(context.WithoutCancel(&r.context), timeout, func(ctx context.Context) error {
-		return r.engine.store.Extend(ctx, r.currentLease(), r.lease.TTL)
+		return r.engine.store.Extend(ctx, lease, lease.TTL)
 	})
 	if err == nil {
 		r.heldFrom(now)

@@ -50,11 +50,16 @@ func shortened(text string, limit int) string {
 	return text[:limit]
 }
 
-// currentLease returns the lease for a call of the store, with its age, and with the pattern
-// that a router inside of the guard has found since the claim.
+// currentLease returns the lease for a call of the store, with its age, with all steps so
+// far, and with the pattern that a router inside of the guard has found since the claim.
 func (r *Run) currentLease() storage.Lease {
 	lease := r.lease
 	lease.Age = time.Since(r.claimed)
 	lease.Origin.Route = shortened(r.routePattern(""), maxOriginRoute)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.steps != nil {
+		lease.Steps = r.steps.text
+	}
 	return lease
 }

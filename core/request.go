@@ -56,9 +56,10 @@ type admission struct {
 	bytes        storage.Digest       // of the request's bytes; zero when the caller of Begin passed the fingerprint
 	call         lazycontext.Context  // for the first store call
 	called       bool
-	waited       bool   // the key was in progress in an earlier round
-	served       bool   // the run belongs to an HTTP handler, behind a capture
-	claimed      moment // when the last claim was sent, and the earliest start of its lease
+	waited       bool     // the key was in progress in an earlier round
+	steps        *stepLog // of earlier attempts, in the lease that was acquired
+	served       bool     // the run belongs to an HTTP handler, behind a capture
+	claimed      moment   // when the last claim was sent, and the earliest start of its lease
 	storeLatency time.Duration
 }
 

@@ -24,6 +24,8 @@ type Run struct {
 	marks   failure.Marks
 	context runContext
 	handler context.Context // context, or its child with the transaction
+	// steps are nil until the first step of the request's attempts.
+	steps *stepLog
 	// tx and endTransaction are nil unless the policy is transactional.
 	tx             storage.Transaction
 	endTransaction context.CancelFunc
@@ -79,6 +81,7 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease storage.Lease) *
 	if a.reading != nil {
 		run.sketch = a.reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
 	}
+	run.steps = a.steps
 	run.context.begin(ctx, run)
 	run.handler = &run.context
 	return run
@@ -182,7 +185,7 @@ func (r *Run) abandon() {
 	r.stopRenewing()
 	ctx := context.WithoutCancel(&r.context)
 	err := callStore(ctx, r.subject.route.policy.StoreTimeout, func(ctx context.Context) error {
-		return r.engine.store.Extend(ctx, r.currentLease(), 0)
+		return r.engine.release(ctx, r.currentLease(), true)
 	})
 	if err != nil { // then the key is abandoned when the lease ends
 		r.report(event.Event{Result: event.StoreError, Err: err})
@@ -300,7 +303,7 @@ func (c *runContext) err() error {
 // Value reads from the context behind Done, if there is one: package context then
 // recognizes that context and starts no goroutine to follow c.
 func (c *runContext) Value(key any) any {
-	if key == (runKey{}) {
+	if key == (runKey{}) || key == (stepKey{}) {
 		return c.run
 	}
 	if marks := c.run.marks.Value(key); marks != nil {

@@ -109,7 +109,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		return
 	}
 	if route.policy.SkipIf != nil && e.skips(r, route) {
-		next.ServeHTTP(w, r)
+		passThrough(w, r, next)
 		return
 	}
 	a := &admission{subject: subject{route: route}, started: time.Now()}
@@ -120,7 +120,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		e.refuse(w, r, a, refusal, next)
 	case a.request.Key == "":
 		e.report(r.Context(), a, event.Event{Result: event.NoKey})
-		next.ServeHTTP(w, r)
+		passThrough(w, r, next)
 	case outer == route: // one policy, mounted twice
 		next.ServeHTTP(w, r)
 	case outer != nil:
@@ -186,11 +186,18 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 	}
 }
 
+// passThrough runs the handler without a run.
+func passThrough(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	passed := r.WithContext(unrecorded(r.Context()))
+	defer func() { removeFiles(passed, r) }()
+	next.ServeHTTP(w, passed)
+}
+
 // unprotected runs the handler without a store.
 func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, body []byte, next http.Handler) {
 	var restored restoredBody
 	defer restored.Close()
-	unguarded := restored.in(r, r.Context(), body)
+	unguarded := restored.in(r, unrecorded(r.Context()), body)
 	defer removeFiles(unguarded, r)
 	next.ServeHTTP(w, unguarded)
 }
@@ -200,7 +207,7 @@ func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, body []byte
 func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *problem.Problem, next http.Handler) {
 	e.report(r.Context(), a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(e.naming(*refusal).Error)})
 	if a.route.observes {
-		next.ServeHTTP(w, r)
+		passThrough(w, r, next)
 		return
 	}
 	dispose(w, r, refusal)

@@ -90,7 +90,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 // unless the policy's RecoverFunc found no effect: the outcome of the earlier attempt
 // is still unknown.
 func (r *Run) withoutResult(class failure.Class) event.Result {
-	r.uncertain = class == failure.ClassUncertain || r.lease.TookOver && !r.cleared
+	r.uncertain = class == failure.ClassUncertain || r.lease.TookOver && !r.cleared || r.runsStep()
 	switch {
 	case r.uncertain:
 		return event.Uncertain
@@ -163,15 +163,12 @@ func (r *Run) settlement() *lazycontext.Context {
 	return &r.call
 }
 
-// storeOrRelease stores the result. If stored is nil, it releases the key or leaves it
-// abandoned.
+// storeOrRelease stores the result. If stored is nil, it gives the key up (see release).
 func (e *Engine) storeOrRelease(ctx context.Context, run *Run, stored *storage.Result) error {
 	lease := run.currentLease()
 	switch {
-	case stored == nil && run.uncertain:
-		return e.store.Extend(ctx, lease, 0)
 	case stored == nil:
-		return e.store.Release(ctx, lease)
+		return e.release(ctx, lease, run.uncertain)
 	case run.tx != nil:
 		return run.tx.Commit(ctx, lease, *stored)
 	default:

@@ -18,7 +18,7 @@ func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, re
 func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admission, reason error, next http.Handler) {
 	e.report(r.Context(), a, event.Event{Result: event.WrongSetup, Code: problem.WrongSetup, Err: reason})
 	if a.route.observes {
-		next.ServeHTTP(w, r)
+		passThrough(w, r, next)
 		return
 	}
 	e.refuseWith(w, r, *problem.New(problem.WrongSetup, reason.Error()))

@@ -79,8 +79,11 @@ type observedContext struct {
 type observedKey struct{}
 
 func (c *observedContext) Value(key any) any {
-	if key == (observedKey{}) {
+	switch key {
+	case observedKey{}:
 		return c.subject
+	case stepKey{}:
+		return letThrough
 	}
 	if c.marks != nil {
 		if marks := c.marks.Value(key); marks != nil {

@@ -85,6 +85,7 @@ type Policy struct {
 	MaxRequestBytes int64
 	// MaxResponseBytes bounds a stored response body. A larger response streams to
 	// the client and cannot be replayed. Default 1 MiB.
+	// The steps of a request (core.Step) have the same bound together.
 	MaxResponseBytes int64
 	// StoreTimeout bounds each operation of the store. Default 500 milliseconds.
 	StoreTimeout time.Duration
@@ -184,6 +185,10 @@ type Abandoned struct {
 	Method, Path string
 	// Attempt is the number of the attempt that starts now.
 	Attempt uint64
+	// Step names the step that was cut off (core.Step): its function was called, and
+	// its result is not recorded. Empty when no step was cut off. Of several, the last
+	// that began.
+	Step string
 }
 
 // Answer is the response for an abandoned attempt whose side effect happened.

@@ -1,0 +1,366 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+)
+
+// Step calls function and records its result, for all attempts of the guarded request of
+// ctx. A later attempt gets the recorded result, and does not call function. Use Step in
+// a handler with several side effects: after a crash, the next attempt continues with
+// the step that has no result.
+//
+//	receipt, err := core.Step(ctx, "charge", func(ctx context.Context) (Receipt, error) {
+//		return provider.Charge(ctx, core.DeriveKey(ctx, "charge"), order)
+//	})
+//
+// The name identifies the step in the request: at most 100 bytes of UTF-8, each name
+// once in a run. The result is recorded as JSON before Step returns, and every attempt
+// gets the value decoded from that JSON. All steps of a request together have at most
+// the policy's MaxResponseBytes.
+//
+// An error of function is returned unchanged and is not recorded, so the next attempt
+// calls function again. An error wrapped by failure.Permanent is recorded as text, and
+// every later attempt gets that text, wrapped by failure.Permanent.
+//
+// The run becomes uncertain, as by failure.MarkUncertain, in three cases: function
+// returned an error wrapped by failure.Uncertain; function panicked, or failed after its
+// context had ended; or its result could not be recorded, because the store was
+// unreachable, or the result was too large or cannot be encoded. Step then returns an
+// error, and policy.Abandoned.Step names the step.
+//
+// function gets a context with the values of ctx, which ends with ctx and with the run.
+// The context carries no transaction, because a recorded step stays when the transaction
+// rolls back. DeriveKey and KeyFrom work in it, and another Step does not.
+//
+// If the step could not be begun, function is not called, and the error wraps
+// ErrUnavailable, ErrLeaseLost or the cause with which the context ended. Where the guard
+// let the request through (an observing route, a request without a key, FailOpen
+// without its store, SkipIf), Step calls function and records no result. Without a
+// guard, Step returns an error and does not call function.
+//
+// Step is safe for concurrent use by the goroutines of a handler.
+func Step[T any](ctx context.Context, name string, function func(context.Context) (T, error)) (T, error) {
+	var result, none T
+	if function == nil {
+		return none, fmt.Errorf("oncekey: step %q is given a nil function", name)
+	}
+	err := runStep(ctx, name, typed{
+		run:    func(ctx context.Context) (err error) { result, err = function(ctx); return err },
+		encode: func() ([]byte, error) { return json.Marshal(result) },
+		decode: func(recorded []byte) error {
+			result = none
+			return json.Unmarshal(recorded, &result)
+		},
+	})
+	if err != nil {
+		return none, err
+	}
+	return result, nil
+}
+
+// stepKey is the context key of the run that records typed, or of the reason for which
+// there is none. The innermost value counts.
+type stepKey struct{}
+
+// noRecording says that steps of a context are not recorded.
+type noRecording int
+
+const (
+	letThrough    noRecording = iota // by the guard: steps run without recording
+	inStep                           // the context is a step's
+	inRecoverFunc                    // the context is a RecoverFunc's
+)
+
+// unrecorded returns the context of a request that the guard lets through.
+func unrecorded(ctx context.Context) context.Context {
+	return context.WithValue(ctx, stepKey{}, letThrough)
+}
+
+// recorderOf returns the value of stepKey, also of the guarded context that an adapter
+// published under failure.ContextKey.
+func recorderOf(ctx context.Context) any {
+	if found := ctx.Value(stepKey{}); found != nil {
+		return found
+	}
+	if guarded, ok := ctx.Value(failure.ContextKey).(context.Context); ok {
+		return guarded.Value(stepKey{})
+	}
+	return nil
+}
+
+func runStep(ctx context.Context, name string, s typed) error {
+	switch {
+	case ctx == nil:
+		return fmt.Errorf("oncekey: step %q is given a nil context: give the handler's", name)
+	case name == "":
+		return errors.New(`oncekey: a step has no name: give one, such as "charge"`)
+	case len(name) > maxStepName || !utf8.ValidString(name):
+		return fmt.Errorf("oncekey: the name of step %.100q has %d bytes: give at most %d bytes of UTF-8", name, len(name), maxStepName)
+	}
+	switch recorder := recorderOf(ctx); recorder {
+	case nil:
+		return fmt.Errorf("oncekey: step %q has no guarded run: give the context of a guarded handler or of Do's function", name)
+	case letThrough:
+		return s.run(&stepContext{Context: storage.WithoutTransaction(ctx)})
+	case inStep:
+		return fmt.Errorf("oncekey: step %q is inside another step: call it after the other", name)
+	case inRecoverFunc:
+		return fmt.Errorf("oncekey: step %q is inside a RecoverFunc: call it in the handler", name)
+	default:
+		return recorder.(*Run).step(ctx, name, s) //nolint:forcetypeassert // stepKey has no other values
+	}
+}
+
+// maxStepName bounds the name of a step in bytes.
+const maxStepName = 100
+
+// step returns the recorded result of the step, or calls its function and records the
+// result.
+func (r *Run) step(ctx context.Context, name string, s typed) error {
+	recorded, err := r.beginStep(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case recorded != nil && recorded.Error != nil:
+		return failure.Permanent(errors.New(*recorded.Error))
+	case recorded != nil:
+		if err := s.decode(recorded.Result); err != nil {
+			return fmt.Errorf("oncekey: the recorded result of step %q cannot be decoded: %w", name, err)
+		}
+		return nil
+	}
+	return r.runStep(ctx, name, s)
+}
+
+// runStep calls the function of a step that was begun. The step is uncertain unless its
+// result is recorded, or the function returned an ordinary error in time.
+func (r *Run) runStep(ctx context.Context, name string, s typed) error {
+	inner, cancel := r.stepContext(ctx)
+	uncertain := true
+	defer func() { // no recover, so that a panic continues with its stack
+		cancel()
+		r.endStep(uncertain)
+	}()
+	err := s.run(inner)
+	switch {
+	case err == nil || failure.IsPermanent(err) && !failure.IsUncertain(err):
+		if lost := r.recordStep(name, s, err); lost != nil {
+			return failure.Uncertain(fmt.Errorf("oncekey: step %q was called, and its result is not recorded: %w", name, lost))
+		}
+		uncertain = false
+	case !failure.IsUncertain(err) && inner.Err() == nil:
+		r.failStep(name)
+		uncertain = false
+	}
+	return err
+}
+
+// beginStep returns the recorded line of an earlier attempt. Otherwise it records that
+// the step has begun, so that the next attempt knows if the step is cut off.
+func (r *Run) beginStep(ctx context.Context, name string) (*stepLine, error) {
+	if err := r.admitsStep(ctx); err != nil {
+		return nil, notBegun(name, err)
+	}
+	recorded, err := r.announceStep(name)
+	if recorded != nil || err != nil {
+		return recorded, err
+	}
+	err = r.storeSteps(min(r.subject.route.policy.StoreTimeout, r.leaseLeft()))
+	if err != nil && !errors.Is(err, storage.ErrLeaseLost) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if err == nil {
+		err = r.admitsStep(ctx)
+	}
+	if err != nil {
+		r.failStep(name)
+		r.endStep(false)
+		return nil, notBegun(name, err)
+	}
+	return nil, nil //nolint:nilnil // no earlier attempt has recorded the step
+}
+
+func notBegun(name string, why error) error {
+	return fmt.Errorf("oncekey: step %q was not called: %w", name, why)
+}
+
+// admitsStep returns the reason for which no step can begin, or nil. The run's context
+// checks the clocks, and ends with the lease.
+func (r *Run) admitsStep(ctx context.Context) error {
+	switch {
+	case r.context.Err() != nil:
+		return context.Cause(&r.context)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return nil
+	}
+}
+
+var (
+	errStepSettled  = errors.New("the response of the run is settled")
+	errStepTwice    = errors.New("a step of this name was called before in this run")
+	errStepTooLarge = errors.New("all steps of the request together exceed the policy's MaxResponseBytes")
+)
+
+// announceStep returns the recorded line of the step. Otherwise it adds the line that
+// begins the step, for storeSteps to write.
+func (r *Run) announceStep(name string) (*stepLine, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.settling {
+		return nil, notBegun(name, errStepSettled)
+	}
+	if r.steps == nil {
+		r.steps = new(stepLog)
+	}
+	log := r.steps
+	if log.called[name] {
+		return nil, notBegun(name, errStepTwice)
+	}
+	if log.called == nil {
+		log.called = make(map[string]bool)
+	}
+	log.called[name] = true
+	if recorded, found := log.recorded[name]; found {
+		return &recorded, nil
+	}
+	if err := r.addLine(stepLine{Step: name}); err != nil {
+		return nil, notBegun(name, err)
+	}
+	log.running++
+	return nil, nil //nolint:nilnil // no earlier attempt has recorded the step
+}
+
+// addLine adds a line when no renewal is under way, and begins the renewal that writes
+// it. The caller holds r.mu.
+func (r *Run) addLine(line stepLine) error {
+	for r.renewing {
+		r.renewed.Wait()
+	}
+	limit := r.subject.route.policy.MaxResponseBytes
+	switch {
+	case r.settling:
+		return errStepSettled
+	case int64(len(r.steps.text)+len(line.encode())) > limit:
+		return fmt.Errorf("%w: %d bytes", errStepTooLarge, limit)
+	}
+	r.steps.add(line)
+	r.renewing = true
+	return nil
+}
+
+// storeSteps writes the steps by a renewal of the lease, and repeats the call within
+// timeout.
+func (r *Run) storeSteps(timeout time.Duration) error {
+	deadline := time.Now().Add(timeout)
+	for try := 0; ; try++ {
+		calledAt, err := r.extend(time.Until(deadline))
+		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
+		final := err == nil || errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden)
+		if final || time.Until(deadline) <= wait || !sleep(r.engine.live.background, wait) {
+			r.renewedBy(calledAt, err)
+			return err
+		}
+	}
+}
+
+// recordStep writes the result of the step, or its permanent error.
+func (r *Run) recordStep(name string, s typed, permanent error) error {
+	line, err := recordedLine(name, s, permanent)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	err = r.addLine(line)
+	r.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := r.storeSteps(r.subject.route.policy.StoreTimeout); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.steps.add(stepLine{Step: name, Unconfirmed: true})
+		return err
+	}
+	return nil
+}
+
+// recordedLine encodes the result, and replaces it by the value that later attempts get.
+func recordedLine(name string, s typed, permanent error) (stepLine, error) {
+	line := stepLine{Step: name}
+	if permanent != nil {
+		line.Error = new(permanent.Error())
+		return line, nil //nolint:nilerr // the error is the result
+	}
+	var err error
+	if line.Result, err = s.encode(); err == nil {
+		err = s.decode(line.Result)
+	}
+	return line, err
+}
+
+// failStep adds that a step has ended without an effect to remember. The next write to
+// the store takes the line along.
+func (r *Run) failStep(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steps.add(stepLine{Step: name, Failed: true})
+}
+
+// endStep ends a step that announceStep has counted.
+func (r *Run) endStep(uncertain bool) {
+	if uncertain {
+		failure.MarkUncertain(&r.context, "the outcome of a step is unknown")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steps.running--
+}
+
+// stepContext returns the context for the function of a step, and a function that ends
+// the context.
+func (r *Run) stepContext(ctx context.Context) (*stepContext, func()) {
+	inner, cancel := context.WithCancelCause(storage.WithoutTransaction(ctx))
+	stop := context.AfterFunc(&r.context, func() { cancel(context.Cause(&r.context)) })
+	return &stepContext{inner, r}, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// stepContext is the context of a step's function.
+type stepContext struct {
+	context.Context
+	run *Run // nil where the guard let the request through
+}
+
+// Err also reports the end of the run, as soon as the run's own context does.
+func (c *stepContext) Err() error {
+	if c.run != nil {
+		if err := c.run.context.Err(); err != nil {
+			return err
+		}
+	}
+	return c.Context.Err()
+}
+
+// Value finds the run's values too: a router's own context type may hide them.
+func (c *stepContext) Value(key any) any {
+	if key == (stepKey{}) {
+		return inStep
+	}
+	found := c.Context.Value(key)
+	if found == nil && c.run != nil {
+		return c.run.context.Value(key)
+	}
+	return found
+}

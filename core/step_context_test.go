@@ -1,0 +1,662 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func one(context.Context) (int, error) { return 1, nil }
+
+func wantNoCall(t *testing.T) func(context.Context) (int, error) {
+	t.Helper()
+	return func(context.Context) (int, error) {
+		t.Error("the step's function was called")
+		return 0, nil
+	}
+}
+
+// inRun runs handle in a guarded handler with a response of 201.
+func inRun(t *testing.T, handle func(context.Context), opts ...policy.Option) *service {
+	t.Helper()
+	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		handle(r.Context())
+		w.WriteHeader(http.StatusCreated)
+	}, opts...)
+	s.post(t.Context(), "k", payment)
+	s.wantRuns(t, 1)
+	return s
+}
+
+// A wrong call of Step is an error that says how to call it, and calls nothing.
+func TestStepsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	var function func(context.Context) (int, error)
+	for name, row := range map[string]struct {
+		call func(t *testing.T, ctx context.Context) error
+		want string
+	}{
+		"without a guard": {func(t *testing.T, _ context.Context) error {
+			t.Helper()
+			_, err := core.Step(t.Context(), "charge", wantNoCall(t))
+			return err
+		}, `step "charge" has no guarded run`},
+		"without a context": {func(t *testing.T, _ context.Context) error {
+			t.Helper()
+			_, err := core.Step(nil, "charge", wantNoCall(t)) //nolint:staticcheck // a program's mistake
+			return err
+		}, `step "charge" is given a nil context`},
+		"without a function": {func(_ *testing.T, ctx context.Context) error {
+			_, err := core.Step(ctx, "charge", function)
+			return err
+		}, `step "charge" is given a nil function`},
+		"without a name": {func(t *testing.T, ctx context.Context) error {
+			t.Helper()
+			_, err := core.Step(ctx, "", wantNoCall(t))
+			return err
+		}, "a step has no name"},
+		"a name too long": {func(t *testing.T, ctx context.Context) error {
+			t.Helper()
+			_, err := core.Step(ctx, strings.Repeat("x", 101), wantNoCall(t))
+			return err
+		}, "has 101 bytes: give at most 100"},
+		"a name of bytes": {func(t *testing.T, ctx context.Context) error {
+			t.Helper()
+			_, err := core.Step(ctx, "\xff", wantNoCall(t))
+			return err
+		}, "give at most 100 bytes of UTF-8"},
+		"a name used twice": {func(t *testing.T, ctx context.Context) error {
+			t.Helper()
+			_, first := core.Step(ctx, "charge", one)
+			_, err := core.Step(ctx, "charge", wantNoCall(t))
+			return errors.Join(first, err)
+		}, `step "charge" was not called: a step of this name was called before in this run`},
+		"inside a step": {func(t *testing.T, ctx context.Context) error {
+			t.Helper()
+			_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) { return core.Step(ctx, "ship", wantNoCall(t)) })
+			return err
+		}, `step "ship" is inside another step`},
+		"a context that has ended": {func(t *testing.T, ctx context.Context) error {
+			t.Helper()
+			ctx, cancel := context.WithCancelCause(ctx)
+			cancel(errBroken)
+			_, err := core.Step(ctx, "charge", wantNoCall(t))
+			if !errors.Is(err, errBroken) {
+				t.Errorf("got %v, want the cause", err)
+			}
+			return err
+		}, `step "charge" was not called: broken`},
+		"a name that leaves no room": {func(t *testing.T, ctx context.Context) error {
+			t.Helper()
+			_, first := core.Step(ctx, "charge", func(context.Context) (string, error) { return strings.Repeat("x", 100), nil })
+			_, err := core.Step(ctx, strings.Repeat("x", 100), wantNoCall(t))
+			return errors.Join(first, err)
+		}, "exceed the policy's MaxResponseBytes: 200 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := inRun(t, func(ctx context.Context) {
+				if err := row.call(t, ctx); err == nil || !strings.Contains(err.Error(), row.want) {
+					t.Errorf("got %v, want %s", err, row.want)
+				}
+			}, policy.MaxResponseBytes(200), policy.OnAbandoned(policy.Refuse))
+			s.wantEvent(t, event.Completed, 1)
+		})
+	}
+}
+
+// The run has ended, or its response is settled, or its lease is lost: Step calls
+// nothing.
+func TestStepsAfterTheRun(t *testing.T) {
+	t.Parallel()
+	t.Run("the handler has returned", func(t *testing.T) {
+		t.Parallel()
+		var after context.Context
+		inRun(t, func(ctx context.Context) { after = ctx }) //nolint:fatcontext // a goroutine that the handler left behind
+		for _, ctx := range []context.Context{after, context.WithoutCancel(after)} {
+			if _, err := core.Step(ctx, "charge", wantNoCall(t)); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+	t.Run("the response streams", func(t *testing.T) {
+		t.Parallel()
+		store := memstore.New()
+		recorded := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = core.Step(r.Context(), "charge", one)
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		recorded.post(t.Context(), "k", payment)
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			for _, name := range []string{"charge", "ship"} {
+				if _, err := core.Step(r.Context(), name, wantNoCall(t)); err == nil || !strings.Contains(err.Error(), "is settled") {
+					t.Errorf("step %s got %v", name, err)
+				}
+			}
+		})
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 1)
+	})
+	t.Run("the lease has ended", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaultyStore()
+			store.set(&store.extend)(failUnapplied)
+			s := newService(t, store, func(_ http.ResponseWriter, r *http.Request) {
+				advance(time.Minute)
+				if _, err := core.Step(r.Context(), "charge", wantNoCall(t)); !errors.Is(err, core.ErrLeaseLost) {
+					t.Errorf("got %v", err)
+				}
+			})
+			s.post(t.Context(), "k", payment)
+			s.wantRuns(t, 1)
+		})
+	})
+	t.Run("MaxRun", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			inRun(t, func(ctx context.Context) {
+				advance(2 * time.Second)
+				if _, err := core.Step(ctx, "charge", wantNoCall(t)); !errors.Is(err, core.ErrRunTooLong) {
+					t.Errorf("got %v", err)
+				}
+			}, policy.MaxRun(time.Second))
+		})
+	})
+}
+
+// The caller's context ends while the step begins: its function is not called, and the
+// outcome of the run is no more uncertain than before.
+func TestContextEndsWhileAStepBegins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		store.set(&store.extend)(func(apply func() error) error { advance(300 * time.Millisecond); return apply() })
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
+			defer cancel()
+			if _, err := core.Step(ctx, "charge", wantNoCall(t)); !errors.Is(err, context.DeadlineExceeded) || failure.IsUncertain(err) {
+				t.Errorf("got %v", err)
+			}
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, policy.OnAbandoned(policy.Refuse))
+		s.post(t.Context(), "k", payment)
+		s.wantEvent(t, event.Retryable, 1)
+	})
+}
+
+// The machine is suspended inside a step for longer than the lease. The step sees that
+// at once, as its handler does.
+func TestSuspensionInAStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &suspendedStore{Store: memstore.New()}
+		s := newService(t, store, func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = core.Step(r.Context(), "charge", func(ctx context.Context) (int, error) {
+				if ctx.Err() != nil {
+					t.Error("the context has ended early")
+				}
+				store.suspend(time.Minute)
+				if ctx.Err() == nil {
+					t.Error("the context has not ended")
+				}
+				return 1, nil
+			})
+		})
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 1)
+	})
+}
+
+// A router's adapter refuses a wrong setup, and an observing route passes it.
+func TestStepOfAnObservedWrongSetup(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), created)
+	called := false
+	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, err := core.Step(r.Context(), "charge", one)
+		called = err == nil
+	})
+	s.Refuse(httptest.NewRecorder(), newPost(t.Context(), "k", payment), s.MustRoute(policy.Observe(true)), errBroken, next)
+	if !called {
+		t.Error("the step was refused")
+	}
+}
+
+// A RecoverFunc cannot call steps: it decides about the attempt before.
+func TestStepInARecoverFunc(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		crash(t, store)
+		advance(time.Second)
+		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
+			func(ctx context.Context, _ policy.Abandoned) (*policy.Answer, error) {
+				if _, err := core.Step(ctx, "charge", wantNoCall(t)); err == nil || !strings.Contains(err.Error(), "inside a RecoverFunc") {
+					t.Errorf("got %v", err)
+				}
+				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
+			})))
+		wantFirst(t, s.post(t.Context(), "k", payment))
+	})
+}
+
+// passing are requests that the guard lets through.
+var passing = map[string]struct {
+	key   string
+	fault func(func() error) error
+	opts  []policy.Option
+}{
+	"observe-only":            {"k", nil, []policy.Option{policy.Observe(true)}},
+	"no key":                  {"", nil, []policy.Option{policy.Required(false)}},
+	"FailOpen":                {"k", failUnapplied, []policy.Option{policy.OnStoreError(policy.FailOpen)}},
+	"SkipIf":                  {"k", nil, []policy.Option{policy.SkipIf(func(*http.Request) bool { return true })}},
+	"observe-only, wrong key": {"a b", nil, []policy.Option{policy.Observe(true)}},
+}
+
+// Requests that the guard lets through call the function without recording.
+func TestStepsOfRequestsThatPass(t *testing.T) {
+	t.Parallel()
+	for name, row := range passing {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				store.set(&store.acquire)(row.fault)
+				calls := 0
+				s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+					got, err := core.Step(r.Context(), "charge", func(ctx context.Context) (int, error) {
+						calls++
+						_, nested := core.Step(ctx, "ship", wantNoCall(t))
+						if nested == nil || !strings.Contains(nested.Error(), "inside another step") {
+							t.Errorf("a step in a step got %v", nested)
+						}
+						return calls, nil
+					})
+					if got != calls || err != nil {
+						t.Errorf("got %d, %v", got, err)
+					}
+					_, err = core.Step(r.Context(), "", wantNoCall(t))
+					if err == nil {
+						t.Error("a step without a name was called")
+					}
+					w.WriteHeader(http.StatusTooManyRequests)
+				}, row.opts...)
+				for range 2 {
+					r := newPost(t.Context(), row.key, payment)
+					if row.key == "" {
+						r.Header.Del(core.KeyHeader)
+					}
+					s.handler.ServeHTTP(httptest.NewRecorder(), r)
+				}
+				if calls != 2 || store.extends.Load() != 0 {
+					t.Errorf("%d calls of the function, %d of the store", calls, store.extends.Load())
+				}
+			})
+		})
+	}
+}
+
+// The same for calls of Do.
+func TestStepsOfCallsThatPass(t *testing.T) {
+	t.Parallel()
+	for name, row := range passing {
+		if name == "SkipIf" || row.key == "a b" { // not for calls
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				store.set(&store.acquire)(row.fault)
+				engine, err := core.New(store, core.SharedScope, core.WithObserver(&events{}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				call := core.Call{Scope: "s", Name: "order", Key: row.key, Policy: engine.MustRoute(row.opts...)}
+				calls := 0
+				for range 2 {
+					_, _, err := core.Do(t.Context(), engine, call, func(ctx context.Context) (int, error) {
+						_, err := core.Step(ctx, "charge", func(context.Context) (int, error) { calls++; return calls, nil })
+						return 0, errors.Join(err, errBroken)
+					})
+					if !errors.Is(err, errBroken) {
+						t.Errorf("got %v", err)
+					}
+				}
+				if calls != 2 || store.extends.Load() != 0 {
+					t.Errorf("%d calls of the function, %d of the store", calls, store.extends.Load())
+				}
+				if err := engine.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// DeriveKey and KeyFrom work in a step, as do the marks and the caller's values. The
+// context ends when Step returns.
+func TestContextOfAStep(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	s := inRun(t, func(ctx context.Context) {
+		ctx = context.WithValue(ctx, key{}, "v")
+		var inside context.Context
+		_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+			inside = ctx //nolint:fatcontext // a goroutine that the function left behind
+			if core.DeriveKey(ctx, "charge") != core.DeriveKey(inside, "charge") || core.DeriveKey(ctx, "charge") == "" ||
+				core.KeyFrom(ctx) != "k" || ctx.Value(key{}) != "v" || !failure.MarkExecuted(ctx) || ctx.Err() != nil {
+				t.Error("a value is missing")
+			}
+			lease, ok := core.LeaseFrom(ctx)
+			if !ok || lease.Attempt != 1 {
+				t.Errorf("the lease is %+v", lease)
+			}
+			return 1, nil
+		})
+		if err != nil || inside.Err() == nil || ctx.Err() != nil {
+			t.Errorf("Step returned %v, its context %v, the handler's %v", err, inside.Err(), ctx.Err())
+		}
+	})
+	s.wantEvent(t, event.Completed, 1)
+}
+
+// The context of a step ends with the caller's context and with the run, whatever the
+// caller derived.
+func TestContextOfAStepEnds(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		derive func(context.Context) (context.Context, context.CancelFunc)
+		after  time.Duration
+		cause  error
+	}{
+		"with the run": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithoutCancel(ctx), func() {}
+		}, 10 * time.Second, core.ErrRunTooLong},
+		"with the caller's": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		}, time.Second, context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := inRun(t, func(ctx context.Context) {
+					ctx, cancel := row.derive(ctx)
+					defer cancel()
+					begun := time.Now()
+					_, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+						inner, cancel := context.WithCancel(ctx)
+						defer cancel()
+						<-inner.Done()
+						return 0, context.Cause(ctx)
+					})
+					if !errors.Is(err, row.cause) || time.Since(begun) != row.after {
+						t.Errorf("after %v: %v", time.Since(begun), err)
+					}
+				}, policy.MaxRun(10*time.Second))
+				s.wantEvent(t, event.Uncertain, 1) // the step was cut off
+			})
+		})
+	}
+}
+
+// The context of a step carries no transaction, not even an outer run's, and a recorded
+// step stays when the transaction rolls back.
+func TestStepOfATransactionalHandler(t *testing.T) {
+	t.Parallel()
+	b := newBank()
+	calls := 0
+	var engine *core.Engine
+	s := newBankService(t, b, func(w http.ResponseWriter, r *http.Request) {
+		tx := bankOf(r.Context())
+		tx.delta += 100
+		_, err := core.Step(r.Context(), "charge", func(ctx context.Context) (int, error) {
+			calls++
+			if bankOf(ctx) != nil {
+				t.Error("the step finds the transaction")
+			}
+			return calls, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		call := core.Call{Scope: "s", Name: "inner", Key: "k"}
+		_, _, err = core.Do(r.Context(), engine, call, func(ctx context.Context) (int, error) {
+			return core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+				if bankOf(ctx) != nil {
+					t.Error("the step of an inner call finds the outer transaction")
+				}
+				return 1, nil
+			})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if calls++; calls == 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		created(w, r)
+	})
+	engine = s.Engine
+	s.post(t.Context(), "k", payment)
+	b.wantBalance(t, 0)
+	wantFirst(t, s.post(t.Context(), "k", payment))
+	b.wantBalance(t, 100)
+	if calls != 3 {
+		t.Errorf("%d calls, want one of the step and two of the handler", calls)
+	}
+}
+
+// Steps of running handlers are admitted during Shutdown.
+func TestStepDuringShutdown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		closing := make(chan struct{})
+		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+			<-closing
+			if got, err := core.Step(r.Context(), "charge", one); got != 1 || err != nil {
+				t.Errorf("got %d, %v", got, err)
+			}
+			created(w, r)
+		})
+		var group sync.WaitGroup
+		group.Go(func() { wantFirst(t, s.post(t.Context(), "k", payment)) })
+		synctest.Wait()
+		group.Go(func() {
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		wantCode(t, s.post(t.Context(), "another", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
+		close(closing)
+		group.Wait()
+	})
+}
+
+// Steps are no requests: they report no events.
+func TestStepsReportNoEvents(t *testing.T) {
+	t.Parallel()
+	without := inRun(t, func(context.Context) {})
+	with := inRun(t, func(ctx context.Context) {
+		_, _ = core.Step(ctx, "charge", one)
+		_, _ = core.Step(ctx, "ship", func(context.Context) (int, error) { return 0, errBroken })
+	})
+	if a, b := fmt.Sprint(without.events.results()), fmt.Sprint(with.events.results()); a != b {
+		t.Errorf("events %s, without steps %s", b, a)
+	}
+}
+
+// A call inside a handler is a run of its own, and has its own steps.
+func TestStepsOfAnInnerRun(t *testing.T) {
+	t.Parallel()
+	var engine *core.Engine
+	calls := 0
+	count := func(context.Context) (int, error) { //nolint:unparam // as Step wants it
+		calls++
+		return calls, nil
+	}
+	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		outer, err := core.Step(r.Context(), "charge", count)
+		inner, _, innerErr := core.Do(r.Context(), engine, core.Call{Scope: "s", Name: "inner", Key: "k"},
+			func(ctx context.Context) (int, error) { return core.Step(ctx, "charge", count) })
+		if outer != 1 || inner != 2 || err != nil || innerErr != nil {
+			t.Errorf("got %d, %v and %d, %v", outer, err, inner, innerErr)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	engine = s.Engine
+	for range 2 {
+		s.post(t.Context(), "k", payment)
+	}
+	s.wantRuns(t, 2)
+}
+
+// A run inside a step has its own steps too.
+func TestRunInsideAStep(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(&events{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inRun(t, func(ctx context.Context) {
+		got, err := core.Step(ctx, "charge", func(ctx context.Context) (int, error) {
+			inner, _, err := core.Do(ctx, engine, core.Call{Scope: "s", Name: "inner", Key: "k"},
+				func(ctx context.Context) (int, error) { return core.Step(ctx, "charge", one) })
+			return inner, err
+		})
+		if got != 1 || err != nil {
+			t.Errorf("got %d, %v", got, err)
+		}
+	})
+}
+
+// oneExtend fails the test when two Extends of a run overlap, or one comes after the
+// settlement.
+type oneExtend struct {
+	*faultyStore
+	t        *testing.T
+	extends  atomic.Int64
+	settled  atomic.Bool
+	longest  atomic.Int64
+	duration time.Duration
+}
+
+func (s *oneExtend) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
+	if s.extends.Add(1) > 1 || s.settled.Load() {
+		s.t.Error("an Extend overlaps another, or comes after the settlement")
+	}
+	defer s.extends.Add(-1)
+	if n := int64(len(l.Steps)); n < s.longest.Swap(n) {
+		s.t.Error("the steps have become shorter")
+	}
+	advance(s.duration)
+	return s.faultyStore.Extend(ctx, l, ttl)
+}
+
+func (s *oneExtend) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
+	s.settled.Store(true)
+	return s.faultyStore.Complete(ctx, l, r)
+}
+
+// Two goroutines of a handler call steps while the lease is renewed: their functions run
+// concurrently, the calls of the store one after another, and the lease is kept.
+func TestConcurrentSteps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &oneExtend{faultyStore: newFaultyStore(), t: t, duration: 300 * time.Millisecond}
+		var running, most atomic.Int64
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			var group sync.WaitGroup
+			for i := range 5 {
+				group.Go(func() {
+					got, err := core.Step(r.Context(), fmt.Sprint("item ", i), func(context.Context) (int, error) {
+						most.Store(max(most.Load(), running.Add(1)))
+						defer running.Add(-1)
+						advance(10 * time.Second)
+						return i, nil
+					})
+					if got != i || err != nil {
+						t.Errorf("got %d, %v", got, err)
+					}
+				})
+			}
+			group.Wait()
+			advance(time.Minute) // the renewals go on
+			if err := r.Context().Err(); err != nil {
+				t.Error(err)
+			}
+			created(w, r)
+		}, policy.LockTTL(3*time.Second), policy.StoreTimeout(time.Second))
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		if most.Load() != 5 {
+			t.Errorf("at most %d functions ran at a time, want 5", most.Load())
+		}
+		s.wantEvent(t, event.StoreError, 0)
+	})
+}
+
+// A handler that returns while a function of its step still runs leaves the outcome
+// unknown, although it asks for a retry.
+func TestHandlerReturnsDuringAStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		finish := make(chan struct{})
+		var group sync.WaitGroup
+		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+			group.Go(func() {
+				_, err := core.Step(context.WithoutCancel(r.Context()), "charge", func(context.Context) (int, error) { <-finish; return 1, nil })
+				if !failure.IsUncertain(err) || !strings.Contains(err.Error(), "is settled") {
+					t.Errorf("got %v", err)
+				}
+			})
+			synctest.Wait()
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, policy.OnAbandoned(policy.Refuse))
+		s.post(t.Context(), "k", payment)
+		s.wantEvent(t, event.Uncertain, 1)
+		close(finish)
+		group.Wait()
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+	})
+}
+
+// Each step is a renewal of the lease, and no plain renewal is made beside it.
+func TestStepRenewsTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			for i := range 20 {
+				advance(900 * time.Millisecond)
+				if _, err := core.Step(r.Context(), fmt.Sprint(i), one); err != nil {
+					t.Error(err)
+				}
+			}
+			created(w, r)
+		}, policy.LockTTL(3*time.Second))
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		if n := store.extends.Load(); n != 40 {
+			t.Errorf("%d calls of Extend, want two a step", n)
+		}
+	})
+}

@@ -1,0 +1,628 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+var errBroken = errors.New("broken")
+
+// stepping is a handler with one step. Each attempt has its own function for the step,
+// and its own response after the step.
+type stepping struct {
+	mu      sync.Mutex
+	calls   int // of the step's functions
+	attempt int
+	charge  []func(context.Context) (any, error) // by attempt; the last one stands for later attempts
+	status  []int                                // by attempt, as charge
+	got     []any                                // by attempt: the value that Step returned
+	errs    []error                              // by attempt: the error that Step returned
+}
+
+func at[T any](all []T, i int) T { return all[min(i, len(all)-1)] }
+
+func (s *stepping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i := s.attempt
+	s.attempt++
+	got, err := core.Step(r.Context(), "charge", func(ctx context.Context) (any, error) {
+		s.mu.Lock()
+		s.calls++
+		s.mu.Unlock()
+		return at(s.charge, i)(ctx)
+	})
+	s.got, s.errs = append(s.got, got), append(s.errs, err)
+	w.WriteHeader(at(s.status, i))
+}
+
+// wantCalls checks how often functions of the step were called.
+func (s *stepping) wantCalls(t *testing.T, n int) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls != n {
+		t.Errorf("the step's function was called %d times, want %d", s.calls, n)
+	}
+}
+
+func returning(v any, err error) func(context.Context) (any, error) {
+	return func(context.Context) (any, error) { return v, err }
+}
+
+type funcs = []func(context.Context) (any, error)
+
+// Any later attempt gets the recorded result, and does not call the function. Both
+// attempts see the value decoded from JSON.
+func TestStepIsRecorded(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]policy.AbandonedMode{
+		"Reexecute": policy.Reexecute, "Refuse": policy.Refuse, "Recover": policy.Recover(wantNoRecovery(t)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := &stepping{charge: funcs{returning(struct{ ID int }{7}, nil)}, status: []int{429, 429, 201}}
+				store := memstore.New()
+				for range 3 { // each attempt in a process of its own
+					s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(mode))
+					s.post(t.Context(), "k", payment)
+					s.wantRuns(t, 1)
+					s.wantEvent(t, event.LeaseExpired, 0)
+				}
+				h.wantCalls(t, 1)
+				for i, got := range h.got {
+					if fmt.Sprintf("%#v", got) != `map[string]interface {}{"ID":7}` || h.errs[i] != nil {
+						t.Errorf("attempt %d got %#v, %v", i+1, got, h.errs[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+func wantNoRecovery(t *testing.T) policy.RecoverFunc {
+	t.Helper()
+	return func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+		t.Error("the RecoverFunc was called for a key that was released")
+		return nil, errBroken
+	}
+}
+
+// A nil result is a result.
+func TestStepWithoutAValueIsRecorded(t *testing.T) {
+	t.Parallel()
+	h := &stepping{charge: funcs{returning(nil, nil)}, status: []int{503, 201}}
+	s := newService(t, memstore.New(), h.ServeHTTP)
+	for range 2 {
+		s.post(t.Context(), "k", payment)
+	}
+	h.wantCalls(t, 1)
+	s.wantRuns(t, 2)
+}
+
+// An error is not recorded, unless it is permanent.
+func TestErrorsOfSteps(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		err   error
+		calls int
+	}{
+		"ordinary":  {errBroken, 2},
+		"retryable": {failure.Retryable(errBroken), 2},
+		"permanent": {failure.Permanent(errBroken), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &stepping{charge: funcs{returning(1, row.err)}, status: []int{503, 201}}
+			s := newService(t, memstore.New(), h.ServeHTTP)
+			for range 2 {
+				s.post(t.Context(), "k", payment)
+			}
+			h.wantCalls(t, row.calls)
+			if !errors.Is(h.errs[0], row.err) || h.got[0] != nil {
+				t.Errorf("the first attempt got %v, %v", h.got[0], h.errs[0])
+			}
+			if h.errs[1].Error() != "broken" || failure.IsPermanent(h.errs[1]) != failure.IsPermanent(row.err) || h.got[1] != nil {
+				t.Errorf("the second attempt got %v, %v", h.got[1], h.errs[1])
+			}
+			s.wantEvent(t, event.Uncertain, 0)
+		})
+	}
+}
+
+// uncertainSteps are steps that leave the outcome of the run unknown. None of their
+// results is returned.
+var uncertainSteps = map[string]func(store *faultyStore) func(context.Context) (any, error){
+	"an uncertain error": func(*faultyStore) func(context.Context) (any, error) {
+		return returning(1, failure.Uncertain(errBroken))
+	},
+	"uncertain, permanent": func(*faultyStore) func(context.Context) (any, error) {
+		return returning(1, failure.Permanent(failure.Uncertain(errBroken)))
+	},
+	"a panic": func(*faultyStore) func(context.Context) (any, error) {
+		return func(context.Context) (any, error) { panic(errBroken) }
+	},
+	"Goexit": func(*faultyStore) func(context.Context) (any, error) {
+		return func(context.Context) (any, error) { runtime.Goexit(); return 1, nil }
+	},
+	"a result too large": func(*faultyStore) func(context.Context) (any, error) {
+		return returning(strings.Repeat("x", 1<<10), nil)
+	},
+	"an error too large": func(*faultyStore) func(context.Context) (any, error) {
+		return returning(nil, failure.Permanent(errors.New(strings.Repeat("x", 1<<10))))
+	},
+	"not encodable":          func(*faultyStore) func(context.Context) (any, error) { return returning(func() {}, nil) },
+	"not decodable":          func(*faultyStore) func(context.Context) (any, error) { return returning(undecodable{}, nil) },
+	"the store is away":      func(s *faultyStore) func(context.Context) (any, error) { return thenBreak(s, failUnapplied, 1, nil) },
+	"the store is away once": func(s *faultyStore) func(context.Context) (any, error) { return thenBreak(s, failApplied, 1, nil) },
+	"no error recorded": func(s *faultyStore) func(context.Context) (any, error) {
+		return thenBreak(s, failUnapplied, nil, failure.Permanent(errBroken))
+	},
+	"the context ends": func(*faultyStore) func(context.Context) (any, error) {
+		return func(ctx context.Context) (any, error) { <-ctx.Done(); return 1, ctx.Err() }
+	},
+}
+
+func failApplied(apply func() error) error { return errors.Join(apply(), errStoreDown) }
+
+// thenBreak lets the store fail for two seconds, beginning with the step's result.
+func thenBreak(s *faultyStore, fault func(func() error) error, v any, err error) func(context.Context) (any, error) {
+	return func(context.Context) (any, error) {
+		s.set(&s.extend)(fault)
+		time.AfterFunc(2*time.Second, func() { s.set(&s.extend)(nil) })
+		return v, err
+	}
+}
+
+// undecodable is encoded as an object, and decodes nothing but a number.
+type undecodable struct{}
+
+func (undecodable) MarshalJSON() ([]byte, error) { return []byte(`{"a":1e999}`), nil }
+
+// An uncertain step makes the run uncertain: OnAbandoned decides, and Abandoned.Step
+// names the step. Its result is never returned and then repeated.
+func TestUncertainSteps(t *testing.T) {
+	t.Parallel()
+	for name, charge := range uncertainSteps {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				h := &stepping{charge: funcs{charge(store), returning(2, nil)}, status: []int{201}}
+				opts := []policy.Option{policy.MaxResponseBytes(512), policy.MaxRun(10 * time.Second)}
+				s := newService(t, store, h.ServeHTTP, append(opts, policy.OnAbandoned(policy.Refuse))...)
+				postAside(t, s)
+				if len(h.errs) > 0 && (h.errs[0] == nil || h.got[0] != nil) {
+					t.Errorf("the step returned %v, %v", h.got[0], h.errs[0])
+				}
+				advance(5 * time.Second)
+				s.wantEvent(t, event.Uncertain, 1)
+				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+				wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+				h.wantCalls(t, 1)
+
+				cut := "nothing"
+				recovers := newService(t, store, h.ServeHTTP, append(opts, policy.OnAbandoned(policy.Recover(
+					func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+						cut = a.Step
+						return nil, errBroken
+					})))...)
+				wantCode(t, recovers.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+				if cut != "charge" {
+					t.Errorf("the RecoverFunc got the step %q", cut)
+				}
+				again := newService(t, store, h.ServeHTTP, opts...)
+				again.post(t.Context(), "k", payment)
+				again.wantRuns(t, 1)
+				// A result that reached the store in the end is the result of the step.
+				if last := len(h.errs) - 1; h.got[last] == nil && !failure.IsPermanent(h.errs[last]) {
+					t.Errorf("the next attempt got %v, %v", h.got[last], h.errs[last])
+				}
+			})
+		})
+	}
+}
+
+// postAside sends a request on a goroutine of its own, which a handler may end.
+func postAside(t *testing.T, s *service) {
+	t.Helper()
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer func() { _ = recover() }()
+		s.post(t.Context(), "k", payment)
+	})
+	group.Wait()
+}
+
+// A step that could not be begun has called nothing, and the run is no more uncertain
+// than before.
+func TestStepThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		fault func(func() error) error
+		want  error
+	}{
+		"the store is away": {failUnapplied, core.ErrUnavailable},
+		"its reply is lost": {failApplied, core.ErrUnavailable},
+		"the lease is lost": {func(func() error) error { return storage.ErrLeaseLost }, core.ErrLeaseLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				store.set(&store.extend)(row.fault)
+				h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
+				s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
+				s.post(t.Context(), "k", payment)
+				h.wantCalls(t, 0)
+				if !errors.Is(h.errs[0], row.want) || failure.IsUncertain(h.errs[0]) {
+					t.Errorf("Step returned %v", h.errs[0])
+				}
+				s.wantEvent(t, event.Uncertain, 0)
+				store.set(&store.extend)(nil)
+				s.post(t.Context(), "k", payment)
+				h.wantCalls(t, 1)
+			})
+		})
+	}
+}
+
+// One lost call of the store is repeated, and the handler does not notice.
+func TestStepSurvivesALostCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		var calls atomic.Int64
+		store.set(&store.extend)(func(apply func() error) error {
+			if calls.Add(1)%2 == 1 {
+				return errStoreDown
+			}
+			return apply()
+		})
+		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{201}}
+		s := newService(t, store, h.ServeHTTP)
+		s.post(t.Context(), "k", payment)
+		h.wantCalls(t, 1)
+		if h.errs[0] != nil || h.got[0] != 1.0 {
+			t.Errorf("Step returned %v, %v", h.got[0], h.errs[0])
+		}
+	})
+}
+
+// A run that has recorded no step releases its key for every payload, as a run without
+// steps does.
+func TestKeyWithoutRecordedStepsIsReleasedForAll(t *testing.T) {
+	t.Parallel()
+	h := &stepping{charge: funcs{returning(nil, errBroken), returning(1, nil)}, status: []int{429, 201}}
+	s := newService(t, memstore.New(), h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
+	s.post(t.Context(), "k", payment)
+	if w := s.post(t.Context(), "k", `{"amount":7}`); w.Code != http.StatusCreated {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+// A run that has recorded a step releases its key for its own payload only.
+func TestKeyWithRecordedStepsIsReleasedForItsPayload(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]policy.AbandonedMode{"Reexecute": policy.Reexecute, "Refuse": policy.Refuse} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
+			s := newService(t, memstore.New(), h.ServeHTTP, policy.OnAbandoned(mode))
+			for range 3 { // also an attempt that only got the recorded result
+				s.post(t.Context(), "k", payment)
+				wantCode(t, s.post(t.Context(), "k", `{"amount":7}`), http.StatusUnprocessableEntity, problem.KeyReused)
+			}
+			s.wantRuns(t, 3)
+			s.wantEvent(t, event.Retryable, 3)
+			s.wantEvent(t, event.LeaseExpired, 0)
+			s.wantEvent(t, event.Uncertain, 0)
+			h.wantCalls(t, 1)
+		})
+	}
+}
+
+// After an attempt that released its key, the next one is killed before its first step.
+// Its outcome is unknown, although its record ends as its predecessor's.
+func TestKilledAfterARelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
+		newService(t, store, h.ServeHTTP).post(t.Context(), "k", payment)
+		crash(t, store)
+		advance(time.Second)
+		refuses := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
+		wantCode(t, refuses.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+		refuses.wantEvent(t, event.LeaseExpired, 1)
+		told := false
+		recovers := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Recover(
+			func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+				told = a.Step == "" && a.Attempt == 3
+				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
+			})))
+		recovers.post(t.Context(), "k", payment)
+		recovers.wantRuns(t, 1)
+		if !told {
+			t.Error("the RecoverFunc was not called")
+		}
+		h.wantCalls(t, 1)
+	})
+}
+
+// Between the two claims of a policy that refuses, another attempt takes the released
+// key and is killed.
+func TestKilledBetweenTheTwoClaims(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
+		newService(t, store, h.ServeHTTP).post(t.Context(), "k", payment)
+		s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse), policy.StoreTimeout(10*time.Second))
+		claims := 0
+		store.set(&store.acquire)(func(apply func() error) error {
+			if claims++; claims == 2 {
+				crash(t, store.Store)
+				advance(time.Second)
+			}
+			return apply()
+		})
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+		synctest.Wait()
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+		s.wantRuns(t, 0)
+		s.wantEvent(t, event.LeaseExpired, 2)
+	})
+}
+
+// A claim of a released key that its caller gave up is given back, and the key stays
+// released.
+func TestLateClaimOfAReleasedKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
+		s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
+		s.post(t.Context(), "k", payment)
+		claims := 0
+		store.set(&store.acquire)(func(apply func() error) error {
+			if claims++; claims == 1 {
+				return apply()
+			}
+			return failApplied(apply)
+		})
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
+		store.set(&store.acquire)(nil)
+		advance(2 * time.Second)
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 2)
+		h.wantCalls(t, 1)
+	})
+}
+
+// A claim of a released key that the engine cannot use is given back, and the key stays
+// released.
+func TestUnusedClaimOfAReleasedKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
+		s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
+		s.post(t.Context(), "k", payment)
+		finish := make(chan struct{})
+		stopping := newService(t, store, func(http.ResponseWriter, *http.Request) { <-finish })
+		var group sync.WaitGroup
+		group.Go(func() { stopping.post(t.Context(), "other", payment) })
+		synctest.Wait()
+		store.set(&store.acquire)(func(apply func() error) error {
+			group.Go(func() { _ = stopping.Shutdown(context.Background()) })
+			synctest.Wait()
+			return apply()
+		})
+		wantCode(t, stopping.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
+		synctest.Wait()
+		store.set(&store.acquire)(nil)
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 2)
+		s.wantEvent(t, event.OutcomeUnknown, 0)
+		close(finish)
+		group.Wait()
+	})
+}
+
+// The last step that began and did not end is the one that was cut off.
+func TestTheStepThatWasCutOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		first := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = core.Step(r.Context(), "reserve", returning(nil, errBroken))
+			_, _ = core.Step(r.Context(), "charge", returning(1, nil))
+			_, _ = core.Step(r.Context(), "ship", returning(nil, failure.Uncertain(errBroken)))
+			_, _ = core.Step(r.Context(), "mail", returning(nil, errBroken))
+			store.set(&store.extend)(failUnapplied)
+			_, _ = core.Step(r.Context(), "bill", returning(1, nil))
+			store.set(&store.extend)(nil)
+			w.WriteHeader(http.StatusCreated)
+		})
+		first.post(t.Context(), "k", payment)
+		var cut []string
+		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
+			func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+				cut = append(cut, a.Step)
+				return nil, errBroken
+			})))
+		s.post(t.Context(), "k", payment)
+		s.post(t.Context(), "k", payment)
+		if fmt.Sprint(cut) != "[ship ship]" {
+			t.Errorf("cut off: %v", cut)
+		}
+	})
+}
+
+// An attempt that released its key has answered for the steps that were cut off before:
+// its RecoverFunc had found no effect.
+func TestTheStepThatWasCutOffAndCleared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		var cut []string
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			switch lease, _ := core.LeaseFrom(r.Context()); lease.Attempt {
+			case 1:
+				_, _ = core.Step(r.Context(), "charge", returning(1, nil))
+				_, _ = core.Step(r.Context(), "ship", returning(nil, failure.Uncertain(errBroken)))
+			case 2:
+				w.WriteHeader(http.StatusTooManyRequests)
+			default:
+				failure.MarkUncertain(r.Context())
+			}
+		}, policy.OnAbandoned(policy.Recover(func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+			cut = append(cut, fmt.Sprintf("%d: %q", a.Attempt, a.Step))
+			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
+		})))
+		for range 4 {
+			s.post(t.Context(), "k", payment)
+		}
+		if fmt.Sprint(cut) != `[2: "ship" 4: ""]` {
+			t.Errorf("cut off: %v", cut)
+		}
+	})
+}
+
+// A key that is new again finds no steps.
+func TestStepsEndWithTheirRun(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]int{"a response": 201, "a release": 429} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := &stepping{charge: funcs{returning(1, nil)}, status: []int{status, 201}}
+				s := newService(t, memstore.New(), h.ServeHTTP, policy.TTL(time.Minute))
+				s.post(t.Context(), "k", payment)
+				advance(2 * time.Minute)
+				s.post(t.Context(), "k", payment)
+				s.wantRuns(t, 2)
+				h.wantCalls(t, 2)
+			})
+		})
+	}
+}
+
+// A record whose steps cannot be read, such as a newer version's, never runs.
+func TestUnreadableStepsNeverRun(t *testing.T) {
+	t.Parallel()
+	for _, steps := range []string{"nonsense", `{"step":"charge","gift":true}` + "\n", "{}\n{\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaultyStore()
+			s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+				lease, _ := core.LeaseFrom(r.Context())
+				lease.Steps = steps
+				if err := store.Extend(r.Context(), lease, lease.TTL); err != nil {
+					t.Error(err)
+				}
+				failure.MarkUncertain(r.Context())
+			})
+			s.post(t.Context(), "k", payment)
+			for range 2 {
+				wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
+				synctest.Wait()
+			}
+			s.wantRuns(t, 1)
+			s.wantEvent(t, event.StoreError, 2)
+		})
+	}
+}
+
+// An attempt that has lost its key during a step records nothing, and its result is not
+// returned: the attempt that holds the key repeats the step.
+func TestStepOfAnAttemptThatLostItsKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		frozen := newFaultyStore()
+		frozen.Store = store
+		h := &stepping{charge: funcs{func(context.Context) (any, error) { advance(time.Minute); return "old", nil }}, status: []int{201}}
+		next := &stepping{charge: funcs{returning("new", nil)}, status: []int{201}}
+		old := newService(t, frozen, h.ServeHTTP, policy.LockTTL(3*time.Second))
+		var group sync.WaitGroup
+		group.Go(func() { old.post(t.Context(), "k", payment) })
+		synctest.Wait()
+		frozen.set(&frozen.extend)(failUnapplied)
+		advance(10 * time.Second)
+		frozen.set(&frozen.extend)(nil)
+		newService(t, store, next.ServeHTTP).post(t.Context(), "k", payment)
+		group.Wait()
+		if !errors.Is(h.errs[0], core.ErrLeaseLost) || h.got[0] != nil || next.got[0] != "new" {
+			t.Errorf("the old attempt got %v, %v, the new one %v, %v", h.got[0], h.errs[0], next.got[0], next.errs[0])
+		}
+	})
+}
+
+// A step that outlives its lease is recorded while no other attempt holds the key.
+func TestStepThatOutlivesItsLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		h := &stepping{charge: funcs{func(context.Context) (any, error) {
+			store.set(&store.extend)(failUnapplied)
+			advance(time.Minute)
+			store.set(&store.extend)(nil)
+			return 1, nil
+		}}, status: []int{429}}
+		s := newService(t, store, h.ServeHTTP, policy.LockTTL(3*time.Second))
+		s.post(t.Context(), "k", payment)
+		s.post(t.Context(), "k", payment)
+		s.wantRuns(t, 2)
+		h.wantCalls(t, 1)
+		if h.got[0] != 1.0 || h.got[1] != 1.0 {
+			t.Errorf("got %v, %v", h.got, h.errs)
+		}
+	})
+}
+
+// The text of the steps is a format that pods of other versions read.
+func TestTextOfSteps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		var texts []string
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			lease, _ := core.LeaseFrom(r.Context())
+			texts = append(texts, lease.Steps)
+			_, _ = core.Step(r.Context(), "charge", returning(map[string]string{"id": "a\n<b>\x00\xff"}, nil))
+			_, _ = core.Step(r.Context(), "decline", returning(nil, failure.Permanent(errBroken)))
+			_, _ = core.Step(r.Context(), "ship", returning(nil, errBroken))
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		s.post(t.Context(), "k", payment)
+		s.post(t.Context(), "k", payment)
+		want := `{"step":"charge"}
+{"step":"charge","result":{"id":"a\n\u003cb\u003e\u0000\ufffd"}}
+{"step":"decline"}
+{"step":"decline","error":"broken"}
+{"step":"ship"}
+{"step":"ship","failed":true}
+{"released":1}
+`
+		if texts[0] != "" || texts[1] != want {
+			t.Errorf("got\n%s\nwant\n%s", texts[1], want)
+		}
+	})
+}
