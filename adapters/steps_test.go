@@ -1,0 +1,127 @@
+package adapters_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// counting returns a function for a step that counts its calls.
+func counting(calls *int) func(context.Context) (int, error) {
+	return func(context.Context) (int, error) {
+		*calls++
+		return *calls, nil
+	}
+}
+
+// The next attempt gets the recorded result of a step.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		calls := 0
+		s := m.start(t, program{route: route{handler: func(w http.ResponseWriter, r *http.Request) {
+			if got, err := core.Step(r.Context(), "charge", counting(&calls)); got != 1 || err != nil {
+				t.Errorf("Step returned %d, %v", got, err)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}}})
+		s.runsAgain(payment("k"))
+		s.runsAgain(payment("k"))
+		s.refuses(post("/payments", "k", `{"amount":7}`), http.StatusUnprocessableEntity, "key_reused")
+	})
+}
+
+// Requests that the guard lets through call the function each time.
+func TestStepsOfRequestsThatPass(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		policy  policy.Option
+		request *http.Request
+	}{
+		"observe-only": {policy.Observe(true), payment("k")},
+		"no key":       {policy.Required(false), payment("", func(r *http.Request) { r.Header.Del(core.KeyHeader) })},
+		"SkipIf":       {policy.SkipIf(func(*http.Request) bool { return true }), payment("k")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onEveryRouter(t, func(t *testing.T, m mounting) {
+				calls := 0
+				s := m.start(t, program{route: route{policy: []policy.Option{row.policy}, handler: func(_ http.ResponseWriter, r *http.Request) {
+					if _, err := core.Step(r.Context(), "charge", counting(&calls)); err != nil {
+						t.Error(err)
+					}
+				}}})
+				for range 2 {
+					s.runsAgain(row.request.Clone(t.Context()))
+				}
+				if calls != 2 {
+					t.Errorf("the function was called %d times, want 2", calls)
+				}
+			})
+		})
+	}
+}
+
+// Methods that the policy does not guard have no guard, and Step says so.
+func TestStepOfAnUnguardedMethod(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		calls := 0
+		s := m.start(t, program{route: route{policy: []policy.Option{policy.Methods(http.MethodPatch)}, handler: func(_ http.ResponseWriter, r *http.Request) {
+			if _, err := core.Step(r.Context(), "charge", counting(&calls)); err == nil || !strings.Contains(err.Error(), "no guarded run") {
+				t.Errorf("Step returned %v", err)
+			}
+		}}})
+		s.runsAgain(payment("k"))
+		if calls != 0 {
+			t.Error("the function was called")
+		}
+	})
+}
+
+// gin's handlers use *gin.Context as their context, which by default does not include the
+// request's context.
+func TestStepsOnGinsContext(t *testing.T) {
+	t.Parallel()
+	for name, fallback := range map[string]bool{"default": false, "ContextWithFallback": true} {
+		for how, derive := range derived {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				ran := false
+				s := startGin(t, func(g *idemgin.Guard, e *gin.Engine) {
+					e.ContextWithFallback = fallback
+					e.POST("/payments", g.Handle(func(c *gin.Context) {
+						ctx, cancel := derive(c)
+						defer cancel()
+						_, err := core.Step(ctx, "charge", func(inner context.Context) (int, error) {
+							if core.KeyFrom(inner) != "k" || core.DeriveKey(inner, "charge") != core.DeriveKey(c.Request.Context(), "charge") {
+								t.Errorf("the key is %q", core.KeyFrom(inner))
+							}
+							if !markRetryable(inner) {
+								t.Error("the mark does not count")
+							}
+							if _, err := core.Step(inner, "ship", counting(new(int))); err == nil || !strings.Contains(err.Error(), "inside another step") {
+								t.Errorf("a step in a step got %v", err)
+							}
+							return 1, nil
+						})
+						ran = true
+						if (err != nil) != (how == "already cancelled") {
+							t.Errorf("Step returned %v", err)
+						}
+					}))
+				})
+				if s.do(payment("k")); !ran {
+					t.Error("the handler did not run")
+				}
+			})
+		}
+	}
+}
