@@ -1,0 +1,15 @@
+package core_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/oncekey/oncekey/core/internal/testkit/stepmatrix"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// A handler of four steps ends at every point, in every way, on every router.
+func TestStepMatrix(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { stepmatrix.Run(t, memstore.New()) })
+}
