@@ -56,7 +56,38 @@ func Draw(seed uint64) Plan {
 	if d.percent(40) {
 		drawKeys(d, &p)
 	}
+	if d.percent(40) {
+		drawSteps(d, &p)
+	}
 	return p
+}
+
+// drawSteps replaces handlers by handlers of one to three steps. The other draws come
+// first, as for drawUncertain.
+func drawSteps(d *dice, p *Plan) {
+	for i := range p.Requests {
+		if d.percent(30) {
+			continue
+		}
+		var handler []Step
+		for n := range 1 + d.below(3) {
+			step := Step{Do: InStep, N: n, For: d.span(0, pick(d, 20*time.Millisecond, 20*time.Millisecond, 2*p.Policy.LockTTL))}
+			if d.percent(10) {
+				step.N += 10
+			}
+			handler = append(handler, step)
+		}
+		switch d.below(6) {
+		case 0:
+			handler = append(handler, Step{Do: Panic})
+		case 1:
+			handler = append(handler, Step{Do: Respond, N: pick(d, 409, 429, 500, 503)})
+		case 2:
+			handler = append(handler, Step{Do: pick(d, MarkRetryable, MarkUncertain, MarkExecuted)})
+		default:
+		}
+		p.Requests[i].Handler = handler
+	}
 }
 
 // drawKeys draws where keys come from, which requests and responses count, and how long

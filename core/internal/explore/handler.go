@@ -19,6 +19,9 @@ var errKilled = errors.New("the process was killed")
 // errPanic is the value of a handler's own panic.
 var errPanic = errors.New("the handler's own panic")
 
+// errStep is the error of a step that fails.
+var errStep = errors.New("the step's own error")
+
 const (
 	innerName     = "step"
 	innerEndpoint = storage.MethodCall + " " + innerName
@@ -102,6 +105,8 @@ func (h *handling) do(s Step) bool {
 		panic(errPanic)
 	case CallDo:
 		h.callDo(s)
+	case InStep:
+		return h.step(s)
 	case Keep:
 		if core.KeepFor(h.ctx, s.For) {
 			h.add(Fact{Kind: Ran, Text: keptFor, Since: s.For})
@@ -203,6 +208,38 @@ func (h *handling) callDo(s Step) {
 		return "done", nil
 	})
 	h.add(Fact{Kind: Ran, Err: err, Text: "core.Do"})
+}
+
+// step calls core.Step. Steps above 9 fail. A handler whose step has failed responds with
+// an error, and stops.
+func (h *handling) step(s Step) bool {
+	cutOff := false
+	made, err := core.Step(h.ctx, fmt.Sprint("step ", s.N%10), func(ctx context.Context) (int, error) {
+		sleep(s.For)
+		h.pause()
+		if cutOff = ctx.Err() != nil; cutOff {
+			return 0, ctx.Err()
+		}
+		if s.N >= 10 {
+			return 0, errStep
+		}
+		h.add(Fact{Kind: Stepped, N: s.N})
+		return h.plan.ID, nil
+	})
+	if err == nil {
+		h.pod.world.add(Fact{
+			Pod: h.pod.ID, Request: h.plan.ID, Key: h.plan.Key, Kind: Recorded, N: s.N % 10, Source: made, Flags: h.flags,
+		})
+		return true
+	}
+	if cutOff || failure.IsUncertain(err) {
+		h.flags |= Uncertain
+	}
+	h.add(Fact{Kind: Ran, Err: err, Text: "core.Step"})
+	if h.status == 0 {
+		h.respond(http.StatusInternalServerError)
+	}
+	return false
 }
 
 func (h *handling) add(f Fact) { h.pod.world.add(h.fact(f)) }

@@ -27,6 +27,8 @@ const (
 	Closing              // Shutdown begins
 	Closed               // Shutdown returns
 	Holds                // the store's record at the end
+	Stepped              // the function of step N runs to its end
+	Recorded             // core.Step returns the result of step N, Source is the request that made it
 )
 
 // Fact is one line of a history.

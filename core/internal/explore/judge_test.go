@@ -37,6 +37,9 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		p.Outages = []Outage{{Pod: 0, Kind: Cut, From: 100 * ms, For: 10 * time.Second}}
 	})
 	remembered := changed(oneAfterTheOther, func(p *Plan) { p.Policy.TTL, p.Policy.Remember = 8*time.Second, time.Hour })
+	continued := changed(twice(100*ms, Step{Do: InStep}, Step{Do: Respond, N: 500}), func(p *Plan) {
+		p.Requests[1].Handler = []Step{{Do: InStep}}
+	})
 	unknown := changed(twice(100*ms, effect, Step{Do: MarkUncertain}, Step{Do: Respond, N: 504}), func(p *Plan) { p.Policy.Abandoned = Refuse })
 	for _, c := range []struct {
 		rule Rule
@@ -88,6 +91,8 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		{ForgottenEarly, sabotaged(keepsNoTombstones, remembered)},
 		{ExpiredWrongly, sabotaged(expiresAtOnce, oneAfterTheOther)},
 		{UnknownWrongly, sabotaged(losesStatus, remembered)},
+		{StepRepeated, sabotaged(losesSteps, continued)},
+		{StepDiffers, sabotaged(losesSteps, continued)},
 		{BrokenProblem, sabotaged(breaksProblems, twice(100*ms, effect, Step{Do: Sleep, For: time.Second}))},
 	} {
 		t.Run(string(c.rule), func(t *testing.T) {

@@ -3,6 +3,8 @@ package explore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/machine"
@@ -63,15 +65,26 @@ func (l *link) Release(ctx context.Context, lease storage.Lease) error {
 
 func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	who := l.world.callerOf(lease)
-	return l.call(ctx, extension(ttl), who, func() verdict { return l.world.store.extend(lease, ttl, who.request) }).err
+	return l.call(ctx, extension(lease, ttl), who, func() verdict { return l.world.store.extend(lease, ttl, who.request) }).err
 }
 
-// extension is the kind of an Extend: an Extend of zero leaves the key abandoned.
-func extension(ttl time.Duration) Op {
-	if ttl == 0 {
+// extension is the kind of an Extend: an Extend of zero leaves the key abandoned, or
+// releases it if the last line of its steps says so.
+func extension(l storage.Lease, ttl time.Duration) Op {
+	switch {
+	case ttl > 0:
+		return Extend
+	case isReleased(l.Steps, l.Attempt):
+		return Release
+	default:
 		return Abandon
 	}
-	return Extend
+}
+
+// isReleased reports whether the last line of a request's steps says that the attempt has
+// released the key.
+func isReleased(steps string, attempt uint64) bool {
+	return strings.HasSuffix(steps, fmt.Sprintf("{\"released\":%d}\n", attempt))
 }
 
 // journey is one call on its way.
@@ -269,7 +282,7 @@ func (j *journey) log(kind Kind, v verdict) {
 	}
 	if v.err == nil && v.lease.Attempt > 0 {
 		f.Flags |= Granted
-		if v.lease.TookOver {
+		if v.lease.TookOver && !isReleased(v.lease.Steps, v.lease.Attempt-1) {
 			f.Flags |= TookOver
 		}
 	}

@@ -72,12 +72,15 @@ func (j *judge) keyExpired(r *run) {
 }
 
 // outcomeUnknown: a client is told that an outcome is unknown only if an attempt of the
-// key had no stored response when the request was sent.
+// key had neither stored its response nor released the key when the request was sent.
 func (j *judge) outcomeUnknown(r *run) {
 	for _, other := range j.order {
-		if other.key == r.key && len(other.grants) > 0 && (other.kept == 0 || other.kept > r.sent.At) {
+		stored := other.kept > 0 && other.kept <= r.sent.At
+		released := other.released > 0 && other.released <= r.sent.At &&
+			j.storesClock(r.shown.At) < j.storesClock(other.released)+j.plan.Policy.TTL // then its steps are remembered as an unknown outcome
+		if other.key == r.key && len(other.grants) > 0 && !stored && !released {
 			return
 		}
 	}
-	j.report(UnknownWrongly, "r%d is told that an outcome is unknown, and each attempt of its key has stored its response", r.id)
+	j.report(UnknownWrongly, "r%d is told that an outcome is unknown, and each attempt of its key has stored its response or released the key", r.id)
 }

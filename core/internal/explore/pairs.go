@@ -9,6 +9,7 @@ func (j *judge) pair(a, b *run) {
 	}
 	j.effects(a, b)
 	j.forgotten(a, b)
+	j.steps(a, b)
 	j.atOnce(a, b)
 	j.after(a, b)
 	j.after(b, a)

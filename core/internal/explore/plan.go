@@ -52,6 +52,7 @@ const (
 	losesAbandoned             // the store deletes the record of a lease that it should end
 	keepsNoTombstones          // the store forgets a key at its TTL
 	expiresAtOnce              // the store returns finished records as expired ones
+	losesSteps                 // the store forgets the steps of a run
 	losesStatus                // the tombstone of a finished record has no status
 )
 
@@ -96,6 +97,7 @@ const (
 	Panic
 	CallDo // an effect inside core.Do
 	Keep   // core.KeepFor, for For
+	InStep // an effect inside core.Step number N, after For; the step fails if N is above 9
 )
 
 // Step is one step of a handler.

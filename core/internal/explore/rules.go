@@ -60,5 +60,7 @@ const (
 	ForgottenEarly    Rule = "forgotten-early"            // a key is new again only after TTL and Remember
 	ExpiredWrongly    Rule = "expired-wrongly"            // key_expired only after the TTL of a stored response
 	UnknownWrongly    Rule = "unknown-wrongly"            // outcome_unknown only if an attempt stored no response
+	StepRepeated      Rule = "step-repeated"              // a recorded step is not repeated by a later attempt
+	StepDiffers       Rule = "step-differs"               // all attempts get the same result of a step
 	BrokenProblem     Rule = "broken-problem"             // no client gets the half response of a problem.Writer that panicked
 )

@@ -52,6 +52,8 @@ type run struct {
 	left       time.Duration           // when the process learned that
 	renewed    time.Duration           // when the store last renewed the lease
 	kept       time.Duration           // when the store first kept the response
+	stepped    []*Fact                 // effects in steps
+	recorded   []*Fact                 // results of steps
 	keepFor    time.Duration           // the handler's KeepFor, or zero
 }
 
@@ -159,6 +161,10 @@ func (r *run) handled(f *Fact) {
 		r.effects = append(r.effects, f)
 	case Broke:
 		r.broke |= 1 << f.N
+	case Stepped:
+		r.stepped = append(r.stepped, f)
+	case Recorded:
+		r.recorded = append(r.recorded, f)
 	case Ran:
 		switch {
 		case f.has(Stopping) && r.stoppedBy == nil:

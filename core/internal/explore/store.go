@@ -201,10 +201,16 @@ func (s *store) extend(l storage.Lease, ttl time.Duration, caller int) verdict {
 	if r != nil && len(r.lease.Steps) > len(l.Steps) {
 		l.Steps = r.lease.Steps
 	}
+	if s.plan.sabotage == losesSteps {
+		l.Steps = ""
+	}
 	if ttl == 0 && s.plan.sabotage == keepsLeases {
 		ttl = l.TTL
 	}
 	s.hold(l, ttl, now, caller)
+	if ttl == 0 && isReleased(l.Steps, l.Attempt) {
+		v.word = "released"
+	}
 	if ttl == 0 && s.plan.sabotage == losesAbandoned {
 		delete(s.records, l.Key)
 	}

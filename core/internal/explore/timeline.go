@@ -32,7 +32,7 @@ var outageNames = [numOutages]string{
 
 var stepNames = map[StepKind]string{
 	Sleep: "sleep", Await: "await", Look: "look", Effect: "effect", CarefulEffect: "look+effect", MarkExecuted: "MarkExecuted",
-	MarkRetryable: "MarkRetryable", MarkUncertain: "MarkUncertain", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do", Keep: "KeepFor",
+	MarkRetryable: "MarkRetryable", MarkUncertain: "MarkUncertain", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do", Keep: "KeepFor", InStep: "core.Step",
 }
 
 // Timeline prints the plan and its history, one line per fact. Two histories are
@@ -137,6 +137,8 @@ func (s Step) String() string {
 	switch s.Do {
 	case Sleep, Await, CallDo, Keep:
 		return fmt.Sprintf("%s(%v)", stepNames[s.Do], s.For)
+	case InStep:
+		return fmt.Sprintf("%s(%d, %v)", stepNames[s.Do], s.N, s.For)
 	case Respond, Write:
 		return fmt.Sprintf("%s(%d)", stepNames[s.Do], s.N)
 	default:
@@ -197,6 +199,10 @@ func (f *Fact) inside() string {
 		return "the " + f.Text + " panics"
 	case Ran:
 		return "handler: " + f.Text
+	case Stepped:
+		return fmt.Sprintf("STEP %d%s", f.N, f.flagWords())
+	case Recorded:
+		return fmt.Sprintf("step %d is done", f.N)
 	case Took:
 		return "EFFECT" + f.flagWords()
 	case Stopped:
