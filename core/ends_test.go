@@ -137,7 +137,7 @@ func thenLost() func(func() error) error {
 func (e *events) wantEnd(t *testing.T, want event.Result) {
 	t.Helper()
 	var ends []event.Result
-	for _, happened := range e.all {
+	for _, happened := range e.seen() {
 		if happened.Ends() {
 			ends = append(ends, happened.Result)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,11 +96,16 @@ func (e *events) Observe(_ context.Context, event event.Event) {
 	e.all = append(e.all, event)
 }
 
-func (e *events) results() []event.Result {
+// seen returns the events so far.
+func (e *events) seen() []event.Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return slices.Clone(e.all)
+}
+
+func (e *events) results() []event.Result {
 	var results []event.Result
-	for _, event := range e.all {
+	for _, event := range e.seen() {
 		results = append(results, event.Result)
 	}
 	return results

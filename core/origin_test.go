@@ -223,7 +223,7 @@ func TestReplaysNameTheTraceOfTheirRun(t *testing.T) {
 		store.set(&store.complete)(nil)
 		advance(time.Second)
 		var traces []string
-		for _, e := range seen.all {
+		for _, e := range seen.seen() {
 			if e.Result == event.Replay {
 				traces = append(traces, e.Trace)
 			} else if e.Trace != "" {
