@@ -73,8 +73,9 @@ func MaxCalls(n int) Option {
 //
 // All processes that share next need a seal with the same keys. Limits of next in bytes,
 // such as memstore.MaxBytes, count encrypted records: a record grows by the AEAD's own
-// bytes (28 for AES-GCM, 33 for a key set of Tink) and by about 20. The policy's
-// MaxResponseBytes counts the plain response.
+// bytes (28 for AES-GCM, 33 for a key set of Tink) and by about 20, and steps by a third
+// and 900 bytes. The policy's MaxResponseBytes counts the plain response and steps. An
+// AEAD that adds more than 600 bytes seals no steps.
 func New(next storage.Store, aead AEAD, options ...Option) *Store {
 	if next == nil || aead == nil {
 		panic("sealedstore: New: want a store and an AEAD, one of them is nil")
