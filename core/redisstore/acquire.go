@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -79,25 +78,6 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 	}
 }
 
-// snapshot is the value found under a key.
-type snapshot struct {
-	stored
-	value []byte
-	// exact: the value, its time to live and its response were read in one atomic step.
-	exact bool
-	// gone: the key expired between reading the value and its time to live.
-	gone bool
-}
-
-// certain reports whether the snapshot is reliable. last is the previous snapshot, or
-// nil. See claimOrLook.
-func (s *snapshot) certain(last *snapshot) bool {
-	if s.gone || s.exact || !s.record.Abandoned() {
-		return !s.gone
-	}
-	return last != nil && last.record.Abandoned() && bytes.Equal(last.value, s.value)
-}
-
 // claimOrLook claims a key that does not exist, in one round trip, and returns nil.
 // If the key exists it returns a snapshot of the key's value. With [WaitReplicas] it
 // returns a snapshot of its own new claim, as if an earlier call had made the claim.
@@ -119,8 +99,9 @@ func (s *snapshot) certain(last *snapshot) bool {
 //   - The key expired: PTTL returns noKey, and the next round claims the key.
 //
 // A record with a Remember is a tombstone when its key has at most Remember to live.
-// A claim's PTTL may be of another value here too, and its response may expire or be
-// replaced in between, so the second look is by a script.
+// Again the PTTL may belong to another value, and so may the response. So a second
+// look, by a script, must confirm that an abandoned key is a tombstone, and that a
+// response is missing.
 //
 // An AutoPipeliner merges single commands of several callers, but no pipelines. Only
 // a claim and a record with a Remember need their time to live. They are read again by
@@ -156,95 +137,20 @@ func (s *Store) set(ctx context.Context, c storage.Claim, value []byte) (there [
 		return there, noKey, nil, err
 	}
 	lives := redis.NewIntCmd(ctx, "pttl", key)
-	var answer *redis.StringCmd
+	var apart *redis.StringCmd
 	pipeline := s.client.Pipeline()
 	_ = pipeline.BatchProcess(ctx, found, lives) // Exec sends the commands
 	if c.Remember > 0 {
 		name, _ := s.responseKey(c.Key)
-		answer = pipeline.Get(ctx, name)
+		apart = pipeline.Get(ctx, name)
 	}
-	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil && (answer == nil || lives.Err() != nil) {
+	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil && (apart == nil || lives.Err() != nil) {
 		found.SetErr(failed)
 	}
-	if there, err = found.Bytes(); err == nil && answer != nil {
-		response, _ = answer.Bytes() // its error is found again by lookClosely
+	if there, err = found.Bytes(); err == nil && apart != nil {
+		response, _ = apart.Bytes() // its error is found again by lookClosely
 	}
 	return there, lifeLeft(lives.Val()), response, err
-}
-
-// lookClosely reads a key and its response in one atomic step, and in a round trip of
-// its own. If the key is gone, it returns the snapshot that it was given.
-func (s *Store) lookClosely(ctx context.Context, key string, seen *snapshot) (*snapshot, error) {
-	response, _ := s.responseKey(key)
-	reply, err := lookScript.Run(ctx, s.client, []string{s.prefix + key, response}).Slice()
-	if errors.Is(err, redis.Nil) {
-		seen.gone = true
-		return seen, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return lookExactly(reply)
-}
-
-// lookExactly decodes a script's reply: a value, its time to live, and perhaps its
-// response.
-func lookExactly(found []any) (*snapshot, error) {
-	value, _ := found[0].(string)
-	left, _ := found[1].(int64)
-	var response []byte
-	if text, is := found[len(found)-1].(string); is {
-		response = []byte(text)
-	}
-	seen, err := look([]byte(value), lifeLeft(left), response)
-	if err == nil {
-		seen.exact = true
-	}
-	return seen, err
-}
-
-// look decodes a value, given the key's time to live, and the value's response if it
-// has one.
-func look(value []byte, left time.Duration, response []byte) (*snapshot, error) {
-	held, err := decode(value)
-	if err == nil && held.apart {
-		err = held.join(response)
-	}
-	if err != nil {
-		return nil, err
-	}
-	seen := &snapshot{stored: held, value: value}
-	err = seen.clock(left)
-	return seen, err
-}
-
-// doubtful reports whether only lookClosely can tell the record's state.
-func (s *snapshot) doubtful(merged bool) bool {
-	if s.exact {
-		return false
-	}
-	return s.lost || s.gone && merged || s.record.State == storage.Expired && !s.apart
-}
-
-// clock sets the time left of the lease, and the times of the record, given the key's
-// time to live.
-func (s *snapshot) clock(left time.Duration) error {
-	if left >= 0 && left <= s.remember {
-		s.bury()
-	}
-	s.date(left)
-	if s.record.State != storage.InProgress {
-		return nil
-	}
-	switch left {
-	case noExpiry:
-		return corrupt("it is in progress, but has no expiry")
-	case noKey:
-		s.gone, s.record.LeaseLeft = true, briefLease
-	default:
-		s.record.LeaseLeft = min(left-s.afterLease(), s.lease)
-	}
-	return nil
 }
 
 // openTo reports whether the claim may replace the value, and returns the new lease.
@@ -308,12 +214,4 @@ func (s *snapshot) busy() *storage.Record {
 	return &storage.Record{
 		State: storage.InProgress, Fingerprint: s.record.Fingerprint, Digest: s.record.Digest, Attempt: s.record.Attempt, LeaseLeft: briefLease,
 	}
-}
-
-// lifeLeft converts PTTL's reply to a duration, with go-redis's special values.
-func lifeLeft(milliseconds int64) time.Duration {
-	if milliseconds < 0 {
-		return time.Duration(milliseconds) // noExpiry, noKey
-	}
-	return time.Duration(milliseconds) * time.Millisecond
 }

@@ -89,6 +89,10 @@ func TestOtherRefusalsOfRights(t *testing.T) {
 			t.Helper()
 			return user(t, redistest.Start(t), "~another:*", "+@all")
 		},
+		"no keys of responses": func(t *testing.T) *redis.Client {
+			t.Helper()
+			return user(t, redistest.Start(t), "~oncekey:[a-z0-9]*", "+@all")
+		},
 		"no writing": func(t *testing.T) *redis.Client {
 			t.Helper()
 			return user(t, redistest.Start(t), "%R~*", "+@all")

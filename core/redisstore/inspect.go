@@ -27,10 +27,10 @@ func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error)
 	transaction, name := s.client.TxPipeline(), s.prefix+key
 	found, left := transaction.Get(ctx, name), transaction.PTTL(ctx, name)
 	responseName, _ := s.responseKey(key)
-	answer := transaction.Get(ctx, responseName)
+	apart := transaction.Get(ctx, responseName)
 	_, failed := transaction.Exec(ctx)
 	value, err := found.Bytes()
-	response, noResponse := answer.Bytes()
+	response, noResponse := apart.Bytes()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return nil, nil //nolint:nilnil // there is no record

@@ -29,8 +29,8 @@ type line struct {
 	Holder  string `json:"holder,omitempty"`
 	KeyHash string `json:"key_hash,omitempty"`
 	Trace   string `json:"trace,omitempty"`
-	// At is the time of writing by the writer's clock. It is for human readers: no
-	// program compares it.
+	// At is the time of writing by the writer's clock. It is for display: no program
+	// compares it.
 	At     string `json:"at"`
 	Status int    `json:"status,omitempty"`
 	// Headers are fields of three strings (operation, name and value), or of four.

@@ -34,6 +34,8 @@ type stored struct {
 	released bool
 	// age is the time from the claim to the writing of the value.
 	lease, retain, remember, age time.Duration
+	// at is the line's.
+	at string
 	// apart: the response of the record has a key of its own. lost: it was not found
 	// there.
 	apart, lost bool
@@ -83,7 +85,7 @@ func lineOf(l storage.Lease, state string, at time.Time) line {
 
 func encode[Body string | []byte](head line, body Body) []byte {
 	head.Size = len(body)
-	const usual = 368 // usual size of a line with a header or two
+	const usual = 400 // usual size of a line with a header or two
 	room := usual + head.originSize() + base64.StdEncoding.EncodedLen(len(head.Sketch)) + len(body)
 	return append(head.appendTo(make([]byte, 0, room)), body...)
 }
@@ -154,6 +156,7 @@ func interpret(head line, body []byte) (stored, error) {
 		record:   storage.Record{Fingerprint: head.Fingerprint, Digest: storage.Digest(head.Digest), Attempt: head.Attempt},
 		retain:   duration(head.RetainMS),
 		age:      duration(head.AgeMS),
+		at:       head.At,
 	}
 	err = s.read(head, body)
 	return s, err

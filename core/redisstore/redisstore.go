@@ -8,7 +8,8 @@
 // A first-time request costs two round trips, one to claim its key and one to settle
 // the claim. A replay costs one round trip, and so does the response that a key is in
 // progress. [WaitReplicas] adds one to a first-time request. Every command touches
-// one key. Only the server's clock decides when a record expires.
+// one key, or with a Remember two keys of one slot. Only the server's clock decides
+// when a record expires.
 //
 // # Settings that matter
 //
@@ -22,7 +23,9 @@
 //
 // AutoPipeline: for many concurrent requests. [redis.Client.AutoPipeline] in place of
 // the client serves about half as many requests again. The response that a key is in
-// progress then costs two round trips, and a take-over three.
+// progress then costs two round trips, and so does the replay of a record with a
+// Remember. A take-over costs three. The Created, Finished and Expires of a replay
+// are by the clock of the process that wrote the record.
 //
 // maxmemory-policy: noeviction. Records have a time to live, so under every other
 // policy the server may drop records when memory runs short, including running ones.
@@ -85,9 +88,19 @@
 // A value is one line of JSON, a newline, and the body of the response:
 //
 //	> GET oncekey:9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab
-//	{"token":"6f1c…","state":"completed","v":1,"attempt":1,"fingerprint":"sha256:…","digest":"4be0…","at":"2026-01-02T15:04:05Z",
+//	{"token":"6f1c…","state":"completed","v":1,"attempt":1,"fingerprint":"sha256:…","digest":"4be0…","retain_ms":86400000,"age_ms":12,
+//	 "route":"POST /payments","holder":"pod-1","key_hash":"9c56…","trace":"4bf9…-00f0…","at":"2026-01-02T15:04:05Z",
 //	 "status":201,"headers":[["set","Content-Type","application/json"]],"size":12}
 //	{"id":"p_1"}
+//
+// The value of a key with a Remember is short and binary once its request has
+// finished, and the line and the body are under the name
+// oncekey:{oncekey:9c56…}:response. The short value stays as a tombstone when the
+// response expires. If the response alone is gone too early, for example evicted, the
+// record is Unreplayable: no handler runs again. An abandoned key keeps the line of
+// its claim, with all steps, as its tombstone.
+//
+// The body of a claim is the steps that its run has recorded.
 //
 // After a DEL of the key, the next request with that key is a first-time request. In
 // a program, use [Store.Lookup], [Store.List] and [Store.Forget].
@@ -203,23 +216,6 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		return storage.ErrLeaseLost
 	}
 	return s.failure("complete", l.Key, err)
-}
-
-// result returns the keys and the arguments of settleScript for a result.
-func (s *Store) result(l storage.Lease, res storage.Result) (keys []string, arguments []any, err error) {
-	keys, arguments = []string{s.prefix + l.Key}, []any{attemptPrefix(l), encodeResult(l, res, time.Now()), milliseconds(res.Retain)}
-	if res.Remember > 0 {
-		response, possible := s.responseKey(l.Key)
-		if !possible {
-			return nil, nil, errBraces
-		}
-		keys = append(keys, response)
-		arguments = append([]any{arguments[0], encodeRemembered(l, res), lifetime(res.Retain, res.Remember)}, arguments[1:]...)
-	}
-	if s.replicas.wanted > 0 {
-		arguments = append(arguments, s.replicas.wanted)
-	}
-	return keys, arguments, nil
 }
 
 // Release implements [storage.Store].

@@ -56,13 +56,30 @@ func encodeRemembered(l storage.Lease, res storage.Result) []byte {
 	b = append(b, l.Token[:]...)
 	b = binary.BigEndian.AppendUint64(b, l.Attempt)
 	b = append(b, byte(res.State))
-	b = binary.BigEndian.AppendUint16(b, uint16(res.Status)) //nolint:gosec // at most 999
+	b = binary.BigEndian.AppendUint16(b, uint16(res.Status))
 	b = append(b, l.Digest[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(milliseconds(res.Remember))) //nolint:gosec // above zero
+	b = binary.BigEndian.AppendUint64(b, uint64(milliseconds(res.Remember)))
 	if hash, is := hashOf(l.Fingerprint); is {
 		return append(append(b, hashed), hash...)
 	}
 	return append(append(b, anyText), l.Fingerprint...)
+}
+
+// result returns the keys and the arguments of settleScript for a result.
+func (s *Store) result(l storage.Lease, res storage.Result) (keys []string, arguments []any, err error) {
+	keys, arguments = []string{s.prefix + l.Key}, []any{attemptPrefix(l), encodeResult(l, res, time.Now()), milliseconds(res.Retain)}
+	if res.Remember > 0 {
+		response, possible := s.responseKey(l.Key)
+		if !possible {
+			return nil, nil, errBraces
+		}
+		keys = append(keys, response)
+		arguments = append([]any{arguments[0], encodeRemembered(l, res), lifetime(res.Retain, res.Remember)}, arguments[1:]...)
+	}
+	if s.replicas.wanted > 0 {
+		arguments = append(arguments, s.replicas.wanted)
+	}
+	return keys, arguments, nil
 }
 
 // hashOf returns the bytes of a fingerprint as package fingerprint writes it.
@@ -102,17 +119,18 @@ func decodeRemembered(value []byte) (stored, error) {
 	case s.remember == 0:
 		return stored{}, corrupt("it is remembered for %d ms", remember)
 	}
-	return s, s.readFingerprint(value[formAt], value[fingerprintAt:])
+	err := s.readFingerprint(value[formAt], value[fingerprintAt:])
+	return s, err
 }
 
-func (s *stored) readFingerprint(form byte, bytes []byte) error {
+func (s *stored) readFingerprint(form byte, content []byte) error {
 	switch {
-	case form == hashed && len(bytes) == hashSize:
-		s.record.Fingerprint = hashPrefix + hex.EncodeToString(bytes)
-	case form == anyText && utf8.Valid(bytes):
-		s.record.Fingerprint = string(bytes)
+	case form == hashed && len(content) == hashSize:
+		s.record.Fingerprint = hashPrefix + hex.EncodeToString(content)
+	case form == anyText && utf8.Valid(content):
+		s.record.Fingerprint = string(content)
 	default:
-		return corrupt("its fingerprint of form %d has %d bytes", form, len(bytes))
+		return corrupt("its fingerprint of form %d has %d bytes", form, len(content))
 	}
 	return nil
 }
@@ -125,9 +143,9 @@ func (s *stored) join(response []byte) error {
 		s.lose()
 		return nil
 	}
-	answer, err := decode(response)
+	found, err := decode(response)
 	if err == nil {
-		s.adopt(answer)
+		s.adopt(found)
 	}
 	return err
 }
@@ -139,9 +157,9 @@ func (s *stored) joinBeginning(response []byte) (enough bool, err error) {
 		s.lose()
 		return true, nil
 	}
-	answer, enough, err := decodeBeginning(response)
+	found, enough, err := decodeBeginning(response)
 	if enough && err == nil {
-		s.adopt(answer)
+		s.adopt(found)
 	}
 	return enough, err
 }

@@ -44,32 +44,31 @@ const (
 var settleScript = redis.NewScript(`
 local head = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
 local open = head == ARGV[1] or head == ''
-local value = ARGV[2]
+local value, claimed = ARGV[2], false
 if not open then
 	head = redis.call('GETRANGE', KEYS[1], 0, 255)
 	local left = redis.call('PTTL', KEYS[1])
 	local remember, attempt = string.match(head, '"remember_ms":(%d+)'), '"attempt":%d+,'
-	local claim, claimed = ',"state":"in_progress"', false
-	if KEYS[2] and string.sub(head, 1, 32) == string.sub(value, 1, 32) then
+	local finished = KEYS[2] and string.sub(head, 1, 32) == string.sub(value, 1, 32)
+	if finished then
 		remember = ARGV[3] - ARGV[5]
 	elseif string.sub(head, 1, 43) ~= string.sub(ARGV[1], 1, 43) or string.match(head, attempt) ~= string.match(ARGV[1], attempt) then
 		return 0
-	else
-		claimed = string.sub(head, 44, 65) == claim
-		open = claimed or string.sub(head, 44, 62) == ',"state":"released"'
 	end
 	if remember and left >= 0 and left <= tonumber(remember) then
 		return 0
 	end
-	if claimed and string.sub(value, 44, 65) == claim then
-		local stored = redis.call('GET', KEYS[1])
-		local steps = (string.find(stored, '\n', 1, true) or #stored) + 1
-		local line, size = string.match(value, '^([^\n]*,"size":)(%d+)}\n')
-		local more = #stored - steps + 1
-		if more > tonumber(size) then
-			value = string.sub(line, 1, 70) .. '2' .. string.sub(line, 72) .. more .. '}\n' .. string.sub(stored, steps)
-		end
-	end
+	claimed = not finished and string.sub(head, 44, 65) == ',"state":"in_progress"'
+	open = claimed or not finished and string.sub(head, 44, 62) == ',"state":"released"'
+end
+if claimed and string.sub(value, 44, 65) == ',"state":"in_progress"' then
+	local stored = redis.call('GET', KEYS[1])
+	local steps = (string.find(stored, '\n', 1, true) or #stored) + 1
+	local line, size = string.match(value, '^([^\n]*,"size":)(%d+)}\n')
+	local more = #stored - steps + 1
+	value = more > tonumber(size)
+		and string.sub(line, 1, 70) .. '2' .. string.sub(line, 72) .. more .. '}\n' .. string.sub(stored, steps)
+		or value
 end
 if open and value == '' then
 	redis.call('DEL', KEYS[1])

@@ -19,22 +19,40 @@ func duration(milliseconds int64) time.Duration {
 // durations only, because only the server's clock counts. So the times are counted
 // back from the end of the record. Results of versions before have no durations.
 func (s *stored) date(left time.Duration) {
-	if left < 0 || s.released { // noExpiry, noKey
-		return
-	}
 	r := &s.record
-	r.Expires = time.Now().Round(0).Add(left)
-	if r.State == storage.Expired {
+	switch {
+	case s.released || left == noExpiry:
+	case left == noKey:
+		s.dateFromLine()
+	case r.State == storage.Expired:
+		r.Expires = time.Now().Round(0).Add(left)
+	default:
+		r.Expires = time.Now().Round(0).Add(left - s.remember)
+		s.dateFrom(r.Expires.Add(-s.retain))
+	}
+}
+
+// dateFromLine sets the times of a finished record by the writer's clock, because the
+// key's time to live was not read. They are for display, so a second round trip for
+// the server's clock would be too much.
+func (s *stored) dateFromLine() {
+	if s.retain == 0 || s.record.State == storage.InProgress {
 		return
 	}
-	r.Expires = r.Expires.Add(-s.remember)
+	if at, err := time.Parse(time.RFC3339Nano, s.at); err == nil {
+		s.record.Expires = at.Add(s.retain)
+		s.dateFrom(at)
+	}
+}
+
+// dateFrom sets the times before the end, given the time of writing.
+func (s *stored) dateFrom(written time.Time) {
 	if s.retain == 0 {
 		return
 	}
-	written := r.Expires.Add(-s.retain)
-	r.Created = written.Add(-s.age)
-	if r.State != storage.InProgress {
-		r.Finished = written
+	s.record.Created = written.Add(-s.age)
+	if s.record.State != storage.InProgress {
+		s.record.Finished = written
 	}
 }
 

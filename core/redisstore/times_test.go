@@ -48,6 +48,32 @@ func TestTimesOfRecords(t *testing.T) {
 	check(storage.Failed, 48*time.Hour)
 }
 
+// A client that merges commands reads no time to live for a replay. The times are by
+// the clock of the writer then, or unknown.
+func TestTimesOnAutoPipeline(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	pipeliner, err := rdb.AutoPipeline()
+	must(t, err)
+	store := redisstore.New(pipeliner)
+	value := func(at, retain string) string {
+		return `{"token":"abcd0000000000000000000000000000","state":"completed","v":1,"attempt":2,"fingerprint":"sha256:f",` +
+			retain + `"age_ms":1000,"at":"` + at + `","status":201,"size":0}` + "\n"
+	}
+	must(t, rdb.Set(t.Context(), "oncekey:key", value("2026-01-02T15:04:05.5Z", `"retain_ms":60000,`), time.Hour).Err())
+	written := time.Date(2026, 1, 2, 15, 4, 5, 5e8, time.UTC)
+	r := find(t, store, claim("key"))
+	if !r.Finished.Equal(written) || !r.Created.Equal(written.Add(-time.Second)) || !r.Expires.Equal(written.Add(time.Minute)) {
+		t.Errorf("the record is %+v, want the times of its line", r)
+	}
+	for at, retain := range map[string]string{"yesterday": `"retain_ms":60000,`, "2026-01-02T15:04:05Z": ""} {
+		must(t, rdb.Set(t.Context(), "oncekey:key", value(at, retain), time.Hour).Err())
+		if r := find(t, store, claim("key")); !r.Finished.IsZero() || !r.Created.IsZero() || !r.Expires.IsZero() {
+			t.Errorf("at %s the record is %+v, want no times", at, r)
+		}
+	}
+}
+
 // A result of a version before has no durations, and no origin.
 func TestTimesOfTheVersionBefore(t *testing.T) {
 	t.Parallel()

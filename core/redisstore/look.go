@@ -1,0 +1,114 @@
+package redisstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// snapshot is the value found under a key.
+type snapshot struct {
+	stored
+	value []byte
+	// exact: the value, its time to live and its response were read in one atomic step.
+	exact bool
+	// gone: the key expired between reading the value and its time to live.
+	gone bool
+}
+
+// certain reports whether the snapshot is reliable. last is the previous snapshot, or
+// nil. See claimOrLook.
+func (s *snapshot) certain(last *snapshot) bool {
+	if s.gone || s.exact || !s.record.Abandoned() {
+		return !s.gone
+	}
+	return last != nil && last.record.Abandoned() && bytes.Equal(last.value, s.value)
+}
+
+// lookClosely reads a key and its response in one atomic step, and in a round trip of
+// its own. If the key is gone, it returns the snapshot that it was given.
+func (s *Store) lookClosely(ctx context.Context, key string, seen *snapshot) (*snapshot, error) {
+	response, _ := s.responseKey(key)
+	reply, err := lookScript.Run(ctx, s.client, []string{s.prefix + key, response}).Slice()
+	if errors.Is(err, redis.Nil) {
+		seen.gone = true
+		return seen, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lookExactly(reply)
+}
+
+// lookExactly decodes a script's reply: a value, its time to live, and perhaps its
+// response.
+func lookExactly(found []any) (*snapshot, error) {
+	value, _ := found[0].(string)
+	left, _ := found[1].(int64)
+	var response []byte
+	if text, is := found[len(found)-1].(string); is {
+		response = []byte(text)
+	}
+	seen, err := look([]byte(value), lifeLeft(left), response)
+	if err == nil {
+		seen.exact = true
+	}
+	return seen, err
+}
+
+// look decodes a value, given the key's time to live, and the value's response if it
+// has one.
+func look(value []byte, left time.Duration, response []byte) (*snapshot, error) {
+	held, err := decode(value)
+	if err == nil && held.apart {
+		err = held.join(response)
+	}
+	if err != nil {
+		return nil, err
+	}
+	seen := &snapshot{stored: held, value: value}
+	err = seen.clock(left)
+	return seen, err
+}
+
+// doubtful reports whether only lookClosely can tell the record's state.
+func (s *snapshot) doubtful(merged bool) bool {
+	if s.exact {
+		return false
+	}
+	return s.lost || s.gone && merged || s.record.State == storage.Expired && !s.apart
+}
+
+// clock sets the time left of the lease, and the times of the record, given the key's
+// time to live.
+func (s *snapshot) clock(left time.Duration) error {
+	if left >= 0 && left <= s.remember {
+		s.bury()
+	}
+	s.date(left)
+	if s.record.State != storage.InProgress {
+		return nil
+	}
+	switch left {
+	case noExpiry:
+		return corrupt("it is in progress, but has no expiry")
+	case noKey:
+		s.gone, s.record.LeaseLeft = true, briefLease
+	default:
+		s.record.LeaseLeft = min(left-s.afterLease(), s.lease)
+	}
+	return nil
+}
+
+// lifeLeft converts PTTL's reply to a duration, with go-redis's special values.
+func lifeLeft(milliseconds int64) time.Duration {
+	if milliseconds < 0 {
+		return time.Duration(milliseconds) // noExpiry, noKey
+	}
+	return time.Duration(milliseconds) * time.Millisecond
+}
