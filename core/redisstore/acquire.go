@@ -37,8 +37,10 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 	if err := s.permit(ctx); err != nil {
 		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
 	}
-	if _, possible := s.responseKey(c.Key); c.Remember > 0 && !possible {
-		return storage.Lease{}, nil, s.failure("acquire", c.Key, errBraces)
+	if c.Remember > 0 {
+		if _, possible := s.responseKey(c.Key); !possible {
+			return storage.Lease{}, nil, s.failure("acquire", c.Key, errBraces)
+		}
 	}
 	lease, record, err := s.acquire(ctx, c)
 	if err != nil {

@@ -55,6 +55,7 @@ func editedLines() []string {
 		beginning + `"at":"` + "\xff\xfeé\xc3" + `","size":0}`,
 		beginning + `"at":1}`, beginning + `"at":true}`, beginning + `"at":{"at":"x"}}`, beginning + `"took_over":1}`, beginning + `"took_over":false}`,
 		beginning + `"digest":"D100000000000000000000000000009E"}`, beginning + `"digest":"d1"}`, beginning + `"digest":""}`, beginning + `"digest":[]}`,
+		beginning + `"remember_ms":1,"REMEMBER_MS":2}`, beginning + `"remember_ms":"1"}`,
 		beginning + `"age_ms":-1,"route":"r","holder":"","key_hash":"\n","trace":"t"}`, beginning + `"age_ms":"1"}`, beginning + `"route":1}`, beginning + `"holder":[]}`,
 		beginning + `"lease_ms":9223372036854775807,"retain_ms":-9223372036854775808}`, beginning + `"lease_ms":9223372036854775808}`,
 		beginning + `"status":1.0}`, beginning + `"status":1e2}`, beginning + `"status":-0}`, beginning + `"status":"1"}`, beginning + `"status":01}`,
@@ -88,7 +89,7 @@ func FuzzLineIsWrittenLikeJSON(f *testing.F) {
 		l := line{
 			Token: token, State: "completed", Version: version, Attempt: attempt, TookOver: tookOver, Fingerprint: fingerprint,
 			Digest: digest{0: byte(lease), 15: byte(status)}, LeaseMS: lease, RetainMS: lease / 2, At: value, Status: status, Sketch: sketch, Size: size,
-			AgeMS: lease / 3, Route: name, Holder: value, KeyHash: token, Trace: fingerprint,
+			AgeMS: lease / 3, RememberMS: lease / 5, Route: name, Holder: value, KeyHash: token, Trace: fingerprint,
 			Headers: [][]string{{"set", name, value}, {"add", value, name, "base64"}, {}}[:uint(status)%4],
 		}
 		var want bytes.Buffer
@@ -130,11 +131,14 @@ func TestUnusualLinesAreReadToo(t *testing.T) {
 
 func usualValues() map[string][]byte {
 	l := someLease()
+	remembered := l
+	remembered.Remember, remembered.Steps = time.Hour, "charge\n"
 	from := l
 	from.Origin, from.Age = storage.Origin{Route: "POST /payments", Holder: "pod-é", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0"}, time.Second
 	header := storage.Header{{Name: "Content-Type", Value: "application/json"}, {Op: storage.Delete, Name: "Server"}, {Name: "X", Value: "\xff"}}
 	return map[string][]byte{
 		"a claim":                 encodeClaim(l, someTime),
+		"a remembered claim":      encodeClaim(remembered, someTime),
 		"a claim of an origin":    encodeClaim(from, someTime),
 		"a response of an origin": encodeResult(from, storage.Result{State: storage.Failed, Status: 400, Header: header, Body: []byte("{}"), Retain: time.Hour}, someTime),
 		"a released key":          encodeReleased(l, someTime),

@@ -29,10 +29,10 @@ const (
 var errHiddenMasters = errors.New(
 	"this client hides the cluster's masters: give New the *redis.ClusterClient itself")
 
-// List implements [storage.Inspector]. The records have no Header and no Body; use
-// Lookup for the whole record. A page looks at about ten times limit keys at most,
-// and reads only the beginning of each value. It skips values that are not records,
-// and logs a warning with their number.
+// List implements [storage.Inspector]. The records have no Header, Body, Sketch and
+// Steps; use Lookup for the whole record. A page looks at about ten times limit keys
+// at most, and reads only the beginning of each value and of its response. It skips
+// values that are not records, and logs a warning with their number.
 //
 // List uses SCAN and has SCAN's guarantees. A record that stays in the state from the
 // first page to the last is listed. It may be listed twice while the server resizes

@@ -47,6 +47,13 @@ func TestRoundTripsOnAutoPipeline(t *testing.T) {
 	find(t, store, claim("key"))
 	expect("replaying", 1)
 
+	must(t, store.Complete(t.Context(), win(t, store, remembered("remembered")), rememberedResult("answer")))
+	counter.trips.Store(0)
+	if r := find(t, store, remembered("remembered")); string(r.Body) != "answer" {
+		t.Errorf("the record is %+v, want the response", r)
+	}
+	expect("replaying a remembered response", 2)
+
 	abandoned(t, store, "abandoned")
 	counter.trips.Store(0)
 	if r := find(t, store, claim("abandoned")); !r.Abandoned() {
