@@ -87,7 +87,7 @@ func (s *snapshot) doubtful(merged bool) bool {
 // clock sets the time left of the lease, and the times of the record, given the key's
 // time to live.
 func (s *snapshot) clock(left time.Duration) error {
-	if left >= 0 && left <= s.remember {
+	if s.remember > 0 && left >= 0 && left <= s.remember {
 		s.bury()
 	}
 	s.date(left)

@@ -134,6 +134,29 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// PTTL is 0 in the last millisecond of a key. A record is a tombstone only with a
+// Remember.
+func TestLastMillisecond(t *testing.T) {
+	t.Parallel()
+	for _, remember := range []time.Duration{0, time.Hour} {
+		l := someLease()
+		l.Remember = remember
+		res := storage.Result{State: storage.Completed, Status: 201, Retain: time.Hour, Remember: remember}
+		finished := encodeResult(l, res, someTime)
+		if remember > 0 {
+			finished = encodeRemembered(l, res)
+		}
+		for want, value := range map[storage.State][]byte{storage.InProgress: encodeClaim(l, someTime), storage.Completed: finished} {
+			for _, left := range []time.Duration{0, remember} {
+				seen, err := look(value, left, nil)
+				if err != nil || (seen.record.State == want) == (remember > 0) || (seen.record.State == storage.Expired) != (remember > 0) {
+					t.Errorf("with a Remember of %s, a key in state %s that lives for %s is %+v, %v", remember, want, left, seen, err)
+				}
+			}
+		}
+	}
+}
+
 func TestNamesOfResponses(t *testing.T) {
 	t.Parallel()
 	for prefix, want := range map[string]string{
