@@ -3,6 +3,7 @@ package core_test
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/oncekey/oncekey/core/internal/testkit/stepmatrix"
 	"github.com/oncekey/oncekey/core/memstore"
@@ -11,5 +12,5 @@ import (
 // A handler of four steps ends at every point, in every way, on every router.
 func TestStepMatrix(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { stepmatrix.Run(t, memstore.New()) })
+	synctest.Test(t, func(t *testing.T) { stepmatrix.Run(t, memstore.New(), 3*time.Second) })
 }

@@ -2,10 +2,7 @@
 // every OnAbandoned, over net/http, chi, gin and core.Do, and sends its request again
 // to another engine. No step may be repeated whose outcome was recorded.
 //
-//	func TestSteps(t *testing.T) { stepmatrix.Run(t, memstore.New()) }
-//
-// Run takes about [LockTTL] for each router on a real clock, and no time in a
-// testing/synctest bubble.
+//	func TestSteps(t *testing.T) { stepmatrix.Run(t, memstore.New(), 3*time.Second) }
 package stepmatrix
 
 import (
@@ -26,10 +23,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
-
-// LockTTL is the policy's LockTTL and MaxRun: long enough for a busy machine to reach
-// the last step.
-const LockTTL = 3 * time.Second
 
 // steps are the names of the handler's steps, in order.
 var steps = []string{"reserve", "charge", "ship", "mail"}
@@ -73,8 +66,11 @@ func points() (all []point) {
 	return append(all, point{len(steps), false})
 }
 
-// Run fills one table for each router, over one store.
-func Run(t *testing.T, store storage.Store) {
+// Run fills one table for each router, over one store. lockTTL is the policy's LockTTL and
+// MaxRun. It must be long enough for 81 handlers at once to reach their last step on a
+// busy machine. Run takes about lockTTL for each router on a real clock, and no time in a
+// testing/synctest bubble.
+func Run(t *testing.T, store storage.Store, lockTTL time.Duration) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(routers)) {
 		mount := routers[name]
@@ -83,7 +79,7 @@ func Run(t *testing.T, store storage.Store) {
 		for _, p := range points() {
 			for _, d := range deaths {
 				for _, m := range modes {
-					c := &cell{t: t, store: store, name: fmt.Sprintf("%s, %s %s, %s", name, d, p, m), mount: mount, isCall: name == doName, point: p, death: d, mode: m}
+					c := &cell{t: t, store: store, lockTTL: lockTTL, name: fmt.Sprintf("%s, %s %s, %s", name, d, p, m), mount: mount, isCall: name == doName, point: p, death: d, mode: m}
 					cells[id(p, d, m)] = c
 					group.Go(c.run)
 				}
@@ -118,14 +114,15 @@ func table(name string, cells map[string]*cell) string {
 
 // cell is one test: the first attempt ends in one way at one point.
 type cell struct {
-	t      *testing.T
-	store  storage.Store
-	name   string
-	mount  router
-	isCall bool // of core.Do
-	point  point
-	death  death
-	mode   string
+	t       *testing.T
+	store   storage.Store
+	lockTTL time.Duration
+	name    string
+	mount   router
+	isCall  bool // of core.Do
+	point   point
+	death   death
+	mode    string
 
 	effects   [4]atomic.Int64
 	recovered atomic.Pointer[string] // the step that the RecoverFunc was told
@@ -147,7 +144,7 @@ func (c *cell) newPod(ends bool) *pod {
 		return nil
 	}
 	p.engine = engine
-	opts := []policy.Option{policy.LockTTL(LockTTL), policy.MaxRun(LockTTL), policy.StoreTimeout(LockTTL / 4), c.onAbandoned()}
+	opts := []policy.Option{policy.LockTTL(c.lockTTL), policy.MaxRun(c.lockTTL), policy.StoreTimeout(c.lockTTL / 4), c.onAbandoned()}
 	p.send = c.mount(engine, strings.ReplaceAll(c.name, " ", "_"), func(ctx context.Context) error { return c.handle(ctx, p, ends) }, opts)
 	return p
 }
@@ -242,7 +239,7 @@ func (c *cell) run() {
 	}
 	got := second.send("payload")
 	for got == inProgress {
-		time.Sleep(LockTTL / 30) //nolint:forbidigo // polls until the lease of a killed pod has ended
+		time.Sleep(c.lockTTL / 30) //nolint:forbidigo // polls until the lease of a killed pod has ended
 		got = second.send("payload")
 	}
 	seen := verdict{reply: got, told: c.recovered.Load()}
