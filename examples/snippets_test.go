@@ -14,6 +14,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidwall/gjson"
+	"go.opentelemetry.io/otel/trace"
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	"github.com/oncekey/oncekey/adapters/httpclient"
@@ -23,6 +24,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 	"github.com/oncekey/oncekey/policy/tablefile"
 )
@@ -260,4 +262,24 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
+}
+
+// The first run's trace is in its record.
+func TestNameTheTrace(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	observer := event.Log(slog.New(slog.DiscardHandler))
+	engine, err := core.New(store, core.ScopeBy(userID), core.WithObserver(observer), core.WithTrace(idemotel.TraceOf))
+	if err != nil {
+		t.Fatal(err)
+	}
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
+	ctx := trace.ContextWithSpanContext(t.Context(), span)
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(`{"amount":1}`))
+	r.Header.Set(core.KeyHeader, "k")
+	engine.Handler(http.HandlerFunc(pay)).ServeHTTP(httptest.NewRecorder(), r)
+	page, _, err := store.List(t.Context(), storage.Completed, "", 1)
+	if want := span.TraceID().String() + "-" + span.SpanID().String(); err != nil || len(page) != 1 || page[0].Origin.Trace != want {
+		t.Errorf("the store has %+v, %v, want the trace %s", page, err, want)
+	}
 }
