@@ -95,6 +95,7 @@ func isLasting(err error) bool {
 // wrong configuration and no outage.
 func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
 	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
+	a.failure = err
 	switch forbidden := errors.Is(err, storage.ErrUnreadable) || errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreForbidden); {
 	case a.waited && !forbidden:
 		return Decision{Problem: problem.New(problem.InProgress, "")}

@@ -85,6 +85,7 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 
 // decideByRecord decides for a request that does not hold the lease.
 func decideByRecord(a *admission, record *storage.Record) Decision {
+	a.found = record
 	switch {
 	case !a.repeats(record):
 		a.sketch = record.Sketch
@@ -230,17 +231,21 @@ func (a *admission) waitTurn(ctx context.Context, localRun *Run, round int) bool
 
 // reportDecision reports the decision about a request.
 func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, localRun *Run) {
-	happened := event.Event{StoreLatency: a.storeLatency}
+	happened := event.Event{StoreLatency: a.storeLatency, Err: a.failure}
 	switch {
 	case d.Run != nil:
 		happened.Result, happened.Attempt = event.Execute, d.Run.lease.Attempt
 	case d.Record != nil:
 		happened.Result, happened.Attempt, happened.Trace = event.Replay, d.Record.Attempt, d.Record.Origin.Trace
+		happened.Status = d.Record.Status
 	case d.Problem == nil:
 		happened.Result = event.Unprotected
 	default:
-		happened.Code = d.Problem.Code
+		happened.Code, happened.Status = d.Problem.Code, d.Problem.Status
 		happened.Result = resultOfCode(d.Problem.Code)
+		if a.found != nil {
+			happened.Attempt, happened.Holder = a.found.Attempt, a.found.Origin.Holder
+		}
 	}
 	if happened.Result == event.KeyReused {
 		happened.Differs, happened.Others, happened.Missing = a.differences(localRun)

@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -55,15 +56,74 @@ func TestLogLines(t *testing.T) {
 				t.Errorf("no %s in %v", name, line)
 			}
 		}
+		if record := line["record"]; record != storage.Key("alice", http.MethodPost, "/payments", "secret-key") {
+			t.Errorf("the record of %v is %v", line["result"], record)
+		}
+		status := map[string]any{"completed": 201.0, "replay": 201.0, "key_reused": 422.0}[line["result"].(string)]
+		if line["status"] != status {
+			t.Errorf("the status of %v is %v, want %v", line["result"], line["status"], status)
+		}
 		if line["instance"] != "pod-1" || line["endpoint"] != "POST /payments" || line["event"] != "idempotency."+line["result"].(string) {
 			t.Errorf("got %v", line)
 		}
 	}
-	if got := strings.Join(results, ", "); got != "execute DEBUG, completed DEBUG, replay DEBUG, key_reused INFO" {
+	if got := strings.Join(results, ", "); got != "execute DEBUG, completed INFO, replay INFO, key_reused INFO" {
 		t.Errorf("got %s", got)
 	}
 	if strings.Contains(text, "secret-key") || strings.Contains(text, "alice") {
 		t.Errorf("a key or a scope is logged in clear: %s", text)
+	}
+}
+
+// Each event has one level, and LogAt sets another.
+func TestLogLevels(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		event event.Event
+		want  string
+	}{
+		{event.Event{Result: event.Execute}, "DEBUG"},
+		{event.Event{Result: event.NoKey}, "DEBUG"},
+		{event.Event{Result: event.Completed}, "INFO"},
+		{event.Event{Result: event.Failed}, "INFO"},
+		{event.Event{Result: event.Failed, Panicked: true}, "WARN"},
+		{event.Event{Result: event.Replay}, "ERROR"}, // by LogAt
+		{event.Event{Result: event.StoreError}, "DEBUG"},
+		{event.Event{Result: event.StoreError, Attempt: 1}, "WARN"},
+		{event.Event{Result: event.Unavailable}, "WARN"},
+		{event.Event{Result: event.Unprotected}, "ERROR"},
+		{event.Event{Result: event.AnswerLost}, "ERROR"},
+	} {
+		var out bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		event.Log(logger, event.LogAt(slog.LevelError, event.Replay)).Observe(t.Context(), c.event)
+		if !strings.Contains(out.String(), "level="+c.want) {
+			t.Errorf("%s, attempt %d: %swant %s", c.event.Result, c.event.Attempt, out.String(), c.want)
+		}
+	}
+}
+
+// One line tells why a request got a 503, and names the record.
+func TestOneLineForAnUnreachableStore(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	store := newFaultyStore()
+	store.acquire = failUnapplied
+	engine, err := core.New(store, core.SharedScope, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&out, nil)))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine.Handler(http.HandlerFunc(created)).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+	got := out.String()
+	for _, part := range []string{
+		"level=WARN", "result=unavailable", "status=503", `error="connection refused"`, "record=" + engine.StorageKey("\x00shared", http.MethodPost, "/payments", "k"),
+	} {
+		if !strings.Contains(got, part) {
+			t.Errorf("no %s in %s", part, got)
+		}
+	}
+	if strings.Count(got, "\n") != 1 {
+		t.Errorf("more than one line: %s", got)
 	}
 }
 
@@ -166,7 +226,7 @@ func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it c
 	defer slog.SetDefault(before)
 	observer := event.Log(nil)
 	observer.Observe(context.Background(), event.Event{Result: event.AnswerLost, Err: errStoreDown, Attempt: 2})
-	observer.Observe(context.Background(), event.Event{Result: event.Replay}) // Debug: not wanted
+	observer.Observe(context.Background(), event.Event{Result: event.Execute}) // Debug: not wanted
 	got := out.String()
 	for _, part := range []string{"level=ERROR", "result=answer_lost", `error="connection refused"`, "attempt=2"} {
 		if !strings.Contains(got, part) {

@@ -194,7 +194,7 @@ func TestErrorsOfFunctionsAreLoggedByType(t *testing.T) {
 	if _, _, err = core.Do(t.Context(), engine, call, func(context.Context) (int, error) { return 0, nil }); err == nil {
 		t.Fatal("an input that cannot be encoded was accepted")
 	}
-	for _, want := range []string{"error=\"*strconv.NumError: *errors.errorString\"", `Call.Input of \\\"charge\\\" cannot be encoded: *json.MarshalerError`} {
+	for _, want := range []string{"error=\"*strconv.NumError: *errors.errorString\"", `Call.Input of \"charge\" cannot be encoded: *json.MarshalerError`} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %s in %s", want, log.String())
 		}

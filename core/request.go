@@ -56,10 +56,12 @@ type admission struct {
 	bytes        storage.Digest       // of the request's bytes; zero when the caller of Begin passed the fingerprint
 	call         lazycontext.Context  // for the first store call
 	called       bool
-	waited       bool     // the key was in progress in an earlier round
-	steps        *stepLog // of earlier attempts, in the lease that was acquired
-	served       bool     // the run belongs to an HTTP handler, behind a capture
-	claimed      moment   // when the last claim was sent, and the earliest start of its lease
+	failure      error           // of the store, for the event of the decision
+	found        *storage.Record // the last record that decided
+	waited       bool            // the key was in progress in an earlier round
+	steps        *stepLog        // of earlier attempts, in the lease that was acquired
+	served       bool            // the run belongs to an HTTP handler, behind a capture
+	claimed      moment          // when the last claim was sent, and the earliest start of its lease
 	storeLatency time.Duration
 }
 
@@ -234,7 +236,7 @@ func (s *subject) sketchKey() (key [16]byte) {
 }
 
 func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
-	event.Subject, event.Route, event.Observed = &a.event, a.request.Pattern, a.route.observes
+	event.Subject, event.Route, event.Observed, event.Record = &a.event, a.request.Pattern, a.route.observes, a.storageKey
 	event.Duration = time.Since(a.started)
 	e.observer.Observe(ctx, event)
 }

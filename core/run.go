@@ -159,7 +159,7 @@ func (r *Run) routePattern(found string) string {
 
 func (r *Run) report(event event.Event) {
 	event.Subject, event.Route, event.Observed = &r.subject.event, r.routePattern(""), r.subject.route.observes
-	event.Attempt = r.lease.Attempt
+	event.Attempt, event.Record = r.lease.Attempt, r.lease.Key
 	event.Duration = time.Since(r.started)
 	r.engine.observer.Observe(&r.context, event)
 }

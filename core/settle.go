@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 		outcome.Err = errHandlerPanicked
 	}
 	run.stopRenewing()
-	done, stored := event.Event{Err: outcome.Err}, (*storage.Result)(nil)
+	done, stored := event.Event{Status: cmp.Or(answer.Status, outcome.Status), Panicked: outcome.Panicked, Err: outcome.Err}, (*storage.Result)(nil)
 	switch class := run.classify(outcome); class {
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, answer)

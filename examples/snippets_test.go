@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -242,6 +243,22 @@ func TestInOneTransaction(t *testing.T) {
 	})
 	if routes := r.Routes(); len(routes) != 1 || routes[0].Pattern != "/transfers" {
 		t.Errorf("the routes are %+v", routes)
+	}
+}
+
+func TestQuietLog(t *testing.T) { //nolint:paralleltest // it changes slog's default
+	var out bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	defer slog.SetDefault(before)
+	observer := event.Log(nil, event.LogAt(slog.LevelDebug, event.Replay, event.Completed)) // a quiet log
+	guard, err := core.New(memstore.New(), core.ScopeBy(userID), core.WithObserver(observer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
+	if out.Len() > 0 {
+		t.Errorf("logged %s", out.String())
 	}
 }
 

@@ -67,8 +67,19 @@ type Event struct {
 	Route string
 	// Code of the problem that was sent, if one was.
 	Code string
+	// Status is the HTTP status of the response: the handler's, the stored one, or the
+	// problem's. Zero where the event has no response.
+	Status int
+	// Record is the storage key, or "" where the request did not get so far. An
+	// Inspector's Lookup takes it.
+	Record string
 	// Attempt is the claim's number; zero when there is none.
 	Attempt uint64
+	// Holder is the process that holds the key (core.WithInstance), when another attempt
+	// is in progress or abandoned. "" where it is not known.
+	Holder string
+	// Panicked says that the handler or function panicked.
+	Panicked bool
 	// Trace is the trace of the run whose response is replayed (core.WithTrace), or "".
 	Trace string
 	// Final says that a LeaseLost, StoreError or CallbackPanicked ends its run, see Ends.
@@ -185,60 +196,120 @@ type Observer interface {
 }
 
 // Log returns the default observer, which writes to logger. A nil logger means
-// slog.Default() at the time of the event. Successes are logged at level Debug,
-// client errors and released keys at Info, problems for operators at Warn, and lost
-// responses and panics at Error.
-func Log(logger *slog.Logger) Observer { return logObserver{logger} }
+// slog.Default() at the time of the event. Responses are logged at level Info, whether
+// first ones, replays or refusals, and released keys too. Events for operators are at
+// Warn. Lost responses, runs without protection and panics of callbacks are at Error.
+// Steps in between, such as execute, are at Debug. LogAt changes a level.
+func Log(logger *slog.Logger, options ...LogOption) Observer {
+	o := &logObserver{logger: logger}
+	for _, option := range options {
+		option(o)
+	}
+	return o
+}
 
-type logObserver struct{ logger *slog.Logger }
+// LogOption is a setting of Log.
+type LogOption func(*logObserver)
 
-func (o logObserver) Observe(ctx context.Context, event Event) {
+// LogAt sets the level at which these results are logged.
+func LogAt(level slog.Level, results ...Result) LogOption {
+	return func(o *logObserver) {
+		if o.levels == nil {
+			o.levels = make(map[Result]slog.Level)
+		}
+		for _, result := range results {
+			o.levels[result] = level
+		}
+	}
+}
+
+type logObserver struct {
+	logger *slog.Logger
+	levels map[Result]slog.Level
+}
+
+func (o *logObserver) Observe(ctx context.Context, event Event) {
 	logger := o.logger
 	if logger == nil {
 		logger = slog.Default()
 	}
-	level := event.level()
-	if !logger.Enabled(ctx, level) {
-		return
+	level, chosen := o.levels[event.Result]
+	if !chosen {
+		level = event.level()
 	}
+	if logger.Enabled(ctx, level) {
+		logger.LogAttrs(ctx, level, "idempotency", event.attributes()...)
+	}
+}
+
+// attributes are the fields of a log line. The order is the same in all lines.
+func (e *Event) attributes() []slog.Attr {
 	attrs := []slog.Attr{
-		slog.String("event", "idempotency."+string(event.Result)),
-		slog.String("result", string(event.Result)),
-		slog.String("endpoint", event.Endpoint()),
-		slog.String("idempotency_key", event.KeyHash()),
-		slog.String("instance", event.Instance()),
-		slog.Float64("duration_ms", float64(event.Duration)/float64(time.Millisecond)),
+		slog.String("event", "idempotency."+string(e.Result)),
+		slog.String("result", string(e.Result)),
+		slog.String("endpoint", e.Endpoint()),
 	}
-	if event.Attempt > 0 {
-		attrs = append(attrs, slog.Uint64("attempt", event.Attempt))
+	if e.Status > 0 {
+		attrs = append(attrs, slog.Int("status", e.Status))
 	}
-	if event.Reason != "" {
-		attrs = append(attrs, slog.String("reason", printable(event.Reason)))
+	if e.Attempt > 0 {
+		attrs = append(attrs, slog.Uint64("attempt", e.Attempt))
 	}
-	if len(event.Differs) > 0 || event.Others > 0 || event.Missing > 0 {
-		attrs = append(attrs, slog.Any("differs", event.Differs))
-		if event.Others > 0 {
-			attrs = append(attrs, slog.Int("others", event.Others))
-		}
-		attrs = append(attrs, slog.Int("missing", event.Missing))
+	if e.Record != "" {
+		attrs = append(attrs, slog.String("record", e.Record))
 	}
-	if event.Observed {
+	attrs = append(attrs,
+		slog.String("idempotency_key", e.KeyHash()),
+		slog.String("instance", e.Instance()),
+		slog.Float64("duration_ms", float64(e.Duration)/float64(time.Millisecond)))
+	if e.Holder != "" {
+		attrs = append(attrs, slog.String("holder", printable(e.Holder)))
+	}
+	if e.Reason != "" {
+		attrs = append(attrs, slog.String("reason", printable(e.Reason)))
+	}
+	attrs = e.appendDifferences(attrs)
+	if e.Panicked {
+		attrs = append(attrs, slog.Bool("panicked", true))
+	}
+	if e.Observed {
 		attrs = append(attrs, slog.Bool("observed", true))
 	}
-	if event.Err != nil {
-		attrs = append(attrs, slog.String("error", printable(event.ErrorText())))
+	if e.Err != nil {
+		attrs = append(attrs, slog.String("error", printable(e.ErrorText())))
 	}
-	logger.LogAttrs(ctx, level, "idempotency", attrs...)
+	return attrs
+}
+
+func (e *Event) appendDifferences(attrs []slog.Attr) []slog.Attr {
+	if len(e.Differs) == 0 && e.Others == 0 && e.Missing == 0 {
+		return attrs
+	}
+	attrs = append(attrs, slog.Any("differs", e.Differs))
+	if e.Others > 0 {
+		attrs = append(attrs, slog.Int("others", e.Others))
+	}
+	return append(attrs, slog.Int("missing", e.Missing))
 }
 
 func (e *Event) level() slog.Level {
 	switch e.Result {
-	case Execute, Replay, NoKey, Skipped, Completed, Failed, Unreplayable:
+	case Execute, NoKey, Skipped:
 		return slog.LevelDebug
-	case InProgress, KeyReused, NotReplayable, KeyExpired, Refused, Retryable, DeleteKey:
+	case Completed, Failed, Unreplayable:
+		if e.Panicked { // after MarkExecuted: the effect has happened, and the response is a 500
+			return slog.LevelWarn
+		}
 		return slog.LevelInfo
-	case AnswerLost, CallbackPanicked:
+	case Replay, InProgress, KeyReused, NotReplayable, KeyExpired, Refused, Retryable, DeleteKey:
+		return slog.LevelInfo
+	case AnswerLost, Unprotected, CallbackPanicked:
 		return slog.LevelError
+	case StoreError:
+		if e.Attempt == 0 { // the decision about the request follows, with the same error
+			return slog.LevelDebug
+		}
+		return slog.LevelWarn
 	default:
 		return slog.LevelWarn
 	}

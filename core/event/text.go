@@ -59,8 +59,23 @@ func shownPath(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// printable escapes characters that could forge a line in a log.
+// printable escapes characters that could forge a line in a log. Quotes stay as they
+// are, because a slog.Handler escapes them.
 func printable(s string) string {
-	quoted := strconv.QuoteToASCII(s)
-	return quoted[1 : len(quoted)-1]
+	if !strings.ContainsFunc(s, isEscaped) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if !isEscaped(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRuneToASCII(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
 }
+
+// isEscaped reports whether a log shows the character escaped: all but printable ASCII.
+func isEscaped(r rune) bool { return r < ' ' || r > '~' }
