@@ -52,8 +52,8 @@ func (s *Store) acquire(ctx context.Context, db querier, c storage.Claim) (stora
 	for range acquireRounds {
 		var a acquired
 		if err := db.QueryRow(ctx, s.statements.acquire,
-			c.Key, uuid(c.Token), c.Fingerprint, interval(c.TTL), interval(c.Retain), c.TakeOver, s.asynchronousClaims,
-			digest(c.Digest)).Scan(&a); err != nil {
+			c.Key, uuid(c.Token), c.Fingerprint, kept(c.Retain, c.Remember), retained(c.Retain, c.Remember), c.TakeOver, s.asynchronousClaims,
+			digest(c.Digest), interval(c.TTL), origin(c.Origin)).Scan(&a); err != nil {
 			return storage.Lease{}, nil, err
 		}
 		lease, found, err := a.leaseOrRecord(c)
@@ -68,14 +68,15 @@ func (s *Store) acquire(ctx context.Context, db querier, c storage.Claim) (stora
 // acquired is the row that acquireStatement returns.
 type acquired struct {
 	storedRecord
-	won *int64 // the new attempt, 0, or nil; negative after a take-over
+	won   *int64 // the new attempt, 0, or nil; negative after a take-over
+	steps string // of the attempt that was won
 }
 
 // ScanRow implements pgx.RowScanner.
 func (a *acquired) ScanRow(rows pgx.Rows) error {
 	row := newRawRow(rows)
 	a.read(row)
-	a.won = row.optional()
+	a.won, a.steps = row.won()
 	return row.end()
 }
 
@@ -88,8 +89,8 @@ func (a *acquired) leaseOrRecord(c storage.Claim) (storage.Lease, *storage.Recor
 	case *a.won == 0:
 		return storage.Lease{}, nil, errFaster
 	case *a.won < 0:
-		return storage.Lease{Claim: c, Attempt: uint64(-*a.won), TookOver: true}, nil, nil
+		return storage.Lease{Claim: c, Attempt: uint64(-*a.won), TookOver: true, Steps: a.steps}, nil, nil
 	default:
-		return storage.Lease{Claim: c, Attempt: uint64(*a.won)}, nil, nil
+		return storage.Lease{Claim: c, Attempt: uint64(*a.won), Steps: a.steps}, nil, nil
 	}
 }

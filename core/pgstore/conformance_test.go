@@ -45,19 +45,29 @@ func TestQueryModes(t *testing.T) {
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			pool := connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.DefaultQueryExecMode = mode })
+			pool := connect(t, dsn, func(config *pgxpool.Config) {
+				config.ConnConfig.DefaultQueryExecMode = mode
+				config.ConnConfig.RuntimeParams["datestyle"] = "German"
+			})
 			store, key := pgstore.New(pool), mode.String()
 			lease := win(t, store, digested(claim(key), key))
+			lease.Steps = "ü'\\"
 			must(t, store.Extend(t.Context(), lease, time.Minute))
 			abandon(t, pool, key)
 			second := win(t, store, digested(takeOver(key), key))
+			if running := find(t, store, claim(key)); second.Steps != lease.Steps || running.Steps != lease.Steps {
+				t.Errorf("the lease is %+v and the record %+v, want the steps of the first attempt", second, running)
+			}
 			must(t, store.Release(t.Context(), second))
-			third := win(t, store, claim(key))
+			third := win(t, store, originated(claim(key)))
 			res := result("\x00\xff'\\")
 			res.Header = storage.Header{{Name: "A", Value: "'\x00\xff"}, {Op: storage.Delete, Name: `B"\`}}
 			res.Sketch = []byte("\xff'\\\x00")
 			must(t, store.Complete(t.Context(), third, res))
 			r := find(t, store, claim(key))
+			if since := time.Since(r.Created); r.Origin != third.Origin || since < -time.Minute || since > time.Minute {
+				t.Errorf("the record is %+v, want it claimed a moment ago by %+v", r, third.Origin)
+			}
 			if third.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || !slices.Equal(r.Header, res.Header) || !bytes.Equal(r.Sketch, res.Sketch) {
 				t.Errorf("the record is %+v, want attempt 3 and %+v", r, res)
 			}

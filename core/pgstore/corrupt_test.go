@@ -13,8 +13,12 @@ func TestCorruptRows(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
 	tests := []struct{ name, change, mentions string }{
-		{"future version", `version = 2`, "version is 2"},
+		{"future version", `version = 3`, "version is 3"},
+		{"version before the first", `version = 0`, "version is 0"},
 		{"unknown state", `state = 'done'`, `"done"`},
+		{"state of another package", `state = 'expired'`, `"expired"`},
+		{"tombstone with a status too low", `version = 2, state = 'gone', status = 99`, "99"},
+		{"origin with an unknown escape", `origin = '\q', origin_token = token`, `origin is "\\q"`},
 		{"invalid state", `state = 'invalid'`, `"invalid"`},
 		{"no attempt", `attempt = 0`, "attempt number is 0"},
 		{"no status", `status = NULL`, "status is missing"},

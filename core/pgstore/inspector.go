@@ -50,7 +50,7 @@ func (s *Store) List(ctx context.Context, state storage.State, cursor string, li
 	if err := s.unprepared(s.pool).QueryRow(ctx, s.statements.window, cursor, keysPerPage).Scan(&last, &looked); err != nil {
 		return nil, "", fmt.Errorf("pgstore: list: %w", s.explained(err))
 	}
-	rows, err := s.unprepared(s.pool).Query(ctx, s.statements.list, cursor, last, state.String(), limit)
+	rows, err := s.unprepared(s.pool).Query(ctx, s.statements.list, cursor, last, stateOf(state), limit)
 	if err != nil {
 		return nil, "", fmt.Errorf("pgstore: list: %w", err)
 	}
@@ -73,6 +73,14 @@ func (s *Store) List(ctx context.Context, state storage.State, cursor string, li
 		page = append(page, storage.Entry{Key: r.key, Record: record})
 	}
 	return page, next, nil
+}
+
+// stateOf is the state's name in the tables.
+func stateOf(state storage.State) string {
+	if state == storage.Expired {
+		return gone
+	}
+	return state.String()
 }
 
 // listedRecord is a row of a list.

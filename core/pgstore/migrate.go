@@ -35,7 +35,7 @@ type Migration struct {
 // continues after the last step of such a tool, and the tool after the last step of
 // Migrate.
 //
-// Versions 3 and 4 create a function in PL/pgSQL. Its body, between $claim$ and
+// Versions 3, 4 and 5 create a function in PL/pgSQL. Its body, between $claim$ and
 // $claim$, has semicolons, so a tool that splits at semicolons must treat the body as
 // one statement.
 func Migrations(options ...Option) []Migration {
@@ -81,7 +81,9 @@ func Migrations(options ...Option) []Migration {
 // tables returns errors that ask for Migrate.
 //
 // Migrate waits up to three seconds for a lock on tables that are in use. After that
-// it returns an error and has changed no table. It can be run again.
+// it returns an error and has changed no table. It can be run again. Version 5 builds
+// an index, for which requests wait. For a large table, docs/postgres.md has
+// statements that build the index before.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, options ...Option) error {
 	if err := New(pool, options...).migrate(ctx, Migrations(options...)); err != nil {
 		return fmt.Errorf("pgstore: migrate: %w", err)

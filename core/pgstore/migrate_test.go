@@ -126,6 +126,31 @@ func TestTablesOlderThanTheProgramSayWhatToDo(t *testing.T) {
 	}
 }
 
+// The statements of docs/postgres.md for a large table: the migration finds the index,
+// and builds none.
+func TestIndexBuiltByHand(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, postgrestest.Shared(t), nil)
+	store := pgstore.New(pool)
+	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:4]))
+	for statement := range strings.SplitAfterSeq(strings.TrimSpace(documented(t, "index by hand", "")), ";\n") {
+		execute(t, pool, statement)
+	}
+	index := func() uint32 {
+		return queryOne[uint32](t, pool, `SELECT indexrelid FROM pg_index WHERE indexrelid = 'oncekey.records_retain_hour'::regclass AND indisvalid`)
+	}
+	before := index()
+	must(t, pgstore.Migrate(t.Context(), pool))
+	if after := index(); after != before {
+		t.Errorf("the index is %d and was %d, want the one that was built by hand", after, before)
+	}
+	if indexes := queryOne[int](t, pool, `SELECT count(*) FROM pg_index WHERE indrelid = 'oncekey.records'::regclass`); indexes != 3 {
+		t.Errorf("the table has %d indexes, want 3", indexes)
+	}
+	finishRemembered(t, store, "key")
+	bury(t, store, pool, "key")
+}
+
 // Migrations that a deployment may have run must not change.
 func TestPublishedMigrationsStayAsTheyAre(t *testing.T) {
 	t.Parallel()
@@ -134,6 +159,7 @@ func TestPublishedMigrationsStayAsTheyAre(t *testing.T) {
 		"5fb3088519d67c54204f3c95f96cd38f729b406c5b7d3b48ff93dde00abbd050",
 		"d84ebcd226632af5188116613001e0851346cad95c5abafa8483b12a099e75fb",
 		"f0f19b741704ae3f3d79e827d0224648f81d41b350da47b1bb913d12cb8282cc",
+		"df64018c89b544f0b3a7f6959554ec873d0977adf21ff246a42711cedc144237",
 	}
 	for i, migration := range pgstore.Migrations() {
 		if i >= len(published) {

@@ -30,7 +30,8 @@
 //
 // An expired record counts as missing, and a new claim takes its row. The other
 // expired rows stay in the table until a [Store.Sweep] after the next full hour
-// removes them. Run [Store.RunSweeper] in each instance, or Sweep from a scheduler.
+// removes them. A record that is remembered counts as a tombstone first, and a Sweep
+// removes its response. Run [Store.RunSweeper] in each instance, or Sweep from a scheduler.
 // Several sweepers do not disturb each other.
 //
 // # Settings that matter

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -14,32 +15,49 @@ import (
 )
 
 const (
-	// version of a row that this package writes. A reader refuses any other version.
-	version = 1
+	// version of a plain row. A row with steps, or with a tombstone, has
+	// versionWithMemory. A reader refuses any other version.
+	version           = 1
+	versionWithMemory = 2
+
+	// gone is the state of a tombstone.
+	gone = "gone"
+	// hashPrefix is what the sweeper cuts off a fingerprint, see isHash.
+	hashPrefix = "sha256:"
 
 	minStatus, maxStatus = 100, 999
 )
 
 // storedRecord is the row of a record.
 type storedRecord struct {
+	now         time.Time // by the server's clock
 	version     int64
 	state       string
 	attempt     int64
 	fingerprint string
 	digest      storage.Digest
-	leaseLeft   *int64 // in microseconds
+	leaseUntil  time.Time
 	status      *int64
 	header      []byte
 	body        []byte
 	sketch      []byte
+	steps       []byte
+	origin      string
+	claimedAt   time.Time
+	settledAt   time.Time
+	expiresAt   time.Time // the end of the tombstone, if there is one
+	retainUntil time.Time // zero for a plain row, and for a swept tombstone
 }
 
 // read reads the columns of wholeRecord or withoutResponse.
 func (r *storedRecord) read(row *rawRow) {
-	r.leaseLeft = row.optional()
+	row.times(&r.now, &r.leaseUntil, &r.claimedAt, &r.settledAt, &r.expiresAt, &r.retainUntil)
 	r.version, r.state, r.attempt, r.fingerprint = row.integer(), row.text(), row.integer(), row.text()
-	r.digest = row.uuid()
-	r.status, r.header, r.body, r.sketch = row.optional(), row.json(), row.bytes(), row.bytes()
+	r.digest, r.origin = row.uuid(), row.text()
+	r.status, r.header, r.body, r.sketch, r.steps = row.optional(), row.json(), row.bytes(), row.bytes(), row.bytes()
+	if r.version != versionWithMemory {
+		r.retainUntil, r.steps = time.Time{}, nil // left behind by an older program
+	}
 }
 
 // ScanRow implements pgx.RowScanner.
@@ -50,31 +68,74 @@ func (r *storedRecord) ScanRow(rows pgx.Rows) error {
 }
 
 func (r *storedRecord) decode() (*storage.Record, error) {
-	if r.version != version {
-		return nil, corrupt("its version is %d, this is version %d", r.version, version)
-	}
-	state, known := storage.ParseState(r.state)
-	if !known {
-		return nil, corrupt("its state is %s", excerpt(r.state))
+	if r.version != version && r.version != versionWithMemory {
+		return nil, corrupt("its version is %d, want %d or %d", r.version, version, versionWithMemory)
 	}
 	if r.attempt < 1 {
 		return nil, corrupt("its attempt number is %d", r.attempt)
 	}
-	record := &storage.Record{State: state, Fingerprint: r.fingerprint, Digest: r.digest, Attempt: uint64(r.attempt)}
+	if r.state == gone || !r.retainUntil.IsZero() && !r.now.Before(r.retainUntil) {
+		return r.tombstone()
+	}
+	state, known := storage.ParseState(r.state)
+	if !known || state == storage.Expired {
+		return nil, corrupt("its state is %s", excerpt(r.state))
+	}
+	record := &storage.Record{
+		State: state, Fingerprint: r.fingerprint, Digest: r.digest, Attempt: uint64(r.attempt),
+		Created: r.claimedAt, Finished: r.settledAt, Expires: r.expiresAt,
+	}
+	if !r.retainUntil.IsZero() {
+		record.Expires = r.retainUntil
+	}
+	if err := decodeOrigin(&record.Origin, r.origin); err != nil {
+		return nil, err
+	}
 	if state == storage.InProgress {
-		if r.leaseLeft == nil {
-			return nil, corrupt("it is in progress, and its lease has no end")
-		}
-		record.LeaseLeft = time.Duration(*r.leaseLeft) * time.Microsecond
+		return record, r.readRun(record)
+	}
+	return record, r.readResponse(record)
+}
+
+// tombstone returns what is left of a remembered record. Its response may still be in
+// the row, until a sweep.
+func (r *storedRecord) tombstone() (*storage.Record, error) {
+	record := &storage.Record{
+		State: storage.Expired, Fingerprint: r.fingerprint, Digest: r.digest, Attempt: uint64(r.attempt), Expires: r.expiresAt,
+	}
+	if r.state == gone && r.body != nil {
+		record.Fingerprint = hashPrefix + hex.EncodeToString(r.body)
+	}
+	if r.status == nil {
 		return record, nil
 	}
-	if r.status == nil || *r.status < minStatus || *r.status > maxStatus {
-		return nil, corrupt("its status is %s", describe(r.status))
+	return record, r.readStatus(record)
+}
+
+func (r *storedRecord) readRun(record *storage.Record) error {
+	if r.leaseUntil.IsZero() {
+		return corrupt("it is in progress, and its lease has no end")
 	}
-	record.Status, record.Body, record.Sketch = int(*r.status), r.body, r.sketch
+	record.LeaseLeft, record.Steps = r.leaseUntil.Sub(r.now), string(r.steps)
+	return nil
+}
+
+func (r *storedRecord) readResponse(record *storage.Record) error {
+	if err := r.readStatus(record); err != nil {
+		return err
+	}
+	record.Body, record.Sketch = r.body, r.sketch
 	var err error
 	record.Header, err = decodeHeader(r.header)
-	return record, err
+	return err
+}
+
+func (r *storedRecord) readStatus(record *storage.Record) error {
+	if r.status == nil || *r.status < minStatus || *r.status > maxStatus {
+		return corrupt("its status is %s", describe(r.status))
+	}
+	record.Status = int(*r.status)
+	return nil
 }
 
 // encodeHeader encodes a header as JSON. It returns nil for no fields.
@@ -165,6 +226,29 @@ func digest(d storage.Digest) pgtype.UUID { return pgtype.UUID{Bytes: d, Valid: 
 // interval rounds up to a microsecond, so that a record is kept for at least d.
 func interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: int64((d + time.Microsecond - 1) / time.Microsecond), Valid: true}
+}
+
+// kept is the time for which a row is kept, with its tombstone.
+func kept(retain, remember time.Duration) pgtype.Interval {
+	whole := interval(retain)
+	whole.Microseconds += interval(remember).Microseconds
+	return whole
+}
+
+// retained returns null for a row without a tombstone.
+func retained(retain, remember time.Duration) pgtype.Interval {
+	if remember <= 0 {
+		return pgtype.Interval{}
+	}
+	return interval(retain)
+}
+
+// bytesOf returns null for the empty text.
+func bytesOf(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return []byte(text)
 }
 
 // nullable returns the text, or null for nil.

@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -34,6 +35,28 @@ func FuzzHeader(f *testing.F) {
 		got, err := decodeHeader(encodeHeader(header))
 		if err != nil || !slices.Equal(got, header) {
 			t.Errorf("it is %+v with error %v\nwant %+v", got, err, header)
+		}
+	})
+}
+
+// Four lines of printable characters, whatever the texts: a database may have any
+// encoding, and an operator reads the column.
+func FuzzOrigin(f *testing.F) {
+	f.Add("POST /payments/{id}", "pod-7", "0123456789abcdef", "4bf92f-00f067")
+	f.Add("", "", "", "ü")
+	f.Add("\\", "\n", "\"\x00", "\xff\u2028")
+	f.Fuzz(func(t *testing.T, route, holder, keyHash, trace string) {
+		want := storage.Origin{Route: route, Holder: holder, KeyHash: keyHash, Trace: trace}
+		encoded := origin(want)
+		if encoded.Valid == (want == storage.Origin{}) || encoded.Valid && strings.Count(encoded.String, "\n") != 3 {
+			t.Errorf("it is %+v, want four lines, or null for no origin", encoded)
+		}
+		if !isPlain(strings.ReplaceAll(encoded.String, "\n", "")) {
+			t.Errorf("it is %q, want printable ASCII", encoded.String)
+		}
+		var got storage.Origin
+		if err := decodeOrigin(&got, encoded.String); err != nil || got != want {
+			t.Errorf("it is %+v with error %v\nwant %+v", got, err, want)
 		}
 	})
 }

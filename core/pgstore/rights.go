@@ -27,7 +27,7 @@ SELECT current_user::text, pg_backend_pid()::bigint, r.oid IS NOT NULL AND f.oid
 FROM (SELECT) AS one
 	LEFT JOIN pg_namespace AS n ON n.nspname = $1::text
 	LEFT JOIN pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'records'
-	LEFT JOIN pg_proc AS f ON f.pronamespace = n.oid AND f.proname = 'claim_request'
+	LEFT JOIN pg_proc AS f ON f.pronamespace = n.oid AND f.proname = 'claim_record'
 LIMIT 1`
 
 // rights are a role's rights, the backend's process id, and whether the tables exist.
@@ -74,7 +74,7 @@ func (s *Store) missing(r rights) (grants []string) {
 		grants = append(grants, "GRANT "+strings.Join(onTable, ", ")+inSchema(s.schema, " ON {schema}.records"))
 	}
 	if !r.executes {
-		grants = append(grants, inSchema(s.schema, "GRANT EXECUTE ON FUNCTION {schema}.claim_request"))
+		grants = append(grants, inSchema(s.schema, "GRANT EXECUTE ON FUNCTION {schema}.claim_record"))
 	}
 	return grants
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -100,6 +102,47 @@ func (r *rawRow) text() string {
 	return string(value)
 }
 
+// won reads the result of the function claim_record.
+func (r *rawRow) won() (attempt *int64, steps string) {
+	const size = 8 // of the attempt
+	result := r.bytes()
+	if result == nil {
+		return nil, ""
+	}
+	if len(result) < size {
+		r.fail(fmt.Errorf("a claim returned %d bytes, want at least %d", len(result), size))
+		return nil, ""
+	}
+	n := int64(binary.BigEndian.Uint64(result))
+	return &n, string(result[size:])
+}
+
+// times reads several times that are one bytea, of 8 bytes each. A time is zero for
+// infinity, and all are zero for null.
+func (r *rawRow) times(moments ...*time.Time) {
+	const size = 8
+	value, _ := r.bytea()
+	if value == nil {
+		return
+	}
+	if len(value) != size*len(moments) {
+		r.fail(fmt.Errorf("a column of times has %d bytes, want %d", len(value), size*len(moments)))
+		return
+	}
+	for i, moment := range moments {
+		*moment = fromEpoch(int64(binary.BigEndian.Uint64(value[size*i:])))
+	}
+}
+
+// fromEpoch returns the time of a binary timestamptz: microseconds since 2000.
+func fromEpoch(microseconds int64) time.Time {
+	const epoch = 946_684_800 // 2000-01-01 in Unix seconds
+	if microseconds == math.MinInt64 || microseconds == math.MaxInt64 {
+		return time.Time{} // infinity
+	}
+	return time.UnixMicro(epoch*1_000_000 + microseconds).UTC()
+}
+
 // uuid reads a uuid. It returns zeroes for null.
 func (r *rawRow) uuid() (id [16]byte) {
 	value, isBinary := r.next()
@@ -128,13 +171,22 @@ func (r *rawRow) json() []byte {
 
 // bytes reads a bytea.
 func (r *rawRow) bytes() []byte {
+	value, isCopy := r.bytea()
+	if isCopy {
+		return value
+	}
+	return bytes.Clone(value)
+}
+
+// bytea reads a bytea, which is a copy in the text format only.
+func (r *rawRow) bytea() (value []byte, isCopy bool) {
 	value, isBinary := r.next()
 	if value == nil || isBinary {
-		return bytes.Clone(value)
+		return value, false
 	}
 	decoded, err := hex.DecodeString(string(bytes.TrimPrefix(value, []byte(`\x`))))
 	if err != nil {
 		r.fail(fmt.Errorf("a bytea is not hexadecimal: the session's bytea_output must be hex: %w", err))
 	}
-	return decoded
+	return decoded, true
 }

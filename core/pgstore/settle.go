@@ -46,7 +46,8 @@ func completion(l storage.Lease, res storage.Result) []any {
 		header, body = encodeHeader(res.Header), res.Body
 	}
 	return []any{
-		l.Key, uuid(l.Token), res.State.String(), interval(res.Retain), int16(res.Status), nullable(header), body, res.Sketch, int64(l.Attempt),
+		l.Key, uuid(l.Token), res.State.String(), kept(res.Retain, res.Remember), retained(res.Retain, res.Remember), int16(res.Status), nullable(header), body,
+		res.Sketch, int64(l.Attempt),
 	}
 }
 
@@ -59,7 +60,8 @@ func (s *Store) complete(ctx context.Context, db querier, arguments []any) (bool
 // restore writes the result even if the claim is gone, unless the lease is lost or
 // the result exists already.
 func (s *Store) restore(ctx context.Context, db querier, l storage.Lease, arguments []any) (bool, error) {
-	tag, err := db.Exec(ctx, s.statements.restore, append(arguments, l.TookOver, l.Fingerprint, digest(l.Digest))...)
+	tag, err := db.Exec(ctx, s.statements.restore, append(arguments,
+		l.TookOver, l.Fingerprint, digest(l.Digest), origin(l.Origin), interval(l.Age))...)
 	return tag.RowsAffected() > 0, err
 }
 
@@ -89,7 +91,8 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	return s.settle(ctx, "extend", l, func(ctx context.Context, db querier) error {
 		tag, err := db.Exec(ctx, s.statements.extend,
-			l.Key, uuid(l.Token), int64(l.Attempt), l.TookOver, l.Fingerprint, interval(ttl), interval(l.Retain), digest(l.Digest))
+			l.Key, uuid(l.Token), int64(l.Attempt), kept(l.Retain, l.Remember), retained(l.Retain, l.Remember), l.TookOver, l.Fingerprint, digest(l.Digest),
+			origin(l.Origin), interval(ttl), bytesOf(l.Steps), interval(l.Age))
 		if err == nil && tag.RowsAffected() == 0 {
 			err = storage.ErrLeaseLost
 		}

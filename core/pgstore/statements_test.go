@@ -91,13 +91,20 @@ func TestLookingWritesNothing(t *testing.T) {
 	store, pool := open(t)
 	finish(t, store, "completed")
 	win(t, store, claim("running"))
+	finishRemembered(t, store, "tombstone")
+	bury(t, store, pool, "tombstone")
+	finishRemembered(t, store, "over")
+	win(t, store, remembered(claim("abandoned and over")))
+	abandon(t, pool, "abandoned and over")
+	endRetain(t, pool, "%over")
 	win(t, store, claim("abandoned"))
 	abandon(t, pool, "abandoned")
 	other := takeOver("abandoned")
 	other.Fingerprint = "sha256:other"
 	for what, c := range map[string]storage.Claim{
 		"a replay": takeOver("completed"), "a key in progress": takeOver("running"), "a foreign abandoned key": other,
-		"an abandoned key": claim("abandoned"),
+		"an abandoned key": claim("abandoned"), "a tombstone": takeOver("tombstone"), "an unswept tombstone": takeOver("over"),
+		"an unswept tombstone of an abandoned key": takeOver("abandoned and over"),
 	} {
 		tx, err := pool.Begin(t.Context())
 		must(t, err)
@@ -144,11 +151,17 @@ func TestCompletionsAreHOT(t *testing.T) {
 	for n := range runs {
 		finish(t, store, fmt.Sprintf("%064x", n))
 	}
+	expectHOT(t, pool, runs)
+}
+
+// expectHOT expects nearly all of so many updates to have touched no index.
+func expectHOT(t *testing.T, pool *pgxpool.Pool, updates int64) {
+	t.Helper()
 	var hot, all int64
 	eventually(t, func() bool { // statistics come late
 		execute(t, pool, `SELECT pg_stat_clear_snapshot()`)
 		must(t, pool.QueryRow(t.Context(), `SELECT n_tup_hot_upd, n_tup_upd FROM pg_stat_user_tables WHERE relname = 'records'`).Scan(&hot, &all))
-		return all >= runs
+		return all >= updates
 	})
 	t.Logf("%d of %d updates were HOT", hot, all)
 	if hot < all*9/10 {

@@ -13,8 +13,12 @@ import (
 const sweepBatch = 1000
 
 // Sweep removes the records that expired before the last full hour, and returns their
-// number. It works in batches of at most batch records until none are left. Each
-// batch is one statement and one transaction. Sweep skips records that a claim or
+// number. Of the records that are remembered longer, it removes the response and
+// leaves a tombstone (see storage.Expired). These count when their tombstone is
+// removed.
+//
+// It works in batches of at most batch records, of either kind, until none are left.
+// Each batch is one statement and one transaction. Sweep skips records that a claim or
 // another sweeper has locked. After an error, ctx's included, the number counts the
 // records removed before.
 //
@@ -24,17 +28,15 @@ func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error)
 		return 0, fmt.Errorf("pgstore: sweep in batches of %d: want at least 1", batch)
 	}
 	for {
-		var swept int64
+		var swept, shrunk int64
 		err := s.retry(ctx, func() error {
-			tag, err := s.unprepared(s.pool).Exec(ctx, s.statements.sweep, batch)
-			swept = tag.RowsAffected()
-			return err
+			return s.unprepared(s.pool).QueryRow(ctx, s.statements.sweep, batch).Scan(&swept, &shrunk)
 		})
 		removed += swept
 		if err != nil {
 			return removed, fmt.Errorf("pgstore: sweep: %w", s.explained(err))
 		}
-		if swept < int64(batch) {
+		if max(swept, shrunk) < int64(batch) {
 			return removed, nil
 		}
 	}

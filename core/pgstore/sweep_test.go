@@ -118,7 +118,16 @@ func TestSweepUsesItsIndex(t *testing.T) {
 	expire(t, pool, "old%")
 	fill(t, pool, "new", 20_000)
 	execute(t, pool, `ANALYZE oncekey.records`)
-	rows, err := pool.Query(t.Context(), `EXPLAIN `+strings.ReplaceAll(store.SweepStatement(), "$1", "1000"))
+	plan := explain(t, pool, store.SweepStatement())
+	if !strings.Contains(plan, "Index Scan using records_sweep_after") || strings.Contains(plan, "Seq Scan") {
+		t.Errorf("the plan is\n%s", plan)
+	}
+}
+
+// explain returns the plan of a sweep.
+func explain(t *testing.T, pool *pgxpool.Pool, statement string) string {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `EXPLAIN `+strings.ReplaceAll(statement, "$1", "1000"))
 	must(t, err)
 	defer rows.Close()
 	var plan strings.Builder
@@ -128,9 +137,7 @@ func TestSweepUsesItsIndex(t *testing.T) {
 		plan.WriteString(line + "\n")
 	}
 	must(t, rows.Err())
-	if !strings.Contains(plan.String(), "Index Scan using records_sweep_after") || strings.Contains(plan.String(), "Seq Scan") {
-		t.Errorf("the plan is\n%s", plan.String())
-	}
+	return plan.String()
 }
 
 func TestSweeperRunsUntilItsContextEnds(t *testing.T) {
