@@ -91,7 +91,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 // unless the policy's RecoverFunc found no effect: the outcome of the earlier attempt
 // is still unknown.
 func (r *Run) withoutResult(class failure.Class) event.Result {
-	r.uncertain = class == failure.ClassUncertain || r.lease.TookOver && !r.cleared || r.runsStep()
+	r.uncertain = class == failure.ClassUncertain || r.lease.TookOver && !r.cleared || r.hasUnknownStep()
 	switch {
 	case r.uncertain:
 		return event.Uncertain

@@ -66,36 +66,6 @@ func Step[T any](ctx context.Context, name string, function func(context.Context
 	return result, nil
 }
 
-// stepKey is the context key of the run that records typed, or of the reason for which
-// there is none. The innermost value counts.
-type stepKey struct{}
-
-// noRecording says that steps of a context are not recorded.
-type noRecording int
-
-const (
-	letThrough    noRecording = iota // by the guard: steps run without recording
-	inStep                           // the context is a step's
-	inRecoverFunc                    // the context is a RecoverFunc's
-)
-
-// unrecorded returns the context of a request that the guard lets through.
-func unrecorded(ctx context.Context) context.Context {
-	return context.WithValue(ctx, stepKey{}, letThrough)
-}
-
-// recorderOf returns the value of stepKey, also of the guarded context that an adapter
-// published under failure.ContextKey.
-func recorderOf(ctx context.Context) any {
-	if found := ctx.Value(stepKey{}); found != nil {
-		return found
-	}
-	if guarded, ok := ctx.Value(failure.ContextKey).(context.Context); ok {
-		return guarded.Value(stepKey{})
-	}
-	return nil
-}
-
 func runStep(ctx context.Context, name string, s typed) error {
 	switch {
 	case ctx == nil:
@@ -324,43 +294,5 @@ func (r *Run) endStep(uncertain bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.steps.running--
-}
-
-// stepContext returns the context for the function of a step, and a function that ends
-// the context.
-func (r *Run) stepContext(ctx context.Context) (*stepContext, func()) {
-	inner, cancel := context.WithCancelCause(storage.WithoutTransaction(ctx))
-	stop := context.AfterFunc(&r.context, func() { cancel(context.Cause(&r.context)) })
-	return &stepContext{inner, r}, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
-// stepContext is the context of a step's function.
-type stepContext struct {
-	context.Context
-	run *Run // nil where the guard let the request through
-}
-
-// Err also reports the end of the run, as soon as the run's own context does.
-func (c *stepContext) Err() error {
-	if c.run != nil {
-		if err := c.run.context.Err(); err != nil {
-			return err
-		}
-	}
-	return c.Context.Err()
-}
-
-// Value finds the run's values too: a router's own context type may hide them.
-func (c *stepContext) Value(key any) any {
-	if key == (stepKey{}) {
-		return inStep
-	}
-	found := c.Context.Value(key)
-	if found == nil && c.run != nil {
-		return c.run.context.Value(key)
-	}
-	return found
+	r.steps.unknown = r.steps.unknown || uncertain
 }

@@ -640,6 +640,32 @@ func TestHandlerReturnsDuringAStep(t *testing.T) {
 	})
 }
 
+// The step ends, with an unknown outcome, while its handler's response is classified.
+// Its mark comes too late, and the key is not released all the same.
+func TestStepEndsDuringTheSettlement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		finish := make(chan struct{})
+		var group sync.WaitGroup
+		s := newService(t, memstore.New(), func(_ http.ResponseWriter, r *http.Request) {
+			group.Go(func() {
+				_, _ = core.Step(context.WithoutCancel(r.Context()), "charge", func(context.Context) (int, error) {
+					<-finish
+					return 0, failure.Uncertain(errBroken)
+				})
+			})
+			synctest.Wait()
+		}, policy.OnAbandoned(policy.Refuse), policy.Classifier(func(failure.Outcome) failure.Class {
+			close(finish)
+			group.Wait()
+			return failure.ClassRetryable
+		}))
+		s.post(t.Context(), "k", payment)
+		s.wantEvent(t, event.Uncertain, 1)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+	})
+}
+
 // Each step is a renewal of the lease, and no plain renewal is made beside it.
 func TestStepRenewsTheLease(t *testing.T) {
 	t.Parallel()

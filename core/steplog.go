@@ -23,6 +23,7 @@ type stepLog struct {
 	open     []string            // steps that were begun and have no end
 	called   map[string]bool     // the names that this run has used
 	running  int                 // steps of this run that have not ended
+	unknown  bool                // a step of this run has ended, and its outcome is unknown
 }
 
 // stepLine is one line of the log: the step has begun if only Step is set.
@@ -162,10 +163,10 @@ func (e *Engine) resume(ctx context.Context, a *admission, lease storage.Lease) 
 	return e.start(ctx, a, lease)
 }
 
-// runsStep reports whether a step has not ended. Its function may still run on another
-// goroutine, or its result is not recorded.
-func (r *Run) runsStep() bool {
+// hasUnknownStep reports whether the outcome of a step is unknown. A handler may return
+// before its steps on other goroutines have ended, and their marks then come too late.
+func (r *Run) hasUnknownStep() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.steps != nil && r.steps.running > 0
+	return r.steps != nil && (r.steps.unknown || r.steps.running > 0)
 }
