@@ -4,9 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/internal/testkit/stepmatrix"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
@@ -22,11 +24,12 @@ func TestStepMatrixOnServers(t *testing.T) {
 	for name, store := range map[string]storage.Store{
 		"redisstore":  redisstore.New(rdb, redisstore.Prefix("alone:")),
 		"pgstore":     database("alone"),
+		"sealedstore": sealedstore.New(redisstore.New(rdb, redisstore.Prefix("sealed:")), testkit.NewGCM(1)),
 		"tieredstore": tieredstore.New(redisstore.New(rdb, redisstore.Prefix("hot:")), database("durable"), tieredstore.Logger(silent)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stepmatrix.Run(t, store, 10*time.Second)
+			stepmatrix.Run(t, store, 6*time.Second)
 		})
 	}
 }
