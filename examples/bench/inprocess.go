@@ -64,7 +64,7 @@ func bareOf(arm string) string {
 	switch {
 	case router == "floor":
 		return arm
-	case strings.HasPrefix(router, "tutorial"):
+	case strings.HasPrefix(router, "tutorial"), strings.HasPrefix(router, "net/http"):
 		router = "net/http"
 	}
 	return router + ": bare"
@@ -159,7 +159,7 @@ func guards() []guard {
 			return router.guarded(engine, handler), nil
 		}})
 	}
-	return append(all, tutorial("tutorial", false), tutorial("tutorial with fingerprint", true))
+	return append(all, sealed(), tutorial("tutorial", false), tutorial("tutorial with fingerprint", true))
 }
 
 func tutorial(name string, fingerprint bool) guard {

@@ -42,6 +42,7 @@ var parts = []part{
 	{"postgres", postgresFloor},
 	{"fingerprint", fingerprints},
 	{"memory", memory},
+	{"tombstones", tombstones},
 	{"growth", growth},
 }
 

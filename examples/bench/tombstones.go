@@ -148,7 +148,7 @@ func postgresTombstone(ctx context.Context, s *suite) ([]string, error) {
 		return nil, err
 	}
 	// Sweep looks at rows whose hour is over.
-	if _, err := pool.Exec(ctx, `UPDATE tombstones.records SET expires_at = expires_at - interval '2 hours' WHERE key = $1`, passed.Key); err != nil {
+	if _, err := pool.Exec(ctx, `UPDATE tombstones.records SET retain_hour = retain_hour - interval '2 hours' WHERE key = $1`, passed.Key); err != nil {
 		return nil, err
 	}
 	if _, err := store.Sweep(ctx, 1000); err != nil {
