@@ -89,17 +89,18 @@ func isLasting(err error) bool {
 	return errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreFull) || errors.Is(err, storage.ErrStoreForbidden)
 }
 
-// storeFailed decides without the store. FailOpen does not apply in three cases. The
+// storeFailed decides without the store. FailOpen does not apply in four cases. The
 // record is unreadable, now or ever, or was in progress in an earlier round: then a
-// handler may have run or may be running. Or this process lacks a right at the store, which is a
-// wrong configuration and no outage.
+// handler may have run or may be running. The record has steps, which an unprotected
+// handler would repeat. Or this process lacks a right at the store, which is a wrong
+// configuration and no outage.
 func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
 	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
 	a.failure = err
 	switch forbidden := errors.Is(err, storage.ErrUnreadable) || errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreForbidden); {
 	case a.waited && !forbidden:
 		return Decision{Problem: problem.New(problem.InProgress, "")}
-	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden:
+	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden && !a.hasSteps:
 		return Decision{}
 	default:
 		return Decision{Problem: problem.New(problem.StoreUnavailable, "")}

@@ -68,6 +68,7 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 	}
 	lease, record, err := e.acquire(ctx, a, nil)
 	if err == nil && record != nil && a.isReleased(record) {
+		a.hasSteps = true
 		lease, record, err = e.acquire(ctx, a, record)
 	}
 	switch {

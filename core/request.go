@@ -60,6 +60,7 @@ type admission struct {
 	found        *storage.Record // the last record that decided
 	waited       bool            // the key was in progress in an earlier round
 	steps        *stepLog        // of earlier attempts, in the lease that was acquired
+	hasSteps     bool            // the store has returned a record with steps
 	served       bool            // the run belongs to an HTTP handler, behind a capture
 	claimed      moment          // when the last claim was sent, and the earliest start of its lease
 	storeLatency time.Duration

@@ -12,7 +12,7 @@ func (j *judge) storesClock(at time.Duration) time.Duration {
 
 // ttl is how long the run's response is kept.
 func (r *run) ttl(p *Plan) time.Duration {
-	if r.kept > 0 && r.keepFor > 0 && r.shown != nil && r.shown.Text != recovered {
+	if r.kept > 0 && r.keepFor > 0 && (r.shown == nil || r.shown.Text != recovered) {
 		return r.keepFor
 	}
 	return p.Policy.TTL
@@ -76,7 +76,7 @@ func (j *judge) keyExpired(r *run) {
 func (j *judge) outcomeUnknown(r *run) {
 	for _, other := range j.order {
 		stored := other.kept > 0 && other.kept <= r.sent.At
-		released := other.released > 0 && other.released <= r.sent.At &&
+		released := other.released > 0 && other.released <= r.sent.At && other.renewed <= other.released && // a late Extend claims the key again
 			j.storesClock(r.shown.At) < j.storesClock(other.released)+j.plan.Policy.TTL // then its steps are remembered as an unknown outcome
 		if other.key == r.key && len(other.grants) > 0 && !stored && !released {
 			return
