@@ -1,15 +1,24 @@
 package openapi
 
-// The names of the components that Merge adds.
-const (
-	problemName     = "IdempotencyProblem"
-	requiredKeyName = "IdempotencyKey"
-	optionalKeyName = "OptionalIdempotencyKey"
-	replayName      = "IdempotentReplay"
-	retryAfterName  = "IdempotencyRetryAfter"
+import (
+	"fmt"
+	"strings"
 
-	// keyFieldName is the member of an operation that names policy.KeyField.
-	keyFieldName = "x-idempotency-key-field"
+	"github.com/tidwall/gjson"
+
+	"github.com/oncekey/oncekey/policy"
+)
+
+// The names of the components that Merge adds, beside those of engineResponses and of the
+// examples.
+const (
+	problemName    = "IdempotencyProblem"
+	keyName        = "IdempotencyKey"
+	replayName     = "IdempotentReplay"
+	redactedName   = "IdempotentRedacted"
+	expiryName     = "IdempotencyExpiry"
+	retryAfterName = "IdempotencyRetryAfter"
+	examplePrefix  = "idempotency_"
 )
 
 // named is a JSON value and its name.
@@ -21,12 +30,43 @@ type components struct {
 	all  []named
 }
 
-func (s *settings) componentsOf() []components {
-	return []components{
-		{"schemas", []named{{problemName, problemSchema}}},
-		{"parameters", []named{{requiredKeyName, s.keyParameter(true, anyKey)}, {optionalKeyName, s.keyParameter(false, anyKey)}}},
-		{"headers", []named{{replayName, replayHeader}, {retryAfterName, s.naming(retryAfterHeader)}}},
+// ref returns a $ref to a component, which the document then needs.
+func (m *merger) ref(kind, name, value string) string {
+	for i := range m.needed {
+		if of := &m.needed[i]; of.kind == kind {
+			for _, has := range of.all {
+				if has.name == name {
+					return refTo(kind, name)
+				}
+			}
+			of.all = append(of.all, named{name, value})
+			return refTo(kind, name)
+		}
 	}
+	m.needed = append(m.needed, components{kind, []named{{name, value}}})
+	return refTo(kind, name)
+}
+
+func componentPath(kind, name string) string { return "#/components/" + kind + "/" + name }
+
+func refTo(kind, name string) string { return compact("$ref", quoted(componentPath(kind, name))) }
+
+// addComponents adds the needed components that the document does not have.
+func (m *merger) addComponents(root *object) {
+	all := m.object(root, "components")
+	for _, ours := range m.needed {
+		ofKind := m.object(&all, ours.kind)
+		for _, component := range ours.all {
+			if other := ofKind.find(component.name); other == nil {
+				ofKind.set(component.name, component.value)
+			} else if !equalJSON(other.value, component.value) {
+				m.faults = append(m.faults, fmt.Errorf(
+					"openapi: the document has another %s.%s: rename it, or remove it if an earlier Merge added it", ofKind.place, component.name))
+			}
+		}
+		all.set(ours.kind, ofKind.text())
+	}
+	root.set("components", all.text())
 }
 
 // problemSchema describes the JSON of problem.Problem.
@@ -34,14 +74,14 @@ const problemSchema = `{
 	"type": "object",
 	"required": ["type", "title", "status", "detail", "code", "error"],
 	"properties": {
-		"type": {"type": "string", "format": "uri"},
+		"type": {"type": "string", "format": "uri", "description": "A page about the code."},
 		"title": {"type": "string"},
 		"status": {"type": "integer"},
-		"detail": {"type": "string"},
-		"code": {"type": "string"},
+		"detail": {"type": "string", "description": "What to do."},
+		"code": {"type": "string", "description": "For programs."},
 		"error": {"type": "string"},
-		"differs": {"type": "array", "items": {"type": "string"}},
-		"others": {"type": "integer", "minimum": 1}
+		"differs": {"type": "array", "items": {"type": "string"}, "description": "The members that differ from the key's first request."},
+		"others": {"type": "integer", "minimum": 1, "description": "The number of differing members that differs does not name."}
 	}
 }`
 
@@ -65,18 +105,87 @@ const retryAfterHeader = `{
 	"schema": {"type": "integer", "minimum": 1}
 }`
 
-// anyKey is the pattern of keys without a policy.KeyFormat.
-const anyKey = "^[!-~]+$"
+// keySchema describes the values that core.ParseKey reads: a raw key, or a key as an RFC
+// 8941 string in quotes. The expressions work in ECMAScript and in RE2, so they have no
+// look-ahead.
+const keySchema = `{
+	"type": "string",
+	"minLength": 1,
+	"maxLength": 512,
+	"oneOf": [
+		{
+			"title": "raw",
+			"pattern": "^[!#-+\\x2D-:<-~]{1,255}$",
+			"not": {"pattern": "^(\\?[01]|:.*:|\\(.*\\))$"}
+		},
+		{
+			"title": "in quotes",
+			"pattern": "^\"([!#-\\x5B\\x5D-~]|\\\\[\"\\\\]){1,255}\"$"
+		}
+	]
+}`
 
-// keyParameter describes the header as core.ParseKey reads it.
-func (s *settings) keyParameter(required bool, pattern string) string {
-	parameter := []string{
-		"name", quoted(s.keyHeader),
-		"in", `"header"`,
-		"description", `"A new key for every operation and the same key for every retry, such as a random UUID. The key may be raw or a string in quotes: both forms are the same key."`,
+// keyOf returns the schema of the keys of a format.
+func (m *merger) keyOf(format policy.KeyFormats) string {
+	every := m.ref("schemas", keyName, keySchema)
+	expression := format.Expression()
+	if expression == "" {
+		return every
 	}
-	if required {
-		parameter = append(parameter, "required", "true")
+	inner := unanchored(expression)
+	if format != policy.UUIDKey {
+		inner = "(?:" + unanchored(format.String()) + ")"
 	}
-	return compact(append(parameter, "schema", compact("type", `"string"`, "minLength", "1", "maxLength", "255", "pattern", quoted(pattern)))...)
+	return `{"allOf":[` + every + `,` + compact("pattern", quoted(`^(?:`+inner+`|"`+inner+`")$`)) + `]}`
+}
+
+// unanchored returns an expression without the anchors at its ends, so that it can stand
+// between quotes.
+func unanchored(expression string) string {
+	inner := strings.TrimPrefix(expression, "^")
+	if whole := strings.TrimSuffix(inner, "$"); !strings.HasSuffix(whole, `\`) {
+		return whole
+	}
+	return inner // it ends in a dollar character
+}
+
+// problemMedia is the media type of an engine's response.
+func (m *merger) problemMedia(e *engineResponse) string {
+	base := m.ref("schemas", problemName, problemSchema)
+	schema := m.ref("schemas", e.name, fmt.Sprintf(
+		`{"allOf":[%s,{"type":"object","properties":{"status":{"type":"integer","enum":[%d]},"code":{"type":"string","enum":%s}}}]}`,
+		base, e.status, list(e.names())))
+	var examples []string
+	for _, c := range e.codes {
+		if !c.noExample {
+			examples = append(examples, c.name, m.ref("examples", examplePrefix+c.name, m.example(c)))
+		}
+	}
+	return compact("schema", schema, "examples", compact(examples...))
+}
+
+// problemResponse is a $ref to the component of an engine's response.
+func (m *merger) problemResponse(e *engineResponse) string {
+	members := []string{"description", quoted(m.naming(e.text()))}
+	if e.retryAfter {
+		members = append(members, "headers", compact("Retry-After", m.retryAfter()))
+	}
+	members = append(members, "content", compact(problemType, m.problemMedia(e)))
+	return m.ref("responses", e.name, compact(members...))
+}
+
+func (m *merger) retryAfter() string {
+	return m.ref("headers", retryAfterName, m.naming(retryAfterHeader))
+}
+
+// isOurs reports whether a $ref leads to the component of an engine's response.
+func isOurs(kind string, ref gjson.Result) bool {
+	name, found := strings.CutPrefix(ref.Str, componentPath(kind, ""))
+	return found && isResponse(name)
+}
+
+// isOurKey reports whether an earlier Merge described the parameter.
+func isOurKey(parameter gjson.Result) bool {
+	key := componentPath("schemas", keyName)
+	return parameter.Get("schema.$ref").Str == key || parameter.Get("schema.allOf.0.$ref").Str == key
 }

@@ -74,12 +74,18 @@ func operation(t *testing.T, doc gjson.Result, method, template string) gjson.Re
 	return o
 }
 
+// target follows a $ref to a component.
+func target(doc, value gjson.Result) gjson.Result {
+	if ref, isRef := strings.CutPrefix(value.Get("$ref").Str, "#/components/"); isRef {
+		return at(doc.Get("components"), strings.Split(ref, "/")...)
+	}
+	return value
+}
+
 // parameterOf returns the operation's parameter, and follows a $ref.
 func parameterOf(doc, operation gjson.Result, in, name string) gjson.Result {
 	for _, p := range operation.Get("parameters").Array() {
-		if ref, isRef := strings.CutPrefix(p.Get("$ref").Str, "#/components/parameters/"); isRef {
-			p = at(doc, "components", "parameters", ref)
-		}
+		p = target(doc, p)
 		if p.Get("in").Str == in && p.Get("name").Str == name {
 			return p
 		}
@@ -88,10 +94,11 @@ func parameterOf(doc, operation gjson.Result, in, name string) gjson.Result {
 }
 
 // codes returns the problem codes that an operation describes, by status.
-func codes(operation gjson.Result) map[string][]string {
+func codes(doc, operation gjson.Result) map[string][]string {
 	all := make(map[string][]string)
 	for status, response := range operation.Get("responses").Map() {
-		for _, code := range at(response, "content", "application/problem+json").Get("schema.allOf.1.properties.code.enum").Array() {
+		schema := target(doc, at(target(doc, response), "content", "application/problem+json").Get("schema"))
+		for _, code := range schema.Get("allOf.1.properties.code.enum").Array() {
 			all[status] = append(all[status], code.Str)
 		}
 		slices.Sort(all[status])

@@ -44,6 +44,12 @@ func TestMergeOverwritesNothing(t *testing.T) {
 	if failed := namesOf(pay.Get("responses.502")); !slices.Equal(failed, []string{"description"}) {
 		t.Errorf("a response of 5xx is not replayed: %s", failed)
 	}
+	if problem := at(conflict, "content", "application/problem+json"); problem.Get("schema.$ref").Str != "#/components/schemas/IdempotencyConflict" || len(namesOf(problem.Get("examples"))) != 2 {
+		t.Errorf("our problem is %s", problem)
+	}
+	if pay.Get("x-idempotency.ttlSeconds").Int() != 86400 || !strings.Contains(pay.Get("x-idempotency.description").Str, "24 hours") {
+		t.Errorf("their parameter has no text of ours, so the extension has it: %s", pay.Get("x-idempotency"))
+	}
 	if unavailable := namesOf(pay.Get("responses.503")); !slices.Equal(unavailable, []string{"$ref"}) {
 		t.Errorf("a shared response is changed: %s", unavailable)
 	}
@@ -130,15 +136,15 @@ func TestLayout(t *testing.T) {
 	for name, c := range map[string]struct{ before, has string }{
 		"around it":   {" {\"openapi\":\"3.1.0\"}\n", " {\"openapi\":\"3.1.0\",\"paths\":{"},
 		"behind it":   {" {\"openapi\":\"3.1.0\"}\n", "}\n"},
-		"on one line": {`{"openapi":"3.1.0","paths":{}}`, `"paths":{"/a":{"post":{"parameters":[{"$ref":"`},
-		"with spaces": {`{ "openapi": "3.1.0", "paths": { "/b": {} } }`, `"paths": { "/b": {}, "/a": {"post":{"parameters":[`},
-		"in lines":    {"{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {}\n}", "\n  \"paths\": {\n    \"/a\": {\n      \"post\": {\n        \"parameters\": [\n          {\n"},
+		"on one line": {`{"openapi":"3.1.0","paths":{}}`, `"paths":{"/a":{"post":{"operationId":"postA","summary":"POST /a, once for each key","parameters":[{"name":"`},
+		"with spaces": {`{ "openapi": "3.1.0", "paths": { "/b": {} } }`, `"paths": { "/b": {}, "/a": {"post":{"operationId":"postA",`},
+		"in lines":    {"{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {}\n}", "\n  \"paths\": {\n    \"/a\": {\n      \"post\": {\n        \"operationId\": \"postA\",\n"},
 		"by tabs":     {"{\n\t\"openapi\": \"3.1.0\",\n\t\"paths\": {}\n}", "\n\t\"paths\": {\n\t\t\"/a\": {\n\t\t\t\"post\": {\n"},
 		"of Windows":  {"{\r\n  \"openapi\": \"3.1.0\"\r\n}", ",\r\n  \"paths\": {\r\n    \"/a\": {\r\n"},
 		"at the end":  {"{\n\n \"openapi\": \"3.1.0\",\n\n \"paths\": {\n\n  \"/b\": {}\n\n }}", "\"/b\": {},\n  \"/a\": {\n   \"post\": {\n"},
 		"in a list": {
 			"{\n  \"openapi\": \"3.1.0\",\n  \"paths\": {\"/a\":\n    {\"post\": {\"parameters\": [\n      {}\n    ]}}}}",
-			"[\n      {},\n      {\n        \"$ref\": \"#/components/parameters/OptionalIdempotencyKey\"\n      }\n    ],",
+			"[\n      {},\n      {\n        \"name\": \"Idempotency-Key\",\n        \"in\": \"header\",\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,6 +206,18 @@ func TestMergeIntoLittle(t *testing.T) {
 	}
 }
 
+// A response that an earlier version described stays, and is no response of the handler.
+func TestMergeAfterAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	const conflict = `{"description":"","content":{"application/problem+json":{"schema":{"allOf":[{"$ref":"#/components/schemas/IdempotencyProblem"},{}]}}}}`
+	doc := merge(t, `{"openapi":"3.1.0","paths":{"/a":{"post":{"parameters":[{"$ref":"#/components/parameters/IdempotencyKey"}],"responses":{"401":`+conflict+`}}}},`+
+		`"components":{"parameters":{"IdempotencyKey":{"name":"Idempotency-Key","in":"header"}}}}`, rows(t, policy.Row("POST /a")))
+	o := operation(t, doc, "POST", "/a")
+	if o.Get("responses.401").Raw != conflict || o.Get("parameters.#").Int() != 1 {
+		t.Errorf("got %s", o)
+	}
+}
+
 // An extension is not a response.
 func TestExtensionsStay(t *testing.T) {
 	t.Parallel()
@@ -212,16 +230,17 @@ func TestExtensionsStay(t *testing.T) {
 
 func TestMergeThatCannotBe(t *testing.T) {
 	t.Parallel()
+	const rename = ": rename it, or remove it if an earlier Merge added it"
 	for name, c := range map[string]struct {
 		components string
 		want       []string
 	}{
 		"other components": {
-			`"schemas":{"IdempotencyProblem":{"type":"string"}},"parameters":{"IdempotencyKey":{"name":"k","in":"query","schema":{"type":"string"}}},"headers":{"IdempotentReplay":{"schema":{"type":"boolean"}}}`,
+			`"schemas":{"IdempotencyProblem":{"type":"string"}},"responses":{"IdempotencyConflict":{"description":"ours"}},"headers":{"IdempotentReplay":{"schema":{"type":"boolean"}}}`,
 			[]string{
-				"openapi: the document has another components.schemas.IdempotencyProblem: rename it",
-				"openapi: the document has another components.parameters.IdempotencyKey: rename it",
-				"openapi: the document has another components.headers.IdempotentReplay: rename it",
+				"openapi: the document has another components.schemas.IdempotencyProblem" + rename,
+				"openapi: the document has another components.headers.IdempotentReplay" + rename,
+				"openapi: the document has another components.responses.IdempotencyConflict" + rename,
 			},
 		},
 		"another method": {"", []string{"openapi: row 2: BREW /coffee: OpenAPI describes no method BREW"}},
@@ -255,9 +274,9 @@ func ExampleMerge() {
 		panic(err)
 	}
 	pay := gjson.GetBytes(document, "paths./payments.post")
-	fmt.Println(pay.Get("responses.201.description"), pay.Get("parameters.0.$ref"))
+	fmt.Println(pay.Get("responses.201.description"), pay.Get("parameters.0.name"))
 	fmt.Println(pay.Get("responses.@keys"))
 	// Output:
-	// paid #/components/parameters/IdempotencyKey
+	// paid Idempotency-Key
 	// ["201","400","401","409","413","422","500","503"]
 }

@@ -15,8 +15,17 @@
 // has no key_missing, and a policy that only observes has no problems. Problems have the
 // engine's own form, which core.WithProblemWriter may replace.
 //
-// The member x-idempotency-key-field of an operation names the member of the body that
-// holds the key (policy.KeyField). Describe that member in the operation's requestBody.
+// The description of the key's parameter tells how long a key lives, and what may change
+// between attempts. The member x-idempotency of an operation has the same for programs:
+// ttlSeconds, rememberSeconds, lockTTLSeconds, excludeFields and others. The member
+// x-idempotency-key-field names the member of the body that holds the key
+// (policy.KeyField). Describe that member in the operation's requestBody.
+//
+// Problems are shared components: a response for each status, a schema, and an example
+// for each code. The description of a response tells a client what to do about each code.
+//
+// Declare the statuses of your handler in your document. Without any, an operation gets a
+// response 2XX, and many generators of clients ignore such ranges.
 //
 // Patterns become path templates: chi's {id} and {id:[0-9]+}, gin's :id and *rest at the
 // start of a segment, and chi's final *, whose parameter is called wildcard. A colon in
@@ -70,6 +79,11 @@ const skeleton = `{
     "title": "Idempotent routes",
     "version": "1"
   },
+  "servers": [
+    {
+      "url": "/"
+    }
+  ],
   "paths": {}
 }
 `
@@ -86,6 +100,11 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 // existing path with other parameter names is the same path. Merge leaves a response that
 // is a $ref alone, because other routes may share the response. A null in the place of an
 // object or a list counts as absent. A second Merge makes no change.
+//
+// When a policy has changed since the last Merge, Merge replaces its own descriptions: the
+// member x-idempotency, a parameter of the key with the schema IdempotencyKey, and the
+// problems with one of Merge's schemas or responses. A component that is no longer used
+// stays. An operation that Merge adds gets an operationId and a summary.
 //
 // The error names every fault and its place:
 //   - a document that is not JSON, or not OpenAPI 3;
@@ -104,7 +123,7 @@ func Merge(document []byte, declarations []policy.Declaration, opts ...Option) (
 	if err := errors.Join(optErr, routeErr, readErr); err != nil {
 		return nil, err
 	}
-	m := merger{reader: r, settings: described}
+	m := merger{reader: r, settings: described, ids: r.operationIDs()}
 	m.addPaths(&root, routes)
 	m.addComponents(&root)
 	switch {
@@ -120,23 +139,8 @@ func Merge(document []byte, declarations []policy.Declaration, opts ...Option) (
 type merger struct {
 	reader
 	settings
-}
-
-// addComponents adds the missing components.
-func (m *merger) addComponents(root *object) {
-	all := m.object(root, "components")
-	for _, ours := range m.componentsOf() {
-		ofKind := m.object(&all, ours.kind)
-		for _, component := range ours.all {
-			if other := ofKind.find(component.name); other == nil {
-				ofKind.set(component.name, component.value)
-			} else if !equalJSON(other.value, component.value) {
-				m.faults = append(m.faults, fmt.Errorf("openapi: the document has another %s.%s: rename it", ofKind.place, component.name))
-			}
-		}
-		all.set(ours.kind, ofKind.text())
-	}
-	root.set("components", all.text())
+	needed []components
+	ids    map[string]bool // the operationIds
 }
 
 func (m *merger) addPaths(root *object, routes []route) {
@@ -185,6 +189,8 @@ func (m *merger) addOperation(item *object, template string, route *route) {
 	shared := m.parameters(item)
 	operation := m.object(item, method)
 	if has := item.find(method); has == nil || has.value == "null" {
+		operation.set("operationId", quoted(m.operationID(method, template)))
+		operation.set("summary", quoted(route.declaration.Method+" "+template+", once for each key"))
 		if parameters := route.pathParameters(template, shared); len(parameters) > 0 {
 			operation.set("parameters", "["+strings.Join(parameters, ",")+"]")
 		}

@@ -70,7 +70,7 @@ func TestPoliciesCauseTheirOwnProblems(t *testing.T) {
 				want = nil
 			}
 			got := make(map[string]string)
-			for status, some := range codes(o) {
+			for status, some := range codes(doc, o) {
 				got[status] = strings.Join(some, " ")
 			}
 			if !maps.Equal(got, want) {
@@ -175,17 +175,23 @@ func TestKeyHeader(t *testing.T) {
 // A key's format is the pattern of its parameter.
 func TestKeyFormat(t *testing.T) {
 	t.Parallel()
+	const every, uuid = "#/components/schemas/IdempotencyKey", "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 	for format, want := range map[policy.KeyFormats]string{
-		policy.UUIDKey:                    policy.UUIDKey.Expression(),
-		policy.KeyPattern("ord_[0-9]{6}"): "^(?:ord_[0-9]{6})$",
+		policy.UUIDKey:                    `^(?:` + uuid + `|"` + uuid + `")$`,
+		policy.KeyPattern("ord_[0-9]{6}"): `^(?:(?:ord_[0-9]{6})|"(?:ord_[0-9]{6})")$`,
 	} {
 		declared := rows(t, policy.Row("POST /a", policy.KeyFormat(format)), policy.Row("POST /b"))
 		text, err := openapi.Document(declared)
 		doc := parsed(t, text, err)
-		for path, want := range map[string]string{"/a": want, "/b": "^[!-~]+$"} {
-			if p := parameterOf(doc, operation(t, doc, "POST", path), "header", core.KeyHeader); p.Get("schema.pattern").Str != want || !p.Get("required").Bool() {
-				t.Errorf("%s: the key is %s, want the pattern %s", path, p, want)
-			}
+		p := parameterOf(doc, operation(t, doc, "POST", "/a"), "header", core.KeyHeader)
+		if p.Get("schema.allOf.0.$ref").Str != every || p.Get("schema.allOf.1.pattern").Str != want || !p.Get("required").Bool() {
+			t.Errorf("the key is %s, want the pattern %s", p, want)
+		}
+		if isUUID := format == policy.UUIDKey; p.Get("example").Exists() != isUUID {
+			t.Errorf("the example is %s, want one that the format allows: %t", p.Get("example"), isUUID)
+		}
+		if p := parameterOf(doc, operation(t, doc, "POST", "/b"), "header", core.KeyHeader); p.Get("schema.$ref").Str != every {
+			t.Errorf("without a format the key is %s", p)
 		}
 		if again, err := openapi.Merge(text, declared); err != nil || !bytes.Equal(again, text) {
 			t.Errorf("merging again changes the document (%v): %s", err, again)
@@ -231,7 +237,7 @@ func TestExpiryHeader(t *testing.T) {
 	if names := namesOf(at(responses, "2XX", "headers")); !slices.Equal(names, []string{"X-Idempotent-Replay", "Idempotency-Expires"}) {
 		t.Errorf("headers are %v", names)
 	}
-	if got := strings.Count(string(text), "Idempotency-Expires"); got != 1 {
+	if got := strings.Count(string(text), `"Idempotency-Expires": {`); got != 1 {
 		t.Errorf("the header is described %d times, want once: not on problems, and not where the route observes", got)
 	}
 	if again, err := openapi.Merge(text, declared, openapi.ExpiryHeader("idempotency-expires")); err != nil || !bytes.Equal(again, text) {
@@ -254,7 +260,7 @@ func TestNothingToDescribe(t *testing.T) {
 	t.Parallel()
 	text, err := openapi.Document(nil)
 	doc := parsed(t, text, err)
-	if names := namesOf(doc); !slices.Equal(names, []string{"openapi", "info", "paths"}) || doc.Get("paths").Raw != "{}" {
+	if names := namesOf(doc); !slices.Equal(names, []string{"openapi", "info", "servers", "paths"}) || doc.Get("paths").Raw != "{}" {
 		t.Errorf("got %s", text)
 	}
 	for _, before := range []string{theirs(t), " {\"openapi\":\"3.1.0\"}\n"} {
@@ -274,9 +280,11 @@ func ExampleDocument() {
 		panic(err)
 	}
 	pay := gjson.GetBytes(document, "paths./payments.post")
-	fmt.Println(pay.Get("parameters.0.$ref"))
+	fmt.Println(pay.Get("operationId"), pay.Get("x-idempotency.ttlSeconds"))
 	fmt.Println(pay.Get("responses.@keys"))
+	fmt.Println(pay.Get("responses.409.$ref"))
 	// Output:
-	// #/components/parameters/IdempotencyKey
+	// postPayments 172800
 	// ["2XX","400","401","409","413","422","500","503"]
+	// #/components/responses/IdempotencyConflict
 }

@@ -1,10 +1,10 @@
 package openapi
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 
@@ -13,39 +13,83 @@ import (
 
 const problemType = "application/problem+json"
 
+// keyFieldName is the member of an operation that names policy.KeyField.
+const keyFieldName = "x-idempotency-key-field"
+
 // describe adds the effects of the policy to an operation. shared holds the parameters of
 // the path.
 func (m *merger) describe(operation *object, shared []parameter, p *policy.Policy) {
-	if p.KeyField != "" {
-		if !operation.has(keyFieldName) {
-			operation.add(keyFieldName, quoted(p.KeyField))
-		}
-	} else if !slices.ContainsFunc(slices.Concat(shared, m.parameters(operation)), m.isKey) {
-		name := optionalKeyName
-		if p.Required && !p.Observe {
-			name = requiredKeyName
-		}
-		parameter := ref("parameters", name)
-		if format := p.KeyFormat.Expression(); format != "" { // the component is for every format
-			parameter = m.keyParameter(name == requiredKeyName, format)
-		}
-		parameters := m.array(operation, "parameters")
-		parameters.add("", parameter)
-		operation.set("parameters", parameters.text())
-	}
+	hasText := m.addKey(operation, shared, p)
 	responses := m.object(operation, "responses")
 	m.checkResponses(&responses)
 	if !describesSuccess(&responses) {
 		responses.set("2XX", compact("description", quoted("The handler's response.")))
 	}
-	if !p.Observe { // an observing policy never changes a response
-		m.addReplays(&responses, p)
-		for i := range engineResponses {
-			m.addProblem(&responses, &engineResponses[i], p)
-		}
+	if p.Observe { // an observing policy never changes a response
+		operation.set("responses", responses.text())
+		return
+	}
+	m.addReplays(&responses, p)
+	for _, e := range responsesOf(p) {
+		m.addProblem(&responses, e)
 	}
 	operation.set("responses", responses.text())
+	description := ""
+	if !hasText {
+		description = m.lifetime(p)
+	}
+	operation.update(extensionName, extension(p, description))
 }
+
+// addKey describes where the key is. It reports whether the description of the key's
+// parameter is Merge's.
+func (m *merger) addKey(operation *object, shared []parameter, p *policy.Policy) (hasText bool) {
+	if p.KeyField != "" {
+		if !operation.has(keyFieldName) {
+			operation.add(keyFieldName, quoted(p.KeyField))
+		}
+		return false
+	}
+	parameters := m.array(operation, "parameters")
+	known := slices.Concat(shared, m.parameters(operation))
+	at := slices.IndexFunc(parameters.members, func(has member) bool {
+		value := gjson.Parse(has.value)
+		return isOurKey(value) && m.isKey(parameter{value.Get("in").Str, value.Get("name").Str})
+	})
+	switch {
+	case at >= 0: // of an earlier Merge
+		has := &parameters.members[at]
+		if ours := m.keyParameter(p); !equalJSON(has.value, ours) {
+			has.value = parameters.laidOut(ours)
+		}
+	case slices.ContainsFunc(known, m.isKey):
+		return false
+	default:
+		parameters.add("", m.keyParameter(p))
+	}
+	operation.set("parameters", parameters.text())
+	return true
+}
+
+// keyParameter describes the header as core.ParseKey reads it.
+func (m *merger) keyParameter(p *policy.Policy) string {
+	description := anyKey
+	if !p.Observe {
+		description += " " + m.lifetime(p)
+	}
+	members := []string{"name", quoted(m.keyHeader), "in", `"header"`, "description", quoted(description)}
+	if p.Required && !p.Observe {
+		members = append(members, "required", "true")
+	}
+	members = append(members, "schema", m.keyOf(p.KeyFormat))
+	if p.KeyFormat.Allows(exampleKey) {
+		members = append(members, "example", quoted(exampleKey))
+	}
+	return compact(members...)
+}
+
+// exampleKey is a random UUID.
+const exampleKey = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 
 // checkResponses finds members of responses that are not responses.
 func (m *merger) checkResponses(responses *object) {
@@ -66,72 +110,81 @@ func isExtension(name string) bool { return strings.HasPrefix(name, "x-") }
 // addReplays adds the header that marks a replay, and the other headers of the engine, to
 // the responses of the handler, except 5xx responses, which are not stored.
 func (m *merger) addReplays(responses *object, p *policy.Policy) {
+	headers := []addition{{m.replayHeader, replayName, replayHeader}}
+	if len(p.RedactFields) > 0 {
+		headers = append(headers, addition{"X-Idempotent-Redacted", redactedName, redactedHeader})
+	}
+	if m.expires {
+		headers = append(headers, addition{m.expiryHeader, expiryName, expiryHeader})
+	}
 	for i := range responses.members {
-		response := &responses.members[i]
-		if !strings.HasPrefix(response.name, "5") && !isExtension(response.name) && !isOurs(response.value) {
-			m.addTo(responses, response.name, named{m.replayHeader, ref("headers", replayName)}, named{})
-			if len(p.RedactFields) > 0 {
-				m.addTo(responses, response.name, named{"X-Idempotent-Redacted", redactedHeader}, named{})
-			}
-			if m.expires {
-				m.addTo(responses, response.name, named{m.expiryHeader, expiryHeader}, named{})
-			}
+		response := responses.members[i]
+		if strings.HasPrefix(response.name, "5") || isExtension(response.name) || isInline(response.value) {
+			continue
 		}
+		m.change(responses, response.name, func(response *object) {
+			for _, header := range headers {
+				m.addHeader(response, header)
+			}
+		})
 	}
 }
 
-func (m *merger) addProblem(responses *object, e *engineResponse, p *policy.Policy) {
+// addProblem describes a response of the engine. A response of the document's own gets
+// the problem beside its contents.
+func (m *merger) addProblem(responses *object, e *engineResponse) {
 	status := strconv.Itoa(e.status)
-	if responses.find(status) == nil {
-		responses.set(status, compact("description", quoted(m.naming(e.description))))
+	if has := responses.find(status); has == nil || isOurs("responses", gjson.Get(has.value, "$ref")) {
+		responses.update(status, m.problemResponse(e))
+		return
 	}
-	header := named{}
-	if e.retryAfter {
-		header = named{"Retry-After", ref("headers", retryAfterName)}
-	}
-	schema := fmt.Sprintf(`{"allOf":[%s,{"type":"object","properties":{"status":{"type":"integer","enum":[%d]},"code":{"type":"string","enum":%s}}}]}`,
-		ref("schemas", problemName), e.status, list(e.codesOf(p)))
-	m.addTo(responses, status, header, named{problemType, compact("schema", schema)})
+	m.change(responses, status, func(response *object) {
+		if e.retryAfter {
+			m.addHeader(response, addition{"Retry-After", retryAfterName, m.naming(retryAfterHeader)})
+		}
+		content := m.object(response, "content")
+		if at := slices.IndexFunc(content.members, func(has member) bool { return strings.EqualFold(has.name, problemType) }); at < 0 {
+			content.add(problemType, m.problemMedia(e))
+			response.set("content", content.text())
+		} else if has := &content.members[at]; isOurs("schemas", gjson.Get(has.value, "schema.$ref")) {
+			content.update(has.name, m.problemMedia(e))
+			response.set("content", content.text())
+		}
+	})
 }
 
-// addTo adds a missing header and media type to a response. A response that is a $ref
-// stays unchanged.
-func (m *merger) addTo(responses *object, status string, header, media named) {
+// addition is a header and the component that describes it.
+type addition struct{ header, component, value string }
+
+// change changes a response, unless it is a $ref: other routes may share the response.
+func (m *merger) change(responses *object, status string, by func(response *object)) {
 	response := m.object(responses, status)
 	if response.find("$ref") != nil {
 		return
 	}
 	before := response.text()
-	m.addMissing(&response, "headers", header)
-	m.addMissing(&response, "content", media)
+	by(&response)
 	if response.text() != before {
 		responses.set(status, response.text())
 	}
 }
 
-// addMissing adds a member to the object of this name, unless the object has the member.
-func (m *merger) addMissing(response *object, name string, add named) {
-	if add.name == "" {
-		return
-	}
-	if all := m.object(response, name); !all.has(add.name) {
-		all.add(add.name, add.value)
-		response.set(name, all.text())
+// addHeader adds a header, unless the response has it.
+func (m *merger) addHeader(response *object, add addition) {
+	if all := m.object(response, "headers"); !all.has(add.header) {
+		all.add(add.header, m.ref("headers", add.component, add.value))
+		response.set("headers", all.text())
 	}
 }
 
 // problemSchemaPath is the path to the schema of a response's problems.
 var problemSchemaPath = "content." + gjson.Escape(problemType) + ".schema"
 
-// isOurs reports whether an earlier Merge described the response.
-func isOurs(response string) bool {
-	first := gjson.Parse(response).Get(problemSchemaPath + ".allOf.0")
-	return first.Get("$ref").Str == componentPath("schemas", problemName)
+// isInline reports whether a Merge of an earlier version described the response, without
+// a shared component. No response of the handler is in it.
+func isInline(response string) bool {
+	return gjson.Get(response, problemSchemaPath+".allOf.0.$ref").Str == componentPath("schemas", problemName)
 }
-
-func componentPath(kind, name string) string { return "#/components/" + kind + "/" + name }
-
-func ref(kind, name string) string { return compact("$ref", quoted(componentPath(kind, name))) }
 
 // describesSuccess reports whether responses has a 2xx, 3xx or default response.
 func describesSuccess(responses *object) bool {
@@ -143,4 +196,33 @@ func describesSuccess(responses *object) bool {
 // isKey reports whether the parameter is the header of the key, in any case.
 func (s *settings) isKey(p parameter) bool {
 	return p.in == "header" && strings.EqualFold(p.name, s.keyHeader)
+}
+
+// operationIDs returns the operationIds of the document.
+func (r *reader) operationIDs() map[string]bool {
+	ids := make(map[string]bool)
+	r.document.Get("paths").ForEach(func(_, item gjson.Result) bool {
+		item.ForEach(func(_, operation gjson.Result) bool {
+			ids[operation.Get("operationId").Str] = true
+			return true
+		})
+		return true
+	})
+	return ids
+}
+
+// operationID returns a new id, such as postMembersId.
+func (m *merger) operationID(method, template string) string {
+	var words strings.Builder
+	words.WriteString(method)
+	for word := range strings.FieldsFuncSeq(template, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		words.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	id := words.String()
+	unique := id
+	for n := 2; m.ids[unique]; n++ {
+		unique = id + strconv.Itoa(n)
+	}
+	m.ids[unique] = true
+	return unique
 }

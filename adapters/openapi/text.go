@@ -103,6 +103,18 @@ func (o *object) set(name, value string) {
 	}
 }
 
+// update replaces the value of a member in the layout of its neighbours, or adds the
+// member. An equal value keeps its own layout.
+func (o *object) update(name, value string) {
+	m := o.find(name)
+	switch {
+	case m == nil:
+		o.add(name, value)
+	case !equalJSON(m.value, value):
+		m.value = o.laidOut(value)
+	}
+}
+
 func isEmpty(value string) bool {
 	return value == "null" || (value[0] == '{' || value[0] == '[') && strings.Trim(value[1:len(value)-1], white) == ""
 }

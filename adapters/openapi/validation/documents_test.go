@@ -88,7 +88,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// The schema of the key takes the keys that core takes, raw ones at least.
+// The schema of the key takes the keys that core takes, raw and in quotes.
 func TestKeySchema(t *testing.T) {
 	t.Parallel()
 	o := operation(t, document(t, policy.Row("POST /a")), "POST", "/a")
@@ -96,10 +96,56 @@ func TestKeySchema(t *testing.T) {
 	if parameter == nil || !parameter.Required {
 		t.Fatalf("got %+v", parameter)
 	}
-	for _, key := range []string{"k", "8e03978e-40d5-43e8-bc93-6894a57f9324", strings.Repeat("a", 255), "~!#", `"quoted"`, "", "a b", "ключ", "a\tb", strings.Repeat("a", 256), "\x7f"} {
+	keys := []string{
+		"8e03978e-40d5-43e8-bc93-6894a57f9324", "ключ", strings.Repeat("a", 255), strings.Repeat("a", 256), "\x7f",
+		`"` + strings.Repeat("a", 255) + `"`, `"` + strings.Repeat("a", 256) + `"`, `"` + strings.Repeat(`\"`, 255) + `"`, `"` + strings.Repeat(`\"`, 256) + `"`,
+	}
+	add := func(key string) {
+		if key == strings.TrimSpace(key) { // the white space around a value is HTTP's
+			keys = append(keys, key)
+		}
+	}
+	allOf([]rune(`a"\,:()?0`), 4, add)
+	allOf([]rune("a\" \t;1~!-"), 3, add)
+	taken := 0
+	for _, key := range keys {
 		_, err := core.ParseKey(key)
+		if err == nil {
+			taken++
+		}
 		if schema := parameter.Schema.Value.VisitJSON(key); (schema == nil) != (err == nil) {
 			t.Errorf("%q: core says %v, the schema %v", key, err, schema)
+		}
+	}
+	if taken < 1000 || taken > len(keys)-1000 {
+		t.Errorf("core takes %d of %d keys: too few on one side", taken, len(keys))
+	}
+}
+
+// allOf calls try for every text of at most length characters.
+func allOf(characters []rune, length int, try func(string)) {
+	try("")
+	if length == 0 {
+		return
+	}
+	for _, c := range characters {
+		allOf(characters, length-1, func(rest string) { try(string(c) + rest) })
+	}
+}
+
+// The schema of a route with a format takes its keys, raw and in quotes.
+func TestKeyFormats(t *testing.T) {
+	t.Parallel()
+	for _, format := range []policy.KeyFormats{policy.UUIDKey, policy.KeyPattern("ord_[0-9]{6}"), policy.KeyPattern("^a|bc$"), policy.KeyPattern(`[a-c]*\$`)} {
+		o := operation(t, document(t, policy.Row("POST /a", policy.KeyFormat(format))), "POST", "/a")
+		schema := o.Parameters.GetByInAndName("header", core.KeyHeader).Schema.Value
+		for _, key := range []string{"8e03978e-40d5-43e8-bc93-6894a57f9324", "8e03978e", "ord_123456", "ord_12345", "ord_1234567", "a", "bc", "abc", "ab$", "$", "$$", "a,b"} {
+			for _, spelled := range []string{key, `"` + key + `"`} {
+				parsed, err := core.ParseKey(spelled)
+				if want, fault := err == nil && format.Allows(parsed), schema.VisitJSON(spelled); (fault == nil) != want {
+					t.Errorf("%s: %q is allowed: %t, and the schema says %v", format, spelled, want, fault)
+				}
+			}
 		}
 	}
 }

@@ -74,6 +74,12 @@ func TestRealProblemsAreAsDescribed(t *testing.T) {
 			if media == nil {
 				t.Fatalf("%s is not described", recorded.Header().Get("Content-Type"))
 			}
+			example := media.Examples[code].Value.Value.(map[string]any)
+			for name, value := range example {
+				if body[name] != value {
+					t.Errorf("%s is %v, and %v in the example", name, body[name], value)
+				}
+			}
 			visit := func(body map[string]any) error {
 				return media.Schema.Value.VisitJSON(body, openapi3.EnableJSONSchema2020(), openapi3.EnableFormatValidation())
 			}

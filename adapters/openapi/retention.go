@@ -1,0 +1,101 @@
+package openapi
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oncekey/oncekey/policy"
+)
+
+// anyKey tells what a key is.
+const anyKey = "A new key for every operation and the same key for every retry, such as a random UUID. The key may be raw or a string in quotes: both forms are the same key."
+
+// lifetime tells for how long a client may retry, and what may change between attempts.
+func (s *settings) lifetime(p *policy.Policy) string {
+	sentences := []string{"A response is kept for " + inWords(p.TTL) + ", and a retry in that time gets the same response."}
+	if s.expires {
+		sentences = append(sentences, "The header "+s.expiryHeader+" has the end of that time.")
+	}
+	if p.Remember > 0 {
+		sentences = append(sentences, "For another "+inWords(p.Remember)+" a retry gets 409 `key_expired`. After that the key is new, and the operation runs again.")
+	} else {
+		sentences = append(sentences, "After that the key is new, and the operation runs again.")
+	}
+	return strings.Join(append(sentences, differences(p)), " ")
+}
+
+// differences tells what may change between the attempts of one operation.
+func differences(p *policy.Policy) string {
+	parts := []string{"the path", "the query"}
+	switch {
+	case len(p.IncludeFields) > 0:
+		parts = append(parts, "the members "+names(p.IncludeFields)+" of the body")
+	case len(p.ExcludeFields) > 0:
+		parts = append(parts, "the body except "+names(p.ExcludeFields))
+	default:
+		parts = append(parts, "the body")
+	}
+	if len(p.IncludeHeaders) > 0 {
+		parts = append(parts, "the headers "+names(p.IncludeHeaders))
+	}
+	last := len(parts) - 1
+	return "A retry repeats " + strings.Join(parts[:last], ", ") + " and " + parts[last] + "; otherwise it gets 422. The order and the layout of JSON members do not count."
+}
+
+func names(all []string) string { return "`" + strings.Join(all, "`, `") + "`" }
+
+// inWords returns a duration as people say it.
+func inWords(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+		from   time.Duration
+	}{{day, "day", 3 * day}, {time.Hour, "hour", 0}, {time.Minute, "minute", 0}, {time.Second, "second", 0}} {
+		if d%unit.length != 0 || d < unit.from {
+			continue
+		}
+		if d == unit.length {
+			return "1 " + unit.name
+		}
+		return strconv.FormatInt(int64(d/unit.length), 10) + " " + unit.name + "s"
+	}
+	return d.String()
+}
+
+// extensionName is the member of an operation that has the policy for programs.
+const extensionName = "x-idempotency"
+
+// extension is the policy as a client sees it. description is empty where the parameter
+// has the text.
+func extension(p *policy.Policy, description string) string {
+	var members []string
+	if description != "" {
+		members = append(members, "description", quoted(description))
+	}
+	members = append(members, "required", strconv.FormatBool(p.Required), "ttlSeconds", seconds(p.TTL))
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{{"rememberSeconds", p.Remember}, {"lockTTLSeconds", p.LockTTL}, {"waitSeconds", p.Wait}} {
+		if d.d > 0 {
+			members = append(members, d.name, seconds(d.d))
+		}
+	}
+	members = append(members, "maxRequestBytes", strconv.FormatInt(p.MaxRequestBytes, 10))
+	for _, l := range []struct {
+		name string
+		all  []string
+	}{{"excludeFields", p.ExcludeFields}, {"includeFields", p.IncludeFields}, {"includeHeaders", p.IncludeHeaders}} {
+		if len(l.all) > 0 {
+			members = append(members, l.name, list(l.all))
+		}
+	}
+	if format := p.KeyFormat.String(); format != "" {
+		members = append(members, "keyFormat", quoted(format))
+	}
+	return compact(members...)
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
