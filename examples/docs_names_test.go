@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -36,6 +37,30 @@ func TestEveryCodeHasItsHeading(t *testing.T) {
 	var p problem.Problem
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Type != repository+"blob/main/"+path+"#"+problem.KeyMissing {
 		t.Errorf("a request without a key got the problem %+v, %v", p, err)
+	}
+}
+
+// clients.md has a row for each code that a client can get: with its status, and with
+// Retry-After exactly for temporary problems.
+func TestClientsKnowEveryCode(t *testing.T) {
+	t.Parallel()
+	page := readPage(t, "../docs/clients.md")
+	_, section, _ := strings.Cut(page.text, "\n## Problems by code\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, code := range problem.Codes() {
+		if code == problem.WrongSetup { // a mistake of the service
+			continue
+		}
+		p, row := problem.New(code, ""), ""
+		for line := range strings.Lines(section) {
+			if cells := strings.Split(line, "|"); len(cells) > 3 && strings.Contains(cells[1], "`"+code+"`") {
+				row = line
+			}
+		}
+		cells := strings.Split(row, "|")
+		if len(cells) != 7 || strings.TrimSpace(cells[2]) != strconv.Itoa(p.Status) || strings.Contains(cells[3], "`Retry-After`") != (p.RetryAfter > 0) {
+			t.Errorf("%s, %d with Retry-After %v, has the row %q", code, p.Status, p.RetryAfter, row)
+		}
 	}
 }
 

@@ -1,0 +1,320 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const deadline = 2 * time.Minute
+
+// docs/clients.md has the script and the middleware as they are here.
+func TestDocumentationHasTheCode(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile("fetch.js")
+	if err != nil || !strings.Contains(string(page), "```js\n"+string(script)+"```\n") {
+		t.Errorf("docs/clients.md does not have fetch.js (%v)", err)
+	}
+	if lines := strings.Count(string(script), "\n"); lines > 30 {
+		t.Errorf("fetch.js has %d lines, want at most 30", lines)
+	}
+	source, err := os.ReadFile("cors.go")
+	_, function, found := strings.Cut(string(source), "\nfunc CORS(")
+	if err != nil || !found || !strings.Contains(string(page), "```go\nfunc CORS("+function+"```\n") {
+		t.Errorf("docs/clients.md does not have the function CORS (%v)", err)
+	}
+}
+
+// service is a guarded service behind a network that breaks.
+type service struct {
+	http.Handler
+
+	mu      sync.Mutex
+	faults  []fault // for the next requests
+	seen    []string
+	charges int
+}
+
+// fault is what the network does to an exchange.
+type fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
+
+func newService(t *testing.T, faults ...fault) *service {
+	t.Helper()
+	s := &service{}
+	s.reset(faults...)
+	engine, err := core.New(memstore.New(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Handler = engine.Handler(http.HandlerFunc(s.pay))
+	return s
+}
+
+func (s *service) pay(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.charges++
+	number := s.charges
+	s.mu.Unlock()
+	failure.MarkExecuted(r.Context())
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, "charge %d", number)
+}
+
+// reset sets the faults of the next requests, and forgets the earlier ones.
+func (s *service) reset(faults ...fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults, s.seen = faults, nil
+}
+
+func (s *service) count() (charges int, seen []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.charges, slices.Clone(s.seen)
+}
+
+// ServeHTTP plays the network.
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	s.mu.Lock()
+	s.seen = append(s.seen, r.Header.Get(core.KeyHeader)+" "+string(body))
+	do := pass
+	if len(s.faults) > 0 {
+		do, s.faults = s.faults[0], s.faults[1:]
+	}
+	s.mu.Unlock()
+	do(w, r, s.Handler)
+}
+
+func pass(w http.ResponseWriter, r *http.Request, next http.Handler) { next.ServeHTTP(w, r) }
+
+func loseRequest(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
+
+func loseResponse(_ http.ResponseWriter, r *http.Request, next http.Handler) {
+	next.ServeHTTP(httptest.NewRecorder(), r)
+	panic(http.ErrAbortHandler)
+}
+
+func cutResponse(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	recorder := httptest.NewRecorder()
+	next.ServeHTTP(recorder, r)
+	w.Header().Set("Content-Length", "100")
+	w.WriteHeader(recorder.Code)
+	_, _ = w.Write(recorder.Body.Bytes())
+	panic(http.ErrAbortHandler)
+}
+
+func status(code int, retryAfter string) fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		if retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		w.WriteHeader(code)
+	}
+}
+
+// tab is a page of a shop, whose service has another origin.
+type tab struct {
+	*testing.T
+	context context.Context
+	service string
+}
+
+// open serves both origins, and opens the page. It skips the test without Chromium, or
+// fails it if the check must run every test.
+func open(t *testing.T, cors func(origin string, next http.Handler) http.Handler, s *service) *tab {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		const missing = "no chromium found (Debian: apt-get install chromium)"
+		if os.Getenv("ONCEKEY_REQUIRE_SERVERS") != "" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	shop := httptest.NewServer(http.FileServer(http.Dir(".")))
+	t.Cleanup(shop.Close)
+	server := httptest.NewUnstartedServer(cors(shop.URL, s))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Config.SetKeepAlivesEnabled(false) // a browser repeats a request by itself when a kept connection breaks: here requests are counted
+	server.Start()
+	t.Cleanup(server.Close)
+
+	limited, giveUp := context.WithTimeout(context.WithoutCancel(t.Context()), deadline)
+	allocator, killBrowser := chromedp.NewExecAllocator(limited, append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))...)
+	opened, closeTab := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		closeTab()
+		killBrowser()
+		giveUp()
+	})
+	p := &tab{t, opened, server.URL}
+	script, err := os.ReadFile("fetch.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(p.context, chromedp.Navigate(shop.URL+"/fetch.js")); err != nil {
+		t.Fatal(err)
+	}
+	// Waits are noted, and take no time.
+	eval[bool](p, `window.waits = [];
+		window.once = ((setTimeout) => { `+string(script)+` return once; })((resume, wait) => { waits.push(wait); queueMicrotask(resume); });
+		true`)
+	return p
+}
+
+func eval[T any](p *tab, expression string) T {
+	p.Helper()
+	value, err := chromedp.Run(p.context, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// result is what once returns, or the name of its error.
+type result struct {
+	Status   int
+	IsReplay bool
+	Text     string
+	Error    string
+}
+
+func (p *tab) once(key, order string) result {
+	p.Helper()
+	eval[bool](p, fmt.Sprintf(`window.result = null; once(%q, %s, %q)
+		.then((result) => { window.result = result; }, (error) => { window.result = {error: error.name}; }); true`, p.service+"/payments", order, key))
+	return p.result()
+}
+
+// result waits for the result.
+func (p *tab) result() result {
+	p.Helper()
+	if _, err := chromedp.Run(p.context, chromedp.Poll[bool](`window.result !== null`, chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
+		p.Fatal(err)
+	}
+	return eval[result](p, `window.result`)
+}
+
+// A payment through every fault: one charge, and the page gets its response.
+func TestPaymentThroughFaults(t *testing.T) {
+	t.Parallel()
+	s := newService(t, loseRequest, status(502, ""), status(503, "7"), status(409, "3"), loseResponse, cutResponse)
+	p := open(t, CORS, s)
+	if got, want := p.once("order-42", `{amount: 1999}`), (result{Status: 201, IsReplay: true, Text: "charge 1"}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	charges, requests := s.count()
+	if charges != 1 || len(requests) != 7 {
+		t.Errorf("%d charges after %d requests, want one after seven", charges, len(requests))
+	}
+	for _, seen := range requests {
+		if seen != `order-42 {"amount":1999}` {
+			t.Errorf("an attempt is %s", seen)
+		}
+	}
+	waits := eval[[]float64](p, `waits`)
+	if len(waits) != 6 || waits[2] < 7000 || waits[3] < 3000 || waits[0] < 500 || waits[0] > 1500 || waits[5] < 16000 {
+		t.Errorf("the waits are %v", waits)
+	}
+	if got, want := p.once("order-43", `{amount: 5}`), (result{Status: 201, Text: "charge 2"}); got != want {
+		t.Errorf("another order got %+v, want %+v", got, want)
+	}
+}
+
+// The snippet of docs/clients.md keeps the key, so that a page that is loaded again sends
+// the same.
+func TestKeyOutlivesThePage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, snippet, found := strings.Cut(string(text), "```js\nconst key")
+	snippet, _, _ = strings.Cut(snippet, "```")
+	if !found {
+		t.Fatal("docs/clients.md has no snippet that makes a key")
+	}
+	s := newService(t)
+	p := open(t, CORS, s)
+	snippet = strings.Replace(snippet, "https://api.example.com", p.service, 1)
+	for _, want := range []result{{Status: 201, Text: "charge 1"}, {Status: 201, IsReplay: true, Text: "charge 1"}} {
+		eval[bool](p, `window.result = null; (async () => { const order = {amount: 7}; const key`+snippet+`window.result = {status, isReplay, text}; })(); true`)
+		if got := p.result(); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// Final responses are not repeated, and a service that stays away is given up.
+func TestWhatIsFinal(t *testing.T) {
+	t.Parallel()
+	storedFailure := func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("X-Idempotent-Replay", "true")
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	s := newService(t)
+	p := open(t, CORS, s)
+	for name, row := range map[string]struct {
+		faults   []fault
+		want     result
+		requests int
+	}{
+		"a final conflict": {[]fault{status(409, "")}, result{Status: 409}, 1},
+		"another payload":  {[]fault{status(422, "")}, result{Status: 422}, 1},
+		"a stored failure": {[]fault{status(500, ""), storedFailure}, result{Status: 500, IsReplay: true}, 2},
+		"eight 503":        {slices.Repeat([]fault{status(503, "1")}, 8), result{Status: 503}, 8},
+		"eight lost":       {slices.Repeat([]fault{loseRequest}, 8), result{Error: "TypeError"}, 8},
+	} {
+		s.reset(row.faults...)
+		got := p.once("k", `{}`)
+		if charges, requests := s.count(); got != row.want || len(requests) != row.requests || charges != 0 {
+			t.Errorf("%s: got %+v after %d requests and %d charges, want %+v after %d", name, got, len(requests), charges, row.want, row.requests)
+		}
+	}
+}
+
+// Without Access-Control-Expose-Headers the page sees no Retry-After, and no replay.
+func TestHeadersMustBeExposed(t *testing.T) {
+	t.Parallel()
+	s := newService(t, status(409, "3"))
+	p := open(t, func(origin string, next http.Handler) http.Handler {
+		return CORS(origin, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del("Access-Control-Expose-Headers")
+			next.ServeHTTP(w, r)
+		}))
+	}, s)
+	if got, want := p.once("k", `{}`), (result{Status: 409}); got != want {
+		t.Errorf("got %+v, want %+v: a conflict without Retry-After is final", got, want)
+	}
+}
