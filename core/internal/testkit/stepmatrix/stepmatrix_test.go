@@ -1,4 +1,4 @@
-package core_test
+package stepmatrix_test
 
 import (
 	"testing"
