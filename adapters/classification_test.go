@@ -205,9 +205,9 @@ func TestRecoverFuncIsAskedAboutUncertainOutcomes(t *testing.T) {
 	t.Parallel()
 	onEveryRouter(t, func(t *testing.T, m mounting) {
 		var asked []uint64
-		find := func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+		find := func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
 			asked = append(asked, a.Attempt)
-			return &policy.Answer{Status: http.StatusCreated, Body: []byte("found")}, nil
+			return &policy.Response{Status: http.StatusCreated, Body: []byte("found")}, nil
 		}
 		s := m.start(t, program{route: route{
 			handler: then(uncertain, answering(504)),

@@ -83,7 +83,7 @@ func TestAbandonedKeyIsRefused(t *testing.T) {
 
 func TestAbandonedKeyIsRecovered(t *testing.T) {
 	t.Parallel()
-	response := &policy.Answer{
+	response := &policy.Response{
 		Status: http.StatusCreated, Header: http.Header{"Location": {"/payments/p1"}}, Body: []byte(`{"payment_id":"p1"}`),
 	}
 	cases := map[string]struct {
@@ -91,7 +91,7 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 		want func(t *testing.T, s *service)
 	}{
 		"it had happened": {
-			func(ctx context.Context, a policy.Abandoned) (*policy.Answer, error) {
+			func(ctx context.Context, a policy.Abandoned) (*policy.Response, error) {
 				want := policy.Abandoned{Key: "k", Scope: "alice", Method: http.MethodPost, Path: "/payments", Attempt: 2}
 				if a != want || core.KeyFrom(ctx) != "k" {
 					t.Errorf("RecoverFunc got %+v", a)
@@ -111,7 +111,7 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 			},
 		},
 		"it had not": {
-			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			func(context.Context, policy.Abandoned) (*policy.Response, error) {
 				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 			},
 			func(t *testing.T, s *service) {
@@ -121,7 +121,7 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 			},
 		},
 		"outcome unknown": {
-			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			func(context.Context, policy.Abandoned) (*policy.Response, error) {
 				return nil, errors.New("provider down")
 			},
 			func(t *testing.T, s *service) {
@@ -135,14 +135,14 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 			},
 		},
 		"it says nonsense": {
-			func(context.Context, policy.Abandoned) (*policy.Answer, error) { return &policy.Answer{}, nil },
+			func(context.Context, policy.Abandoned) (*policy.Response, error) { return &policy.Response{}, nil },
 			func(t *testing.T, s *service) {
 				t.Helper()
 				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 			},
 		},
 		"it panics": {
-			func(context.Context, policy.Abandoned) (*policy.Answer, error) { panic("provider client") },
+			func(context.Context, policy.Abandoned) (*policy.Response, error) { panic("provider client") },
 			func(t *testing.T, s *service) {
 				t.Helper()
 				for range 2 {
@@ -185,7 +185,7 @@ func TestOneCallerRecovers(t *testing.T) {
 		crash(t, store)
 		advance(time.Second)
 		calls := make(chan struct{}, 10)
-		find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+		find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			calls <- struct{}{}
 			advance(time.Minute)
 			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
@@ -213,8 +213,8 @@ func TestRecoveredResponseOfALostLeaseIsNotShown(t *testing.T) {
 		advance(time.Second)
 		store.set(&store.complete)(func(func() error) error { return storage.ErrLeaseLost })
 		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
-			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
-				return &policy.Answer{Status: http.StatusCreated}, nil
+			func(context.Context, policy.Abandoned) (*policy.Response, error) {
+				return &policy.Response{Status: http.StatusCreated}, nil
 			})))
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 	})

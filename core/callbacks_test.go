@@ -234,7 +234,7 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 			t.Fatal(err)
 		}
 		handler := engine.Handler(http.HandlerFunc(created), policy.OnAbandoned(policy.Recover(
-			func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+			func(context.Context, policy.Abandoned) (*policy.Response, error) {
 				if broken.Load() {
 					panic("recover bug")
 				}
@@ -260,7 +260,7 @@ func TestPanickingScopeAndRecoverFunc(t *testing.T) {
 		advance(2 * time.Second)
 		broken.Store(false)
 		recovering := engine.Handler(http.HandlerFunc(created), policy.OnAbandoned(policy.Recover(
-			func(context.Context, policy.Abandoned) (*policy.Answer, error) { panic("recover bug") })))
+			func(context.Context, policy.Abandoned) (*policy.Response, error) { panic("recover bug") })))
 		func() {
 			defer func() {
 				if recovered := recover(); recovered != "recover bug" {

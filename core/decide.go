@@ -197,7 +197,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		return Decision{Run: run}
 	}
 	outcomeKnown = true
-	result := Answer{Status: found.Status, Header: headerChanges(nil, nil, found.Header), Body: found.Body}
+	result := Response{Status: found.Status, Header: headerChanges(nil, nil, found.Header), Body: found.Body}
 	outcome := failure.Outcome{Status: found.Status, Executed: true}
 	if err := e.Finish(run, outcome, result); err != nil {
 		return Decision{Problem: unstoredProblem(err)}

@@ -364,7 +364,7 @@ func TestBeginAndFinish(t *testing.T) {
 	if key := core.KeyFrom(decision.Run.Context()); key != "42" {
 		t.Errorf("KeyFrom is %q", key)
 	}
-	if err := engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Answer{Body: []byte("sent")}); err != nil {
+	if err := engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Response{Body: []byte("sent")}); err != nil {
 		t.Fatal(err)
 	}
 	if decision.Run.Context().Err() == nil {

@@ -171,21 +171,21 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 
 // call runs the function under its lease.
 func (e *Engine) call(run *Run, s typed) (Info, error) {
-	outcome, answer := failure.Outcome{Panicked: true}, Answer{Status: http.StatusInternalServerError, Body: []byte("the function panicked")}
+	outcome, response := failure.Outcome{Panicked: true}, Response{Status: http.StatusInternalServerError, Body: []byte("the function panicked")}
 	defer func() {
 		if outcome.Panicked { // no recover, so that the panic continues with its stack
-			_ = e.Finish(run, outcome, answer)
+			_ = e.Finish(run, outcome, response)
 		}
 	}()
 	err := s.run(run.Context())
 	if err == nil {
 		outcome.Executed = true // even if encoding fails
-		answer, outcome = encodedResult(s)
+		response, outcome = encodedResult(s)
 	} else {
-		answer, outcome = Answer{Status: statusOf(err), Body: []byte(err.Error())}, failure.Outcome{Err: err, ContextEnded: run.context.Err() != nil}
+		response, outcome = Response{Status: statusOf(err), Body: []byte(err.Error())}, failure.Outcome{Err: err, ContextEnded: run.context.Err() != nil}
 	}
 	info := Info{Attempt: run.lease.Attempt}
-	if lost := e.Finish(run, outcome, answer); lost != nil {
+	if lost := e.Finish(run, outcome, response); lost != nil {
 		return info, lost
 	}
 	if err != nil && run.isKept() && !failure.IsPermanent(err) {
@@ -196,10 +196,10 @@ func (e *Engine) call(run *Run, s typed) (Info, error) {
 
 // encodedResult returns the encoded result. A result that cannot be encoded is
 // Unreplayable.
-func encodedResult(s typed) (Answer, failure.Outcome) {
+func encodedResult(s typed) (Response, failure.Outcome) {
 	body, err := s.encode()
-	answer := Answer{Status: http.StatusOK, Body: body, Unreplayable: err != nil}
-	return answer, failure.Outcome{Status: http.StatusOK, Err: err}
+	response := Response{Status: http.StatusOK, Body: body, Unreplayable: err != nil}
+	return response, failure.Outcome{Status: http.StatusOK, Err: err}
 }
 
 // statusOf returns the status under which an error is stored.
@@ -234,7 +234,7 @@ func (e *Engine) observeCall(ctx context.Context, a *admission, s typed) error {
 	outcome := failure.Outcome{Panicked: true}
 	defer func() {
 		run.wouldKeep = true
-		_ = e.Finish(run, outcome, Answer{Status: outcome.Status, Unreplayable: true}) // Finish reports failures
+		_ = e.Finish(run, outcome, Response{Status: outcome.Status, Unreplayable: true}) // Finish reports failures
 	}()
 	err := s.run(watched)
 	outcome = failure.Outcome{Err: err}

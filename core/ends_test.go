@@ -19,7 +19,7 @@ import (
 // endings are the results that end a run: always, or where the event says so.
 var endings = map[event.Result]string{
 	event.Completed: "always", event.Failed: "always", event.Unreplayable: "always", event.DeleteKey: "always",
-	event.Retryable: "always", event.Uncertain: "always", event.AnswerLost: "always", event.RecoverError: "always",
+	event.Retryable: "always", event.Uncertain: "always", event.ResponseLost: "always", event.RecoverError: "always",
 	event.LeaseLost: "if final", event.StoreError: "if final", event.CallbackPanicked: "if final",
 }
 
@@ -83,15 +83,15 @@ func TestOneEventEndsARun(t *testing.T) {
 				return apply()
 			}
 		}, ends: event.Completed},
-		"deferred and lost":  {handle: created, faults: func(s *faultyStore) { s.complete = failUnapplied }, ends: event.AnswerLost},
+		"deferred and lost":  {handle: created, faults: func(s *faultyStore) { s.complete = failUnapplied }, ends: event.ResponseLost},
 		"release lost":       {handle: status(http.StatusBadGateway), faults: func(s *faultyStore) { s.release = failUnapplied }, ends: event.StoreError},
 		"release overtaken":  {handle: status(http.StatusBadGateway), faults: func(s *faultyStore) { s.release = thenLost() }, ends: event.LeaseLost},
-		"recovered":          {handle: created, crashed: true, options: recovering(&policy.Answer{Status: 201}, nil), ends: event.Completed},
+		"recovered":          {handle: created, crashed: true, options: recovering(&policy.Response{Status: 201}, nil), ends: event.Completed},
 		"recovered to run":   {handle: created, crashed: true, options: recovering(nil, nil), ends: event.Completed},
 		"not recovered":      {handle: created, crashed: true, options: recovering(nil, errStoreDown), ends: event.RecoverError},
 		"not even abandoned": {handle: created, crashed: true, options: recovering(nil, errStoreDown), faults: func(s *faultyStore) { s.extend = failUnapplied }, ends: event.RecoverError},
 		"recovery panics": {handle: created, crashed: true, options: []policy.Option{policy.OnAbandoned(policy.Recover(
-			func(context.Context, policy.Abandoned) (*policy.Answer, error) { panic("a bug") }))}, ends: event.CallbackPanicked},
+			func(context.Context, policy.Abandoned) (*policy.Response, error) { panic("a bug") }))}, ends: event.CallbackPanicked},
 		"observed": {handle: created, options: []policy.Option{policy.Observe(true)}, ends: event.Completed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,9 +117,9 @@ func TestOneEventEndsARun(t *testing.T) {
 	}
 }
 
-func recovering(found *policy.Answer, err error) []policy.Option {
+func recovering(found *policy.Response, err error) []policy.Option {
 	return []policy.Option{policy.OnAbandoned(policy.Recover(
-		func(context.Context, policy.Abandoned) (*policy.Answer, error) { return found, err }))}
+		func(context.Context, policy.Abandoned) (*policy.Response, error) { return found, err }))}
 }
 
 // thenLost fails once and then reports a lost lease.

@@ -92,7 +92,7 @@ func TestLogLevels(t *testing.T) {
 		{event.Event{Result: event.StoreError, Attempt: 1}, "WARN"},
 		{event.Event{Result: event.Unavailable}, "WARN"},
 		{event.Event{Result: event.Unprotected}, "ERROR"},
-		{event.Event{Result: event.AnswerLost}, "ERROR"},
+		{event.Event{Result: event.ResponseLost}, "ERROR"},
 	} {
 		var out bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -225,10 +225,10 @@ func TestLogObserverWithoutALogger(t *testing.T) { //nolint:paralleltest // it c
 	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 	defer slog.SetDefault(before)
 	observer := event.Log(nil)
-	observer.Observe(context.Background(), event.Event{Result: event.AnswerLost, Err: errStoreDown, Attempt: 2})
+	observer.Observe(context.Background(), event.Event{Result: event.ResponseLost, Err: errStoreDown, Attempt: 2})
 	observer.Observe(context.Background(), event.Event{Result: event.Execute}) // Debug: not wanted
 	got := out.String()
-	for _, part := range []string{"level=ERROR", "result=answer_lost", `error="connection refused"`, "attempt=2"} {
+	for _, part := range []string{"level=ERROR", "result=response_lost", `error="connection refused"`, "attempt=2"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("no %s in %s", part, got)
 		}

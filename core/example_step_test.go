@@ -63,9 +63,9 @@ func ExampleStep_recover() {
 		w.WriteHeader(http.StatusCreated)
 	}
 	guarded := newEngine().Handler(http.HandlerFunc(order), policy.OnAbandoned(policy.Recover(
-		func(_ context.Context, abandoned policy.Abandoned) (*policy.Answer, error) {
+		func(_ context.Context, abandoned policy.Abandoned) (*policy.Response, error) {
 			if abandoned.Step == "charge" { // look the charge up at the provider, by its derived key
-				return &policy.Answer{Status: http.StatusCreated, Body: []byte("receipt 1")}, nil
+				return &policy.Response{Status: http.StatusCreated, Body: []byte("receipt 1")}, nil
 			}
 			return nil, nil //nolint:nilnil // no effect outside of the steps: run again
 		})))

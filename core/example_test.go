@@ -163,9 +163,9 @@ func ExampleEngine_Handler_wait() {
 // After a crash between the side effect and the response, look up the payment at the
 // provider.
 func ExampleEngine_Route_recover() {
-	lookUp := func(_ context.Context, abandoned policy.Abandoned) (*policy.Answer, error) {
+	lookUp := func(_ context.Context, abandoned policy.Abandoned) (*policy.Response, error) {
 		fmt.Println("attempt", abandoned.Attempt, "looks up", abandoned.Key)
-		return &policy.Answer{Status: http.StatusCreated, Body: []byte("paid before the crash")}, nil
+		return &policy.Response{Status: http.StatusCreated, Body: []byte("paid before the crash")}, nil
 	}
 	store := memstore.New()
 	engine, err := core.New(store, core.ScopeBy(userID), quiet)
@@ -270,7 +270,7 @@ func ExampleEngine_Begin() {
 		switch decision := engine.Begin(context.Background(), route, request); {
 		case decision.Run != nil:
 			fmt.Println("runs as attempt", decision.Run.Lease().Attempt)
-			if err := engine.Finish(decision.Run, failure.Outcome{Status: 200}, core.Answer{Body: []byte("42 rows")}); err != nil {
+			if err := engine.Finish(decision.Run, failure.Outcome{Status: 200}, core.Response{Body: []byte("42 rows")}); err != nil {
 				panic(err)
 			}
 		case decision.Record != nil:

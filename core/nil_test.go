@@ -110,7 +110,7 @@ func TestNilInARequest(t *testing.T) {
 	if decision.Run == nil {
 		t.Fatalf("got %+v, want a run by the default policy", decision)
 	}
-	if err := engine.Finish(decision.Run, failure.Outcome{Status: 201}, core.Answer{Status: 201}); err != nil {
+	if err := engine.Finish(decision.Run, failure.Outcome{Status: 201}, core.Response{Status: 201}); err != nil {
 		t.Error(err)
 	}
 }

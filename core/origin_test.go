@@ -90,7 +90,7 @@ func TestBeginKnowsTheHashOfTheKey(t *testing.T) {
 	if got := store.claims[0].Origin.KeyHash; got != event.KeyHash("k") || decision.Run == nil {
 		t.Errorf("the claim has the hash %q, want %q", got, event.KeyHash("k"))
 	}
-	_ = engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Answer{})
+	_ = engine.Finish(decision.Run, failure.Outcome{Status: http.StatusOK}, core.Response{})
 }
 
 // Stores keep UTF-8 without NUL, and bounded.
@@ -153,7 +153,7 @@ func TestAgeOfALease(t *testing.T) {
 			return apply()
 		}
 	}
-	find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+	find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 		advance(2 * time.Second)
 		return nil, errors.New("the bank is closed")
 	}

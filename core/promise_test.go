@@ -296,7 +296,7 @@ func TestForbiddenSettlementIsReportedAtOnce(t *testing.T) {
 		s := newService(t, store, created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		advance(time.Second)
-		s.wantEvent(t, event.AnswerLost, 1)
+		s.wantEvent(t, event.ResponseLost, 1)
 		if n := store.completes.Load(); n > 2 {
 			t.Errorf("%d settlements of a store that forbids them", n)
 		}

@@ -30,7 +30,7 @@ func remembered(opts ...policy.Option) []policy.Option {
 func TestLateRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+		find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			t.Error("the RecoverFunc was called for a run that had finished")
 			return nil, nil //nolint:nilnil // never reached
 		}
@@ -127,8 +127,8 @@ func TestWhatIsRemembered(t *testing.T) {
 func TestLateRetryOfAnAbandonedKey(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []policy.AbandonedMode{policy.Reexecute, policy.Refuse, policy.Recover(
-		func(context.Context, policy.Abandoned) (*policy.Answer, error) {
-			return &policy.Answer{Status: http.StatusOK}, nil
+		func(context.Context, policy.Abandoned) (*policy.Response, error) {
+			return &policy.Response{Status: http.StatusOK}, nil
 		})} {
 		synctest.Test(t, func(t *testing.T) {
 			store := memstore.New()

@@ -54,7 +54,7 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 					return
 				}
 				advance(lasts)
-				if err := engine.Finish(run, failure.Outcome{Status: http.StatusOK}, core.Answer{}); err != nil {
+				if err := engine.Finish(run, failure.Outcome{Status: http.StatusOK}, core.Response{}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			})

@@ -38,7 +38,7 @@ func (c *capture) finish(panicked bool) {
 // finishUnreplayable settles a response that cannot be repeated.
 func (c *capture) finishUnreplayable(panicked bool) {
 	outcome := failure.Outcome{Status: max(c.status, http.StatusOK), Panicked: panicked}
-	c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
+	c.err = c.run.engine.Finish(c.run, outcome, Response{Status: outcome.Status, Unreplayable: true})
 }
 
 // finishBuffered stores the response, and then sends the response.
@@ -53,8 +53,8 @@ func (c *capture) finishBuffered(panicked bool) {
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
 	}
-	answer := Answer{Status: c.status, Header: append(c.changes, c.trailers()...), Body: c.body, Unreplayable: c.isShort()}
-	err := c.run.engine.Finish(c.run, outcome, answer)
+	response := Response{Status: c.status, Header: append(c.changes, c.trailers()...), Body: c.body, Unreplayable: c.isShort()}
+	err := c.run.engine.Finish(c.run, outcome, response)
 	switch {
 	case panicked: // outer middleware recovers and responds
 		c.settleHeader(nil)
@@ -62,9 +62,9 @@ func (c *capture) finishBuffered(panicked bool) {
 		c.settleHeader(nil)
 		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(err))
 	default:
-		c.settleHeader(answer.Header)
+		c.settleHeader(response.Header)
 		c.run.engine.setExpiry(c.header, c.run.expires())
-		writeResponse(c.w, answer.Status, answer.Body)
+		writeResponse(c.w, response.Status, response.Body)
 	}
 }
 
@@ -123,7 +123,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 			return false
 		}
 	}
-	c.err = c.run.engine.Finish(c.run, outcome, Answer{Status: outcome.Status, Unreplayable: true})
+	c.err = c.run.engine.Finish(c.run, outcome, Response{Status: outcome.Status, Unreplayable: true})
 	for name := range c.header {
 		if c.isMarker(name) {
 			delete(c.header, name)

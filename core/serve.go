@@ -313,7 +313,7 @@ func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next ht
 		run.routePattern(r.Pattern)
 		outcome.Status = seen.status()
 		run.wouldKeep = !seen.unkept && seen.size() <= run.subject.route.policy.MaxResponseBytes
-		_ = e.Finish(run, outcome, Answer{Status: outcome.Status, Unreplayable: true}) // Finish reports failures
+		_ = e.Finish(run, outcome, Response{Status: outcome.Status, Unreplayable: true}) // Finish reports failures
 	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 	outcome.Panicked = false

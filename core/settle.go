@@ -22,8 +22,8 @@ import (
 // errHandlerPanicked is the Err of events about a handler's panic.
 var errHandlerPanicked = cause.New("oncekey: the handler panicked")
 
-// Answer is the response of a handler.
-type Answer struct {
+// Response is the response of a handler.
+type Response struct {
 	// Status is the HTTP status. Zero means 200, as in net/http.
 	Status int
 	// Header and Body must not be changed after Finish, because the engine keeps both.
@@ -53,13 +53,13 @@ type Answer struct {
 // Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
 // renewal first. It takes no context, so that a client's disconnect cannot interrupt
 // the settlement.
-func (e *Engine) Finish(run *Run, outcome failure.Outcome, answer Answer) error {
+func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
 	defer run.close()
-	return e.settle(run, outcome, answer)
+	return e.settle(run, outcome, response)
 }
 
 // settle is Finish for a run with a handler that may still be running.
-func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error {
+func (e *Engine) settle(run *Run, outcome failure.Outcome, response Response) error {
 	run.marks.Seal()
 	retain := run.retention(run.subject.route.policy.TTL)
 	outcome = run.marked(outcome)
@@ -67,10 +67,10 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, answer Answer) error 
 		outcome.Err = errHandlerPanicked
 	}
 	run.stopRenewing()
-	done, stored := event.Event{Status: cmp.Or(answer.Status, outcome.Status), Panicked: outcome.Panicked, Err: outcome.Err}, (*storage.Result)(nil)
+	done, stored := event.Event{Status: cmp.Or(response.Status, outcome.Status), Panicked: outcome.Panicked, Err: outcome.Err}, (*storage.Result)(nil)
 	switch class := run.classify(outcome); class {
 	case failure.ClassCache:
-		run.storing = storedResult(&run.subject.route.policy, answer)
+		run.storing = storedResult(&run.subject.route.policy, response)
 		run.subject.route.redact(&run.storing)
 		run.storing.Retain, run.storing.Remember = retain, run.subject.route.policy.Remember
 		run.storing.Sketch, run.finished = run.sketch, e.now().wall
@@ -221,7 +221,7 @@ func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result,
 		case lost && !(mayShow && stored != nil): // no client was shown the response
 			run.report(event.Event{Result: event.LeaseLost, Err: err, Final: true})
 		case stored != nil:
-			run.report(event.Event{Result: event.AnswerLost, Err: err})
+			run.report(event.Event{Result: event.ResponseLost, Err: err})
 		default:
 			run.report(event.Event{Result: event.StoreError, Err: err, Final: true})
 		}
@@ -258,24 +258,24 @@ func settleBackoff(try int) time.Duration {
 }
 
 // storedResult returns the part of a response that the store keeps.
-func storedResult(p *policy.Policy, answer Answer) storage.Result {
-	if answer.Status == 0 {
-		answer.Status = http.StatusOK
+func storedResult(p *policy.Policy, response Response) storage.Result {
+	if response.Status == 0 {
+		response.Status = http.StatusOK
 	}
-	result := storage.Result{State: storage.Completed, Status: answer.Status, Retain: p.TTL}
-	if answer.Status >= http.StatusBadRequest {
+	result := storage.Result{State: storage.Completed, Status: response.Status, Retain: p.TTL}
+	if response.Status >= http.StatusBadRequest {
 		result.State = storage.Failed
 	}
-	header := storedHeader(p, answer.Header)
-	size := int64(len(answer.Body))
+	header := storedHeader(p, response.Header)
+	size := int64(len(response.Body))
 	for _, field := range header {
 		size += int64(len(field.Name) + len(field.Value))
 	}
-	if answer.Unreplayable || size > p.MaxResponseBytes {
+	if response.Unreplayable || size > p.MaxResponseBytes {
 		result.State = storage.Unreplayable
 		return result
 	}
-	result.Header, result.Body = header, answer.Body
+	result.Header, result.Body = header, response.Body
 	return result
 }
 

@@ -66,7 +66,7 @@ func TestCompletionThatWasAppliedIsRepeatedUnnoticed(t *testing.T) {
 		advance(time.Second)
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 1)
-		s.wantEvent(t, event.AnswerLost, 0)
+		s.wantEvent(t, event.ResponseLost, 0)
 	})
 }
 
@@ -84,7 +84,7 @@ func TestSettleBudgetEnds(t *testing.T) {
 		handler.ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
 		advance(time.Minute)
 		synctest.Wait()
-		if seen.count(event.AnswerLost) != 1 {
+		if seen.count(event.ResponseLost) != 1 {
 			t.Errorf("the lost response was not reported: %v", seen.results())
 		}
 	})
@@ -106,7 +106,7 @@ func TestResponseLostToAnotherAttempt(t *testing.T) {
 		s := newService(t, store, created)
 		wantFirst(t, s.post(t.Context(), "k", payment))
 		advance(time.Second)
-		s.wantEvent(t, event.AnswerLost, 1)
+		s.wantEvent(t, event.ResponseLost, 1)
 		if calls != 2 {
 			t.Errorf("%d tries", calls)
 		}
@@ -221,7 +221,7 @@ func TestSettlementCutOffAfterTheLease(t *testing.T) {
 		wantCode(t, frozen.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		advance(time.Second)
 		wantReplay(t, frozen.post(t.Context(), "k", payment))
-		frozen.wantEvent(t, event.AnswerLost, 0)
+		frozen.wantEvent(t, event.ResponseLost, 0)
 		frozen.wantEvent(t, event.LeaseLost, 2) // the handler's, and the settlement's
 	})
 }

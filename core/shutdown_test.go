@@ -68,7 +68,7 @@ func TestShutdownGivesUpAtItsDeadline(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()
-		s.wantEvent(t, event.AnswerLost, 2)
+		s.wantEvent(t, event.ResponseLost, 2)
 	})
 }
 

@@ -248,7 +248,7 @@ func TestStepInARecoverFunc(t *testing.T) {
 		crash(t, store)
 		advance(time.Second)
 		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
-			func(ctx context.Context, _ policy.Abandoned) (*policy.Answer, error) {
+			func(ctx context.Context, _ policy.Abandoned) (*policy.Response, error) {
 				if _, err := core.Step(ctx, "charge", wantNoCall(t)); err == nil || !strings.Contains(err.Error(), "inside a RecoverFunc") {
 					t.Errorf("got %v", err)
 				}

@@ -98,7 +98,7 @@ func TestStepIsRecorded(t *testing.T) {
 
 func wantNoRecovery(t *testing.T) policy.RecoverFunc {
 	t.Helper()
-	return func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+	return func(context.Context, policy.Abandoned) (*policy.Response, error) {
 		t.Error("the RecoverFunc was called for a key that was released")
 		return nil, errBroken
 	}
@@ -219,7 +219,7 @@ func TestUncertainSteps(t *testing.T) {
 
 				cut := "nothing"
 				recovers := newService(t, store, h.ServeHTTP, append(opts, policy.OnAbandoned(policy.Recover(
-					func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+					func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
 						cut = a.Step
 						return nil, errBroken
 					})))...)
@@ -353,7 +353,7 @@ func TestKilledAfterARelease(t *testing.T) {
 		refuses.wantEvent(t, event.LeaseExpired, 1)
 		told := false
 		recovers := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Recover(
-			func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+			func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
 				told = a.Step == "" && a.Attempt == 3
 				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 			})))
@@ -464,7 +464,7 @@ func TestTheStepThatWasCutOff(t *testing.T) {
 		first.post(t.Context(), "k", payment)
 		var cut []string
 		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
-			func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+			func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
 				cut = append(cut, a.Step)
 				return nil, errBroken
 			})))
@@ -493,7 +493,7 @@ func TestTheStepThatWasCutOffAndCleared(t *testing.T) {
 			default:
 				failure.MarkUncertain(r.Context())
 			}
-		}, policy.OnAbandoned(policy.Recover(func(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+		}, policy.OnAbandoned(policy.Recover(func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
 			cut = append(cut, fmt.Sprintf("%d: %q", a.Attempt, a.Step))
 			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 		})))

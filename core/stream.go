@@ -31,7 +31,7 @@ func (c *capture) recordUnreplayable(status int) error {
 		return nil
 	}
 	c.settled = true
-	c.err = c.run.engine.settle(c.run, outcome, Answer{Status: status, Unreplayable: true})
+	c.err = c.run.engine.settle(c.run, outcome, Response{Status: status, Unreplayable: true})
 	if c.err != nil {
 		c.settleHeader(nil)
 		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(c.err))

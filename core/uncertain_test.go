@@ -54,7 +54,7 @@ func TestClearedKeyIsReleased(t *testing.T) {
 		store := newFaultyStore()
 		crash(t, store)
 		advance(time.Second)
-		noEffect := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+		noEffect := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 		}
 		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +75,7 @@ func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
 		store := newFaultyStore()
 		crash(t, store)
 		advance(time.Second)
-		find := func(ctx context.Context, _ policy.Abandoned) (*policy.Answer, error) {
+		find := func(ctx context.Context, _ policy.Abandoned) (*policy.Response, error) {
 			if !failure.MarkUncertain(ctx) || !failure.MarkExecuted(ctx) {
 				t.Error("a mark in the RecoverFunc returned false")
 			}
@@ -96,8 +96,8 @@ func TestListsDoNotDecideAboutRecoverFuncs(t *testing.T) {
 		store := newFaultyStore()
 		crash(t, store)
 		advance(time.Second)
-		find := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
-			return &policy.Answer{Status: http.StatusPaymentRequired}, nil
+		find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
+			return &policy.Response{Status: http.StatusPaymentRequired}, nil
 		}
 		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(find)), policy.Free("4xx"))
 		for range 2 {

@@ -171,11 +171,11 @@ func (m AbandonedMode) String() string {
 // payment provider or in the team's own tables. The engine calls it under the
 // lease, with the handler's context: one call at a time, in all processes.
 //
-//   - An Answer: the engine stores and replays it. The handler does not run.
+//   - An Response: the engine stores and replays it. The handler does not run.
 //   - Nil and nil: the attempt had no side effect. The handler runs.
 //   - An error: the outcome is still unknown. The client gets 409 outcome_unknown,
 //     and the next retry calls the function again.
-type RecoverFunc func(ctx context.Context, abandoned Abandoned) (*Answer, error)
+type RecoverFunc func(ctx context.Context, abandoned Abandoned) (*Response, error)
 
 // Abandoned describes the abandoned attempt to a RecoverFunc.
 type Abandoned struct {
@@ -191,8 +191,8 @@ type Abandoned struct {
 	Step string
 }
 
-// Answer is the response for an abandoned attempt whose side effect happened.
-type Answer struct {
+// Response is the response for an abandoned attempt whose side effect happened.
+type Response struct {
 	// Status from 200 to 999.
 	Status int
 	Header http.Header

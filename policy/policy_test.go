@@ -257,7 +257,7 @@ func FuzzParse(f *testing.F) {
 
 func TestModes(t *testing.T) {
 	t.Parallel()
-	find := func(context.Context, policy.Abandoned) (*policy.Answer, error) { return nil, nil } //nolint:nilnil // nil, nil means here: no side effect happened
+	find := func(context.Context, policy.Abandoned) (*policy.Response, error) { return nil, nil } //nolint:nilnil // nil, nil means here: no side effect happened
 	recovering := policy.Recover(find)
 	names := fmt.Sprint(policy.FailClosed, policy.FailOpen, policy.Reexecute, policy.Refuse, recovering)
 	if want := "FailClosed FailOpen Reexecute Refuse Recover"; names != want {

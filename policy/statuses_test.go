@@ -21,7 +21,7 @@ func TestClassifyByLists(t *testing.T) {
 	ended := failure.Outcome{Err: context.DeadlineExceeded, ContextEnded: true}
 	panicked := failure.Outcome{Status: http.StatusCreated, Panicked: true}
 	refuse := policy.OnAbandoned(policy.Refuse)
-	recovers := policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Answer, error) { return nil, nil }))
+	recovers := policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) { return nil, nil }))
 	onlySuccess := policy.Classifier(func(o failure.Outcome) failure.Class {
 		if o.Status < 300 {
 			return cache

@@ -57,8 +57,8 @@ func TestLostResponseIsNotPending(t *testing.T) {
 		store.fails(errStoreDown, &store.complete)
 		s.post(t.Context(), "/payments", "k", "1")
 		advance(2 * time.Minute)
-		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 1, event.AnswerLost: 1})
-		s.want("idempotency.run.duration", map[event.Result]int64{event.AnswerLost: 1})
+		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 1, event.ResponseLost: 1})
+		s.want("idempotency.run.duration", map[event.Result]int64{event.ResponseLost: 1})
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -198,7 +198,7 @@ func TestPendingRunWhoseRouteIsFoundLate(t *testing.T) {
 			t.Errorf("%d pending of %v, want none, of no result", value, attributes.ToSlice())
 		}
 	}
-	if err := s.engine.Finish(run, failure.Outcome{Status: http.StatusCreated}, core.Answer{Status: http.StatusCreated}); err != nil {
+	if err := s.engine.Finish(run, failure.Outcome{Status: http.StatusCreated}, core.Response{Status: http.StatusCreated}); err != nil {
 		t.Error(err)
 	}
 }

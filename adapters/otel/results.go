@@ -43,7 +43,7 @@ var effects = map[event.Result]effect{
 	event.Retryable:    isSettlement | endsRun | endsSpan,
 	event.Uncertain:    isSettlement | endsRun | endsSpan | isFailure,
 	event.Deferred:     isSettlement | isStoreError | isPending | marksSpan,
-	event.AnswerLost:   isSettlement | endsRun | endsSpan | isFailure,
+	event.ResponseLost: isSettlement | endsRun | endsSpan | isFailure,
 	event.NotConfirmed: isSettlement | isStoreError | isPending | marksSpan,
 	event.LeaseLost:    isSettlement | marksSpan | isFailure, // see ending
 	event.LeaseExpired: isLeaseExpired | marksSpan,

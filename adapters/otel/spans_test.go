@@ -167,7 +167,7 @@ func TestSpanWithoutAParent(t *testing.T) {
 func TestStatusOfSpans(t *testing.T) {
 	t.Parallel()
 	failed := []event.Result{
-		event.Unprotected, event.Unavailable, event.OutcomeUnknown, event.DeleteKey, event.Uncertain, event.AnswerLost,
+		event.Unprotected, event.Unavailable, event.OutcomeUnknown, event.DeleteKey, event.Uncertain, event.ResponseLost,
 		event.LeaseLost, event.WrongSetup,
 	}
 	for _, result := range results(t) {

@@ -49,7 +49,7 @@ const (
 	Retryable    Result = "retryable"       // key released: the handler had no effect yet
 	Uncertain    Result = "uncertain"       // key left abandoned: the side effect may have happened, and OnAbandoned decides
 	Deferred     Result = "settle_deferred" // the store failed: the engine settles in the background from now on
-	AnswerLost   Result = "answer_lost"     // response not stored: the background gave up
+	ResponseLost Result = "response_lost"   // response not stored: the background gave up
 	NotConfirmed Result = "not_confirmed"   // a transaction's commit failed, or its reply was lost
 	LeaseLost    Result = "lease_lost"      // another attempt holds the key
 	LeaseExpired Result = "lease_expired"   // an abandoned attempt was seen
@@ -127,7 +127,7 @@ func About(method, path, scope, key, instance string) Subject {
 // background ends there. A handler that streams its response may still be writing.
 func (e *Event) Ends() bool {
 	switch e.Result {
-	case Completed, Failed, Unreplayable, DeleteKey, Retryable, Uncertain, AnswerLost, RecoverError:
+	case Completed, Failed, Unreplayable, DeleteKey, Retryable, Uncertain, ResponseLost, RecoverError:
 		return true
 	case LeaseLost, StoreError, CallbackPanicked:
 		return e.Final
@@ -303,7 +303,7 @@ func (e *Event) level() slog.Level {
 		return slog.LevelInfo
 	case Replay, InProgress, KeyReused, NotReplayable, KeyExpired, Refused, Retryable, DeleteKey:
 		return slog.LevelInfo
-	case AnswerLost, Unprotected, CallbackPanicked:
+	case ResponseLost, Unprotected, CallbackPanicked:
 		return slog.LevelError
 	case StoreError:
 		if e.Attempt == 0 { // the decision about the request follows, with the same error

@@ -14,7 +14,7 @@
 // The associated data is a hash of the storage key, state, status, fingerprint and
 // digest. A record in which one of them was changed, or that has the sealed bytes of
 // another record, cannot be opened. Acquire and Lookup then return an error that wraps
-// [storage.ErrCorruptRecord]: the engine answers 503 and runs nothing. So does a record
+// [storage.ErrCorruptRecord]: the engine responds with 503 and runs nothing. So does a record
 // whose key is gone, and a plain record unless [ReadPlain] is given. A writer of the
 // store can still remove records, let them expire, and claim keys.
 //
@@ -44,7 +44,7 @@
 //
 // # Other processes
 //
-// A process without the seal reads a sealed response as a corrupt record and answers
+// A process without the seal reads a sealed response as a corrupt record and responds with
 // 503, in this version and in the one before. It never replays ciphertext. It takes no key
 // over whose steps are sealed. A record without a response and without steps (in progress,
 // unreplayable, or expired) it reads as ever.

@@ -33,7 +33,7 @@ var waitCases = []testCase{
 				decided := make(chan core.Decision, 1)
 				go func() { decided <- waiting.Begin(f.Context(), waiting.MustRoute(options...), request) }()
 				f.until(func() bool { return waiter.polls.Load() >= 2 })
-				if err := holder.Finish(first.Run, failure.Outcome{Status: 201}, core.Answer{Status: 201, Body: []byte("paid")}); err != nil {
+				if err := holder.Finish(first.Run, failure.Outcome{Status: 201}, core.Response{Status: 201, Body: []byte("paid")}); err != nil {
 					f.Errorf("Finish: %v", err)
 				}
 				if second := <-decided; second.Record == nil || string(second.Record.Body) != "paid" {
@@ -66,7 +66,7 @@ var waitCases = []testCase{
 				case !refuses && decision.Run == nil:
 					f.Errorf("the duplicate got %+v, want to run", decision)
 				case !refuses:
-					if err := waiter.Finish(decision.Run, failure.Outcome{Status: 201}, core.Answer{Status: 201}); err != nil {
+					if err := waiter.Finish(decision.Run, failure.Outcome{Status: 201}, core.Response{Status: 201}); err != nil {
 						f.Errorf("Finish: %v", err)
 					}
 				}

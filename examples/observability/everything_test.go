@@ -199,7 +199,7 @@ func (s *service) abandoned(t *testing.T, store *faultyStore) {
 	dead.post("/recovered", "k", "1")
 	dead.kill()
 	advance(time.Minute)
-	bank := func(context.Context, policy.Abandoned) (*policy.Answer, error) {
+	bank := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 		return nil, errors.New("the bank is closed")
 	}
 	s.guard("POST /recovered", s.pay, policy.OnAbandoned(policy.Recover(bank)))

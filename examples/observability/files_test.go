@@ -38,7 +38,7 @@ func TestMistakesInTheFilesAreFound(t *testing.T) {
 		{"alerts.yaml", "idempotency_conflicts_total", "idempotency_conflict_total", "idempotency_conflict_total is not exported"},
 		{"alerts.yaml", "error_type=", "error=", "has no label error"},
 		{"alerts.yaml", "by (job, error_type)", "by (job, error)", "has no label error"},
-		{"alerts.yaml", `"answer_lost"`, `"answers_lost"`, "has no idempotency_result that is answers_lost"},
+		{"alerts.yaml", `"response_lost"`, `"answers_lost"`, "has no idempotency_result that is answers_lost"},
 		{"alerts.yaml", "        for: 5m\n", "", "it has no for"},
 		{"alerts.yaml", "for: 5m", "for: soon", "invalid duration"},
 		{"alerts.yaml", "severity: warning", "severity: bad", "the severity is"},

@@ -252,7 +252,7 @@ func (h *handling) fact(f Fact) Fact {
 
 // recover is the policy's RecoverFunc. It checks whether an earlier attempt left an
 // effect.
-func (p *pod) recover(ctx context.Context, abandoned policy.Abandoned) (*policy.Answer, error) {
+func (p *pod) recover(ctx context.Context, abandoned policy.Abandoned) (*policy.Response, error) {
 	id, _ := ctx.Value(requestKey{}).(int)
 	p.enter(id, InRecoverFunc)
 	failure.MarkExecuted(ctx) // the marks of a RecoverFunc do not count for the handler
@@ -263,5 +263,5 @@ func (p *pod) recover(ctx context.Context, abandoned policy.Abandoned) (*policy.
 	}
 	header := http.Header{}
 	header.Set(sourceHeader, fmt.Sprint(source))
-	return &policy.Answer{Status: http.StatusCreated, Header: header, Body: []byte(recovered)}, nil
+	return &policy.Response{Status: http.StatusCreated, Header: header, Body: []byte(recovered)}, nil
 }

@@ -279,7 +279,7 @@ func (r *run) observed(f *Fact) {
 		if r.deferred > 0 { // the deferred settlement has ended
 			r.ended++
 		}
-	case "completed", "failed", "unreplayable", "delete_key", "retryable", "uncertain", "answer_lost", "not_confirmed":
+	case "completed", "failed", "unreplayable", "delete_key", "retryable", "uncertain", "response_lost", "not_confirmed":
 		r.ended++
 	}
 }

@@ -168,12 +168,12 @@ func (c *cell) onAbandoned() policy.Option {
 
 // recover stands for a look-up at the provider of the step: it finds the effect. Between
 // two steps there is no effect to look for.
-func (c *cell) recover(_ context.Context, a policy.Abandoned) (*policy.Answer, error) {
+func (c *cell) recover(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
 	c.recovered.Store(&a.Step)
 	if a.Step == "" {
 		return nil, nil //nolint:nilnil // no effect outside of the steps
 	}
-	return &policy.Answer{Status: http.StatusCreated, Body: []byte("0")}, nil
+	return &policy.Response{Status: http.StatusCreated, Body: []byte("0")}, nil
 }
 
 var errFailed = errors.New("the attempt has failed")
