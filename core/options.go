@@ -32,7 +32,8 @@ func WithObserver(observer event.Observer) Option {
 }
 
 // WithProblemWriter writes the engine's own responses in another form. Default:
-// application/problem+json. The writer must keep Problem.Status.
+// application/problem+json. The writer should keep Problem.Status, unless the clients
+// follow another convention, as the senders of webhooks do (examples/webhooks).
 func WithProblemWriter(write problem.Writer) Option {
 	return func(e *Engine) error {
 		if write == nil {
