@@ -2,9 +2,11 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +26,18 @@ type fixture struct {
 	testing.TB
 	store storage.Store
 	unit  time.Duration
+	// began is the begin of the case, and waited the sum of its waits so far.
+	began  time.Time
+	waited atomic.Int64 // in nanoseconds
 }
+
+func newFixture(t testing.TB, store storage.Store, unit time.Duration) *fixture {
+	return &fixture{TB: t, store: store, unit: unit, began: time.Now()}
+}
+
+// delay is the time that a case has taken beside its waits: long on a busy machine, and
+// none in a bubble. Cases that wait on several goroutines do not use it.
+func (f *fixture) delay() time.Duration { return time.Since(f.began) - time.Duration(f.waited.Load()) }
 
 // key returns the n-th storage key, in the form of storage.Key.
 func key(n int) string { return fmt.Sprintf("%064x", n) }
@@ -200,11 +213,16 @@ func (f *fixture) overtaken() (stale, current storage.Lease) {
 
 // wait lets time pass. In a bubble that takes no time.
 func (f *fixture) wait(d time.Duration) {
+	f.waited.Add(int64(d))
+	pause(f.Context(), d)
+}
+
+func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-f.Context().Done():
+	case <-ctx.Done():
 	}
 }
 

@@ -33,7 +33,7 @@ var rememberCases = []testCase{
 			lease := f.win(f.briefClaim(), 1, false)
 			lease.Steps = "first\n"
 			f.extend(lease, f.unit)
-			f.wait(3 * f.unit)
+			f.wait(11 * f.unit)
 			f.remembers(lease, 0)
 		},
 	},
@@ -45,7 +45,7 @@ var rememberCases = []testCase{
 			c := f.briefClaim()
 			c.TakeOver, c.Digest = true, otherDigest
 			lease := f.win(c, 2, true)
-			f.wait(3 * f.unit)
+			f.wait(11 * f.unit)
 			f.remembers(lease, 0)
 		},
 	},
@@ -62,7 +62,7 @@ var rememberCases = []testCase{
 				lease := f.win(c, 1, false)
 				leases = append(leases, lease)
 			}
-			f.wait(3 * f.unit)
+			f.wait(11 * f.unit)
 			for _, lease := range leases {
 				f.remembers(lease, 0)
 			}
@@ -75,7 +75,7 @@ var rememberCases = []testCase{
 		test: func(f *fixture) {
 			finished := f.finishBriefly(key(1))
 			abandoned := f.win(of(f.briefClaim(), key(2)), 1, false)
-			f.wait(3 * f.unit)
+			f.wait(11 * f.unit)
 			for lease, status := range map[storage.Lease]int{finished: 201, abandoned: 0} {
 				lease.Retain = 20 * f.long()
 				f.isLost("Extend", f.store.Extend(f.Context(), lease, 0))
@@ -91,13 +91,13 @@ var rememberCases = []testCase{
 		rule: "a tombstone exists until Retain and Remember have passed, one after the other, and then no longer: the key is new, " +
 			"and its next claim is attempt 1 (case 10)",
 		test: func(f *fixture) {
-			f.expires(key(1), func(c storage.Claim) {
+			f.expires(key(1), 6*f.unit, func(c storage.Claim) {
 				lease := f.win(c, 1, false)
 				res := f.result(lease)
 				res.Retain, res.Remember = 2*f.unit, 4*f.unit
 				f.complete(lease, res)
 			})
-			f.expires(key(2), func(c storage.Claim) { f.win(c, 1, false) })
+			f.expires(key(2), 14*f.unit, func(c storage.Claim) { f.win(c, 1, false) })
 		},
 	},
 	{
@@ -129,7 +129,7 @@ var rememberCases = []testCase{
 			c := f.briefClaim()
 			c.TakeOver = true
 			f.release(f.win(c, 2, true))
-			f.wait(3 * f.unit)
+			f.wait(11 * f.unit)
 			f.win(f.claim(), 1, false)
 		},
 	},
@@ -140,15 +140,15 @@ var rememberCases = []testCase{
 		test: func(f *fixture) {
 			lost := storage.Lease{Claim: of(f.briefClaim(), key(2)), Attempt: 3}
 			lease := f.win(f.briefClaim(), 1, false)
-			lease.Retain = 6 * f.unit
+			lease.Retain = 25 * f.unit
 			f.extend(lease, f.unit)
 			f.extend(lost, f.unit)
-			f.wait(3 * f.unit)
+			f.wait(11 * f.unit)
 			if r := f.find(f.claim()); !r.Abandoned() {
 				f.Errorf("the record is %s, want it abandoned", describe(r))
 			}
 			f.remembers(lost, 0)
-			f.wait(4 * f.unit)
+			f.wait(15 * f.unit)
 			f.remembers(lease, 0)
 		},
 	},
@@ -173,7 +173,7 @@ var rememberCases = []testCase{
 			c := of(f.briefClaim(), key(3))
 			c.Remember = f.unit
 			f.win(c, 1, false)
-			f.wait(4 * f.unit)
+			f.wait(12 * f.unit)
 			f.isTombstone(f.lookUp(key(1)), finished, 201)
 			f.isTombstone(f.lookUp(key(2)), abandoned, 0)
 			f.showsNoRecord("remembered for a time that is over", key(3))
@@ -191,7 +191,7 @@ var rememberCases = []testCase{
 				f.complete(lease, res)
 				leases[state] = lease
 			}
-			f.wait(3 * f.unit)
+			f.wait(11 * f.unit)
 			for state := range leases {
 				if listed := f.list(state, 10, nil); len(listed) != 0 {
 					f.Errorf("%d records are listed as %s, want none", len(listed), state)
@@ -227,11 +227,11 @@ var rememberCases = []testCase{
 	},
 }
 
-// briefClaim returns a claim with a lease of one unit, kept for two, and remembered
-// for longer than the case.
+// briefClaim returns a claim with a lease of one unit, kept for ten, so that a busy
+// machine can settle it in time, and remembered for longer than the case.
 func (f *fixture) briefClaim() storage.Claim {
 	c := f.shortClaim()
-	c.Retain, c.Remember = 2*f.unit, f.long()
+	c.Retain, c.Remember = 10*f.unit, f.long()
 	return c
 }
 
@@ -246,16 +246,16 @@ func (f *fixture) finishBriefly(key string) storage.Lease {
 	return lease
 }
 
-// expires expects a key to be remembered for the Retain and the Remember of two and
-// four units, and to be new after that. begin makes the key's record.
-func (f *fixture) expires(key string, begin func(storage.Claim)) {
+// expires expects a key to be remembered for the time, and to be new after that. begin
+// makes the key's record, from a claim with a Retain of ten units and a Remember of four.
+func (f *fixture) expires(key string, want time.Duration, begin func(storage.Claim)) {
 	f.Helper()
-	c := of(f.shortClaim(), key)
-	c.Retain, c.Remember = 2*f.unit, 4*f.unit
+	c := of(f.briefClaim(), key)
+	c.Remember = 4 * f.unit
 	start := time.Now()
 	begin(c)
 	next, passed := f.winOnceClaimable(of(f.claim(), key), start, f.long())
-	if want := c.Retain + c.Remember; passed < want-clockGrain {
+	if passed < want-clockGrain {
 		f.Errorf("the tombstone was gone after %s, want not before %s", passed, want)
 	}
 	if next.Attempt != 1 || next.TookOver {

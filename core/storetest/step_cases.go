@@ -132,11 +132,11 @@ var stepCases = []testCase{
 		rule: "steps expire with their record: the key is new, and its next claim starts from the beginning",
 		test: func(f *fixture) {
 			c := f.shortClaim()
-			c.Retain = 3 * f.unit
+			c.Retain = 10 * f.unit
 			lease := f.win(c, 1, false)
 			lease.Steps = "first\n"
 			f.extend(lease, f.unit)
-			f.wait(4 * f.unit)
+			f.wait(11 * f.unit)
 			f.startsAnew(f.takeOver(), 1)
 		},
 	},

@@ -84,7 +84,7 @@ func (c testCase) run(t testing.TB, config Config) {
 			t.Logf("the rule: %s", c.rule)
 		}
 	}()
-	c.test(&fixture{TB: t, store: config.New(t), unit: unit})
+	c.test(newFixture(t, config.New(t), unit))
 }
 
 func allCases() []testCase {

@@ -57,7 +57,7 @@ func (c transactorCase) run(t testing.TB, config TransactorConfig) {
 		}
 	}()
 	store, table := config.New(t)
-	c.test(&transactorFixture{fixture: &fixture{TB: t, store: store, unit: unit}, store: store, table: table})
+	c.test(&transactorFixture{fixture: newFixture(t, store, unit), store: store, table: table})
 }
 
 // transactorFixture is the environment of a case, with one transaction.
@@ -246,7 +246,7 @@ var transactorCases = []transactorCase{
 			f.wait(4 * f.unit)
 			f.lease.Age = 4 * f.unit
 			res := f.result(f.lease)
-			res.Retain, res.Remember = 4*f.unit, f.long()
+			res.Retain, res.Remember = 10*f.unit, f.long()
 			if err := f.tx.Commit(f.Context(), f.lease, res); err != nil {
 				f.Fatalf("Commit: %v", err)
 			}
@@ -256,7 +256,7 @@ var transactorCases = []transactorCase{
 			f.isFrom(f.lease.Key, origin)
 			f.lasts("the run", r.Created, r.Finished, 4*f.unit)
 			f.lasts("Retain", r.Finished, r.Expires, res.Retain)
-			f.wait(5 * f.unit)
+			f.wait(11 * f.unit)
 			f.remembers(f.lease, res.Status)
 		},
 	},
