@@ -54,6 +54,7 @@ func TestImports(t *testing.T) {
 		{"./core/storage", append(contract, redis, pgx, module+"/policy", module+"/failure", module+"/fingerprint")},
 		{"./core/event", []string{"github.com/gin-gonic/", redis, pgx, otel, module + "/adapters", module + "/core", module + "/core/problem", module + "/policy", "testing"}},
 		{"./core/problem", []string{"golang.org/", redis, pgx, otel, module + "/adapters", module + "/core", module + "/core/event", module + "/policy", "testing"}},
+		{"./core/handlertest", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/adapters"}},
 		{"./core/memstore", append(contract, redis, pgx)},
 		{"./core/redisstore", append(contract, pgx)},
 		{"./core/pgstore", append(contract, redis)},

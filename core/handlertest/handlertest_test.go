@@ -1,0 +1,555 @@
+package handlertest_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	idemgin "github.com/oncekey/oncekey/adapters/gin"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/handlertest"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func onChi(engine *core.Engine, handler http.HandlerFunc, options ...policy.Option) http.Handler {
+	idem := idemchi.New(engine)
+	r := chi.NewRouter()
+	r.Use(quiet, middleware.Recoverer)
+	r.With(idem.Policy(options...)).Post("/payments", handler)
+	return r
+}
+
+// quiet lets chi's Recoverer print no stacks.
+func quiet(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, middleware.WithLogEntry(r, noLog{}))
+	})
+}
+
+type noLog struct{}
+
+func (noLog) Write(int, int, http.Header, time.Duration, any) {}
+func (noLog) Panic(any, []byte)                               {}
+
+func onGin(engine *core.Engine, handler http.HandlerFunc, options ...policy.Option) http.Handler {
+	idem := idemgin.New(engine)
+	r := gin.New()
+	r.Use(gin.RecoveryWithWriter(io.Discard))
+	r.POST("/payments", idem.Handle(gin.WrapF(handler), options...))
+	return r
+}
+
+// A handler that passes DeriveKey, and marks what it knows, is safe on every router.
+func TestCarefulHandlerPasses(t *testing.T) {
+	t.Parallel()
+	for name, routes := range map[string]routesOf{"net/http": nethttp, "chi": onChi, "gin": onGin} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			handlertest.Run(t, paying(routes, func(b bank) http.HandlerFunc { return b.careful }, policy.TTLHours(48), policy.LockTTL(time.Minute)))
+		})
+	}
+}
+
+// The handler of every tutorial charges twice, whichever way the first run is cut off
+// after the charge.
+func TestNaiveHandlerFails(t *testing.T) {
+	t.Parallel()
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc { return b.naive }))
+	two := []string{"two effects"}
+	wantWrong(t, report, map[string][]string{
+		"pay.example/charges during reply lost": two,
+		"pay.example/charges during panic":      two,
+		"pay.example/charges during time-out":   two,
+		"pay.example/charges during killed":     two,
+		"pay.example/charges during lease lost": two,
+		"pay.example/charges after reply cut":   two,
+		"pay.example/charges after panic":       two,
+		"Complete before killed":                two,
+		"Complete before lease lost":            two,
+	})
+	wantAdvice(t, report, "core.DeriveKey", "policy.OnAbandoned(policy.Recover(find))", "failure.MarkUncertain", "the handler fails after the call at fixture_test.go:", "failure.MarkExecuted right after the call")
+}
+
+// wantWrong compares the rows that are wrong, by the end of the point's name, phase and
+// fault.
+func wantWrong(t *testing.T, report *handlertest.Report, want map[string][]string) {
+	t.Helper()
+	got := map[string][]string{}
+	for _, row := range report.Rows() {
+		if len(row.Wrong) > 0 {
+			point, _, _ := strings.Cut(row.Point, " (")
+			got[strings.TrimSpace(point[strings.LastIndex(point, " ")+1:]+" "+row.When+" "+row.Fault)] = row.Wrong
+		}
+	}
+	if !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("wrong are\n%v, want\n%v, in\n%s", got, want, report)
+	}
+	if (report.Err() != nil) != (len(want) > 0) {
+		t.Errorf("the report's error is %v", report.Err())
+	}
+}
+
+// wantAdvice looks for texts in the report's error.
+func wantAdvice(t *testing.T, report *handlertest.Report, advice ...string) {
+	t.Helper()
+	if report.Err() == nil {
+		t.Fatal("the report has no error")
+	}
+	for _, text := range advice {
+		if !strings.Contains(report.Err().Error(), text) {
+			t.Errorf("the advice is %v, want in it %q", report.Err(), text)
+		}
+	}
+}
+
+// A handler that marks the charge before it is made loses it: each retry gets the first
+// attempt's error.
+func TestMarkBeforeTheEffectFails(t *testing.T) {
+	t.Parallel()
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			failure.MarkExecuted(r.Context())
+			b.careful(w, r)
+		}
+	}))
+	lost := []string{"lost effect: 502 is kept"}
+	crashed := []string{"lost effect: 500 replay is kept"}
+	wantWrong(t, report, map[string][]string{
+		"pay.example/charges before refused":  lost,
+		"pay.example/charges before time-out": lost,
+		"pay.example/charges before panic":    crashed,
+	})
+	wantAdvice(t, report, "call failure.MarkExecuted after the call at fixture_test.go:")
+}
+
+// Success without the effect is wrong too.
+func TestErrorsThatAreIgnored(t *testing.T) {
+	t.Parallel()
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			_, _ = b.charge(r.Context(), core.DeriveKey(r.Context(), "charge"))
+			w.WriteHeader(http.StatusCreated)
+		}
+	}))
+	lost := []string{"lost effect: 201"}
+	wantWrong(t, report, map[string][]string{
+		"pay.example/charges before refused":  lost,
+		"pay.example/charges before time-out": lost,
+	})
+	wantAdvice(t, report, "only if the call at fixture_test.go:")
+}
+
+// A handler that refuses with a 4xx, although the charge may have been made, misleads
+// the client.
+func TestRefusalAfterTheEffect(t *testing.T) {
+	t.Parallel()
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if _, err := b.charge(r.Context(), core.DeriveKey(r.Context(), "charge")); err != nil {
+				http.Error(w, "the card was declined", http.StatusPaymentRequired)
+				return
+			}
+			failure.MarkExecuted(r.Context())
+		}
+	}))
+	misled := []string{"refused, but done: 402"}
+	wantWrong(t, report, map[string][]string{
+		"pay.example/charges during reply lost": misled,
+		"pay.example/charges during time-out":   misled,
+		"pay.example/charges after reply cut":   misled,
+	})
+	wantAdvice(t, report, "failure.MarkUncertain")
+}
+
+// A handler whose policy refuses what is unknown, or asks, needs no DeriveKey.
+func TestPoliciesForUnknownOutcomes(t *testing.T) {
+	t.Parallel()
+	handlertest.Run(t, paying(nethttp, func(b bank) http.HandlerFunc { return b.naive }, policy.OnAbandoned(policy.Refuse)))
+
+	handlertest.Run(t, func(w *handlertest.World) handlertest.Service {
+		p := newProvider()
+		b := bank{&http.Client{Transport: w.Transport(p)}}
+		find := policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) {
+			if p.Charges() == 0 {
+				return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
+			}
+			return &policy.Response{Status: http.StatusCreated, Body: []byte("payment 1\n")}, nil
+		})
+		return handlertest.Service{
+			Routes:  func(engine *core.Engine) http.Handler { return nethttp(engine, b.naive, policy.OnAbandoned(find)) },
+			Request: handlertest.Request{Path: "/payments"},
+			Effects: p.Charges,
+		}
+	})
+}
+
+// Without protection the handler runs again.
+func TestFailOpenFails(t *testing.T) {
+	t.Parallel()
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc { return b.careful }, policy.OnStoreError(policy.FailOpen)))
+	wantAdvice(t, report, "policy.OnStoreError(policy.FailClosed)")
+}
+
+// A response that differs from attempt to attempt is found where two were told.
+func TestTwoResponses(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	release := policy.Classifier(func(failure.Outcome) failure.Class { return failure.ClassDeleteKey })
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			_, _ = b.charge(r.Context(), "k")
+			_, _ = io.WriteString(w, strings.Repeat("x", int(runs.Add(1))))
+		}
+	}, release))
+	for _, row := range report.Rows()[:1] {
+		if !slices.Equal(row.Wrong, []string{"two responses"}) {
+			t.Errorf("without a fault wrong is %v, want two responses, in\n%s", row.Wrong, report)
+		}
+	}
+	wantAdvice(t, report, "core.Step")
+
+	report = handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(_ http.ResponseWriter, r *http.Request) { _, _ = b.charge(r.Context(), "k") }
+	}, release))
+	wantAdvice(t, report, "do not release the key of a success")
+}
+
+// A client that never gets a final response is told of.
+func TestNoFinalResponse(t *testing.T) {
+	t.Parallel()
+	var broken sync.Map // by provider: the account is locked after a lost reply
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if _, locked := broken.Load(b.client); locked {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			if _, err := b.charge(r.Context(), core.DeriveKey(r.Context(), "charge")); err != nil {
+				broken.Store(b.client, true)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}
+	}))
+	wantAdvice(t, report, "no final response")
+	for _, row := range report.Rows() {
+		if row.Fault == "refused" && (row.Told != "no final response" || len(row.Responses) != 31) {
+			t.Errorf("the row is %+v, want 30 attempts and one more", row)
+		}
+	}
+}
+
+// A run cannot be tested if it does not succeed without a fault.
+func TestServicesThatCannotBeTested(t *testing.T) {
+	t.Parallel()
+	refuse := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }
+	crash := func(http.ResponseWriter, *http.Request) { panic("a bug") }
+	skip := policy.SkipIf(func(*http.Request) bool { return true })
+	many := func(b bank) http.HandlerFunc {
+		return func(http.ResponseWriter, *http.Request) {
+			for range 250 {
+				_, _ = b.charge(context.Background(), "")
+			}
+		}
+	}
+	for want, start := range map[string]func(*handlertest.World) handlertest.Service{
+		`the response was 403 "no\n"`: paying(nethttp, func(bank) http.HandlerFunc { return refuse }),
+		"but connection lost x31":     paying(nethttp, func(bank) http.HandlerFunc { return crash }),
+		"was not guarded":             paying(nethttp, func(b bank) http.HandlerFunc { return b.naive }, skip),
+		"Effects counted 0":           paying(nethttp, func(bank) http.HandlerFunc { return func(http.ResponseWriter, *http.Request) {} }),
+		"more than 200 points":        paying(nethttp, many),
+	} {
+		report := handlertest.Examine(t, start)
+		if report.Err() == nil || !strings.Contains(report.Err().Error(), want) {
+			t.Errorf("the error is %v, want in it %q", report.Err(), want)
+		}
+	}
+}
+
+// A handler whose calls change from run to run is not called safe.
+func TestCallsThatChange(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		if runs.Add(1) > 1 {
+			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
+		}
+		return b.careful
+	}))
+	wantAdvice(t, report, "point not reached", "make equal calls in equal runs")
+}
+
+// A call with a context of its own goes on after the lease is lost, and a call on a
+// goroutine of its own is killed too.
+func TestCallsWithoutTheRequestsContext(t *testing.T) {
+	t.Parallel()
+	start := paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			var err error
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, err = b.charge(context.Background(), "")
+			}()
+			<-done
+			if err != nil {
+				failure.MarkUncertain(r.Context())
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			failure.MarkExecuted(r.Context())
+		}
+	}, policy.OnAbandoned(policy.Reexecute))
+	report := handlertest.Examine(t, start)
+	wantAdvice(t, report, "goes on after the lease is lost", "pass the request's context to the call")
+	for _, row := range report.Rows() {
+		if row.Fault == "lease lost" && row.When == "before" && strings.HasPrefix(row.Point, "POST") && row.Effects != 2 {
+			t.Errorf("the row is %+v, want two effects", row)
+		}
+	}
+}
+
+// waitForever waits for an event that never comes.
+func waitForever() { select {} }
+
+// A handler that waits forever is an error, not a test that hangs.
+func TestStuckHandler(t *testing.T) {
+	t.Parallel()
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if _, err := b.charge(r.Context(), core.DeriveKey(r.Context(), "charge")); err != nil {
+				waitForever()
+			}
+		}
+	}))
+	wantAdvice(t, report, "stuck\n\tafter: refused before POST", "end every goroutine and every wait")
+
+	report = handlertest.Examine(t, paying(nethttp, func(bank) http.HandlerFunc {
+		return func(http.ResponseWriter, *http.Request) { waitForever() }
+	}))
+	wantAdvice(t, report, "the run without a fault did not end")
+}
+
+// Calls of other clients have the same faults.
+func TestCall(t *testing.T) {
+	t.Parallel()
+	var published atomic.Int64
+	errOwn := errors.New("the queue is full")
+	report := handlertest.Examine(t, func(w *handlertest.World) handlertest.Service {
+		published.Store(0)
+		if err := w.Call(w.Context(), "dial", func(context.Context) error { return errOwn }); !errors.Is(err, errOwn) {
+			t.Errorf("a call before the first request returned %v, want its own error", err)
+		}
+		pay := func(rw http.ResponseWriter, r *http.Request) {
+			err := w.Call(r.Context(), "publish", func(context.Context) error {
+				published.Add(1)
+				return nil
+			})
+			if err != nil {
+				rw.WriteHeader(http.StatusBadGateway)
+			}
+		}
+		return handlertest.Service{
+			Routes:  func(engine *core.Engine) http.Handler { return nethttp(engine, pay, policy.Wait(time.Second)) },
+			Request: handlertest.Request{Path: "/payments", KeyHeader: "X-Key", Header: http.Header{"Host": {"shop.example"}}},
+			Effects: func() int { return int(published.Load()) },
+			Scope:   core.ScopeBy(func(r *http.Request) (string, error) { return strings.TrimPrefix(r.Host, "example.com"), nil }),
+			Options: []core.Option{core.WithKeyHeader("X-Key")},
+		}
+	})
+	two := []string{"two effects"}
+	wantWrong(t, report, map[string][]string{
+		"publish during reply lost":  two,
+		"publish during panic":       two,
+		"publish during time-out":    two,
+		"publish during killed":      two,
+		"publish during lease lost":  two,
+		"publish after reply late":   two, // a handler that wrote no response in time
+		"Complete before killed":     two,
+		"Complete before lease lost": two,
+	})
+}
+
+// A killed process makes no effects: its handler does not go on, and its calls fail.
+func TestKilledProcesses(t *testing.T) {
+	t.Parallel()
+	var written atomic.Int64
+	report := handlertest.Examine(t, func(w *handlertest.World) handlertest.Service {
+		written.Store(0)
+		service := paying(nethttp, func(b bank) http.HandlerFunc {
+			return func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = b.charge(r.Context(), "k")
+				written.Add(1)
+			}
+		})(w)
+		service.Effects = func() int { return int(written.Load()) }
+		return service
+	})
+	for _, row := range report.Rows() {
+		if row.Fault == "killed" && strings.HasPrefix(row.Point, "POST") && row.Effects != 1 {
+			t.Errorf("killed %s the call the process had an effect: %+v", row.When, row)
+		}
+	}
+
+	report = handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(_ http.ResponseWriter, r *http.Request) {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for range 2 { // the second one is a fallback
+					if _, err := b.charge(r.Context(), ""); err == nil {
+						return
+					}
+				}
+			}()
+			<-done
+		}
+	}))
+	for _, row := range report.Rows() {
+		if row.Fault == "killed" && row.When == "before" && strings.HasPrefix(row.Point, "POST") && row.Effects != 1 {
+			t.Errorf("a killed process called the provider: %+v", row)
+		}
+	}
+}
+
+// Of two calls the advice names the one that had the effect.
+func TestTwoCalls(t *testing.T) {
+	t.Parallel()
+	report := handlertest.Examine(t, func(w *handlertest.World) handlertest.Service {
+		return paying(nethttp, func(b bank) http.HandlerFunc {
+			return func(rw http.ResponseWriter, r *http.Request) {
+				_, err := b.charge(r.Context(), "")
+				if err == nil {
+					err = w.Call(r.Context(), "notify", func(context.Context) error { return nil })
+				}
+				if err != nil {
+					rw.WriteHeader(http.StatusBadGateway)
+				}
+			}
+		})(w)
+	})
+	wantAdvice(t, report, "\n\t       refused before notify", "\n\t       reply lost during notify", "\n\t       killed before store: Complete",
+		"the handler fails after the call at fixture_test.go:")
+	if strings.Contains(report.Err().Error(), "(notify)") { // as a place of the effect
+		t.Errorf("the advice is %v, want no advice about the second call", report.Err())
+	}
+}
+
+// stepping charges in a step.
+func stepping(b bank, key func(context.Context) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		receipt, err := core.Step(r.Context(), "charge", func(ctx context.Context) (string, error) { return b.charge(ctx, key(ctx)) })
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		io.WriteString(w, receipt)
+	}
+}
+
+// A step with DeriveKey is safe. Without it, a step repeats no charge that is recorded.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	derived := func(ctx context.Context) string { return core.DeriveKey(ctx, "charge") }
+	none := func(context.Context) string { return "" }
+	handlertest.Run(t, paying(nethttp, func(b bank) http.HandlerFunc { return stepping(b, derived) }))
+	handlertest.Run(t, paying(nethttp, func(b bank) http.HandlerFunc { return stepping(b, none) }, policy.OnAbandoned(policy.Refuse)))
+
+	report := handlertest.Examine(t, paying(nethttp, func(b bank) http.HandlerFunc { return stepping(b, none) }))
+	two := []string{"two effects"}
+	wantWrong(t, report, map[string][]string{
+		"pay.example/charges during reply lost": two,
+		"pay.example/charges during panic":      two,
+		"pay.example/charges during time-out":   two,
+		"pay.example/charges during killed":     two,
+		"pay.example/charges during lease lost": two,
+		"pay.example/charges after reply cut":   two,
+		"pay.example/charges after panic":       two,
+		"#2 before killed":                      two, // the Extend that records the step
+		"#2 before lease lost":                  two,
+	})
+}
+
+// A function of core.Do inside the handler has a key of its own.
+func TestNestedCalls(t *testing.T) {
+	t.Parallel()
+	handlertest.Run(t, func(w *handlertest.World) handlertest.Service {
+		p := newProvider()
+		b := bank{&http.Client{Transport: w.Transport(p)}}
+		return handlertest.Service{
+			Routes: func(engine *core.Engine) http.Handler {
+				return nethttp(engine, func(rw http.ResponseWriter, r *http.Request) {
+					key := core.DeriveKey(r.Context(), "charge")
+					call := core.Call{Scope: "orders", Name: "charge", Key: key}
+					receipt, _, err := core.Do(r.Context(), engine, call, func(ctx context.Context) (string, error) { return b.charge(ctx, key) })
+					if err != nil {
+						rw.WriteHeader(http.StatusBadGateway)
+						return
+					}
+					rw.WriteHeader(http.StatusCreated)
+					io.WriteString(rw, receipt)
+				})
+			},
+			Request: handlertest.Request{Path: "/payments"},
+			Effects: p.Charges,
+		}
+	})
+}
+
+// A streamed response is not stored, and its retry is told so.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	handlertest.Run(t, paying(nethttp, func(b bank) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			ctx := r.Context()
+			receipt, err := b.charge(ctx, core.DeriveKey(ctx, "charge"))
+			if err != nil {
+				failure.MarkUncertain(ctx)
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			failure.MarkExecuted(ctx)
+			_, _ = io.WriteString(w, receipt)
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+}
+
+// Equal tests have equal matrices.
+func TestRunsRepeat(t *testing.T) {
+	t.Parallel()
+	examine := func() string {
+		report := handlertest.Examine(t, paying(onChi, func(b bank) http.HandlerFunc { return b.naive }))
+		return report.String() + report.Err().Error()
+	}
+	first := examine()
+	if again := examine(); again != first {
+		t.Errorf("the second matrix is\n%s, the first\n%s", again, first)
+	}
+	for _, line := range []string{"  201, 409 in_progress, 201 replay x2  ", "  connection lost, 409 in_progress x4, 201, 201 replay  ", "  reply lost, 201 replay x2  "} {
+		if !strings.Contains(first, line) {
+			t.Errorf("no run got %s in\n%s", line, first)
+		}
+	}
+	if strings.Contains(first, "#2") {
+		t.Errorf("the retry has points, in\n%s", first)
+	}
+	if !regexp.MustCompile(`(?m)^POST pay\.example/charges \(fixture_test\.go:\d+\)\n  before  refused +1 +502, 201, 201 replay +201 +ok$`).MatchString(first) {
+		t.Errorf("the matrix is\n%s", first)
+	}
+}
