@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/handlertest"
+)
+
+// ledgerInWorld is the ledger with the faults of a run.
+type ledgerInWorld struct {
+	ledger
+	world *handlertest.World
+}
+
+func (l ledgerInWorld) add(ctx context.Context, b book, e entry) (in entry, added bool, err error) {
+	err = l.world.Call(ctx, "ledger: "+string(b), func(ctx context.Context) (err error) {
+		in, added, err = l.ledger.add(ctx, b, e)
+		return err
+	})
+	return in, added, err
+}
+
+// Payments and refunds are safe to retry, on both routers, and docs/testing.md shows the
+// matrix of the payments.
+func TestMoneyIsSafeToRetry(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for router, build := range routers {
+		for path, b := range map[string]book{"/payments": charges, "/refunds": refunds} {
+			report := handlertest.Examine(t, func(w *handlertest.World) handlertest.Service {
+				books := newMemoryLedger(&journal{})
+				return handlertest.Service{
+					Routes: func(engine *core.Engine) http.Handler {
+						return build(newShop(backend{ledger: ledgerInWorld{books, w}}), engine, 30*time.Second)
+					},
+					Request: handlertest.Request{
+						Path: path, Body: `{"order_id":"42","amount":100,"currency":"EUR","card":"tok_ok"}`,
+						Header: http.Header{"Authorization": {"Bearer alice"}},
+					},
+					Effects: func() int {
+						entries, _ := books.all(w.Context()) // a memoryLedger never fails
+						return len(entries[b])
+					},
+					Scope: userOf,
+				}
+			})
+			if err := report.Err(); err != nil {
+				t.Errorf("%s on %s: %v\n%s", path, router, err, report)
+			}
+			if b == charges && !strings.Contains(string(page), "```text\n"+report.String()+"```\n") {
+				t.Errorf("docs/testing.md does not show, of %s,\n%s", router, report)
+			}
+		}
+	}
+}
