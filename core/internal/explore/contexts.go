@@ -65,7 +65,7 @@ func (j *judge) beside(r *run, rule Rule, e *Fact) {
 // zero.
 func (r *run) learnedLoss() time.Duration {
 	for _, c := range r.calls {
-		if c.op != Release && errors.Is(c.err, storage.ErrLeaseLost) { // a Release may belong to an earlier claim
+		if c.op != Release && c.op != Abandon && errors.Is(c.err, storage.ErrLeaseLost) { // these two may belong to an earlier claim
 			return c.ended
 		}
 	}
@@ -116,7 +116,7 @@ func (j *judge) recovery(r *run) {
 		j.report(TakenReleased, "r%d takes the key over, runs its handler, and releases the key at %v", r.id, r.released)
 	}
 	switch mode := j.plan.Policy.Abandoned; {
-	case mode == Refuse && (r.started != nil || len(r.begun[Abandon]) == 0): // a claim meant for a released key is given back
+	case mode == Refuse && r.started != nil: // without a handler, the claim was meant for a released key, and is given back
 		j.report(TakenOver, "r%d takes the key over", r.id)
 	case mode == Recover && r.guarded() && !r.cleared():
 		j.report(RecoverSkipped, "the handler of r%d runs, and the RecoverFunc does not say that it should", r.id)

@@ -49,7 +49,7 @@ func (j *judge) changedBetween(key int, from, until time.Duration) bool {
 		if r.key != key {
 			continue
 		}
-		if r.released > 0 && r.released >= from && r.released <= until {
+		if r.releasedAt > 0 && r.releasedAt >= from && r.releasedAt <= until {
 			return true
 		}
 		if slices.ContainsFunc(r.grants, func(g *Fact) bool { return g.At > from && g.At < until }) {
@@ -76,11 +76,22 @@ func (j *judge) keyExpired(r *run) {
 func (j *judge) outcomeUnknown(r *run) {
 	for _, other := range j.order {
 		stored := other.kept > 0 && other.kept <= r.sent.At
-		released := other.released > 0 && other.released <= r.sent.At && other.renewed <= other.released && // a late Extend claims the key again
-			j.storesClock(r.shown.At) < j.storesClock(other.released)+j.plan.Policy.TTL // then its steps are remembered as an unknown outcome
+		// A late call may claim the key again. Steps of a released key are remembered as an
+		// unknown outcome.
+		last := max(other.renewed, other.granted())
+		released := other.releasedAt > last && other.releasedAt <= r.sent.At &&
+			j.storesClock(r.shown.At) < j.storesClock(other.releasedAt)+j.plan.Policy.TTL
 		if other.key == r.key && len(other.grants) > 0 && !stored && !released {
 			return
 		}
 	}
 	j.report(UnknownWrongly, "r%d is told that an outcome is unknown, and each attempt of its key has stored its response or released the key", r.id)
+}
+
+// granted is when the store last gave the request a lease, or zero.
+func (r *run) granted() time.Duration {
+	if len(r.grants) == 0 {
+		return 0
+	}
+	return r.grants[len(r.grants)-1].At
 }

@@ -43,6 +43,7 @@ type run struct {
 	looked     *Fact                   // the RecoverFunc's check
 	waited     []*Fact                 // Awaits during which the context did not end
 	released   time.Duration           // when the store first released the key
+	releasedAt time.Duration           // when the store last released the key
 	fromStore  bool                    // the store returned a response to the request
 	ownClaim   bool                    // the store returned the request's own claim
 	seen       *Fact                   // the first record in progress that the store returned
@@ -208,8 +209,11 @@ func (r *run) applied(f *Fact) {
 		r.taken = 0 // the earlier claim that was taken over had no handler
 	case f.Op == Acquire:
 		r.life, r.ownClaim = f.Life, r.ownClaim || f.Source == r.id
-	case f.Op == Release && f.Text == "released" && (r.released == 0 || r.stopped == nil):
-		r.released = f.At
+	case f.Op == Release && f.Text == "released":
+		r.releasedAt = f.At
+		if r.released == 0 || r.stopped == nil {
+			r.released = f.At
+		}
 	case f.Op == Extend && f.Err == nil:
 		r.renewed = f.At
 	case f.Op == Abandon && f.Err == nil && r.abandoned == 0:
