@@ -180,7 +180,7 @@ func canonicalNames(names []string) []string {
 // because a handler has made a sub-request or middleware has rewritten the path.
 func requestPath(r *http.Request) string {
 	path := canonicalPath(r.URL)
-	if target, _, _ := strings.Cut(r.RequestURI, "?"); target != path {
+	if target, _, _ := strings.Cut(r.RequestURI, "?"); target != path && target != "" { // "" in a request that no server has read
 		if u, err := url.ParseRequestURI(target); err == nil { // also for the absolute form
 			if whole := canonicalPath(u); strings.HasSuffix(whole, path) {
 				path = whole
