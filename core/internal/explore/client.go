@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oncekey/oncekey/core"
 )
 
 type requestKey struct{}
@@ -94,17 +96,26 @@ func (w *world) exchange(ctx context.Context, p *pod, plan *Request, writer *res
 		panic(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(versionHeader, "1")
 	if plan.Skip {
 		r.Header.Set(skipHeader, "yes")
 	}
 	// With a key field, each second client sends the header too.
 	if !plan.NoKey && (!w.plan.Policy.KeyField || plan.ID%2 == 0) {
-		r.Header.Set("Idempotency-Key", keyName(plan.Key))
+		r.Header.Set(w.keyHeader(), keyName(plan.Key))
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(plan, w, r) })
 	p.engine.Serve(writer, r, p.route, handler)
 	w.spoil(writer, r, handler)
 	return nil
+}
+
+// keyHeader is the name of the header that has the key.
+func (w *world) keyHeader() string {
+	if w.plan.Policy.OtherHeaders {
+		return otherHeader
+	}
+	return core.KeyHeader
 }
 
 // spoil applies the plan's sabotage of the engine.

@@ -59,6 +59,7 @@ func Draw(seed uint64) Plan {
 	if d.percent(40) {
 		drawSteps(d, &p)
 	}
+	p.Policy.OtherHeaders = d.percent(20)
 	return p
 }
 

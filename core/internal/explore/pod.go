@@ -25,6 +25,9 @@ type pod struct {
 func newPod(w *world, p Pod) *pod {
 	pod := &pod{Pod: p, world: w}
 	options := []core.Option{core.WithObserver(pod), core.WithInstance("pod"), core.WithSettleBudget(settleBudget)}
+	if w.plan.Policy.OtherHeaders {
+		options = append(options, core.WithKeyHeader(otherHeader), core.WithDocs("https://example.com/docs"), core.WithExpiryHeader("X-Expires"))
+	}
 	if w.plan.panics(InProblemWriter) {
 		options = append(options, core.WithProblemWriter(pod.writeProblem))
 	}
@@ -37,7 +40,7 @@ func newPod(w *world, p Pod) *pod {
 	if w.plan.nests() {
 		simple := w.plan.Policy
 		simple.Transactional, simple.Observe, simple.Abandoned = false, false, Reexecute
-		simple.Free, simple.Keep, simple.Uncertain, simple.KeyField = nil, nil, nil, false
+		simple.Free, simple.Keep, simple.Uncertain, simple.KeyField, simple.OtherHeaders = nil, nil, nil, false, false
 		pod.inner = engine.MustRoute(simple.options(false, nil, nil)...)
 	}
 	return pod

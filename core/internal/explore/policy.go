@@ -21,11 +21,15 @@ type Policy struct {
 	OnlySuccess                              bool     // the Classifier is failure.OnlySuccess
 	Include                                  bool     // pods leave the nonce out by IncludeFields
 	KeyField                                 bool     // the key is a member of the body
+	OtherHeaders                             bool     // other names of headers, a key format, and headers that count
 }
 
 const (
 	keyMember  = "request_id" // of a body with the key
 	skipHeader = "X-Dry-Run"
+
+	versionHeader = "X-Version"
+	otherHeader   = "X-Request-Key" // of the key, with OtherHeaders
 )
 
 // Abandoned is the policy's OnAbandoned.
@@ -56,6 +60,9 @@ func (p *Policy) options(exclude bool, classify func(failure.Outcome) failure.Cl
 	}
 	if p.KeyField {
 		options = append(options, policy.KeyField(keyMember))
+	}
+	if p.OtherHeaders {
+		options = append(options, policy.IncludeHeaders(versionHeader), policy.KeyFormat(policy.KeyPattern("key-[0-9]+")), policy.RedactFields("secret"))
 	}
 	if p.FailOpen {
 		options = append(options, policy.OnStoreError(policy.FailOpen))

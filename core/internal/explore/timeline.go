@@ -78,6 +78,7 @@ func (p *Plan) describe(b *strings.Builder) {
 		{y.OnlySuccess, "Classifier keeps only 2xx"},
 		{y.Include, "IncludeFields"},
 		{y.KeyField, "KeyField"},
+		{y.OtherHeaders, "other headers, KeyFormat, RedactFields"},
 	} {
 		if option.on {
 			fmt.Fprintf(b, ", %s", option.name)
