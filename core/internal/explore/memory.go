@@ -32,12 +32,12 @@ func (j *judge) forgotten(first, second *run) {
 	if before.Life == after.Life || j.changedBetween(first.key, before.At, after.At) {
 		return
 	}
-	last := before.At
-	if first.kept < after.At {
-		last = max(last, first.kept)
+	last, kept := before.At, j.plan.Policy.TTL
+	if first.kept > 0 && first.kept < after.At {
+		last, kept = max(last, first.kept), first.ttl(j.plan)
 	}
 	passed := j.storesClock(after.At) - j.storesClock(last)
-	if kept := first.ttl(j.plan) + j.plan.Policy.Remember; passed < kept {
+	if kept += j.plan.Policy.Remember; passed < kept {
 		j.report(ForgottenEarly, "r%d gets a lease %v after r%d, and its key is remembered for %v", second.id, passed, first.id, kept)
 	}
 }
@@ -75,10 +75,10 @@ func (j *judge) keyExpired(r *run) {
 // key had neither stored its response nor released the key when the request was sent.
 func (j *judge) outcomeUnknown(r *run) {
 	for _, other := range j.order {
-		stored := other.kept > 0 && other.kept <= r.sent.At
 		// A late call may claim the key again. Steps of a released key are remembered as an
 		// unknown outcome.
 		last := max(other.renewed, other.granted())
+		stored := other.kept > last && other.kept <= r.sent.At
 		released := other.releasedAt > last && other.releasedAt <= r.sent.At &&
 			j.storesClock(r.shown.At) < j.storesClock(other.releasedAt)+j.plan.Policy.TTL
 		if other.key == r.key && len(other.grants) > 0 && !stored && !released {
