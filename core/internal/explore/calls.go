@@ -46,7 +46,7 @@ func (j *judge) call(r *run, c storeCall) {
 
 // claims: a claim without a handler is given back, and no other claim is.
 func (j *judge) claims(r *run) {
-	kept := len(r.grants) > 0 && (r.taken == 0 || r.tookOver()) && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips()
+	kept := len(r.grants) > 0 && (r.taken == 0 || r.tookOver() && r.taken < r.granted()+j.plan.Policy.LockTTL) && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips()
 	if kept && r.started == nil {
 		j.report(ClaimKept, "r%d has claimed its key, and neither runs nor gives the key back", r.id)
 	}
