@@ -59,6 +59,7 @@ func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 // decide makes one decision from the runs of this process and the store's record.
 // The second result is this process's run of the key, or nil.
 func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
+	a.failure = nil // of an earlier round
 	localRun, refusal := e.live.find(a.storageKey)
 	if localRun != nil {
 		return decideByRecord(a, localRun.record()), localRun

@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
@@ -125,6 +128,34 @@ func TestOneLineForAnUnreachableStore(t *testing.T) {
 	if strings.Count(got, "\n") != 1 {
 		t.Errorf("more than one line: %s", got)
 	}
+}
+
+// A duplicate that waits meets an unreachable store in one round. Its replay has no error.
+func TestErrorOfAnEarlierRoundIsNotLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		working := make(chan struct{})
+		first := newService(t, store, func(w http.ResponseWriter, r *http.Request) { <-working; created(w, r) })
+		second := newService(t, store, created, policy.Wait(time.Minute))
+		var group sync.WaitGroup
+		group.Go(func() { first.post(t.Context(), "k", payment) })
+		synctest.Wait()
+		group.Go(func() { second.post(t.Context(), "k", payment) })
+		synctest.Wait()
+		store.set(&store.acquire)(failUnapplied)
+		advance(2 * time.Second)
+		store.set(&store.acquire)(nil)
+		close(working)
+		group.Wait()
+		last := second.events.all[len(second.events.all)-1]
+		if last.Result != event.Replay || last.Err != nil {
+			t.Errorf("the last event is %s with the error %v, want a replay without one", last.Result, last.Err)
+		}
+		if second.events.count(event.StoreError) == 0 {
+			t.Error("no round met the unreachable store")
+		}
+	})
 }
 
 // Case 34: a client's text cannot forge a line of a log.

@@ -89,7 +89,13 @@ func (r *run) heldUntil(at time.Duration) time.Duration {
 
 // tookOver reports whether the run claimed an abandoned key.
 func (r *run) tookOver() bool {
-	return len(r.grants) > 0 && r.grants[len(r.grants)-1].has(TookOver)
+	last := false
+	for _, g := range r.grants {
+		if r.started == nil || g.At <= r.started.At { // a late call may claim the key once more
+			last = g.has(TookOver)
+		}
+	}
+	return last
 }
 
 func (r *run) guarded() bool { return r.started != nil && r.started.has(Guarded) }
