@@ -126,7 +126,8 @@ func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 		timeout := a.route.policy.StoreTimeout
 		for try, released := 0, 0; released < 2; try++ {
 			lease.Age = time.Since(claimed)
-			err := callStore(ctx, timeout, func(ctx context.Context) error { return e.giveBack(ctx, lease) })
+			// A release would erase that an abandoned attempt may have had a side effect.
+			err := callStore(ctx, timeout, func(ctx context.Context) error { return e.release(ctx, lease, lease.TookOver) })
 			wait := settleBackoff(try)
 			if err == nil {
 				released++
@@ -137,11 +138,4 @@ func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 			}
 		}
 	})
-}
-
-// giveBack ends an unused claim. A claim that took over an abandoned key leaves it
-// abandoned, because a release would erase that an earlier attempt may have had a side
-// effect.
-func (e *Engine) giveBack(ctx context.Context, lease storage.Lease) error {
-	return e.release(ctx, lease, lease.TookOver)
 }
