@@ -50,6 +50,26 @@ func overRedis(t *testing.T, rdb *redis.Client) (*tieredstore.Store, *link) {
 	return tieredstore.New(redisstore.New(rdb), durable, tieredstore.Logger(silent), tieredstore.HotTimeout(patience)), durable
 }
 
+// Runs with an unknown outcome end their leases at once. That is no failure of the hot
+// tier, which gets a pause after a few failures in a row.
+func TestEndedLeasesAreNoFailuresOfRedis(t *testing.T) {
+	t.Parallel()
+	store, durable := overRedis(t, connect(t, redistest.Start(t)))
+	finish(t, store, "key", "answer")
+	var running []storage.Lease
+	for n := range 10 {
+		running = append(running, win(t, store, claim(fmt.Sprintf("ended%d", n))))
+	}
+	for _, lease := range running {
+		must(t, store.Extend(t.Context(), lease, 0))
+	}
+	durable.taken()
+	replays(t, store, "key", "answer")
+	if calls := durable.taken(); len(calls) != 0 {
+		t.Errorf("the durable tier had the calls %v, want none: the hot tier has the record", calls)
+	}
+}
+
 // Case 17: whatever Redis loses, one execution.
 func TestFlushedRedis(t *testing.T) {
 	t.Parallel()

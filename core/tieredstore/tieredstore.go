@@ -130,6 +130,10 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	if err := s.durable.Extend(ctx, l, ttl); err != nil {
 		return err
 	}
+	if ttl <= 0 { // the key is abandoned, and a right to fill of no length cannot be stored
+		s.hot.release(ctx, storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1})
+		return nil
+	}
 	s.hot.extend(ctx, l, ttl)
 	return nil
 }
