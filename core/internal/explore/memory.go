@@ -19,22 +19,27 @@ func (r *run) ttl(p *Plan) time.Duration {
 }
 
 // forgotten: a key is new again only when its response has expired and the time to
-// remember it is over. A release makes it new at once.
+// remember it is over. A release makes it new at once. A request can be granted several
+// leases, and another request's lease can be between them.
 func (j *judge) forgotten(first, second *run) {
-	if len(first.grants) == 0 || len(second.grants) == 0 {
-		return
+	for _, before := range first.grants {
+		for _, after := range second.grants {
+			if before.At < after.At {
+				j.forgottenBetween(first, second, before, after)
+			} else {
+				j.forgottenBetween(second, first, after, before)
+			}
+		}
 	}
-	before, after := first.grants[len(first.grants)-1], second.grants[0]
-	if after.At < before.At {
-		first, second = second, first
-		before, after = first.grants[len(first.grants)-1], second.grants[0]
-	}
+}
+
+func (j *judge) forgottenBetween(first, second *run, before, after *Fact) {
 	if before.Life == after.Life || j.changedBetween(first.key, before.At, after.At) {
 		return
 	}
 	last, kept := before.At, j.plan.Policy.TTL
-	if first.kept > 0 && first.kept < after.At {
-		last, kept = max(last, first.kept), first.ttl(j.plan)
+	if first.kept > before.At && first.kept < after.At {
+		last, kept = first.kept, first.ttl(j.plan)
 	}
 	passed := j.storesClock(after.At) - j.storesClock(last)
 	if kept += j.plan.Policy.Remember; passed < kept {
