@@ -43,4 +43,9 @@ var (
 	// ErrRolledBack wrapped with the database's error. The engine then releases the
 	// key, and Engine.Finish returns ErrRolledBack: the response must not be shown.
 	ErrRolledBack = errors.New("oncekey: the transaction was rolled back")
+
+	// ErrNotAbandoned says that a key is not abandoned under the attempt that the caller
+	// named: it has no record, its lease runs, another attempt has begun, or it is
+	// settled. Inspector.Settle returns ErrNotAbandoned. Look the record up again.
+	ErrNotAbandoned = errors.New("oncekey: the key is not abandoned under this attempt: look it up again")
 )

@@ -1,28 +1,81 @@
 package storage
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
-// Inspector lets operators read and remove records. Every store of this module
+// Inspector lets operators read, settle and remove records. Every store of this module
 // implements Inspector. The engine never calls an Inspector while serving requests.
 type Inspector interface {
 	// Lookup returns the record of a storage key (see Key), or nil when
 	// there is none.
 	Lookup(ctx context.Context, key string) (*Record, error)
-	// List returns a page of records in one state, and the cursor of the next page.
-	// Pass an empty cursor for the first page; next is empty after the last page. A
-	// page may hold fewer records than limit, or none, before the last page. Limit is
-	// from 1 to 1000. Records come in no particular order.
+	// List returns records that match the filter, and the cursor of the next page. It
+	// looks at records until the page is full or its budget is spent, so one page can
+	// hold fewer records than its limit, or none, before the last page. Records come in
+	// no particular order.
 	//
-	// A record that keeps the state from the first page to the last is listed at
-	// least once. The entries have no Header, Body, Sketch and Steps: use Lookup. The
-	// store skips and logs records that it cannot read. The store returns an error
-	// for a cursor that it recognizes as another store's.
-	List(ctx context.Context, state State, cursor string, limit int) (page []Entry, next string, err error)
+	// A record that matches from the first page to the last is listed at least once. The
+	// entries have no Header, Body, Sketch and Steps: use Lookup. The store skips and logs
+	// records that it cannot read. The store returns an error for a filter or a page that
+	// is invalid (see Filter.Validate, Page.Validate), and for a cursor that it recognizes
+	// as another store's.
+	List(ctx context.Context, filter Filter, page Page) (Listing, error)
+	// Settle ends an abandoned key by the word of an operator who has found out what its
+	// run did. The record must be in progress under the attempt that the operator has
+	// seen, with a lease that has ended. Otherwise Settle returns ErrNotAbandoned and
+	// changes no record. The comparison and the change are one atomic step.
+	//
+	// With Happened the record becomes Unreplayable with status 200. It expires when it
+	// would have, and a Remember holds. Retries get an error and never run. With
+	// DidNotHappen the key is released as by Store.Release, and the next request runs
+	// with a higher attempt number. In both cases the holder of the old lease has lost
+	// it where the store still has a record.
+	Settle(ctx context.Context, key string, attempt uint64, word Word) error
 	// Forget removes a record, so that the next request with its key runs. Pass
 	// RerunIsSafe to confirm that a second run is safe. Forget reports whether there
 	// was a record. A released key counts as no record, but its attempt number is
 	// removed too. A holder whose record was removed may still settle.
 	Forget(ctx context.Context, key string, word Word) (bool, error)
+}
+
+// Filter selects records of a list. The zero Filter selects all.
+type Filter struct {
+	// States selects records in one of these states. Empty: in every state.
+	States []State
+	// Abandoned selects records in progress whose lease has ended, and no others.
+	// States is then empty.
+	Abandoned bool
+	// Route selects records with this Origin.Route, byte for byte. Empty: with any.
+	Route string
+	// OlderThan selects records that were Created at least this long ago, by the store's
+	// clock. A record without a time of creation, such as a tombstone, is selected.
+	OlderThan time.Duration
+}
+
+// Page says how much one call of List may read and return.
+type Page struct {
+	// Cursor is empty for the first page, and the Listing's Next for each later one.
+	Cursor string
+	// Limit is the largest number of records to return, from 1 to 1000.
+	Limit int
+	// LookAt is the number of records after which List stops looking. It may look at a
+	// few more, so that it always advances. Zero: 20,000.
+	LookAt int
+	// Within is the time after which List stops looking. Zero: 2 seconds. List always
+	// advances, however short Within is. A ctx that ends is an error, and not a page.
+	Within time.Duration
+}
+
+// Listing is one page of a list.
+type Listing struct {
+	// Entries match the filter. There are at most as many as the page's Limit.
+	Entries []Entry
+	// Next is the cursor of the next page, and empty after the last page.
+	Next string
+	// LookedAt is how many records this call has looked at, matching or not.
+	LookedAt int
 }
 
 // Entry is one record of a list.
@@ -32,9 +85,17 @@ type Entry struct {
 	*Record
 }
 
-// Word is a confirmation that Forget requires.
+// Word is a confirmation that Settle and Forget require.
 type Word string
 
-// RerunIsSafe is the only Word. It confirms that the operation had no effect, or
-// that the effect may happen again.
-const RerunIsSafe Word = "I have checked that running this request again is safe"
+// The words of Inspector.Settle and Inspector.Forget.
+const (
+	// RerunIsSafe is Forget's only word. It confirms that the operation had no effect,
+	// or that the effect may happen again.
+	RerunIsSafe Word = "I have checked that running this request again is safe"
+	// Happened is a word of Settle. It confirms that the operation had its effect.
+	Happened Word = "I have checked that the operation happened"
+	// DidNotHappen is a word of Settle. It confirms that the operation had no effect,
+	// and will not have one.
+	DidNotHappen Word = "I have checked that the operation did not happen"
+)
