@@ -89,11 +89,11 @@ func TestRecordsNameTheirRoute(t *testing.T) {
 		store := memstore.New()
 		s := m.start(t, program{store: store, options: []core.Option{core.WithInstance("pod-1")}})
 		s.runsAgain(payment("k"))
-		keys, _, err := store.List(t.Context(), storage.Completed, "", 10)
-		if err != nil || len(keys) != 1 {
+		keys, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10})
+		if err != nil || len(keys.Entries) != 1 {
 			t.Fatalf("the store has %v, %v", keys, err)
 		}
-		record, err := store.Lookup(t.Context(), keys[0].Key)
+		record, err := store.Lookup(t.Context(), keys.Entries[0].Key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -295,8 +295,8 @@ func TestNameTheTrace(t *testing.T) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/payments", strings.NewReader(`{"amount":1}`))
 	r.Header.Set(core.KeyHeader, "k")
 	engine.Handler(http.HandlerFunc(pay)).ServeHTTP(httptest.NewRecorder(), r)
-	page, _, err := store.List(t.Context(), storage.Completed, "", 1)
-	if want := span.TraceID().String() + "-" + span.SpanID().String(); err != nil || len(page) != 1 || page[0].Origin.Trace != want {
+	page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1})
+	if want := span.TraceID().String() + "-" + span.SpanID().String(); err != nil || len(page.Entries) != 1 || page.Entries[0].Origin.Trace != want {
 		t.Errorf("the store has %+v, %v, want the trace %s", page, err, want)
 	}
 }

@@ -18,21 +18,21 @@ func listAll(t *testing.T, store *memstore.Store, state storage.State, limit int
 	t.Helper()
 	times, cursor := map[string]int{}, ""
 	for {
-		page, next, err := store.List(t.Context(), state, cursor, limit)
+		page, err := store.List(t.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Cursor: cursor, Limit: limit})
 		must(t, err)
-		if len(page) > limit {
-			t.Fatalf("a page has %d records, want at most %d", len(page), limit)
+		if len(page.Entries) > limit {
+			t.Fatalf("a page has %d records, want at most %d", len(page.Entries), limit)
 		}
-		for _, entry := range page {
+		for _, entry := range page.Entries {
 			times[entry.Key]++
 			if entry.State != state || entry.Body != nil || entry.Header != nil {
 				t.Errorf("%s is listed as %+v", entry.Key, entry.Record)
 			}
 		}
-		if next == "" {
+		if page.Next == "" {
 			return times
 		}
-		cursor = next
+		cursor = page.Next
 	}
 }
 
@@ -91,16 +91,16 @@ func TestListRefusesCursors(t *testing.T) {
 		for n := range 10 {
 			win(t, store, claim(n))
 		}
-		_, cursor, err := store.List(t.Context(), storage.InProgress, "", 1)
+		listing, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 1})
 		must(t, err)
-		return cursor
+		return listing.Next
 	}
 	good := cursorOf(store)
-	if _, _, err := store.List(t.Context(), storage.InProgress, good, 1); err != nil {
+	if _, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Cursor: good, Limit: 1}); err != nil {
 		t.Errorf("List with its own cursor returned %v", err)
 	}
 	for _, wrong := range []string{"x", good[1:], good + "0", cursorOf(other), strings.Repeat("long", 1000)} {
-		if _, _, err := store.List(t.Context(), storage.InProgress, wrong, 1); err == nil || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 300 {
+		if _, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Cursor: wrong, Limit: 1}); err == nil || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 300 {
 			t.Errorf("List with the cursor %.20q returned %v, want an error", wrong, err)
 		}
 	}

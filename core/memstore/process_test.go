@@ -33,7 +33,7 @@ func TestCallsWaitForNothing(t *testing.T) {
 			}
 			_, err = store.Lookup(ctx, claim(n).Key)
 			must(t, err)
-			_, _, err = store.List(ctx, storage.Completed, "", 10)
+			_, err = store.List(ctx, storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10})
 			must(t, err)
 		}
 		if _, _, err := store.Acquire(ctx, claim(100)); err == nil || ctx.Err() != nil {

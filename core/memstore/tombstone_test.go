@@ -95,7 +95,7 @@ func TestTombstonesAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(60 * 24 * time.Hour)
-		if _, _, err := store.List(ctx, storage.Expired, "", 10); err != nil || store.Len() != 0 || store.bytes.Load() != 0 {
+		if _, err := store.List(ctx, storage.Filter{States: []storage.State{storage.Expired}}, storage.Page{Limit: 10}); err != nil || store.Len() != 0 || store.bytes.Load() != 0 {
 			t.Errorf("after %v it counts %d records and %d bytes, want none", err, store.Len(), store.bytes.Load())
 		}
 	})

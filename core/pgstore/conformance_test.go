@@ -71,8 +71,8 @@ func TestQueryModes(t *testing.T) {
 			if third.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || !slices.Equal(r.Header, res.Header) || !bytes.Equal(r.Sketch, res.Sketch) {
 				t.Errorf("the record is %+v, want attempt 3 and %+v", r, res)
 			}
-			if page, _, err := store.List(t.Context(), storage.Completed, "", 1000); err != nil || len(page) == 0 {
-				t.Errorf("List returned %d records and %v", len(page), err)
+			if page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1000}); err != nil || len(page.Entries) == 0 {
+				t.Errorf("List returned %d records and %v", len(page.Entries), err)
 			}
 			if _, err := store.Sweep(t.Context(), 10); err != nil {
 				t.Error(err)

@@ -11,7 +11,7 @@ import (
 // Names that tests need beside the package's exported ones.
 const (
 	AcquireRounds = acquireRounds
-	KeysPerPage   = keysPerPage
+	MaxWindow     = maxWindow
 	MaximumTries  = maximumTries
 )
 

@@ -77,21 +77,21 @@ func listAll(t *testing.T, store *pgstore.Store, state storage.State, limit int)
 	t.Helper()
 	seen, cursor := map[string]*storage.Record{}, ""
 	for {
-		page, next, err := store.List(t.Context(), state, cursor, limit)
+		page, err := store.List(t.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Cursor: cursor, Limit: limit})
 		must(t, err)
-		if len(page) > limit {
-			t.Fatalf("a page has %d records, want at most %d", len(page), limit)
+		if len(page.Entries) > limit {
+			t.Fatalf("a page has %d records, want at most %d", len(page.Entries), limit)
 		}
-		for _, entry := range page {
+		for _, entry := range page.Entries {
 			if seen[entry.Key] != nil {
 				t.Fatalf("%s was listed twice", entry.Key)
 			}
 			seen[entry.Key] = entry.Record
 		}
-		if next == "" {
+		if page.Next == "" {
 			return seen
 		}
-		cursor = next
+		cursor = page.Next
 	}
 }
 
@@ -99,12 +99,12 @@ func listAll(t *testing.T, store *pgstore.Store, state storage.State, limit int)
 func TestListOfFewAmongMany(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
-	fill(t, pool, "a", pgstore.KeysPerPage+10)
+	fill(t, pool, "a", pgstore.MaxWindow+10)
 	win(t, store, claim("z"))
-	page, next, err := store.List(t.Context(), storage.InProgress, "", 10)
+	page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 10})
 	must(t, err)
-	if len(page) != 0 || next == "" {
-		t.Errorf("the first page has %d records and next %q, want none, and a cursor", len(page), next)
+	if len(page.Entries) != 0 || page.Next == "" {
+		t.Errorf("the first page has %d records and Next %q, want none, and a cursor", len(page.Entries), page.Next)
 	}
 	if seen := listAll(t, store, storage.InProgress, 10); len(seen) != 1 || seen["z"] == nil {
 		t.Errorf("the list is %v, want z", seen)
@@ -116,21 +116,21 @@ func TestListSkipsUnreadableRows(t *testing.T) {
 	store, pool := open(t)
 	fill(t, pool, "key", 5)
 	execute(t, pool, `UPDATE oncekey.records SET status = 7 WHERE key = 'key2'`)
-	page, _, err := store.List(t.Context(), storage.Completed, "", 10)
-	if err != nil || len(page) != 4 {
-		t.Errorf("beside it there are %d records and %v, want 4", len(page), err)
+	page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10})
+	if err != nil || len(page.Entries) != 4 {
+		t.Errorf("beside it there are %d records and %v, want 4", len(page.Entries), err)
 	}
-	for _, entry := range page {
+	for _, entry := range page.Entries {
 		if entry.Key == "key2" || entry.Body != nil || entry.Header != nil {
 			t.Errorf("List returned %q with its response: %+v", entry.Key, entry.Record)
 		}
 	}
 	for _, limit := range []int{-1, 0, 1001} {
-		if _, _, err := store.List(t.Context(), storage.Completed, "", limit); err == nil || !strings.Contains(err.Error(), "1000") {
+		if _, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: limit}); err == nil || !strings.Contains(err.Error(), "1000") {
 			t.Errorf("List of %d returned %v, want the valid values", limit, err)
 		}
 	}
-	if _, _, err := store.List(t.Context(), 0, "", 10); err == nil || !strings.Contains(err.Error(), "state") {
+	if _, err := store.List(t.Context(), storage.Filter{States: []storage.State{0}}, storage.Page{Limit: 10}); err == nil || !strings.Contains(err.Error(), "state") {
 		t.Errorf("List of no state returned %v, want an error", err)
 	}
 }
@@ -161,7 +161,7 @@ func TestInspectorWithoutTable(t *testing.T) {
 	store, pool := open(t)
 	execute(t, pool, `DROP SCHEMA oncekey CASCADE`)
 	_, lookup := store.Lookup(t.Context(), "key")
-	_, _, list := store.List(t.Context(), storage.Completed, "", 1)
+	_, list := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1})
 	_, forget := store.Forget(t.Context(), "key", storage.RerunIsSafe)
 	for _, err := range []error{lookup, list, forget} {
 		if err == nil || !strings.Contains(err.Error(), "pgstore.Migrate") {

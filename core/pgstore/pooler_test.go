@@ -128,7 +128,7 @@ func servedThrough(ctx context.Context, store *pgstore.Store, key string) error 
 func inspectedThrough(ctx context.Context, store *pgstore.Store, key string) error {
 	_, err := store.Lookup(ctx, key)
 	if err == nil {
-		_, _, err = store.List(ctx, storage.Completed, "", 10)
+		_, err = store.List(ctx, storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10})
 	}
 	if err == nil {
 		_, err = store.Sweep(ctx, 10)

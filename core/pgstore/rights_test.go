@@ -80,7 +80,7 @@ func serves(t *testing.T, pool *pgxpool.Pool) {
 	if _, err := store.Sweep(t.Context(), 10); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := store.List(t.Context(), storage.Completed, "", 10); err != nil {
+	if _, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10}); err != nil {
 		t.Error(err)
 	}
 }

@@ -206,26 +206,13 @@ const (
 SELECT ` + wholeRecord + ` FROM {schema}.records AS r
 WHERE r.key = $1 AND r.state <> 'released' AND NOT ` + isExpired
 
-	// windowStatement returns the last of the next $2 keys after $1, and their
-	// number.
-	windowStatement = `
-SELECT coalesce(max(key), ''), count(*)
-FROM (SELECT key FROM {schema}.records WHERE key > $1 ORDER BY key LIMIT $2) AS keys`
-
-	// listStatement returns up to $4 records in state $3, after key $1 and up to $2,
-	// without header, body, sketch and steps.
-	listStatement = `
-SELECT ` + withoutResponse + `, r.key FROM {schema}.records AS r
-WHERE r.key > $1 AND r.key <= $2 AND CASE WHEN ` + isOver + ` THEN 'gone' ELSE r.state END = $3 AND NOT ` + isExpired + `
-ORDER BY r.key LIMIT $4`
-
 	forgetStatement = `
 DELETE FROM {schema}.records AS r WHERE r.key = $1 RETURNING r.state <> 'released' AND NOT ` + isExpired
 )
 
 // statements are the statements above in the store's schema.
 type statements struct {
-	acquire, complete, restore, extend, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, forget string
+	acquire, complete, restore, extend, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, count, forget, happened, didNotHappen string
 }
 
 func newStatements(schema string) statements {
@@ -241,6 +228,9 @@ func newStatements(schema string) statements {
 		lookUp:       inSchema(schema, lookUpStatement),
 		window:       inSchema(schema, windowStatement),
 		list:         inSchema(schema, listStatement),
+		count:        inSchema(schema, countStatement),
 		forget:       inSchema(schema, forgetStatement),
+		happened:     inSchema(schema, happenedStatement),
+		didNotHappen: inSchema(schema, didNotHappenStatement),
 	}
 }

@@ -21,9 +21,18 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 	return record, s.failure("look up", key, err)
 }
 
-// lookUp reads the value and its time to live in a transaction. No other command can
-// run between the two reads, as in claimOrLook.
+// lookUp returns nil for a key without a record.
 func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error) {
+	seen, err := s.snapshot(ctx, key)
+	if err != nil || seen == nil || seen.released || seen.gone {
+		return nil, err
+	}
+	return &seen.record, nil
+}
+
+// snapshot reads the value and its time to live in a transaction. No other command can
+// run between the two reads, as in claimOrLook. It returns nil without a value.
+func (s *Store) snapshot(ctx context.Context, key string) (*snapshot, error) {
 	transaction, name := s.client.TxPipeline(), s.prefix+key
 	found, left := transaction.Get(ctx, name), transaction.PTTL(ctx, name)
 	responseName, _ := s.responseKey(key)
@@ -41,11 +50,7 @@ func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error)
 	case noResponse != nil && !errors.Is(noResponse, redis.Nil) && isRemembered(value):
 		return nil, noResponse
 	}
-	seen, err := look(value, left.Val(), response)
-	if err != nil || seen.released || seen.gone {
-		return nil, err
-	}
-	return &seen.record, nil
+	return look(value, left.Val(), response)
 }
 
 // Forget implements [storage.Inspector]. It also deletes a value that is not a

@@ -103,7 +103,7 @@ func TestInspectingFails(t *testing.T) {
 	store := redisstore.New(rdb)
 	inspect := func(ctx context.Context) []error {
 		_, lookUp := store.Lookup(ctx, "key")
-		_, _, list := store.List(ctx, storage.Completed, "", 10)
+		_, list := store.List(ctx, storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10})
 		_, forget := store.Forget(ctx, "key", storage.RerunIsSafe)
 		return []error{lookUp, list, forget}
 	}
@@ -125,7 +125,7 @@ func TestInspectingFails(t *testing.T) {
 		}
 	}
 	must(t, rdb.Do(t.Context(), "acl", "setuser", "default", "+scan", "-eval").Err())
-	if _, _, err := store.List(t.Context(), storage.InProgress, "", 10); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+	if _, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 10}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("List returned %v, want the server's error", err)
 	}
 }
@@ -135,21 +135,21 @@ func listAll(t *testing.T, store *redisstore.Store, state storage.State, limit i
 	t.Helper()
 	seen, cursor := map[string]*storage.Record{}, ""
 	for {
-		page, next, err := store.List(t.Context(), state, cursor, limit)
+		page, err := store.List(t.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Cursor: cursor, Limit: limit})
 		must(t, err)
-		if len(page) > limit {
-			t.Fatalf("a page has %d records, want at most %d", len(page), limit)
+		if len(page.Entries) > limit {
+			t.Fatalf("a page has %d records, want at most %d", len(page.Entries), limit)
 		}
-		for _, entry := range page {
+		for _, entry := range page.Entries {
 			if seen[entry.Key] != nil {
 				t.Fatalf("%s was listed twice", entry.Key)
 			}
 			seen[entry.Key] = entry.Record
 		}
-		if next == "" {
+		if page.Next == "" {
 			return seen
 		}
-		cursor = next
+		cursor = page.Next
 	}
 }
 

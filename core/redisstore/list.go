@@ -8,21 +8,21 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/inspection"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
 const (
-	// maxPage is the largest page of a list.
-	maxPage = 1000
-	// scansPerPage bounds the cost of a page when few keys are in the state, or most
-	// keys belong to other programs. Each scan takes two round trips.
-	scansPerPage = 10
-	// beginning is how many bytes of a value List reads. With one of the engine's
-	// fingerprints, the part before headers and body takes a third of them.
-	beginning = 1024
+	// maxBatch is the largest number of keys of one SCAN, so that no SCAN keeps the
+	// server from other commands for longer than about a millisecond.
+	maxBatch = 1000
+	// maxPending is how many keys a cursor has, unless SCAN alone returns more than
+	// requested. A cursor is part of a URL.
+	maxPending = 16
 )
 
 // errHiddenMasters reports a client that reaches only one master of a cluster.
@@ -30,13 +30,14 @@ var errHiddenMasters = errors.New(
 	"this client hides the cluster's masters: give New the *redis.ClusterClient itself")
 
 // List implements [storage.Inspector]. The records have no Header, Body, Sketch and
-// Steps; use Lookup for the whole record. A page looks at about ten times limit keys
-// at most, and reads only the beginning of each value and of its response. It skips
-// values that are not records, and logs a warning with their number.
+// Steps; use Lookup for the whole record. List reads only the beginning of each value
+// and of its response, and less of the values whose state does not match. It skips
+// values that are not records, and logs a warning with their number. Keys of other
+// programs do not count as looked at, so that a page ends by Within where they are
+// many.
 //
-// List uses SCAN and has SCAN's guarantees. A record that stays in the state from the
-// first page to the last is listed. It may be listed twice while the server resizes
-// its table.
+// List uses SCAN and has SCAN's guarantees. A record that matches from the first page
+// to the last is listed. It may be listed twice while the server resizes its table.
 //
 // On a cluster the pages go from one master to the next. List can miss keys that move
 // between masters meanwhile. If the set of masters has changed since the first page,
@@ -46,52 +47,53 @@ var errHiddenMasters = errors.New(
 //
 // List returns an error for an AutoPipeliner in front of a cluster, because that
 // client hides the masters.
-func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) ([]storage.Entry, string, error) {
-	if _, known := storage.ParseState(state.String()); !known {
-		return nil, "", fmt.Errorf("redisstore: list records in state %d: want a state of package storage", state)
-	}
-	if limit < 1 || limit > maxPage {
-		return nil, "", fmt.Errorf("redisstore: list %d records: want from 1 to %d", limit, maxPage)
-	}
-	at, err := parseCursor(cursor)
+func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
+	budget, err := inspection.Start(&filter, &page)
 	if err != nil {
-		return nil, "", err
+		return storage.Listing{}, fmt.Errorf("redisstore: list: %w", err)
 	}
-	listing := &listing{store: s, state: state, at: at}
-	page, err := bounded(ctx, s, func(ctx context.Context) ([]storage.Entry, error) { return listing.page(ctx, limit) })
+	at, err := parseCursor(page.Cursor)
 	if err != nil {
-		return nil, "", fmt.Errorf("redisstore: list: %w", err)
+		return storage.Listing{}, err
 	}
-	return page, listing.at.String(), nil
+	l := &listing{store: s, filter: filter, limit: page.Limit, budget: budget, at: at}
+	result, err := bounded(ctx, s, l.page)
+	if err != nil {
+		return storage.Listing{}, fmt.Errorf("redisstore: list: %w", err)
+	}
+	return result, nil
 }
 
 // listing is one call of List.
 type listing struct {
 	store   *Store
-	state   storage.State
+	filter  storage.Filter
+	limit   int
+	budget  inspection.Budget
 	at      position
 	servers []redis.Cmdable
+	entries []storage.Entry
+	// requested is the number of keys that SCAN was asked for.
+	requested int
 	// unreadable counts the skipped values; firstUnreadable is the error of the
 	// first.
 	unreadable      int
 	firstUnreadable error
 }
 
-func (l *listing) page(ctx context.Context, limit int) (page []storage.Entry, err error) {
+func (l *listing) page(ctx context.Context) (storage.Listing, error) {
 	if err := l.findServers(ctx); err != nil {
-		return nil, err
+		return storage.Listing{}, err
 	}
-	for round := 0; round < scansPerPage && len(page) < limit && !l.ended(); round++ {
-		if len(l.at.Pending) == 0 {
-			if err := l.scan(ctx, limit-len(page)); err != nil {
-				return nil, err
+	if err := l.readPending(ctx); err != nil {
+		return storage.Listing{}, err
+	}
+	for first := true; len(l.entries) < l.limit && !l.ended() && (first || l.budget.Left() > 0); first = false {
+		if full, err := l.round(ctx); err != nil || full {
+			if err != nil {
+				return storage.Listing{}, err
 			}
-		}
-		// SCAN may return a few more keys than requested. The others stay pending.
-		keys := l.at.Pending[:min(len(l.at.Pending), limit-len(page))]
-		l.at.Pending = l.at.Pending[len(keys):]
-		if page, err = l.read(ctx, page, keys); err != nil {
-			return nil, err
+			break
 		}
 	}
 	if l.ended() {
@@ -101,10 +103,58 @@ func (l *listing) page(ctx context.Context, limit int) (page []storage.Entry, er
 		l.store.log().WarnContext(ctx, "redisstore: a list has skipped values that are not records",
 			"count", l.unreadable, "first", l.firstUnreadable)
 	}
-	return page, nil
+	return storage.Listing{Entries: l.entries, Next: l.at.String(), LookedAt: l.budget.Looked}, nil
 }
 
 func (l *listing) ended() bool { return len(l.at.Pending) == 0 && l.at.Server >= len(l.servers) }
+
+// readPending adds the keys that the previous page had no space for.
+func (l *listing) readPending(ctx context.Context) (err error) {
+	keys := make([]string, min(len(l.at.Pending), l.limit))
+	for i := range keys {
+		keys[i] = string(l.at.Pending[i])
+	}
+	l.at.Pending = l.at.Pending[len(keys):]
+	l.entries, err = l.read(ctx, keys)
+	return err
+}
+
+// round scans a batch of keys, and adds those that match. The matching keys beyond the
+// page's limit stay pending. If they were many, the page is full without the batch.
+func (l *listing) round(ctx context.Context) (full bool, err error) {
+	before := l.at
+	keys, err := l.scan(ctx, l.batch())
+	if err != nil {
+		return false, err
+	}
+	looked := len(keys)
+	if keys, err = l.candidates(ctx, keys); err != nil {
+		return false, err
+	}
+	found, err := l.read(ctx, keys)
+	if err != nil {
+		return false, err
+	}
+	free := l.limit - len(l.entries)
+	if len(found) > free+maxPending && len(l.entries) > 0 {
+		l.at = before
+		return true, nil
+	}
+	for _, entry := range found[min(free, len(found)):] {
+		l.at.Pending = append(l.at.Pending, []byte(entry.Key))
+	}
+	l.entries = append(l.entries, found[:min(free, len(found))]...)
+	l.budget.Looked += looked
+	return false, nil
+}
+
+// batch returns the number of keys to scan: as many as are likely to fill the page, by
+// the share of the keys that have matched so far.
+func (l *listing) batch() int {
+	free := l.limit - len(l.entries)
+	count := max(free, free*l.requested/(len(l.entries)+1))
+	return max(1, min(count, maxBatch, l.budget.Left()))
+}
 
 // findServers finds the masters, in the order of their addresses.
 func (l *listing) findServers(ctx context.Context) error {
@@ -135,8 +185,8 @@ func (l *listing) findServers(ctx context.Context) error {
 	return l.at.on(len(masters), addresses.String())
 }
 
-// scan adds the next keys of SCAN, perhaps none, and advances the cursor.
-func (l *listing) scan(ctx context.Context, count int) error {
+// scan returns the next keys of SCAN, perhaps none, and advances the cursor.
+func (l *listing) scan(ctx context.Context, count int) (keys []string, err error) {
 	server := l.servers[l.at.Server]
 	pipeline := server.Pipeline()
 	var information *redis.StringCmd
@@ -148,86 +198,28 @@ func (l *listing) scan(ctx context.Context, count int) error {
 	scanned := pipeline.Scan(ctx, l.at.Cursor, escapeGlob(l.store.prefix)+"*", int64(count))
 	_, _ = pipeline.Exec(ctx) // each command holds its error
 	if information != nil && information.Err() == nil {
-		return errHiddenMasters
+		return nil, errHiddenMasters
 	}
 	names, cursor, err := scanned.Result()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range names {
-		if l.store.isResponse(name) {
-			continue
+		if !l.store.isResponse(name) {
+			keys = append(keys, strings.TrimPrefix(name, l.store.prefix))
 		}
-		l.at.Pending = append(l.at.Pending, []byte(strings.TrimPrefix(name, l.store.prefix)))
 	}
-	l.at.Cursor = cursor
-	if cursor == 0 {
+	l.requested += count
+	if l.at.Cursor = cursor; cursor == 0 {
 		l.at.Server++
 	}
-	return nil
-}
-
-// read appends the records of the keys that are in the state.
-func (l *listing) read(ctx context.Context, page []storage.Entry, keys [][]byte) ([]storage.Entry, error) {
-	if len(keys) == 0 {
-		return page, nil
-	}
-	pipeline := l.store.client.Pipeline()
-	replies := make([]*redis.Cmd, len(keys))
-	for i, key := range keys {
-		response, _ := l.store.responseKey(string(key))
-		replies[i] = pipeline.Eval(ctx, beginningScript, []string{l.store.prefix + string(key), response}, beginning, l.state.String())
-	}
-	_, _ = pipeline.Exec(ctx) // each command holds its error
-	for i, reply := range replies {
-		key := string(keys[i])
-		record, err := l.recordOf(ctx, key, reply)
-		switch failed := l.store.failure("list", key, err); {
-		case errors.Is(failed, storage.ErrCorruptRecord):
-			if l.unreadable++; l.unreadable == 1 {
-				l.firstUnreadable = failed
-			}
-		case err != nil:
-			return nil, err
-		case record != nil && record.State == l.state:
-			page = append(page, listed(key, record))
-		}
-	}
-	return page, nil
-}
-
-// recordOf decodes the reply of beginningScript. It returns nil for a key without a
-// record in the state.
-func (l *listing) recordOf(ctx context.Context, key string, reply *redis.Cmd) (*storage.Record, error) {
-	values, err := reply.Slice()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil //nolint:nilnil // the key is gone, or in another state
-	}
-	if err != nil {
-		return nil, err
-	}
-	head, _ := values[0].(string)
-	left, _ := values[1].(int64)
-	held, enough, err := decodeBeginning([]byte(head))
-	if enough && err == nil && held.apart {
-		response, _ := values[len(values)-1].(string)
-		enough, err = held.joinBeginning([]byte(response))
-	}
-	if !enough && (strings.HasPrefix(head, `{"token":"`) || isRemembered([]byte(head))) { // the fingerprint is long
-		return l.store.lookUp(ctx, key)
-	}
-	if !enough {
-		return nil, corrupt("it begins with %s", excerpt(head))
-	}
-	if err != nil || held.released {
-		return nil, err
-	}
-	seen := &snapshot{stored: held}
-	err = seen.clock(lifeLeft(left))
-	return &seen.record, err
+	return keys, nil
 }
 
 // escapeGlob returns a pattern that matches only the text.
 func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
 }
+
+// matches reports whether the filter selects a record that was read just now.
+func (l *listing) matches(r *storage.Record) bool { return l.filter.Matches(r, time.Now()) }

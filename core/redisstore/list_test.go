@@ -122,14 +122,14 @@ func TestListOfCluster(t *testing.T) {
 	if r, err := store.Lookup(t.Context(), strings.Repeat("0", 64)); err != nil || r == nil {
 		t.Errorf("Lookup returned %+v and %v, want the record", r, err)
 	}
-	_, cursor, err := store.List(t.Context(), storage.Completed, "", 1)
+	listing, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1})
 	must(t, err)
 	single := redisstore.New(connect(t, redistest.Start(t), nil))
-	if _, _, err := single.List(t.Context(), storage.Completed, cursor, 1); err == nil || !strings.Contains(err.Error(), "not those of the first page") {
+	if _, err := single.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Cursor: listing.Next, Limit: 1}); err == nil || !strings.Contains(err.Error(), "not those of the first page") {
 		t.Errorf("List with a cursor of other servers returned %v, want an error", err)
 	}
 	hiding := redisstore.New(pipelined(t, cluster))
-	if _, _, err := hiding.List(t.Context(), storage.Completed, "", 1); err == nil || !strings.Contains(err.Error(), "*redis.ClusterClient") {
+	if _, err := hiding.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1}); err == nil || !strings.Contains(err.Error(), "*redis.ClusterClient") {
 		t.Errorf("List through an AutoPipeliner returned %v, want the remedy", err)
 	}
 }
@@ -138,13 +138,13 @@ func TestListRefusesCursors(t *testing.T) {
 	t.Parallel()
 	store := redisstore.New(connect(t, redistest.Start(t), nil))
 	fill(t, store, 20, "body")
-	_, cursor, err := store.List(t.Context(), storage.Completed, "", 1)
+	listing, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1})
 	must(t, err)
-	if cursor == "" {
+	if listing.Next == "" {
 		t.Fatal("there is no second page")
 	}
-	for _, wrong := range []string{"x", "!", cursor + "A", cursor[1:], cursor[:len(cursor)-1], "e30", "bnVsbA", strings.Repeat("A", 1000)} {
-		if _, _, err := store.List(t.Context(), storage.Completed, wrong, 1); err == nil || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 300 {
+	for _, wrong := range []string{"x", "!", listing.Next + "A", listing.Next[1:], listing.Next[:len(listing.Next)-1], "e30", "bnVsbA", strings.Repeat("A", 1000)} {
+		if _, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Cursor: wrong, Limit: 1}); err == nil || !strings.Contains(err.Error(), "cursor") || len(err.Error()) > 300 {
 			t.Errorf("List with the cursor %.20q returned %v, want an error", wrong, err)
 		}
 	}

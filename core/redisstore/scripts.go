@@ -115,25 +115,37 @@ return {value, redis.call('PTTL', KEYS[1]), remembered and redis.call('GET', KEY
 `)
 
 // beginningScript returns the first ARGV[1] bytes of a value, its time to live, and
-// the first bytes of its response or nil. It returns false for a record that is not in
-// the state ARGV[2]. Claims and finished records with a Remember may also be expired.
-// KEYS[2] is the response's key. List sends the script as text, because a pipeline
-// cannot send the text again to a server that has lost the script.
-const beginningScript = `
+// the first bytes of its response or nil. It returns false for a key without a value.
+// KEYS[2] is the response's key.
+var beginningScript = redis.NewScript(`
 local head = redis.call('GETRANGE', KEYS[1], 0, ARGV[1] - 1)
-local state = string.match(head, '^{"token":"%x+","state":"([%l_]+)"')
-if state and ARGV[2] == 'expired' and string.find(head, ',"remember_ms":', 1, true) then
-	state = 'expired'
-end
-if head == '' or state and state ~= ARGV[2] then
+if head == '' then
 	return false
 end
 local remembered = string.sub(head, 1, 8) == 'oncekey\2'
 return {head, redis.call('PTTL', KEYS[1]), remembered and redis.call('GETRANGE', KEYS[2], 0, ARGV[1] - 1)}
-`
+`)
+
+// decideScript replaces the claim ARGV[1] by ARGV[2], which lives ARGV[5] milliseconds
+// less, if the key has at most ARGV[3] milliseconds left, and more than ARGV[4]: the
+// claim is abandoned, and not yet a tombstone. If there is a KEYS[2], ARGV[6] is the
+// response, to be kept under KEYS[2] for ARGV[4] milliseconds less than the key. It
+// returns whether it has replaced the claim.
+var decideScript = redis.NewScript(`
+local left = redis.call('PTTL', KEYS[1])
+if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) ~= ARGV[1] or left > tonumber(ARGV[3]) or left <= tonumber(ARGV[4]) then
+	return 0
+end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', left - ARGV[5])
+if KEYS[2] then
+	redis.call('SET', KEYS[2], ARGV[6], 'PX', left - ARGV[4])
+end
+return 1
+`)
 
 // The state of a value comes after its token.
 const (
+	tokenStart      = `{"token":"`
 	stateStart      = 43
 	stateReleased   = `,"state":"released"`
 	stateInProgress = `,"state":"in_progress"`

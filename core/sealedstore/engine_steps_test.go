@@ -71,12 +71,12 @@ func continuesFromSealedSteps(t *testing.T, mode policy.Option) {
 	next, aead := memstore.New(), newMoody()
 	first := newStepper(t, sealedstore.New(next, aead), mode)
 	first.expect(t, "{}", http.StatusBadGateway, "")
-	page, _, err := next.List(t.Context(), storage.InProgress, "", 10)
+	page, err := next.List(t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 10})
 	must(t, err)
-	if len(page) != 1 {
+	if len(page.Entries) != 1 {
 		t.Fatalf("the next store has %v, want the steps of one run", page)
 	}
-	if r, err := next.Lookup(t.Context(), page[0].Key); err != nil || !strings.HasPrefix(r.Steps, "sealed ") || strings.Contains(r.Steps, "charge") {
+	if r, err := next.Lookup(t.Context(), page.Entries[0].Key); err != nil || !strings.HasPrefix(r.Steps, "sealed ") || strings.Contains(r.Steps, "charge") {
 		t.Errorf("the next store has the steps %q, %v", r.Steps, err)
 	}
 	for name, other := range map[string]storage.Store{"another key": sealedstore.New(next, newGCM(2)), "no seal": next} {

@@ -66,12 +66,22 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 // List implements [storage.Inspector]. It opens nothing, because a list has no responses,
 // so it also has records that Lookup cannot open. When the next store is no Inspector the
 // error is [errors.ErrUnsupported].
-func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
-	inspector, can := s.next.(storage.Inspector)
+func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
+	next, can := s.next.(storage.Inspector)
 	if !can {
-		return nil, "", s.unsupported("list")
+		return storage.Listing{}, s.unsupported("list")
 	}
-	return inspector.List(ctx, state, cursor, limit)
+	return next.List(ctx, filter, page)
+}
+
+// Settle implements [storage.Inspector]. It needs no key, because a settled record has no
+// response. When the next store is no Inspector the error is [errors.ErrUnsupported].
+func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+	next, can := s.next.(storage.Inspector)
+	if !can {
+		return s.unsupported("settle")
+	}
+	return next.Settle(ctx, key, attempt, word)
 }
 
 // Forget implements [storage.Inspector]. It forgets records that cannot be opened, too.

@@ -110,7 +110,7 @@ func TestUnsupported(t *testing.T) {
 	replays(t, store, "key")
 	_, _, begin := store.BeginTransaction(t.Context(), storage.Lease{})
 	_, lookup := store.Lookup(t.Context(), "key")
-	_, _, list := store.List(t.Context(), storage.Completed, "", 1)
+	_, list := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1})
 	_, forget := store.Forget(t.Context(), "key", storage.RerunIsSafe)
 	for method, err := range map[string]error{
 		"BeginTransaction": begin, "Lookup": lookup, "List": list, "Forget": forget, "Check": store.Check(t.Context()),
@@ -127,7 +127,7 @@ func TestInspectWithoutTheKey(t *testing.T) {
 	next := memstore.New()
 	finish(t, sealedstore.New(next, newGCM(1)), "key", result(storage.Completed))
 	store := sealedstore.New(next, newGCM(2))
-	if page, _, err := store.List(t.Context(), storage.Completed, "", 10); err != nil || len(page) != 1 || page[0].Key != "key" {
+	if page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10}); err != nil || len(page.Entries) != 1 || page.Entries[0].Key != "key" {
 		t.Errorf("List returned %v and %v, want the record", page, err)
 	}
 	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); err != nil || !there {

@@ -163,12 +163,12 @@ var inspectorCases = []testCase{
 		test: func(f *fixture) {
 			f.win(f.claim(), 1, false)
 			for _, limit := range []int{-1, 0, 1001} {
-				if _, _, err := f.inspector().List(f.Context(), storage.InProgress, "", limit); err == nil {
+				if _, err := f.inspector().List(f.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: limit}); err == nil {
 					f.Errorf("List with limit %d returned no error", limit)
 				}
 			}
 			for _, state := range []storage.State{0, storage.Expired + 1, 255} {
-				if _, _, err := f.inspector().List(f.Context(), state, "", 1); err == nil {
+				if _, err := f.inspector().List(f.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Limit: 1}); err == nil {
 					f.Errorf("List of state %d returned no error", state)
 				}
 			}
@@ -223,7 +223,7 @@ var inspectorCases = []testCase{
 			lease := f.win(f.claim(), 1, false)
 			_, err := f.inspector().Lookup(ended, lease.Key)
 			f.isError("Lookup", err, context.Canceled)
-			_, _, err = f.inspector().List(ended, storage.InProgress, "", 1)
+			_, err = f.inspector().List(ended, storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 1})
 			f.isError("List", err, context.Canceled)
 			_, err = f.inspector().Forget(ended, lease.Key, storage.RerunIsSafe)
 			f.isError("Forget", err, context.Canceled)
@@ -267,20 +267,20 @@ func (f *fixture) list(state storage.State, limit int, between func()) map[strin
 	f.Helper()
 	listed, cursor := map[string]*storage.Record{}, ""
 	for {
-		page, next, err := f.inspector().List(f.Context(), state, cursor, limit)
+		page, err := f.inspector().List(f.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Cursor: cursor, Limit: limit})
 		if err != nil {
 			f.Fatalf("List: %v", err)
 		}
-		if len(page) > limit {
-			f.Fatalf("List with limit %d returned %d records", limit, len(page))
+		if len(page.Entries) > limit {
+			f.Fatalf("List with limit %d returned %d records", limit, len(page.Entries))
 		}
-		for _, entry := range page {
+		for _, entry := range page.Entries {
 			listed[entry.Key] = entry.Record
 		}
-		if next == "" {
+		if page.Next == "" {
 			return listed
 		}
-		cursor = next
+		cursor = page.Next
 		if between != nil {
 			between()
 		}

@@ -47,13 +47,13 @@ func (m *model) Lookup(ctx context.Context, key string) (*storage.Record, error)
 	return &r, nil
 }
 
-func (m *model) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
+func (m *model) List(ctx context.Context, filter storage.Filter, page storage.Page) (l storage.Listing, err error) {
 	if err := m.inspect(ctx); err != nil {
-		return nil, "", err
+		return l, err
 	}
 	defer m.mutex.Unlock()
-	if _, known := storage.ParseState(state.String()); (limit < 1 || limit > 1000 || !known) && m.bug != listOfAnyLength {
-		return nil, "", errors.New("nonsense")
+	if err := errors.Join(filter.Validate(), page.Validate()); err != nil && m.bug != listOfAnyLength {
+		return l, err
 	}
 	keys := slices.Sorted(maps.Keys(m.records))
 	for i, key := range keys {
@@ -61,14 +61,22 @@ func (m *model) List(ctx context.Context, state storage.State, cursor string, li
 		if e != nil && e.State == storage.Expired && m.bug == listOfExpired {
 			e = m.records[key]
 		}
-		if e == nil || e.State == storage.Expired && m.bug == listWithoutTombstones || e.State != state && m.bug != listOfAllStates || m.before(cursor, i, key) {
+		if e == nil || e.State == 0 || e.State == storage.Expired && m.bug == listWithoutTombstones || m.before(page.Cursor, i, key) {
 			continue
 		}
-		if len(page) == limit && m.bug != listOfAnyLength {
-			return m.cut(page), next, nil
+		if len(l.Entries) == page.Limit && m.bug != listOfAnyLength || l.LookedAt == page.LookAt {
+			l.Entries = m.cut(l.Entries)
+			return l, nil
+		}
+		l.LookedAt++
+		if l.Next = key; m.bug == listByNumber {
+			l.Next = number(i)
 		}
 		r := e.Record
 		r.LeaseLeft = time.Until(e.leaseEnd)
+		if !filter.Matches(&r, time.Now()) && m.bug != listOfAllStates {
+			continue
+		}
 		if m.bug != listWithAnswers {
 			r.Header, r.Body = nil, nil
 		}
@@ -84,12 +92,36 @@ func (m *model) List(ctx context.Context, state storage.State, cursor string, li
 			r.Created, r.Finished, r.Expires = time.Time{}, time.Time{}, time.Time{}
 		default:
 		}
-		page = append(page, storage.Entry{Key: key, Record: &r})
-		if next = key; m.bug == listByNumber {
-			next = number(i)
+		l.Entries = append(l.Entries, storage.Entry{Key: key, Record: &r})
+	}
+	l.Next = ""
+	return l, nil
+}
+
+func (m *model) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+	if err := m.inspect(ctx); err != nil {
+		return err
+	}
+	defer m.mutex.Unlock()
+	if word != storage.Happened && word != storage.DidNotHappen {
+		return errors.New("pass storage.Happened or storage.DidNotHappen")
+	}
+	e := m.lookUp(key)
+	if e == nil || e.State != storage.InProgress || e.Lease.Attempt != attempt || time.Now().Before(e.leaseEnd) {
+		return storage.ErrNotAbandoned
+	}
+	l := e.Lease
+	l.Token, l.Steps = storage.NewToken(), ""
+	settled := entry{Lease: l, expires: e.expires}
+	if word == storage.Happened {
+		settled.remember = e.remember
+		settled.Record = storage.Record{
+			State: storage.Unreplayable, Status: 200, Fingerprint: e.Lease.Fingerprint, Digest: e.Lease.Digest, Attempt: attempt,
+			Origin: e.Record.Origin, Created: e.Created, Finished: time.Now(), Expires: e.Expires,
 		}
 	}
-	return page, "", nil
+	m.records[key] = &settled
+	return nil
 }
 
 // before reports whether the cursor has passed the i-th key.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/oncekey/oncekey/core/internal/inspection"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -23,12 +24,27 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 
 // List implements [storage.Inspector]. It reads the durable tier. When that tier is
 // no Inspector, List returns an error that is [errors.ErrUnsupported].
-func (s *Store) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
+func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
 	durable, can := s.durable.(storage.Inspector)
 	if !can {
-		return nil, "", unsupported("list", "durable", s.durable)
+		return storage.Listing{}, unsupported("list", "durable", s.durable)
 	}
-	return durable.List(ctx, state, cursor, limit)
+	return durable.List(ctx, filter, page)
+}
+
+// Settle implements [storage.Inspector]. The durable tier decides. Like [Store.Forget],
+// Settle closes the key in the hot tier first: if that fails, no record has changed, and
+// Settle can be repeated. When one of the tiers is no Inspector, Settle changes no record
+// and returns an error that is [errors.ErrUnsupported].
+func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+	if _, err := inspection.Happened(word); err != nil {
+		return fmt.Errorf("tieredstore: settle %q: %w", key, err)
+	}
+	durable, err := s.closed(ctx, "settle", key)
+	if err != nil {
+		return err
+	}
+	return durable.Settle(ctx, key, attempt, word)
 }
 
 // Forget implements [storage.Inspector]. It reports whether the durable tier had a
@@ -40,15 +56,24 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 	if word != storage.RerunIsSafe {
 		return false, errRerunNotConfirmed
 	}
-	durable, can := s.durable.(storage.Inspector)
-	if !can {
-		return false, unsupported("forget", "durable", s.durable)
-	}
-	if s.hot.inspector == nil {
-		return false, unsupported("forget", "hot", s.hot.store)
-	}
-	if err := s.hot.close(ctx, key); err != nil {
-		return false, fmt.Errorf("tieredstore: forget %q: no record was removed: hot tier: %w", key, err)
+	durable, err := s.closed(ctx, "forget", key)
+	if err != nil {
+		return false, err
 	}
 	return durable.Forget(ctx, key, word)
+}
+
+// closed closes a key in the hot tier, and returns the durable tier.
+func (s *Store) closed(ctx context.Context, operation, key string) (storage.Inspector, error) {
+	durable, can := s.durable.(storage.Inspector)
+	if !can {
+		return nil, unsupported(operation, "durable", s.durable)
+	}
+	if s.hot.inspector == nil {
+		return nil, unsupported(operation, "hot", s.hot.store)
+	}
+	if err := s.hot.close(ctx, key); err != nil {
+		return nil, fmt.Errorf("tieredstore: %s %q: no record was changed: hot tier: %w", operation, key, err)
+	}
+	return durable, nil
 }

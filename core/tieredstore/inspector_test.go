@@ -19,8 +19,8 @@ func TestLookupAndListReadTheDurableTier(t *testing.T) {
 	if r, err := s.Lookup(t.Context(), "key"); err != nil || string(r.Body) != "answer" {
 		t.Errorf("Lookup returned %+v and %v, want the record", r, err)
 	}
-	if page, next, err := s.List(t.Context(), storage.Completed, "", 10); err != nil || len(page) != 1 || page[0].Key != "key" || next != "" {
-		t.Errorf("List returned %+v, %q and %v, want the key", page, next, err)
+	if page, err := s.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10}); err != nil || len(page.Entries) != 1 || page.Entries[0].Key != "key" || page.Next != "" {
+		t.Errorf("List returned %+v, %q and %v, want the key", page, page.Next, err)
 	}
 	s.wants(t, 0, 2)
 }
@@ -214,7 +214,7 @@ func TestTiersThatAreNoInspectors(t *testing.T) {
 	hot, durable := newServer().link(), newServer().link()
 	plain := tieredstore.New(hot, bare{durable})
 	_, lookUp := plain.Lookup(t.Context(), "key")
-	_, _, list := plain.List(t.Context(), storage.Completed, "", 1)
+	_, list := plain.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1})
 	for operation, err := range map[string]error{
 		"Lookup":                              lookUp,
 		"List":                                list,

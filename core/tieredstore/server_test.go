@@ -204,12 +204,20 @@ func (l *link) Lookup(ctx context.Context, key string) (found *storage.Record, e
 	return found, err
 }
 
-func (l *link) List(ctx context.Context, state storage.State, cursor string, limit int) (page []storage.Entry, next string, err error) {
+func (l *link) List(ctx context.Context, filter storage.Filter, page storage.Page) (found storage.Listing, err error) {
 	err = l.call(ctx, "List", func() error {
-		page, next, err = l.server.current().List(ctx, state, cursor, limit)
+		found, err = l.server.current().List(ctx, filter, page)
 		return err
 	})
-	return page, next, err
+	return found, err
+}
+
+func (l *link) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+	return l.call(ctx, "Settle", func() error {
+		return l.write(func(store *memstore.Store, _ time.Duration) error {
+			return store.Settle(context.Background(), key, attempt, word)
+		})
+	})
 }
 
 func (l *link) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {

@@ -267,8 +267,8 @@ func sign(t *testing.T, r *http.Request, webhook *standardwebhooks.Webhook, at t
 func wantNoRecord(t *testing.T, store storage.Inspector) {
 	t.Helper()
 	for _, state := range []storage.State{storage.InProgress, storage.Completed, storage.Failed, storage.Unreplayable} {
-		if page, _, err := store.List(t.Context(), state, "", 10); err != nil || len(page) > 0 {
-			t.Errorf("the store has %d records in state %v, %v", len(page), state, err)
+		if page, err := store.List(t.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Limit: 10}); err != nil || len(page.Entries) > 0 {
+			t.Errorf("the store has %d records in state %v, %v", len(page.Entries), state, err)
 		}
 	}
 }

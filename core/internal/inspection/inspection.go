@@ -1,0 +1,51 @@
+// Package inspection has the parts of a storage.Inspector that are the same in every
+// store.
+package inspection
+
+import (
+	"errors"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Status is the status of a record that an operator has settled by storage.Happened.
+// The true status is not known.
+const Status = 200
+
+var errWord = errors.New("pass storage.Happened or storage.DidNotHappen, after you have checked which of them is true")
+
+// Happened reports whether a word of Settle confirms that the operation happened. It
+// returns an error for a word that is not one of Settle's.
+func Happened(word storage.Word) (bool, error) {
+	if word != storage.Happened && word != storage.DidNotHappen {
+		return false, errWord
+	}
+	return word == storage.Happened, nil
+}
+
+// Budget is the rest of a page's LookAt and Within.
+type Budget struct {
+	// Looked is the number of records that have been looked at.
+	Looked int
+
+	lookAt int
+	until  time.Time
+}
+
+// Left returns how many more records may be looked at: none after the time is over.
+func (b *Budget) Left() int {
+	if !time.Now().Before(b.until) {
+		return 0
+	}
+	return max(0, b.lookAt-b.Looked)
+}
+
+// Start validates a call of List, fills the page's defaults in, and begins to count the
+// time.
+func Start(filter *storage.Filter, page *storage.Page) (Budget, error) {
+	if err := errors.Join(filter.Validate(), page.Validate()); err != nil {
+		return Budget{}, err
+	}
+	return Budget{lookAt: page.LookAt, until: time.Now().Add(page.Within)}, nil
+}

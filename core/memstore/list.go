@@ -1,0 +1,193 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+const (
+	// hashDigits is the length of a cursor's first part, a hash of the rest.
+	hashDigits = 16
+	// shardDigits is the length of the second part, the number of a shard. The third
+	// part is empty, or a mark and a key of that shard.
+	shardDigits = 2
+	keyMark     = ":"
+)
+
+// List implements [storage.Inspector]. The records have no Header, Body, Sketch and
+// Steps; use Lookup for the whole record. A record that matches from the first page to
+// the last is listed exactly once, whatever changes meanwhile. No key is listed twice.
+//
+// List looks at about a 64th of the keys under a lock, and at least once for each
+// page, also where LookAt is less. So a few large pages cost less than many small
+// pages.
+//
+// A cursor is valid only for the Store that returned it.
+func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
+	budget, err := inspection.Start(&filter, &page)
+	if err != nil {
+		return storage.Listing{}, fmt.Errorf("memstore: list: %w", err)
+	}
+	at, err := s.resume(page.Cursor)
+	if err != nil {
+		return storage.Listing{}, err
+	}
+	l := listing{store: s, filter: filter, limit: page.Limit}
+	for {
+		if err := ctx.Err(); err != nil {
+			return storage.Listing{}, fmt.Errorf("memstore: list: %w", err)
+		}
+		budget.Looked += l.look(at)
+		if len(l.entries) == l.limit {
+			at.key, at.resumes = l.entries[l.limit-1].Key, true
+			return storage.Listing{Entries: l.entries, Next: s.cursor(at), LookedAt: budget.Looked}, nil
+		}
+		if at = (position{shard: at.shard + 1}); at.shard == shardCount {
+			return storage.Listing{Entries: l.entries, LookedAt: budget.Looked}, nil
+		}
+		if budget.Left() == 0 {
+			return storage.Listing{Entries: l.entries, Next: s.cursor(at), LookedAt: budget.Looked}, nil
+		}
+	}
+}
+
+// listing is one call of List.
+type listing struct {
+	store   *Store
+	filter  storage.Filter
+	limit   int
+	entries []storage.Entry
+}
+
+// listed is a candidate for a page: a running record or an entry.
+type listed struct {
+	id       identity
+	running  *record
+	finished entry
+}
+
+// look adds the first matching records of a shard that come after the position, in the
+// order of their identities. It returns how many records it has passed.
+func (l *listing) look(at position) (looked int) {
+	s, shard := l.store, &l.store.shards[at.shard]
+	var last identity
+	if at.resumes {
+		last = s.identify(at.key).id
+	}
+	shard.mutex.Lock()
+	defer shard.mutex.Unlock()
+	now := s.now()
+	s.evict(shard, now, math.MaxInt) // so that each record is in its state of now
+	limit := l.limit - len(l.entries)
+	var first []listed
+	for one := range shard.listed {
+		if at.resumes && one.id.compare(last) <= 0 {
+			continue
+		}
+		looked++
+		// The records come in random order, so few of them are ever inserted.
+		place, _ := slices.BinarySearchFunc(first, one.id, func(other listed, id identity) int { return other.id.compare(id) })
+		if place < limit && l.matches(&one, now) {
+			first = slices.Insert(first, place, one)
+			first = first[:min(len(first), limit)]
+		}
+	}
+	for _, one := range first {
+		l.entries = append(l.entries, one.entry(now, s.epoch))
+	}
+	if len(first) == limit { // the next page looks at the others
+		for one := range shard.listed {
+			if one.id.compare(first[limit-1].id) > 0 {
+				looked--
+			}
+		}
+	}
+	return looked
+}
+
+// listed yields the records of a shard, without released keys.
+func (shard *shard) listed(yield func(listed) bool) {
+	for _, r := range shard.running.records {
+		if r != nil && !r.released && !yield(listed{id: r.id, running: r}) {
+			return
+		}
+	}
+	for d := range shard.finished.deadlines.all {
+		if e := shard.finished.at(d.place); !yield(listed{id: *e.identity(), finished: e}) {
+			return
+		}
+	}
+}
+
+// matches decodes a record only if its state does not decide.
+func (l *listing) matches(one *listed, now time.Duration) bool {
+	f, state := &l.filter, storage.InProgress
+	if one.running == nil {
+		state = one.finished.state()
+	}
+	switch {
+	case f.Abandoned && state != storage.InProgress, len(f.States) > 0 && !slices.Contains(f.States, state):
+		return false
+	case !f.Abandoned && f.Route == "" && f.OlderThan == 0:
+		return true
+	default:
+		return f.Matches(one.entry(now, l.store.epoch).Record, l.store.epoch.Add(now))
+	}
+}
+
+func (l *listed) entry(now time.Duration, epoch time.Time) storage.Entry {
+	if l.running != nil {
+		r := l.running.inProgress(now, epoch)
+		r.Steps = "" // up to a mebibyte in each of a thousand records
+		return storage.Entry{Key: l.running.key(), Record: r}
+	}
+	return storage.Entry{Key: l.finished.key(), Record: l.finished.summary(epoch)}
+}
+
+// position is where a page begins: at a shard, or behind a key of that shard.
+type position struct {
+	shard   int
+	key     string
+	resumes bool // behind the key
+}
+
+// cursor returns the text of a position. Its hash proves that this store made the
+// cursor: another store has another seed, and so another order.
+func (s *Store) cursor(at position) string {
+	text := fmt.Sprintf("%0*x", shardDigits, at.shard)
+	if at.resumes {
+		text += keyMark + at.key
+	}
+	return s.signed(text)
+}
+
+func (s *Store) signed(text string) string {
+	return fmt.Sprintf("%0*x%s", hashDigits, maphash.String(s.seed, text), text)
+}
+
+// resume returns the position of a cursor.
+func (s *Store) resume(cursor string) (at position, err error) {
+	if cursor == "" {
+		return position{}, nil
+	}
+	text := cursor[min(hashDigits, len(cursor)):]
+	if len(text) < shardDigits || s.signed(text) != cursor {
+		const enough = 100
+		return position{}, fmt.Errorf("memstore: list: the cursor %.*q is not from this store: begin with an empty cursor", enough, cursor)
+	}
+	number, _ := strconv.ParseUint(text[:shardDigits], 16, 8) // the store has written it
+	at.shard = int(number)
+	at.key, at.resumes = text[shardDigits:], len(text) > shardDigits
+	if at.resumes {
+		at.key = at.key[len(keyMark):]
+	}
+	return at, nil
+}

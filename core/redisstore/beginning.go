@@ -1,0 +1,156 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+const (
+	// beginning is how many bytes of a value List reads. With one of the engine's
+	// fingerprints, the part before headers and body takes a third of them.
+	beginning = 1024
+	// stateHead is how many bytes of a value have its state, and memoryHead how many
+	// have the Remember of a claim too.
+	stateHead, memoryHead = 72, 128
+)
+
+// candidates returns the keys whose records may be in a wanted state.
+func (l *listing) candidates(ctx context.Context, keys []string) ([]string, error) {
+	if len(keys) == 0 || !l.filter.Abandoned && len(l.filter.States) == 0 {
+		return keys, nil
+	}
+	size := stateHead
+	if l.wants(storage.Expired) {
+		size = memoryHead
+	}
+	pipeline := l.store.client.Pipeline()
+	heads := make([]*redis.StringCmd, len(keys))
+	for i, key := range keys {
+		heads[i] = pipeline.GetRange(ctx, l.store.prefix+key, 0, int64(size-1))
+	}
+	_, _ = pipeline.Exec(ctx) // each command holds its error
+	candidates := keys[:0]
+	for i, head := range heads {
+		if err := head.Err(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return nil, err
+		}
+		if head.Err() != nil || l.mayMatch(head.Val()) {
+			candidates = append(candidates, keys[i])
+		}
+	}
+	return candidates, nil
+}
+
+// mayMatch reports whether the record of a value may be in a wanted state, by the
+// beginning of the value. It returns true for a value that is not a record.
+func (l *listing) mayMatch(head string) bool {
+	if isRemembered([]byte(head)) {
+		return len(head) <= stateAt || l.wants(storage.State(head[stateAt])) || l.wants(storage.Expired) || l.wants(storage.Unreplayable)
+	}
+	text, is := strings.CutPrefix(head[min(stateStart, len(head)):], `,"state":"`)
+	if !is || !strings.HasPrefix(head, tokenStart) {
+		return head != ""
+	}
+	name, _, _ := strings.Cut(text, `"`)
+	state, known := storage.ParseState(name)
+	return !known && name != released || l.wants(state) || l.wants(storage.Expired) && strings.Contains(text, `,"remember_ms":`)
+}
+
+func (l *listing) wants(state storage.State) bool {
+	if l.filter.Abandoned {
+		return state == storage.InProgress
+	}
+	return slices.Contains(l.filter.States, state)
+}
+
+// read returns the matching records of the keys.
+func (l *listing) read(ctx context.Context, keys []string) (found []storage.Entry, err error) {
+	replies := l.beginnings(ctx, keys, beginningScript.EvalSha)
+	var lost []string // the server has lost the script
+	for i, key := range keys {
+		if redis.HasErrorPrefix(replies[i].Err(), "NOSCRIPT") {
+			lost = append(lost, key)
+			continue
+		}
+		if found, err = l.add(ctx, found, key, replies[i]); err != nil {
+			return nil, err
+		}
+	}
+	replies = l.beginnings(ctx, lost, beginningScript.Eval)
+	for i, key := range lost {
+		if found, err = l.add(ctx, found, key, replies[i]); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// beginnings runs beginningScript for each key.
+func (l *listing) beginnings(
+	ctx context.Context, keys []string, run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd,
+) []*redis.Cmd {
+	if len(keys) == 0 {
+		return nil
+	}
+	pipeline := l.store.client.Pipeline()
+	replies := make([]*redis.Cmd, len(keys))
+	for i, key := range keys {
+		response, _ := l.store.responseKey(key)
+		replies[i] = run(ctx, pipeline, []string{l.store.prefix + key, response}, beginning)
+	}
+	_, _ = pipeline.Exec(ctx) // each command holds its error
+	return replies
+}
+
+// add adds the record of a reply, if it matches.
+func (l *listing) add(ctx context.Context, found []storage.Entry, key string, reply *redis.Cmd) ([]storage.Entry, error) {
+	record, err := l.recordOf(ctx, key, reply)
+	switch failed := l.store.failure("list", key, err); {
+	case errors.Is(failed, storage.ErrCorruptRecord):
+		if l.unreadable++; l.unreadable == 1 {
+			l.firstUnreadable = failed
+		}
+	case err != nil:
+		return nil, err
+	case record != nil && l.matches(record):
+		found = append(found, listed(key, record))
+	}
+	return found, nil
+}
+
+// recordOf decodes the reply of beginningScript. It returns nil for a key without a
+// record.
+func (l *listing) recordOf(ctx context.Context, key string, reply *redis.Cmd) (*storage.Record, error) {
+	values, err := reply.Slice()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil //nolint:nilnil // the key is gone
+	}
+	if err != nil {
+		return nil, err
+	}
+	head, _ := values[0].(string)
+	left, _ := values[1].(int64)
+	held, enough, err := decodeBeginning([]byte(head))
+	if enough && err == nil && held.apart {
+		response, _ := values[len(values)-1].(string)
+		enough, err = held.joinBeginning([]byte(response))
+	}
+	if !enough && (strings.HasPrefix(head, tokenStart) || isRemembered([]byte(head))) { // the fingerprint is long
+		return l.store.lookUp(ctx, key)
+	}
+	if !enough {
+		return nil, corrupt("it begins with %s", excerpt(head))
+	}
+	if err != nil || held.released {
+		return nil, err
+	}
+	seen := &snapshot{stored: held}
+	err = seen.clock(lifeLeft(left))
+	return &seen.record, err
+}

@@ -1,0 +1,73 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Settle implements [storage.Inspector]. It reads the record and replaces it by a
+// script, in two round trips. With [WaitReplicas] the record counts as settled when
+// the replicas have it: after an [ErrTooFewReplicas], look the record up again.
+func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+	happened, err := inspection.Happened(word)
+	if err != nil {
+		return fmt.Errorf("redisstore: settle: %w", err)
+	}
+	// Under another token the lease is lost for its holder. A reply that was lost, and
+	// that go-redis waits for again, is recognized by the token.
+	token := storage.NewToken()
+	for range acquireRounds { // a late Extend may change a record that stays abandoned
+		var seen *snapshot
+		seen, err = bounded(ctx, s, func(ctx context.Context) (*snapshot, error) { return s.snapshot(ctx, key) })
+		switch {
+		case err != nil:
+			return s.failure("settle", key, err)
+		case seen != nil && seen.token == token:
+			return nil
+		case seen == nil || seen.released || seen.gone || !seen.record.Abandoned() || seen.record.Attempt != attempt:
+			return s.failure("settle", key, storage.ErrNotAbandoned)
+		}
+		var done bool
+		if done, err = s.decide(ctx, key, token, seen, happened); err != nil || done {
+			return s.failure("settle", key, err)
+		}
+	}
+	return s.failure("settle", key, storage.ErrNotAbandoned)
+}
+
+// decide replaces the record of an abandoned key, and returns false when the record
+// has changed meanwhile.
+func (s *Store) decide(ctx context.Context, key string, token storage.Token, seen *snapshot, happened bool) (bool, error) {
+	r, now := &seen.record, time.Now()
+	l := storage.Lease{
+		Claim:   storage.Claim{Key: key, Token: token, Fingerprint: r.Fingerprint, Digest: r.Digest, Origin: r.Origin},
+		Attempt: r.Attempt, Age: now.Sub(r.Created),
+	}
+	keys, remember := []string{s.prefix + key}, milliseconds(seen.remember)
+	arguments := []any{seen.value, encodeReleased(l, now), milliseconds(seen.afterLease()), remember, remember}
+	if happened {
+		res := storage.Result{State: storage.Unreplayable, Status: inspection.Status, Retain: r.Expires.Sub(now), Remember: seen.remember}
+		value := encodeResult(l, res, now)
+		if remember > 0 {
+			response, possible := s.responseKey(key)
+			if !possible {
+				return false, errBraces
+			}
+			keys, arguments = append(keys, response), append(arguments, value)
+			value = encodeRemembered(l, res)
+		}
+		arguments[1], arguments[4] = value, 0
+	}
+	return bounded(ctx, s, func(ctx context.Context) (bool, error) {
+		reply, unconfirmed := s.write(ctx, decideScript, keys, arguments...)
+		done, err := reply.Bool()
+		if err == nil && done {
+			err = unconfirmed
+		}
+		return done, err
+	})
+}
