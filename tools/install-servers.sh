@@ -15,6 +15,8 @@ is_there() {
 	gcc) echo '#include <stdlib.h>' | "$(go env CC)" -E - ;; # a compiler without its headers is of no use
 	make) command -v make ;;
 	spin) command -v spin ;;
+	nginx) command -v nginx || ls /usr/sbin/nginx ;;
+	haproxy) command -v haproxy || ls /usr/sbin/haproxy ;;
 	*) false ;;
 	esac >/dev/null 2>&1
 }

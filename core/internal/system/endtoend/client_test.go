@@ -137,7 +137,12 @@ func (i *instance) send(r request) answer {
 
 // sendUntil is send for a client that disconnects when ctx ends.
 func (i *instance) sendUntil(ctx context.Context, r request) answer {
-	outgoing, err := http.NewRequestWithContext(ctx, http.MethodPost, i.url+r.path, strings.NewReader(r.body))
+	return i.sendBody(ctx, r, strings.NewReader(r.body))
+}
+
+// sendBody is sendUntil with a body that may hide its length.
+func (i *instance) sendBody(ctx context.Context, r request, body io.Reader) answer {
+	outgoing, err := http.NewRequestWithContext(ctx, http.MethodPost, i.url+r.path, body)
 	if err != nil {
 		return answer{err: err}
 	}
@@ -151,8 +156,8 @@ func (i *instance) sendUntil(ctx context.Context, r request) answer {
 		return answer{err: err}
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, response.Header, string(body), err}
+	text, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(text), err}
 }
 
 // retryWhile repeats the request while the response is like one of these, and returns
