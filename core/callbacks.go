@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -55,7 +56,15 @@ func placeOfPanic() string {
 }
 
 // guardedStore turns panics of a store into errors.
-type guardedStore struct{ storage.Store }
+type guardedStore struct {
+	storage.Store
+	finder storage.Finder // the store, or nil
+}
+
+func guard(store storage.Store) guardedStore {
+	finder, _ := store.(storage.Finder)
+	return guardedStore{store, finder}
+}
 
 func toError(callback string, err *error) {
 	if panicked := panicOf(callback, recover()); panicked != nil {
@@ -66,6 +75,16 @@ func toError(callback string, err *error) {
 func (s guardedStore) Acquire(ctx context.Context, c storage.Claim) (l storage.Lease, r *storage.Record, err error) {
 	defer toError("Store", &err)
 	return s.Store.Acquire(ctx, c)
+}
+
+// find returns the finished record of a key and of a request with equal bytes, if the
+// store keeps its records in memory.
+func (s guardedStore) find(ctx context.Context, key [sha256.Size]byte, digest storage.Digest) (r *storage.Record, err error) {
+	if s.finder == nil || digest == (storage.Digest{}) {
+		return nil, nil //nolint:nilnil // Acquire decides
+	}
+	defer toError("Store", &err)
+	return s.finder.Find(ctx, key, digest), nil
 }
 
 func (s guardedStore) Complete(ctx context.Context, l storage.Lease, res storage.Result) (err error) {

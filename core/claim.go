@@ -20,6 +20,7 @@ import (
 // the claim may take over (see isReleased).
 func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Record) (storage.Lease, *storage.Record, error) {
 	p := &a.route.policy
+	a.fingerprint() // sets the storage key and the key's hash too
 	// The token is new for each round of a wait. The late release of an earlier
 	// round's claim must not release the claim of this round.
 	claim := storage.Claim{

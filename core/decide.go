@@ -60,18 +60,14 @@ func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 // The second result is this process's run of the key, or nil.
 func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 	a.failure = nil // of an earlier round
-	localRun, refusal := e.live.find(a.storageKey)
+	localRun, refusal := e.live.find(&a.digest)
 	if localRun != nil {
 		return decideByRecord(a, localRun.record()), localRun
 	}
 	if refusal != "" {
 		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
-	lease, record, err := e.acquire(ctx, a, nil)
-	if err == nil && record != nil && a.isReleased(record) {
-		a.hasSteps = true
-		lease, record, err = e.acquire(ctx, a, record)
-	}
+	lease, record, err := e.findOrAcquire(ctx, a)
 	switch {
 	case err != nil:
 		return e.storeFailed(ctx, a, err), nil
@@ -83,6 +79,21 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 	default:
 		return e.resume(ctx, a, lease), nil
 	}
+}
+
+// findOrAcquire returns the record that the store finds in this process's memory, or
+// else the result of a claim.
+func (e *Engine) findOrAcquire(ctx context.Context, a *admission) (storage.Lease, *storage.Record, error) {
+	found, err := e.store.find(ctx, a.digest, a.bytes)
+	if err != nil || found != nil && !isSealed(found) { // a claim reports a sealed record
+		return storage.Lease{}, found, err
+	}
+	lease, record, err := e.acquire(ctx, a, nil)
+	if err == nil && record != nil && a.isReleased(record) {
+		a.hasSteps = true
+		return e.acquire(ctx, a, record)
+	}
+	return lease, record, err
 }
 
 // decideByRecord decides for a request that does not hold the lease.

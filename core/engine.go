@@ -62,7 +62,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	}
 	hostname, _ := os.Hostname() // events work without an instance
 	e := &Engine{
-		store: guardedStore{store}, wall: wallOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
+		store: guard(store), wall: wallOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
 		replayHeader: "X-Idempotent-Replay", keyHeaders: defaultKeyHeaders, instance: hostname,
 		settleBudget: time.Hour, live: newLiveRuns(), releasing: make(chan struct{}, 64),
 	}

@@ -44,10 +44,10 @@ func (e *Engine) keyOf(r *http.Request, a *admission) (string, *problem.Problem)
 	inField := a.route.keyField != nil
 	if inField && (err == nil || errors.Is(err, errKeyMissing)) {
 		var refusal *problem.Problem
-		if a.body, refusal = peekBody(r, a.route.policy.MaxRequestBytes); refusal != nil {
+		if a.input.Body, refusal = peekBody(r, a.route.policy.MaxRequestBytes); refusal != nil {
 			return "", refusal
 		}
-		key, err = a.route.keyFromField(a.body, key)
+		key, err = a.route.keyFromField(a.input.Body, key)
 	}
 	switch {
 	case errors.Is(err, errKeyMissing) && !a.route.policy.Required:

@@ -3,6 +3,7 @@ package core
 import (
 	"container/heap"
 	"context"
+	"crypto/sha256"
 	"sync"
 	"time"
 
@@ -15,9 +16,9 @@ import (
 // second run in the same process.
 type liveRuns struct {
 	mu           sync.Mutex
-	byKey        map[string]*Run
-	work         int // runs and background jobs that are not finished
-	unsettled    int // responses that wait for the store
+	byKey        map[[sha256.Size]byte]*Run // by the bytes of the storage key
+	work         int                        // runs and background jobs that are not finished
+	unsettled    int                        // responses that wait for the store
 	maxUnsettled int
 	closing      bool
 	closed       bool          // idle is closed
@@ -33,7 +34,7 @@ type liveRuns struct {
 }
 
 func newLiveRuns() *liveRuns {
-	l := &liveRuns{byKey: make(map[string]*Run), maxUnsettled: 1024, idle: make(chan struct{})}
+	l := &liveRuns{byKey: make(map[[sha256.Size]byte]*Run), maxUnsettled: 1024, idle: make(chan struct{})}
 	l.background, l.abortAll = context.WithCancel(context.Background())
 	l.serving, l.stopServing = context.WithCancel(l.background)
 	return l
@@ -41,7 +42,7 @@ func newLiveRuns() *liveRuns {
 
 // find returns the run of a key in this process, and the problem code by which new
 // keys are refused, or "".
-func (l *liveRuns) find(key string) (run *Run, refusal string) {
+func (l *liveRuns) find(key *[sha256.Size]byte) (run *Run, refusal string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -50,7 +51,7 @@ func (l *liveRuns) find(key string) (run *Run, refusal string) {
 	case l.unsettled >= l.maxUnsettled:
 		refusal = problem.StoreUnavailable
 	}
-	return l.byKey[key], refusal
+	return l.byKey[*key], refusal
 }
 
 // add registers a run, or returns a problem code: when the engine shuts down, or when
@@ -61,10 +62,10 @@ func (l *liveRuns) add(run *Run) (refusal string) {
 	switch {
 	case l.closing:
 		return problem.ShuttingDown
-	case l.byKey[run.lease.Key] != nil:
+	case l.byKey[run.subject.digest] != nil:
 		return problem.InProgress
 	}
-	l.byKey[run.lease.Key] = run
+	l.byKey[run.subject.digest] = run
 	l.work++
 	return ""
 }
@@ -73,8 +74,8 @@ func (l *liveRuns) add(run *Run) (refusal string) {
 func (l *liveRuns) forget(run *Run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.byKey[run.lease.Key] == run {
-		delete(l.byKey, run.lease.Key)
+	if l.byKey[run.subject.digest] == run {
+		delete(l.byKey, run.subject.digest)
 	}
 }
 

@@ -48,12 +48,12 @@ func (e *Engine) setRequest(a *admission, r Request) {
 type admission struct {
 	subject
 	started      time.Time
-	storageKey   string
-	reading      *fingerprint.Reading // until the decision; nil when the caller of Begin passed the fingerprint
-	body         []byte               // only with a KeyField; else guard reads the body
-	keyHash      string               // event.KeyHash of the key
+	storageKey   string               // the digest in hex digits, on first use: see recordName
+	keyHash      string               // event.KeyHash of the key, beside the fingerprint
+	input        fingerprint.Request  // until the decision; its Body is set early where the policy has a KeyField
+	bytes        storage.Digest       // of the input; zero when the caller of Begin passed the fingerprint
+	reading      *fingerprint.Reading // of the input, on first use: see fingerprint
 	sketch       []byte               // of the first request with the key, if this request differs
-	bytes        storage.Digest       // of the request's bytes; zero when the caller of Begin passed the fingerprint
 	call         lazycontext.Context  // for the first store call
 	called       bool
 	failure      error           // of the store, for the event of the decision
@@ -66,24 +66,43 @@ type admission struct {
 	storeLatency time.Duration
 }
 
-// read computes the digest, the storage key and the fingerprint of the request. One
-// string holds the storage key, the hash of the client's key and the fingerprint, which
-// saves allocations.
-func (a *admission) read(request fingerprint.Request) {
-	a.reading, a.bytes = fingerprint.Read(request, a.route.exclusion), fingerprint.Digest(request)
-	var buffer [hashesSize + fingerprint.Size]byte
-	hashes := frame.AppendShort(hex.AppendEncode(buffer[:0], a.digest[:]), a.request.Key)
-	names := string(a.reading.AppendFingerprint(hashes))
-	a.storageKey, a.keyHash, a.request.Fingerprint = names[:2*sha256.Size], names[2*sha256.Size:hashesSize], names[hashesSize:]
+// read sets the input of the fingerprint, and computes the digest of its bytes. The
+// request's body must not change before the decision.
+func (a *admission) read(input fingerprint.Request) {
+	a.input, a.bytes = input, fingerprint.Digest(input)
+}
+
+// recordName returns the storage key, or "" before read and Begin.
+func (a *admission) recordName() string {
+	if a.storageKey == "" && a.bytes != (storage.Digest{}) {
+		var digits [2 * sha256.Size]byte
+		a.storageKey = string(hex.AppendEncode(digits[:0], a.digest[:]))
+	}
+	return a.storageKey
+}
+
+// fingerprint returns the request's fingerprint. The canonical walk takes half as long
+// as a whole replay, so it waits for the first request that is no retry by its bytes.
+// One string holds the storage key, the hash of the client's key and the fingerprint,
+// which saves two allocations for each first-time request.
+func (a *admission) fingerprint() string {
+	if a.request.Fingerprint == "" && a.bytes != (storage.Digest{}) {
+		a.reading = fingerprint.Read(a.input, a.route.exclusion)
+		var buffer [hashesSize + fingerprint.Size]byte
+		hashes := frame.AppendShort(hex.AppendEncode(buffer[:0], a.digest[:]), a.request.Key)
+		names := string(a.reading.AppendFingerprint(hashes))
+		a.storageKey, a.keyHash, a.request.Fingerprint = names[:2*sha256.Size], names[2*sha256.Size:hashesSize], names[hashesSize:]
+	}
+	return a.request.Fingerprint
 }
 
 // hashesSize is the length of a storage key and the hash of a client's key.
 const hashesSize = 2*sha256.Size + frame.ShortSize
 
-// repeats reports whether the request is a retry of the record's request.
+// repeats reports whether the request is a retry of the record's request. Equal bytes
+// need no fingerprint.
 func (a *admission) repeats(record *storage.Record) bool {
-	claim := storage.Claim{Fingerprint: a.request.Fingerprint, Digest: a.bytes}
-	return claim.Repeats(record.Fingerprint, record.Digest)
+	return a.bytes.Repeats(record.Digest) || a.fingerprint() == record.Fingerprint
 }
 
 // forget drops the request's body, because events outlive the request.
@@ -92,6 +111,7 @@ func (a *admission) forget() {
 		a.reading.Close()
 		a.reading = nil
 	}
+	a.input = fingerprint.Request{}
 }
 
 // identify sets the request's key, scope and storage key, or returns a problem. Where
@@ -237,7 +257,7 @@ func (s *subject) sketchKey() (key [16]byte) {
 }
 
 func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
-	event.Subject, event.Route, event.Observed, event.Record = &a.event, a.request.Pattern, a.route.observes, a.storageKey
+	event.Subject, event.Route, event.Observed, event.Record = &a.event, a.request.Pattern, a.route.observes, a.recordName()
 	event.Duration = time.Since(a.started)
 	e.observer.Observe(ctx, event)
 }

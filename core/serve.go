@@ -160,7 +160,7 @@ func (s *subject) outside(ctx context.Context) *Route {
 
 // guard serves a request that has a key.
 func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	body := a.body
+	body := a.input.Body
 	if a.route.keyField == nil {
 		buffer := bodyBuffers.Get().(*bodyBuffer)
 		defer bodyBuffers.Put(buffer)
@@ -284,7 +284,7 @@ func (e *Engine) setExpiry(h http.Header, end time.Time) {
 // change the response. An unreachable store delays the request by StoreTimeout.
 func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	watched := &observedContext{Context: r.Context(), subject: &a.subject}
-	body, refusal := a.body, (*problem.Problem)(nil)
+	body, refusal := a.input.Body, (*problem.Problem)(nil)
 	if a.route.keyField == nil {
 		body, refusal = peekBody(r, a.route.policy.MaxRequestBytes)
 	}

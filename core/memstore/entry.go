@@ -174,13 +174,20 @@ func (e entry) cost(p *parts) int64 {
 // fingerprint equal to the expected one: then the caller's string is used.
 func (e entry) record(expected string, epoch time.Time) *storage.Record {
 	p := e.parts()
+	r := e.response(&p, epoch)
+	r.Fingerprint = e.fingerprint(&p, expected)
+	return r
+}
+
+// response is the record without its fingerprint.
+func (e entry) response(p *parts, epoch time.Time) *storage.Record {
 	const few = 2 // number of fields without an allocation of their own
 	made := new(struct {
 		record storage.Record
 		fields [few]storage.Field
 	})
 	r := &made.record
-	e.fill(r, &p, expected, epoch)
+	e.fill(r, p, epoch)
 	if len(p.sketch) > 0 {
 		r.Sketch = p.sketch
 	}
@@ -211,12 +218,14 @@ func text(b []byte) string {
 // summary is the record without header and body.
 func (e entry) summary(epoch time.Time) *storage.Record {
 	p, r := e.parts(), new(storage.Record)
-	e.fill(r, &p, "", epoch)
+	e.fill(r, &p, epoch)
+	r.Fingerprint = e.fingerprint(&p, "")
 	return r
 }
 
-// fill sets the fields of a summary. epoch is the wall time of the store's start.
-func (e entry) fill(r *storage.Record, p *parts, expected string, epoch time.Time) {
+// fill sets the fields of a summary but its fingerprint. epoch is the wall time of the
+// store's start.
+func (e entry) fill(r *storage.Record, p *parts, epoch time.Time) {
 	r.State, r.Attempt, r.Status, r.Digest = e.state(), p.attempt, p.status, p.digest
 	r.Expires = epoch.Add(e.expires())
 	if r.State != storage.Expired {
@@ -226,14 +235,18 @@ func (e entry) fill(r *storage.Record, p *parts, expected string, epoch time.Tim
 	if len(p.origin) > 0 {
 		r.Origin = originOf(p.origin)
 	}
-	r.Fingerprint = expected
+}
+
+// fingerprint is the fingerprint as text, and the expected string if both are equal.
+func (e entry) fingerprint(p *parts, expected string) string {
 	if e.has(spelledFingerprint) {
 		if string(p.fingerprint) != expected {
-			r.Fingerprint = string(p.fingerprint)
+			return string(p.fingerprint)
 		}
 	} else if kept := (*[sha256.Size]byte)(p.fingerprint); !isFingerprint(expected, kept) {
-		r.Fingerprint = spellFingerprint(kept)
+		return spellFingerprint(kept)
 	}
+	return expected
 }
 
 // reader decodes an entry from its start.

@@ -1,6 +1,6 @@
 // Package storage is the contract between the engine and a store. The package
 // defines the interface [Store], its records, and the optional interfaces [Checker],
-// [Inspector] and [Transactor].
+// [Finder], [Inspector] and [Transactor].
 //
 // A program that uses a store needs only package core and the package of that store.
 // To write a store, implement Store and test the implementation with package
@@ -138,7 +138,7 @@ type Claim struct {
 // different fields or use different versions of the fingerprint. A record without a
 // digest is compared by its fingerprint alone.
 func (c *Claim) Repeats(fingerprint string, digest Digest) bool {
-	return c.Digest == digest && digest != Digest{} || c.Fingerprint == fingerprint
+	return c.Digest.Repeats(digest) || c.Fingerprint == fingerprint
 }
 
 // Origin tells operators where a record comes from. Stores keep the texts and never
@@ -160,6 +160,9 @@ type Origin struct {
 // fingerprint.Digest). The zero Digest means no digest: a version before digests
 // wrote the record, or the writer has only the fingerprint.
 type Digest [16]byte
+
+// Repeats reports whether both digests are of equal bytes. A zero digest repeats none.
+func (d Digest) Repeats(other Digest) bool { return d == other && d != Digest{} }
 
 // Lease is the right to run the handler of one key, held by a token until it
 // expires or is settled.

@@ -98,6 +98,10 @@ const (
 	takeOverByFingerprintAlone
 	takeOverByDigestAlone
 	zeroDigestsMatch
+	findsNoResult
+	findsExpired
+	findsAnyDigest
+	findsUnfinished
 	lookUpWithoutDigest
 	listWithoutDigest
 	inProgressForEver
@@ -288,6 +292,10 @@ func generalBugs() []brokenStore {
 		{"the fingerprint alone decides a take-over", takeOverByFingerprintAlone, "take over by digest"},
 		{"the digest alone decides a take-over", takeOverByDigestAlone, "take over by fingerprint"},
 		{"two zero digests are equal", zeroDigestsMatch, "no take-over without a digest"},
+		{"no result is found", findsNoResult, "find a finished key"},
+		{"an expired record is found", findsExpired, "find a tombstone"},
+		{"a record of another digest is found", findsAnyDigest, "find by equal bytes only"},
+		{"an unfinished record is found", findsUnfinished, "find no unfinished key"},
 		{"a look-up has no digest", lookUpWithoutDigest, "look up a running key"},
 		{"a look-up of a finished key has no digest", lookUpWithoutDigest, "look up a finished key"},
 		{"a list has no digests", listWithoutDigest, "list"},

@@ -60,6 +60,7 @@ func Draw(seed uint64) Plan {
 		drawSteps(d, &p)
 	}
 	p.Policy.OtherHeaders = d.percent(20)
+	p.Near = d.percent(50)
 	return p
 }
 

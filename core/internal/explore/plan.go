@@ -11,6 +11,7 @@ type Plan struct {
 	// Seed feeds the delays of the network.
 	Seed     uint64
 	Policy   Policy
+	Near     bool // the store is a storage.Finder
 	Pods     []Pod
 	Requests []Request
 	Calls    []CallFault

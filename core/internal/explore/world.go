@@ -50,10 +50,14 @@ func Run(t *testing.T, plan *Plan) (h History) {
 
 // connect returns the pod's connection to the store.
 func (w *world) connect(p *pod) storage.Store {
-	if w.real == nil {
+	switch {
+	case w.real != nil:
+		return w.real.open(p)
+	case w.plan.Near:
+		return &nearLink{link{world: w, pod: p}}
+	default:
 		return &link{world: w, pod: p}
 	}
-	return w.real.open(p)
 }
 
 func newWorld(plan *Plan) *world {
@@ -200,12 +204,19 @@ func (w *world) hash(parts ...int) uint64 {
 
 // introduce records which request uses a token.
 func (w *world) introduce(ctx context.Context, c storage.Claim) caller {
+	who := w.reader(ctx, c.Key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tokens[c.Token] = who
+	return who
+}
+
+// reader is the request that reads the record of a key.
+func (w *world) reader(ctx context.Context, key string) caller {
 	id, _ := ctx.Value(requestKey{}).(int)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	who := caller{request: id, inner: w.names[c.Key]}
-	w.tokens[c.Token] = who
-	return who
+	return caller{request: id, inner: w.names[key]}
 }
 
 func (w *world) callerOf(l storage.Lease) caller {
