@@ -1,0 +1,35 @@
+package fingerprint_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/oncekey/oncekey/fingerprint"
+)
+
+func readingOf(query, body string) *fingerprint.Reading {
+	return fingerprint.Read(fingerprint.Request{
+		Method: "POST", Path: "/payments", RawQuery: query, ContentType: "application/json", Body: []byte(body),
+	}, nil)
+}
+
+// Same and Differences name each member once, between them.
+func TestSame(t *testing.T) {
+	t.Parallel()
+	first := readingOf("app=web", `{"amount":4200,"card":{"token":"t"},"items":[1,2],"gone":1,"4111 1111":"x"}`)
+	sketch := first.AppendSketch(nil, [16]byte{1})
+	first.Close()
+
+	retry := readingOf("app=web", `{"amount":9900,"card":{"token":"t"},"items":[1,3],"4111 1111":"x"}`)
+	defer retry.Close()
+	if got, want := retry.Same(sketch, [16]byte{1}), []string{"app", "card.token", "items.*"}; !slices.Equal(got, want) {
+		t.Errorf("the same members are %q, want %q", got, want)
+	}
+	differs, others, missing := retry.Differences(sketch, [16]byte{1})
+	if !slices.Equal(differs, []string{"amount", "items.*"}) || others != 0 || missing != 1 {
+		t.Errorf("after Same, the differences are %q, %d others, %d missing, want amount and items.*, 0, 1", differs, others, missing)
+	}
+	if got := retry.Same([]byte("no sketch"), [16]byte{1}); got != nil {
+		t.Errorf("the same members as in no sketch are %q, want none", got)
+	}
+}
