@@ -42,7 +42,14 @@ func DeriveKey(ctx context.Context, name string) string {
 	if run == nil {
 		return ""
 	}
-	sum := frame.Sum("derive", run.lease.Key, name)
+	return DerivedKey(run.lease.Key, name)
+}
+
+// DerivedKey returns the key that DeriveKey returns in the runs of a record, given the
+// record's storage key (storage.Entry.Key, Event.Record). Operators look it up at the other
+// service.
+func DerivedKey(storageKey, name string) string {
+	sum := frame.Sum("derive", storageKey, name)
 	return hex.EncodeToString(sum[:])
 }
 

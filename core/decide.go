@@ -227,6 +227,8 @@ func (a *admission) waitTurn(ctx context.Context, localRun *Run, round int) bool
 	var ended <-chan struct{}
 	if localRun != nil && localRun.context.Err() == nil {
 		ended = localRun.context.Done()
+		localRun.waiting.Add(1)
+		defer localRun.waiting.Add(-1)
 	} else {
 		left = min(left, backoff(round, 25*time.Millisecond, 250*time.Millisecond))
 	}

@@ -46,6 +46,8 @@ type Engine struct {
 	explain      bool
 	defaults     *Route // for a Call without a policy
 	live         *liveRuns
+	declared     declaredRoutes
+	inspected    event.Subject // of events about changes by hand
 	renewals     renewals
 	releasing    chan struct{} // bounds the concurrent releases of releaseClaim
 }
@@ -83,7 +85,9 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 		e.writeProblem = e.guardedWriter(e.writeProblem)
 	}
 	e.renewals.now = e.now
+	e.inspected = event.About("", "", "", "", e.instance)
 	e.defaults = e.MustRoute() // the default policy is valid
+	e.declared.all = nil
 	return e, nil
 }
 
@@ -113,6 +117,7 @@ type Route struct {
 	observes   bool     // set by the policy or by WithObserveOnly
 	place      string   // file and line of the declaration
 	unguarded  onceFlag // set when reportUnguarded has reported the route
+	endpoints  endpoints
 }
 
 // Guards reports whether the route's policy guards requests of this method.
@@ -147,6 +152,7 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	if err := route.compile(); err != nil {
 		return nil, err
 	}
+	e.declared.add(route)
 	return route, nil
 }
 

@@ -164,8 +164,8 @@ type challengeError struct {
 
 func (e *challengeError) Unwrap() error { return e.error }
 
-// challengeOf returns the WWW-Authenticate value of a Scope's error, or "".
-func challengeOf(err error) string {
+// ChallengeOf returns the WWW-Authenticate value that Challenge gave to an error, or "".
+func ChallengeOf(err error) string {
 	challenge, ok := errors.AsType[*challengeError](err)
 	if !ok || !httpguts.ValidHeaderFieldValue(challenge.value) {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"sync"
 	"time"
 
@@ -52,6 +53,19 @@ func (l *liveRuns) find(key *[sha256.Size]byte) (run *Run, refusal string) {
 		refusal = problem.StoreUnavailable
 	}
 	return l.byKey[*key], refusal
+}
+
+// has reports whether this process has a run of a storage key.
+func (l *liveRuns) has(storageKey string) bool {
+	var key [sha256.Size]byte
+	if len(storageKey) != hex.EncodedLen(len(key)) {
+		return false
+	}
+	if _, err := hex.Decode(key[:], []byte(storageKey)); err != nil {
+		return false
+	}
+	run, _ := l.find(&key)
+	return run != nil
 }
 
 // add registers a run, or returns a problem code: when the engine shuts down, or when

@@ -125,7 +125,7 @@ func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
 	scope, err := e.scopeOf(r, a)
 	if err != nil || scope == "" {
 		refusal := problem.New(problem.PrincipalMissing, "")
-		refusal.Challenge = challengeOf(err)
+		refusal.Challenge = ChallengeOf(err)
 		return refusal
 	}
 	request := a.request
@@ -258,6 +258,7 @@ func (s *subject) sketchKey() (key [16]byte) {
 
 func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
 	event.Subject, event.Route, event.Observed, event.Record = &a.event, a.request.Pattern, a.route.observes, a.recordName()
+	a.route.served(a.request.Method, a.request.Pattern)
 	event.Duration = time.Since(a.started)
 	e.observer.Observe(ctx, event)
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -56,8 +57,10 @@ type Run struct {
 	settling  bool            // the settlement has begun: no more renewals
 	renewing  bool            // an Extend is under way; the settlement waits for renewed
 	renewed   sync.Cond
-	cutOff    bool  // the handler's context has ended, by a lost lease or MaxRun
-	lastError error // of the renewals
+	cutOff    bool         // the handler's context has ended, by a lost lease or MaxRun
+	lastError error        // of the renewals
+	deferred  time.Time    // when the result began to wait for the store, or zero
+	waiting   atomic.Int32 // requests in waitTurn
 
 	// The mutex of the engine's renewals guards these fields.
 	wake   time.Time // when watch is called
@@ -146,6 +149,13 @@ func (r *Run) show(result *storage.Result, confirmed bool) {
 	r.result, r.confirmed = result, confirmed
 }
 
+// deferResult notes that the result waits for the store from now on.
+func (r *Run) deferResult() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deferred = r.engine.now().monotonic
+}
+
 // routePattern returns the route's pattern, and first records found unless empty. A
 // router inside the guard sets the pattern after the run has begun.
 func (r *Run) routePattern(found string) string {
@@ -159,6 +169,7 @@ func (r *Run) routePattern(found string) string {
 
 func (r *Run) report(event event.Event) {
 	event.Subject, event.Route, event.Observed = &r.subject.event, r.routePattern(""), r.subject.route.observes
+	r.subject.route.served(r.subject.request.Method, event.Route)
 	event.Attempt, event.Record = r.lease.Attempt, r.lease.Key
 	event.Duration = time.Since(r.started)
 	r.engine.observer.Observe(&r.context, event)

@@ -207,6 +207,7 @@ func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result,
 	if mayShow {
 		run.show(stored, false)
 	}
+	run.deferResult()
 	e.live.addUnsettled(1)
 	e.inBackground(func(ctx context.Context) {
 		defer e.live.addUnsettled(-1)

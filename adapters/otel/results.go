@@ -52,6 +52,10 @@ var effects = map[event.Result]effect{
 	event.RecoverError: isSettlement | marksSpan,
 
 	event.CallbackPanicked: isSettlement | marksSpan | isFailure,
+
+	event.SettledByHand: isSettlement | marksSpan,
+	event.Forgotten:     isSettlement | marksSpan,
+	event.Revealed:      isSettlement | marksSpan,
 }
 
 // effectsOf returns the effects of an event with this result. An unknown result counts as

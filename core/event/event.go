@@ -60,6 +60,13 @@ const (
 	CallbackPanicked Result = "callback_panicked" // a function or store of the program panicked
 )
 
+// Changes by hand: Operator and Reason name the person and the reason.
+const (
+	SettledByHand Result = "settled_by_hand" // an abandoned key was settled
+	Forgotten     Result = "forgotten"       // a record was removed: the next request runs
+	Revealed      Result = "revealed"        // a stored response was shown
+)
+
 // Event is one decision about a request, or one change of a run.
 type Event struct {
 	Result Result
@@ -88,7 +95,10 @@ type Event struct {
 	Duration time.Duration
 	// StoreLatency is the time spent waiting for the store in this step.
 	StoreLatency time.Duration
-	// Reason is the text that the handler gave to failure.MarkRetryable or failure.MarkUncertain.
+	// Operator is the person who made a change by hand (core.ByHand), or "".
+	Operator string
+	// Reason is the text that the handler gave to failure.MarkRetryable or failure.MarkUncertain,
+	// or the operator's reason for a change by hand.
 	Reason string
 	// Differs names the members that differ from the key's first request, when
 	// the response is key_reused. For members that change in every attempt, pass
@@ -143,6 +153,9 @@ func (e *Event) Ends() bool {
 func (e *Event) Endpoint() string {
 	if e.Subject == nil {
 		return ""
+	}
+	if e.Subject.method == "" { // a change by hand: the record has the route only
+		return printable(e.Route)
 	}
 	if e.Subject.method != storage.MethodCall && !strings.HasPrefix(e.Route, "/") && strings.Contains(e.Route, " ") {
 		return e.Route // net/http's patterns name the method
@@ -265,6 +278,9 @@ func (e *Event) attributes() []slog.Attr {
 	if e.Holder != "" {
 		attrs = append(attrs, slog.String("holder", printable(e.Holder)))
 	}
+	if e.Operator != "" {
+		attrs = append(attrs, slog.String("operator", printable(e.Operator)))
+	}
 	if e.Reason != "" {
 		attrs = append(attrs, slog.String("reason", printable(e.Reason)))
 	}
@@ -301,7 +317,7 @@ func (e *Event) level() slog.Level {
 			return slog.LevelWarn
 		}
 		return slog.LevelInfo
-	case Replay, InProgress, KeyReused, NotReplayable, KeyExpired, Refused, Retryable, DeleteKey:
+	case Replay, InProgress, KeyReused, NotReplayable, KeyExpired, Refused, Retryable, DeleteKey, Revealed:
 		return slog.LevelInfo
 	case ResponseLost, Unprotected, CallbackPanicked:
 		return slog.LevelError

@@ -65,6 +65,7 @@ func compile(engine *core.Engine, d *policy.Declaration) (*core.Route, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy: %s: %s: %w", d.Source, d.Route(), err)
 	}
+	route.Declare(core.Endpoint{Method: d.Method, Pattern: d.Pattern})
 	return route, nil
 }
 
