@@ -68,6 +68,7 @@ func Example() {
 	// idempotency.requests key_reused 1
 	// idempotency.conflicts key_reused 1
 	// idempotency.settlements completed 1
+	// idempotency.running  0
 	// span "idempotency POST /payments": completed
 	// span "idempotency POST /payments": replay
 	// span "idempotency POST /payments": key_reused

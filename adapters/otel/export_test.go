@@ -20,9 +20,12 @@ func (o *Observer) Kept() int { return len(o.series.known) }
 // Pending returns the number of pending runs.
 func (o *Observer) Pending() int { return len(o.pending.by) }
 
+// Running returns the number of runs that are under way.
+func (o *Observer) Running() int { return len(o.running.by) }
+
 // FillPending fills the table of pending runs.
 func (o *Observer) FillPending() {
 	for len(o.pending.by) < maxPending {
-		o.pending.by[storage.NewToken()] = new(series)
+		o.pending.by[storage.NewToken()] = pendingRun{series: new(series)}
 	}
 }

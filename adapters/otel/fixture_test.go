@@ -96,6 +96,31 @@ func (m *telemetry) want(name string, want map[event.Result]int64) {
 	}
 }
 
+// wantTimed compares the number of values in a histogram that has no result.
+func (m *telemetry) wantTimed(name string, want int64) {
+	m.Helper()
+	if got := m.total(name); got != want {
+		m.Errorf("%s has %d values, want %d", name, got, want)
+	}
+	for attributes := range points(m.collect()[name]) {
+		if attributes.HasValue("idempotency.result") {
+			m.Errorf("%s has the result %v: each result multiplies its series by its boundaries", name, attributes.ToSlice())
+		}
+	}
+}
+
+// wantAge compares the age of the oldest pending settlement, to the second.
+func (m *telemetry) wantAge(want time.Duration) {
+	m.Helper()
+	gauge, _ := m.collect()["idempotency.settlement.pending.age"].Data.(metricdata.Gauge[float64])
+	if len(gauge.DataPoints) != 1 {
+		m.Fatalf("%d values, want one", len(gauge.DataPoints))
+	}
+	if got := time.Duration(gauge.DataPoints[0].Value * float64(time.Second)).Round(time.Second); got != want {
+		m.Errorf("the oldest pending settlement has waited %s, want %s", got, want)
+	}
+}
+
 // total is the sum of a metric over all its attributes.
 func (m *telemetry) total(name string) (sum int64) {
 	m.Helper()

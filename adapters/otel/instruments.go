@@ -1,6 +1,7 @@
 package idemotel
 
 import (
+	"context"
 	"errors"
 
 	"go.opentelemetry.io/otel/metric"
@@ -10,7 +11,7 @@ import (
 type instruments struct {
 	requests, conflicts, settlements metric.Int64Counter
 	leaseExpired, storeErrors        metric.Int64Counter
-	pending                          metric.Int64UpDownCounter
+	pending, running                 metric.Int64UpDownCounter
 	decision, run, store             metric.Float64Histogram
 }
 
@@ -29,7 +30,7 @@ var (
 	storeBounds = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10}
 )
 
-func newInstruments(meter metric.Meter) (instruments, error) {
+func newInstruments(meter metric.Meter, waiting *pendingRuns) (instruments, error) {
 	var all instruments
 	var failed error
 	counter := func(name, unit, description string) metric.Int64Counter {
@@ -52,8 +53,18 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 	all.run = histogram("idempotency.run.duration", "Time from a request's arrival to its run's last settlement.", runBounds)
 	all.store = histogram("idempotency.store.duration", "Time spent in the store in one step.", storeBounds)
 
-	pending, err := meter.Int64UpDownCounter("idempotency.settlement.pending", metric.WithUnit("{settlement}"),
-		metric.WithDescription("Runs whose settlement the store has not accepted yet."))
-	all.pending = pending
+	gauge := func(name, unit, description string) metric.Int64UpDownCounter {
+		g, err := meter.Int64UpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		failed = errors.Join(failed, err)
+		return g
+	}
+	all.running = gauge("idempotency.running", "{run}", "Runs whose handler has begun and that have not ended.")
+	all.pending = gauge("idempotency.settlement.pending", "{settlement}", "Runs whose settlement the store has not accepted yet.")
+	_, err := meter.Float64ObservableGauge("idempotency.settlement.pending.age", metric.WithUnit("s"),
+		metric.WithDescription("Time since the oldest pending settlement was refused first."),
+		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+			o.Observe(waiting.age().Seconds())
+			return nil
+		}))
 	return all, errors.Join(failed, err)
 }

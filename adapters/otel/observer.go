@@ -29,6 +29,7 @@ type Observer struct {
 	instruments instruments
 	series      seriesCache
 	pending     pendingRuns
+	running     runningRuns
 }
 
 // Option changes an Observer's defaults.
@@ -77,14 +78,15 @@ func New(opts ...Option) (*Observer, error) {
 	o := &Observer{
 		meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(),
 		series:  seriesCache{known: make(map[labels]*series)},
-		pending: pendingRuns{by: make(map[storage.Token]*series)},
+		pending: pendingRuns{by: make(map[storage.Token]pendingRun)},
+		running: runningRuns{by: make(map[*event.Subject]*series)},
 	}
 	for _, opt := range opts {
 		if err := opt(o); err != nil {
 			return nil, err
 		}
 	}
-	all, err := newInstruments(o.meters.Meter(scope))
+	all, err := newInstruments(o.meters.Meter(scope), &o.pending)
 	if err != nil {
 		return nil, fmt.Errorf("idemotel: make the instruments: %w", err)
 	}
@@ -103,6 +105,7 @@ func (o *Observer) Observe(ctx context.Context, event event.Event) {
 
 	o.count(ctx, effects, known)
 	o.time(ctx, &event, effects, known)
+	o.run(ctx, &event, effects, known)
 	o.settle(ctx, effects, known, begun)
 	o.trace(ctx, &event, effects, known)
 	if o.next != nil {
@@ -130,23 +133,36 @@ func (o *Observer) count(ctx context.Context, effects effect, s *series) {
 
 func (o *Observer) time(ctx context.Context, event *event.Event, effects effect, s *series) {
 	if effects.has(isDecision) {
-		o.instruments.decision.Record(ctx, event.Duration.Seconds(), s.recorded...)
+		o.instruments.decision.Record(ctx, event.Duration.Seconds(), s.decided...)
 	}
 	if effects.has(endsRun) {
-		o.instruments.run.Record(ctx, event.Duration.Seconds(), s.recorded...)
+		o.instruments.run.Record(ctx, event.Duration.Seconds(), s.timed...)
 	}
 	if event.StoreLatency > 0 { // zero: the step made no store call
-		o.instruments.store.Record(ctx, event.StoreLatency.Seconds(), s.recorded...)
+		o.instruments.store.Record(ctx, event.StoreLatency.Seconds(), s.timed...)
+	}
+}
+
+// run counts the runs that are under way. A run that began before the Observer saw its
+// events, or that a RecoverFunc ended without its handler, has no beginning to match.
+func (o *Observer) run(ctx context.Context, event *event.Event, effects effect, s *series) {
+	if effects.has(beginsRun) && o.running.add(event.Subject, s) {
+		o.instruments.running.Add(ctx, 1, s.placed...)
+	}
+	if effects.has(endsRun) {
+		if begun := o.running.remove(event.Subject); begun != nil {
+			o.instruments.running.Add(ctx, -1, begun.placed...)
+		}
 	}
 }
 
 // settle counts the runs whose settlement is pending.
 func (o *Observer) settle(ctx context.Context, effects effect, s, begun *series) {
 	if effects.has(isPending) && o.pending.add(ctx, s) {
-		o.instruments.pending.Add(ctx, 1, s.pending...)
+		o.instruments.pending.Add(ctx, 1, s.placed...)
 	}
 	if effects.has(endsRun) && begun != nil {
 		o.pending.remove(ctx)
-		o.instruments.pending.Add(ctx, -1, begun.pending...)
+		o.instruments.pending.Add(ctx, -1, begun.placed...)
 	}
 }

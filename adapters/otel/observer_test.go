@@ -3,6 +3,7 @@ package idemotel_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +19,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
 )
 
 func TestNewRefusesNil(t *testing.T) {
@@ -62,11 +66,14 @@ type instrument struct{ kind, unit string }
 // Names and units are an interface too: dashboards use both.
 func TestInstruments(t *testing.T) {
 	t.Parallel()
-	seen := newTelemetry(t)
+	s := newPayments(t, memstore.New(), created)
+	s.post(t.Context(), "/payments", "k", "1")
+	begin := s.engine.Begin(t.Context(), s.engine.MustRoute(), core.Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k"})
 	for _, result := range results(t) {
-		seen.observer.Observe(t.Context(), event.Event{Result: result, Duration: time.Second, StoreLatency: time.Second})
+		s.observer.Observe(begin.Run.Context(), event.Event{Result: result, Duration: time.Second, StoreLatency: time.Second})
 	}
-	all := seen.collect()
+	defer func() { _ = s.engine.Finish(begin.Run, failure.Outcome{}, core.Response{}) }()
+	all := s.collect()
 	for name, want := range map[string]instrument{
 		"idempotency.requests":          {"counter", "{request}"},
 		"idempotency.conflicts":         {"counter", "{request}"},
@@ -76,11 +83,17 @@ func TestInstruments(t *testing.T) {
 		"idempotency.decision.duration": {"histogram", "s"},
 		"idempotency.run.duration":      {"histogram", "s"},
 		"idempotency.store.duration":    {"histogram", "s"},
+
+		"idempotency.running":                {"up-down counter", "{run}"},
+		"idempotency.settlement.pending":     {"up-down counter", "{settlement}"},
+		"idempotency.settlement.pending.age": {"gauge", "s"},
 	} {
 		got := instrument{unit: all[name].Unit}
 		switch data := all[name].Data.(type) {
 		case metricdata.Sum[int64]:
 			got.kind = map[bool]string{true: "counter", false: "up-down counter"}[data.IsMonotonic]
+		case metricdata.Gauge[float64]:
+			got.kind = "gauge"
 		case metricdata.Histogram[float64]:
 			got.kind = "histogram"
 			if bounds := data.DataPoints[0].Bounds; !slices.IsSorted(bounds) || bounds[len(bounds)-1] < 10 {

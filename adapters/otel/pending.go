@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/storage"
@@ -18,7 +19,13 @@ const maxPending = 1 << 16
 type pendingRuns struct {
 	n  atomic.Int64 // len(by), nearly always zero, for reads without the lock
 	mu sync.Mutex
-	by map[storage.Token]*series // the series that counted the run's beginning
+	by map[storage.Token]pendingRun
+}
+
+// pendingRun is one run whose settlement is pending.
+type pendingRun struct {
+	*series // that counted the run's beginning
+	since   time.Time
 }
 
 // add adds the run of ctx. It returns false for a known run or a full table.
@@ -29,10 +36,10 @@ func (p *pendingRuns) add(ctx context.Context, s *series) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.by[lease.Token] != nil || len(p.by) >= maxPending {
+	if p.by[lease.Token].series != nil || len(p.by) >= maxPending {
 		return false
 	}
-	p.by[lease.Token] = s
+	p.by[lease.Token] = pendingRun{s, time.Now()}
 	p.n.Store(int64(len(p.by)))
 	return true
 }
@@ -48,7 +55,17 @@ func (p *pendingRuns) find(ctx context.Context) *series {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.by[lease.Token]
+	return p.by[lease.Token].series
+}
+
+// age returns the time since the oldest run became pending, or zero without one.
+func (p *pendingRuns) age() (oldest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, run := range p.by {
+		oldest = max(oldest, time.Since(run.since))
+	}
+	return oldest
 }
 
 // remove deletes the run of ctx.

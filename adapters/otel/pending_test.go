@@ -29,7 +29,7 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 		}
 		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 2})
 		s.want("idempotency.store.errors", map[event.Result]int64{event.Deferred: 2})
-		s.want("idempotency.run.duration", map[event.Result]int64{}) // no run has ended
+		s.wantTimed("idempotency.run.duration", 0) // no run has ended
 		if len(s.ended()) != 0 {
 			t.Errorf("%d spans, want none yet", len(s.ended()))
 		}
@@ -39,7 +39,7 @@ func TestDeferredSettlementIsPendingUntilItIsStored(t *testing.T) {
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
-		s.want("idempotency.run.duration", map[event.Result]int64{event.Completed: 2})
+		s.wantTimed("idempotency.run.duration", 2)
 		s.post(t.Context(), "/payments", "k3", "1") // a run without a deferred settlement
 		if n := s.total(pending); n != 0 || s.observer.Pending() != 0 {
 			t.Errorf("%d pending, %d remembered, want none", n, s.observer.Pending())
@@ -58,7 +58,7 @@ func TestLostResponseIsNotPending(t *testing.T) {
 		s.post(t.Context(), "/payments", "k", "1")
 		advance(2 * time.Minute)
 		s.want("idempotency.settlements", map[event.Result]int64{event.Deferred: 1, event.ResponseLost: 1})
-		s.want("idempotency.run.duration", map[event.Result]int64{event.ResponseLost: 1})
+		s.wantTimed("idempotency.run.duration", 1)
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -79,7 +79,7 @@ func TestKeyThatCannotBeReleasedEndsItsRun(t *testing.T) {
 			t.Errorf("%d pending, want one", n)
 		}
 		advance(2 * time.Minute)
-		s.want("idempotency.run.duration", map[event.Result]int64{event.StoreError: 1})
+		s.wantTimed("idempotency.run.duration", 1)
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -96,7 +96,7 @@ func TestPendingRunThatLosesItsLease(t *testing.T) {
 		s.post(t.Context(), "/payments", "k", "1")
 		store.fails(core.ErrLeaseLost, &store.release)
 		advance(time.Second)
-		s.want("idempotency.run.duration", map[event.Result]int64{event.LeaseLost: 1})
+		s.wantTimed("idempotency.run.duration", 1)
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -118,7 +118,7 @@ func TestUnconfirmedCommitIsPending(t *testing.T) {
 		store.fails(nil, &store.release)
 		advance(time.Second)
 		s.want("idempotency.settlements", map[event.Result]int64{event.NotConfirmed: 1, event.DeleteKey: 1})
-		s.want("idempotency.run.duration", map[event.Result]int64{event.DeleteKey: 1})
+		s.wantTimed("idempotency.run.duration", 1)
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}
@@ -135,7 +135,7 @@ func TestLostLeaseEndsARunOnce(t *testing.T) {
 		store.fails(core.ErrLeaseLost, &store.extend, &store.complete, &store.release)
 		s.post(t.Context(), "/payments", "k", "1")
 		s.want("idempotency.settlements", map[event.Result]int64{event.LeaseLost: 2})
-		s.want("idempotency.run.duration", map[event.Result]int64{event.LeaseLost: 1})
+		s.wantTimed("idempotency.run.duration", 1)
 		if len(s.ended()) != 1 {
 			t.Errorf("%d spans, want one", len(s.ended()))
 		}
@@ -155,7 +155,7 @@ func TestFailedRenewalDoesNotEndTheRun(t *testing.T) {
 		})
 		s.post(t.Context(), "/payments", "k", "1")
 		s.want("idempotency.store.errors", map[event.Result]int64{event.StoreError: 1})
-		s.want("idempotency.run.duration", map[event.Result]int64{event.Completed: 1})
+		s.wantTimed("idempotency.run.duration", 1)
 	})
 }
 
@@ -174,7 +174,7 @@ func TestMorePendingRunsThanTheTableHolds(t *testing.T) {
 		}
 		store.fails(nil, &store.complete)
 		advance(time.Second)
-		s.want("idempotency.run.duration", map[event.Result]int64{event.Completed: 1})
+		s.wantTimed("idempotency.run.duration", 1)
 		if n := s.total(pending); n != 0 {
 			t.Errorf("%d pending, want none", n)
 		}

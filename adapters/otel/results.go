@@ -14,6 +14,8 @@ const (
 	isLeaseExpired                    // counts in lease.expired
 	isStoreError                      // counts in store.errors
 	isPending                         // the settlement goes on in the background
+	hasCode                           // the problem's code is a label, because operators react by it
+	beginsRun                         // the handler runs from now on
 	endsRun                           // the last event of the run
 	endsSpan                          // the request's span is complete
 	marksSpan                         // an event of the span in the context
@@ -22,7 +24,7 @@ const (
 
 // effects has a line for every event.Result.
 var effects = map[event.Result]effect{
-	event.Execute:        isDecision | marksSpan,
+	event.Execute:        isDecision | beginsRun | marksSpan,
 	event.Replay:         isDecision | endsSpan,
 	event.InProgress:     isDecision | isConflict | endsSpan,
 	event.KeyReused:      isDecision | isConflict | endsSpan,
@@ -31,7 +33,7 @@ var effects = map[event.Result]effect{
 	event.OutcomeUnknown: isDecision | isConflict | endsSpan | isFailure,
 	event.Refused:        isDecision | endsSpan,
 	event.Unprotected:    isDecision | endsSpan | isFailure,
-	event.Unavailable:    isDecision | endsSpan | isFailure,
+	event.Unavailable:    isDecision | hasCode | endsSpan | isFailure,
 	event.NoKey:          isDecision,
 	event.Skipped:        isDecision,
 	event.WrongSetup:     isDecision | endsSpan | isFailure,

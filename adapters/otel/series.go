@@ -24,6 +24,7 @@ type labels struct {
 	method    string
 	route     string // the event's route: with or without the method, or empty
 	errorType string // "" unless the event counts in store.errors
+	code      string // "" unless the result is unavailable
 }
 
 // labelsOf does not allocate if the route's pattern names the method.
@@ -32,15 +33,25 @@ func labelsOf(event *event.Event, effects effect) labels {
 	if effects.has(isStoreError) {
 		l.errorType = errorType(event.Err)
 	}
+	if effects.has(hasCode) {
+		l.code = event.Code
+	}
 	return l
 }
 
 func (l *labels) attributes() []attribute.KeyValue {
-	attributes := append(l.place(), attribute.String("idempotency.result", text(string(l.result))))
+	attributes := append(l.place(), l.decision())
 	if l.errorType != "" {
 		attributes = append(attributes, attribute.String("error.type", l.errorType))
 	}
+	if l.code != "" {
+		attributes = append(attributes, attribute.String("idempotency.code", text(l.code)))
+	}
 	return attributes
+}
+
+func (l *labels) decision() attribute.KeyValue {
+	return attribute.String("idempotency.result", text(string(l.result)))
 }
 
 // place returns the attributes of the route, without the result.
@@ -52,11 +63,13 @@ func (l *labels) place() []attribute.KeyValue {
 	}
 }
 
-// series holds the precomputed options of labels.
+// series holds the precomputed options of labels. A histogram has a series for each of
+// its boundaries, so only decision.duration has the result.
 type series struct {
 	counted   []metric.AddOption
-	recorded  []metric.RecordOption
-	pending   []metric.AddOption // only the place, so that the end of a run decrements the series of its beginning
+	decided   []metric.RecordOption
+	timed     []metric.RecordOption // only the place
+	placed    []metric.AddOption    // only the place, so that the end of a run decrements the series of its beginning
 	started   []trace.SpanStartOption
 	spanName  string
 	eventName string
@@ -66,10 +79,12 @@ func newSeries(l labels) *series {
 	attributes := l.attributes()
 	all := metric.WithAttributeSet(attribute.NewSet(attributes...))
 	place := metric.WithAttributeSet(attribute.NewSet(l.place()...))
+	decision := metric.WithAttributeSet(attribute.NewSet(append(l.place(), l.decision())...))
 	s := &series{
 		counted:   []metric.AddOption{all},
-		recorded:  []metric.RecordOption{all},
-		pending:   []metric.AddOption{place},
+		decided:   []metric.RecordOption{decision},
+		timed:     []metric.RecordOption{place},
+		placed:    []metric.AddOption{place},
 		started:   []trace.SpanStartOption{trace.WithAttributes(attributes...), trace.WithSpanKind(trace.SpanKindInternal)},
 		spanName:  "idempotency",
 		eventName: "idempotency." + text(string(l.result)),

@@ -1,0 +1,114 @@
+package idemotel_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+const running = "idempotency.running"
+
+// A run is under way from its handler's first line to its settlement. A duplicate is none.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newBrokenStore()
+		var s *service
+		s = newPayments(t, store, func(w http.ResponseWriter, r *http.Request) {
+			if n := s.total(running); n != 1 {
+				t.Errorf("%d running within the handler, want one", n)
+			}
+			s.post(t.Context(), "/payments", r.Header.Get(core.KeyHeader), "1")
+			if n := s.total(running); n != 1 {
+				t.Errorf("%d running beside a duplicate, want one", n)
+			}
+			w.WriteHeader(http.StatusCreated)
+		})
+		s.post(t.Context(), "/payments", "k1", "1")
+		if n := s.total(running); n != 0 {
+			t.Errorf("%d running, want none", n)
+		}
+		store.fails(errStoreDown, &store.complete)
+		s.post(t.Context(), "/payments", "k2", "1")
+		if n := s.total(running); n != 1 {
+			t.Errorf("%d running while the settlement is pending, want one", n)
+		}
+		store.fails(nil, &store.complete)
+		advance(time.Second)
+		if n := s.total(running); n != 0 || s.observer.Running() != 0 {
+			t.Errorf("%d running, %d remembered, want none", n, s.observer.Running())
+		}
+	})
+}
+
+// A RecoverFunc ends a run whose handler never begins.
+func TestRecoveredRunIsNotRunning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		crashed := newPayments(t, &brokenStore{Store: store, complete: errStoreDown, release: errStoreDown, extend: errStoreDown}, created)
+		crashed.post(t.Context(), "/payments", "k", "1")
+		ended, end := context.WithCancel(t.Context())
+		end()
+		_ = crashed.engine.Shutdown(ended)
+		advance(time.Minute)
+		found := func(context.Context, policy.Abandoned) (*policy.Response, error) {
+			return nil, errors.New("the bank is closed")
+		}
+		s := newPayments(t, store, created, policy.OnAbandoned(policy.Recover(found)))
+		s.post(t.Context(), "/payments", "k", "1")
+		s.want("idempotency.settlements", map[event.Result]int64{event.RecoverError: 1})
+		if n := s.total(running); n != 0 {
+			t.Errorf("%d running, want none", n)
+		}
+	})
+}
+
+// The age is that of the oldest pending settlement, and zero without one.
+func TestAgeOfThePendingSettlements(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newBrokenStore()
+		s := newPayments(t, store, created)
+		s.wantAge(0)
+		store.fails(errStoreDown, &store.complete)
+		s.post(t.Context(), "/payments", "k1", "1")
+		advance(time.Minute)
+		s.post(t.Context(), "/payments", "k2", "1")
+		advance(time.Minute)
+		s.wantAge(2 * time.Minute)
+		store.fails(nil, &store.complete)
+		advance(time.Minute)
+		s.wantAge(0)
+	})
+}
+
+// A 503 of a process that shuts down does not look like one of a store that is unreachable.
+func TestUnavailableHasItsCode(t *testing.T) {
+	t.Parallel()
+	store := newBrokenStore()
+	s := newPayments(t, store, created)
+	store.fails(errStoreDown, &store.acquire)
+	s.post(t.Context(), "/payments", "k", "1")
+	if err := s.engine.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.post(t.Context(), "/payments", "k", "1")
+	s.post(t.Context(), "/payments", "k", "1")
+	codes := make(map[string]int64)
+	for attributes, n := range points(s.collect()["idempotency.requests"]) {
+		code, _ := attributes.Value("idempotency.code")
+		codes[code.AsString()] += n
+	}
+	if codes["store_unavailable"] != 1 || codes["shutting_down"] != 2 || len(codes) != 2 {
+		t.Errorf("requests by code are %v, want one store_unavailable and two shutting_down", codes)
+	}
+}
