@@ -15,6 +15,7 @@
 //	idempotency.running             up-down counter, {run}       runs whose handler has begun and that have not ended
 //	idempotency.settlement.pending  up-down counter, {settlement} runs whose settlement the store has not accepted yet
 //	idempotency.settlement.pending.age  gauge, s                 age of the oldest pending settlement of the process; zero without one
+//	idempotency.store.records       gauge, {record}              records in the program's store; only with WithRecords
 //	idempotency.lease.expired       counter, {lease}             abandoned attempts that the engine found
 //	idempotency.store.errors        counter, {error}             failed store calls, also with error.type
 //	idempotency.decision.duration   histogram, s                 from a request's arrival to its decision, including a Wait

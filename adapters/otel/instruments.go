@@ -3,6 +3,7 @@ package idemotel
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
 )
@@ -30,7 +31,7 @@ var (
 	storeBounds = []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 10}
 )
 
-func newInstruments(meter metric.Meter, waiting *pendingRuns) (instruments, error) {
+func newInstruments(meter metric.Meter, age func() time.Duration, records func() int) (instruments, error) {
 	var all instruments
 	var failed error
 	counter := func(name, unit, description string) metric.Int64Counter {
@@ -60,11 +61,26 @@ func newInstruments(meter metric.Meter, waiting *pendingRuns) (instruments, erro
 	}
 	all.running = gauge("idempotency.running", "{run}", "Runs whose handler has begun and that have not ended.")
 	all.pending = gauge("idempotency.settlement.pending", "{settlement}", "Runs whose settlement the store has not accepted yet.")
-	_, err := meter.Float64ObservableGauge("idempotency.settlement.pending.age", metric.WithUnit("s"),
-		metric.WithDescription("Time since the oldest pending settlement was refused first."),
+	return all, errors.Join(failed, observeGauges(meter, age, records))
+}
+
+// observeGauges makes the gauges that are read at each collection. The count of records is
+// optional.
+func observeGauges(meter metric.Meter, age func() time.Duration, records func() int) error {
+	_, failed := meter.Float64ObservableGauge("idempotency.settlement.pending.age", metric.WithUnit("s"),
+		metric.WithDescription("Time since the store refused the oldest pending settlement."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-			o.Observe(waiting.age().Seconds())
+			o.Observe(age().Seconds())
 			return nil
 		}))
-	return all, errors.Join(failed, err)
+	if records == nil {
+		return failed
+	}
+	_, err := meter.Int64ObservableGauge("idempotency.store.records", metric.WithUnit("{record}"),
+		metric.WithDescription("Records in the program's store."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(records()))
+			return nil
+		}))
+	return errors.Join(failed, err)
 }

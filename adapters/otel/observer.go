@@ -25,6 +25,7 @@ type Observer struct {
 	meters      metric.MeterProvider
 	tracers     trace.TracerProvider
 	next        event.Observer // or nil
+	records     func() int     // or nil
 	tracer      trace.Tracer
 	instruments instruments
 	series      seriesCache
@@ -72,6 +73,19 @@ func WithNext(next event.Observer) Option {
 	}
 }
 
+// WithRecords adds the gauge idempotency.store.records, the number of records in the
+// program's store. The provider calls count at each collection, so count must be cheap and
+// safe for concurrent use, as memstore.Store.Len is. Default no gauge.
+func WithRecords(count func() int) Option {
+	return func(o *Observer) error {
+		if count == nil {
+			return errors.New("idemotel: WithRecords is given nil: give a function, such as memstore.Store.Len, or leave the option out")
+		}
+		o.records = count
+		return nil
+	}
+}
+
 // New returns an observer for core.WithObserver. The error comes from an option, or from
 // the meter for an instrument.
 func New(opts ...Option) (*Observer, error) {
@@ -86,7 +100,7 @@ func New(opts ...Option) (*Observer, error) {
 			return nil, err
 		}
 	}
-	all, err := newInstruments(o.meters.Meter(scope), &o.pending)
+	all, err := newInstruments(o.meters.Meter(scope), o.pending.age, o.records)
 	if err != nil {
 		return nil, fmt.Errorf("idemotel: make the instruments: %w", err)
 	}

@@ -31,6 +31,7 @@ func TestNewRefusesNil(t *testing.T) {
 		"WithMeterProvider":  idemotel.WithMeterProvider(nil),
 		"WithTracerProvider": idemotel.WithTracerProvider(nil),
 		"WithNext":           idemotel.WithNext(nil),
+		"WithRecords":        idemotel.WithRecords(nil),
 	} {
 		observer, err := idemotel.New(option)
 		if observer != nil || err == nil || !strings.Contains(err.Error(), name+" is given nil") {

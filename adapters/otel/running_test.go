@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
@@ -110,5 +113,29 @@ func TestUnavailableHasItsCode(t *testing.T) {
 	}
 	if codes["store_unavailable"] != 1 || codes["shutting_down"] != 2 || len(codes) != 2 {
 		t.Errorf("requests by code are %v, want one store_unavailable and two shutting_down", codes)
+	}
+}
+
+// The gauge of the records is there on demand, because only some stores can count cheaply.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	seen := newTelemetry(t, idemotel.WithRecords(store.Len))
+	engine, err := core.New(store, core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge := func(context.Context) (int, error) { return 1, nil }
+	for _, key := range []string{"k1", "k2"} {
+		if _, _, err := core.Do(t.Context(), engine, core.Call{Scope: "queue", Name: "charge", Key: key}, charge); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gauge, _ := seen.collect()["idempotency.store.records"].Data.(metricdata.Gauge[int64])
+	if len(gauge.DataPoints) != 1 || gauge.DataPoints[0].Value != 2 {
+		t.Errorf("the gauge is %v, want 2 records", gauge.DataPoints)
+	}
+	if _, exists := newTelemetry(t).collect()["idempotency.store.records"]; exists {
+		t.Error("without WithRecords there is a gauge")
 	}
 }
