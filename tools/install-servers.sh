@@ -17,6 +17,7 @@ is_there() {
 	spin) command -v spin ;;
 	nginx) command -v nginx || ls /usr/sbin/nginx ;;
 	haproxy) command -v haproxy || ls /usr/sbin/haproxy ;;
+	prometheus) command -v promtool ;;
 	*) false ;;
 	esac >/dev/null 2>&1
 }

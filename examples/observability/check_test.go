@@ -23,16 +23,16 @@ func (e exported) checkExpression(text string) (wrong []string) {
 	if len(found.selectors) == 0 {
 		wrong = append(wrong, "the expression names no metric")
 	}
+	for _, name := range found.labels {
+		if !slices.Contains(targetLabels, name) && !slices.ContainsFunc(found.selectors, func(s selector) bool { return e[s.metric][name] != nil }) {
+			wrong = append(wrong, "no metric of the expression has the label "+name)
+		}
+	}
 	for _, s := range found.selectors {
 		labels, ok := e[s.metric]
 		if !ok {
 			wrong = append(wrong, s.metric+" is not exported")
 			continue
-		}
-		for _, name := range found.labels {
-			if labels[name] == nil && !slices.Contains(targetLabels, name) {
-				wrong = append(wrong, fmt.Sprintf("%s has no label %s", s.metric, name))
-			}
 		}
 		for _, m := range s.matchers {
 			if labels[m.label] == nil {
@@ -72,6 +72,9 @@ type alertRules struct {
 	}
 }
 
+// runbook is the page that has a section for each alert.
+const runbook = "https://github.com/oncekey/oncekey/blob/main/docs/operations.md#"
+
 var (
 	inTemplate = regexp.MustCompile(`\$labels\.(\w+)`)
 	severities = []string{"critical", "warning"}
@@ -100,6 +103,9 @@ func (e exported) checkAlerts(file []byte) (wrong []string) {
 			}
 			if !slices.Contains(severities, rule.Labels["severity"]) {
 				complain("the severity is %q, want one of %q", rule.Labels["severity"], severities)
+			}
+			if want := runbook + strings.ToLower(rule.Alert); rule.Annotations["runbook_url"] != want {
+				complain("the runbook_url is %q, want %s", rule.Annotations["runbook_url"], want)
 			}
 			for _, name := range []string{"summary", "description"} {
 				if rule.Annotations[name] == "" {
@@ -131,8 +137,11 @@ func (e exported) survives(text, label string) bool {
 }
 
 type dashboard struct {
-	Title      string
-	Panels     []panel
+	Title       string
+	Panels      []panel
+	Annotations struct {
+		List []struct{ Name, Expr string }
+	}
 	Templating struct {
 		List []struct {
 			Name, Type, Definition string
@@ -145,7 +154,10 @@ type panel struct {
 	Title, Description string
 	Datasource         struct{ UID string }
 	GridPos            struct{ X, Y, W, H int }
-	Targets            []struct{ RefID, Expr, LegendFormat string }
+	FieldConfig        struct {
+		Defaults struct{ NoValue string }
+	}
+	Targets []struct{ RefID, Expr, LegendFormat string }
 }
 
 var (
@@ -169,6 +181,11 @@ func (e exported) checkDashboard(file []byte) (wrong []string) {
 		query := append(labelValues.FindStringSubmatch(v.Definition), "", "", "")
 		if e[query[1]][query[2]] == nil {
 			wrong = append(wrong, fmt.Sprintf("$%s: %q has no values", v.Name, v.Definition))
+		}
+	}
+	for _, mark := range d.Annotations.List {
+		for _, one := range e.checkExpression(mark.Expr) {
+			wrong = append(wrong, fmt.Sprintf("annotation %q: %s", mark.Name, one))
 		}
 	}
 	shown := make(map[string]bool)
@@ -218,4 +235,21 @@ func (e exported) checkPanel(p panel, variables []string, shown map[string]bool)
 		}
 	}
 	return wrong
+}
+
+// emptyPanels returns the panels that have no data with these metrics, and that do not say
+// 0 instead.
+func (e exported) emptyPanels(file []byte) (empty []string, err error) {
+	var d dashboard
+	if err := json.Unmarshal(file, &d); err != nil {
+		return nil, err
+	}
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			if wrong := e.checkExpression(target.Expr); len(wrong) > 0 && p.FieldConfig.Defaults.NoValue != "0" {
+				empty = append(empty, fmt.Sprintf("panel %q: no data, and noValue is %q, want 0: %s", p.Title, p.FieldConfig.Defaults.NoValue, wrong[0]))
+			}
+		}
+	}
+	return empty, nil
 }

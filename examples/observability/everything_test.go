@@ -103,7 +103,7 @@ func (s *service) post(target, key, body string) {
 // startService is the program's service on a store, in a bubble.
 func startService(t *testing.T, store storage.Store) *service {
 	t.Helper()
-	s, err := newService(store)
+	s, err := newService(store, func() int { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +130,28 @@ func everythingHappens(t *testing.T) (all exported) {
 		s.brokenStore(store)
 		s.longRuns(store)
 		s.abandoned(t, store)
+		s.shutsDown(t)
+		all = scrape(t, s)
+	})
+	return all
+}
+
+// shutsDown ends the engine, and requests go on for a moment.
+func (s *service) shutsDown(t *testing.T) {
+	t.Helper()
+	if err := s.engine.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.post("/payments", "late", "1")
+}
+
+// healthy returns the metrics of a service without a fault.
+func healthy(t *testing.T) (all exported) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := startService(t, &faultyStore{Store: memstore.New()})
+		s.post("/payments", "k", "1")
+		s.post("/payments", "k", "1")
 		all = scrape(t, s)
 	})
 	return all

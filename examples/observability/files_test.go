@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"slices"
 	"strings"
@@ -30,6 +31,40 @@ func TestDashboardAndAlertsNameWhatIsExported(t *testing.T) {
 	}
 }
 
+// On a healthy service the panels about faults say 0.
+func TestPanelsOfAHealthyServiceSayZero(t *testing.T) {
+	t.Parallel()
+	file := readFile(t, "dashboard.json")
+	all := healthy(t)
+	empty, err := all.emptyPanels(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range empty {
+		t.Error(one)
+	}
+	silent := bytes.ReplaceAll(file, []byte(`"noValue": "0"`), []byte(`"noValue": ""`))
+	if empty, _ := all.emptyPanels(silent); len(empty) < 5 {
+		t.Errorf("without noValue the panels without data are %q, want at least five", empty)
+	}
+}
+
+// A scrape has neither the labels of the scope nor an unknown service.
+func TestScrapeIsLean(t *testing.T) {
+	t.Parallel()
+	all := healthy(t)
+	for name, labels := range all {
+		for label := range labels {
+			if strings.HasPrefix(label, "otel_scope") {
+				t.Errorf("%s has the label %s", name, label)
+			}
+		}
+	}
+	if info := all["target_info"]; !slices.Equal(info["service_name"], []string{"payments"}) || !slices.Equal(info["service_version"], []string{version}) {
+		t.Errorf("target_info has %v, want the service payments, version %s", info, version)
+	}
+}
+
 // The check above finds mistakes.
 func TestMistakesInTheFilesAreFound(t *testing.T) {
 	t.Parallel()
@@ -37,16 +72,18 @@ func TestMistakesInTheFilesAreFound(t *testing.T) {
 	for _, row := range []struct{ file, old, mistaken, complaint string }{
 		{"alerts.yaml", "idempotency_conflicts_total", "idempotency_conflict_total", "idempotency_conflict_total is not exported"},
 		{"alerts.yaml", "error_type=", "error=", "has no label error"},
-		{"alerts.yaml", "by (job, error_type)", "by (job, error)", "has no label error"},
+		{"alerts.yaml", "by (job, error_type)", "by (job, error)", "has the label error"},
 		{"alerts.yaml", `"response_lost"`, `"answers_lost"`, "has no idempotency_result that is answers_lost"},
-		{"alerts.yaml", "        for: 5m\n", "", "it has no for"},
-		{"alerts.yaml", "for: 5m", "for: soon", "invalid duration"},
+		{"alerts.yaml", "        for: 10m\n", "", "it has no for"},
+		{"alerts.yaml", "for: 10m", "for: soon", "invalid duration"},
 		{"alerts.yaml", "severity: warning", "severity: bad", "the severity is"},
 		{"alerts.yaml", "          summary:", "          summery:", "it has no summary"},
+		{"alerts.yaml", "#idempotencyleaselost", "#lost", "the runbook_url is"},
 		{"alerts.yaml", "$labels.instance", "$labels.host", "no label host"},
 		{"alerts.yaml", "annotations:", "annotation:", "annotation"},
 		{"alerts.yaml", "- alert:", "- record:", "record"},
-		{"dashboard.json", "idempotency_settlement_pending", "idempotency_settlements_total", "no panel shows idempotency_settlement_pending"},
+		{"dashboard.json", "idempotency_settlement_pending{", "idempotency_settlements_total{", "no panel shows idempotency_settlement_pending"},
+		{"dashboard.json", "target_info", "target_information", "target_information is not exported"},
 		{"dashboard.json", "by (le", "by (idempotency_result", "summed over its buckets"},
 		{"dashboard.json", "label_values(idempotency_requests_total, http_route)", "label_values(idempotency_requests_total, route)", "has no values"},
 		{"dashboard.json", "$route", "$path", "$path is not declared"},

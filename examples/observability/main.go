@@ -69,7 +69,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func serve(ctx context.Context, addr string, stdout io.Writer) error {
-	s, err := newService(memstore.New())
+	store := memstore.New()
+	s, err := newService(store, store.Len)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ var (
 		`|^[0-9.][0-9a-zA-Z.]*|^(?:=~|!~|!=|==|>=|<=|[-+*/%^=<>(){}\[\],:@])`)
 	variable  = regexp.MustCompile(`\$(\w+)|\$\{(\w+)\}`)
 	isName    = regexp.MustCompile(`^[a-zA-Z_:]`)
-	functions = strings.Fields("sum min max avg count topk bottomk rate irate increase delta histogram_quantile clamp_max clamp_min absent")
+	functions = strings.Fields("sum min max avg count topk bottomk rate irate increase delta max_over_time histogram_quantile clamp_max clamp_min absent")
 	operators = strings.Fields("and or unless bool offset inf nan")
 	listed    = strings.Fields("by without on ignoring group_left group_right")
 )

@@ -10,8 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
 
 	idemotel "github.com/oncekey/oncekey/adapters/otel"
 	"github.com/oncekey/oncekey/core"
@@ -20,6 +22,9 @@ import (
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
+
+// version is that of the program: the label service_version of target_info.
+const version = "1.0.0"
 
 // service takes payments and shows its metrics.
 type service struct {
@@ -32,15 +37,18 @@ type service struct {
 // newService wires the parts. The engine's events go to the observer, the observer's
 // instruments to the meter provider, and Prometheus' handler reads the meter provider. The
 // engine still writes its log. A program with traces would pass its TracerProvider to the
-// observer, or set the global one.
-func newService(store storage.Store) (*service, error) {
+// observer, or set the global one. records counts the store's records.
+//
+// The labels otel_scope_* would be a third of each scrape, and there is one scope.
+func newService(store storage.Store, records func() int) (*service, error) {
 	registry := prometheus.NewRegistry()
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
 		return nil, err
 	}
-	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
-	observer, err := idemotel.New(idemotel.WithMeterProvider(meters), idemotel.WithNext(event.Log(nil)))
+	process := resource.NewSchemaless(attribute.String("service.name", "payments"), attribute.String("service.version", version))
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithResource(process))
+	observer, err := idemotel.New(idemotel.WithMeterProvider(meters), idemotel.WithNext(event.Log(nil)), idemotel.WithRecords(records))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +59,7 @@ func newService(store storage.Store) (*service, error) {
 	s := &service{engine: engine, meters: meters, mux: http.NewServeMux()}
 	s.guard("POST /payments", s.pay, policy.TTLHours(48))
 	s.guard("POST /refunds", s.pay, policy.Observe(true)) // not guarded yet: only watched
-	s.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	s.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	return s, nil
 }
 

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// promtool runs Prometheus' own checker. Without it the test is skipped, or fails if the
+// check must run every test.
+func promtool(t *testing.T, args ...string) (output string, err error) {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
+	if err != nil {
+		const missing = "no promtool found: install prometheus (Debian: apt-get install prometheus)"
+		if os.Getenv("ONCEKEY_REQUIRE_SERVERS") != "" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	return string(said), err
+}
+
+// The alerts fire when they should, and only then. alerts.test.yaml has the cases.
+func TestAlertsFire(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"test", "rules", "alerts.test.yaml"}, {"check", "config", "prometheus.yaml"}} {
+		if output, err := promtool(t, args...); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, output)
+		}
+	}
+}
+
+// Each alert has a case in which it fires.
+func TestEveryAlertHasACase(t *testing.T) {
+	t.Parallel()
+	var cases struct {
+		Tests []struct {
+			Promql []struct {
+				Samples []struct{ Labels string } `yaml:"exp_samples"`
+			} `yaml:"promql_expr_test"`
+		}
+	}
+	if err := yaml.Unmarshal(readFile(t, "alerts.test.yaml"), &cases); err != nil {
+		t.Fatal(err)
+	}
+	var fired strings.Builder
+	for _, one := range cases.Tests {
+		for _, query := range one.Promql {
+			for _, sample := range query.Samples {
+				fired.WriteString(sample.Labels)
+			}
+		}
+	}
+	for _, alert := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(readFile(t, "alerts.yaml")), -1) {
+		if !strings.Contains(fired.String(), `"`+alert[1]+`"`) {
+			t.Errorf("%s fires in no case of alerts.test.yaml", alert[1])
+		}
+	}
+}
