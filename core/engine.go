@@ -114,17 +114,25 @@ type Route struct {
 	headers   []string            // IncludeHeaders, canonical and sorted
 
 	redactions []redaction
-	observes   bool     // set by the policy or by WithObserveOnly
-	place      string   // file and line of the declaration
-	unguarded  onceFlag // set when reportUnguarded has reported the route
-	endpoints  endpoints
+	// writeProblem takes the place of the engine's problem.Writer, unless nil.
+	writeProblem problem.Writer
+	observes     bool     // set by the policy or by WithObserveOnly
+	place        string   // file and line of the declaration
+	unguarded    onceFlag // set when reportUnguarded has reported the route
+	endpoints    endpoints
 }
 
 // Guards reports whether the route's policy guards requests of this method.
 func (r *Route) Guards(method string) bool { return r.policy.Guards(method) }
 
 // Route compiles a policy for this engine. The error names every field at fault.
-func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
+func (e *Engine) Route(opts ...policy.Option) (*Route, error) { return e.RouteWith(nil, opts...) }
+
+// RouteWith is Route for the adapter of another protocol than HTTP: write writes the
+// problems of the route, in place of the engine's problem.Writer. A problem that is
+// stored as the response of a run is written by it too. A nil write means the engine's
+// writer. write must not panic, and must be safe for concurrent use.
+func (e *Engine) RouteWith(write problem.Writer, opts ...policy.Option) (*Route, error) {
 	if e == nil {
 		return nil, errors.New("oncekey: the Engine is nil: make it with core.New")
 	}
@@ -148,7 +156,10 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 			Want: "false where the route or the engine only observes, because the handler then runs in no transaction",
 		}
 	}
-	route := &Route{policy: declared, observes: observes, place: declaredAt(), headers: canonicalNames(declared.IncludeHeaders)}
+	route := &Route{
+		policy: declared, observes: observes, place: declaredAt(), headers: canonicalNames(declared.IncludeHeaders),
+		writeProblem: write,
+	}
 	if err := route.compile(); err != nil {
 		return nil, err
 	}
@@ -218,7 +229,8 @@ func isGuards(function string) bool {
 	folder, name := path.Split(function)
 	pkg, _, _ := strings.Cut(name, ".")
 	switch strings.TrimPrefix(folder+pkg, module) {
-	case "core", "adapters/chi", "adapters/gin", "adapters/internal/declared":
+	case "core", "adapters/chi", "adapters/gin", "adapters/internal/declared",
+		"adapters/grpc", "adapters/connect", "adapters/internal/rpc":
 		return true
 	default:
 		return false

@@ -60,7 +60,7 @@ func (c *capture) finishBuffered(panicked bool) {
 		c.settleHeader(nil)
 	case err != nil:
 		c.settleHeader(nil)
-		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(err))
+		c.run.engine.refuseWith(c.w, c.r, c.run.subject.route, *unstoredProblem(err))
 	default:
 		c.settleHeader(response.Header)
 		c.run.engine.setExpiry(c.header, c.run.expires())
@@ -77,7 +77,7 @@ func (c *capture) isShort() bool {
 // replaceByProblem replaces the handler's response by the engine's own.
 func (c *capture) replaceByProblem(p *problem.Problem) {
 	own := problemRecorder{header: make(http.Header)}
-	c.run.engine.refuseWith(&own, c.r, *p)
+	c.run.engine.refuseWith(&own, c.r, c.run.subject.route, *p)
 	clear(c.header)
 	c.trailer, c.length = nil, -1
 	c.status, c.body, c.changes = own.status, own.body, headerChanges(nil, nil, own.header)
@@ -132,9 +132,13 @@ func (c *capture) settledOutside(panicked bool) bool {
 	return true
 }
 
-// refuseWith writes a problem by the engine's problem.Writer.
-func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, p problem.Problem) {
+// refuseWith writes a problem by the route's problem.Writer, or else by the engine's.
+func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, route *Route, p problem.Problem) {
 	e.describe(w.Header(), &p)
+	if route.writeProblem != nil {
+		route.writeProblem(w, r, e.naming(p))
+		return
+	}
 	e.writeProblem(w, r, e.naming(p))
 }
 

@@ -180,7 +180,7 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 	case decision.Record != nil:
 		e.replay(w, r, a, decision.Record)
 	case decision.Problem != nil:
-		e.refuseWith(w, r, *decision.Problem)
+		e.refuseWith(w, r, a.route, *decision.Problem)
 	default:
 		e.unprotected(w, r, body, next)
 	}
@@ -211,7 +211,7 @@ func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, re
 		return
 	}
 	dispose(w, r, refusal)
-	e.refuseWith(w, r, *refusal)
+	e.refuseWith(w, r, a.route, *refusal)
 }
 
 // execution holds the state of an HTTP handler's run in one allocation.

@@ -21,7 +21,7 @@ func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admissio
 		passThrough(w, r, next)
 		return
 	}
-	e.refuseWith(w, r, *problem.New(problem.WrongSetup, reason.Error()))
+	e.refuseWith(w, r, a.route, *problem.New(problem.WrongSetup, reason.Error()))
 }
 
 // reportUnguarded reports, once for each route, that the policy does not guard a PUT or

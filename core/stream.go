@@ -34,7 +34,7 @@ func (c *capture) recordUnreplayable(status int) error {
 	c.err = c.run.engine.settle(c.run, outcome, Response{Status: status, Unreplayable: true})
 	if c.err != nil {
 		c.settleHeader(nil)
-		c.run.engine.refuseWith(c.w, c.r, *unstoredProblem(c.err))
+		c.run.engine.refuseWith(c.w, c.r, c.run.subject.route, *unstoredProblem(c.err))
 	}
 	return c.err
 }
