@@ -6,12 +6,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/google/uuid"
-
-	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
-
-type callName struct{}
 
 // WithCall names a call, so that several calls of one outer request to one URL get
 // different keys. The name must be the same in every repetition of the outer request:
@@ -19,18 +15,7 @@ type callName struct{}
 // replaces an earlier name. Outside a guarded request the name has no effect, because
 // every call there has its own key.
 func WithCall(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, callName{}, name)
-}
-
-// newKey derives a key from the outer request's key, if any. The outer handler may run
-// again, and must then repeat its calls with the same keys. Otherwise the key is random.
-func newKey(request *http.Request) string {
-	ctx := request.Context()
-	name, _ := ctx.Value(callName{}).(string)
-	if derived := core.DeriveKey(ctx, operationOf(request)+"\n"+name); derived != "" {
-		return derived
-	}
-	return uuid.NewString()
+	return outgoing.WithCall(ctx, name)
 }
 
 // givenKey returns the request's existing key: the caller's own key, or the key from

@@ -4,13 +4,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"math"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
 
 // again reports whether to make another attempt, and the wait before the attempt.
@@ -63,26 +63,14 @@ func isRefusedByAlert(err error) bool {
 	return slices.ContainsFunc(lastingAlerts, func(alert tls.AlertError) bool { return alert.Error() == text })
 }
 
-// pause returns min(max(base*2^n, Retry-After) + jitter, most) with a jitter up to
-// base*2^n.
+// pause returns the wait before the next attempt.
 func (c *call) pause(response *http.Response) time.Duration {
-	grown := doubled(c.backoff, c.maxBackoff, c.pauses)
-	c.pauses++
 	asked := time.Duration(0)
 	if response != nil {
 		asked = retryAfter(response.Header, c.maxBackoff)
 	}
-	jitter := rand.N(min(grown, math.MaxInt64-1) + 1) //nolint:gosec // jitter is not secret
-	least := max(grown, asked)
-	return least + min(jitter, c.maxBackoff-least)
-}
-
-// doubled returns the smaller of base*2^n and most. It cannot overflow.
-func doubled(base, most time.Duration, n int) time.Duration {
-	if base > most>>n {
-		return most
-	}
-	return base << n
+	c.pauses++
+	return outgoing.Pause(c.backoff, c.maxBackoff, c.pauses-1, asked)
 }
 
 // retryAfter parses Retry-After (RFC 9110, section 10.2.3): seconds, or a date relative to

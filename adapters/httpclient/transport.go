@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
 
 // Transport gives calls a key and repeats calls, as the package comment describes. Make
@@ -86,7 +88,7 @@ func (t *Transport) keyFor(request *http.Request) (key string, repeatable bool) 
 		return key, true
 	}
 	if slices.Contains(t.methods, request.Method) {
-		return newKey(request), true
+		return outgoing.NewKey(request.Context(), operationOf(request)), true
 	}
 	return "", isIdempotent(request.Method)
 }
