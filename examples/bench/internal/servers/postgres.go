@@ -25,11 +25,10 @@ type Postgres struct {
 }
 
 // settings are the server's defaults, except for memory and for settings that let a large
-// table load in a reasonable time. The server waits for the disk.
+// table load in a reasonable time. The server waits for the disk, and autovacuum is on.
 var settings = []string{
 	"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "shared_buffers=256MB",
-	"max_wal_size=8GB", "fsync=on", "full_page_writes=on", "synchronous_commit=on", "autovacuum=off",
-	"dynamic_shared_memory_type=mmap",
+	"max_wal_size=8GB", "fsync=on", "full_page_writes=on", "synchronous_commit=on", "dynamic_shared_memory_type=mmap",
 }
 
 // StartPostgres runs the newest installed PostgreSQL, or the one in the folder

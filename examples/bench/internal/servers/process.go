@@ -45,7 +45,7 @@ type process struct {
 }
 
 // start runs the command until Stop, and waits until the server responds.
-func start(ctx context.Context, command *exec.Cmd, folder string, ending os.Signal, answers func(context.Context) error) (*process, error) {
+func start(ctx context.Context, command *exec.Cmd, folder string, ending os.Signal, responds func(context.Context) error) (*process, error) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -59,18 +59,18 @@ func start(ctx context.Context, command *exec.Cmd, folder string, ending os.Sign
 		defer close(p.ended)
 		_ = command.Wait() // only the end of the process matters, not its status
 	}()
-	if err := p.await(ctx, answers); err != nil {
+	if err := p.await(ctx, responds); err != nil {
 		p.Stop()
 		return nil, fmt.Errorf("%s: %w", command.Path, err)
 	}
 	return p, nil
 }
 
-func (p *process) await(ctx context.Context, answers func(context.Context) error) error {
+func (p *process) await(ctx context.Context, responds func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startDeadline)
 	defer cancel()
 	for {
-		err := answers(ctx)
+		err := responds(ctx)
 		if err == nil {
 			return nil
 		}

@@ -3,6 +3,7 @@ package servers_test
 import (
 	"errors"
 	"net"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -46,11 +47,40 @@ func TestPostgres(t *testing.T) {
 	if err != nil || server.Version == "" {
 		t.Errorf("version %q at %q: %v", server.Version, server.DSN, err)
 	}
+	expectProcessorTime(t, server)
 	expectEnd(t, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))), server.Stop)
 
 	t.Setenv("ONCEKEY_POSTGRES_BIN", t.TempDir())
 	if _, err := servers.StartPostgres(t.Context()); !errors.Is(err, servers.ErrMissing) {
 		t.Errorf("a server that is not there is the error %v", err)
+	}
+}
+
+// expectProcessorTime expects that the work of a backend counts while the backend runs, and
+// after it has ended.
+func expectProcessorTime(t *testing.T, server *servers.Postgres) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return
+	}
+	before := server.ProcessorTime()
+	connection, err := pgx.Connect(t.Context(), server.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grown := func() bool { return server.ProcessorTime()-before >= 20*time.Millisecond }
+	for deadline := time.Now().Add(time.Minute); !grown() && time.Now().Before(deadline); {
+		if _, err := connection.Exec(t.Context(), "SELECT count(*) FROM generate_series(1, 100000)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running := server.ProcessorTime()
+	if running-before < 20*time.Millisecond {
+		t.Errorf("after queries for a minute the server's time has grown by %v", running-before)
+	}
+	connection.Close(t.Context())
+	if ended := server.ProcessorTime(); ended < running {
+		t.Errorf("the server's time falls from %v to %v as a backend ends", running, ended)
 	}
 }
 
