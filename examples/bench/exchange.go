@@ -25,8 +25,8 @@ import (
 const size = 300
 
 var (
-	payload = padded(`{"order_id":"o-1042","amount":4200,"currency":"EUR","customer":{"id":"c-77","country":"DE"},"items":[{"sku":"a","n":1},{"sku":"b","n":2}],"note":"`, size)
-	answer  = padded(`{"payment_id":"pay_e6b11b98","order_id":"o-1042","status":"captured","note":"`, size)
+	payload  = padded(`{"order_id":"o-1042","amount":4200,"currency":"EUR","customer":{"id":"c-77","country":"DE"},"items":[{"sku":"a","n":1},{"sku":"b","n":2}],"note":"`, size)
+	response = padded(`{"payment_id":"pay_e6b11b98","order_id":"o-1042","status":"captured","note":"`, size)
 )
 
 // padded closes a JSON document whose last value is an open string.
@@ -84,7 +84,7 @@ func pay(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_, _ = w.Write(answer)
+	_, _ = w.Write(response)
 }
 
 // router is one way to serve a handler, bare and guarded.

@@ -6,11 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strings"
-
-	"github.com/valyala/fasthttp"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
@@ -19,74 +16,51 @@ import (
 
 var errNoReplay = errors.New("the second response is not a replay")
 
+const (
+	processComparison = "One call of the handler after another"
+	bareArm           = "net/http: bare"
+	floorArm          = "floor: two SHA-256 sums and json.Valid"
+	outerSuffix       = ", outer headers"
+)
+
 // inProcess measures requests as function calls.
 func inProcess(ctx context.Context, s *suite) (report.Section, error) {
-	arms, end, err := inProcessArms(ctx)
-	defer end()
-	if err != nil {
-		return report.Section{}, err
-	}
-	c, err := harness.Compare(ctx, s.plan(1), arms)
-	if err != nil {
-		return report.Section{}, err
-	}
-	s.summary.inProcess(c)
-	table := report.Table{Head: []string{"arm", "time", "bytes", "allocations", "x bare"}}
-	for _, arm := range arms {
-		cost := c.Median(arm.Name)
-		row := []string{arm.Name, report.Duration(cost.Time), report.Number(math.Round(cost.Bytes)), report.Number(math.Floor(cost.Allocs)), ""}
-		if bare := bareOf(arm.Name); bare != arm.Name {
-			row[4] = report.Interval(c.Ratio(arm.Name, bare))
-		}
-		table.Rows = append(table.Rows, row)
-	}
-	return report.Section{
+	section := report.Section{
 		Title: "In process, in memory",
-		Text: []string{
-			"One call of the handler after another; each arm's ratio is to its own router's bare handler. A/A control: " +
-				report.Interval(c.Control()) + ".",
-		},
-		Tables:  []report.Table{table},
-		Targets: inProcessTargets(c),
+		Text:  []string{"Each arm's ratio is to its own router's bare handler. *Outer headers*: middleware outside of the guard sets twelve."},
 		Notes: []string{
 			"*floor* is not a handler. It hashes a record's names and the payload, and it validates the payload. Any guard " +
-				"with such keys and a canonical fingerprint does this work; fiber's has neither and does not. Compare the targets' times with *floor*.",
-			"An overhead is the time over the arm's own bare handler. Allocations are the guard's own, above the bare handler's.",
+				"with such keys and a canonical fingerprint does this work; fiber's has neither and does not.",
 			"The cost of oncekey's capture is part of *first*. It is measured against httpsnoop's apart, from within the package: " +
 				"`go test ./core -run '^$' -bench BenchmarkCapture`.",
 		},
-	}, nil
+	}
+	arms, end, err := inProcessArms(ctx)
+	defer end()
+	if err != nil {
+		return section, err
+	}
+	_, err = s.compare(ctx, &section, comparison{
+		processComparison, s.plan(1), arms,
+		[]column{timeColumn, bytesColumn, allocsColumn, timesColumn("x bare", bareOf)},
+	})
+	return section, err
 }
 
-// bareOf is the bare arm of the same router. A floor is its own bare arm.
+// bareOf is the bare arm of the same router and middleware. A floor is its own bare arm.
 func bareOf(arm string) string {
-	router, _, _ := strings.Cut(arm, ": ")
+	guard, _, _ := strings.Cut(arm, ": ")
+	router, middleware, _ := strings.Cut(guard, ", ")
 	switch {
 	case router == "floor":
 		return arm
-	case strings.HasPrefix(router, "tutorial"), strings.HasPrefix(router, "net/http"):
+	case strings.HasPrefix(router, "tutorial"):
 		router = "net/http"
 	}
-	return router + ": bare"
-}
-
-func inProcessTargets(c *harness.Comparison) []report.Target {
-	const bare = "net/http: bare"
-	var targets []report.Target
-	for _, kind := range []string{"first", "replay"} {
-		ours := "net/http: " + kind
-		for _, peer := range []string{"fiber v2", "fiber v3"} {
-			targets = append(targets, report.AtMost(fmt.Sprintf("overhead of %s : that of %s", kind, peer), 0.85,
-				c.Overhead(ours, bare, peer+": "+kind, peer+": bare")))
-		}
-		factor := map[string]float64{"first": 5, "replay": 10}[kind]
-		targets = append(targets, report.AtLeast("overhead of the tutorial with fingerprint : that of "+kind, factor,
-			c.Overhead("tutorial with fingerprint: "+kind, bare, ours, bare)))
+	if ", "+middleware == outerSuffix {
+		router += outerSuffix
 	}
-	base := math.Floor(c.Median(bare).Allocs)
-	return append(targets,
-		report.CountAtMost("allocations, first", 6, math.Floor(c.Median("net/http: first").Allocs)-base),
-		report.CountAtMost("allocations, replay", 4, math.Floor(c.Median("net/http: replay").Allocs)-base))
+	return router + ": bare"
 }
 
 // inProcessArms makes the arms. The function end releases the handlers that hold a key.
@@ -137,7 +111,7 @@ func floors() []harness.Arm {
 	}
 	return []harness.Arm{
 		{Name: "floor: two SHA-256 sums", Run: repeat(func() error { sums(); return nil })},
-		{Name: "floor: two SHA-256 sums and json.Valid", Run: repeat(func() error { sums(); json.Valid(payload); return nil })},
+		{Name: floorArm, Run: repeat(func() error { sums(); json.Valid(payload); return nil })},
 	}
 }
 
@@ -159,12 +133,25 @@ func guards() []guard {
 			return router.guarded(engine, handler), nil
 		}})
 	}
-	return append(all, sealed(), tutorial("tutorial", false), tutorial("tutorial with fingerprint", true))
+	fingerprinting := tutorial("tutorial with fingerprint", true)
+	return append(all, sealed(), tutorial("tutorial", false), fingerprinting, withOuter(all[0]), withOuter(fingerprinting))
+}
+
+// withOuter is a guard inside of the middleware outer.
+func withOuter(inner guard) guard {
+	around := guard{name: inner.name + outerSuffix, fresh: func(handler http.HandlerFunc) (http.Handler, error) {
+		guarded, err := inner.fresh(handler)
+		return outer(guarded), err
+	}}
+	if inner.bare != nil {
+		around.bare = outer(inner.bare)
+	}
+	return around
 }
 
 func tutorial(name string, fingerprint bool) guard {
 	return guard{name, nil, func(handler http.HandlerFunc) (http.Handler, error) {
-		return peers.Tutorial(peers.NewMap(), handler, fingerprint), nil
+		return peers.Tutorial{Backend: peers.NewMap(), Fingerprint: fingerprint}.Handler(handler), nil
 	}}
 }
 
@@ -247,45 +234,4 @@ func firstArm(ctx context.Context, guard guard) harness.Arm {
 			return nil
 		},
 	}
-}
-
-// fiberArms are the arms of one version of fiber.
-func fiberArms(name string, app func(*peers.Storage, []byte) fasthttp.RequestHandler) []harness.Arm {
-	storage := peers.NewStorage()
-	bare, guarded, replayed := app(nil, answer), app(storage, answer), app(peers.NewStorage(), answer)
-	key := newKey()
-	steady := func(handler fasthttp.RequestHandler) func(int) error {
-		return func(n int) error { return sendFiber(handler, n, func(int) string { return key }) }
-	}
-	var keys []string
-	return []harness.Arm{
-		{Name: name + ": bare", Run: steady(bare)},
-		{
-			Name: name + ": first", Most: 1 << 17,
-			Prepare: func(n int) error { keys = newKeys(n); return storage.Reset() },
-			Run:     func(n int) error { return sendFiber(guarded, n, func(i int) string { return keys[i] }) },
-		},
-		{Name: name + ": replay", Run: steady(replayed)},
-	}
-}
-
-// sendFiber calls the application in one context, like fiber's own server.
-func sendFiber(handler fasthttp.RequestHandler, n int, key func(i int) string) error {
-	var c fasthttp.RequestCtx
-	c.Init(&fasthttp.Request{}, nil, nil)
-	c.Request.Header.SetMethod(http.MethodPost)
-	c.Request.SetRequestURI("/payments")
-	c.Request.Header.SetContentType("application/json")
-	c.Request.Header.Set("Authorization", "Bearer alice")
-	c.Request.SetBody(payload)
-	for i := range n {
-		c.Response.Reset()
-		c.ResetUserValues()
-		c.Request.Header.Set("Idempotency-Key", key(i))
-		handler(&c)
-		if status := c.Response.StatusCode(); status != http.StatusCreated {
-			return fmt.Errorf("response with status %d, want %d", status, http.StatusCreated)
-		}
-	}
-	return nil
 }

@@ -12,6 +12,11 @@ import (
 	"time"
 )
 
+const (
+	heading      = "# Benchmarks"
+	quickHeading = "# Benchmarks, a quick run of about three minutes: a look, not a measurement"
+)
+
 const method = `Written by ` + "`make bench`" + ` (examples/bench). Compare ratios within this page. Times belong to one machine on one day.
 
 How it is measured: the arms of a comparison run in one process, each for a slice of %v, in random order, for %d rounds. A
@@ -19,13 +24,13 @@ ratio is the median of the ratios of each round, and the brackets behind it are 
 is an arm's ratio to itself, run as two arms: it is 1 but for noise, and a difference that is smaller than the control's own
 interval means nothing. In-process and memory arms have GOMAXPROCS(1), and the collector runs before each slice. Bytes,
 allocations, round trips and WAL have no noise to speak of. A target is reached when the median reaches it. Nothing here is a
-test: no time makes it fail.
+test: no time makes it fail. *p50* and *p99* are the medians of the rounds' own.
 
-What is measured: a POST with %d bytes of JSON, answered with as many. *first* is a first-time request, *replay* a retry of a
+What is measured: a POST with %d bytes of JSON, whose response has as many. *first* is a first-time request, *replay* a retry of a
 finished one, *conflict* one whose key is in progress (409). oncekey's fingerprint is on, its events go to an observer that does
-nothing. *tutorial* is the middleware that tutorials teach: SET NX of a sentinel, a recorder, and the answer as JSON; *tutorial
+nothing. *tutorial* is the middleware that tutorials teach: SET NX of a sentinel, a recorder, and the response as JSON; *tutorial
 with fingerprint* also decodes and encodes each payload with encoding/json, and hashes it. *fiber* is gofiber's
-middleware/idempotency, which has no fingerprint, and waits instead of answering 409; it is called on its fasthttp handler, with
+middleware/idempotency, which has no fingerprint, and waits instead of responding with 409; it is called on its fasthttp handler, with
 a map for a storage.
 `
 
@@ -42,7 +47,11 @@ var peerModules = []string{
 // figures.
 func (s *suite) introduction(wanted []part, flags *flag.FlagSet) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks\n\n%s"+method+"\n", s.summary.String(), s.slice, s.rounds, len(payload))
+	title := heading
+	if s.quick {
+		title = quickHeading
+	}
+	fmt.Fprintf(&b, title+"\n\n%s"+method+"\n", s.summary, s.slice, s.rounds, len(payload))
 	fmt.Fprintf(&b, "| | |\n|---|---|\n")
 	row := func(name, value string) { fmt.Fprintf(&b, "| %s | %s |\n", name, value) }
 	row("date", time.Now().UTC().Format(time.DateOnly))
@@ -59,8 +68,8 @@ func (s *suite) introduction(wanted []part, flags *flag.FlagSet) string {
 	row("Redis", redisVersion)
 	row("PostgreSQL", postgresVersion)
 	row("modules", modules())
-	if len(wanted) < len(parts) {
-		fmt.Fprintf(&b, "\nOnly some of the parts were run.\n")
+	if len(wanted) < len(parts) || s.only != nil {
+		fmt.Fprintf(&b, "\nOnly a part of the benchmarks was run.\n")
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -1,13 +1,18 @@
 // Command bench measures oncekey against its peers, and writes the result as Markdown. It
 // makes no judgement: it never fails because of a time.
 //
-//	go run . -o ../../BENCHMARKS.md        # everything
-//	go run . -quick -parts fingerprint     # a look at one part
-//	go run . -profile ../../build          # CPU profiles of a first-time request and of a replay
+//	go run . -o ../../BENCHMARKS.md                 # everything
+//	go run . -quick                                 # about three minutes
+//	go run . -parts inprocess -arms 'first|floor'   # some arms of one part
+//	go run . -profile ../../build                   # CPU profiles of a first-time request and of a replay
 //
 // It starts its own Redis and PostgreSQL, and skips the parts whose server is not
 // installed. Compare the ratios of one run, not the times of two runs. Package
 // internal/harness explains the method.
+//
+// To add an arm, append it to the arms of a comparison: a name, and a function that does
+// the work n times (or harness.Timed, for latencies). The tables follow. The targets are in
+// targets.go.
 package main
 
 import (
@@ -19,6 +24,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -38,6 +44,7 @@ type part struct {
 var parts = []part{
 	{"inprocess", inProcess},
 	{"loopback", loopback},
+	{"openloop", openLoop},
 	{"redis", redisFloor},
 	{"postgres", postgresFloor},
 	{"fingerprint", fingerprints},
@@ -53,6 +60,8 @@ type suite struct {
 	records int // in a large store
 	quick   bool
 	large   bool
+	only    *regexp.Regexp // the arms to run; nil: all
+	results results
 	summary summary
 
 	redis    *servers.Redis    // nil: not installed
@@ -74,14 +83,18 @@ func main() {
 }
 
 func run(ctx context.Context, arguments []string) error {
-	s := &suite{}
+	s := &suite{results: newResults()}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&s.rounds, "rounds", 50, "how often each arm runs")
 	flags.DurationVar(&s.slice, "slice", 60*time.Millisecond, "how long an arm runs each time")
-	flags.BoolVar(&s.quick, "quick", false, "5 rounds, and a tenth of the records")
+	flags.BoolVar(&s.quick, "quick", false, "a run of about three minutes: 5 rounds, and a tenth of the records")
 	flags.BoolVar(&s.large, "large", false, "also stores with ten times as many records: needs 16 GB of memory and an hour")
 	flags.IntVar(&s.records, "records", 1_000_000, "how many records a large store has")
 	chosen := flags.String("parts", "all", "which parts to run, separated by commas: "+strings.Join(names(), ", "))
+	flags.Func("arms", "run only the arms whose name matches this `expression`, and the first of each table; tombstones and growth have no such arms", func(text string) (err error) {
+		s.only, err = regexp.Compile(text)
+		return err
+	})
 	output := flags.String("o", "", "the `file` to write (default standard output)")
 	profile := flags.String("profile", "", "write CPU profiles into this `folder`, and end")
 	if err := flags.Parse(arguments); err != nil {
@@ -173,6 +186,12 @@ func (s *suite) measure(ctx context.Context, wanted []part, flags *flag.FlagSet)
 			return "", err
 		}
 		slog.Info("measured", "part", part.name, "took", time.Since(start).Round(time.Second).String())
+	}
+	s.summary = summarize(s.results)
+	for _, section := range []report.Section{costs(s.results), judge(targets(), s.results)} {
+		if _, err := section.WriteTo(&b); err != nil {
+			return "", err
+		}
 	}
 	fmt.Fprintf(&b, "The run took %s.\n", time.Since(began).Round(time.Second))
 	return s.introduction(wanted, flags) + b.String(), nil

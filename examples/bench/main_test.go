@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -32,13 +35,13 @@ func TestKeys(t *testing.T) {
 
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{200, 2 << 10, 64 << 10} {
+	for _, size := range []int{200, 1 << 10, 64 << 10} {
 		if document := orders(size); len(document) != size || !json.Valid(document) {
 			t.Errorf("orders(%d) has %d bytes: %.300s", size, len(document), document)
 		}
 	}
-	if len(payload) != size || len(answer) != size || !json.Valid(payload) || !json.Valid(answer) {
-		t.Errorf("the payload has %d and the response %d bytes", len(payload), len(answer))
+	if len(payload) != size || len(response) != size || !json.Valid(payload) || !json.Valid(response) {
+		t.Errorf("the payload has %d and the response %d bytes", len(payload), len(response))
 	}
 	if got := string(reversed(2)); got != `{"k000002":0,"k000001":0}` {
 		t.Errorf("reversed(2) = %s", got)
@@ -78,32 +81,85 @@ func TestCountTrips(t *testing.T) {
 // The shortest complete run: servers, arms, the file.
 func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
 	file := filepath.Join(t.TempDir(), "result.md")
-	if err := run(t.Context(), []string{"-rounds", "1", "-slice", "1ms", "-records", "1000", "-parts", "inprocess,redis", "-o", file}); err != nil {
+	arguments := []string{"-rounds", "1", "-slice", "1ms", "-records", "1000", "-parts", "inprocess,openloop,redis,postgres", "-o", file}
+	if err := run(t.Context(), arguments); err != nil {
 		t.Fatal(err)
 	}
-	result, err := os.ReadFile(file)
+	written, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	result := string(written)
 	for _, want := range []string{
-		"`go -C examples/bench run . -parts=inprocess,redis -records=1000 -rounds=1 -slice=1ms`", "Only some of the parts were run",
-		`srcset="docs/charts/in-process-dark.svg"`, "\n- In process, a guard adds ", "## In process, in memory", "| gin: replay |", "| fiber v2: first |", "| allocations, replay |", "## Redis",
+		"# Benchmarks\n", "`go -C examples/bench run . -parts=inprocess,openloop,redis,postgres -records=1000 -rounds=1 -slice=1ms`",
+		"Only a part of the benchmarks was run", `srcset="docs/charts/in-process-dark.svg"`, "\n- In process, a guard adds ",
+		"## In process, in memory", "| gin: replay |", "| net/http, outer headers: first |", "| fiber v2: first |", "Open loop, oncekey: replay",
+		"## Redis", "## PostgreSQL", "| memstore, a whole request in process |", "## Targets", "| fingerprint of 1 MB with 2 exclusions, encoding/json : oncekey | >= 9 | not measured |",
 	} {
-		if !strings.Contains(string(result), want) {
+		if !strings.Contains(result, want) {
 			t.Errorf("the result has no %q", want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(filepath.Dir(file), "docs", "charts", "in-process-light.svg")); err != nil {
-		t.Error(err)
+	for _, row := range regexp.MustCompile(`(?m)^\| ((?:in process|open loop|Redis, round|PostgreSQL).*) \| not measured \|`).FindAllString(result, -1) {
+		t.Errorf("all arms ran, and a target did not find its own: %s", row)
 	}
-	if strings.Contains(string(result), file) {
+	if strings.Contains(result, file) {
 		t.Error("the result contains the name of its own file")
+	}
+	chart, err := os.ReadFile(filepath.Join(filepath.Dir(file), "docs", "charts", "in-process-light.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectBars(t, string(chart), result)
+}
+
+// expectBars expects each bar of the chart, in microseconds, to have the figure of its arm
+// in the table.
+func expectBars(t *testing.T, chart, table string) {
+	t.Helper()
+	bars := regexp.MustCompile(`text-anchor="end" fill="[^"]*">([^<]+)</text>\n.*\n<text [^>]*>([0-9.]+)</text>`).FindAllStringSubmatch(chart, -1)
+	if len(bars) != 8 {
+		t.Errorf("the chart has %d bars, want 8", len(bars))
+	}
+	for _, bar := range bars {
+		arm := strings.Replace(bar[1], "oncekey: ", "net/http: ", 1)
+		cell := regexp.MustCompile(`\n\| ` + regexp.QuoteMeta(arm) + ` \| ([0-9.]+) ([nµm]s) \|`).FindStringSubmatch(table)
+		if cell == nil {
+			t.Errorf("the table has no arm %q", arm)
+			continue
+		}
+		unit := map[string]float64{"ns": 1e-3, "µs": 1, "ms": 1e3}[cell[2]]
+		drawn, _ := strconv.ParseFloat(bar[2], 64)
+		written, _ := strconv.ParseFloat(cell[1], 64)
+		if math.Abs(drawn-written*unit) > 0.01*drawn {
+			t.Errorf("%s: the bar says %v µs, the table %s %s", arm, drawn, cell[1], cell[2])
+		}
+	}
+}
+
+// Only arms that match run, with the first of their table.
+func TestRunOfSomeArms(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
+	file := filepath.Join(t.TempDir(), "result.md")
+	arguments := []string{"-quick", "-rounds", "1", "-slice", "1ms", "-parts", "inprocess,fingerprint", "-arms", "^chi: (bare|first)$", "-o", file}
+	if err := run(t.Context(), arguments); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| (\S+: [a-z]+) \|`).FindAllStringSubmatch(string(written), -1)
+	if len(rows) != 3 || rows[0][1] != bareArm || rows[1][1] != "chi: bare" || rows[2][1] != "chi: first" {
+		t.Errorf("the arms are %q, want the first one and the two that match", rows)
+	}
+	if !strings.HasPrefix(string(written), "# Benchmarks, a quick run of about three minutes") || strings.Contains(string(written), "A document of") {
+		t.Errorf("the heading says no quick run, or a table has no arm: %.300s", written)
 	}
 }
 
 func TestRunRefuses(t *testing.T) {
 	t.Parallel()
-	for _, arguments := range [][]string{{"-parts", "nonsense"}, {"-rounds", "0"}, {"-slice", "0"}, {"-records", "1"}, {"-nonsense"}} {
+	for _, arguments := range [][]string{{"-parts", "nonsense"}, {"-arms", "("}, {"-rounds", "0"}, {"-slice", "0"}, {"-records", "1"}, {"-nonsense"}} {
 		if err := run(t.Context(), arguments); err == nil {
 			t.Errorf("%v is accepted", arguments)
 		}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/memstore"
@@ -37,6 +39,11 @@ func memory(ctx context.Context, s *suite) (report.Section, error) {
 	err := s.measureSweep(ctx, &section)
 	return section, err
 }
+
+const (
+	memoryBytes     = "memstore: bytes a record"
+	collectionRatio = "full collection, map store : memstore"
+)
 
 // heap is the memory of a store, and its cost for the garbage collector.
 type heap struct {
@@ -94,16 +101,15 @@ func (s *suite) measureHeap(ctx context.Context, section *report.Section) error 
 		Caption: "Heap in use, and a full collection, on one processor", Head: []string{"store", "bytes a record", "full collection"},
 		Rows: [][]string{row("memstore", ours), row("plain map of structs", plain), row("nothing", nothing)},
 	})
-	section.Targets = append(section.Targets,
-		report.CountAtMost("bytes a record", 540, float64(int(ours.bytes))),
-		report.AtLeast("full collection with a plain map : with memstore", 20, harness.EstimateOf(ratios)))
+	s.results.figures[memoryBytes] = math.Floor(ours.bytes)
+	s.results.figures[collectionRatio] = harness.Median(ratios)
 	return nil
 }
 
 // filledMemory is a memstore with finished records under the keys of requestClaim.
 func filledMemory(ctx context.Context, records int) (*memstore.Store, error) {
 	store := newMemory()
-	work := storeWork{ctx, store, 1}
+	work := storeWork{ctx: ctx, store: store, workers: 1}
 	for i := range records {
 		if err := work.finish([]storage.Claim{requestClaim(i)}, newResult()); err != nil {
 			return nil, err
@@ -118,7 +124,7 @@ func plainMap(records int) map[string]*plainRecord {
 		claim := requestClaim(i)
 		all[claim.Key] = &plainRecord{
 			fingerprint: string([]byte(claim.Fingerprint)), status: http.StatusCreated,
-			header: http.Header{"Content-Type": {"application/json"}}, body: append([]byte(nil), answer...),
+			header: http.Header{"Content-Type": {"application/json"}}, body: append([]byte(nil), response...),
 			expires: time.Now().Add(claim.Retain),
 		}
 	}
@@ -135,26 +141,16 @@ func (s *suite) measureContention(ctx context.Context, section *report.Section) 
 	known := func(i int) storage.Claim { return sample[i%len(sample)] }
 	var arms []harness.Arm
 	for _, workers := range []int{1, 8, 64} {
-		work := storeWork{ctx, store, workers}
+		work := storeWork{ctx, store, workers, true}
 		arms = append(arms, work.replayArm(fmt.Sprintf("replay, %d at once", workers), known), work.borrowArm(workers))
 	}
 	plan := s.plan(0)
 	plan.Collect = false // a collection of a large heap would take longer than a slice
-	c, err := harness.Compare(ctx, plan, arms)
-	if err != nil {
-		return err
-	}
-	table := report.Table{
-		Caption: "Under contention, on all processors; A/A control " + report.Interval(c.Control()),
-		Head:    []string{"arm", "time an operation", "x one at once"},
-	}
-	for i, arm := range arms {
-		table.Rows = append(table.Rows, []string{
-			arm.Name, report.Duration(c.Median(arm.Name).Time), report.Interval(c.Ratio(arm.Name, arms[i%2].Name)),
-		})
-	}
-	section.Tables = append(section.Tables, table)
-	return nil
+	alone := map[bool]string{true: arms[0].Name, false: arms[1].Name}
+	_, err = s.compare(ctx, section, comparison{"Under contention, on all processors", plan, arms, []column{
+		timeColumn, timesColumn("x one at once", func(arm string) string { return alone[strings.HasPrefix(arm, "replay")] }),
+	}})
+	return err
 }
 
 // borrowArm claims new keys, and releases them before the next slice, so that the store
@@ -186,7 +182,7 @@ func (w storeWork) borrowArm(workers int) harness.Arm {
 // the calls drop the records.
 func (s *suite) measureSweep(ctx context.Context, section *report.Section) error {
 	store := newMemory()
-	work := storeWork{ctx, store, 1}
+	work := storeWork{ctx: ctx, store: store, workers: 1}
 	moment := time.Now().Add(max(2*time.Second, time.Duration(s.records)*20*time.Microsecond))
 	for i := range s.records {
 		result := newResult()

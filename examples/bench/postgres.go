@@ -15,6 +15,21 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
 
+const (
+	// postgresPool is the number of connections that all callers share, in every arm.
+	postgresPool = 32
+	// knownRecords is the number of records that replays read in turn.
+	knownRecords = 1024
+
+	insertArm, selectArm = "INSERT", "SELECT"
+	firstArmName         = "first (acquire and settle)"
+	replayArmName        = "replay"
+)
+
+var postgresCallers = []int{1, 16, 64, 256}
+
+func postgresComparison(callers int) string { return fmt.Sprintf("PostgreSQL, %d at once", callers) }
+
 // bareTables are the tables of the bare statements. A table that is written twice per row
 // has room for the second write on the page, like the store's tables.
 const bareTables = `
@@ -23,68 +38,81 @@ CREATE TABLE IF NOT EXISTS bare_twice (key text COLLATE "C" PRIMARY KEY, payload
 
 // postgresFloor compares the store's steps with the minimal statements.
 func postgresFloor(ctx context.Context, s *suite) (report.Section, error) {
-	section := report.Section{
-		Title: "PostgreSQL: the store against bare statements",
-		Notes: []string{"*Asynchronous claim* is pgstore.AsynchronousClaims. synchronous_commit=off here is the whole session's."},
-	}
+	section := report.Section{Title: "PostgreSQL: the store against bare statements"}
 	if s.postgres == nil {
-		section.Text, section.Notes = []string{"Left out: PostgreSQL is not installed."}, nil
+		section.Text = []string{"Left out: PostgreSQL is not installed."}
 		return section, nil
 	}
-	size, err := s.preparePostgres(ctx)
+	pool, err := s.pool(ctx, postgresPool, nil)
+	if err != nil {
+		return section, err
+	}
+	defer pool.Close()
+	rows, known, err := preparePostgres(ctx, pool)
 	if err != nil {
 		return section, err
 	}
 	section.Text = []string{fmt.Sprintf(
-		"The same pool and concurrency in each arm. INSERT writes a row of the size of a finished record's (%d bytes), SELECT reads it by its primary key. "+
-			"*INSERT, then UPDATE* writes the key first and the rest later, which is the minimum for a claim and a response.", size)}
-	for _, commit := range []string{"on", "off"} {
-		for _, concurrency := range []int{1, 16} {
-			table, targets, err := s.comparePostgres(ctx, commit, concurrency, size)
-			if err != nil {
-				return section, err
-			}
-			section.Tables = append(section.Tables, table)
-			section.Targets = append(section.Targets, targets...)
+		"The same pool of %d connections and the same concurrency in each arm, autovacuum on. INSERT writes a row of the size of a finished "+
+			"record's (%d bytes), SELECT reads it by its primary key. *INSERT, then UPDATE* writes the key first and the rest later, which is "+
+			"the minimum for a claim and a response. *CPU* is the client's process, *CPU of the server* the sum of PostgreSQL's processes. "+
+			"*Asynchronous claim* is pgstore.AsynchronousClaims.", postgresPool, len(rows.payload)+bareOverhead)}
+	for _, callers := range postgresCallers {
+		plan := s.plan(0)
+		plan.Server = s.postgres.ProcessorTime
+		if callers >= 64 {
+			plan.Slice *= 4 // several turns for each caller
+		}
+		if _, err := s.compare(ctx, &section, comparison{
+			postgresComparison(callers), plan, postgresArms(ctx, pool, callers, rows, known),
+			[]column{
+				rateColumn, p50Column, p99Column, cpuColumn, serverColumn,
+				speedColumn("x INSERT", arm(insertArm)), speedColumn("x SELECT", arm(selectArm)),
+			},
+		}); err != nil {
+			return section, err
 		}
 	}
-	table, targets, err := s.postgresCounts(ctx, size)
-	section.Tables, section.Targets = append(section.Tables, table), append(section.Targets, targets...)
+	if s.only != nil {
+		return section, nil
+	}
+	if err := s.postgresTrips(ctx, &section); err != nil {
+		return section, err
+	}
+	err = s.measureDisk(ctx, &section, rows)
 	return section, err
 }
 
-// pool opens the connections with a given synchronous_commit.
-func (s *suite) pool(ctx context.Context, connections int, commit string, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
+// pool opens the connections.
+func (s *suite) pool(ctx context.Context, connections int, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(s.postgres.DSN)
 	if err != nil {
 		return nil, err
 	}
 	config.MaxConns = int32(connections)
-	config.ConnConfig.RuntimeParams["synchronous_commit"] = commit
 	config.ConnConfig.Tracer = tracer
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// preparePostgres makes the tables, and returns the row size of a finished record.
-func (s *suite) preparePostgres(ctx context.Context) (size int, err error) {
-	pool, err := s.pool(ctx, 1, "on", nil)
-	if err != nil {
-		return 0, err
-	}
-	defer pool.Close()
+// preparePostgres makes the tables, and finished records with a bare row each.
+func preparePostgres(ctx context.Context, pool *pgxpool.Pool) (rows bareRows, known []storage.Claim, err error) {
 	if err := pgstore.Migrate(ctx, pool); err != nil {
-		return 0, err
+		return rows, nil, err
 	}
 	if _, err := pool.Exec(ctx, bareTables); err != nil {
-		return 0, err
+		return rows, nil, err
 	}
-	claim := newClaim(newKey())
-	work := storeWork{ctx, pgstore.New(pool), 1}
-	if err := work.finish([]storage.Claim{claim}, newResult()); err != nil {
-		return 0, err
+	known = newClaims(knownRecords)
+	work := storeWork{ctx: ctx, store: pgstore.New(pool), workers: postgresPool}
+	if err := work.finish(known, newResult()); err != nil {
+		return rows, nil, err
 	}
-	err = pool.QueryRow(ctx, `SELECT pg_column_size(r.*) FROM oncekey.records AS r WHERE key = $1`, claim.Key).Scan(&size)
-	return size, err
+	var size int
+	if err := pool.QueryRow(ctx, `SELECT pg_column_size(r.*) FROM oncekey.records AS r WHERE key = $1`, known[0].Key).Scan(&size); err != nil {
+		return rows, nil, err
+	}
+	rows = newBareRows(pool, size)
+	return rows, known, harness.Parallel(postgresPool, len(known), func(_, i int) error { return rows.insert(ctx, known[i].Key) })
 }
 
 // bareRows writes and reads rows of the size of a record.
@@ -93,9 +121,11 @@ type bareRows struct {
 	payload []byte
 }
 
-// newBareRows subtracts the key and the row's own header from the size.
+// bareOverhead is the size of the key and of the row's own header.
+const bareOverhead = 64 + 32
+
 func newBareRows(pool *pgxpool.Pool, size int) bareRows {
-	payload := make([]byte, max(size-64-32, 1))
+	payload := make([]byte, max(size-bareOverhead, 1))
 	rand.Read(payload) // rand.Read never fails
 	return bareRows{pool, payload}
 }
@@ -119,148 +149,44 @@ func (b bareRows) read(ctx context.Context, key string) error {
 	return b.pool.QueryRow(ctx, `SELECT payload FROM bare WHERE key = $1`, key).Scan(&payload)
 }
 
-func (s *suite) comparePostgres(ctx context.Context, commit string, concurrency, size int) (report.Table, []report.Target, error) {
-	table := report.Table{Head: []string{"arm", "operations/s", "x bare INSERT", "x bare SELECT"}}
-	pool, err := s.pool(ctx, concurrency, commit, nil)
-	if err != nil {
-		return table, nil, err
-	}
-	defer pool.Close()
-	arms, err := postgresArms(ctx, pool, concurrency, size)
-	if err != nil {
-		return table, nil, err
-	}
-	c, err := harness.Compare(ctx, s.plan(0), arms)
-	if err != nil {
-		return table, nil, err
-	}
-	s.summary.postgres(commit, concurrency, c)
-	where := fmt.Sprintf("synchronous_commit=%s, %d at once", commit, concurrency)
-	table.Caption = where + "; operations per second, and their ratio to the bare statements'; A/A control " + report.Interval(c.Control())
-	for _, arm := range arms {
-		table.Rows = append(table.Rows, []string{
-			arm.Name, report.Number(float64(int(1e9 / c.Median(arm.Name).Time))),
-			report.Interval(c.Ratio("INSERT", arm.Name)), report.Interval(c.Ratio("SELECT", arm.Name)),
-		})
-	}
-	targets := []report.Target{report.AtLeast(where+": replay : bare SELECT", 0.7, c.Ratio("SELECT", "replay"))}
-	if commit == "on" {
-		targets = append(targets,
-			report.AtLeast(where+": first : bare INSERT", 0.45, c.Ratio("INSERT", "first (acquire and settle)")),
-			report.AtLeast(where+": first, asynchronous claim : bare INSERT", 0.55, c.Ratio("INSERT", "first, asynchronous claim")))
-	}
-	return table, targets, nil
-}
-
-func postgresArms(ctx context.Context, pool *pgxpool.Pool, concurrency, size int) ([]harness.Arm, error) {
-	rows, work := newBareRows(pool, size), storeWork{ctx, pgstore.New(pool), concurrency}
-	asynchronous := storeWork{ctx, pgstore.New(pool, pgstore.AsynchronousClaims()), concurrency}
-	known := newClaim(newKey())
-	if err := rows.insert(ctx, known.Key); err != nil {
-		return nil, err
-	}
-	if err := work.finish([]storage.Claim{known}, newResult()); err != nil {
-		return nil, err
-	}
+func postgresArms(ctx context.Context, pool *pgxpool.Pool, callers int, rows bareRows, known []storage.Claim) []harness.Arm {
+	work := storeWork{ctx: ctx, store: pgstore.New(pool), workers: callers}
+	asynchronous := storeWork{ctx: ctx, store: pgstore.New(pool, pgstore.AsynchronousClaims()), workers: callers}
 	writes := func(name string, write func(context.Context, string) error) harness.Arm {
 		var claims []storage.Claim
-		return harness.Arm{
-			Name:    name,
-			Prepare: func(n int) error { claims = newClaims(n); return nil },
-			Run: func(n int) error {
-				return harness.Parallel(concurrency, n, func(_, i int) error { return write(ctx, claims[i].Key) })
-			},
-		}
+		arm := harness.Timed(name, callers, func(i int) error { return write(ctx, claims[i].Key) })
+		arm.Prepare = func(n int) error { claims = newClaims(n); return nil }
+		return arm
 	}
+	inTurn := func(i int) storage.Claim { return known[i%len(known)] }
 	return []harness.Arm{
-		writes("INSERT", rows.insert), writes("INSERT, then UPDATE", rows.insertTwice),
-		{Name: "SELECT", Run: func(n int) error {
-			return harness.Parallel(concurrency, n, func(_, _ int) error { return rows.read(ctx, known.Key) })
-		}},
-		work.acquireArm("acquire", nil), work.settleArm("settle", nil), work.firstArm("first (acquire and settle)", nil),
-		asynchronous.firstArm("first, asynchronous claim", nil), work.replayArm("replay", always(known)),
-	}, nil
+		writes(insertArm, rows.insert),
+		writes("INSERT, then UPDATE", rows.insertTwice),
+		harness.Timed(selectArm, callers, func(i int) error { return rows.read(ctx, inTurn(i).Key) }),
+		work.firstArm(firstArmName, nil),
+		asynchronous.firstArm("first, asynchronous claim", nil),
+		work.replayArm(replayArmName, inTurn),
+	}
 }
 
-// postgresCounts counts values without noise: statements, and bytes of WAL.
-func (s *suite) postgresCounts(ctx context.Context, size int) (report.Table, []report.Target, error) {
-	table := report.Table{Caption: "What has no noise; WAL is the mean of 1000 operations", Head: []string{"operation", "round trips", "bytes of WAL"}}
+// postgresTrips counts the statements of each kind of request. It has no noise.
+func (s *suite) postgresTrips(ctx context.Context, section *report.Section) error {
 	tracer := &statementCounter{}
-	pool, err := s.pool(ctx, 2, "on", tracer)
+	pool, err := s.pool(ctx, 2, tracer)
 	if err != nil {
-		return table, nil, err
+		return err
 	}
 	defer pool.Close()
-	kinds, err := countTrips(ctx, pgstore.New(pool), &tracer.trips)
+	counts, err := countTrips(ctx, pgstore.New(pool), &tracer.trips)
 	if err != nil {
-		return table, nil, err
+		return err
 	}
-	measured := map[string][2]int{}
-	for kind, trips := range kinds {
-		measured[kind] = [2]int{trips, -1}
+	table := report.Table{Caption: "Round trips to PostgreSQL", Head: []string{"request", "round trips"}}
+	for _, kind := range requestKinds {
+		table.Rows = append(table.Rows, []string{kind, fmt.Sprint(counts[kind])})
 	}
-	if err := s.countWAL(ctx, pool, size, measured); err != nil {
-		return table, nil, err
-	}
-	for _, operation := range []string{"INSERT", "SELECT", "first", "replay", "422", "409"} {
-		counts, wal := measured[operation], "not measured"
-		if counts[1] >= 0 {
-			wal = report.Number(float64(counts[1]))
-		}
-		table.Rows = append(table.Rows, []string{operation, report.Number(float64(counts[0])), wal})
-	}
-	return table, []report.Target{
-		report.Exactly("round trips, replay", 1, measured["replay"][0]),
-		report.Exactly("bytes of WAL, replay", 0, measured["replay"][1]),
-	}, nil
-}
-
-// countWAL measures the bytes that each operation writes, over so many operations that one
-// page more or less has no effect. No other program uses the server.
-func (s *suite) countWAL(ctx context.Context, pool *pgxpool.Pool, size int, measured map[string][2]int) error {
-	const times = 1000
-	rows, work := newBareRows(pool, size), storeWork{ctx, pgstore.New(pool), 1}
-	keys := newClaims(2 * times)
-	operations := []struct {
-		name string
-		run  func(i int) error
-	}{
-		{"INSERT", func(i int) error { return rows.insert(ctx, keys[i].Key) }},
-		{"SELECT", func(i int) error { return rows.read(ctx, keys[i].Key) }},
-		{"first", func(i int) error { return work.finish(keys[i:i+1], newResult()) }},
-		{"replay", func(i int) error { return work.find(keys[i%times]) }},
-	}
-	for _, operation := range operations {
-		// The first write to a page after a checkpoint writes the whole page, and the
-		// first read of an updated page may tidy the page. So the first half is not
-		// counted, and the second half replays the same keys.
-		var written int
-		for _, part := range []int{0, times} {
-			from, err := walPosition(ctx, pool)
-			if err != nil {
-				return err
-			}
-			for i := range times {
-				if err := operation.run(part + i); err != nil {
-					return fmt.Errorf("%s: %w", operation.name, err)
-				}
-			}
-			if err := pool.QueryRow(ctx, `SELECT (pg_current_wal_insert_lsn() - $1::text::pg_lsn)::bigint`, from).Scan(&written); err != nil {
-				return err
-			}
-		}
-		counts := measured[operation.name]
-		if operation.name == "INSERT" || operation.name == "SELECT" {
-			counts[0] = 1
-		}
-		measured[operation.name] = [2]int{counts[0], written / times}
-	}
+	section.Tables = append(section.Tables, table)
 	return nil
-}
-
-func walPosition(ctx context.Context, pool *pgxpool.Pool) (position string, err error) {
-	err = pool.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&position)
-	return position, err
 }
 
 // statementCounter counts the statements whose result the client waited for.

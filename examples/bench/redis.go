@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,11 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
+)
+
+const (
+	redisPooled    = "Redis, 16 at once"
+	redisPipelined = "Redis, 256 at once, auto-pipelining"
 )
 
 // redisFloor compares the store's steps with the minimal commands.
@@ -30,14 +34,15 @@ func redisFloor(ctx context.Context, s *suite) (report.Section, error) {
 		return section, err
 	}
 	section.Text = []string{fmt.Sprintf("The same client, concurrency and value size (%d bytes, a finished record's) in each arm.", size)}
-	for _, concurrency := range []int{1, 16, 64} {
-		table, err := s.compareRedis(ctx, concurrency, size)
-		if err != nil {
-			return section, err
-		}
-		section.Tables = append(section.Tables, table)
+	if err := s.compareRedis(ctx, &section, redisPooled, 16, size); err != nil {
+		return section, err
 	}
-	section.Targets, err = s.redisRoundTrips(ctx)
+	if err := s.compareRedis(ctx, &section, redisPipelined, 256, size); err != nil {
+		return section, err
+	}
+	if s.only == nil {
+		err = s.redisRoundTrips(ctx, &section)
+	}
 	return section, err
 }
 
@@ -46,7 +51,7 @@ func (s *suite) redisValueSize(ctx context.Context) (int, error) {
 	client := s.redisClient(0)
 	defer client.Close()
 	claim := newClaim(newKey())
-	work := storeWork{ctx, redisstore.New(client), 1}
+	work := storeWork{ctx: ctx, store: redisstore.New(client), workers: 1}
 	if err := work.finish([]storage.Claim{claim}, newResult()); err != nil {
 		return 0, err
 	}
@@ -54,49 +59,23 @@ func (s *suite) redisValueSize(ctx context.Context) (int, error) {
 	return int(length), err
 }
 
-func (s *suite) compareRedis(ctx context.Context, concurrency, size int) (report.Table, error) {
-	steady, emptied := s.redisClient(0), s.redisClient(1)
-	defer steady.Close()
-	defer emptied.Close()
-	flush := func() error { return emptied.FlushDB(ctx).Err() }
-	arms, err := redisArms(ctx, "", concurrency, size, steady, emptied, flush)
+func (s *suite) compareRedis(ctx context.Context, section *report.Section, name string, callers, size int) error {
+	clients, err := s.redisClients(name == redisPipelined)
+	defer clients.close()
 	if err != nil {
-		return report.Table{}, err
+		return err
 	}
-	if concurrency >= pipelined {
-		pipe, err := steady.AutoPipeline()
-		if err != nil {
-			return report.Table{}, err
-		}
-		pipeEmptied, err := emptied.AutoPipeline()
-		if err != nil {
-			return report.Table{}, err
-		}
-		more, err := redisArms(ctx, "auto-pipelining: ", concurrency, size, pipe, pipeEmptied, flush)
-		if err != nil {
-			return report.Table{}, err
-		}
-		arms = append(arms, more...)
-	}
-	c, err := harness.Compare(ctx, s.plan(0), arms)
+	arms, err := redisArms(ctx, callers, size, clients)
 	if err != nil {
-		return report.Table{}, err
+		return err
 	}
-	table := report.Table{
-		Caption: fmt.Sprintf("%d at once; A/A control %s", concurrency, report.Interval(c.Control())),
-		Head:    []string{"arm", "operations/s", "time x bare SET PX", "time x bare GET"},
-	}
-	for _, arm := range arms {
-		prefix := ""
-		if strings.HasPrefix(arm.Name, "auto") {
-			prefix = "auto-pipelining: "
-		}
-		table.Rows = append(table.Rows, []string{
-			arm.Name, report.Number(float64(int(1e9 / c.Median(arm.Name).Time))),
-			report.Interval(c.Ratio(arm.Name, prefix+"SET PX")), report.Interval(c.Ratio(arm.Name, prefix+"GET")),
-		})
-	}
-	return table, nil
+	plan := s.plan(0)
+	plan.Server = s.redis.ProcessorTime
+	_, err = s.compare(ctx, section, comparison{name, plan, arms, []column{
+		rateColumn, p50Column, p99Column, cpuColumn, serverColumn,
+		timesColumn("time x SET PX", arm("SET PX")), timesColumn("time x GET", arm("GET")),
+	}})
+	return err
 }
 
 // nearContext always has a deadline in half a second, and no timer. The contexts of the
@@ -105,61 +84,58 @@ type nearContext struct{ context.Context }
 
 func (nearContext) Deadline() (time.Time, bool) { return time.Now().Add(time.Second / 2), true }
 
-// redisArms are the bare commands and the store's steps over one client. Arms with new keys
-// use the client emptied, whose database flush empties before each slice.
-func redisArms(ctx context.Context, prefix string, concurrency, size int, steady, emptied redis.UniversalClient, flush func() error) ([]harness.Arm, error) {
+// redisArms are the bare commands and the store's steps over the same clients. The database
+// of arms with new keys is emptied before each slice.
+func redisArms(ctx context.Context, callers, size int, clients redisClients) ([]harness.Arm, error) {
+	steady, emptied := clients.steady, clients.emptied
+	flush := func() error { return emptied.FlushDB(ctx).Err() }
 	value := make([]byte, size)
 	rand.Read(value) // rand.Read never fails
 	known := redisstore.DefaultPrefix + newClaim(newKey()).Key
 	if err := steady.Set(ctx, known, value, time.Hour).Err(); err != nil {
 		return nil, err
 	}
-	var keys []storage.Claim
-	set := harness.Arm{
-		Name: prefix + "SET PX", Most: 1 << 16,
-		Prepare: func(n int) error { keys = newClaims(n); return flush() },
-		Run: func(n int) error {
-			return harness.Parallel(concurrency, n, func(_, i int) error {
-				return emptied.Set(ctx, redisstore.DefaultPrefix+keys[i].Key, value, time.Hour).Err()
-			})
-		},
-	}
-	get := harness.Arm{Name: prefix + "GET", Run: func(n int) error {
-		return harness.Parallel(concurrency, n, func(_, _ int) error { return steady.Get(ctx, known).Err() })
-	}}
 	near := nearContext{ctx}
-	growing, constant := storeWork{near, redisstore.New(emptied), concurrency}, storeWork{near, redisstore.New(steady), concurrency}
+	growing := storeWork{ctx: near, store: redisstore.New(emptied), workers: callers}
+	set := growing.claimsArm("SET PX", flush, func(c storage.Claim) error {
+		return emptied.Set(ctx, redisstore.DefaultPrefix+c.Key, value, time.Hour).Err()
+	})
+	get := harness.Timed("GET", callers, func(int) error { return steady.Get(ctx, known).Err() })
+	constant := storeWork{ctx: near, store: redisstore.New(steady), workers: callers}
 	claim := newClaim(newKey())
 	if err := constant.finish([]storage.Claim{claim}, newResult()); err != nil {
 		return nil, err
 	}
 	return []harness.Arm{
-		set, get, growing.acquireArm(prefix+"acquire", flush), growing.settleArm(prefix+"settle", flush),
-		growing.firstArm(prefix+"first (acquire and settle)", flush), constant.replayArm(prefix+"replay", always(claim)),
+		set, get, growing.acquireArm("acquire", flush), growing.settleArm("settle", flush),
+		growing.firstArm(firstArmName, flush), constant.replayArm(replayArmName, always(claim)),
 	}, nil
 }
 
 // redisRoundTrips counts the round trips of each kind of request. It has no noise.
-func (s *suite) redisRoundTrips(ctx context.Context) ([]report.Target, error) {
+func (s *suite) redisRoundTrips(ctx context.Context, section *report.Section) error {
 	client := s.redisClient(0)
 	defer client.Close()
 	counter := &tripCounter{}
 	client.AddHook(counter)
 	counts, err := countTrips(ctx, redisstore.New(client), &counter.trips)
 	if err != nil {
-		return nil, err
-	}
-	var targets []report.Target
-	for _, kind := range requestKinds {
-		want := 1
-		if kind == "first" {
-			want = 2
-		}
-		targets = append(targets, report.Exactly("round trips, "+kind, want, counts[kind]))
+		return err
 	}
 	cached, err := countTrips(ctx, tieredstore.New(newMemory(), redisstore.New(client)), &counter.trips)
-	return append(targets, report.Exactly("round trips, replay from memory before Redis", 0, cached["replay"])), err
+	if err != nil {
+		return err
+	}
+	table := report.Table{Caption: "Round trips to Redis", Head: []string{"request", "redisstore", "memory before Redis"}}
+	for _, kind := range requestKinds {
+		table.Rows = append(table.Rows, []string{kind, fmt.Sprint(counts[kind]), fmt.Sprint(cached[kind])})
+		s.results.figures[redisTrips(kind)] = float64(counts[kind])
+	}
+	section.Tables = append(section.Tables, table)
+	return nil
 }
+
+func redisTrips(kind string) string { return "round trips to Redis, " + kind }
 
 // tripCounter is a hook that counts round trips. A pipeline is one round trip. The
 // commands that the client and the store send once by themselves do not count.

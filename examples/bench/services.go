@@ -13,27 +13,45 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
 )
 
-func inMemoryServices(context.Context, *suite) (name string, processors int, services []service, end func(), err error) {
+// backend is a place for records, with the services that keep them there.
+type backend struct {
+	name       string // of the comparison, with a verb for the number of connections
+	callers    []int
+	processors int // zero: all
+	services   []service
+}
+
+const (
+	inMemoryName    = "In memory, %d connections"
+	onRedisName     = "On Redis, %d connections"
+	pipelinedName   = "On Redis, %d connections, auto-pipelining"
+	oursFirst       = "oncekey: first"
+	oursReplay      = "oncekey: replay"
+	tutorialFirst   = "tutorial, SET NX first: first"
+	tutorialReplay  = "tutorial, SET NX first: replay"
+	bareServiceName = "bare"
+)
+
+func inMemoryServices() backend {
 	ours := func(context.Context) (http.Handler, error) { return onceKey(newMemory()) }
-	plain := func(context.Context) (http.Handler, error) {
-		return peers.Tutorial(peers.NewMap(), http.HandlerFunc(pay), false), nil
-	}
-	printing := func(context.Context) (http.Handler, error) {
-		return peers.Tutorial(peers.NewMap(), http.HandlerFunc(pay), true), nil
+	tutorial := func(fingerprint bool) func(context.Context) (http.Handler, error) {
+		return func(context.Context) (http.Handler, error) {
+			return peers.Tutorial{Backend: peers.NewMap(), Fingerprint: fingerprint}.Handler(http.HandlerFunc(pay)), nil
+		}
 	}
 	steady, emptied := peers.NewStorage(), peers.NewStorage()
-	return "In memory", 1, []service{
-		{name: "bare", fresh: barePay, replay: true},
-		{name: "oncekey in memory: first", fresh: ours},
-		{name: "oncekey in memory: replay", fresh: ours, replay: true},
-		{name: "tutorial in memory: first", fresh: plain},
-		{name: "tutorial in memory: replay", fresh: plain, replay: true},
-		{name: "tutorial with fingerprint in memory: first", fresh: printing},
-		{name: "tutorial with fingerprint in memory: replay", fresh: printing, replay: true},
-		{name: "fiber v3: bare", app: peers.Fiber3(nil, answer), storage: peers.NewStorage(), replay: true},
-		{name: "fiber v3: first", app: peers.Fiber3(emptied, answer), storage: emptied},
-		{name: "fiber v3: replay", app: peers.Fiber3(steady, answer), storage: steady, replay: true},
-	}, func() {}, nil
+	return backend{inMemoryName, []int{16, 64}, 1, []service{
+		{name: bareServiceName, fresh: barePay, replay: true},
+		{name: oursFirst, fresh: ours},
+		{name: oursReplay, fresh: ours, replay: true},
+		{name: "tutorial: first", fresh: tutorial(false)},
+		{name: "tutorial: replay", fresh: tutorial(false), replay: true},
+		{name: "tutorial with fingerprint: first", fresh: tutorial(true)},
+		{name: "tutorial with fingerprint: replay", fresh: tutorial(true), replay: true},
+		{name: "fiber v3: bare", app: peers.Fiber3(nil, response), storage: peers.NewStorage(), replay: true},
+		{name: "fiber v3: first", app: peers.Fiber3(emptied, response), storage: emptied},
+		{name: "fiber v3: replay", app: peers.Fiber3(steady, response), storage: steady, replay: true},
+	}}
 }
 
 func barePay(context.Context) (http.Handler, error) { return http.HandlerFunc(pay), nil }
@@ -46,59 +64,61 @@ func onceKey(store storage.Store) (http.Handler, error) {
 	return engine.Handler(http.HandlerFunc(pay)), nil
 }
 
-// onRedisServices has one client for each use of Redis, all with equal settings. It empties
-// the database of first-time arms before each slice.
-func onRedisServices(_ context.Context, s *suite) (name string, processors int, services []service, end func(), err error) {
-	if s.redis == nil {
-		return "", 0, nil, func() {}, nil
-	}
-	steady, emptied := s.redisClient(0), s.redisClient(1)
-	pipelining, pipeliningEmptied := s.redisClient(0), s.redisClient(1)
-	end = func() {
-		for _, client := range []*redis.Client{steady, emptied, pipelining, pipeliningEmptied} {
-			client.Close()
-		}
-	}
-	pipe, err := pipelining.AutoPipeline()
-	if err != nil {
-		return "", 0, nil, end, err
-	}
-	pipeEmptied, err := pipeliningEmptied.AutoPipeline()
-	if err != nil {
-		return "", 0, nil, end, err
-	}
-	on := func(handler func() (http.Handler, error)) func(context.Context) (http.Handler, error) {
+// onRedisServices share the two clients. The database of first-time arms is emptied before
+// each slice.
+func onRedisServices(clients redisClients) []service {
+	on := func(client redis.UniversalClient, handler func(redis.UniversalClient) (http.Handler, error)) func(context.Context) (http.Handler, error) {
 		return func(ctx context.Context) (http.Handler, error) {
-			if err := emptied.FlushDB(ctx).Err(); err != nil {
+			if err := clients.emptied.FlushDB(ctx).Err(); err != nil {
 				return nil, err
 			}
-			return handler()
+			return handler(client)
 		}
 	}
-	ours := func(client redis.UniversalClient) func(context.Context) (http.Handler, error) {
-		return on(func() (http.Handler, error) { return onceKey(redisstore.New(client)) })
+	ours := func(client redis.UniversalClient) (http.Handler, error) { return onceKey(redisstore.New(client)) }
+	cached := func(client redis.UniversalClient) (http.Handler, error) {
+		return onceKey(tieredstore.New(newMemory(), redisstore.New(client), tieredstore.HotTimeout(time.Second)))
 	}
-	tutorial := func(client *redis.Client) func(context.Context) (http.Handler, error) {
-		return on(func() (http.Handler, error) {
-			return peers.Tutorial(peers.Redis{Client: client}, http.HandlerFunc(pay), false), nil
-		})
+	tutorial := func(getFirst bool) func(redis.UniversalClient) (http.Handler, error) {
+		return func(client redis.UniversalClient) (http.Handler, error) {
+			return peers.Tutorial{Backend: peers.Redis{Client: client}, GetFirst: getFirst}.Handler(http.HandlerFunc(pay)), nil
+		}
 	}
-	cached := on(func() (http.Handler, error) {
-		return onceKey(tieredstore.New(newMemory(), redisstore.New(steady), tieredstore.HotTimeout(time.Second)))
-	})
-	return "On Redis", 0, []service{
-		{name: "bare", fresh: barePay, replay: true},
-		{name: "oncekey on Redis: first", fresh: ours(emptied)},
-		{name: "oncekey on Redis: replay", fresh: ours(steady), replay: true},
-		{name: "tutorial on Redis: first", fresh: tutorial(emptied)},
-		{name: "tutorial on Redis: replay", fresh: tutorial(steady), replay: true},
-		{name: "oncekey, auto-pipelining: first", fresh: ours(pipeEmptied), least: pipelined},
-		{name: "oncekey, auto-pipelining: replay", fresh: ours(pipe), replay: true, least: pipelined},
-		{name: "oncekey, memory before Redis: replay", fresh: cached, replay: true},
-	}, end, nil
+	return []service{
+		{name: bareServiceName, fresh: barePay, replay: true},
+		{name: oursFirst, fresh: on(clients.emptied, ours)},
+		{name: oursReplay, fresh: on(clients.steady, ours), replay: true},
+		{name: tutorialFirst, fresh: on(clients.emptied, tutorial(false))},
+		{name: tutorialReplay, fresh: on(clients.steady, tutorial(false)), replay: true},
+		{name: "tutorial, GET first: first", fresh: on(clients.emptied, tutorial(true))},
+		{name: "tutorial, GET first: replay", fresh: on(clients.steady, tutorial(true)), replay: true},
+		{name: "oncekey, memory before Redis: replay", fresh: on(clients.steady, cached), replay: true},
+	}
 }
 
-// redisClient has a connection for each concurrent request.
+// redisClients are the clients of one comparison, which all its arms share: with the same
+// pool and the same timeouts, and both with auto-pipelining or none.
+type redisClients struct {
+	steady, emptied redis.UniversalClient // two databases
+	close           func()
+}
+
+func (s *suite) redisClients(pipelining bool) (redisClients, error) {
+	steady, emptied := s.redisClient(0), s.redisClient(1)
+	clients := redisClients{steady, emptied, func() { steady.Close(); emptied.Close() }}
+	if !pipelining {
+		return clients, nil
+	}
+	pipe, err := steady.AutoPipeline()
+	if err != nil {
+		return clients, err
+	}
+	pipeEmptied, err := emptied.AutoPipeline()
+	clients.steady, clients.emptied = pipe, pipeEmptied
+	return clients, err
+}
+
+// redisClient has a connection for each concurrent request of a pooled comparison.
 func (s *suite) redisClient(database int) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: s.redis.Addr, DB: database, ContextTimeoutEnabled: true, PoolSize: 160, DialTimeout: 10 * time.Second,

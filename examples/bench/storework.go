@@ -18,6 +18,15 @@ type storeWork struct {
 	ctx     context.Context //nolint:containedctx // the context of a comparison, which ends first
 	store   storage.Store
 	workers int
+	brief   bool // the calls are too short for a clock around each
+}
+
+// arm makes one call for each piece of work.
+func (w storeWork) arm(name string, each func(i int) error) harness.Arm {
+	if w.brief {
+		return harness.Arm{Name: name, Run: func(n int) error { return harness.Parallel(w.workers, n, func(_, i int) error { return each(i) }) }}
+	}
+	return harness.Timed(name, w.workers, each)
 }
 
 func newClaim(key string) storage.Claim {
@@ -37,7 +46,7 @@ func newClaims(n int) []storage.Claim {
 
 func newResult() storage.Result {
 	return storage.Result{
-		State: storage.Completed, Status: 201, Header: storage.Header{{Name: "Content-Type", Value: "application/json"}}, Body: answer,
+		State: storage.Completed, Status: 201, Header: storage.Header{{Name: "Content-Type", Value: "application/json"}}, Body: response,
 		Retain: 24 * time.Hour,
 	}
 }
@@ -69,59 +78,56 @@ func (w storeWork) finish(claims []storage.Claim, result storage.Result) error {
 	})
 }
 
-// acquireArm claims new keys. The function before runs before each slice, and may be nil.
-func (w storeWork) acquireArm(name string, before func() error) harness.Arm {
+// claimsArm prepares a new claim for each piece of work. The function before runs before
+// each slice, and may be nil.
+func (w storeWork) claimsArm(name string, before func() error, each func(storage.Claim) error) harness.Arm {
 	var claims []storage.Claim
-	return harness.Arm{
-		Name: name, Most: 1 << 16,
-		Prepare: func(n int) error { claims = newClaims(n); return call(before) },
-		Run: func(n int) error {
-			return harness.Parallel(w.workers, n, func(_, i int) error {
-				_, err := w.acquire(claims[i])
-				return err
-			})
-		},
-	}
+	arm := w.arm(name, func(i int) error { return each(claims[i]) })
+	arm.Most = 1 << 16
+	arm.Prepare = func(n int) error { claims = newClaims(n); return call(before) }
+	return arm
+}
+
+// acquireArm claims new keys.
+func (w storeWork) acquireArm(name string, before func() error) harness.Arm {
+	return w.claimsArm(name, before, func(c storage.Claim) error { _, err := w.acquire(c); return err })
+}
+
+// firstArm claims new keys and settles them.
+func (w storeWork) firstArm(name string, before func() error) harness.Arm {
+	result := newResult()
+	return w.claimsArm(name, before, func(c storage.Claim) error {
+		lease, err := w.acquire(c)
+		if err != nil {
+			return err
+		}
+		return w.store.Complete(w.ctx, lease, result)
+	})
 }
 
 // settleArm completes leases that were claimed before the slice.
 func (w storeWork) settleArm(name string, before func() error) harness.Arm {
 	var leases []storage.Lease
-	return harness.Arm{
-		Name: name, Most: 1 << 16,
-		Prepare: func(n int) error {
-			if err := call(before); err != nil {
-				return err
-			}
-			claims := newClaims(n)
-			leases = make([]storage.Lease, n)
-			return harness.Parallel(w.workers, n, func(_, i int) (err error) {
-				leases[i], err = w.acquire(claims[i])
-				return err
-			})
-		},
-		Run: func(n int) error {
-			result := newResult()
-			return harness.Parallel(w.workers, n, func(_, i int) error { return w.store.Complete(w.ctx, leases[i], result) })
-		},
+	result := newResult()
+	arm := w.arm(name, func(i int) error { return w.store.Complete(w.ctx, leases[i], result) })
+	arm.Most = 1 << 16
+	arm.Prepare = func(n int) error {
+		if err := call(before); err != nil {
+			return err
+		}
+		claims := newClaims(n)
+		leases = make([]storage.Lease, n)
+		return harness.Parallel(w.workers, n, func(_, i int) (err error) {
+			leases[i], err = w.acquire(claims[i])
+			return err
+		})
 	}
+	return arm
 }
 
-// firstArm claims new keys and settles them.
-func (w storeWork) firstArm(name string, before func() error) harness.Arm {
-	var claims []storage.Claim
-	return harness.Arm{
-		Name: name, Most: 1 << 16,
-		Prepare: func(n int) error { claims = newClaims(n); return call(before) },
-		Run:     func(n int) error { return w.finish(claims[:n], newResult()) },
-	}
-}
-
-// replayArm reads finished records, one after another.
+// replayArm reads finished records.
 func (w storeWork) replayArm(name string, keys func(i int) storage.Claim) harness.Arm {
-	return harness.Arm{Name: name, Run: func(n int) error {
-		return harness.Parallel(w.workers, n, func(_, i int) error { return w.find(keys(i)) })
-	}}
+	return w.arm(name, func(i int) error { return w.find(keys(i)) })
 }
 
 // always repeats one claim, for a replay of one key.

@@ -12,8 +12,7 @@ import (
 // chartFolder holds the charts' files, beside the document.
 const chartFolder = "docs/charts"
 
-// summary is the beginning of the document: a few charts and sentences. Each part adds
-// its own.
+// summary is the beginning of the document: a few charts and sentences.
 type summary struct {
 	charts    []report.Chart
 	sentences []string
@@ -23,32 +22,54 @@ func (s *summary) say(format string, figures ...any) {
 	s.sentences = append(s.sentences, fmt.Sprintf(format, figures...))
 }
 
+// summarize says what was measured in full.
+func summarize(found results) summary {
+	var s summary
+	if c := found.find(processComparison, inProcessBars...); c != nil {
+		s.inProcess(c)
+	}
+	if c := found.find(fmt.Sprintf(inMemoryName, 16), bareServiceName, oursFirst, oursReplay); c != nil {
+		s.say("Over loopback with 16 connections and records in memory, a guarded service reaches %s of the bare one's requests a second with first-time requests, and %s with replays.",
+			percent(c.Ratio(bareServiceName, oursFirst)), percent(c.Ratio(bareServiceName, oursReplay)))
+	}
+	if c := found.find(fmt.Sprintf(onRedisName, 16), onRedisBars...); c != nil {
+		s.onRedis(c)
+	}
+	if c := found.find(postgresComparison(64), insertArm, selectArm, firstArmName, replayArmName); c != nil {
+		s.say("With PostgreSQL and 64 callers at once, first-time requests are %s times as fast as an INSERT, and replays %s times as fast as a SELECT by primary key.",
+			times(c, insertArm, firstArmName), times(c, selectArm, replayArmName))
+	}
+	return s
+}
+
+var (
+	inProcessBars = []string{
+		"net/http: first", "net/http: replay", "tutorial with fingerprint: first", "tutorial with fingerprint: replay",
+		"tutorial: first", "tutorial: replay", "fiber v3: first", "fiber v3: replay", bareArm, "fiber v3: bare",
+	}
+	onRedisBars = []string{
+		bareServiceName, oursFirst, oursReplay, tutorialFirst, tutorialReplay, "tutorial, GET first: first", "tutorial, GET first: replay",
+		"oncekey, memory before Redis: replay",
+	}
+)
+
 func (s *summary) inProcess(c *harness.Comparison) {
 	chart := report.Chart{Name: "in-process", Title: "Microseconds a request, in process and in memory"}
-	for _, bar := range []struct{ label, arm string }{
-		{"oncekey: first", "net/http: first"},
-		{"oncekey: replay", "net/http: replay"},
-		{"tutorial with fingerprint: first", ""},
-		{"tutorial with fingerprint: replay", ""},
-		{"tutorial: first", ""},
-		{"tutorial: replay", ""},
-		{"fiber v3: first", ""},
-		{"fiber v3: replay", ""},
-	} {
-		arm := bar.arm
-		if arm == "" {
-			arm = bar.label
+	for _, arm := range inProcessBars[:8] {
+		label, ours := strings.CutPrefix(arm, "net/http: ")
+		if ours {
+			label = "oncekey: " + label
 		}
-		chart.Bars = append(chart.Bars, report.Bar{Label: bar.label, Figure: c.Median(arm).Time / 1e3, Ours: bar.arm != ""})
+		chart.Bars = append(chart.Bars, report.Bar{Label: label, Figure: c.Median(arm).Time / 1e3, Ours: ours})
 	}
 	s.charts = append(s.charts, chart)
-	first, replay, bare := c.Median("net/http: first"), c.Median("net/http: replay"), c.Median("net/http: bare")
+	first, replay, bare := c.Median("net/http: first"), c.Median("net/http: replay"), c.Median(bareArm)
 	s.say("In process, a guard adds %s and %.0f allocations to a first-time request, and %s and %.0f allocations to a replay.",
 		report.Duration(first.Time-bare.Time), math.Floor(first.Allocs)-math.Floor(bare.Allocs),
 		report.Duration(replay.Time-bare.Time), math.Floor(replay.Allocs)-math.Floor(bare.Allocs))
 	s.say("fiber's middleware, which has no fingerprint, adds %s and %s; the tutorial with a fingerprint adds %s and %s.",
 		above(c, "fiber v3: first", "fiber v3: bare"), above(c, "fiber v3: replay", "fiber v3: bare"),
-		above(c, "tutorial with fingerprint: first", "net/http: bare"), above(c, "tutorial with fingerprint: replay", "net/http: bare"))
+		above(c, "tutorial with fingerprint: first", bareArm), above(c, "tutorial with fingerprint: replay", bareArm))
 }
 
 // above is an arm's time over that of its bare arm.
@@ -56,24 +77,15 @@ func above(c *harness.Comparison, arm, bare string) string {
 	return report.Duration(c.Median(arm).Time - c.Median(bare).Time)
 }
 
-// loopback summarizes one number of connections for each place of the records.
-func (s *summary) loopback(place string, connections int, c *harness.Comparison, arms []harness.Arm) {
-	const chosen = 16
-	switch {
-	case connections != chosen:
-	case strings.HasSuffix(place, "memory"):
-		s.say("Over loopback with %d connections and records in memory, a guarded service reaches %s of the bare one's requests a second with first-time requests, and %s with replays.",
-			chosen, percent(c.Ratio("bare", "oncekey in memory: first")), percent(c.Ratio("bare", "oncekey in memory: replay")))
-	default:
-		chart := report.Chart{Name: "redis", Title: fmt.Sprintf("Requests a second over HTTP, %d connections, records in Redis", chosen)}
-		for _, arm := range arms {
-			bar := report.Bar{Label: arm.Name, Figure: math.Round(1e9 / c.Median(arm.Name).Time), Ours: strings.HasPrefix(arm.Name, "oncekey")}
-			chart.Bars = append(chart.Bars, bar)
-		}
-		s.charts = append(s.charts, chart)
-		s.say("With Redis, replays are %s times as fast as the tutorial's, and first-time requests %s times.",
-			times(c, "tutorial on Redis: replay", "oncekey on Redis: replay"), times(c, "tutorial on Redis: first", "oncekey on Redis: first"))
+func (s *summary) onRedis(c *harness.Comparison) {
+	chart := report.Chart{Name: "redis", Title: "Requests a second over HTTP, 16 connections, records in Redis"}
+	for _, arm := range onRedisBars {
+		bar := report.Bar{Label: arm, Figure: math.Floor(1e9 / c.Median(arm).Time), Ours: strings.HasPrefix(arm, "oncekey")}
+		chart.Bars = append(chart.Bars, bar)
 	}
+	s.charts = append(s.charts, chart)
+	s.say("With Redis, replays are %s times as fast as those of the tutorial that begins with SET NX, and first-time requests %s times.",
+		times(c, tutorialReplay, oursReplay), times(c, tutorialFirst, oursFirst))
 }
 
 func times(c *harness.Comparison, arm, to string) string {
@@ -82,16 +94,8 @@ func times(c *harness.Comparison, arm, to string) string {
 
 func percent(ratio harness.Estimate) string { return fmt.Sprintf("%.0f %%", 100*ratio.Median) }
 
-// postgres summarizes the calls of one client at a time.
-func (s *summary) postgres(commit string, concurrency int, c *harness.Comparison) {
-	if commit == "on" && concurrency == 1 {
-		s.say("With PostgreSQL, a replay costs %s times a SELECT by primary key, and a first-time request %s times an INSERT.",
-			times(c, "replay", "SELECT"), times(c, "first (acquire and settle)", "INSERT"))
-	}
-}
-
 // String returns the summary in Markdown.
-func (s *summary) String() string {
+func (s summary) String() string {
 	var b strings.Builder
 	for _, chart := range s.charts {
 		fmt.Fprintf(&b, "%s\n\n", chart.Markdown(chartFolder))

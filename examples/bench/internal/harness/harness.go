@@ -33,6 +33,8 @@ type Arm struct {
 	Prepare func(n int) error
 	// Most bounds n. Zero means no bound.
 	Most int
+	// Took returns the latencies in the last Run, in nanoseconds. It may be nil.
+	Took func() []float64
 }
 
 // Plan describes a comparison.
@@ -47,12 +49,14 @@ type Plan struct {
 	// Collect runs the garbage collector before each slice, so that no arm pays for
 	// another arm's garbage.
 	Collect bool
+	// Server returns the processor time that a server has used so far. It may be nil.
+	Server func() time.Duration
 	// Seed is the seed of the random order.
 	Seed uint64
 }
 
-// control is the name of the first arm's second run.
-const control = "\x00control"
+// ControlArm is the name of the first arm's second run.
+const ControlArm = "\x00control"
 
 // Compare runs the arms as planned. It returns the first error of an arm, with the arm's
 // name, or the context's error.
@@ -64,7 +68,7 @@ func Compare(ctx context.Context, plan Plan, arms []Arm) (*Comparison, error) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(plan.Processors))
 	}
 	twin := arms[0]
-	twin.Name = control
+	twin.Name = ControlArm
 	arms = append(slices.Clone(arms), twin)
 	runs := make([]int, len(arms))
 	for i, arm := range arms {
@@ -134,18 +138,30 @@ func (p Plan) slice(ctx context.Context, arm Arm, n int) (Cost, error) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	cpu, start := processorTime(), time.Now()
+	server, cpu, start := p.serverTime(), processorTime(), time.Now()
 	err := arm.Run(n)
-	elapsed, cpu := time.Since(start), processorTime()-cpu
+	elapsed, cpu, server := time.Since(start), processorTime()-cpu, p.serverTime()-server
 	runtime.ReadMemStats(&after)
 	if err != nil {
 		return Cost{}, fmt.Errorf("%s: %w", arm.Name, err)
 	}
 	times := float64(n)
-	return Cost{
-		Time: float64(elapsed) / times, CPU: float64(cpu) / times,
+	cost := Cost{
+		Time: float64(elapsed) / times, CPU: float64(cpu) / times, Server: float64(server) / times,
 		Bytes: float64(after.TotalAlloc-before.TotalAlloc) / times, Allocs: float64(after.Mallocs-before.Mallocs) / times,
-	}, nil
+	}
+	if arm.Took != nil {
+		took := arm.Took()
+		cost.P50, cost.P99 = Quantile(took, 0.5), Quantile(took, 0.99)
+	}
+	return cost, nil
+}
+
+func (p Plan) serverTime() time.Duration {
+	if p.Server == nil {
+		return 0
+	}
+	return p.Server()
 }
 
 // processorTime is the process's user and system time so far.

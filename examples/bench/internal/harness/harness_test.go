@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
@@ -75,25 +76,45 @@ func TestIntervalHoldsTheMedian(t *testing.T) {
 	}
 }
 
+// costs have these times, which a server needs too. The latencies are the times' squares.
+func costs(times map[string][]float64) map[string][]harness.Cost {
+	samples := make(map[string][]harness.Cost)
+	for arm, all := range times {
+		for _, time := range all {
+			samples[arm] = append(samples[arm], harness.Cost{Time: time, P99: time * time, Server: time})
+		}
+	}
+	return samples
+}
+
 func TestPairedFigures(t *testing.T) {
 	t.Parallel()
 	// The machine becomes ten times slower in the middle: the ratios do not.
-	comparison := harness.ComparisonOf(map[string][]float64{
+	comparison := harness.NewComparison("bare", costs(map[string][]float64{
 		"bare": {10, 10, 100}, "ours": {15, 15, 150},
 		"peer bare": {4, 4, 40}, "peer": {14, 14, 140},
-		harness.Control: {12, 12, 120},
-	}, "bare")
+		harness.ControlArm: {12, 12, 120},
+	}))
 	if got := comparison.Ratio("ours", "bare"); got != (harness.Estimate{Median: 1.5, Low: 1.5, High: 1.5}) {
 		t.Errorf("the ratio is %+v, want 1.5 without doubt", got)
 	}
 	if got := comparison.Overhead("ours", "bare", "peer", "peer bare").Median; got != 0.5 {
 		t.Errorf("the ratio of 5 more to 10 more is %v, want 0.5", got)
 	}
+	if got := comparison.Overhead("ours", "bare", "peer bare", "").Median; got != 1.25 {
+		t.Errorf("the ratio of 5 more to 4 is %v, want 1.25", got)
+	}
+	if got := comparison.RatioOf(harness.P99, "ours", "bare").Median; got != 2.25 {
+		t.Errorf("the ratio of the latencies is %v, want 2.25", got)
+	}
+	if !comparison.Has("ours", "peer") || comparison.Has("ours", "theirs") {
+		t.Error("Has does not report which arms ran")
+	}
 	if got := comparison.Control().Median; got != 1.2 {
 		t.Errorf("the control is %v, want 1.2", got)
 	}
-	if got := comparison.Median("ours").Time; got != 15 {
-		t.Errorf("the median time is %v, want 15", got)
+	if got := comparison.Median("ours"); got.Time != 15 || got.Server != 60 {
+		t.Errorf("the median time is %v and the server's mean %v, want 15 and 60", got.Time, got.Server)
 	}
 }
 
@@ -111,7 +132,10 @@ func TestCompare(t *testing.T) { //nolint:paralleltest // it sets GOMAXPROCS
 	}
 	var watched []float64 // nanoseconds for each piece of work, calibration included
 	prepared, ran, processors := 0, 0, runtime.GOMAXPROCS(0)
-	comparison, err := harness.Compare(t.Context(), harness.Plan{Rounds: 9, Slice: time.Millisecond, Processors: 1, Collect: true}, []harness.Arm{
+	readings := time.Duration(0)
+	server := func() time.Duration { readings++; return readings * time.Second } // a second between two readings
+	plan := harness.Plan{Rounds: 9, Slice: time.Millisecond, Processors: 1, Collect: true, Server: server}
+	comparison, err := harness.Compare(t.Context(), plan, []harness.Arm{
 		{Name: "once", Run: work(1000)},
 		{Name: "four times", Run: work(4000)},
 		{Name: "watched", Run: func(n int) error {
@@ -131,6 +155,7 @@ func TestCompare(t *testing.T) { //nolint:paralleltest // it sets GOMAXPROCS
 				return nil
 			},
 		},
+		{Name: "slow at times", Most: 1, Run: func(int) error { return nil }, Took: func() []float64 { return []float64{1, 1, 5, 1, 1} }},
 		{Name: "allocates", Run: func(n int) error {
 			for range n {
 				kept = make([]byte, 1000)
@@ -149,6 +174,12 @@ func TestCompare(t *testing.T) { //nolint:paralleltest // it sets GOMAXPROCS
 	}
 	if cost := comparison.Median("allocates"); !near(cost.Allocs, 1, 0.1) || cost.Bytes < 1000 || cost.Bytes > 1200 {
 		t.Errorf("one allocation of 1000 bytes is measured as %v of %v", cost.Allocs, cost.Bytes)
+	}
+	if cost := comparison.Median("slow at times"); cost.P50 != 1 || !near(cost.P99, 4.84, 1e-9) {
+		t.Errorf("1, 1, 5, 1, 1 have the quantiles %v and %v, want 1 and 4.84", cost.P50, cost.P99)
+	}
+	if got := comparison.Median("prepared").Server; !near(got, 1e9/3, 1) {
+		t.Errorf("3 pieces of work took %v ns of the server's time each, want a third of a second", got)
 	}
 	if ran < 9 || runtime.GOMAXPROCS(0) != processors {
 		t.Errorf("%d runs on %d processors afterwards, want at least 9 on %d", ran, runtime.GOMAXPROCS(0), processors)
@@ -194,4 +225,64 @@ func TestParallel(t *testing.T) {
 	}); !errors.Is(err, broken) {
 		t.Errorf("a worker's error came back as %v", err)
 	}
+}
+
+func TestTimed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		arm := harness.Timed("waits", 2, func(i int) error {
+			time.Sleep(time.Duration(i) * time.Second) //nolint:forbidigo // in virtual time
+			if i == 3 {
+				return broken
+			}
+			return nil
+		})
+		if err := arm.Run(4); !errors.Is(err, broken) {
+			t.Errorf("the error is %v", err)
+		}
+		if took := arm.Took(); !slices.Equal(took, []float64{0, 1e9, 2e9, 3e9}) {
+			t.Errorf("work of 0 to 3 seconds took %v", took)
+		}
+	})
+}
+
+// The first piece holds the only worker for 100 ms. The pieces behind it were due at 10, 20
+// and 30 ms: a closed loop would say that each took 1 ms.
+func TestPacedCountsTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		took, err := harness.Paced(1, 12, 10*time.Millisecond, time.Sleep, func(_, i int) error {
+			if i == 0 {
+				time.Sleep(99 * time.Millisecond) //nolint:forbidigo // in virtual time
+			}
+			time.Sleep(time.Millisecond) //nolint:forbidigo // in virtual time
+			return nil
+		})
+		const ms = 1e6
+		want := []float64{100 * ms, 91 * ms, 82 * ms, 73 * ms, 64 * ms, 55 * ms, 46 * ms, 37 * ms, 28 * ms, 19 * ms, 10 * ms, ms}
+		if err != nil || !slices.Equal(took, want) {
+			t.Errorf("the latencies are %v with error %v, want %v", took, err, want)
+		}
+	})
+}
+
+func TestPacedKeepsTheRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var late atomic.Int64
+		_, err := harness.Paced(64, 100, time.Millisecond, time.Sleep, func(_, i int) error {
+			late.Add(int64(time.Since(begin) - time.Duration(i)*time.Millisecond))
+			time.Sleep(50 * time.Millisecond) //nolint:forbidigo // in virtual time
+			return nil
+		})
+		if err != nil || late.Load() != 0 || time.Since(begin) != 149*time.Millisecond {
+			t.Errorf("with free workers, work began %v late and ended after %v, with error %v", time.Duration(late.Load()), time.Since(begin), err)
+		}
+		broken := errors.New("broken")
+		if _, err := harness.Paced(2, 5, time.Millisecond, time.Sleep, func(_, i int) error { return broken }); !errors.Is(err, broken) {
+			t.Errorf("the error is %v", err)
+		}
+	})
 }

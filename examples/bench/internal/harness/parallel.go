@@ -1,6 +1,9 @@
 package harness
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Parallel does n pieces of work with a number of workers, each worker its own share, and
 // returns when all workers have ended. A worker ends at its first error. Parallel returns
@@ -25,4 +28,52 @@ func Parallel(workers, n int, work func(worker, i int) error) error {
 	default:
 		return nil
 	}
+}
+
+// Timed returns an arm that does each piece of work on one of the workers, and that has
+// latencies. The arm's Prepare and Most are for the caller to set.
+func Timed(name string, workers int, work func(i int) error) Arm {
+	var took []float64
+	return Arm{
+		Name: name,
+		Run: func(n int) error {
+			took = make([]float64, n)
+			return Parallel(workers, n, func(_, i int) error {
+				start := time.Now()
+				err := work(i)
+				took[i] = float64(time.Since(start))
+				return err
+			})
+		},
+		Took: func() []float64 { return took },
+	}
+}
+
+// Paced starts piece of work i at a fixed time, i times every after the first, and returns
+// the nanoseconds from that time to the end of the piece. A piece that waits for a free
+// worker counts its wait: no slow piece hides the delay of the pieces behind it
+// (coordinated omission). The function sleep waits for a time that may be short.
+func Paced(workers, n int, every time.Duration, sleep func(time.Duration), work func(worker, i int) error) ([]float64, error) {
+	took, due, begin := make([]float64, n), make(chan int, n), time.Now()
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer close(due)
+		for i := range n {
+			if early := time.Until(begin.Add(time.Duration(i) * every)); early > 0 {
+				sleep(early)
+			}
+			due <- i
+		}
+	})
+	err := Parallel(workers, workers, func(worker, _ int) error {
+		for i := range due {
+			if err := work(worker, i); err != nil {
+				return err
+			}
+			took[i] = float64(time.Since(begin.Add(time.Duration(i) * every)))
+		}
+		return nil
+	})
+	group.Wait()
+	return took, err
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
@@ -69,28 +70,58 @@ func (c *Client) Close() {
 	}
 }
 
-// Send sends n requests over all connections at once, and returns the duration of each.
+// Send sends n requests over all connections at once, and returns the nanoseconds of each.
 // A connection sends its next request after the response to its previous one. key(i)
 // writes the key of request i, KeySize bytes. A response with another status is an error.
-func (c *Client) Send(n, status int, key func(i int, into []byte)) ([]time.Duration, error) {
+func (c *Client) Send(n, status int, key func(i int, into []byte)) ([]float64, error) {
+	took := make([]float64, n)
+	if err := c.setDeadline(); err != nil {
+		return nil, err
+	}
+	err := harness.Parallel(len(c.connections), n, func(worker, i int) error {
+		start := time.Now()
+		err := c.connections[worker].send(status, i, key)
+		took[i] = float64(time.Since(start))
+		return err
+	})
+	return took, err
+}
+
+// SendEvery sends n requests at a fixed rate, whether or not the server keeps up, and
+// returns the nanoseconds from the time that each was due. See harness.Paced.
+func (c *Client) SendEvery(every time.Duration, n, status int, key func(i int, into []byte)) ([]float64, error) {
+	if err := c.setDeadline(); err != nil {
+		return nil, err
+	}
+	return harness.Paced(len(c.connections), n, every, preciseSleep, func(worker, i int) error {
+		return c.connections[worker].send(status, i, key)
+	})
+}
+
+// preciseSleep is time.Sleep, which may be a millisecond late, with less delay.
+func preciseSleep(d time.Duration) {
+	wait := syscall.NsecToTimespec(int64(d))
+	_ = syscall.Nanosleep(&wait, nil) // an early return lets one request start early
+}
+
+func (c *Client) setDeadline() error {
 	deadline := time.Now().Add(patience)
 	for _, connection := range c.connections {
 		if err := connection.conn.SetDeadline(deadline); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	latencies := make([]time.Duration, n)
-	err := harness.Parallel(len(c.connections), n, func(worker, i int) error {
-		connection, start := c.connections[worker], time.Now()
-		key(i, connection.key)
-		got, err := connection.exchange()
-		if err == nil && got != status {
-			err = fmt.Errorf("load: response with status %d, want %d", got, status)
-		}
-		latencies[i] = time.Since(start)
-		return err
-	})
-	return latencies, err
+	return nil
+}
+
+// send sends request i, and expects the status.
+func (c *connection) send(status, i int, key func(i int, into []byte)) error {
+	key(i, c.key)
+	got, err := c.exchange()
+	if err == nil && got != status {
+		err = fmt.Errorf("load: response with status %d, want %d", got, status)
+	}
+	return err
 }
 
 var (

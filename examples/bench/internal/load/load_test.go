@@ -4,9 +4,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -48,8 +50,12 @@ func TestSend(t *testing.T) {
 	}
 	for _, latency := range latencies {
 		if latency <= 0 {
-			t.Errorf("a response took %v", latency)
+			t.Errorf("a response took %v ns", latency)
 		}
+	}
+	paced, err := client.SendEvery(time.Millisecond, 20, http.StatusCreated, key)
+	if err != nil || len(paced) != 20 || slices.Min(paced) <= 0 || len(seen) != 20 {
+		t.Errorf("at a fixed rate, the latencies are %v and the keys %v, with error %v", paced, seen, err)
 	}
 	if _, err := client.Send(1, http.StatusOK, key); err == nil || !strings.Contains(err.Error(), "201") {
 		t.Errorf("an unexpected status gives the error %v", err)

@@ -82,12 +82,12 @@ func NewStorage() *Storage { return &Storage{entries: make(map[string]entry)} }
 
 // Fiber2 is an application of gofiber v2 that responds to POST /payments with 201 and the
 // given body. Its idempotency middleware is installed unless storage is nil.
-func Fiber2(storage *Storage, answer []byte) fasthttp.RequestHandler {
+func Fiber2(storage *Storage, response []byte) fasthttp.RequestHandler {
 	app := fiber2.New(fiber2.Config{DisableStartupMessage: true})
 	pay := func(c *fiber2.Ctx) error {
 		_ = c.Body()
 		c.Set(fiber2.HeaderContentType, fiber2.MIMEApplicationJSON)
-		return c.Status(fiber2.StatusCreated).Send(answer)
+		return c.Status(fiber2.StatusCreated).Send(response)
 	}
 	if storage == nil {
 		app.Post("/payments", pay)
@@ -98,12 +98,12 @@ func Fiber2(storage *Storage, answer []byte) fasthttp.RequestHandler {
 }
 
 // Fiber3 is the same with gofiber v3.
-func Fiber3(storage *Storage, answer []byte) fasthttp.RequestHandler {
+func Fiber3(storage *Storage, response []byte) fasthttp.RequestHandler {
 	app := fiber3.New()
 	pay := func(c fiber3.Ctx) error {
 		_ = c.Body()
 		c.Set(fiber3.HeaderContentType, fiber3.MIMEApplicationJSON)
-		return c.Status(fiber3.StatusCreated).Send(answer)
+		return c.Status(fiber3.StatusCreated).Send(response)
 	}
 	if storage == nil {
 		app.Post("/payments", pay)

@@ -1,11 +1,13 @@
 package peers_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -26,43 +28,80 @@ func post(t *testing.T, handler http.Handler, key, body string) *httptest.Respon
 	return w
 }
 
-// The measured middleware must work.
+// countingBackend counts calls.
+type countingBackend struct {
+	peers.Backend
+	calls int
+}
+
+func (b *countingBackend) SetNX(ctx context.Context, key, value string, ttl time.Duration) (bool, error) {
+	b.calls++
+	return b.Backend.SetNX(ctx, key, value, ttl)
+}
+
+func (b *countingBackend) Get(ctx context.Context, key string) ([]byte, error) {
+	b.calls++
+	return b.Backend.Get(ctx, key)
+}
+
+func (b *countingBackend) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	b.calls++
+	return b.Backend.Set(ctx, key, value, ttl)
+}
+
+// The measured middleware must work, with the calls that its shape promises.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
-	runs := 0
-	var handler http.Handler
-	handler = peers.Tutorial(peers.NewMap(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		runs++
-		if r.Header.Get("X-Nested") == "" {
-			nested := r.Clone(r.Context())
-			nested.Header.Set("X-Nested", "1")
-			nested.Body = io.NopCloser(strings.NewReader(`{"a":1,"n":5}`))
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, nested)
-			if w.Code != http.StatusConflict {
-				t.Errorf("while the handler runs, a retry gets %d, want 409", w.Code)
+	for _, shape := range []struct {
+		getFirst                bool
+		firstCalls, replayCalls int
+	}{{false, 2, 2}, {true, 3, 1}} {
+		backend := &countingBackend{Backend: peers.NewMap()}
+		calls := func() int { n := backend.calls; backend.calls = 0; return n }
+		tutorial := peers.Tutorial{Backend: backend, GetFirst: shape.getFirst, Fingerprint: true, Excluded: []string{"n"}}
+		runs := 0
+		var handler http.Handler
+		handler = tutorial.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			runs++
+			if r.Header.Get("X-Nested") == "" {
+				before := backend.calls
+				nested := r.Clone(r.Context())
+				nested.Header.Set("X-Nested", "1")
+				nested.Body = io.NopCloser(strings.NewReader(`{"a":1,"n":5}`))
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, nested)
+				if w.Code != http.StatusConflict {
+					t.Errorf("while the handler runs, a retry gets %d, want 409", w.Code)
+				}
+				backend.calls = before
 			}
-		}
-		w.Header().Set("Location", "/payments/1")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.Copy(w, r.Body)
-	}), true, "n")
+			w.Header().Set("Location", "/payments/1")
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.Copy(w, r.Body)
+		}))
 
-	first := post(t, handler, key, `{"a":1,"n":5}`)
-	replay := post(t, handler, key, `{"n":6, "a":1}`)
-	if runs != 1 || replay.Code != http.StatusCreated || replay.Body.String() != first.Body.String() ||
-		replay.Header().Get("Location") != "/payments/1" || replay.Header().Get("X-Idempotent-Replay") != "true" {
-		t.Errorf("after %d runs the retry gets %d %q %v", runs, replay.Code, replay.Body, replay.Header())
-	}
-	if other := post(t, handler, key, `{"a":2,"n":5}`); other.Code != http.StatusUnprocessableEntity || runs != 1 {
-		t.Errorf("another payload gets %d, after %d runs", other.Code, runs)
-	}
-	if post(t, handler, otherKey, `{"a":1,"n":5}`); runs != 2 {
-		t.Errorf("another key makes %d runs, want 2", runs)
-	}
-	for key, body := range map[string]string{"": `{}`, "malformed": `{`} {
-		if w := post(t, handler, key, body); w.Code != http.StatusBadRequest || runs != 2 {
-			t.Errorf("the key %q and the body %s get %d", key, body, w.Code)
+		first := post(t, handler, key, `{"a":1,"n":5}`)
+		if n := calls(); n != shape.firstCalls {
+			t.Errorf("get first %t: a first-time request makes %d calls, want %d", shape.getFirst, n, shape.firstCalls)
+		}
+		replay := post(t, handler, key, `{"n":6, "a":1}`)
+		if n := calls(); n != shape.replayCalls {
+			t.Errorf("get first %t: a replay makes %d calls, want %d", shape.getFirst, n, shape.replayCalls)
+		}
+		if runs != 1 || replay.Code != http.StatusCreated || replay.Body.String() != first.Body.String() ||
+			replay.Header().Get("Location") != "/payments/1" || replay.Header().Get("X-Idempotent-Replay") != "true" {
+			t.Errorf("after %d runs the retry gets %d %q %v", runs, replay.Code, replay.Body, replay.Header())
+		}
+		if other := post(t, handler, key, `{"a":2,"n":5}`); other.Code != http.StatusUnprocessableEntity || runs != 1 {
+			t.Errorf("another payload gets %d, after %d runs", other.Code, runs)
+		}
+		if post(t, handler, otherKey, `{"a":1,"n":5}`); runs != 2 {
+			t.Errorf("another key makes %d runs, want 2", runs)
+		}
+		for key, body := range map[string]string{"": `{}`, "malformed": `{`} {
+			if w := post(t, handler, key, body); w.Code != http.StatusBadRequest || runs != 2 {
+				t.Errorf("the key %q and the body %s get %d", key, body, w.Code)
+			}
 		}
 	}
 }
@@ -88,8 +127,8 @@ func TestFiber(t *testing.T) {
 	t.Parallel()
 	for name, app := range map[string]func(*peers.Storage, []byte) fasthttp.RequestHandler{"v2": peers.Fiber2, "v3": peers.Fiber3} {
 		storage := peers.NewStorage()
-		answer := []byte(`{"id":1}`)
-		handler := app(storage, answer)
+		response := []byte(`{"id":1}`)
+		handler := app(storage, response)
 		send := func() string {
 			var c fasthttp.RequestCtx
 			c.Init(&fasthttp.Request{}, nil, nil)
@@ -107,7 +146,7 @@ func TestFiber(t *testing.T) {
 		if err != nil || len(kept) == 0 {
 			t.Fatalf("%s has kept %q, with error %v", name, kept, err)
 		}
-		copy(answer, `{"id":2}`) // a second run of the handler would send this
+		copy(response, `{"id":2}`) // a second run of the handler would send this
 		if got := send(); got != `{"id":1}` {
 			t.Errorf("%s responds to a retry with %s", name, got)
 		}

@@ -75,7 +75,7 @@ func (m *Map) Set(_ context.Context, key string, value []byte, ttl time.Duration
 }
 
 // Redis is a Backend in Redis.
-type Redis struct{ Client *redis.Client }
+type Redis struct{ Client redis.Cmdable }
 
 // SetNX implements Backend.
 func (r Redis) SetNX(ctx context.Context, key, value string, ttl time.Duration) (bool, error) {
@@ -115,13 +115,24 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 
-// Tutorial is the middleware of common tutorials: SET NX of a sentinel, a recorder, and
-// the response in JSON. With a fingerprint it also compares payloads, which encoding/json
-// decodes and encodes again without the excluded fields.
+// Tutorial is the middleware of common tutorials: a sentinel, a recorder, and the response
+// in JSON.
 //
 // It is a measure, not a recommendation. A handler runs twice if it outlives the sentinel,
 // or if its response cannot be stored.
-func Tutorial(backend Backend, next http.Handler, fingerprint bool, excluded ...string) http.Handler {
+type Tutorial struct {
+	Backend Backend
+	// GetFirst asks with GET before SET NX. Without it SET NX comes first, and GET follows
+	// for a retry. Tutorials come in both shapes.
+	GetFirst bool
+	// Fingerprint compares payloads, which encoding/json decodes and encodes again without
+	// the excluded fields.
+	Fingerprint bool
+	Excluded    []string
+}
+
+// Handler guards a handler.
+func (t Tutorial) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := r.Header.Get("Idempotency-Key")
 		if key == "" {
@@ -130,10 +141,10 @@ func Tutorial(backend Backend, next http.Handler, fingerprint bool, excluded ...
 		}
 		key = "idempotency:" + key
 		sum := ""
-		if fingerprint {
+		if t.Fingerprint {
 			body, err := io.ReadAll(r.Body)
 			if err == nil {
-				sum, err = JSONFingerprint(body, excluded)
+				sum, err = JSONFingerprint(body, t.Excluded)
 			}
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusBadRequest)
@@ -141,57 +152,63 @@ func Tutorial(backend Backend, next http.Handler, fingerprint bool, excluded ...
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		won, err := backend.SetNX(r.Context(), key, sentinel, lockTTL)
-		switch {
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		case won:
-			runTutorial(backend, w, r, next, key, sum)
-		default:
-			replayTutorial(backend, w, r, key, sum)
+		if t.GetFirst {
+			if data, err := t.Backend.Get(r.Context(), key); err == nil && data != nil {
+				replayTutorial(w, data, sum)
+				return
+			}
 		}
+		won, err := t.Backend.SetNX(r.Context(), key, sentinel, lockTTL)
+		if err == nil && won {
+			t.run(w, r, next, key, sum)
+			return
+		}
+		var data []byte
+		if err == nil {
+			data, err = t.Backend.Get(r.Context(), key)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		replayTutorial(w, data, sum)
 	})
 }
 
-func runTutorial(backend Backend, w http.ResponseWriter, r *http.Request, next http.Handler, key, sum string) {
-	answer := &recorder{header: make(http.Header), status: http.StatusOK}
-	next.ServeHTTP(answer, r)
-	data, err := json.Marshal(stored{sum, answer.status, answer.header, answer.body.Bytes()})
+func (t Tutorial) run(w http.ResponseWriter, r *http.Request, next http.Handler, key, sum string) {
+	recorded := &recorder{header: make(http.Header), status: http.StatusOK}
+	next.ServeHTTP(recorded, r)
+	data, err := json.Marshal(stored{sum, recorded.status, recorded.header, recorded.body.Bytes()})
 	if err == nil {
-		err = backend.Set(r.Context(), key, data, storeTTL)
+		err = t.Backend.Set(r.Context(), key, data, storeTTL)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	maps.Copy(w.Header(), answer.header)
-	w.WriteHeader(answer.status)
-	_, _ = w.Write(answer.body.Bytes())
+	maps.Copy(w.Header(), recorded.header)
+	w.WriteHeader(recorded.status)
+	_, _ = w.Write(recorded.body.Bytes())
 }
 
-func replayTutorial(backend Backend, w http.ResponseWriter, r *http.Request, key, sum string) {
-	data, err := backend.Get(r.Context(), key)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
+func replayTutorial(w http.ResponseWriter, data []byte, sum string) {
 	if string(data) == sentinel {
 		http.Error(w, "in progress", http.StatusConflict)
 		return
 	}
-	var answer stored
-	if err := json.Unmarshal(data, &answer); err != nil {
+	var recorded stored
+	if err := json.Unmarshal(data, &recorded); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	if answer.Fingerprint != sum {
+	if recorded.Fingerprint != sum {
 		http.Error(w, "another payload", http.StatusUnprocessableEntity)
 		return
 	}
-	maps.Copy(w.Header(), answer.Header)
+	maps.Copy(w.Header(), recorded.Header)
 	w.Header().Set("X-Idempotent-Replay", "true")
-	w.WriteHeader(answer.Status)
-	_, _ = w.Write(answer.Body)
+	w.WriteHeader(recorded.Status)
+	_, _ = w.Write(recorded.Body)
 }
 
 // JSONFingerprint decodes a document, drops the excluded members at any depth, and hashes

@@ -11,12 +11,10 @@ import (
 
 // Section is one part of the suite.
 type Section struct {
-	Title string
-	Text  []string // paragraphs
-	// Tables follow the text, and Targets follow the tables.
-	Tables  []Table
-	Targets []Target
-	Notes   []string // a list at the end
+	Title  string
+	Text   []string // paragraphs
+	Tables []Table
+	Notes  []string // a list at the end
 }
 
 // Table has equal numbers of columns in its head and in each row.
@@ -26,34 +24,12 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Target is an aim beside its measured value.
-type Target struct {
-	What, Want, Measured string
-	Reached              bool
-}
-
-// AtLeast is a target for a ratio that should be large. The median decides.
-func AtLeast(what string, bound float64, measured harness.Estimate) Target {
-	return Target{what, ">= " + Number(bound), Interval(measured), measured.Median >= bound}
-}
-
-// AtMost is a target for a ratio that should be small. The median decides.
-func AtMost(what string, bound float64, measured harness.Estimate) Target {
-	return Target{what, "<= " + Number(bound), Interval(measured), measured.Median <= bound}
-}
-
-// CountAtMost is a target for a count without noise.
-func CountAtMost(what string, bound, measured float64) Target {
-	return Target{what, "<= " + Number(bound), Number(measured), measured <= bound}
-}
-
-// Exactly is a target for a count without noise.
-func Exactly(what string, want, measured int) Target {
-	return Target{what, fmt.Sprint(want), fmt.Sprint(measured), measured == want}
-}
-
-// Interval is a median with its interval: "1.23 [1.20, 1.26]".
+// Interval is a median with its interval: "1.23 [1.20, 1.26]". A figure without noise has no
+// interval.
 func Interval(e harness.Estimate) string {
+	if e.Low == e.High {
+		return Number(e.Median)
+	}
 	return fmt.Sprintf("%s [%s, %s]", Number(e.Median), Number(e.Low), Number(e.High))
 }
 
@@ -97,13 +73,6 @@ func (s Section) WriteTo(w io.Writer) (int64, error) {
 	for _, table := range s.Tables {
 		table.write(&b)
 	}
-	if len(s.Targets) > 0 {
-		targets := Table{Caption: "Targets", Head: []string{"what", "target", "measured", ""}}
-		for _, target := range s.Targets {
-			targets.Rows = append(targets.Rows, []string{target.What, target.Want, target.Measured, target.verdict()})
-		}
-		targets.write(&b)
-	}
 	for _, note := range s.Notes {
 		fmt.Fprintf(&b, "- %s\n", note)
 	}
@@ -112,13 +81,6 @@ func (s Section) WriteTo(w io.Writer) (int64, error) {
 	}
 	n, err := io.WriteString(w, b.String())
 	return int64(n), err
-}
-
-func (t Target) verdict() string {
-	if t.Reached {
-		return "reached"
-	}
-	return "**not reached**"
 }
 
 // write aligns the first column to the left, and figures to the right.

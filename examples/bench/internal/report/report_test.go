@@ -24,24 +24,13 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestTargets(t *testing.T) {
+func TestIntervals(t *testing.T) {
 	t.Parallel()
-	measured := harness.Estimate{Median: 0.9, Low: 0.8, High: 1}
-	for _, test := range []struct {
-		target  report.Target
-		reached bool
-	}{
-		{report.AtLeast("", 0.9, measured), true},
-		{report.AtLeast("", 0.91, measured), false},
-		{report.AtMost("", 0.9, measured), true},
-		{report.AtMost("", 0.89, measured), false},
-		{report.CountAtMost("", 4, 4), true},
-		{report.CountAtMost("", 4, 5), false},
-		{report.Exactly("", 2, 2), true},
-		{report.Exactly("", 2, 1), false},
+	for want, estimate := range map[string]harness.Estimate{
+		"1.50 [1.25, 1.75]": {Median: 1.5, Low: 1.25, High: 1.75}, "4": {Median: 4, Low: 4, High: 4},
 	} {
-		if test.target.Reached != test.reached {
-			t.Errorf("%s with %s is reached: %t", test.target.Want, test.target.Measured, test.target.Reached)
+		if got := report.Interval(estimate); got != want {
+			t.Errorf("Interval(%+v) = %q, want %q", estimate, got, want)
 		}
 	}
 }
@@ -52,16 +41,11 @@ func TestSection(t *testing.T) {
 	section := report.Section{
 		Title: "Title", Text: []string{"Text."}, Notes: []string{"A note."},
 		Tables: []report.Table{{Caption: "Caption", Head: []string{"arm", "ns"}, Rows: [][]string{{"a|b", "1"}}}},
-		Targets: []report.Target{
-			report.AtMost("one", 2, harness.Estimate{Median: 1.5, Low: 1.25, High: 1.75}), report.Exactly("two", 1, 2),
-		},
 	}
 	if _, err := section.WriteTo(&b); err != nil {
 		t.Fatal(err)
 	}
-	const want = "## Title\n\nText.\n\n**Caption**\n\n| arm | ns |\n|---|--:|\n| a\\|b | 1 |\n\n" +
-		"**Targets**\n\n| what | target | measured |  |\n|---|--:|--:|--:|\n" +
-		"| one | <= 2 | 1.50 [1.25, 1.75] | reached |\n| two | 1 | 2 | **not reached** |\n\n- A note.\n\n"
+	const want = "## Title\n\nText.\n\n**Caption**\n\n| arm | ns |\n|---|--:|\n| a\\|b | 1 |\n\n- A note.\n\n"
 	if b.String() != want {
 		t.Errorf("wrote\n%s\nwant\n%s", b.String(), want)
 	}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+	"github.com/oncekey/oncekey/examples/bench/internal/report"
+)
+
+// target is an aim for one measurement.
+type target struct {
+	what     string
+	atMost   bool // else: at least
+	bound    float64
+	measured measure
+	// why says in a sentence what stands in the way. It is printed only while the target is
+	// not reached.
+	why string
+}
+
+// measure takes a figure from the results. It returns false for one that was not measured.
+type measure func(results) (harness.Estimate, bool)
+
+// overhead is an arm's time above its bare arm, in units of a peer's time above the peer's.
+func overhead(comparison, arm, bare, peer, peerBare string) measure {
+	return func(r results) (harness.Estimate, bool) {
+		c := r.find(comparison, arm, bare, peer)
+		if c == nil || peerBare != "" && !c.Has(peerBare) {
+			return harness.Estimate{}, false
+		}
+		return c.Overhead(arm, bare, peer, peerBare), true
+	}
+}
+
+// ratio is a figure of an arm in units of another arm's.
+func ratio(comparison string, figure harness.Figure, arm, to string) measure {
+	return func(r results) (harness.Estimate, bool) {
+		c := r.find(comparison, arm, to)
+		if c == nil {
+			return harness.Estimate{}, false
+		}
+		return c.RatioOf(figure, arm, to), true
+	}
+}
+
+// speed is an arm's operations per second in units of another arm's.
+func speed(comparison, arm, to string) measure { return ratio(comparison, harness.Time, to, arm) }
+
+// count is a figure without noise.
+func count(name string) measure {
+	return func(r results) (harness.Estimate, bool) {
+		figure, measured := r.figures[name]
+		return harness.Estimate{Median: figure, Low: figure, High: figure}, measured
+	}
+}
+
+// targets returns all targets, in the order of the table.
+func targets() []target {
+	const (
+		first, replay           = "net/http: first", "net/http: replay"
+		outerFirst, outerReplay = "net/http" + outerSuffix + ": first", "net/http" + outerSuffix + ": replay"
+		tutorial                = "tutorial with fingerprint"
+		outerBare               = "net/http" + outerSuffix + ": bare"
+	)
+	process := func(arm, bare, peer, peerBare string) measure {
+		return overhead(processComparison, arm, bare, peer, peerBare)
+	}
+	all := []target{
+		{"in process, first : floor", true, 3.0, process(first, bareArm, floorArm, ""), ""},
+		{"in process with outer headers, first : floor", true, 3.6, process(outerFirst, outerBare, floorArm, ""), ""},
+		{"in process, replay : floor", true, 1.2, process(replay, bareArm, floorArm, ""), ""},
+		{"in process with outer headers, replay : floor", true, 1.2, process(outerReplay, outerBare, floorArm, ""), ""},
+		{"in process, " + tutorial + " : first", false, 2.2, process(tutorial+": first", bareArm, first, bareArm), ""},
+		{"in process with outer headers, " + tutorial + " : first", false, 1.8, process(tutorial+outerSuffix+": first", outerBare, outerFirst, outerBare), ""},
+		{"in process, " + tutorial + " : replay", false, 9.5, process(tutorial+": replay", bareArm, replay, bareArm), ""},
+		{"in process with outer headers, " + tutorial + " : replay", false, 8.5, process(tutorial+outerSuffix+": replay", outerBare, outerReplay, outerBare), ""},
+	}
+	for _, connections := range []int{16, 64} {
+		name := fmt.Sprintf(inMemoryName, connections)
+		all = append(all,
+			target{fmt.Sprintf("loopback, memory, %d connections, first : bare", connections), false, 0.85, speed(name, oursFirst, bareServiceName), ""},
+			target{fmt.Sprintf("loopback, memory, %d connections, replay : bare", connections), false, 0.93, speed(name, oursReplay, bareServiceName), ""})
+	}
+	all = append(all,
+		target{"open loop, p99 of first : bare", true, 1.5, ratio(openComparison(oursFirst), harness.P99, oursFirst, bareServiceName), ""},
+		target{"open loop, p99 of replay : bare", true, 1.25, ratio(openComparison(oursReplay), harness.P99, oursReplay, bareServiceName), ""})
+	for _, on := range []struct {
+		where, name   string
+		first, replay float64
+	}{
+		{"Redis, 16 connections", fmt.Sprintf(onRedisName, 16), 0.8, 1.35},
+		{"Redis, auto-pipelining, 256 connections", fmt.Sprintf(pipelinedName, 256), 0.8, 1.1},
+	} {
+		all = append(all,
+			target{on.where + ", first : tutorial", false, on.first, speed(on.name, oursFirst, tutorialFirst), ""},
+			target{on.where + ", replay : tutorial", false, on.replay, speed(on.name, oursReplay, tutorialReplay), ""})
+	}
+	all = append(all,
+		target{"Redis, round trips of a first", true, 2, count(redisTrips("first")), ""},
+		target{"Redis, round trips of a replay", true, 1, count(redisTrips("replay")), ""})
+	for i, bound := range []float64{0.43, 0.45, 1.0, 1.4} {
+		all = append(all, target{postgresComparison(postgresCallers[i]) + ", first : INSERT", false, bound,
+			speed(postgresComparison(postgresCallers[i]), firstArmName, insertArm), ""})
+	}
+	for i, bound := range []float64{0.75, 1.3, 1.8} {
+		all = append(all, target{postgresComparison(postgresCallers[i+1]) + ", replay : SELECT", false, bound,
+			speed(postgresComparison(postgresCallers[i+1]), replayArmName, selectArm), ""})
+	}
+	all = append(all,
+		target{postgresComparison(256) + ", p99 of first : INSERT", true, 0.5, ratio(postgresComparison(256), harness.P99, firstArmName, insertArm), ""},
+		target{"PostgreSQL, bytes of WAL of a replay", true, 0, count(replayWAL), ""},
+		target{memoryBytes, true, 556, count(memoryBytes), ""},
+		target{collectionRatio, false, 20, count(collectionRatio), ""})
+	for _, document := range documents[1:] {
+		all = append(all, target{"fingerprint of " + document.name + " with 2 exclusions, encoding/json : oncekey", false, 9,
+			ratio(documentComparison(document.name), harness.Time, theirExclusion, ourExclusion), ""})
+	}
+	return all
+}
+
+// judge returns the table of all targets. A target is reached when the median reaches it.
+func judge(all []target, found results) report.Section {
+	table := report.Table{Head: []string{"what", "target", "measured", ""}}
+	section := report.Section{Title: "Targets", Text: []string{
+		"*Floor* counts the time above the arm's own bare handler, and so does *tutorial : first* in process, for both. Other ratios " +
+			"are of operations per second, or of the figure that the line names.",
+	}}
+	for _, t := range all {
+		row := []string{t.what, t.want(), "not measured", ""}
+		if measured, ok := t.measured(found); ok {
+			row[2], row[3] = report.Interval(measured), "reached"
+			if !t.reached(measured) {
+				row[3] = "**not reached**"
+				if t.why != "" {
+					section.Notes = append(section.Notes, t.what+": "+t.why)
+				}
+			}
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	section.Tables = []report.Table{table}
+	return section
+}
+
+func (t target) reached(measured harness.Estimate) bool {
+	if t.atMost {
+		return measured.Median <= t.bound
+	}
+	return measured.Median >= t.bound
+}
+
+func (t target) want() string {
+	sign := ">= "
+	if t.atMost {
+		sign = "<= "
+	}
+	return sign + report.Number(t.bound)
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/examples/bench/internal/harness"
+)
+
+// found has a comparison of known costs.
+func found() results {
+	cost := func(time float64) []harness.Cost {
+		return []harness.Cost{{Time: time, CPU: time, Server: 2 * time, P99: 10 * time}}
+	}
+	r := newResults()
+	r.comparisons["c"] = harness.NewComparison("bare", map[string][]harness.Cost{
+		"bare": cost(1000), "ours": cost(2000), "theirs": cost(4000), "floor": cost(500), harness.ControlArm: cost(1000),
+	})
+	r.figures["bytes"] = 300
+	return r
+}
+
+func TestMeasures(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		measure measure
+		want    float64 // zero: not measured
+	}{
+		"the time above bare, in floors": {overhead("c", "ours", "bare", "floor", ""), 2},
+		"the time above bare, of both":   {overhead("c", "theirs", "bare", "ours", "bare"), 3},
+		"operations a second":            {speed("c", "ours", "theirs"), 2},
+		"p99":                            {ratio("c", harness.P99, "ours", "bare"), 2},
+		"a count":                        {count("bytes"), 300},
+		"an arm that did not run":        {speed("c", "ours", "another"), 0},
+		"a bare arm that did not run":    {overhead("c", "ours", "bare", "theirs", "another"), 0},
+		"a comparison that did not run":  {ratio("another", harness.P99, "ours", "bare"), 0},
+		"a count that was not made":      {count("another"), 0},
+	} {
+		if got, measured := test.measure(found()); got.Median != test.want || measured != (test.want != 0) {
+			t.Errorf("%s is %v (measured: %t), want %v", name, got.Median, measured, test.want)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	bytesOf := count("bytes")
+	section := judge([]target{
+		{"at most, exactly", true, 300, bytesOf, "never printed"},
+		{"at most, above", true, 299, bytesOf, "the reason"},
+		{"at least, exactly", false, 300, bytesOf, "never printed"},
+		{"at least, below", false, 301, bytesOf, ""},
+		{"unknown", false, 1, count("another"), "never printed"},
+	}, found())
+	var b strings.Builder
+	if _, err := section.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = "| at most, exactly | <= 300 | 300 | reached |\n| at most, above | <= 299 | 300 | **not reached** |\n" +
+		"| at least, exactly | >= 300 | 300 | reached |\n| at least, below | >= 301 | 300 | **not reached** |\n" +
+		"| unknown | >= 1 | not measured |  |\n\n- at most, above: the reason\n\n"
+	if !strings.HasSuffix(b.String(), want) {
+		t.Errorf("the table is\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestTargetsHaveNames(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, target := range targets() {
+		if seen[target.what] {
+			t.Errorf("two targets are called %q", target.what)
+		}
+		seen[target.what] = true
+	}
+	if len(seen) != 34 {
+		t.Errorf("there are %d targets, want 34", len(seen))
+	}
+}
+
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	r := found()
+	r.comparisons[postgresComparison(16)] = harness.NewComparison(insertArm, map[string][]harness.Cost{
+		insertArm:     {{Time: 1}},
+		firstArmName:  {{CPU: 230_000, Server: 60_000}},
+		replayArmName: {{CPU: 45_000, Server: 50_000}},
+	})
+	r.figures[diskFigure(16)], r.figures[walFigure(16)] = 1800, 1300
+	var b bytes.Buffer
+	section := costs(r)
+	if _, err := section.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	// 230 µs for each are 230 s for a million, and 1300 bytes are 1300 MB.
+	const want = "| pgstore, 16 at once | 230 s | 60 s | 45 s | 50 s |  | 1800 MB | 1300 MB |  |\n\n"
+	if !strings.HasSuffix(b.String(), want) {
+		t.Errorf("the costs are\n%s\nwant the row\n%s", b.String(), want)
+	}
+}
