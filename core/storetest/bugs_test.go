@@ -178,6 +178,33 @@ const (
 	lookUpWithoutTimes
 	listWithoutOrigins
 	listWithoutTimes
+	listIgnoresRoute
+	listIgnoresAge
+	listOfRunningAsAbandoned
+	listOfOneState
+	listOfYoungTombstones
+	listIgnoresLookAt
+	listIgnoresWithin
+	listStandsStill
+	listCountsMatches
+	decideAsCompleted
+	decideWithoutStatus
+	decideForgetsOrigin
+	decideKeepsSteps
+	decideProlongs
+	decideForgetsRemember
+	decideRemembersReleased
+	decideForgetsAttempt
+	decideKeepsStepsOfReleased
+	decideKeepsToken
+	decideReleasesForHolder
+	decideLiveLeases
+	decideAnyAttempt
+	decideFinished
+	decideReleased
+	decideTombstones
+	decideByAnyWord
+	decideNotAtomic
 )
 
 // brokenStore is a bug and the case that must find it; others may.
@@ -188,7 +215,7 @@ type brokenStore struct {
 }
 
 func brokenStores() []brokenStore {
-	return slices.Concat(generalBugs(), stepBugs(), rememberBugs(), originBugs())
+	return slices.Concat(generalBugs(), stepBugs(), rememberBugs(), originBugs(), decideBugs())
 }
 
 func generalBugs() []brokenStore {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -99,7 +100,7 @@ var inspectorCases = []testCase{
 	{
 		name: "list 10,000 keys",
 		rule: "the pages of a list have at most limit records each, and together have all records, however large or small the " +
-			"pages are",
+			"pages are. A list stops at the end of its time",
 		test: func(f *fixture) {
 			f.spread(manyKeys, func(n int) error { return f.claimsOnce(key(n)) })
 			for _, limit := range []int{1000, 333} {
@@ -107,8 +108,11 @@ var inspectorCases = []testCase{
 					f.Errorf("pages of %d have %d of %d records", limit, len(listed), manyKeys)
 				}
 			}
-			if listed := f.list(storage.InProgress, 1000, nil); len(listed) != 0 {
-				f.Errorf("%d records are in progress, want none", len(listed))
+			began := time.Now()
+			l := f.listing(storage.Filter{Abandoned: true}, storage.Page{Limit: 1, LookAt: 2 * manyKeys, Within: 1})
+			inTime := time.Since(began) == 0 // in a bubble, for a store that needs no time
+			if len(l.Entries) != 0 || !inTime && (l.Next == "" || l.LookedAt >= manyKeys) {
+				f.Errorf("within a nanosecond List has looked at %d records of %d, and found %d", l.LookedAt, manyKeys, len(l.Entries))
 			}
 		},
 	},
@@ -159,17 +163,21 @@ var inspectorCases = []testCase{
 	},
 	{
 		name: "list with invalid arguments",
-		rule: "List refuses a limit that is not from 1 to 1000, and an unknown state",
+		rule: "List refuses a limit that is not from 1 to 1000, a negative budget or age, an unknown state, and a filter for " +
+			"abandoned records in some states",
 		test: func(f *fixture) {
 			f.win(f.claim(), 1, false)
-			for _, limit := range []int{-1, 0, 1001} {
-				if _, err := f.inspector().List(f.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: limit}); err == nil {
-					f.Errorf("List with limit %d returned no error", limit)
+			for _, page := range []storage.Page{{}, {Limit: -1}, {Limit: 1001}, {Limit: 1, LookAt: -1}, {Limit: 1, Within: -1}} {
+				if _, err := f.inspector().List(f.Context(), storage.Filter{}, page); err == nil {
+					f.Errorf("List with the page %+v returned no error", page)
 				}
 			}
-			for _, state := range []storage.State{0, storage.Expired + 1, 255} {
-				if _, err := f.inspector().List(f.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Limit: 1}); err == nil {
-					f.Errorf("List of state %d returned no error", state)
+			for _, filter := range []storage.Filter{
+				{States: []storage.State{0}}, {States: []storage.State{storage.InProgress, storage.Expired + 1}},
+				{Abandoned: true, States: []storage.State{storage.InProgress}}, {OlderThan: -1},
+			} {
+				if _, err := f.inspector().List(f.Context(), filter, storage.Page{Limit: 1}); err == nil {
+					f.Errorf("List with the filter %+v returned no error", filter)
 				}
 			}
 		},
@@ -216,7 +224,7 @@ var inspectorCases = []testCase{
 	},
 	{
 		name: "inspect with an ended context",
-		rule: "Lookup, List and Forget return the error of a context that has ended, wrapped",
+		rule: "Lookup, List, Settle and Forget return the error of a context that has ended, wrapped",
 		test: func(f *fixture) {
 			ended, cancel := context.WithCancel(f.Context())
 			cancel()
@@ -225,6 +233,7 @@ var inspectorCases = []testCase{
 			f.isError("Lookup", err, context.Canceled)
 			_, err = f.inspector().List(ended, storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 1})
 			f.isError("List", err, context.Canceled)
+			f.isError("Settle", f.inspector().Settle(ended, lease.Key, 1, storage.Happened), context.Canceled)
 			_, err = f.inspector().Forget(ended, lease.Key, storage.RerunIsSafe)
 			f.isError("Forget", err, context.Canceled)
 			f.holds(lease)
@@ -261,30 +270,10 @@ func (f *fixture) showsNoRecord(history, key string) {
 	}
 }
 
-// list follows the cursor to the end, and calls between after each page. between may
-// be nil.
+// list returns the records in a state, see listed.
 func (f *fixture) list(state storage.State, limit int, between func()) map[string]*storage.Record {
 	f.Helper()
-	listed, cursor := map[string]*storage.Record{}, ""
-	for {
-		page, err := f.inspector().List(f.Context(), storage.Filter{States: []storage.State{state}}, storage.Page{Cursor: cursor, Limit: limit})
-		if err != nil {
-			f.Fatalf("List: %v", err)
-		}
-		if len(page.Entries) > limit {
-			f.Fatalf("List with limit %d returned %d records", limit, len(page.Entries))
-		}
-		for _, entry := range page.Entries {
-			listed[entry.Key] = entry.Record
-		}
-		if page.Next == "" {
-			return listed
-		}
-		cursor = page.Next
-		if between != nil {
-			between()
-		}
-	}
+	return f.listed(storage.Filter{States: []storage.State{state}}, storage.Page{Limit: limit}, between)
 }
 
 // forgets expects Forget to report whether there was a record.

@@ -55,7 +55,7 @@ func (m *model) List(ctx context.Context, filter storage.Filter, page storage.Pa
 	if err := errors.Join(filter.Validate(), page.Validate()); err != nil && m.bug != listOfAnyLength {
 		return l, err
 	}
-	keys := slices.Sorted(maps.Keys(m.records))
+	began, keys := time.Now(), slices.Sorted(maps.Keys(m.records))
 	for i, key := range keys {
 		e := m.lookUp(key)
 		if e != nil && e.State == storage.Expired && m.bug == listOfExpired {
@@ -64,9 +64,8 @@ func (m *model) List(ctx context.Context, filter storage.Filter, page storage.Pa
 		if e == nil || e.State == 0 || e.State == storage.Expired && m.bug == listWithoutTombstones || m.before(page.Cursor, i, key) {
 			continue
 		}
-		if len(l.Entries) == page.Limit && m.bug != listOfAnyLength || l.LookedAt == page.LookAt {
-			l.Entries = m.cut(l.Entries)
-			return l, nil
+		if len(l.Entries) == page.Limit && m.bug != listOfAnyLength || m.spent(page, l.LookedAt, began) {
+			return m.counted(m.cut(l)), nil
 		}
 		l.LookedAt++
 		if l.Next = key; m.bug == listByNumber {
@@ -74,7 +73,7 @@ func (m *model) List(ctx context.Context, filter storage.Filter, page storage.Pa
 		}
 		r := e.Record
 		r.LeaseLeft = time.Until(e.leaseEnd)
-		if !filter.Matches(&r, time.Now()) && m.bug != listOfAllStates {
+		if m.isFilteredOut(filter, &r) {
 			continue
 		}
 		if m.bug != listWithAnswers {
@@ -95,33 +94,7 @@ func (m *model) List(ctx context.Context, filter storage.Filter, page storage.Pa
 		l.Entries = append(l.Entries, storage.Entry{Key: key, Record: &r})
 	}
 	l.Next = ""
-	return l, nil
-}
-
-func (m *model) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
-	if err := m.inspect(ctx); err != nil {
-		return err
-	}
-	defer m.mutex.Unlock()
-	if word != storage.Happened && word != storage.DidNotHappen {
-		return errors.New("pass storage.Happened or storage.DidNotHappen")
-	}
-	e := m.lookUp(key)
-	if e == nil || e.State != storage.InProgress || e.Lease.Attempt != attempt || time.Now().Before(e.leaseEnd) {
-		return storage.ErrNotAbandoned
-	}
-	l := e.Lease
-	l.Token, l.Steps = storage.NewToken(), ""
-	settled := entry{Lease: l, expires: e.expires}
-	if word == storage.Happened {
-		settled.remember = e.remember
-		settled.Record = storage.Record{
-			State: storage.Unreplayable, Status: 200, Fingerprint: e.Lease.Fingerprint, Digest: e.Lease.Digest, Attempt: attempt,
-			Origin: e.Record.Origin, Created: e.Created, Finished: time.Now(), Expires: e.Expires,
-		}
-	}
-	m.records[key] = &settled
-	return nil
+	return m.counted(l), nil
 }
 
 // before reports whether the cursor has passed the i-th key.
@@ -134,11 +107,11 @@ func (m *model) before(cursor string, i int, key string) bool {
 
 func number(i int) string { return fmt.Sprintf("%06d", i) }
 
-func (m *model) cut(page []storage.Entry) []storage.Entry {
-	if m.bug == listLosesRecords || m.bug == listSkipsOfOne && len(page) == 1 {
-		return page[:len(page)-1]
+func (m *model) cut(l storage.Listing) storage.Listing {
+	if n := len(l.Entries); n > 0 && (m.bug == listLosesRecords || m.bug == listSkipsOfOne && n == 1) {
+		l.Entries = l.Entries[:n-1]
 	}
-	return page
+	return l
 }
 
 func (m *model) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {

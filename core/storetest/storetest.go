@@ -92,7 +92,7 @@ func allCases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		claimCases, takeOverCases, digestCases, finderCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
-		contentCases, concurrentCases, inspectorCases, waitCases, stepCases,
+		contentCases, concurrentCases, inspectorCases, listCases, decideCases, waitCases, stepCases,
 		rememberCases, originCases,
 	} {
 		all = append(all, group...)

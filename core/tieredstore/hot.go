@@ -21,9 +21,11 @@ const (
 	refillShare = 100
 	// shortest is the shortest time for which a store keeps a record.
 	shortest = time.Millisecond
-	// closings is how often Forget tries to close a key that other callers keep
+	// closings is how often Forget or Settle tries to close a key that other callers keep
 	// filling.
 	closings = 5
+	// closed is the fingerprint of the claim that closes a key.
+	closed = "closed by Forget"
 )
 
 // hotTier is the hot store and the rules for its use. No failure of the hot store may
@@ -212,14 +214,14 @@ func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(conte
 // needs the result.
 func (h *hotTier) close(ctx context.Context, key string) error {
 	stand := fillWithin + h.timeout
-	closing := storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "closed by Forget", TTL: stand, Retain: stand}
+	closing := storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: closed, TTL: stand, Retain: stand}
 	for range closings {
 		if _, err := h.inspector.Forget(ctx, key, storage.RerunIsSafe); err != nil {
 			return err
 		}
 		_, found, err := h.store.Acquire(ctx, closing)
-		if err != nil || found == nil {
-			return err
+		if err != nil || found == nil || found.State == storage.InProgress && found.Fingerprint == closed {
+			return err // another operator's close began after this one
 		}
 		// Another caller claimed the key in between.
 	}

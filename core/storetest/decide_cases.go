@@ -1,0 +1,248 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// decideCases are about Inspector.Settle.
+var decideCases = []testCase{
+	{
+		name: "settle: it happened",
+		rule: "an abandoned key that is settled by Happened is Unreplayable with status 200, and never runs again. The record " +
+			"keeps its request, its origin, its attempt, the time of its claim and its end, and has no Steps",
+		test: func(f *fixture) {
+			lease := f.win(f.shortClaim(), 1, false)
+			lease.Steps = "a step"
+			f.extend(lease, f.unit)
+			f.wait(2 * f.unit)
+			before := f.lookUp(lease.Key)
+			f.settles(nil, lease.Key, 1, storage.Happened)
+			f.replays(lease, storage.Result{State: storage.Unreplayable, Status: 200})
+			r := f.timed(lease.Key)
+			f.isFrom(lease.Key, lease.Origin)
+			f.lasts("created", before.Created, r.Created, 0)
+			f.lasts("expires", before.Expires, r.Expires, 0)
+			f.lasts("finished", r.Finished, time.Now(), 0)
+			if r.Steps != "" {
+				f.Errorf("the record has the steps %q, want none", r.Steps)
+			}
+			f.lists("unreplayable", storage.Filter{States: []storage.State{storage.Unreplayable}}, lease.Key)
+			f.lists("abandoned", storage.Filter{Abandoned: true})
+		},
+	},
+	{
+		name: "a settled key ends when it would have",
+		rule: "a key that is settled by Happened expires when the claim would have, and a Remember holds after that, with the " +
+			"status. A key that is settled by DidNotHappen is not remembered",
+		test: func(f *fixture) {
+			plain, remembered, released := f.shortClaim(), f.shortClaim(), f.shortClaim()
+			plain.Retain, remembered.Retain, released.Retain = 10*f.unit, 10*f.unit, 10*f.unit
+			remembered.Remember, released.Remember = f.long(), f.long()
+			remembered.Key, released.Key = key(2), key(3)
+			start := time.Now()
+			for _, c := range []storage.Claim{plain, remembered, released} {
+				f.win(c, 1, false)
+			}
+			f.wait(2 * f.unit)
+			f.settles(nil, plain.Key, 1, storage.Happened)
+			f.settles(nil, remembered.Key, 1, storage.Happened)
+			f.settles(nil, released.Key, 1, storage.DidNotHappen)
+			_, after := f.winOnceClaimable(plain, start, f.long())
+			if after < plain.Retain-f.unit/10 || after > plain.Retain+f.unit+f.delay() {
+				f.Errorf("the record has expired after %s, want %s", after, plain.Retain)
+			}
+			f.wait(f.unit)
+			if r := f.lookUp(remembered.Key); r.State != storage.Expired || r.Status != 200 || r.Fingerprint != fingerprint || r.Attempt != 1 {
+				f.Errorf("the record is %s, want a tombstone of attempt 1 with status 200", describe(r))
+			}
+			f.showsNoRecord("released", released.Key)
+		},
+	},
+	{
+		name: "settle: it did not happen",
+		rule: "an abandoned key that is settled by DidNotHappen has no record. The next request runs, with a higher attempt " +
+			"number and without Steps, and has not taken over the key",
+		test: func(f *fixture) {
+			lease := f.win(f.shortClaim(), 1, false)
+			lease.Steps = "a step"
+			f.extend(lease, f.unit)
+			f.wait(2 * f.unit)
+			f.settles(nil, lease.Key, 1, storage.DidNotHappen)
+			f.showsNoRecord("released", lease.Key)
+			next := f.win(f.shortClaim(), 2, false)
+			if next.Steps != "" {
+				f.Errorf("the lease has the steps %q, want none", next.Steps)
+			}
+			f.wait(2 * f.unit)
+			f.settles(nil, lease.Key, 2, storage.DidNotHappen)
+			f.win(ofAnotherRequest(f.claim()), 3, false)
+		},
+	},
+	{
+		name: "the holder of a settled key",
+		rule: "after Settle the holder of the abandoned lease has lost the key: a late Complete, Extend or Release returns " +
+			"ErrLeaseLost and changes no record",
+		test: func(f *fixture) {
+			happened, released := f.shortClaim(), f.shortClaim()
+			released.Key = key(2)
+			kept, freed := f.win(happened, 1, false), f.win(released, 1, false)
+			f.wait(2 * f.unit)
+			f.settles(nil, happened.Key, 1, storage.Happened)
+			f.settles(nil, released.Key, 1, storage.DidNotHappen)
+			for _, late := range []storage.Lease{kept, freed} {
+				f.isLost("Complete", f.store.Complete(f.Context(), late, f.result(late)))
+				f.isLost("Extend", f.store.Extend(f.Context(), late, f.unit))
+				f.isLost("Release", f.store.Release(f.Context(), late))
+			}
+			f.replays(kept, storage.Result{State: storage.Unreplayable, Status: 200})
+			next := f.claim()
+			next.Key = released.Key
+			lease := f.win(next, 2, false)
+			f.isLost("Complete", f.store.Complete(f.Context(), freed, f.result(freed)))
+			f.complete(lease, f.result(lease))
+			f.replays(lease, f.result(lease))
+		},
+	},
+	{
+		name: "settle only what is abandoned",
+		rule: "Settle returns ErrNotAbandoned, and changes no record, unless the key is in progress under the named attempt with " +
+			"a lease that has ended: not for a missing key, a live lease, another attempt, a finished or released key, a tombstone",
+		test: func(f *fixture) {
+			buried := f.shortClaim()
+			buried.Key, buried.Retain, buried.Remember = key(5), f.unit, f.long()
+			f.win(buried, 1, false)
+			_, current := f.overtaken()
+			finished := f.claim()
+			finished.Key = key(2)
+			done := f.win(finished, 1, false)
+			f.complete(done, f.result(done))
+			abandoned := f.shortClaim()
+			abandoned.Key = key(4)
+			f.win(abandoned, 1, false)
+			f.wait(2 * f.unit)
+			for _, word := range []storage.Word{storage.Happened, storage.DidNotHappen} {
+				f.settles(storage.ErrNotAbandoned, current.Key, 2, word)
+				f.settles(storage.ErrNotAbandoned, current.Key, 1, word)
+				f.settles(storage.ErrNotAbandoned, done.Key, 1, word)
+				f.settles(storage.ErrNotAbandoned, key(3), 1, word)
+				f.settles(storage.ErrNotAbandoned, buried.Key, 1, word)
+				for _, attempt := range []uint64{0, 2, 1 << 63} {
+					f.settles(storage.ErrNotAbandoned, abandoned.Key, attempt, word)
+				}
+			}
+			f.holds(current)
+			f.replays(done, f.result(done))
+			f.showsNoRecord("never claimed", key(3))
+			if r := f.lookUp(buried.Key); r.State != storage.Expired || r.Status != 0 {
+				f.Errorf("the tombstone is %s", describe(r))
+			}
+			if r := f.lookUp(abandoned.Key); !r.Abandoned() || r.Attempt != 1 {
+				f.Errorf("the record is %s, want attempt 1, abandoned", describe(r))
+			}
+			f.release(current)
+			f.settles(storage.ErrNotAbandoned, current.Key, 2, storage.Happened)
+			f.settles(storage.ErrNotAbandoned, current.Key, 2, storage.DidNotHappen)
+			f.win(f.claim(), 3, false)
+		},
+	},
+	{
+		name: "settle without a word",
+		rule: "Settle changes no record for a caller that passes neither Happened nor DidNotHappen",
+		test: func(f *fixture) {
+			lease := f.abandon()
+			for _, word := range []storage.Word{"", "please", storage.RerunIsSafe, storage.Happened + "."} {
+				if err := f.inspector().Settle(f.Context(), lease.Key, 1, word); err == nil || errors.Is(err, storage.ErrNotAbandoned) {
+					f.Errorf("Settle with %q returned %v, want an error about the word", word, err)
+				}
+			}
+			f.win(f.takeOver(), 2, true)
+		},
+	},
+	{
+		name: "concurrent operators",
+		rule: "of several operators who settle an abandoned key at once, exactly one succeeds. The others get ErrNotAbandoned, " +
+			"and the word of the first stands",
+		test: func(f *fixture) {
+			inspector, lease := f.inspector(), f.abandon()
+			words := []storage.Word{storage.Happened, storage.DidNotHappen}
+			var won [2]atomic.Int64
+			f.together(operators, func(n int) error {
+				err := inspector.Settle(f.Context(), lease.Key, 1, words[n%2])
+				if err == nil {
+					won[n%2].Add(1)
+				}
+				return orNotAbandoned(err)
+			})
+			happened, released := won[0].Load(), won[1].Load()
+			if happened+released != 1 {
+				f.Fatalf("%d operators have settled the key, want 1", happened+released)
+			}
+			if released == 1 {
+				f.win(f.claim(), 2, false)
+			} else {
+				f.replays(lease, storage.Result{State: storage.Unreplayable, Status: 200})
+			}
+		},
+	},
+	{
+		name: "settle against a take-over",
+		rule: "of an operator who settles an abandoned key and a request that takes over the key, exactly one succeeds",
+		test: func(f *fixture) {
+			const rounds = 8
+			inspector := f.inspector()
+			for n := range rounds {
+				c := f.shortClaim()
+				c.Key = key(n)
+				f.win(c, 1, false)
+			}
+			f.wait(2 * f.unit)
+			for n := range rounds {
+				var settled, taken atomic.Int64
+				f.together(operators, func(caller int) error {
+					if caller%2 == 1 {
+						err := inspector.Settle(f.Context(), key(n), 1, storage.Happened)
+						if err == nil {
+							settled.Add(1)
+						}
+						return orNotAbandoned(err)
+					}
+					c := f.takeOver()
+					c.Key = key(n)
+					_, record, err := f.store.Acquire(f.Context(), c)
+					if err == nil && record == nil {
+						taken.Add(1)
+					}
+					return err
+				})
+				if settled.Load()+taken.Load() != 1 {
+					f.Fatalf("%d operators have settled the key, and %d requests have taken it over: want one of them",
+						settled.Load(), taken.Load())
+				}
+			}
+		},
+	},
+}
+
+// operators is the number of callers in the cases about several operators.
+const operators = 6
+
+// orNotAbandoned returns an error only if Settle may not return it.
+func orNotAbandoned(err error) error {
+	if err == nil || errors.Is(err, storage.ErrNotAbandoned) {
+		return nil
+	}
+	return fmt.Errorf("Settle returned %w, want nil or ErrNotAbandoned", err)
+}
+
+// settles expects the error of a Settle, or nil.
+func (f *fixture) settles(want error, key string, attempt uint64, word storage.Word) {
+	f.Helper()
+	if err := f.inspector().Settle(f.Context(), key, attempt, word); !errors.Is(err, want) {
+		f.Fatalf("Settle of attempt %d of %s returned %v, want %v", attempt, key, err, want)
+	}
+}

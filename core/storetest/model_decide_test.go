@@ -1,0 +1,170 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+func (m *model) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+	if err := m.inspect(ctx); err != nil {
+		return err
+	}
+	defer m.mutex.Unlock()
+	switch {
+	case m.bug == decideByAnyWord && word != storage.Happened:
+		word = storage.DidNotHappen
+	case word != storage.Happened && word != storage.DidNotHappen:
+		return errors.New("pass storage.Happened or storage.DidNotHappen")
+	}
+	e := m.lookUp(key)
+	if !m.decidable(e, attempt) {
+		return storage.ErrNotAbandoned
+	}
+	m.gap(decideNotAtomic)
+	if word == storage.Happened {
+		m.records[key] = m.happened(e)
+	} else {
+		m.didNotHappen(key, e)
+	}
+	return nil
+}
+
+func (m *model) decidable(e *entry, attempt uint64) bool {
+	switch {
+	case e == nil:
+		return false
+	case e.State == storage.Expired:
+		return m.bug == decideTombstones
+	case e.State == 0:
+		return m.bug == decideReleased && e.Lease.Attempt == attempt
+	case e.State != storage.InProgress:
+		return m.bug == decideFinished
+	case e.Lease.Attempt != attempt:
+		return m.bug == decideAnyAttempt
+	default:
+		return !time.Now().Before(e.leaseEnd) || m.bug == decideLiveLeases
+	}
+}
+
+func (m *model) happened(e *entry) *entry {
+	settled := &entry{Lease: e.Lease, expires: e.expires, remember: e.remember, Record: storage.Record{
+		State: storage.Unreplayable, Status: 200, Fingerprint: e.Lease.Fingerprint, Digest: e.Lease.Digest, Attempt: e.Lease.Attempt,
+		Origin: e.Record.Origin, Created: e.Created, Finished: time.Now(), Expires: e.expires,
+	}}
+	settled.Token = storage.NewToken()
+	switch m.bug {
+	case decideKeepsToken:
+		settled.Token = e.Token
+	case decideProlongs:
+		settled.expires = time.Now().Add(e.Retain)
+	case decideForgetsRemember:
+		settled.remember = 0
+	case decideForgetsOrigin:
+		settled.Record.Origin = storage.Origin{}
+	case decideAsCompleted:
+		settled.State = storage.Completed
+	case decideWithoutStatus:
+		settled.Status = 0
+	case decideKeepsSteps:
+		settled.Record.Steps = e.Record.Steps
+	default:
+	}
+	return settled
+}
+
+func (m *model) didNotHappen(key string, e *entry) {
+	released := &entry{Lease: e.Lease, expires: e.expires}
+	released.Token, released.Lease.Steps = storage.NewToken(), ""
+	switch {
+	case m.bug == decideForgetsAttempt && e.Lease.Attempt == 1:
+		delete(m.records, key)
+		return
+	case m.bug == decideReleasesForHolder:
+		released.Token = e.Token
+	case m.bug == decideKeepsStepsOfReleased:
+		released.Lease.Steps = e.Lease.Steps
+	case m.bug == decideRemembersReleased:
+		released.remember = e.remember
+		released.Record = storage.Record{Fingerprint: fingerprint}
+	}
+	m.records[key] = released
+}
+
+// isFilteredOut applies the filter of a list.
+func (m *model) isFilteredOut(f storage.Filter, r *storage.Record) bool {
+	switch m.bug {
+	case listOfAllStates:
+		return false
+	case listIgnoresRoute:
+		f.Route = ""
+	case listIgnoresAge:
+		f.OlderThan = 0
+	case listOfRunningAsAbandoned:
+		if f.Abandoned {
+			f.Abandoned, f.States = false, []storage.State{storage.InProgress}
+		}
+	case listOfOneState:
+		f.States = f.States[:min(1, len(f.States))]
+	case listOfYoungTombstones:
+		if r.State == storage.Expired && f.OlderThan > 0 {
+			return true
+		}
+	default:
+	}
+	return !f.Matches(r, time.Now())
+}
+
+// spent reports whether the budget of a page is spent. Looking takes some time.
+func (m *model) spent(page storage.Page, looked int, began time.Time) bool {
+	if looked == 0 && m.bug != listStandsStill {
+		return false
+	}
+	if page.Within < time.Millisecond {
+		<-time.After(time.Microsecond)
+	}
+	return looked >= page.LookAt && m.bug != listIgnoresLookAt || time.Since(began) >= page.Within && m.bug != listIgnoresWithin
+}
+
+func (m *model) counted(l storage.Listing) storage.Listing {
+	if m.bug == listCountsMatches {
+		l.LookedAt = len(l.Entries)
+	}
+	return l
+}
+
+func decideBugs() []brokenStore {
+	return []brokenStore{
+		{"a list ignores the route", listIgnoresRoute, "list by a filter"},
+		{"a list ignores the age", listIgnoresAge, "list by a filter"},
+		{"running records are listed as abandoned", listOfRunningAsAbandoned, "list by a filter"},
+		{"only the first state is listed", listOfOneState, "list by a filter"},
+		{"tombstones are never old", listOfYoungTombstones, "list tombstones by a filter"},
+		{"a list ignores LookAt", listIgnoresLookAt, "list within a budget"},
+		{"a list ignores Within", listIgnoresWithin, "list 10,000 keys"},
+		{"a list with a small budget does not advance", listStandsStill, "list within a budget"},
+		{"a list counts what matches", listCountsMatches, "list within a budget"},
+		{"an operator's word makes a response", decideAsCompleted, "settle: it happened"},
+		{"a settled record has no status", decideWithoutStatus, "settle: it happened"},
+		{"a settled record has no origin", decideForgetsOrigin, "settle: it happened"},
+		{"a settled record has steps", decideKeepsSteps, "settle: it happened"},
+		{"a settled record lives longer", decideProlongs, "a settled key ends when it would have"},
+		{"a settled record is not remembered", decideForgetsRemember, "a settled key ends when it would have"},
+		{"a key that was released by hand is remembered", decideRemembersReleased, "a settled key ends when it would have"},
+		{"a key that was released by hand counts from one", decideForgetsAttempt, "settle: it did not happen"},
+		{"a key that was released by hand has steps", decideKeepsStepsOfReleased, "settle: it did not happen"},
+		{"a settled key is still its holder's", decideKeepsToken, "the holder of a settled key"},
+		{"a key that was released by hand is still its holder's", decideReleasesForHolder, "the holder of a settled key"},
+		{"a running key is settled by hand", decideLiveLeases, "settle only what is abandoned"},
+		{"any attempt is settled by hand", decideAnyAttempt, "settle only what is abandoned"},
+		{"a finished key is settled by hand", decideFinished, "settle only what is abandoned"},
+		{"a released key is settled by hand", decideReleased, "settle only what is abandoned"},
+		{"a tombstone is settled by hand", decideTombstones, "settle only what is abandoned"},
+		{"any word settles", decideByAnyWord, "settle without a word"},
+		{"settling by hand is not atomic", decideNotAtomic, "concurrent operators"},
+		{"settling by hand overwrites a take-over", decideNotAtomic, "settle against a take-over"},
+		{"settling by hand ignores the context", inspectsAfterTheEnd, "inspect with an ended context"},
+	}
+}
