@@ -16,7 +16,9 @@
 // another record, cannot be opened. Acquire and Lookup then return an error that wraps
 // [storage.ErrCorruptRecord]: the engine responds with 503 and runs nothing. So does a record
 // whose key is gone, and a plain record unless [ReadPlain] is given. A writer of the
-// store can still remove records, let them expire, and claim keys.
+// store can still remove records, let them expire, claim keys, and end a key without a
+// response: an Unreplayable record with status 200 and no sketch is plain, because an
+// operator settles an abandoned key without the key of the seal.
 //
 // Steps are bound to the storage key, and to the fingerprint or the digest of their
 // request, as take-overs are. Plain steps are a corrupt record too, unless [ReadPlain] is

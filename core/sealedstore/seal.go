@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/oncekey/oncekey/core/internal/frame"
+	"github.com/oncekey/oncekey/core/internal/inspection"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -91,10 +92,11 @@ func sealedPart(found *storage.Record) ([]byte, error) {
 }
 
 // hasResponse reports whether Complete has left the record, or something that has to be
-// sealed is in it.
+// sealed is in it. A record that an operator has settled is plain: Settle needs no key,
+// and the record has a status alone.
 func hasResponse(r *storage.Record) bool {
-	switch r.State {
-	case storage.Completed, storage.Failed, storage.Unreplayable:
+	switch {
+	case r.State == storage.Completed, r.State == storage.Failed, r.State == storage.Unreplayable && r.Status != inspection.Status:
 		return true
 	default:
 		return len(r.Header)+len(r.Body)+len(r.Sketch) > 0
