@@ -1,0 +1,216 @@
+package inspector
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Explanation is the data of the screen that explains a retry.
+type Explanation struct {
+	// Asked says that there was a request to explain. The other fields need it.
+	Asked  bool   `json:"asked"`
+	Record string `json:"record,omitempty"`
+	// State of the record, or empty when there is none.
+	State    string  `json:"state,omitempty"`
+	Outlook  Outlook `json:"retry"`
+	Headline string  `json:"headline,omitempty"`
+	Story    string  `json:"story,omitempty"`
+	Tone     string  `json:"-"`
+	// Members are those of the retry that could be compared. Others differ and have no
+	// name that may be shown, and Missing ones are in the first request only.
+	Members []Member `json:"members"`
+	Others  int      `json:"others"`
+	Missing int      `json:"missing"`
+	// Remarks tell limits of the comparison.
+	Remarks []string `json:"remarks,omitempty"`
+	// Endpoint names the route whose policy decides, or is empty.
+	Endpoint string       `json:"endpoint,omitempty"`
+	Policy   *RoutePolicy `json:"policy,omitempty"`
+
+	Routes []string  `json:"-"`
+	Form   retryForm `json:"-"`
+}
+
+// Member is one member of a compared request.
+type Member struct {
+	Name   string `json:"name"`
+	Same   bool   `json:"same"`
+	Advice string `json:"advice,omitempty"`
+}
+
+// retryForm is the form as it was sent. The page shows it again, and keeps it nowhere.
+type retryForm struct{ Key, Scope, Target, Route, ContentType, Headers, Body string }
+
+func (p *Page) askExplain(visit) (screen, error) {
+	return screen{name: "explain", data: &Explanation{
+		Routes: p.patterns(), Form: retryForm{ContentType: "application/json"}, Members: []Member{},
+	}}, nil
+}
+
+// explain says what a pasted retry would get. Nothing runs, and no record changes.
+func (p *Page) explain(v visit) (screen, error) {
+	field := v.PostForm.Get
+	filled := retryForm{field("key"), field("scope"), field("target"), field("route"), field("type"), field("headers"), field("body")}
+	retry := p.retry(v, strings.TrimSpace(filled.Target))
+	retry.Body, retry.Header = []byte(filled.Body), headersOf(filled.Headers)
+	if filled.ContentType != "" {
+		retry.Header.Set("Content-Type", filled.ContentType)
+	}
+	x := &Explanation{Asked: true, Routes: p.patterns(), Form: filled, Members: []Member{}}
+	if retry.Route, x.Endpoint = p.policyFor(filled.Route, retry); retry.Route == nil {
+		x.Remarks = append(x.Remarks, "No route of this process is known to serve this path, so the default policy was taken: choose the route.")
+	} else {
+		x.Policy = policyOf(retry.Route)
+	}
+	found, err := p.records.Explain(v.Context(), retry)
+	if err != nil {
+		return screen{}, retryFault(err)
+	}
+	x.fill(&found, &retry)
+	return screen{name: "explain", data: x}, nil
+}
+
+// retryFault tells an invalid key or path from the store's errors.
+func retryFault(err error) error {
+	if errors.Is(err, core.ErrInvalidRetry) {
+		return fault(http.StatusBadRequest, "The key or the path is not valid", err.Error())
+	}
+	return err
+}
+
+// fill takes the explanation over in words.
+func (x *Explanation) fill(found *core.Explanation, retry *core.Retry) {
+	x.Record, x.Outlook, x.Others, x.Missing = found.Key, outlookOf(found.Outlook), found.Others, found.Missing
+	if found.Found != nil {
+		x.State = stateOf(found.Found)
+	}
+	x.Headline, x.Tone = headlineOf(found.Outlook)
+	x.Story = storyOf(found)
+	for _, name := range found.Differs {
+		x.Members = append(x.Members, Member{Name: name, Advice: adviceOn(name)})
+	}
+	for _, name := range found.Same {
+		x.Members = append(x.Members, Member{Name: name, Same: true})
+	}
+	if isJSON(retry.Header.Get("Content-Type")) && len(retry.Body) > 0 && !json.Valid(retry.Body) {
+		x.Remarks = append(x.Remarks, "The body is not JSON, although its Content-Type says so: the engine compares it byte by byte.")
+	}
+	if found.Found != nil && !found.Sketched && found.Found.State != storage.Expired {
+		x.Remarks = append(x.Remarks, "The record has no sketch of its first request, so the members cannot be named: the request is in flight in another process, had no members or too many of them, or was stored by an earlier version.")
+	}
+	if retry.Route != nil && retry.Route.Observes() {
+		x.Remarks = append(x.Remarks, "The route only observes: its handler runs in any case, and this is what a guard would do.")
+	}
+}
+
+func headlineOf(outlook core.Outlook) (text, tone string) {
+	switch outlook.Result {
+	case event.Execute:
+		if outlook.Recovers {
+			return "The Recover function is asked, and the handler may run", "flight"
+		}
+		return "The handler would run", "flight"
+	case event.Replay:
+		return "The stored response is sent again: " + statusText(outlook.Status), "good"
+	case event.OutcomeUnknown, event.Unavailable:
+		return statusText(outlook.Status) + ", " + outlook.Code, "bad"
+	default:
+		return statusText(outlook.Status) + ", " + outlook.Code, "warn"
+	}
+}
+
+func storyOf(found *core.Explanation) string {
+	record := found.Found
+	switch {
+	case found.Result == event.Refused:
+		return "The engine refuses the request before it asks the store."
+	case found.Result == event.Unavailable:
+		return "This process takes no new keys at the moment."
+	case record == nil:
+		return "There is no record for this key: it never arrived, was released, has expired, or belongs to another scope, method or path."
+	case found.Result == event.KeyReused && found.Sketched:
+		return "The record's first request had another payload: " + plural(len(found.Differs)+found.Others+found.Missing, "member differs.", "members differ.")
+	case found.Result == event.KeyReused:
+		return "The record's first request had another payload."
+	case record.Abandoned():
+		return "Attempt " + number(int(record.Attempt)) + " was abandoned: its lease has ended without a result." //nolint:gosec // attempts are few
+	case record.State == storage.InProgress:
+		return "Attempt " + number(int(record.Attempt)) + " is in flight" + on(record) + "." //nolint:gosec // attempts are few
+	case record.State == storage.Expired:
+		return "The key was used, and its response has expired."
+	default:
+		return "The request repeats the record's first request, which ended with " + statusText(record.Status) + "."
+	}
+}
+
+// clockName is a name of a member that changes with each attempt.
+var clockName = regexp.MustCompile(`(?i)(time|stamp|date|nonce|clock|trace|request_?id|attempt|retry)|(_at|At|^ts)$`)
+
+func adviceOn(name string) string {
+	if clockName.MatchString(name) {
+		return "Looks like a clock or a number of the attempt. If it may change in a retry: ExcludeFields=" + name
+	}
+	return "Another operation: it needs a new key."
+}
+
+// headersOf reads lines such as "X-Api-Version: 2".
+func headersOf(lines string) http.Header {
+	h := make(http.Header)
+	for line := range strings.Lines(lines) {
+		if name, value, found := strings.Cut(line, ":"); found {
+			h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+		}
+	}
+	return h
+}
+
+// policyFor returns the route that an operator has chosen, or else the one that serves the
+// path.
+func (p *Page) policyFor(chosen string, retry core.Retry) (*core.Route, string) {
+	var found *core.Route
+	var name string
+	for _, route := range p.engine.Routes() {
+		for _, e := range route.Endpoints() {
+			isChosen := chosen != "" && e.String() == chosen
+			if isChosen {
+				return route, e.String()
+			}
+			if chosen == "" && found == nil && serves(e, retry.Method, retry.Target) {
+				found, name = route, e.String()
+			}
+		}
+	}
+	return found, name
+}
+
+// serves reports whether a pattern of net/http, chi or gin can serve a path.
+func serves(e core.Endpoint, method, target string) bool {
+	path, _, _ := strings.Cut(target, "?")
+	pattern := strings.TrimPrefix(e.Pattern, e.Method+" ")
+	if e.Method != method || method == storage.MethodCall {
+		return e.Method == method && pattern == target
+	}
+	if at := strings.Index(pattern, "/"); at > 0 { // a host
+		pattern = pattern[at:]
+	}
+	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	for i, segment := range want {
+		switch {
+		case strings.HasPrefix(segment, "*") || strings.HasSuffix(segment, "...}"), segment == "{$}":
+			return true
+		case i >= len(got):
+			return false
+		case strings.HasPrefix(segment, "{") || strings.HasPrefix(segment, ":"):
+		case segment != got[i]:
+			return false
+		}
+	}
+	return len(want) == len(got)
+}

@@ -1,0 +1,328 @@
+package inspector
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Records is the data of the screen of records.
+type Records struct {
+	// Filter is the one of the request.
+	Filter ListFilter `json:"filter"`
+	// Counts are only on the first page.
+	Counts []Count `json:"counts,omitempty"`
+	// Waiting is the number of results of this process that wait for the store.
+	Waiting int   `json:"waiting"`
+	Records []Row `json:"records"`
+	// LookedAt is how many records this page has looked at, and Next the cursor of the
+	// next page, or empty.
+	LookedAt int    `json:"lookedAt"`
+	Next     string `json:"next,omitempty"`
+	// Routes are the patterns that the filter may name.
+	Routes []string      `json:"-"`
+	Took   time.Duration `json:"-"`
+	First  bool          `json:"-"`
+	Empty  bool          `json:"-"` // the store has no records at all
+}
+
+// ListFilter selects records.
+type ListFilter struct {
+	State string `json:"state"` // a state of storage, abandoned, open or all
+	Route string `json:"route,omitempty"`
+	Older string `json:"older,omitempty"` // such as 1m
+	older time.Duration
+}
+
+// Count is the number of records in a state.
+type Count struct {
+	State string `json:"state"`
+	N     int    `json:"n"`
+	// AtLeast says that there may be more: not all records were looked at.
+	AtLeast bool `json:"atLeast"`
+}
+
+// Row is one record of a list.
+type Row struct {
+	Record  string    `json:"record"`
+	State   string    `json:"state"`
+	Route   string    `json:"route,omitempty"`
+	Holder  string    `json:"holder,omitempty"`
+	Attempt uint64    `json:"attempt"`
+	Status  int       `json:"status,omitempty"`
+	Created time.Time `json:"created,omitzero"`
+	// Finished is zero for a record in progress.
+	Finished time.Time `json:"finished,omitzero"`
+	Expires  time.Time `json:"expires,omitzero"`
+	// LeaseLeft in milliseconds: below zero for an abandoned record, zero for a finished one.
+	LeaseLeft int64 `json:"leaseLeftMs,omitempty"`
+	// Asked is the number of requests that this process remembers.
+	Asked int `json:"asked"`
+	// Slow says that the run takes longer than 99 % of its route's.
+	Slow bool `json:"slow,omitempty"`
+	// OnAbandoned is the policy's, for an abandoned record of a known route.
+	OnAbandoned string `json:"onAbandoned,omitempty"`
+}
+
+// LeaseEnded returns the time since the lease has ended, or zero.
+func (r Row) LeaseEnded() time.Duration { return time.Duration(-r.LeaseLeft) * time.Millisecond }
+
+// LeaseRest returns the rest of the lease, or zero.
+func (r Row) LeaseRest() time.Duration { return time.Duration(r.LeaseLeft) * time.Millisecond }
+
+// pageSize is the number of records on a page, and lookAt the number of records that a page
+// looks at, unless the request names others.
+const (
+	pageSize = 100
+	lookAt   = 20_000
+)
+
+// list shows records by a filter of the address.
+func (p *Page) list(v visit) (screen, error) {
+	query := v.URL.Query()
+	filter, err := readFilter(query)
+	if err != nil {
+		return screen{}, err
+	}
+	limit, err := wholeNumber(query, "limit", pageSize, 1000)
+	if err != nil {
+		return screen{}, err
+	}
+	look, err := wholeNumber(query, "look", lookAt, 1_000_000)
+	if err != nil {
+		return screen{}, err
+	}
+	begin := time.Now()
+	found := &Records{Filter: filter, Waiting: p.waiting(), Routes: p.patterns(), First: !query.Has("cursor")}
+	counted := make(chan []Count, 1)
+	if found.First {
+		go func() { counted <- p.count(v.Context()) }()
+	} else {
+		counted <- nil
+	}
+	listing, err := p.records.List(v.Context(), filter.filter(), storage.Page{Cursor: query.Get("cursor"), Limit: limit, LookAt: look})
+	found.Counts = <-counted
+	if err != nil {
+		return screen{}, p.listFault(v.Context(), err, query)
+	}
+	found.LookedAt, found.Next = listing.LookedAt, listing.Next
+	found.Records = p.rows(listing.Entries, filter.State)
+	found.recount()
+	found.Empty = found.First && listing.Next == "" && len(found.Records) == 0 && !slices.ContainsFunc(found.Counts, func(c Count) bool { return c.N > 0 || c.AtLeast })
+	found.Took = time.Since(begin)
+	return screen{name: "records", data: found}, nil
+}
+
+// recount takes the first page's own records for the counts of abandoned ones and of those
+// in flight: where a store finds them by an index, the list knows more than the count.
+func (r *Records) recount() {
+	if len(r.Counts) == 0 || r.Filter != (ListFilter{State: openState}) {
+		return
+	}
+	for i, state := range []string{abandonedState, "in_progress"} {
+		n := 0
+		for _, one := range r.Records {
+			if one.State == state {
+				n++
+			}
+		}
+		r.Counts[i] = Count{State: state, N: n, AtLeast: r.Next != ""}
+	}
+}
+
+// listFault blames the cursor for an error of a list while the store is well.
+func (p *Page) listFault(ctx context.Context, err error, query url.Values) error {
+	if query.Get("cursor") != "" && p.engine.Ready(ctx) == nil {
+		return fault(http.StatusBadRequest, "The place in the list is not known here", "The cursor is of another store or of another process. Begin with the first page.")
+	}
+	return err
+}
+
+func readFilter(query url.Values) (f ListFilter, err error) {
+	f = ListFilter{State: cmp.Or(query.Get("state"), openState), Route: query.Get("route"), Older: query.Get("older")}
+	if f.Older != "" {
+		if f.older, err = time.ParseDuration(f.Older); err != nil || f.older < 0 {
+			return f, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("older is %q: give a duration such as 90s, 10m or 2h.", f.Older))
+		}
+	}
+	if _, known := storage.ParseState(f.State); !known && f.State != openState && f.State != abandonedState && f.State != allStates {
+		return f, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("state is %q: give abandoned, in_progress, completed, failed, unreplayable, expired, open or all.", f.State))
+	}
+	return f, nil
+}
+
+func wholeNumber(query url.Values, name string, standard, limit int) (int, error) {
+	if !query.Has(name) {
+		return standard, nil
+	}
+	n, err := strconv.Atoi(query.Get(name))
+	if err != nil || n < 1 || n > limit {
+		return 0, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("%s is %q: give a number from 1 to %d.", name, query.Get(name), limit))
+	}
+	return n, nil
+}
+
+// filter returns the store's filter.
+func (f *ListFilter) filter() storage.Filter {
+	filter := storage.Filter{Route: f.Route, OlderThan: f.older}
+	switch state, known := storage.ParseState(f.State); {
+	case f.State == abandonedState:
+		filter.Abandoned = true
+	case f.State == openState:
+		filter.States = []storage.State{storage.InProgress}
+	case known:
+		filter.States = []storage.State{state}
+	}
+	return filter
+}
+
+// rows returns the entries in the order of urgency: abandoned ones, then the oldest in
+// flight, then the latest of the others.
+func (p *Page) rows(entries []storage.Entry, state string) []Row {
+	rows := make([]Row, 0, len(entries))
+	slowest := p.events.slowest()
+	for _, entry := range entries {
+		one := rowOf(entry.Key, entry.Record)
+		if state == storage.InProgress.String() && one.State == abandonedState {
+			continue
+		}
+		if one.State == abandonedState {
+			if route := p.routeOf(entry.Origin.Route); route != nil {
+				one.OnAbandoned = route.Policy().OnAbandoned.String()
+			}
+		}
+		limit, known := slowest[one.Route]
+		one.Slow = known && one.State == storage.InProgress.String() && !one.Created.IsZero() && time.Since(one.Created) > limit
+		rows = append(rows, one)
+	}
+	asked := p.events.asked(rows)
+	for i := range rows {
+		rows[i].Asked = asked[rows[i].Record]
+	}
+	slices.SortStableFunc(rows, compareUrgency)
+	return rows
+}
+
+func rowOf(key string, record *storage.Record) Row {
+	one := Row{
+		Record: key, State: stateOf(record), Route: record.Origin.Route, Holder: record.Origin.Holder, Attempt: record.Attempt,
+		Status: record.Status, Created: record.Created, Finished: record.Finished, Expires: record.Expires,
+	}
+	if record.State == storage.InProgress {
+		one.LeaseLeft = record.LeaseLeft.Milliseconds()
+	}
+	return one
+}
+
+func compareUrgency(a, b Row) int {
+	urgency := func(r Row) int {
+		switch r.State {
+		case abandonedState:
+			return 0
+		case storage.InProgress.String():
+			return 1
+		default:
+			return 2
+		}
+	}
+	if order := cmp.Compare(urgency(a), urgency(b)); order != 0 {
+		return order
+	}
+	if urgency(a) == 2 {
+		return b.Finished.Compare(a.Finished)
+	}
+	return a.Created.Compare(b.Created)
+}
+
+func (p *Page) waiting() (n int) {
+	for _, run := range p.engine.Running() {
+		if run.Unsettled > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// countFor bounds the time of counting, so that the first screen comes soon.
+const countFor = 100 * time.Millisecond
+
+// countedStates are the states that the page counts, in its order.
+var countedStates = []string{abandonedState, "in_progress", "unreplayable", "failed", "completed"}
+
+// count counts the records by state among the first ones of the store. An error leaves
+// the rest uncounted: the list that runs beside has the same error.
+func (p *Page) count(ctx context.Context) []Count {
+	n, lookedAt, cursor, whole := make(map[string]int), 0, "", false
+	for end := time.Now().Add(countFor); !whole && lookedAt < lookAt && time.Now().Before(end); {
+		listing, err := p.records.List(ctx, storage.Filter{}, storage.Page{Cursor: cursor, Limit: 1000, LookAt: lookAt - lookedAt, Within: max(1, time.Until(end))})
+		if err != nil {
+			break
+		}
+		for _, entry := range listing.Entries {
+			n[stateOf(entry.Record)]++
+		}
+		lookedAt, cursor = lookedAt+listing.LookedAt, listing.Next
+		whole = cursor == ""
+	}
+	counts := make([]Count, 0, len(countedStates))
+	for _, state := range countedStates {
+		counts = append(counts, Count{State: state, N: n[state], AtLeast: !whole})
+	}
+	return counts
+}
+
+// States are the choices of the filter.
+func (*Records) States() []string {
+	return []string{openState, abandonedState, "in_progress", "unreplayable", "failed", "completed", "expired", allStates}
+}
+
+// LookAt is the number of records that the next page looks at.
+func (*Records) LookAt() int { return lookAt }
+
+// query returns the address of this filter.
+func (f *ListFilter) query() url.Values {
+	query := make(url.Values)
+	for name, value := range map[string]string{"state": f.State, "route": f.Route, "older": f.Older} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
+}
+
+// Without returns the address of this filter without one of its parts.
+func (r *Records) Without(name string) template.URL {
+	query := r.Filter.query()
+	query.Del(name)
+	if name == "state" {
+		query.Set("state", allStates)
+	}
+	return template.URL(query.Encode()) //nolint:gosec // encoded just now
+}
+
+// NextQuery returns the address of the next page.
+func (r *Records) NextQuery() template.URL {
+	query := r.Filter.query()
+	query.Set("cursor", r.Next)
+	return template.URL(query.Encode()) //nolint:gosec // encoded just now
+}
+
+// Words returns the filter as a person says it.
+func (r *Records) Words() string {
+	words := "state " + stateName(r.Filter.State)
+	if r.Filter.Route != "" {
+		words += ", route " + r.Filter.Route
+	}
+	if r.Filter.Older != "" {
+		words += ", older than " + r.Filter.Older
+	}
+	return words
+}

@@ -1,0 +1,137 @@
+package inspector
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// masked stands for a value that is not shown.
+const masked = "(masked)"
+
+// maskedNames are the words in the name of a member whose value is masked: cardNumber,
+// card_number and CARD-NUMBER all have the word number.
+var maskedNames = []string{"card", "pan", "number", "cvc", "cvv", "iban", "password", "secret", "token", "authorization"}
+
+// mask returns the text of a body that an operator may see. It returns false for a body
+// that only Redact can mask, where there is no Redact.
+func (p *Page) mask(contentType string, body []byte) (text string, shown bool) {
+	if isJSON(contentType) {
+		if masked, ok := maskJSON(body); ok {
+			body, shown = masked, true
+		}
+	}
+	if p.redact != nil {
+		return string(p.redact(contentType, bytes.Clone(body))), true
+	}
+	return string(body), shown
+}
+
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// maskJSON returns a document with indentation, and with masked values. It returns false
+// for a text that is no JSON document.
+func maskJSON(body []byte) ([]byte, bool) {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	m := masker{decoder: decoder}
+	if !m.value(false) || decoder.More() {
+		return nil, false
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, m.out.Bytes(), "", "  "); err != nil {
+		return nil, false
+	}
+	return indented.Bytes(), true
+}
+
+// masker copies the tokens of a document in their order.
+type masker struct {
+	decoder *json.Decoder
+	out     bytes.Buffer
+}
+
+// value copies one value. Of a hidden one, only the structure and the names are left.
+func (m *masker) value(hidden bool) (ok bool) {
+	token, err := m.decoder.Token()
+	if err != nil {
+		return false
+	}
+	if open, isOpen := token.(json.Delim); isOpen {
+		return m.members(open, hidden)
+	}
+	if hidden && token != nil {
+		token = masked
+	}
+	return m.write(token)
+}
+
+func (m *masker) members(open json.Delim, hidden bool) bool {
+	m.out.WriteRune(rune(open))
+	for n := 0; m.decoder.More(); n++ {
+		if n > 0 {
+			m.out.WriteByte(',')
+		}
+		hides := hidden
+		if open == '{' {
+			name, err := m.decoder.Token()
+			if err != nil || !m.write(name) {
+				return false
+			}
+			m.out.WriteByte(':')
+			text, _ := name.(string) // the name of a member is a string
+			hides = hidden || isSecret(text)
+		}
+		if !m.value(hides) {
+			return false
+		}
+	}
+	closing, err := m.decoder.Token()
+	if err != nil {
+		return false
+	}
+	m.out.WriteString(closing.(json.Delim).String()) //nolint:forcetypeassert // what ends a composite value
+	return true
+}
+
+func (m *masker) write(token any) bool {
+	text, err := json.Marshal(token)
+	m.out.Write(text)
+	return err == nil
+}
+
+// isSecret reports whether one of the words of a name is masked.
+func isSecret(name string) bool {
+	return slices.ContainsFunc(wordsOf(name), func(word string) bool { return slices.Contains(maskedNames, word) })
+}
+
+// wordsOf returns the words of a name in lower case: card_number, cardNumber, PAN.
+func wordsOf(name string) (words []string) {
+	var word []rune
+	end := func() {
+		if len(word) > 0 {
+			words, word = append(words, strings.ToLower(string(word))), nil
+		}
+	}
+	var last rune
+	for _, r := range name {
+		switch {
+		case !unicode.IsLetter(r):
+			end()
+		case unicode.IsUpper(r) && unicode.IsLower(last):
+			end()
+			word = append(word, r)
+		default:
+			word = append(word, r)
+		}
+		last = r
+	}
+	end()
+	return words
+}

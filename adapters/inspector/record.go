@@ -1,0 +1,288 @@
+package inspector
+
+import (
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Record is the data of the screen of one record.
+type Record struct {
+	Row
+	Found bool `json:"found"`
+	// Verdict says in sentences what happened, and what a retry gets.
+	Verdict Verdict `json:"verdict"`
+	// Outlook says the same for programs: the result of a retry is an event.Result, and
+	// empty where it depends on an unknown policy.
+	Outlook Outlook `json:"retry"`
+	KeyHash string  `json:"keyHash,omitempty"`
+	Trace   string  `json:"trace,omitempty"`
+	// Fingerprint is empty for a record that is not there.
+	Fingerprint string `json:"fingerprint,omitempty"`
+	// Members is the number of members in the record's sketch.
+	Members int `json:"members"`
+	// Policy is the route's, or nil where no route of this process is known to have
+	// made the record.
+	Policy *RoutePolicy `json:"policy,omitempty"`
+	// Derived are the downstream keys of the names that the service has listed.
+	Derived []Derivation `json:"derived,omitempty"`
+	// Response is nil for a record in progress.
+	Response *Response `json:"response,omitempty"`
+	Timeline []Moment  `json:"timeline"`
+	// RememberedSince is the time from which on this process remembers events. Zero: it
+	// remembers none.
+	RememberedSince time.Time `json:"rememberedSince,omitzero"`
+	LogLink         string    `json:"logLink,omitempty"`
+	// MaySettle, MayForget and MayReveal say which changes the record's state and the
+	// operator's rights allow.
+	MaySettle bool `json:"maySettle"`
+	MayForget bool `json:"mayForget"`
+	MayReveal bool `json:"mayReveal"`
+
+	Lane *lane `json:"-"`
+	Form form  `json:"-"`
+	// Notice says what a form has changed, or why it has not.
+	Notice string `json:"notice,omitempty"`
+}
+
+// Outlook is core.Outlook for JSON.
+type Outlook struct {
+	Result   string `json:"result"`
+	Code     string `json:"code,omitempty"`
+	Status   int    `json:"status,omitempty"`
+	Recovers bool   `json:"recovers,omitempty"`
+}
+
+// Derivation is a key that the handler derived for another service.
+type Derivation struct {
+	Name string `json:"name"`
+	Key  string `json:"key"`
+}
+
+// RoutePolicy names a policy.
+type RoutePolicy struct {
+	Text       string `json:"text"`
+	DeclaredAt string `json:"declaredAt"`
+	Observes   bool   `json:"observes,omitempty"`
+}
+
+// Response is a stored response. Values of headers that are not listed are hidden.
+type Response struct {
+	Status  int      `json:"status"`
+	Headers []Header `json:"headers"`
+	Bytes   int      `json:"bytes"`
+	// Shown says that Body holds the masked body.
+	Shown  bool   `json:"shown"`
+	Body   string `json:"body,omitempty"`
+	Masked bool   `json:"masked,omitempty"`
+}
+
+// Header is one field of a stored response.
+type Header struct {
+	Name   string `json:"name"`
+	Value  string `json:"value,omitempty"`
+	Hidden bool   `json:"hidden,omitempty"`
+}
+
+// storageKeySize is the length of a record's id.
+const storageKeySize = 64
+
+func isRecordID(text string) bool {
+	_, err := hex.DecodeString(text)
+	return err == nil && len(text) == storageKeySize && strings.ToLower(text) == text
+}
+
+// find looks a record up by its id, or by the key as the client sent it. The browser then
+// goes to the record's own address, which names neither the key nor the scope.
+func (p *Page) find(v visit) (screen, error) {
+	key := strings.TrimSpace(v.PostForm.Get("key"))
+	id := key
+	switch target := strings.TrimSpace(v.PostForm.Get("target")); {
+	case key == "":
+		return screen{}, fault(http.StatusBadRequest, "There is no key to find", "Give the key as the client sent it, or a record's id from the log.")
+	case target == "" && isRecordID(key):
+	case target == "":
+		return screen{}, fault(http.StatusBadRequest, "A key alone does not name a record",
+			"Give its scope, and its method and path such as POST /payments, too. A record's id of 64 hex digits needs nothing else.")
+	default:
+		var err error
+		if id, err = p.records.StorageKey(p.retry(v, target)); err != nil {
+			return screen{}, retryFault(err)
+		}
+	}
+	shown, err := p.show(v, id, false)
+	if err != nil {
+		return screen{}, err
+	}
+	shown.redirect = "records/" + id
+	return shown, nil
+}
+
+// retry returns the request that a form describes.
+func (p *Page) retry(v visit, target string) core.Retry {
+	method, path, named := strings.Cut(target, " ")
+	if !named || strings.HasPrefix(method, "/") {
+		method, path = http.MethodPost, target
+	}
+	scope := v.PostForm.Get("scope")
+	if scope == "" {
+		scope, _ = core.SharedScope(v.Request)
+	}
+	return core.Retry{Scope: scope, Method: strings.ToUpper(method), Target: strings.TrimSpace(path), Key: strings.TrimSpace(v.PostForm.Get("key"))}
+}
+
+func (p *Page) record(v visit) (screen, error) {
+	shown, err := p.show(v, v.PathValue("id"), false)
+	if data, isRecord := shown.data.(*Record); isRecord {
+		data.Notice = notices[v.URL.Query().Get("done")]
+	}
+	return shown, err
+}
+
+func (p *Page) reveal(v visit) (screen, error) { return p.show(v, v.PathValue("id"), true) }
+
+// show returns the screen of a record, and reports the event revealed for a body.
+func (p *Page) show(v visit, id string, body bool) (screen, error) {
+	if !isRecordID(id) {
+		return screen{}, fault(http.StatusNotFound, "This is no record's id", "An id has 64 hex digits in lower case: record= in the log.")
+	}
+	record, err := p.lookUp(v, id, body)
+	if err != nil {
+		return screen{}, err
+	}
+	shown := p.describe(v, id, record, body)
+	if record == nil {
+		return screen{name: "absent", status: http.StatusNotFound, data: shown}, nil
+	}
+	return screen{name: "record", data: shown}, nil
+}
+
+func (p *Page) lookUp(v visit, id string, body bool) (*storage.Record, error) {
+	if body {
+		return p.records.Reveal(v.Context(), id, core.ByHand{Operator: v.operator.Name})
+	}
+	return p.records.Lookup(v.Context(), id)
+}
+
+// describe returns the data of a record's screen.
+func (p *Page) describe(v visit, id string, record *storage.Record, body bool) *Record {
+	events := p.events.of(id)
+	shown := &Record{Row: Row{Record: id}, RememberedSince: p.events.from()}
+	if p.logLink != "" {
+		shown.LogLink = strings.Replace(p.logLink, "%s", id, 1)
+	}
+	if record == nil {
+		shown.Timeline = timeline(nil, events)
+		shown.Outlook = outlookOf(p.records.Outlook(nil, nil))
+		return shown
+	}
+	route := p.routeOf(record.Origin.Route)
+	outlook := p.records.Outlook(record, route)
+	shown.Row, shown.Found = rowOf(id, record), true
+	shown.Asked = p.events.asked([]Row{shown.Row})[id]
+	shown.KeyHash, shown.Trace, shown.Fingerprint = record.Origin.KeyHash, record.Origin.Trace, record.Fingerprint
+	shown.Members = max(0, (len(record.Sketch)-sketchHeader)/sketchMember)
+	var declared *policy.Policy
+	if route != nil {
+		own := route.Policy()
+		declared = &own
+		shown.Policy = policyOf(route)
+	}
+	for _, name := range p.derived {
+		shown.Derived = append(shown.Derived, Derivation{name, core.DerivedKey(id, name)})
+	}
+	shown.Outlook = outlookOf(outlook)
+	shown.Verdict = verdictOf(record, declared, outlook, shown.Asked)
+	shown.Response = p.responseOf(record, body)
+	shown.Timeline = timeline(record, events)
+	shown.Lane = laneOf(record, events)
+	running := p.runs(id)
+	isOpen := record.State == storage.InProgress
+	shown.MaySettle = record.Abandoned() && !running && v.operator.may(Settle)
+	shown.MayForget = !isOpen && v.operator.may(Settle)
+	shown.MayReveal = len(record.Body) > 0 && v.operator.may(Reveal)
+	return shown
+}
+
+// The sizes of a sketch (fingerprint.Reading.AppendSketch): its header, and each member.
+const (
+	sketchHeader = 2
+	sketchMember = 6
+)
+
+func outlookOf(o core.Outlook) Outlook {
+	return Outlook{string(o.Result), o.Code, o.Status, o.Recovers}
+}
+
+func policyOf(route *core.Route) *RoutePolicy {
+	declared := route.Policy()
+	return &RoutePolicy{Text: declared.String(), DeclaredAt: route.DeclaredAt(), Observes: route.Observes()}
+}
+
+// runs reports whether this process holds the record's run.
+func (p *Page) runs(id string) bool {
+	return slices.ContainsFunc(p.engine.Running(), func(run core.Running) bool { return run.Key == id })
+}
+
+// routeOf returns the route that serves a pattern, or nil when none or several do.
+func (p *Page) routeOf(pattern string) (found *core.Route) {
+	if pattern == "" {
+		return nil
+	}
+	for _, route := range p.engine.Routes() {
+		serves := slices.ContainsFunc(route.Endpoints(), func(e core.Endpoint) bool { return e.Pattern == pattern || e.String() == pattern })
+		switch {
+		case !serves:
+		case found != nil:
+			return nil
+		default:
+			found = route
+		}
+	}
+	return found
+}
+
+// patterns returns the patterns of all routes, sorted.
+func (p *Page) patterns() (all []string) {
+	for _, route := range p.engine.Routes() {
+		for _, e := range route.Endpoints() {
+			all = append(all, e.String())
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// responseOf returns the stored response, with its masked body if it may be shown.
+func (p *Page) responseOf(record *storage.Record, reveal bool) *Response {
+	if record.Status == 0 || record.State == storage.InProgress {
+		return nil
+	}
+	shown := &Response{Status: record.Status, Bytes: len(record.Body)}
+	contentType := ""
+	for _, field := range record.Header {
+		name := http.CanonicalHeaderKey(field.Name)
+		if field.Op != storage.Set && field.Op != storage.Add {
+			continue
+		}
+		if name == "Content-Type" {
+			contentType = field.Value
+		}
+		header := Header{Name: name, Hidden: !slices.Contains(p.headers, name)}
+		if !header.Hidden {
+			header.Value = field.Value
+		}
+		shown.Headers = append(shown.Headers, header)
+	}
+	if reveal {
+		shown.Body, shown.Shown = p.mask(contentType, record.Body)
+		shown.Masked = shown.Shown
+	}
+	return shown
+}

@@ -1,0 +1,151 @@
+package inspector
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oncekey/oncekey/core/event"
+)
+
+// Events is an event.Observer that keeps the last events of this process. It is safe for
+// concurrent use.
+type Events struct {
+	next  event.Observer
+	since time.Time
+
+	mu    sync.Mutex
+	ring  []seen
+	begin int // of the oldest event, once the ring is full
+}
+
+// seen is the part of an event that the page shows.
+type seen struct {
+	at               time.Time
+	result           event.Result
+	endpoint, route  string
+	code, record     string
+	operator, reason string
+	trace, failure   string
+	status           int
+	attempt          uint64
+	duration         time.Duration
+}
+
+// Remember returns an observer that passes events on to next, and keeps the last n of them
+// for the page, about 300 bytes each. It keeps no key, no scope and no path. A nil next
+// means event.Log(nil), and an n of zero or less means 10,000.
+//
+//	events := inspector.Remember(event.Log(logger), 10_000)
+//	engine, err := core.New(store, scope, core.WithObserver(events))
+//	page, err := inspector.New(engine, authorize, inspector.Remembered(events))
+func Remember(next event.Observer, n int) *Events {
+	if next == nil {
+		next = event.Log(nil)
+	}
+	if n <= 0 {
+		n = 10_000
+	}
+	return &Events{next: next, since: time.Now(), ring: make([]seen, 0, n)}
+}
+
+// Observe implements event.Observer.
+func (e *Events) Observe(ctx context.Context, happened event.Event) {
+	e.next.Observe(ctx, happened)
+	one := seen{
+		at: time.Now(), result: happened.Result, endpoint: happened.Endpoint(), route: happened.Route,
+		code: happened.Code, record: happened.Record, operator: happened.Operator, reason: happened.Reason,
+		trace: happened.Trace, failure: happened.ErrorText(), status: happened.Status,
+		attempt: happened.Attempt, duration: happened.Duration,
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.ring) < cap(e.ring) {
+		e.ring = append(e.ring, one)
+		return
+	}
+	e.ring[e.begin] = one
+	e.begin = (e.begin + 1) % len(e.ring)
+	e.since = e.ring[e.begin].at
+}
+
+// all returns the events that match, the oldest first. A nil Events has none.
+func (e *Events) all(matches func(*seen) bool) (found []seen) {
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range e.ring {
+		if one := &e.ring[(e.begin+i)%len(e.ring)]; matches(one) {
+			found = append(found, *one)
+		}
+	}
+	return found
+}
+
+// of returns the events of a record.
+func (e *Events) of(record string) []seen {
+	return e.all(func(one *seen) bool { return one.record == record })
+}
+
+// from returns the time from which on all events are remembered. It is zero for a nil
+// Events.
+func (e *Events) from() time.Time {
+	if e == nil {
+		return time.Time{}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.since
+}
+
+// asked returns how many decisions about each of the records this process has made.
+func (e *Events) asked(records []Row) map[string]int {
+	counts := make(map[string]int, len(records))
+	for _, one := range records {
+		counts[one.Record] = 0
+	}
+	for _, one := range e.all(func(one *seen) bool { return isRequest(one.result) }) {
+		if _, listed := counts[one.record]; listed {
+			counts[one.record]++
+		}
+	}
+	return counts
+}
+
+// isRequest reports whether an event is the decision about a request.
+func isRequest(result event.Result) bool {
+	switch result {
+	case event.Execute, event.Replay, event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired,
+		event.OutcomeUnknown, event.Refused, event.Unprotected, event.Unavailable:
+		return true
+	default:
+		return false
+	}
+}
+
+// endedRun reports whether an event ends a run with a response.
+func endedRun(result event.Result) bool {
+	return result == event.Completed || result == event.Failed || result == event.Unreplayable
+}
+
+// enoughRuns is the number of runs from which on a percentile says something.
+const enoughRuns = 100
+
+// slowest returns for each route the duration that 99 of 100 runs did not reach.
+func (e *Events) slowest() map[string]time.Duration {
+	durations := make(map[string][]time.Duration)
+	for _, one := range e.all(func(one *seen) bool { return endedRun(one.result) }) {
+		durations[one.route] = append(durations[one.route], one.duration)
+	}
+	slowest := make(map[string]time.Duration)
+	for route, all := range durations {
+		if len(all) >= enoughRuns {
+			slices.Sort(all)
+			slowest[route] = all[len(all)*99/100]
+		}
+	}
+	return slowest
+}

@@ -1,0 +1,220 @@
+package inspector
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+//go:embed web
+var web embed.FS
+
+var templates = template.Must(template.New("").Funcs(functions).ParseFS(web, "web/*.html"))
+
+// screen is a response: a template with its data, or a redirect to another screen.
+type screen struct {
+	name     string
+	status   int // zero: 200
+	data     any
+	redirect string // relative to the page's root; HTML only
+}
+
+// visit is one request of an operator.
+type visit struct {
+	*http.Request
+	operator Operator
+}
+
+// handlers returns the page's routes. Each names the right that it needs.
+func (p *Page) handlers() http.Handler {
+	mux := http.NewServeMux()
+	on := func(pattern string, needed Right, show func(visit) (screen, error)) {
+		mux.Handle(pattern, p.endpoint(needed, show))
+	}
+	on("GET /{$}", Read, p.list)
+	on("POST /find", Read, p.find)
+	on("GET /records/{id}", Read, p.record)
+	on("POST /records/{id}/reveal", Read|Reveal, p.reveal)
+	on("POST /records/{id}/settle", Read|Settle, p.settle)
+	on("POST /records/{id}/forget", Read|Settle, p.forget)
+	on("GET /explain", Read, p.askExplain)
+	on("POST /explain", Read, p.explain)
+	on("GET /running", Read, p.running)
+	on("GET /routes", Read, p.routes)
+	on("GET /doctor", Read, p.doctor)
+	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFileFS(w, r, web, "web/style.css")
+	})
+	mux.Handle("/", p.endpoint(Read, func(visit) (screen, error) {
+		return screen{}, fault(http.StatusNotFound, "There is no such page", "The address is wrong, or it is a page of another version.")
+	}))
+	guarded := http.NewCrossOriginProtection().Handler(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "" { // StripPrefix has left nothing of the address, which lacks its last slash
+			w.Header().Set("Location", "./"+path.Base(requested(r))+"/")
+			w.WriteHeader(http.StatusMovedPermanently)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
+}
+
+// requested returns the path that the client sent.
+func requested(r *http.Request) string {
+	sent, _, _ := strings.Cut(r.RequestURI, "?")
+	return sent
+}
+
+// maxForm bounds the body of a POST: a pasted request body fits.
+const maxForm = 4 << 20
+
+func (p *Page) endpoint(needed Right, show func(visit) (screen, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		operator, err := p.authorize(r)
+		v := visit{r, operator}
+		if err == nil && operator.Name == "" {
+			err = errors.New("inspector: authorize returned an Operator without a Name")
+		}
+		var shown screen
+		switch {
+		case err != nil:
+			challenge(w, err)
+			v.operator = Operator{}
+			err = fault(http.StatusUnauthorized, "Sign in first", "The inspector is for operators of this service.")
+		case !operator.may(needed):
+			err = fault(http.StatusForbidden, "Your sign-in does not allow this",
+				"You may "+operator.May.String()+". This needs the right to "+(needed&^operator.May).String()+".")
+		case r.Method == http.MethodPost && r.ParseForm() != nil:
+			err = fault(http.StatusBadRequest, "The form cannot be read", "Send it as application/x-www-form-urlencoded, with at most 4 MiB.")
+		default:
+			shown, err = show(v)
+		}
+		if err != nil {
+			shown = p.failed(err)
+		}
+		p.write(w, v, shown)
+	})
+}
+
+// Fault is the data of a screen that says why there is no other.
+type Fault struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	// Cause is the store's error text, or empty.
+	Cause string `json:"cause,omitempty"`
+	// Waiting is the number of results of this process that wait for the store.
+	Waiting int `json:"waiting,omitempty"`
+	// Advice says what to do. Empty: go back to the records.
+	Advice string `json:"advice,omitempty"`
+}
+
+// Error implements error.
+func (f *Fault) Error() string { return f.Title + ": " + f.Detail }
+
+func fault(status int, title, detail string) error {
+	return &Fault{Status: status, Title: title, Detail: detail}
+}
+
+// failed returns the screen of an error. An error that is no Fault is the store's.
+func (p *Page) failed(err error) screen {
+	f := new(Fault)
+	switch {
+	case errors.As(err, &f):
+	case errors.Is(err, storage.ErrCorruptRecord):
+		f = &Fault{
+			Status: http.StatusBadGateway, Title: "This program cannot read the record", Cause: err.Error(),
+			Detail: "A newer version may have written it, or another program writes under the same names. Requests with its key get 503 until it is gone.",
+			Advice: "Upgrade this service, or find out who else writes here.",
+		}
+	case errors.Is(err, storage.ErrUnreadable):
+		f = &Fault{
+			Status: http.StatusBadGateway, Title: "The record cannot be read at the moment", Cause: err.Error(),
+			Detail: "It is sealed, and the service that has its key cannot be reached. Requests with its key get 503 meanwhile.",
+		}
+	default:
+		f = p.storeAway(err)
+	}
+	return screen{name: "fault", status: f.Status, data: f}
+}
+
+// storeAway describes an unreachable store, and its consequences.
+func (p *Page) storeAway(err error) *Fault {
+	closed, open := 0, 0
+	for _, route := range p.engine.Routes() {
+		if declared := route.Policy(); declared.OnStoreError.String() == "FailOpen" {
+			open++
+		} else {
+			closed++
+		}
+	}
+	away := &Fault{
+		Status: http.StatusServiceUnavailable, Title: "The store cannot be reached", Cause: err.Error(),
+		Detail: fmt.Sprintf("Of this service's guarded routes, %d respond with 503 meanwhile (FailClosed), and %d run unprotected (FailOpen).", closed, open),
+		Advice: "Mend the store, then try again.",
+	}
+	if errors.Is(err, storage.ErrStoreForbidden) {
+		away.Title = "The store refuses this process"
+	}
+	for _, run := range p.engine.Running() {
+		if run.Unsettled > 0 {
+			away.Waiting++
+		}
+	}
+	return away
+}
+
+// shell is the data of every HTML page around its screen.
+type shell struct {
+	Screen, Root    string
+	Operator        Operator
+	Store, Instance string
+	Data            any
+}
+
+func (p *Page) write(w http.ResponseWriter, v visit, s screen) {
+	if s.status == 0 {
+		s.status = http.StatusOK
+	}
+	root := "./" + strings.Repeat("../", max(0, strings.Count(v.URL.Path, "/")-1))
+	switch {
+	case wantsJSON(v.Request):
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(s.status)
+		_ = json.NewEncoder(w).Encode(s.data) // a client that is gone needs no error
+	case s.redirect != "":
+		w.Header().Set("Location", root+s.redirect)
+		w.WriteHeader(http.StatusSeeOther)
+	default:
+		var html strings.Builder
+		err := templates.ExecuteTemplate(&html, s.name+".html", shell{s.name, root, v.operator, p.records.Store(), p.records.Instance(), s.data})
+		if err != nil {
+			http.Error(w, "inspector: the page cannot be written", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(s.status)
+		_, _ = w.Write([]byte(html.String()))
+	}
+}
+
+// wantsJSON reports whether the client accepts JSON and no HTML.
+func wantsJSON(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
+}
+
+func challenge(w http.ResponseWriter, err error) {
+	if value := core.ChallengeOf(err); value != "" {
+		w.Header().Set("Www-Authenticate", value)
+	}
+}

@@ -1,0 +1,141 @@
+package inspector
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Moment is one line of a record's timeline.
+type Moment struct {
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
+	Note string    `json:"note,omitempty"`
+	// Source is "record" or "this process".
+	Source string `json:"source"`
+	// Result is the event's, or empty for a line of the record.
+	Result string `json:"result,omitempty"`
+	// Count is the number of equal events, the last of them at Last.
+	Count int       `json:"count"`
+	Last  time.Time `json:"last,omitzero"`
+	Trace string    `json:"trace,omitempty"`
+	Tone  string    `json:"-"`
+}
+
+const (
+	fromRecord  = "record"
+	fromProcess = "this process"
+)
+
+// timeline returns what the record and the events of this process say, in order.
+func timeline(record *storage.Record, events []seen) []Moment {
+	all := ofRecord(record)
+	for _, one := range events {
+		if one.result == event.LeaseExpired || record != nil && isInRecord(record, &one) {
+			continue // the decision about the request tells it too
+		}
+		if last := len(all) - 1; last >= 0 && all[last].Result == string(one.result) && all[last].Source == fromProcess && all[last].Note == noteOf(&one) {
+			all[last].Count++
+			all[last].Last = one.at
+			continue
+		}
+		all = append(all, Moment{
+			At: one.at, Text: textOf(&one), Note: noteOf(&one), Source: fromProcess, Result: string(one.result),
+			Count: 1, Last: one.at, Trace: one.trace, Tone: toneOfResult(one.result),
+		})
+	}
+	slices.SortStableFunc(all, func(a, b Moment) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// isInRecord reports whether the record itself tells the event, with the store's time.
+func isInRecord(record *storage.Record, one *seen) bool {
+	if one.attempt != record.Attempt {
+		return false
+	}
+	return one.result == event.Execute && !record.Created.IsZero() || endedRun(one.result) && !record.Finished.IsZero()
+}
+
+// ofRecord returns the times that a record has.
+func ofRecord(record *storage.Record) (all []Moment) {
+	if record == nil {
+		return nil
+	}
+	add := func(at time.Time, tone, text, note string) {
+		if !at.IsZero() {
+			all = append(all, Moment{At: at, Tone: tone, Text: text, Note: note, Source: fromRecord, Count: 1})
+		}
+	}
+	add(record.Created, "flight", fmt.Sprintf("Claimed, attempt %d", record.Attempt), onHolder(record))
+	if record.Abandoned() && record.LeaseLeft < 0 {
+		add(time.Now().Add(record.LeaseLeft), "bad", "The lease ended", "no result was stored")
+	}
+	if !record.Finished.IsZero() {
+		add(record.Finished, toneOf(stateOf(record)), "Settled: "+stateName(stateOf(record)), statusText(record.Status))
+	}
+	return all
+}
+
+func onHolder(record *storage.Record) string {
+	if record.Origin.Holder == "" {
+		return ""
+	}
+	return "by " + record.Origin.Holder
+}
+
+// textOf says what an event was.
+func textOf(one *seen) string {
+	switch one.result {
+	case event.Execute:
+		return fmt.Sprintf("The handler runs, attempt %d", one.attempt)
+	case event.Replay:
+		return "Replayed " + statusText(one.status)
+	case event.Completed, event.Failed, event.Unreplayable:
+		return "Settled: " + stateName(string(one.result))
+	case event.Uncertain:
+		return "Left abandoned: the outcome is uncertain"
+	case event.DeleteKey, event.Retryable:
+		return "The key was released"
+	case event.Deferred:
+		return "The store did not take the response: it waits in this process"
+	case event.SettledByHand:
+		return "Settled by hand by " + one.operator
+	case event.Forgotten:
+		return "Forgotten by " + one.operator
+	case event.Revealed:
+		return "The body was shown to " + one.operator
+	}
+	if one.code != "" && one.status != 0 {
+		return fmt.Sprintf("%d %s", one.status, one.code)
+	}
+	return string(one.result)
+}
+
+func noteOf(one *seen) string {
+	switch {
+	case one.reason != "":
+		return one.reason
+	case one.failure != "":
+		return one.failure
+	default:
+		return ""
+	}
+}
+
+func toneOfResult(result event.Result) string {
+	switch result {
+	case event.Replay, event.Completed:
+		return "good"
+	case event.Execute:
+		return "flight"
+	case event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.Failed, event.Unreplayable, event.Deferred, event.Forgotten, event.SettledByHand:
+		return "warn"
+	case event.OutcomeUnknown, event.LeaseExpired, event.Uncertain, event.ResponseLost, event.Unavailable, event.StoreError, event.LeaseLost:
+		return "bad"
+	default:
+		return "plain"
+	}
+}

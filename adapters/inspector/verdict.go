@@ -1,0 +1,156 @@
+package inspector
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Verdict says in sentences what became of a request, and what a retry gets.
+type Verdict struct {
+	Tone     string `json:"-"`
+	Headline string `json:"headline"`
+	Story    string `json:"story"`
+	// Gets is what a retry gets now: "409", "that response". Code is the problem's code.
+	Gets string `json:"gets"`
+	Code string `json:"code,omitempty"`
+	// Then is the rest of the sentence: until when, and what comes then.
+	Then string `json:"then"`
+}
+
+// verdictOf returns the verdict about a record. declared is the policy of its route, or nil
+// when it is not known.
+func verdictOf(record *storage.Record, declared *policy.Policy, outlook core.Outlook, asked int) (v Verdict) {
+	v.Gets, v.Code = gets(outlook), outlook.Code
+	v.Then = afterwards(record, declared, outlook)
+	switch {
+	case record.Abandoned() && outlook.Result == event.Execute && !outlook.Recovers && !reexecutes(declared):
+		v.Tone, v.Headline = "flight", "It was released, and may run again"
+		v.Story = claimed(record) + " It recorded a step, and then released the key."
+	case record.Abandoned():
+		v.Tone, v.Headline = "bad", "It is not known whether it happened"
+		v.Story = claimed(record) + leaseEnded(record) + abandonedRule(declared)
+	case record.State == storage.InProgress:
+		v.Tone, v.Headline = "flight", "It is running now"+on(record)
+		v.Story = claimed(record) + " Its lease has " + inWords(record.LeaseLeft) + " left."
+		v.Then = ", until it ends. It cannot be settled by hand while its lease runs."
+	case record.State == storage.Completed:
+		v.Tone, v.Headline = "good", fmt.Sprintf("It ran once, and responded %d", record.Status)
+		v.Story = ran(record) + askedHere(asked)
+	case record.State == storage.Failed:
+		v.Tone, v.Headline = "warn", fmt.Sprintf("It failed with %d, and that response is kept", record.Status)
+		v.Story = ran(record) + askedHere(asked)
+	case record.State == storage.Unreplayable:
+		v.Tone, v.Headline = "warn", "It has finished, and its response is not kept"
+		v.Story = ran(record) + " The response was streamed or too large, or the key was settled by hand."
+	case record.Status == 0:
+		v.Tone, v.Headline = "bad", "It is not known whether it happened"
+		v.Story = "The key was abandoned until its record expired. Only its tombstone is left."
+	default:
+		v.Tone, v.Headline = "plain", fmt.Sprintf("It finished with %d, and its response has expired", record.Status)
+		v.Story = "Only the tombstone is left: the fingerprint, the attempt and the status."
+	}
+	return v
+}
+
+// reexecutes reports whether a policy runs abandoned keys again. Without a known policy it
+// is not known either.
+func reexecutes(declared *policy.Policy) bool {
+	return declared != nil && !declared.OnAbandoned.Refuses()
+}
+
+// gets is what a retry gets, in a word or two.
+func gets(outlook core.Outlook) string {
+	switch {
+	case outlook.Result == "":
+		return "what the route's policy says"
+	case outlook.Result == event.Execute && outlook.Recovers:
+		return "what the policy's Recover function finds"
+	case outlook.Result == event.Execute:
+		return "a run of the handler"
+	case outlook.Result == event.Replay:
+		return fmt.Sprintf("that response, %d", outlook.Status)
+	default:
+		return fmt.Sprintf("%d", outlook.Status)
+	}
+}
+
+// afterwards says until when a retry gets its response, and what a retry gets then.
+func afterwards(record *storage.Record, declared *policy.Policy, outlook core.Outlook) string {
+	if record.Expires.IsZero() || outlook.Result == event.Execute || outlook.Result == "" {
+		return "."
+	}
+	remembered := record.State != storage.Expired && declared != nil && declared.Remember > 0
+	text := ", until " + moment(record.Expires) + " (in " + inWords(time.Until(record.Expires)) + ")"
+	if remembered {
+		code := "key_expired"
+		if record.Abandoned() {
+			code = "outcome_unknown"
+		}
+		return text + ", and then 409 " + code + " for another " + inWords(declared.Remember) + ". Then a retry would run."
+	}
+	return text + ". Then the record is gone, and a retry would run."
+}
+
+func on(record *storage.Record) string {
+	if record.Origin.Holder == "" {
+		return ""
+	}
+	return ", on " + record.Origin.Holder
+}
+
+// claimed is the sentence about the attempt.
+func claimed(record *storage.Record) string {
+	text := fmt.Sprintf("Attempt %d began", record.Attempt) + strings.TrimPrefix(on(record), ",")
+	if !record.Created.IsZero() {
+		text += " at " + moment(record.Created)
+	}
+	return text + "."
+}
+
+func leaseEnded(record *storage.Record) string {
+	if record.LeaseLeft == 0 {
+		return " Its lease has ended without a result."
+	}
+	return " Its lease ended " + inWords(-record.LeaseLeft) + " ago without a result."
+}
+
+func abandonedRule(declared *policy.Policy) string {
+	switch {
+	case declared == nil:
+		return " The route's policy decides, and no route of this process is known to have made this record."
+	case declared.OnAbandoned.Refuses():
+		return " The route's policy refuses to run it again."
+	case declared.OnAbandoned.RecoverFunc() != nil:
+		return " The route's policy looks the outcome up on the next retry."
+	default:
+		return " The route's policy runs it again on the next retry."
+	}
+}
+
+// ran is the sentence about a finished attempt.
+func ran(record *storage.Record) string {
+	text := claimed(record)
+	if record.Created.IsZero() || record.Finished.IsZero() {
+		return text
+	}
+	return strings.TrimSuffix(text, ".") + ", and took " + inWords(record.Finished.Sub(record.Created)) + "."
+}
+
+func askedHere(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return " This process was asked " + times(n) + "."
+}
+
+// statusText returns "409 Conflict".
+func statusText(status int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
+}
