@@ -1,0 +1,115 @@
+package inspector
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+)
+
+type silent struct{}
+
+func (silent) Observe(context.Context, event.Event) {}
+
+func TestEventsAreBounded(t *testing.T) {
+	t.Parallel()
+	events := Remember(silent{}, 3)
+	for i, record := range []string{"a", "b", "c", "b", "d"} {
+		events.Observe(t.Context(), event.Event{Result: event.Replay, Record: record, Status: i})
+	}
+	var records string
+	for _, one := range events.all(func(*seen) bool { return true }) {
+		records += one.record
+	}
+	if records != "cbd" {
+		t.Errorf("the events are of the records %q, want the last three in order", records)
+	}
+	if oldest := events.all(func(*seen) bool { return true })[0].at; !events.from().Equal(oldest) {
+		t.Errorf("the events are complete since %s, want %s", events.from(), oldest)
+	}
+	if got := events.asked([]Row{{Record: "b"}, {Record: "a"}}); got["b"] != 1 || got["a"] != 0 {
+		t.Errorf("the records were asked for %v", got)
+	}
+}
+
+func TestSlowRuns(t *testing.T) {
+	t.Parallel()
+	events := Remember(silent{}, 1000)
+	for i := range enoughRuns {
+		events.Observe(t.Context(), event.Event{Result: event.Completed, Route: "POST /payments", Duration: time.Duration(i) * time.Millisecond})
+	}
+	events.Observe(t.Context(), event.Event{Result: event.Completed, Route: "POST /rare", Duration: time.Second})
+	if got := events.slowest(); len(got) != 1 || got["POST /payments"] != 99*time.Millisecond {
+		t.Errorf("the slowest runs are %v, want 99 ms on the frequent route", got)
+	}
+}
+
+func TestMaskJSON(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"cardNumber":"4111","holder":"A"}`:             `{"cardNumber":"(masked)","holder":"A"}`,
+		`{"card":{"brand":"visa","last":[1,null,true]}}`: `{"card":{"brand":"(masked)","last":["(masked)",null,"(masked)"]}}`,
+		`[{"access_token":"t","company":"pan"}]`:         `[{"access_token":"(masked)","company":"pan"}]`,
+		`{"CVC":123,"n":1e400,"text":"<b>"}`:             `{"CVC":"(masked)","n":1e400,"text":"\u003cb\u003e"}`,
+		`{"PAN-number":1} {"card":1}`:                    "",
+		`{"open":`:                                       "",
+		``:                                               "",
+	} {
+		got, ok := maskJSON([]byte(body))
+		if ok != (want != "") || compacted(got) != want {
+			t.Errorf("%s becomes %s, want %s", body, compacted(got), want)
+		}
+	}
+	if _, shown := (&Page{}).mask("text/plain", []byte("secret")); shown {
+		t.Error("a body that is not JSON is shown")
+	}
+}
+
+// compacted removes the indentation.
+func compacted(text []byte) (compact string) {
+	inString := false
+	for _, c := range string(text) {
+		if c == '"' {
+			inString = !inString
+		}
+		if inString || c != ' ' && c != '\n' {
+			compact += string(c)
+		}
+	}
+	return compact
+}
+
+func TestServes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		method, pattern, path string
+		want                  bool
+	}{
+		{"POST", "POST /payments", "/payments?x=1", true}, {"POST", "/payments/{id}", "/payments/7", true},
+		{"POST", "/payments/:id", "/payments/7", true}, {"POST", "/payments/{id}", "/payments/7/refund", false},
+		{"POST", "/files/*path", "/files/a/b", true}, {"POST", "POST example.com/a", "/a", true},
+		{"PATCH", "/payments", "/payments", false}, {"CALL", "charge card", "charge card", true}, {"CALL", "charge", "charge card", false},
+	} {
+		method := test.method
+		if method == "PATCH" {
+			method = "POST"
+		}
+		if got := serves(core.Endpoint{Method: method, Pattern: test.pattern}, test.method, test.path); got != test.want {
+			t.Errorf("%s %s serves %s: %t, want %t", method, test.pattern, test.path, got, test.want)
+		}
+	}
+}
+
+func TestDurationsInWords(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		-time.Second: "less than 1 ms", 300 * time.Millisecond: "300 ms", 4200 * time.Millisecond: "4.2 s", 48 * time.Second: "48 s",
+		90 * time.Minute: "90 min", 47*time.Hour + 55*time.Minute: "47 h 55 min", 49 * time.Hour: "49 h", 100 * time.Hour: "4 d 4 h",
+	} {
+		if got := inWords(d); got != want {
+			t.Errorf("%d is %q, want %q", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package inspector_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// fill makes a record in every state but expired.
+func (s *service) fill() {
+	s.pay("abandoned", "uncertain")
+	s.request("/refunds/7", "refund", "uncertain", payment)
+	s.pay("done", "")
+	s.pay("declined", "decline")
+	s.pay("streamed", "stream")
+	go s.pay("slow", "slow")
+	<-s.begun
+	s.Cleanup(func() { close(s.finish) })
+}
+
+func statesOf(list inspector.Records) (states []string) {
+	for _, one := range list.Records {
+		states = append(states, one.State)
+	}
+	return states
+}
+
+func TestRecordsAreListedByUrgency(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	for query, want := range map[string]string{
+		"":                                      "abandoned abandoned in_progress",
+		"?state=abandoned":                      "abandoned abandoned",
+		"?state=abandoned&route=POST+/payments": "abandoned",
+		"?state=in_progress":                    "in_progress",
+		"?state=completed":                      "completed",
+		"?state=failed":                         "failed",
+		"?state=unreplayable":                   "unreplayable",
+		"?state=expired":                        "",
+		"?state=all&route=POST+/refunds/%7Bid%7D": "abandoned",
+		"?state=open&older=1h":                    "",
+	} {
+		list := read[inspector.Records](s, s.get("/"+query, acceptsJSON...), http.StatusOK)
+		if got := strings.Join(statesOf(list), " "); got != want {
+			t.Errorf("%q lists %q, want %q", query, got, want)
+		}
+	}
+	list := read[inspector.Records](s, s.get("/?state=all", acceptsJSON...), http.StatusOK)
+	for _, count := range list.Counts {
+		want := map[string]int{"abandoned": 2, "in_progress": 1, "unreplayable": 1, "failed": 1, "completed": 1}[count.State]
+		if count.N != want || count.AtLeast {
+			t.Errorf("the count is %+v, want %d", count, want)
+		}
+	}
+	first := list.Records[0]
+	if first.Holder != "pod-1" || first.Attempt != 1 || first.Asked != 1 || first.Created.IsZero() || first.Expires.IsZero() || first.OnAbandoned == "" {
+		t.Errorf("the first record is %+v", first)
+	}
+	s.wantPage(s.get("/"), http.StatusOK, s.id("abandoned"), "policy: Refuse", "by <code>pod-1</code>", "abandoned: outcome unknown")
+}
+
+// A page says how far it has looked, and its link goes on from there.
+func TestListIsContinued(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	for _, key := range []string{"k1", "k2", "k3"} {
+		s.pay(key, "")
+	}
+	seen, query := map[string]bool{}, url.Values{"state": {"completed"}, "limit": {"2"}}
+	for pages := 0; ; pages++ {
+		list := read[inspector.Records](s, s.get("/?"+query.Encode(), acceptsJSON...), http.StatusOK)
+		if (len(list.Counts) > 0) != (pages == 0) {
+			t.Errorf("page %d has %d counts, want counts on the first page only", pages, len(list.Counts))
+		}
+		for _, one := range list.Records {
+			seen[one.Record] = true
+		}
+		if list.Next == "" {
+			break
+		}
+		query.Set("cursor", list.Next)
+		if pages == 0 {
+			s.wantPage(s.get("/?state=completed&limit=2"), http.StatusOK, "Look at the next 20,000", "cursor=")
+		}
+		if pages > 5 {
+			t.Fatal("the list does not end")
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("the pages list %d records, want 3", len(seen))
+	}
+}
+
+func TestEmptyListsSayWhy(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.wantPage(s.get("/"), http.StatusOK, "Nothing is stored yet")
+	s.pay("k1", "")
+	s.wantPage(s.get("/?state=abandoned&route=POST+/payments"), http.StatusOK, "No record matches", "state abandoned, route POST /payments", "All records were looked at")
+	for i := range 300 {
+		s.pay("k"+string(rune('a'+i%26))+strings.Repeat("x", i/26), "")
+	}
+	w := s.get("/?state=abandoned&look=1")
+	s.wantPage(w, http.StatusOK, "None among the", "There are more records to look at", "Look at the next")
+}
+
+func TestWrongFiltersAreNamed(t *testing.T) {
+	t.Parallel()
+	s := newService(t, &brokenStore{Store: memstore.New()})
+	for query, field := range map[string]string{
+		"state=gone": "state", "older=soon": "older", "older=-1s": "older", "limit=0": "limit", "limit=1001": "limit", "look=x": "look", "cursor=zzz": "cursor",
+	} {
+		fault := read[inspector.Fault](s, s.get("/?"+query, acceptsJSON...), http.StatusBadRequest)
+		if !strings.Contains(fault.Detail, field) {
+			t.Errorf("%s: the fault is %+v, want one that names %s", query, fault, field)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.pay("order-42", "")
+	for _, form := range []url.Values{
+		{"key": {"order-42"}, "scope": {"alice"}, "target": {"POST /payments"}},
+		{"key": {` "order-42" `}, "scope": {"alice"}, "target": {"/payments"}},
+		{"key": {s.id("order-42")}},
+	} {
+		w := s.post("/find", form)
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./records/"+s.id("order-42") {
+			t.Errorf("%v: %d to %q, want the record's own address", form, w.Code, w.Header().Get("Location"))
+		}
+		if found := read[inspector.Record](s, s.post("/find", form, acceptsJSON...), http.StatusOK); !found.Found || found.Record != s.id("order-42") {
+			t.Errorf("%v: found %+v", form, found)
+		}
+	}
+	absent := read[inspector.Record](s, s.post("/find", url.Values{"key": {"order-43"}, "scope": {"alice"}, "target": {"POST /payments"}}, acceptsJSON...), http.StatusNotFound)
+	if absent.Found || absent.Record != s.id("order-43") || absent.Outlook.Result != "execute" {
+		t.Errorf("the absent record is %+v", absent)
+	}
+	s.wantPage(s.get("/records/"+s.id("order-43")), http.StatusNotFound, "There is no record for this key", "MarkRetryable", "has expired", "another scope", "never arrived")
+	for _, form := range []url.Values{{}, {"key": {"order-42"}}, {"key": {"a,b"}, "target": {"POST /payments"}}, {"key": {"a"}, "target": {"POST payments"}}} {
+		s.wantPage(s.post("/find", form), http.StatusBadRequest)
+	}
+	s.wantPage(s.get("/records/abc"), http.StatusNotFound, "64 hex digits")
+}

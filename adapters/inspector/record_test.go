@@ -1,0 +1,187 @@
+package inspector_test
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	for key, want := range map[string]struct{ headline, gets, code, then string }{
+		"abandoned": {"It is not known whether it happened", "409", "outcome_unknown", "Then the record is gone, and a retry would run."},
+		"done":      {"It ran once, and responded 201", "that response, 201", "", "Then the record is gone"},
+		"declined":  {"It failed with 402", "that response, 402", "", "Then the record is gone"},
+		"streamed":  {"its response is not kept", "409", "not_replayable", "Then the record is gone"},
+		"slow":      {"It is running now, on pod-1", "409", "in_progress", "It cannot be settled by hand while its lease runs."},
+	} {
+		record := s.recordOf(key)
+		v := record.Verdict
+		if !strings.Contains(v.Headline, want.headline) || v.Gets != want.gets || v.Code != want.code || !strings.Contains(v.Then, want.then) {
+			t.Errorf("%s: the verdict is %+v, want %+v", key, v, want)
+		}
+		if record.Policy == nil || record.Policy.Text != "ExcludeFields=nonce OnAbandoned=Refuse" {
+			t.Errorf("%s: the policy is %+v", key, record.Policy)
+		}
+		if len(record.Derived) != 1 || record.Derived[0].Key != core.DerivedKey(s.id(key), "charge") {
+			t.Errorf("%s: the derived keys are %+v", key, record.Derived)
+		}
+	}
+	refund := read[inspector.Record](s, s.get("/records/"+s.engine.StorageKey("alice", http.MethodPost, "/refunds/7", "refund"), acceptsJSON...), http.StatusOK)
+	if refund.Outlook.Result != "execute" || !strings.Contains(refund.Verdict.Story, "runs it again") {
+		t.Errorf("a route that runs again: %+v, %+v", refund.Outlook, refund.Verdict)
+	}
+}
+
+// Another process does not know the route: the page does not guess.
+func TestVerdictOfAnUnknownRoute(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	newService(t, store).pay("k1", "uncertain")
+	s := newService(t, store)
+	record := s.recordOf("k1")
+	if record.Policy != nil || record.Outlook.Result != "" || record.Verdict.Gets != "what the route's policy says" {
+		t.Errorf("the record is %+v, %+v", record.Outlook, record.Verdict)
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), inspector.LogLink("https://logs.example.com/?q=record:%s"))
+	s.pay("k1", "uncertain")
+	for range 3 {
+		s.pay("k1", "")
+	}
+	record := s.recordOf("k1")
+	counts := make(map[string]int)
+	for _, one := range record.Timeline {
+		counts[one.Source+": "+one.Text] = one.Count
+	}
+	want := map[string]int{
+		"record: Claimed, attempt 1": 1, "record: The lease ended": 1,
+		"this process: Left abandoned: the outcome is uncertain": 1, "this process: 409 outcome_unknown": 3,
+	}
+	if !maps.Equal(counts, want) {
+		t.Errorf("the timeline is %v, want %v", counts, want)
+	}
+	if want := "https://logs.example.com/?q=record:" + s.id("k1"); record.LogLink != want {
+		t.Errorf("the link to the log is %q, want %q", record.LogLink, want)
+	}
+	s.wantPage(s.get("/records/"+s.id("k1")), http.StatusOK, "record="+s.id("k1"), "<svg", `aria-label="attempt 1 and its lease for `, "Settle it …")
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	for found, state := range map[string]string{"happened": "unreplayable", "did-not-happen": ""} {
+		s := newService(t, memstore.New())
+		s.pay("k1", "uncertain")
+		w := s.post("/records/"+s.id("k1")+"/settle", s.changedForm("k1", found))
+		location := w.Header().Get("Location")
+		if w.Code != http.StatusSeeOther || !strings.HasPrefix(location, "./../../records/"+s.id("k1")+"?done=") {
+			t.Fatalf("%s: %d to %q, want the record", found, w.Code, location)
+		}
+		after := s.get("/records/" + s.id("k1") + "?" + strings.SplitN(location, "?", 2)[1])
+		s.wantPage(after, after.Code, "Settled as "+strings.ReplaceAll(strings.Replace(found, "did-", "", 1), "not-happen", "not happen"))
+		if state != "" && s.recordOf("k1").State != state {
+			t.Errorf("%s: the state is %s, want %s", found, s.recordOf("k1").State, state)
+		}
+		if state == "" {
+			s.wantPage(s.get("/records/"+s.id("k1")), http.StatusNotFound)
+		}
+		if all := s.log.of(event.SettledByHand); len(all) != 1 || all[0].Operator != "m.ortiz" || all[0].Reason != "INC-2291" {
+			t.Errorf("%s: the events are %+v", found, all)
+		}
+	}
+}
+
+func TestSettleIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	edit := func(key, field, value string) url.Values {
+		form := s.changedForm(key, "happened")
+		form.Set(field, value)
+		return form
+	}
+	for name, test := range map[string]struct {
+		key    string
+		form   url.Values
+		status int
+		text   string
+	}{
+		"no reason":         {"abandoned", edit("abandoned", "why", " "), http.StatusUnprocessableEntity, "Say why"},
+		"another id":        {"abandoned", edit("abandoned", "confirm", "12345678"), http.StatusUnprocessableEntity, "Type the first 8 digits"},
+		"no finding":        {"abandoned", edit("abandoned", "found", ""), http.StatusUnprocessableEntity, "Say what you found"},
+		"no attempt":        {"abandoned", edit("abandoned", "attempt", ""), http.StatusBadRequest, "names no attempt"},
+		"changed meanwhile": {"abandoned", edit("abandoned", "attempt", "2"), http.StatusConflict, "not as you saw it any more"},
+		"a running lease":   {"slow", s.changedForm("slow", "did-not-happen"), http.StatusConflict, "Nothing was changed"},
+		"a finished run":    {"done", s.changedForm("done", "happened"), http.StatusConflict, "Nothing was changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := s.recordOf(test.key).State
+			s.wantPage(s.post("/records/"+s.id(test.key)+"/settle", test.form), test.status, test.text)
+			if after := s.recordOf(test.key).State; after != before {
+				t.Errorf("the state changed from %s to %s", before, after)
+			}
+		})
+	}
+	if all := s.log.of(event.SettledByHand); len(all) != 0 {
+		t.Errorf("the events are %+v, want none", all)
+	}
+}
+
+func TestForget(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	s.wantPage(s.post("/records/"+s.id("slow")+"/forget", s.changedForm("slow", "")), http.StatusConflict, "may still be running")
+	s.wantPage(s.post("/records/"+s.id("done")+"/forget", url.Values{"attempt": {"1"}}), http.StatusUnprocessableEntity, "Say why")
+	if w := s.post("/records/"+s.id("done")+"/forget", s.changedForm("done", "")); w.Code != http.StatusSeeOther {
+		t.Fatalf("the status is %d: %s", w.Code, w.Body)
+	}
+	s.wantPage(s.get("/records/"+s.id("done")+"?done=forgotten"), http.StatusNotFound, "Forgotten by m.ortiz", "INC-2291")
+	if all := s.log.of(event.Forgotten); len(all) != 1 || all[0].Operator != "m.ortiz" {
+		t.Errorf("the events are %+v", all)
+	}
+}
+
+func TestReveal(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.pay("k1", "")
+	hidden := s.recordOf("k1").Response
+	if hidden.Shown || hidden.Body != "" || hidden.Bytes == 0 {
+		t.Errorf("before Reveal, the response is %+v", hidden)
+	}
+	w := s.post("/records/"+s.id("k1")+"/reveal", nil)
+	s.wantPage(w, http.StatusOK, "(masked)", "p1", "Location: /payments/p1", `X-Account: <span class="redacted">hidden</span>`)
+	for _, secret := range []string{"4111111111111111", "acc-secret", "session=hidden"} {
+		if strings.Contains(w.Body.String(), secret) {
+			t.Errorf("the page shows %s", secret)
+		}
+	}
+	if all := s.log.of(event.Revealed); len(all) != 1 || all[0].Operator != "m.ortiz" {
+		t.Errorf("the events are %+v", all)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), inspector.Redact(func(contentType string, body []byte) []byte {
+		return []byte(contentType + " " + strings.ReplaceAll(string(body), "p1", "(payment)"))
+	}))
+	s.pay("k1", "")
+	shown := read[inspector.Record](s, s.post("/records/"+s.id("k1")+"/reveal", nil, acceptsJSON...), http.StatusOK).Response
+	if !strings.HasPrefix(shown.Body, "application/json {") || !strings.Contains(shown.Body, "(payment)") || !strings.Contains(shown.Body, "(masked)") {
+		t.Errorf("the body is %q, want one that both have masked", shown.Body)
+	}
+}

@@ -1,0 +1,172 @@
+package inspector_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+)
+
+// addresses are all addresses of the page, with the right that each needs.
+func (s *service) addresses() map[string]inspector.Right {
+	return map[string]inspector.Right{
+		"GET /": inspector.Read, "POST /find": inspector.Read, "GET /records/" + s.id("done"): inspector.Read,
+		"POST /records/" + s.id("done") + "/reveal":      inspector.Reveal,
+		"POST /records/" + s.id("abandoned") + "/settle": inspector.Settle,
+		"POST /records/" + s.id("done") + "/forget":      inspector.Settle,
+		"GET /explain": inspector.Read, "POST /explain": inspector.Read,
+		"GET /running": inspector.Read, "GET /routes": inspector.Read, "GET /doctor": inspector.Read, "GET /nowhere": inspector.Read,
+	}
+}
+
+// Each address checks its right itself, whatever the page shows.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	for address, needed := range s.addresses() {
+		method, path, _ := strings.Cut(address, " ")
+		form := s.changedForm("abandoned", "happened")
+		if w := s.call(method, path, form, "Stranger", "yes"); w.Code != http.StatusUnauthorized || w.Header().Get("Www-Authenticate") != `Basic realm="ops"` {
+			t.Errorf("%s without a sign-in: %d, with the challenge %q", address, w.Code, w.Header().Get("Www-Authenticate"))
+		}
+		s.may = everything &^ needed
+		if w := s.call(method, path, form); w.Code != http.StatusForbidden {
+			t.Errorf("%s without the right to %s: %d", address, needed, w.Code)
+		}
+		s.may = inspector.Read | needed
+		if w := s.call(method, path, form); w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized {
+			t.Errorf("%s with the right to %s: %d", address, needed, w.Code)
+		}
+	}
+}
+
+func TestReadersSeeNoForms(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	s.may = inspector.Read
+	for _, key := range []string{"abandoned", "done"} {
+		w := s.get("/records/" + s.id(key))
+		s.wantPage(w, http.StatusOK, "You may look, not change")
+		if strings.Contains(w.Body.String(), `method="post"`) {
+			t.Errorf("a reader's page of %s has a form", key)
+		}
+	}
+	if record := s.recordOf("abandoned"); record.MaySettle || record.MayForget || record.MayReveal {
+		t.Errorf("a reader may %+v", record)
+	}
+}
+
+func TestOtherSitesChangeNothing(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.pay("abandoned", "uncertain")
+	w := s.post("/records/"+s.id("abandoned")+"/settle", s.changedForm("abandoned", "happened"), "Sec-Fetch-Site", "cross-site")
+	if w.Code != http.StatusForbidden || s.recordOf("abandoned").State != "abandoned" {
+		t.Errorf("a form of another site: %d, and the record is %s", w.Code, s.recordOf("abandoned").State)
+	}
+}
+
+func TestHeadersOfEveryPage(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	for address := range s.addresses() {
+		method, path, _ := strings.Cut(address, " ")
+		w := s.call(method, path, nil)
+		for name, want := range map[string]string{
+			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Robots-Tag": "noindex",
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", address, name, got, want)
+			}
+		}
+		if body := w.Body.String(); regexp.MustCompile(`(?i)<script|style="|<[^>]*\son[a-z]+=|alice|4111111`).MatchString(body) {
+			t.Errorf("%s has a script, a style of its own, a scope or a card:\n%s", address, body)
+		}
+	}
+}
+
+// Every link and form of every page leads to a page, below the prefix.
+func TestLinksAreRelative(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	link := regexp.MustCompile(`(?:href|action)="([^"]*)"`)
+	seen, left := map[string]bool{}, []string{prefix + "/"}
+	for len(left) > 0 {
+		address := left[0]
+		left = left[1:]
+		w := httptest.NewRecorder()
+		s.mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody))
+		if w.Code >= http.StatusBadRequest && !strings.Contains(address, "/find") && !strings.Contains(address, "settle") && !strings.Contains(address, "forget") && !strings.Contains(address, "reveal") {
+			t.Errorf("%s is %d", address, w.Code)
+		}
+		base, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range link.FindAllStringSubmatch(w.Body.String(), -1) {
+			target, err := base.Parse(strings.ReplaceAll(found[1], "&amp;", "&"))
+			if err != nil || strings.HasPrefix(found[1], "/") || !strings.HasPrefix(target.Path, prefix+"/") {
+				t.Errorf("%s links to %s", address, found[1])
+				continue
+			}
+			target.Fragment = ""
+			if !seen[target.String()] {
+				seen[target.String()] = true
+				left = append(left, target.String())
+			}
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d addresses were found", len(seen))
+	}
+}
+
+// Without its last slash the address leads to the page, behind any prefix.
+func TestLastSlash(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	page, err := inspector.New(s.engine, s.authorize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a/b?x=1", http.NoBody)
+	w := httptest.NewRecorder()
+	http.StripPrefix("/a/b", page).ServeHTTP(w, r)
+	if got := w.Header().Get("Location"); w.Code != http.StatusMovedPermanently || got != "./b/" {
+		t.Errorf("%d to %q, want ./b/", w.Code, got)
+	}
+}
+
+func TestWrongOptions(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{T: t}
+	for name, opt := range map[string]inspector.Option{
+		"a nil option": nil, "a nil Redact": inspector.Redact(nil), "a cookie": inspector.Headers("set-cookie"), "nil events": inspector.Remembered(nil),
+		"a link without a place": inspector.LogLink("https://logs.example.com"), "a script": inspector.LogLink("javascript:%s"),
+	} {
+		if _, err := inspector.New(engine, s.authorize, opt); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	if _, err := inspector.New(nil, s.authorize); err == nil {
+		t.Error("a nil engine is accepted")
+	}
+	if _, err := inspector.New(engine, nil); err == nil {
+		t.Error("a nil authorize is accepted")
+	}
+}

@@ -1,0 +1,132 @@
+package inspector_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// question is the form that explains a payment.
+func question(key, body string) url.Values {
+	return url.Values{"key": {key}, "scope": {"alice"}, "target": {"POST /payments"}, "type": {"application/json"}, "body": {body}}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	for name, test := range map[string]struct {
+		form   url.Values
+		result string
+		remark string
+	}{
+		"a replay":             {question("done", payment), "replay", ""},
+		"an excluded member":   {question("done", `{"amount":4200,"order":"o-1","nonce":2}`), "replay", ""},
+		"no record":            {question("new", payment), "execute", ""},
+		"in flight":            {question("slow", payment), "in_progress", ""},
+		"abandoned":            {question("abandoned", payment), "outcome_unknown", "no sketch"},
+		"another amount":       {question("done", `{"amount":1,"order":"o-1"}`), "key_reused", ""},
+		"not JSON":             {question("done", `amount=1`), "key_reused", "not JSON"},
+		"an unknown path":      {url.Values{"key": {"k"}, "scope": {"alice"}, "target": {"POST /nowhere"}}, "execute", "choose the route"},
+		"another route's path": {url.Values{"key": {"k"}, "scope": {"alice"}, "target": {"POST /refunds/7"}, "route": {"POST /refunds/{id}"}}, "execute", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := read[inspector.Explanation](s, s.post("/explain", test.form, acceptsJSON...), http.StatusOK)
+			if x.Outlook.Result != test.result || test.remark == "" != (len(x.Remarks) == 0) || !strings.Contains(strings.Join(x.Remarks, " "), test.remark) {
+				t.Errorf("the retry gets %+v, with the remarks %q", x.Outlook, x.Remarks)
+			}
+		})
+	}
+	s.wantPage(s.get("/explain"), http.StatusOK, "Paste a retry", "<option>POST /payments")
+	s.wantPage(s.post("/explain", question("a,b", payment)), http.StatusBadRequest, "not valid")
+}
+
+func TestExplainNamesMembers(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.request("/payments", "k1", "", `{"amount":4200,"order":"o-1","sentAt":"10:00","gone":1}`)
+	form := question("k1", `{"amount":1,"order":"o-1","sentAt":"10:01"}`)
+	x := read[inspector.Explanation](s, s.post("/explain", form, acceptsJSON...), http.StatusOK)
+	var members []string
+	for _, one := range x.Members {
+		advice, _, _ := strings.Cut(one.Advice, ":")
+		members = append(members, one.Name+" "+advice)
+	}
+	want := "amount Another operation, sentAt Looks like a clock or a number of the attempt. If it may change in a retry, order "
+	if got := strings.Join(members, ", "); got != want || x.Missing != 1 || x.Endpoint != "POST /payments" {
+		t.Errorf("the members are %q and %d missing ones on %s, want %q and 1", got, x.Missing, x.Endpoint, want)
+	}
+	s.wantPage(s.post("/explain", form), http.StatusOK, "422 Unprocessable Entity, key_reused", "3 members differ.", "ExcludeFields=sentAt", "Against the record")
+}
+
+func TestRunningHere(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.wantPage(s.get("/running"), http.StatusOK, "Nothing runs")
+	s.fill()
+	process := read[inspector.Process](s, s.get("/running", acceptsJSON...), http.StatusOK)
+	if len(process.Runs) != 1 || process.Runs[0].Record != s.id("slow") || process.Runs[0].Endpoint != "POST /payments" || process.NotReady != "" || process.Instance != "pod-1" {
+		t.Errorf("the process is %+v", process)
+	}
+	s.wantPage(s.get("/running"), http.StatusOK, s.id("slow"), "in flight")
+}
+
+func TestRoutesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.wantPage(s.get("/routes"), http.StatusOK, "no request yet", "the defaults")
+	s.fill()
+	s.pay("done", "")
+	s.request("/payments", "done", "", `{"amount":1}`)
+	s.pay("slow", "")
+	routes := read[inspector.Routes](s, s.get("/routes", acceptsJSON...), http.StatusOK)
+	one := routes.Routes[0]
+	if one.First != 3 || one.Replays != 1 || one.Conflicts != 1 || one.Reused != 1 || one.Failures != 1 || one.OnStoreError != "FailClosed" || len(one.Endpoints) != 1 {
+		t.Errorf("the route is %+v", one)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	plain := newService(t, struct {
+		storage.Inspector
+		storage.Store
+	}{memstore.New(), memstore.New()})
+	plain.wantPage(plain.get("/doctor"), http.StatusOK, "skipped", "ready to serve")
+	s := newService(t, &brokenStore{Store: memstore.New()})
+	s.wantPage(s.get("/doctor"), http.StatusOK, "3 checks: 1 to mend, 0 to look at", "eviction policy", "Set noeviction.", `<span class="state bad">mend</span>`)
+	broken := newService(t, &brokenStore{Store: memstore.New(), err: errAway})
+	doctor := read[inspector.Doctor](s, broken.get("/doctor", acceptsJSON...), http.StatusOK)
+	if doctor.Mend != 2 || doctor.Findings[0].Grade != "mend" || !strings.Contains(doctor.Findings[0].Seen, "connection refused") {
+		t.Errorf("the findings are %+v", doctor)
+	}
+}
+
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	s := newService(t, &brokenStore{Store: memstore.New(), err: errAway})
+	for _, w := range []string{"/", "/records/" + s.id("k1")} {
+		s.wantPage(s.get(w), http.StatusServiceUnavailable, "The store cannot be reached", "connection refused", "2 respond with 503 meanwhile", "Try again")
+	}
+	s.wantPage(s.post("/records/"+s.id("k1")+"/settle", s.changedForm("k1", "happened")), http.StatusServiceUnavailable)
+	s.wantPage(s.get("/running"), http.StatusOK, "This process is not ready")
+	fault := read[inspector.Fault](s, s.get("/", acceptsJSON...), http.StatusServiceUnavailable)
+	if fault.Cause != errAway.Error() {
+		t.Errorf("the fault is %+v", fault)
+	}
+}
+
+func TestUnreadableRecords(t *testing.T) {
+	t.Parallel()
+	for err, title := range map[error]string{
+		storage.ErrCorruptRecord: "This program cannot read the record", storage.ErrUnreadable: "The record cannot be read at the moment",
+	} {
+		s := newService(t, &brokenStore{Store: memstore.New(), err: err})
+		s.wantPage(s.get("/records/"+s.id("k1")), http.StatusBadGateway, title)
+	}
+}
