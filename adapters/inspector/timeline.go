@@ -71,7 +71,7 @@ func ofRecord(record *storage.Record) (all []Moment) {
 	}
 	add(record.Created, "flight", fmt.Sprintf("Claimed, attempt %d", record.Attempt), onHolder(record))
 	if record.Abandoned() && record.LeaseLeft < 0 {
-		add(time.Now().Add(record.LeaseLeft), "bad", "The lease ended", "no result was stored")
+		add(time.Now().Add(record.LeaseLeft).Truncate(time.Millisecond), "bad", "The lease ended", "no result was stored")
 	}
 	if !record.Finished.IsZero() {
 		add(record.Finished, toneOf(stateOf(record)), "Settled: "+stateName(stateOf(record)), statusText(record.Status))
