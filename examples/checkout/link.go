@@ -15,6 +15,7 @@ var errCut = errors.New("the process is dead: it has no connection to the store"
 type link struct {
 	pod   *pod
 	store storage.Store
+	storage.Inspector
 }
 
 var _ storage.Store = (*link)(nil)

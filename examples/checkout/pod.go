@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/failure"
@@ -26,6 +27,7 @@ type pod struct {
 	shop    *shop
 	engine  *core.Engine
 	guarded http.Handler
+	page    http.Handler  // for operators
 	dead    chan struct{} // closed when the pod is killed
 	killing sync.Once
 }
@@ -33,9 +35,13 @@ type pod struct {
 func newPod(s *shop, place int) (*pod, error) {
 	p := &pod{name: podNames[place], place: place, shop: s, dead: make(chan struct{})}
 	var err error
-	p.engine, err = core.New(&link{pod: p, store: s.store}, core.ScopeBy(customer),
-		core.WithObserver(p), core.WithInstance(p.name))
+	events := inspector.Remember(p, rememberedEvents)
+	p.engine, err = core.New(&link{pod: p, store: s.store, Inspector: s.store}, core.ScopeBy(customer),
+		core.WithObserver(events), core.WithInstance(p.name))
 	if err != nil {
+		return nil, err
+	}
+	if p.page, err = inspector.New(p.engine, anybody, inspector.Remembered(events), inspector.Derived("charge")); err != nil {
 		return nil, err
 	}
 	p.guarded = p.engine.Handler(http.HandlerFunc(p.pay),
@@ -45,6 +51,14 @@ func newPod(s *shop, place int) (*pod, error) {
 		policy.MaxRequestBytes(maxOrder),
 	)
 	return p, nil
+}
+
+// rememberedEvents bounds the events that a pod keeps for its page.
+const rememberedEvents = 200
+
+// anybody admits everybody, because each browser tab has a shop of its own.
+func anybody(*http.Request) (inspector.Operator, error) {
+	return inspector.Operator{Name: "visitor", May: inspector.Read | inspector.Reveal | inspector.Settle}, nil
 }
 
 // customer returns the owner of the key. Each shop has one customer.

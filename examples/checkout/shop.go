@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/memstore"
-	"github.com/oncekey/oncekey/core/storage"
 )
 
 // pace is the speed of a shop: slow enough to watch.
@@ -32,7 +31,7 @@ type shop struct {
 	id        string
 	pace      pace
 	opened    time.Time
-	store     storage.Store
+	store     *memstore.Store
 	bank      bank
 	notices   chan notice
 	overflown chan struct{} // closed if the page does not read its notices
@@ -86,6 +85,24 @@ func (s *shop) pick() *pod {
 		}
 	}
 	return nil
+}
+
+// inspect serves the operators' page of a running pod.
+func (s *shop) inspect(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	var running *pod
+	for _, p := range s.pods {
+		if p != nil {
+			running = p
+			break
+		}
+	}
+	s.mu.Unlock()
+	if running == nil {
+		writeJSON(w, http.StatusServiceUnavailable, message{"no pod is running: try again in a few seconds"})
+		return
+	}
+	http.StripPrefix("/shops/"+s.id+"/inspector", running.page).ServeHTTP(w, r)
 }
 
 // restartLater removes a killed pod and starts a new one in its place, as an

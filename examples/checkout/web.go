@@ -29,6 +29,7 @@ func routes(m *mall) http.Handler {
 	}
 	mux.HandleFunc("GET /events", m.stream)
 	mux.HandleFunc("GET /shops/{shop}/ledger", m.withShop((*shop).showLedger))
+	mux.HandleFunc("/shops/{shop}/inspector/", m.withShop((*shop).inspect))
 	mux.HandleFunc("POST /shops/{shop}/payments", m.withShop((*shop).balance))
 	return http.NewCrossOriginProtection().Handler(mux)
 }

@@ -34,6 +34,9 @@
 // 404. With a database the ledger is a table of all processes together; otherwise the
 // ledger belongs to this process.
 //
+// With -inspect there is a page for operators (inspect.go): what became of a key, and what its
+// retry gets. The program prints the page's address and a password at the start.
+//
 // Do not copy two parts. The members, and with -store memory or redis also the ledger, are
 // kept in memory. Authentication believes every user name, and a user may transfer the
 // money of another.
@@ -41,6 +44,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -53,7 +57,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
 )
 
 // An orchestrator commonly grants 30 seconds between SIGTERM and SIGKILL.
@@ -100,12 +106,20 @@ func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, opened.close()) }()
 
-	engine, err := core.New(opened.store, core.ScopeBy(userOf))
+	events := inspector.Remember(event.Log(nil), 10_000)
+	engine, err := core.New(opened.store, core.ScopeBy(userOf), core.WithObserver(events))
 	if err != nil {
 		return err
 	}
+	handler := routers[s.router](newShop(opened), engine, s.lockTTL)
+	token := rand.Text()
+	if s.inspect {
+		if handler, err = withInspector(handler, engine, events, token); err != nil {
+			return err
+		}
+	}
 	server := &http.Server{
-		Handler:           routers[s.router](newShop(opened), engine, s.lockTTL),
+		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      slowest + time.Minute, // the timeout includes the handler's time
@@ -119,6 +133,9 @@ func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
+	if s.inspect {
+		fmt.Fprintf(stdout, "operators at http://%s%s/ with any name and the password %s\n", listener.Addr(), inspectorPath, token)
+	}
 
 	select {
 	case err := <-ended:

@@ -25,6 +25,7 @@ type settings struct {
 	postgres string
 	lockTTL  time.Duration
 	ledger   string
+	inspect  bool
 }
 
 // parseSettings reads the command line. Its errors name the flag, the given value and the
@@ -43,6 +44,7 @@ func parseSettings(args []string, stdout io.Writer) (settings, error) {
 	flags.Func("postgres", "`URL` of the PostgreSQL, whose tables are made at the start (default "+s.postgres+")", s.setPostgres)
 	flags.Func("lock-ttl", "`duration` for which a crash blocks its key (default 30s)", s.setLockTTL)
 	flags.StringVar(&s.ledger, "ledger", "", "`file` to append every side effect except transfers to; processes can share the file")
+	flags.BoolVar(&s.inspect, "inspect", false, "serve a page for operators, and print its address and a password")
 
 	err := flags.Parse(args)
 	switch {
