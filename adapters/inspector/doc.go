@@ -45,6 +45,8 @@
 //	GET  /running                Process
 //	GET  /routes                 Routes
 //	GET  /doctor                 Doctor
+//	GET  /events                 Tail: the events of this process. Query: after (next of an earlier
+//	                             reply; without it, the last 10). JSON only.
 //
 // The types of these names document the members. An error is a Fault, with the status 400,
 // 401, 403, 404, 502 (the record cannot be read) or 503 (the store cannot be reached).

@@ -15,9 +15,10 @@ type Events struct {
 	next  event.Observer
 	since time.Time
 
-	mu    sync.Mutex
-	ring  []seen
-	begin int // of the oldest event, once the ring is full
+	mu       sync.Mutex
+	observed uint64 // events of this process
+	ring     []seen
+	begin    int // of the oldest event, once the ring is full
 }
 
 // seen is the part of an event that the page shows.
@@ -61,6 +62,7 @@ func (e *Events) Observe(ctx context.Context, happened event.Event) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.observed++
 	if len(e.ring) < cap(e.ring) {
 		e.ring = append(e.ring, one)
 		return

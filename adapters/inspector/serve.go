@@ -50,6 +50,7 @@ func (p *Page) handlers() http.Handler {
 	on("GET /running", Read, p.running)
 	on("GET /routes", Read, p.routes)
 	on("GET /doctor", Read, p.doctor)
+	on("GET /events", Read, p.tail)
 	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFileFS(w, r, web, "web/style.css")
 	})
