@@ -23,7 +23,7 @@ var parts = map[string]string{module: ".", module + "/core/pgstore": "core/pgsto
 var foreign = []string{
 	"go.opentelemetry.io/otel", "github.com/prometheus/client_golang", "github.com/getkin/kin-openapi", "github.com/jackc/pgx/v5",
 	"github.com/chromedp/chromedp", "github.com/stripe/stripe-go/v84", "github.com/gofiber/fiber/v3", "github.com/anishathalye/porcupine",
-	"github.com/standard-webhooks/standard-webhooks/libraries",
+	"github.com/standard-webhooks/standard-webhooks/libraries", "github.com/alecthomas/kong",
 }
 
 // everywhere are the modules whose code each program links.

@@ -1,0 +1,371 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core/pgstore"
+)
+
+// said is the output of a command, in a world without a network.
+func said(t *testing.T, stdin string, args ...string) (text string, code int) {
+	t.Helper()
+	var out bytes.Buffer
+	code = run(t.Context(), args, world{strings.NewReader(stdin), &out, &out, http.DefaultTransport})
+	return out.String(), code
+}
+
+// Faults of the command line are named, and end with 2.
+func TestWrongUse(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ args, says string }{
+		{"", "expected one of"},
+		{"shout", "unexpected argument shout"},
+		{"list -o xml", "--output"},
+		{"list --state lost", "--state"},
+		{"list", "where are the records?"},
+		{"list --url http://page --redis redis://localhost", "--url is given with --redis"},
+		{"list --url localhost:8080", `--url is "localhost:8080"`},
+		{"list --redis http://localhost", "--redis:"},
+		{"list --redis redis://localhost?addr=a:1&pool_size=x", "--redis:"},
+		{"list --redis redis://localhost?master_name=a&pool_size=x", "--redis:"},
+		{"list --redis ://", "--redis:"},
+		{"list --postgres =", "--postgres:"},
+		{"list --redis redis://localhost --policies missing.yaml", "missing.yaml"},
+		{"show --redis redis://localhost 12", `the record is "12"`},
+		{"show --redis redis://localhost a b c", "3 names are given"},
+		{"settle --redis redis://localhost 28ad8396 --why x", "--happened"},
+		{"settle --redis redis://localhost 28ad8396 --happened", "--why"},
+		{"forget --redis redis://localhost 28ad8396", "--why"},
+		{"forget --redis redis://localhost 28ad8396 --why=", "--why is empty"},
+		{"explain --redis redis://localhost /payments k --body missing.json", "--body:"},
+		{"hash /payments ,", "key"},
+		{"sweep --redis redis://localhost", "give --postgres"},
+		{"sweep --postgres postgres://localhost --batch 0", "--batch 0"},
+		{"migrate status", "give --postgres"},
+		{"tail --redis redis://localhost", "give --url"},
+		{"tail --url http://page --every 0s", "--every is 0s"},
+		{"completion powershell", "powershell"},
+	} {
+		text, code := said(t, "", strings.Fields(row.args)...)
+		if code != exitUsage || !strings.Contains(text, row.says) {
+			t.Errorf("%s: exit code %d and\n%s\nwant %d and %s", row.args, code, text, exitUsage, row.says)
+		}
+	}
+}
+
+// A store or a page that cannot be reached ends with 3, and changes nothing.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a free port
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := listener.Addr().String()
+	_ = listener.Close()
+	for _, args := range [][]string{
+		{"--redis", "redis://" + nobody, "list"},
+		{"--redis", "redis://" + nobody + "?addr=" + nobody, "list"},
+		{"--redis", "redis://" + nobody + "?master_name=shop", "list"},
+		{"--postgres", "postgres://" + nobody + "/shop", "list"},
+		{"--postgres", "postgres://" + nobody + "/shop", "sweep"},
+		{"--postgres", "postgres://" + nobody + "/shop", "migrate", "status"},
+		{"--postgres", "postgres://" + nobody + "/shop", "--redis", "redis://" + nobody, "show", strings.Repeat("ab", 32)},
+		{"--url", "http://" + nobody, "doctor"},
+	} {
+		text, code := said(t, "", append(args, "--timeout", "5s")...)
+		if code != exitAway || !strings.HasPrefix(text, "oncekey: ") {
+			t.Errorf("%s: exit code %d and %q, want %d", args, code, text, exitAway)
+		}
+	}
+}
+
+// A page at a URL, as a service has it: the rights are those of the token.
+func TestPageAtAURL(t *testing.T) {
+	t.Parallel()
+	var s *shop
+	synctest.Test(t, func(t *testing.T) { // the times of the records do not matter here
+		s = openShop(t)
+		s.post("order-41", `{"amount":4200}`)
+		s.post("order-42", `{"amount":4200}`)
+	})
+	server := httptest.NewServer(s.mux)
+	t.Cleanup(server.Close)
+	other := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(other.Close)
+	page := server.URL + "/ops/idempotency"
+	for _, row := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"a reader may look", []string{"--url", page, "--token", "read", "show", "6fd4993b"}, exitDone, "It ran once, and responded 201"},
+		{"a name and a password", []string{"--url", strings.Replace(page, "http://", "http://ops:secret@", 1), "show", "6fd4993b"}, exitDone, "It ran once"},
+		{"and may not change", []string{"--url", page, "--token", "read", "settle", "ef652c52", "--happened", "--why", "x"}, exitUsage, "does not allow"},
+		{"no token", []string{"--url", page, "list"}, exitUsage, "Sign in first"},
+		{"no page", []string{"--url", other.URL, "list"}, exitUsage, "give --url of an inspector page"},
+		{"no such record", []string{"--url", page, "--token", "read", "show", strings.Repeat("ab", 32)}, exitNothing, "no record"},
+		{"no such digits", []string{"--url", page, "--token", "read", "show", "abababab"}, exitNothing, "no record begins with abababab"},
+		{"a cursor of another store", []string{"--url", page, "--token", "read", "list", "--cursor", "?"}, exitUsage, "place in the list"},
+		{"events", []string{"--url", page, "--token", "read", "tail", "--once", "--result", "uncertain", "-o", "ndjson"}, exitDone, `"result":"uncertain"`},
+	} {
+		text, code := said(t, "", row.args...)
+		if code != row.code || !strings.Contains(text, row.says) {
+			t.Errorf("%s: exit code %d and\n%s\nwant %d and %s", row.name, code, text, row.code, row.says)
+		}
+	}
+}
+
+// tail prints each event once, until a signal.
+func TestTailFollows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openShop(t)
+		s.post("order-41", `{"amount":1}`)
+		ctx, signal := context.WithCancel(t.Context())
+		var out bytes.Buffer
+		ended := make(chan int)
+		go func() {
+			ended <- run(ctx, []string{"tail", "--url", "http://shop/ops/idempotency", "--token", "secret", "--record", "6fd4993b"}, world{nil, &out, &out, inProcess{s.mux}})
+		}()
+		time.Sleep(3 * time.Second) //nolint:forbidigo // the bubble's clock
+		s.post("order-41", `{"amount":1}`)
+		s.post("order-44", `{"amount":1}`)
+		time.Sleep(3 * time.Second) //nolint:forbidigo // the bubble's clock
+		signal()
+		code := <-ended
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if code != exitDone || len(lines) != 3 || !strings.Contains(lines[2], "replay") {
+			t.Errorf("exit code %d and\n%s\nwant 0 and execute, completed, replay", code, &out)
+		}
+	})
+}
+
+// The list continues to the last record, and a cursor continues a list.
+func TestListContinues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openShop(t)
+		for _, key := range strings.Fields("a b c d e") {
+			s.post(key, "{}")
+		}
+		text, code := s.spoken(t, "", "list", "--state", "all", "--limit", "2", "--all")
+		if code != exitDone || !strings.Contains(text, "5 shown, ") || !strings.Contains(text, "no more") {
+			t.Errorf("--all: exit code %d and\n%s\nwant 5 records", code, text)
+		}
+		text, _ = s.spoken(t, "", "list", "--state", "all", "--limit", "2")
+		_, cursor, more := strings.Cut(text, "--cursor ")
+		if cursor, _, _ = strings.Cut(cursor, ","); !more {
+			t.Fatalf("the list has no cursor:\n%s", text)
+		}
+		if text, code := s.spoken(t, "", "list", "--state", "all", "--limit", "3", "--cursor", cursor); code != exitDone || !strings.Contains(text, "3 shown") {
+			t.Errorf("--cursor: exit code %d and\n%s\nwant 3 records", code, text)
+		}
+	})
+}
+
+// A record's first digits name it, unless two records begin with them.
+func TestFirstDigits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openShop(t)
+		s.tradingDay(t)
+		for digits, says := range map[string]string{"ef652c": "ABANDONED", "6fd4993bb868": "COMPLETED"} {
+			if text, code := s.spoken(t, "", "show", digits); code != exitDone || !strings.Contains(text, says) {
+				t.Errorf("show %s: exit code %d and\n%s\nwant %s", digits, code, text, says)
+			}
+		}
+	})
+}
+
+// A settled key answers differently, and its reason and operator are among the events.
+func TestChangesAreDone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openShop(t)
+		s.tradingDay(t)
+		for _, step := range []struct {
+			args []string
+			says string
+		}{
+			{with("settle", "order-42", "--happened", "--why", "INC-2291"), "settled"},
+			{with("show", "order-42"), "409 not_replayable"},
+			{with("forget", "order-42", "--why", "INC-2292", "--yes-run-again", "ef652c52", "-o", "json"), `"found": false`},
+			{with("forget", "order-44", "--why", "INC-2293", "--yes-run-again", "f4c66b2d"), "done"},
+			{[]string{"tail", "--once", "--result", "forgotten", "--result", "settled_by_hand"}, "by m.ortiz  INC-2293"},
+		} {
+			if text, code := s.spoken(t, "", step.args...); code != exitDone || !strings.Contains(text, step.says) {
+				t.Errorf("%s: exit code %d and\n%s\nwant %s", step.args, code, text, step.says)
+			}
+		}
+		if text, code := s.spoken(t, "", with("show", "order-44")...); code != exitNothing {
+			t.Errorf("after forget: exit code %d and\n%s\nwant no record", code, text)
+		}
+		if text, code := s.spoken(t, "", with("forget", "order-41", "--why", "x", "--yes-run-again", "f4c66b2d")...); code != exitUsage {
+			t.Errorf("with another record's digits: exit code %d and\n%s\nwant %d", code, text, exitUsage)
+		}
+	})
+}
+
+func TestLint(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	good, bad := filepath.Join(folder, "good.yaml"), filepath.Join(folder, "bad.yaml")
+	for name, text := range map[string]string{
+		good: "defaults: {TTLHours: 48}\nroutes:\n  POST /payments: {LockTTL: 60s}\n",
+		bad:  "routes:\n  POST /payments: {TTLHours: -1}\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, code := said(t, "", "lint", good)
+	if want := good + ": POST /payments: TTLHours=48 LockTTL=1m Methods=POST\n"; code != exitDone || text != want {
+		t.Errorf("lint good.yaml: exit code %d and %q, want %q", code, text, want)
+	}
+	if text, code := said(t, "", "lint", bad, good); code != exitNothing || !strings.Contains(text, "bad.yaml:2") || !strings.Contains(text, "good.yaml") {
+		t.Errorf("lint bad.yaml: exit code %d and %q, want the line of the fault, and the other file", code, text)
+	}
+}
+
+func TestMigrationsArePrinted(t *testing.T) {
+	t.Parallel()
+	text, code := said(t, "", "migrate", "--print-sql", "--schema", "shop")
+	if code != exitDone || !strings.HasPrefix(text, "-- version 1: ") || !strings.Contains(text, "shop.records") && !strings.Contains(text, `"shop".records`) {
+		t.Errorf("exit code %d and\n%.300s\nwant the SQL of version 1 in the schema shop", code, text)
+	}
+	if text, code := said(t, "", "migrate", "--print-sql", "-o", "json"); code != exitDone || !strings.Contains(text, `"sql": `) {
+		t.Errorf("exit code %d and\n%.300s\nwant JSON", code, text)
+	}
+}
+
+func TestAbout(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ args, says string }{
+		{"version", "oncekey "},
+		{"version -o json", `"go": "go1`},
+		{"--help", "Exit codes: 0 done"},
+		{"settle --help", "--did-not-happen"},
+		{"completion fish", "complete -c oncekey -n '__fish_seen_subcommand_from settle' -l why"},
+		{"completion zsh", "bashcompinit"},
+		{"completion bash", "complete -F _oncekey oncekey"},
+		{"hash --scope alice /payments k -o ndjson", `{"record":"`},
+	} {
+		text, code := said(t, "", strings.Fields(row.args)...)
+		if code != exitDone || !strings.Contains(text, row.says) {
+			t.Errorf("%s: exit code %d and\n%s\nwant %s", row.args, code, text, row.says)
+		}
+	}
+}
+
+// Texts of others cannot write lines or colours into the terminal.
+func TestPrinter(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := &printer{world: world{out: &out}, colour: true}
+	if err := p.table([][]string{{"a\x1b[31mb\nc", "d"}}); err != nil || out.String() != "a?[31mb?c  d\n" {
+		t.Errorf("the table is %q (%v)", &out, err)
+	}
+	if got, want := p.emphasized("abandoned"), "\x1b[1;31mABANDONED\x1b[0m"; got != want {
+		t.Errorf("a state is %q, want %q", got, want)
+	}
+	if coloured(&out) {
+		t.Error("a buffer is a terminal")
+	}
+	for d, want := range map[time.Duration]string{
+		0: "0s", 999 * time.Millisecond: "999ms", 26 * time.Second: "26s", 4 * time.Minute: "4m", 264 * time.Second: "4m24s",
+		time.Hour: "1h", 10*time.Hour + 10*time.Minute: "10h10m", 48 * time.Hour: "48h", 20 * time.Minute: "20m", -3 * time.Second: "-3s",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("span of %d is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// The policies of a file decide where there is no service to ask.
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "idempotency.yaml")
+	if err := os.WriteFile(file, []byte("routes:\n  POST /payments/{id}: {ExcludeFields: [sentAt]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	p := &printer{world: world{strings.NewReader(`{"sentAt":1}`), &out, &out, nil}, format: "table"}
+	where := &place{Policies: file, As: "m.ortiz", Service: "shop", Timeout: time.Minute}
+	from, err := where.anyPage(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := new(inspector.Explanation)
+	if _, err := from.post(t.Context(), "explain", url.Values{"target": {"POST /payments/7"}, "key": {"k"}, "body": {"{}"}}, found); err != nil {
+		t.Fatal(err)
+	}
+	if found.Policy == nil || !strings.Contains(found.Policy.Text, "ExcludeFields=sentAt") || found.Endpoint != "POST /payments/{id}" {
+		t.Errorf("the policy is %+v of %s, want that of the file", found.Policy, found.Endpoint)
+	}
+}
+
+// An explanation of a file's body, and its JSON.
+func TestExplainBody(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "retry.json")
+	if err := os.WriteFile(file, []byte(`{"amount":4200,"4111 1111":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := openShop(t)
+		s.tradingDay(t)
+		for _, row := range []struct {
+			args []string
+			says string
+		}{
+			{with("explain", "order-41", "--body", file), "1 more, whose names may not be shown"},
+			{with("explain", "order-41", "--body", file), "2 of the first request"},
+			{with("explain", "order-41", "--body", file, "-o", "json"), `"result": "key_reused"`},
+			{with("explain", "order-41"), "key_reused"},
+			{[]string{"doctor", "-o", "json"}, `"grade": "good"`},
+			{[]string{"doctor", "-o", "ndjson"}, `"grade":"good"`},
+			{with("settle", "order-42", "--did-not-happen", "--why", "x", "--yes-run-again", "ef652c52", "-o", "json"), `"found": false`},
+		} {
+			if text, code := s.spoken(t, "", row.args...); code != exitDone || !strings.Contains(text, row.says) {
+				t.Errorf("%s: exit code %d and\n%s\nwant %s", row.args, code, text, row.says)
+			}
+		}
+	})
+}
+
+// Texts about the tables.
+func TestTablesInWords(t *testing.T) {
+	t.Parallel()
+	newest := len(pgstore.Migrations())
+	for _, row := range []struct {
+		format string
+		say    func(*printer) error
+		want   string
+	}{
+		{"table", func(p *printer) error { return p.version(0, newest) }, fmt.Sprintf("tables of version 0 are now of version %d\n", newest)},
+		{"table", func(p *printer) error { return p.version(newest, newest) }, fmt.Sprintf("tables of version %d, this command knows %d\n", newest, newest)},
+		{"ndjson", func(p *printer) error { return p.version(1, 1) }, fmt.Sprintf(`{"before":1,"newest":%d,"version":1}`+"\n", newest)},
+		{"table", func(p *printer) error { return p.steps(pgstore.Migrations()[:1], false) }, "missing: version 1, records\n"},
+		{"table", func(p *printer) error { return p.swept(12400, 1100*time.Millisecond) }, "swept 12400 expired records in 1s\n"},
+		{"ndjson", func(p *printer) error { return p.swept(12400, 1100*time.Millisecond) }, `{"removed":12400,"tookMs":1100}` + "\n"},
+	} {
+		var out bytes.Buffer
+		if err := row.say(&printer{world: world{out: &out}, format: row.format}); err != nil || out.String() != row.want {
+			t.Errorf("got %q (%v), want %q", &out, err, row.want)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/oncekey/oncekey/adapters/inspector"
+)
+
+// explainCommand says what a retry would get.
+type explainCommand struct {
+	Scope   string   `placeholder:"TEXT" env:"ONCEKEY_SCOPE" help:"Whose key it is: the text that the program's scope returns. Default: that of core.SharedScope."`
+	Request string   `arg:"" help:"The request, such as \"POST /payments?channel=app\"."`
+	Key     string   `arg:"" help:"The key as the client sends it."`
+	Body    string   `placeholder:"FILE" help:"The retry's body; - reads the standard input."`
+	Type    string   `default:"application/json" help:"The retry's Content-Type."`
+	Header  []string `placeholder:"NAME: VALUE" sep:"none" help:"A header that the policy includes."`
+	Route   string   `placeholder:"PATTERN" help:"The route whose policy decides, where the request does not tell."`
+}
+
+// Run implements the command.
+func (c *explainCommand) Run(ctx context.Context, out *printer, where *place) error {
+	body, err := c.body(out.in)
+	if err != nil {
+		return usage("--body: %v", err)
+	}
+	from, err := where.page(out)
+	if err != nil {
+		return err
+	}
+	form := (&subject{Scope: c.Scope, Names: []string{c.Request, c.Key}}).form()
+	form.Set("type", c.Type)
+	form.Set("headers", strings.Join(c.Header, "\n"))
+	form.Set("route", c.Route)
+	form.Set("body", body)
+	found := new(inspector.Explanation)
+	if _, err := from.post(ctx, "explain", form, found); err != nil {
+		return err
+	}
+	if !out.isTable() {
+		return out.document(found)
+	}
+	return out.explanation(found)
+}
+
+func (c *explainCommand) body(in io.Reader) (string, error) {
+	switch c.Body {
+	case "":
+		return "", nil
+	case "-":
+		text, err := io.ReadAll(in)
+		return string(text), err
+	default:
+		text, err := os.ReadFile(c.Body)
+		return string(text), err
+	}
+}
+
+func (p *printer) explanation(x *inspector.Explanation) error {
+	p.line("%s", plain(x.Headline))
+	p.line("%s", plain(x.Story))
+	rows := [][]string{{"record", x.Record}}
+	if x.State != "" {
+		rows = append(rows, []string{"state", x.State})
+	}
+	if x.Policy != nil {
+		rows = append(rows, []string{"policy", policyText(x.Policy)})
+	}
+	for _, member := range x.Members {
+		if member.Same {
+			rows = append(rows, []string{"same", member.Name})
+		} else {
+			rows = append(rows, []string{"differs", member.Name + ": " + member.Advice})
+		}
+	}
+	if x.Others > 0 {
+		rows = append(rows, []string{"differs", strconv.Itoa(x.Others) + " more, whose names may not be shown"})
+	}
+	if x.Missing > 0 {
+		rows = append(rows, []string{"missing", strconv.Itoa(x.Missing) + " of the first request"})
+	}
+	for _, remark := range x.Remarks {
+		rows = append(rows, []string{"note", remark})
+	}
+	return p.table(rows)
+}

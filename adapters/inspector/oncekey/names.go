@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+
+	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+)
+
+// hashCommand prints the names of a key.
+type hashCommand struct {
+	Scope   string `placeholder:"TEXT" env:"ONCEKEY_SCOPE" help:"Whose key it is: the text that the program's scope returns. Default: that of core.SharedScope."`
+	Request string `arg:"" help:"The request, such as \"POST /payments\"."`
+	Key     string `arg:"" help:"The key as the client sends it."`
+}
+
+// named is the JSON of the names of a key.
+type named struct {
+	Record string `json:"record"`
+	Key    string `json:"idempotencyKey"`
+	Scope  string `json:"scope,omitempty"`
+}
+
+// Run implements the command.
+func (c *hashCommand) Run(ctx context.Context, out *printer, where *place) error {
+	key, err := core.ParseKey(c.Key)
+	if err != nil {
+		return usageError{err}
+	}
+	from, err := where.anyPage(out)
+	if err != nil {
+		return err
+	}
+	record := new(inspector.Record)
+	if _, err := from.post(ctx, "find", (&subject{Scope: c.Scope, Names: []string{c.Request, c.Key}}).form(), record); err != nil {
+		return err
+	}
+	names := named{record.Record, event.KeyHash(key), event.KeyHash(c.Scope)}
+	if !out.isTable() {
+		return out.document(names)
+	}
+	out.line("record=%s", names.Record)
+	out.line("idempotency_key=%s", names.Key)
+	if names.Scope != "" {
+		out.line("scope=%s", names.Scope)
+	}
+	return nil
+}

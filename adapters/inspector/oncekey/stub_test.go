@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+)
+
+// stub is a page with one reply to every request.
+type stub struct {
+	status int
+	json   string
+}
+
+func (s stub) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(s.status)
+	_, _ = w.Write([]byte(s.json))
+}
+
+func (s stub) said(t *testing.T, args ...string) (text string, code int) {
+	t.Helper()
+	var out bytes.Buffer
+	code = run(t.Context(), append([]string{"--url", "http://shop/ops"}, args...), world{strings.NewReader(""), &out, &out, inProcess{s}})
+	return out.String(), code
+}
+
+// every is each command that asks a page.
+var every = [][]string{
+	{"list"}, {"show", "abcdef"}, {"show", strings.Repeat("ab", 32)}, {"show", "/payments", "k"}, {"explain", "/payments", "k"},
+	{"settle", "/payments", "k", "--happened", "--why", "x"}, {"forget", "/payments", "k", "--why", "x"},
+	{"doctor"}, {"tail"}, {"hash", "/payments", "k"},
+}
+
+// Each command ends with the exit code of the page's fault, and prints its cause.
+func TestFaultsOfThePage(t *testing.T) {
+	t.Parallel()
+	for status, code := range map[int]int{
+		http.StatusServiceUnavailable: exitAway, http.StatusUnauthorized: exitUsage, http.StatusForbidden: exitUsage,
+		http.StatusBadRequest: exitUsage, http.StatusBadGateway: exitNothing,
+	} {
+		page := stub{status, fmt.Sprintf(`{"status":%d,"title":"The store cannot be reached","detail":"d","cause":"connection refused","advice":"Mend the store."}`, status)}
+		for _, args := range every {
+			text, got := page.said(t, args...)
+			if want := "oncekey: The store cannot be reached: d\n  cause: connection refused\n  Mend the store.\n"; got != code || text != want {
+				t.Errorf("%d to %s: exit code %d and %q, want %d and %q", status, args, got, text, code, want)
+			}
+		}
+	}
+	for _, args := range every {
+		if text, code := (stub{http.StatusOK, "{"}).said(t, args...); code != exitNothing || !strings.HasPrefix(text, "oncekey: http://shop/ops/: ") {
+			t.Errorf("half a reply to %s: exit code %d and %q", args, code, text)
+		}
+	}
+}
+
+// First digits that name no record, or more than one.
+func TestDigitsOfSeveralRecords(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		json string
+		code int
+		says string
+	}{
+		{`{"records":[{"record":"abcdef01"},{"record":"abcdef02"}]}`, exitUsage, "2 records begin with abcdef: abcdef01 and abcdef02"},
+		{`{"records":[],"lookedAt":20000,"next":"more"}`, exitNothing, "among the first 20000: give the whole id"},
+		{`{"records":[]}`, exitNothing, "no record begins with abcdef"},
+	} {
+		if text, code := (stub{http.StatusOK, row.json}).said(t, "show", "abcdef"); code != row.code || !strings.Contains(text, row.says) {
+			t.Errorf("%s: exit code %d and %q, want %d and %q", row.json, code, text, row.code, row.says)
+		}
+	}
+}
+
+// A record that has changed since it was shown is not changed.
+func TestRecordThatChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	page := stub{http.StatusConflict, `{"record":"abcdef01","found":true,"state":"abandoned","attempt":1,"Notice":"Nothing was changed."}`}
+	text, code := page.said(t, "settle", "/payments", "k", "--happened", "--why", "x")
+	if code != exitNothing || !strings.HasSuffix(text, "oncekey: Nothing was changed.\n") {
+		t.Errorf("exit code %d and %q, want %d and the page's notice", code, text, exitNothing)
+	}
+}
+
+func TestNoColourInAFile(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if coloured(file) {
+		t.Error("a file gets colours")
+	}
+}
