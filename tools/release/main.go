@@ -1,7 +1,7 @@
 // Command release prints the commands that release a version: the requirements that each published module needs, and the
 // tags in order of dependency. It changes and tags nothing.
 //
-//	release -version v0.1.0 .. . core/pgstore adapters/otel
+//	release -version v0.1.0 .. . core/pgstore adapters/otel adapters/inspector/oncekey
 //
 // The first argument is the checkout, and the others are the folders of its published modules.
 package main
@@ -36,6 +36,8 @@ func main() {
 type module struct {
 	folder, path string
 	requires     map[string]string // the versions of modules that it requires
+	replaces     []string          // the modules that its go.mod replaces by the checkout
+	isCommand    bool              // it is installed by go install
 }
 
 func (m module) tag(version string) string { return path.Join(m.folder, version) }
@@ -94,9 +96,24 @@ func read(checkout string, folders []string) ([]module, error) {
 		for _, r := range file.Require {
 			m.requires[r.Mod.Path] = r.Mod.Version
 		}
+		for _, r := range file.Replace {
+			m.replaces = append(m.replaces, r.Old.Path)
+		}
+		if m.isCommand, err = isCommand(filepath.Join(checkout, folder)); err != nil {
+			return nil, err
+		}
 		modules = append(modules, m)
 	}
 	return modules, nil
+}
+
+// isCommand reports whether a folder has a package main.
+func isCommand(folder string) (bool, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "main.go"))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return strings.Contains("\n"+string(text), "\npackage main\n"), err
 }
 
 // order returns the modules so that each comes after those that it requires.
@@ -134,6 +151,27 @@ func printPlan(out io.Writer, modules []module, version string) {
 	}
 	fmt.Fprintln(out, "# Then the tags, each after those of the modules that it requires:")
 	for _, m := range modules {
-		fmt.Fprintf(out, "git tag %s && git push origin %s\n", m.tag(version), m.tag(version))
+		if !m.isCommand {
+			fmt.Fprintln(out, m.publish(version))
+		}
 	}
+	for _, m := range modules {
+		if m.isCommand {
+			m.printCommand(out, version)
+		}
+	}
+}
+
+func (m module) publish(version string) string {
+	return fmt.Sprintf("git tag %s && git push origin %s", m.tag(version), m.tag(version))
+}
+
+// printCommand writes how to tag a command. go install refuses a go.mod that replaces modules, so the tag points to a
+// commit beside the branch, which requires the published modules.
+func (m module) printCommand(out io.Writer, version string) {
+	fmt.Fprintf(out, "# Last %s, whose tag has a go.mod without replacements:\ngit checkout --detach\n", m.folder)
+	for _, replaced := range m.replaces {
+		fmt.Fprintf(out, "go -C %s mod edit -dropreplace=%s\n", m.folder, replaced)
+	}
+	fmt.Fprintf(out, "GOWORK=off go -C %s mod tidy && git commit -am 'Require %s of the library'\n%s\ngit checkout -\n", m.folder, version, m.publish(version))
 }

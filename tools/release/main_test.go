@@ -8,13 +8,15 @@ import (
 	"testing"
 )
 
-// checkout is a repository with a root module, one that requires it, and one that requires both.
+// checkout is a repository with a root module, one that requires it, one that requires both, and a command.
 func checkout(t *testing.T, version string) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":       "module example.org/m\n",
 		"store/go.mod": "module example.org/m/store\n\nrequire example.org/m " + version + "\n",
+		"cmd/go.mod":   "module example.org/m/cmd\n\nrequire example.org/m " + version + "\n\nreplace example.org/m => ../\n",
+		"cmd/main.go":  "// Cmd is a command.\npackage main\n",
 		"both/go.mod":  "module example.org/m/both\n\nrequire (\n\texample.org/m " + version + "\n\texample.org/m/store " + version + "\n)\n",
 	} {
 		name = filepath.Join(folder, name)
@@ -39,12 +41,19 @@ const tags = `# Then the tags, each after those of the modules that it requires:
 git tag v0.1.0 && git push origin v0.1.0
 git tag store/v0.1.0 && git push origin store/v0.1.0
 git tag both/v0.1.0 && git push origin both/v0.1.0
+# Last cmd, whose tag has a go.mod without replacements:
+git checkout --detach
+go -C cmd mod edit -dropreplace=example.org/m
+GOWORK=off go -C cmd mod tidy && git commit -am 'Require v0.1.0 of the library'
+git tag cmd/v0.1.0 && git push origin cmd/v0.1.0
+git checkout -
 `
 
 func TestRun(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ required, want string }{
 		"first": {"v0.0.0", `# First, one commit with these requirements:
+go -C cmd mod edit -require=example.org/m@v0.1.0
 go -C store mod edit -require=example.org/m@v0.1.0
 go -C both mod edit -require=example.org/m@v0.1.0
 go -C both mod edit -require=example.org/m/store@v0.1.0
@@ -55,7 +64,7 @@ make tidy
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			if err := run(t.Context(), &out, "v0.1.0", []string{checkout(t, row.required), "both", "store", "."}); err != nil || out.String() != row.want {
+			if err := run(t.Context(), &out, "v0.1.0", []string{checkout(t, row.required), "both", "cmd", "store", "."}); err != nil || out.String() != row.want {
 				t.Errorf("it printed\n%s\nand ended with %v, want\n%s", out.String(), err, row.want)
 			}
 		})
