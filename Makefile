@@ -13,15 +13,15 @@ PROGRAMS := redis postgresql pgbouncer chromium gcc spin nginx haproxy prometheu
 # run by being used.
 LIBRARY     := github.com/oncekey/oncekey
 COVERED     := $(LIBRARY)/core/...,$(LIBRARY)/policy/...,$(LIBRARY)/fingerprint/...,$(LIBRARY)/failure/...,$(LIBRARY)/adapters/...
-NOT_COVERED := /core/(internal|storetest)(/|$$)
+NOT_COVERED := /core/(internal|storetest)(/|$$)|/adapters/internal/rpc/(rpctest|shop)$$
 MINIMUM     := 90
 
 # The modules: each beside the root has dependencies that users of the root must not get. All but tools, which has its own
 # workspace, are in go.work: go test work tests their packages together.
-MODULES := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/openapi/validation core/internal/system examples examples/bench tools
+MODULES := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/openapi/validation core/internal/system examples examples/bench tools adapters/internal/rpc
 
 # Those among them that users get, and that a release tags.
-PUBLISHED := . core/pgstore adapters/otel adapters/inspector/oncekey
+PUBLISHED := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/internal/rpc
 
 # Tests that the race detector disturbs, and their packages: they run again without it.
 NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedisAndPostgreSQL|TestSealedConformanceOverPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$

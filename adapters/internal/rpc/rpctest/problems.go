@@ -1,0 +1,157 @@
+package rpctest
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/code"
+
+	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// wantProblem checks an error of the engine.
+func wantProblem(t *testing.T, r Response, c code.Code, reason string, again bool) {
+	t.Helper()
+	if r.Status.GetCode() != int32(c) || r.Reason() != reason || r.RetryAfter() > 0 != again || r.Status.GetMessage() == "" {
+		t.Errorf("got %v, want %v with the reason %s, a RetryInfo: %t", r.Status, c, reason, again)
+	}
+	if r.Metadata.Get("X-Header") != "" || r.Metadata.Get("Cache-Control") != "" || r.Metadata.Get("Retry-After") != "" {
+		t.Errorf("%s has the metadata %v", reason, r.Metadata)
+	}
+}
+
+// refusals checks the errors of calls whose handler does not run.
+func (a *Adapter) refusals(t *testing.T) {
+	s := a.newService(t, memstore.New(), func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
+		a.SetMetadata(ctx, http.Header{"X-Header": {"1"}}, nil)
+		return paid(ctx, request)
+	}, policy.ExcludeFields("client_time"), policy.MaxRequestBytes(500), policy.MaxResponseBytes(200))
+	wantPaid(t, s.pay(t, "used"), false)
+	s.wantRuns(t, 1)
+	long := strings.Repeat("k", 256)
+	payment := &shop.PayRequest{Amount: 100, Currency: "EUR"}
+	for name, row := range map[string]struct {
+		header  http.Header
+		request *shop.PayRequest
+		code    code.Code
+		reason  string
+	}{
+		"no key":          {http.Header{"Authorization": {"alice"}}, payment, code.Code_INVALID_ARGUMENT, problem.KeyMissing},
+		"an invalid key":  {Key("a b"), payment, code.Code_INVALID_ARGUMENT, problem.KeyInvalid},
+		"a long key":      {Key(long), payment, code.Code_INVALID_ARGUMENT, problem.KeyInvalid},
+		"two keys":        {http.Header{core.KeyHeader: {"a", "b"}, "Authorization": {"alice"}}, payment, code.Code_INVALID_ARGUMENT, problem.KeyInvalid},
+		"no principal":    {http.Header{core.KeyHeader: {"k"}}, payment, code.Code_UNAUTHENTICATED, problem.PrincipalMissing},
+		"another payload": {Key("used"), &shop.PayRequest{Amount: 200, Currency: "EUR"}, code.Code_FAILED_PRECONDITION, problem.KeyReused},
+		"a large request": {Key("large"), &shop.PayRequest{Currency: strings.Repeat("x", 500)}, code.Code_RESOURCE_EXHAUSTED, problem.BodyTooLarge},
+	} {
+		r := s.call(t.Context(), Pay, row.header, row.request)
+		if wantProblem(t, r, row.code, row.reason, false); t.Failed() {
+			t.Fatal("the case is ", name)
+		}
+	}
+	s.wantRuns(t, 1)
+}
+
+// later checks the errors of calls after a run whose response is not kept, or not any
+// more, or not known.
+func (a *Adapter) later(t *testing.T) {
+	for name, row := range map[string]struct {
+		handle Handler
+		opts   []policy.Option
+		code   code.Code
+		reason string
+	}{
+		"too large": {func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+			return &shop.Payment{Id: strings.Repeat("x", 500)}, nil
+		}, []policy.Option{policy.MaxResponseBytes(200)}, code.Code_FAILED_PRECONDITION, problem.NotReplayable},
+		"not encodable": {func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+			return &shop.Payment{Id: "\xff"}, nil
+		}, nil, code.Code_FAILED_PRECONDITION, problem.NotReplayable},
+		"expired": {func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
+			core.KeepFor(ctx, time.Millisecond)
+			return paid(ctx, request)
+		}, []policy.Option{policy.Remember(time.Hour)}, code.Code_FAILED_PRECONDITION, problem.KeyExpired},
+		"panicked after the side effect": {func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
+			failure.MarkExecuted(ctx)
+			panic("in the handler")
+		}, nil, code.Code_INTERNAL, problem.HandlerFailed},
+		"uncertain": {func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
+			failure.MarkUncertain(ctx)
+			return paid(ctx, request)
+		}, []policy.Option{policy.OnAbandoned(policy.Refuse)}, code.Code_FAILED_PRECONDITION, problem.OutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := a.newService(t, memstore.New(), row.handle, row.opts...)
+			first := s.pay(t, "k")
+			if first.Reason() != "" {
+				t.Errorf("the first response is %v", first.Status)
+			}
+			var second Response
+			eventually(t, "the end of the response", func() bool { second = s.pay(t, "k"); return second.Reason() != "" })
+			wantProblem(t, second, row.code, row.reason, false)
+			s.wantRuns(t, 1)
+		})
+	}
+}
+
+// storeDown checks the errors of a store that fails.
+func (a *Adapter) storeDown(t *testing.T) {
+	store := &downStore{Store: memstore.New()}
+	s := a.newService(t, store, paid)
+	store.acquire.Store(true)
+	wantProblem(t, s.pay(t, "k"), code.Code_UNAVAILABLE, problem.StoreUnavailable, true)
+	s.wantRuns(t, 0)
+	store.acquire.Store(false)
+
+	store.complete.Store(true) // the response is shown within the lease, and stored later
+	wantPaid(t, s.pay(t, "k"), false)
+	wantPaid(t, s.pay(t, "k"), true)
+	store.complete.Store(false)
+	s.wantRuns(t, 1)
+
+	failOpen := a.newService(t, store, paid, policy.OnStoreError(policy.FailOpen))
+	store.acquire.Store(true)
+	wantPaid(t, failOpen.pay(t, "open"), false)
+	failOpen.wantRuns(t, 1)
+}
+
+// cutShort checks the errors of handlers that lose their lease or take too long.
+func (a *Adapter) cutShort(t *testing.T) {
+	t.Run("lost", func(t *testing.T) {
+		t.Parallel()
+		store := memstore.New()
+		s := a.newService(t, store, func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
+			a.SetMetadata(ctx, http.Header{"X-Header": {"1"}}, nil)
+			lease, _ := core.LeaseFrom(ctx)
+			if err := store.Release(ctx, lease); err != nil {
+				return nil, err
+			}
+			lease.Token = storage.NewToken() // another process claims the key
+			if _, _, err := store.Acquire(ctx, lease.Claim); err != nil {
+				return nil, err
+			}
+			return paid(ctx, request)
+		})
+		wantProblem(t, s.pay(t, "k"), code.Code_ABORTED, problem.InProgress, true)
+	})
+	t.Run("too long", func(t *testing.T) {
+		t.Parallel()
+		s := a.newService(t, memstore.New(), func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, policy.MaxRun(20*time.Millisecond))
+		wantProblem(t, s.pay(t, "k"), code.Code_UNAVAILABLE, problem.HandlerCancelled, true)
+		wantProblem(t, s.pay(t, "k"), code.Code_UNAVAILABLE, problem.HandlerCancelled, true)
+		s.wantRuns(t, 2)
+	})
+}
