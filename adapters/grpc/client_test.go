@@ -1,0 +1,236 @@
+package idemgrpc_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	idemgrpc "github.com/oncekey/oncekey/adapters/grpc"
+	"github.com/oncekey/oncekey/adapters/internal/rpc/rpctest"
+	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// quick are retries for tests.
+func quick() idemgrpc.Retries {
+	return idemgrpc.Retries{MaxAttempts: 5, Backoff: time.Millisecond, MaxBackoff: 2 * time.Second}
+}
+
+func mustClient(t *testing.T, r idemgrpc.Retries) grpc.DialOption {
+	t.Helper()
+	interceptor, err := idemgrpc.UnaryClientInterceptor(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grpc.WithUnaryInterceptor(interceptor)
+}
+
+func pay(ctx context.Context, connection *grpc.ClientConn, procedure string) error {
+	return connection.Invoke(ctx, procedure, &shop.PayRequest{Amount: 100}, new(shop.Payment))
+}
+
+// withRetryInfo is an error that asks for a wait.
+func withRetryInfo(c codes.Code, wait time.Duration) error {
+	s, err := status.New(c, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	return errors.Join(err, s.Err())
+}
+
+// The table of docs/rpc.md: the codes that the client repeats.
+func TestRepeatedCodes(t *testing.T) {
+	t.Parallel()
+	var attempts atomic.Int64
+	var keys sync.Map
+	connection := serve(t, func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
+		attempts.Add(1)
+		for _, key := range metadata.ValueFromIncomingContext(ctx, "idempotency-key") {
+			keys.Store(key, true)
+		}
+		if request.GetCurrency() != "" {
+			return nil, withRetryInfo(codes.Code(request.GetAmount()), time.Millisecond)
+		}
+		return nil, status.Error(codes.Code(request.GetAmount()), "no")
+	}, nil, mustClient(t, quick()))
+	repeated := []codes.Code{codes.Unavailable, codes.Unknown, codes.Internal, codes.DeadlineExceeded, codes.Canceled}
+	withInfo := []codes.Code{codes.Aborted, codes.ResourceExhausted}
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		for _, currency := range []string{"", "EUR"} {
+			want := int64(1)
+			if slices.Contains(repeated, c) || currency != "" && slices.Contains(withInfo, c) {
+				want = 5
+			}
+			attempts.Store(0)
+			keys.Clear()
+			err := connection.Invoke(t.Context(), rpctest.Pay, &shop.PayRequest{Amount: int64(c), Currency: currency}, new(shop.Payment))
+			n := 0
+			keys.Range(func(any, any) bool { n++; return true })
+			if got := attempts.Load(); got != want || n != 1 || status.Code(err) != c {
+				t.Errorf("%v with RetryInfo %t: %d attempts with %d keys and the error %v, want %d with one key", c, currency != "", got, n, err, want)
+			}
+		}
+	}
+}
+
+// A retry waits for as long as RetryInfo says, within the call's deadline.
+func TestRetryInfo(t *testing.T) {
+	t.Parallel()
+	var attempts atomic.Int64
+	retries, waits := quick(), make(chan time.Duration, 9)
+	retries.OnRetry = func(r idemgrpc.Retry) { waits <- r.Wait }
+	connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+		if attempts.Add(1) == 1 {
+			return nil, withRetryInfo(codes.Aborted, 30*time.Millisecond)
+		}
+		return &shop.Payment{}, nil
+	}, nil, mustClient(t, retries))
+	if err := pay(t.Context(), connection, rpctest.Pay); err != nil {
+		t.Error(err)
+	}
+	if wait := <-waits; wait < 30*time.Millisecond {
+		t.Errorf("the wait was %v, want 30ms or more", wait)
+	}
+	attempts.Store(0)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
+	defer cancel()
+	if err := pay(ctx, connection, rpctest.Pay); err == nil || attempts.Load() > 1 {
+		t.Errorf("got %v after %d attempts, want one attempt: the wait is longer than the deadline", err, attempts.Load())
+	}
+}
+
+// Each call has its own key. A key of the caller is kept, reads have none, and a guarded
+// handler derives its keys.
+func TestKeysOfCalls(t *testing.T) {
+	t.Parallel()
+	seen := make(chan []string, 1)
+	connection := serve(t, func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
+		seen <- metadata.ValueFromIncomingContext(ctx, "idempotency-key")
+		return &shop.Payment{}, nil
+	}, nil, mustClient(t, quick()))
+	keyOf := func(ctx context.Context, procedure string) string {
+		t.Helper()
+		if err := pay(ctx, connection, procedure); err != nil {
+			t.Fatal(err)
+		}
+		keys := append(<-seen, "")
+		return keys[0]
+	}
+	if a, b := keyOf(t.Context(), rpctest.Pay), keyOf(t.Context(), rpctest.Pay); a == b || len(a) != 36 {
+		t.Errorf("two calls had the keys %q and %q", a, b)
+	}
+	if key := keyOf(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "own"), rpctest.Pay); key != "own" {
+		t.Errorf("the caller's key became %q", key)
+	}
+	if key := keyOf(t.Context(), rpctest.Find); key != "" {
+		t.Errorf("a read has the key %q", key)
+	}
+	engine := rpctest.NewEngine(t, memstore.New(), core.SharedScope)
+	derived := func(name string) (key string) {
+		call := core.Call{Scope: "s", Name: "order", Key: "k", Policy: engine.MustRoute(policy.Observe(false))}
+		_, _, err := core.Do(t.Context(), engine, call, func(ctx context.Context) (string, error) {
+			key = keyOf(idemgrpc.WithCall(ctx, name), rpctest.Pay)
+			return "", errors.New("the handler runs again")
+		})
+		if err == nil {
+			t.Error("the call was stored")
+		}
+		return key
+	}
+	if a, b, other := derived("1"), derived("1"), derived("2"); a != b || a == other || len(a) != 64 {
+		t.Errorf("the handler's calls had the keys %q, %q and %q", a, b, other)
+	}
+}
+
+func TestWrongRetries(t *testing.T) {
+	t.Parallel()
+	for _, r := range []idemgrpc.Retries{{MaxAttempts: -1}, {MaxTime: -1}, {Backoff: time.Minute}} {
+		if _, err := idemgrpc.UnaryClientInterceptor(r); err == nil {
+			t.Errorf("%+v was accepted", r)
+		}
+	}
+}
+
+// A client whose first response is lost gets the stored one, by this package's client
+// and by gRPC's own retry policy.
+func TestLostResponse(t *testing.T) {
+	t.Parallel()
+	const native = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.01s",
+		"maxBackoff":"0.02s","backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE","ABORTED"]}}]}`
+	for name, opts := range map[string][]grpc.DialOption{
+		"own": {mustClient(t, quick())},
+		"gRPC's": {grpc.WithDefaultServiceConfig(native), grpc.WithUnaryInterceptor(
+			func(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", "k")
+				return invoke(ctx, method, request, reply, connection, opts...)
+			})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var runs, lost atomic.Int64
+			losing := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+				response, err := handler(ctx, request)
+				if lost.Add(1) == 1 {
+					return nil, status.Error(codes.Unavailable, "the connection broke")
+				}
+				return response, err
+			}
+			guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), mustTable(t, policy.Row("POST "+rpctest.Pay)))
+			connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+				runs.Add(1)
+				return &shop.Payment{Id: "p1"}, nil
+			}, []grpc.UnaryServerInterceptor{losing, guard.Intercept}, opts...)
+			var header metadata.MD
+			payment := new(shop.Payment)
+			err := connection.Invoke(t.Context(), rpctest.Pay, &shop.PayRequest{}, payment, grpc.Header(&header))
+			if err != nil || payment.GetId() != "p1" || runs.Load() != 1 || !slices.Equal(header["idempotent-replay"], []string{"true"}) {
+				t.Errorf("got %v %v %v after %d runs", payment, err, header, runs.Load())
+			}
+		})
+	}
+}
+
+// Of two concurrent calls with one key, the second waits for as long as the guard's
+// RetryInfo says, and gets the first one's response: by this package's client, and by
+// gRPC's own retries, which read the pushback.
+func TestClientsMeetInFlight(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	begun, release := make(chan struct{}), make(chan struct{})
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), mustTable(t, policy.Row("POST "+rpctest.Pay)))
+	retries := quick()
+	retries.OnRetry = func(idemgrpc.Retry) { close(release) }
+	connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+		runs.Add(1)
+		close(begun)
+		<-release
+		return &shop.Payment{Id: "p1"}, nil
+	}, []grpc.UnaryServerInterceptor{guard.Intercept}, mustClient(t, retries))
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "k")
+	var first sync.WaitGroup
+	first.Go(func() {
+		if err := pay(ctx, connection, rpctest.Pay); err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	raw, trailer := grpc.ClientConnInterface(serveAgain(t, connection)), metadata.MD{}
+	if err := raw.Invoke(ctx, rpctest.Pay, &shop.PayRequest{Amount: 100}, new(shop.Payment), grpc.Trailer(&trailer)); status.Code(err) != codes.Aborted ||
+		!slices.Equal(trailer["grpc-retry-pushback-ms"], []string{"1000"}) {
+		t.Errorf("without retries: %v %v", err, trailer)
+	}
+	if err := pay(ctx, connection, rpctest.Pay); err != nil || runs.Load() != 1 {
+		t.Errorf("got %v after %d runs", err, runs.Load())
+	}
+	first.Wait()
+}
