@@ -18,10 +18,10 @@ MINIMUM     := 90
 
 # The modules: each beside the root has dependencies that users of the root must not get. All but tools, which has its own
 # workspace, are in go.work: go test work tests their packages together.
-MODULES := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/openapi/validation core/internal/system examples examples/bench tools adapters/internal/rpc adapters/grpc
+MODULES := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/openapi/validation core/internal/system examples examples/bench tools adapters/internal/rpc adapters/grpc adapters/connect
 
 # Those among them that users get, and that a release tags.
-PUBLISHED := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/internal/rpc adapters/grpc
+PUBLISHED := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/internal/rpc adapters/grpc adapters/connect
 
 # Tests that the race detector disturbs, and their packages: they run again without it.
 NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedisAndPostgreSQL|TestSealedConformanceOverPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$

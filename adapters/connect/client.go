@@ -1,0 +1,102 @@
+package idemconnect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/oncekey/oncekey/adapters/internal/outgoing"
+	"github.com/oncekey/oncekey/adapters/internal/rpc"
+	"github.com/oncekey/oncekey/core"
+)
+
+// Retries bounds the attempts of a call. A zero field means the default.
+type Retries struct {
+	// MaxAttempts includes the first attempt. With 1, calls get keys and are never
+	// repeated. Default 8.
+	MaxAttempts int
+	// MaxTime bounds all attempts and waits. An earlier deadline of the context takes
+	// precedence. Default 2 minutes.
+	MaxTime time.Duration
+	// AttemptTimeout bounds one attempt. Default 30 seconds.
+	AttemptTimeout time.Duration
+	// Backoff is the wait after the first attempt, without jitter, and doubles with each
+	// attempt. MaxBackoff is the longest wait. Default 200 milliseconds and 30 seconds.
+	Backoff, MaxBackoff time.Duration
+	// OnRetry is called before every wait, on the goroutine of the call. It must be safe
+	// for concurrent use. Default none.
+	OnRetry func(Retry)
+}
+
+// Retry describes a failed attempt that will be repeated.
+type Retry struct {
+	// Procedure is the called procedure.
+	Procedure string
+	// Key is the key of all attempts, or empty.
+	Key string
+	// Attempts is the number of attempts so far.
+	Attempts int
+	// Err is the error of the last attempt.
+	Err error
+	// Wait is the time until the next attempt.
+	Wait time.Duration
+}
+
+// NewClient returns an interceptor of clients that gives each unary call a key, and
+// repeats the call under the same key until a final response arrives. The rules are those
+// of package httpclient:
+//
+//   - A key that the caller has put into the header Idempotency-Key is kept. Within a
+//     guarded handler the key is derived from the handler's key (see WithCall). Otherwise
+//     the key is a random UUID.
+//   - A procedure with an idempotency_level in its .proto file gets no key, and is
+//     repeated too.
+//   - Unavailable, Unknown, Internal, DeadlineExceeded and Canceled are repeated while
+//     the call's context lives, Aborted and ResourceExhausted with a RetryInfo. An error
+//     of a guard is repeated exactly if it has a RetryInfo. Every other code is final.
+//
+// A wait is at least as long as the RetryInfo says, up to MaxBackoff. When the attempts
+// or the time run out, the caller gets the last error unchanged. A server that ignores
+// the key executes every attempt: give the interceptor to clients of guarded procedures
+// only.
+func NewClient(r Retries) (connect.Interceptor, error) {
+	shared := rpc.Retries{
+		MaxAttempts: r.MaxAttempts, MaxTime: r.MaxTime, AttemptTimeout: r.AttemptTimeout,
+		Backoff: r.Backoff, MaxBackoff: r.MaxBackoff,
+	}
+	if r.OnRetry != nil {
+		shared.OnRetry = func(failed rpc.Retry) { r.OnRetry(Retry(failed)) }
+	}
+	client, err := rpc.NewClient(shared)
+	if err != nil {
+		return nil, fmt.Errorf("idemconnect: %w", err)
+	}
+	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (response connect.AnyResponse, err error) {
+			if !request.Spec().IsClient {
+				return next(ctx, request)
+			}
+			procedure := request.Spec().Procedure
+			key := request.Header().Get(core.KeyHeader)
+			if key == "" && request.Spec().IdempotencyLevel == connect.IdempotencyUnknown && rpc.NeedsKey(procedure) {
+				key = rpc.NewKey(ctx, request.Peer().Addr, procedure)
+				request.Header().Set(core.KeyHeader, key)
+				defer request.Header().Del(core.KeyHeader) // the caller may use the request for another call
+			}
+			attempt := func(ctx context.Context) (err error) {
+				response, err = next(ctx, request)
+				return err
+			}
+			err = client.Do(ctx, procedure, key, attempt, statusOf)
+			return response, err
+		}
+	}), nil
+}
+
+// WithCall names a call, so that several calls of one guarded handler to one procedure
+// get different keys. The name must be the same in every run of the handler: take the
+// name from the data ("line-3"), not from a counter or a clock. Outside of a guarded
+// handler the name has no effect, because every call there has its own key.
+func WithCall(ctx context.Context, name string) context.Context { return outgoing.WithCall(ctx, name) }

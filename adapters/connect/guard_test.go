@@ -1,0 +1,181 @@
+package idemconnect_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	idemconnect "github.com/oncekey/oncekey/adapters/connect"
+	"github.com/oncekey/oncekey/adapters/internal/rpc/rpctest"
+	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// A handler of the generic API sets the metadata on its response or on its error.
+// Interceptors outside of the guard see both, and the message of a replay.
+func TestResponsesAndErrors(t *testing.T) {
+	t.Parallel()
+	engine := rpctest.NewEngine(t, memstore.New(), core.SharedScope, core.WithExpiryHeader("Idempotency-Expires"))
+	var messages atomic.Int64
+	outer := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			response, err := next(ctx, request)
+			if err == nil {
+				if message, is := response.Any().(proto.Message); is && message.ProtoReflect().Descriptor().Name() == "Payment" {
+					messages.Add(1)
+				}
+			}
+			return response, err
+		}
+	})
+	server := serve(t, unary(func(_ context.Context, r *request) (*response, error) {
+		if r.Msg.GetAmount() == 0 {
+			failed := connect.NewError(connect.CodeNotFound, errors.New("no"))
+			failed.Meta().Set("X-Meta", "1")
+			return nil, failed
+		}
+		paid := connect.NewResponse(&shop.Payment{Id: "p1"})
+		paid.Header().Set("X-Header", "1")
+		paid.Header().Set("Idempotent-Replay", "forged")
+		paid.Trailer().Set("X-Trailer", "2")
+		return paid, nil
+	}), outer, mustGuard(t, engine, policy.Row("POST "+rpctest.Pay)))
+	call := clientOf(t, server)
+	for _, replayed := range []bool{false, true} {
+		r := call(t.Context(), rpctest.Pay, rpctest.Key("paid"), &shop.PayRequest{Amount: 1})
+		if r.Payment.GetId() != "p1" || r.Metadata.Get("X-Header") != "1" || r.Metadata.Get("X-Trailer") != "2" || r.Replayed() != replayed || r.Metadata.Get("Idempotency-Expires") == "" {
+			t.Errorf("got %v %v %v", r.Payment, r.Status, r.Metadata)
+		}
+		r = call(t.Context(), rpctest.Pay, rpctest.Key("refused"), &shop.PayRequest{})
+		if r.Status.GetMessage() != "no" || !slices.Equal(r.Metadata["X-Meta"], []string{"1"}) || r.Replayed() != replayed {
+			t.Errorf("got %v %v", r.Status, r.Metadata)
+		}
+	}
+	if got := messages.Load(); got != 2 {
+		t.Errorf("the outer interceptor saw %d messages, want 2", got)
+	}
+}
+
+// Calls over GET pass, also with a key, and so does a procedure that the table lacks.
+func TestGet(t *testing.T) {
+	t.Parallel()
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), policy.Row("POST "+rpctest.Pay))
+	var methods []string
+	server := serve(t, unary(func(_ context.Context, r *request) (*response, error) {
+		methods = append(methods, r.HTTPMethod())
+		return connect.NewResponse(new(shop.Payment)), nil
+	}), guard)
+	call := clientOf(t, server, connect.WithHTTPGet(), connect.WithIdempotency(connect.IdempotencyNoSideEffects))
+	for range 2 {
+		if r := call(t.Context(), rpctest.Find, rpctest.Key("k"), &shop.PayRequest{}); r.Status != nil || r.Replayed() {
+			t.Errorf("got %v %v", r.Status, r.Metadata)
+		}
+	}
+	if !slices.Equal(methods, []string{http.MethodGet, http.MethodGet}) {
+		t.Errorf("the handler saw %v, want two calls over GET", methods)
+	}
+}
+
+// The engine's records of a middleware for HTTP and of the interceptor would not be the
+// same: two guards of one call are refused.
+func TestUnderAGuardOfHTTP(t *testing.T) {
+	t.Parallel()
+	engine := rpctest.NewEngine(t, memstore.New(), core.SharedScope)
+	guard := mustGuard(t, engine, policy.Row("POST "+rpctest.Pay))
+	runs := 0
+	handler := engine.Handler(connect.NewUnaryHandlerSimple(rpctest.Pay, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
+		runs++
+		return new(shop.Payment), nil
+	}, connect.WithInterceptors(guard)))
+	server := serve(t, func(string, ...connect.HandlerOption) http.Handler { return handler })
+	r := clientOf(t, server)(t.Context(), rpctest.Pay, rpctest.Key("k"), &shop.PayRequest{})
+	if r.Reason() != "wrong_setup" || runs != 0 {
+		t.Errorf("got %v after %d runs, want wrong_setup", r.Status, runs)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), policy.Row("POST "+rpctest.Pay))
+	report := guard.Check(rpctest.Refund)
+	if err := report.Err(); err == nil || !strings.Contains(err.Error(), "row 1") {
+		t.Errorf("without the procedure: %v", err)
+	}
+	report = guard.Check(rpctest.Refund, rpctest.Pay, rpctest.Find)
+	if report.Err() != nil || len(report.Warnings) != 1 || !strings.HasPrefix(report.Warnings[0], rpctest.Refund) {
+		t.Errorf("got %v and %q", report.Err(), report.Warnings)
+	}
+}
+
+// The client's rules are those of package rpc, which adapters/grpc tests for each code.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	var failures atomic.Int64
+	engine := rpctest.NewEngine(t, memstore.New(), core.SharedScope)
+	guard := mustGuard(t, engine, policy.Row("POST "+rpctest.Pay))
+	keys := make(chan string, 20)
+	losing := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			keys <- request.Header().Get(core.KeyHeader)
+			response, err := next(ctx, request)
+			if failures.Add(-1) >= 0 {
+				busy := connect.NewError(connect.CodeAborted, errors.New("busy"))
+				detail, _ := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)})
+				busy.AddDetail(detail)
+				return nil, busy
+			}
+			return response, err
+		}
+	})
+	var runs atomic.Int64
+	server := serve(t, unary(func(context.Context, *request) (*response, error) {
+		runs.Add(1)
+		return connect.NewResponse(&shop.Payment{Id: "p1"}), nil
+	}), losing, guard)
+	var retries atomic.Int64
+	interceptor, err := idemconnect.NewClient(idemconnect.Retries{Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { retries.Add(1) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "gRPC": {connect.WithGRPC()}} {
+		client := newClient(t, server, rpctest.Pay, append(opts, connect.WithInterceptors(interceptor))...)
+		failures.Store(2)
+		runs.Store(0)
+		retries.Store(0)
+		call := connect.NewRequest(&shop.PayRequest{Amount: 1})
+		paid, err := client.CallUnary(t.Context(), call)
+		if err != nil || paid.Msg.GetId() != "p1" || paid.Header().Get("Idempotent-Replay") != "true" || runs.Load() != 1 || retries.Load() != 2 {
+			t.Fatalf("%s: got %v, %v after %d runs and %d retries", name, paid, err, runs.Load(), retries.Load())
+		}
+		first := <-keys
+		if second, third := <-keys, <-keys; len(first) != 36 || first != second || first != third {
+			t.Errorf("%s: the attempts had the keys %q, %q and %q", name, first, second, third)
+		}
+		if _, err := client.CallUnary(t.Context(), call); err != nil || <-keys == first {
+			t.Errorf("%s: another call with the same request has the same key, or failed: %v", name, err)
+		}
+		call.Header().Set(core.KeyHeader, "own-"+name)
+		if _, err := client.CallUnary(t.Context(), call); err != nil || <-keys != "own-"+name {
+			t.Errorf("%s: the caller's key was not kept: %v", name, err)
+		}
+	}
+	find := newClient(t, server, rpctest.Find, connect.WithInterceptors(interceptor), connect.WithIdempotency(connect.IdempotencyNoSideEffects))
+	if _, err := find.CallUnary(idemconnect.WithCall(t.Context(), "n"), connect.NewRequest(new(shop.PayRequest))); err != nil || <-keys != "" {
+		t.Errorf("a read has a key, or failed: %v", err)
+	}
+	if _, err := idemconnect.NewClient(idemconnect.Retries{MaxAttempts: -1}); err == nil {
+		t.Error("a negative number of attempts was accepted")
+	}
+}

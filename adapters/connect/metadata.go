@@ -1,0 +1,128 @@
+package idemconnect
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/oncekey/oncekey/adapters/internal/rpc"
+)
+
+// handlerInfo has the headers and trailers that handlers may set through the context, as
+// handlers of connect's simple API do.
+type handlerInfo struct{ header, trailer noted }
+
+// noted is a header and its state before the handler ran.
+type noted struct{ now, before http.Header }
+
+func noteInfo(ctx context.Context) handlerInfo {
+	info, known := connect.CallInfoForHandlerContext(ctx)
+	if !known { // a test calls the interceptor without a handler
+		return handlerInfo{}
+	}
+	note := func(h http.Header) noted { return noted{h, h.Clone()} }
+	return handlerInfo{note(info.ResponseHeader()), note(info.ResponseTrailer())}
+}
+
+// restore removes the changes of the handler, because its response is not sent.
+func (i *handlerInfo) restore() {
+	for _, n := range []noted{i.header, i.trailer} {
+		clear(n.now)
+		maps.Copy(n.now, n.before)
+	}
+}
+
+// addChanges adds the values that the handler has set.
+func (n noted) addChanges(h http.Header) {
+	for name, values := range n.now {
+		if !slices.Equal(values, n.before[name]) {
+			h[name] = append(h[name], values...)
+		}
+	}
+}
+
+// retain removes the changes of the handler that the guard does not send, such as a
+// forged mark of a replay.
+func (i *handlerInfo) retain(reply *rpc.Reply) {
+	i.header.retain(reply.Header)
+	i.trailer.retain(reply.Trailer)
+}
+
+func (n noted) retain(sent http.Header) {
+	for name, values := range n.now {
+		switch {
+		case sent[name] != nil, slices.Equal(values, n.before[name]):
+		case n.before[name] != nil:
+			n.now[name] = n.before[name]
+		default:
+			delete(n.now, name)
+		}
+	}
+}
+
+// addMissing adds the headers that the guard has set to those of a response.
+func (n noted) addMissing(response, sent http.Header) {
+	for name, values := range sent {
+		if response[name] == nil && n.now[name] == nil {
+			response[name] = values
+		}
+	}
+}
+
+// result returns how the handler ended. The metadata of an error are trailers, as in
+// gRPC.
+func (i *handlerInfo) result(response connect.AnyResponse, err error) rpc.Result {
+	r := rpc.Result{Err: err, Status: statusOf(err), Header: make(http.Header), Trailer: make(http.Header)}
+	i.header.addChanges(r.Header)
+	i.trailer.addChanges(r.Trailer)
+	if failed := new(connect.Error); errors.As(err, &failed) {
+		maps.Copy(r.Trailer, failed.Meta())
+	}
+	if err == nil && response != nil {
+		r.Message, _ = response.Any().(proto.Message)
+		maps.Copy(r.Header, response.Header())
+		maps.Copy(r.Trailer, response.Trailer())
+	}
+	return r
+}
+
+// statusOf returns the status of a handler's error, or nil. connect sends the same.
+func statusOf(err error) *status.Status {
+	failed := new(connect.Error)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failed):
+	case errors.Is(err, context.Canceled):
+		failed = connect.NewError(connect.CodeCanceled, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		failed = connect.NewError(connect.CodeDeadlineExceeded, err)
+	default:
+		failed = connect.NewError(connect.CodeUnknown, err)
+	}
+	s := &status.Status{Code: int32(failed.Code()), Message: failed.Message()}
+	for _, detail := range failed.Details() {
+		s.Details = append(s.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + detail.Type(), Value: detail.Bytes()})
+	}
+	return s
+}
+
+// errorOf returns the error of a reply.
+func errorOf(reply *rpc.Reply) error {
+	failed := connect.NewError(connect.Code(reply.Status.GetCode()), errors.New(reply.Status.GetMessage()))
+	for _, packed := range reply.Status.GetDetails() {
+		if detail, err := connect.NewErrorDetail(packed); err == nil {
+			failed.AddDetail(detail)
+		}
+	}
+	maps.Copy(failed.Meta(), reply.Header)
+	maps.Copy(failed.Meta(), reply.Trailer)
+	return failed
+}
