@@ -1,0 +1,105 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+const (
+	// rounds bounds how often a call reads a key that other clients keep changing
+	// (case 2).
+	rounds = 5
+	// briefLease is the lease time reported for a key that changed in every round. It
+	// is above zero so that callers do not treat the key as abandoned.
+	briefLease = time.Millisecond
+)
+
+// Acquire implements [storage.Store]. For a row that is not a valid record it returns
+// a wrapped storage.ErrCorruptRecord that names the fault.
+//
+// It reads the row and decides. A claim of a key without a row is an INSERT, which the
+// primary key lets one caller do. A claim of any other row is an UPDATE of exactly the
+// row that was read. A caller that was too late reads again.
+func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, found *storage.Record, err error) {
+	err = s.retry(ctx, func() error {
+		if err := s.ready(ctx); err != nil {
+			return err
+		}
+		lease, found, err = s.acquire(ctx, c)
+		return err
+	})
+	if err != nil {
+		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
+	}
+	return lease, found, nil
+}
+
+func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	for range rounds {
+		var r row
+		there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, r.whole())
+		if err != nil {
+			return storage.Lease{}, nil, err
+		}
+		lease, open := storage.Lease{Claim: c, Attempt: 1}, true
+		if there {
+			lease, open = r.claim(c)
+		}
+		if !open {
+			found, err := r.decode()
+			return storage.Lease{}, found, err
+		}
+		a := of(&lease)
+		a.running(c.TTL)
+		a.keeps(c.Retain, c.Remember)
+		a.request(&c)
+		a[pTookOver], a[pAge], a[pKeepClaimed], a[pKeepSteps] = number(lease.TookOver), int64(0), int64(0), number(lease.Steps != "")
+		if won, err := s.write(ctx, nil, &r, there, a); err != nil || won {
+			return lease, nil, err
+		}
+	}
+	// Other callers changed the key in every round.
+	return storage.Lease{}, &storage.Record{State: storage.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: briefLease}, nil
+}
+
+// claim returns the lease that a claim gets, or false where the row is not open to it.
+func (r *row) claim(c storage.Claim) (storage.Lease, bool) {
+	next := storage.Lease{Claim: c, Attempt: uint64(r.attempt + 1)}
+	switch {
+	case r.expired():
+		next.Attempt = 1
+		return next, true
+	case r.version != version || r.over():
+		return storage.Lease{}, false
+	case r.state == released:
+		return next, true
+	case r.state != inProgress || r.attempt < 1 || !r.leaseUntil.Valid:
+		return storage.Lease{}, false
+	case bytes.Equal(r.token, c.Token[:]):
+		next.Attempt, next.TookOver = uint64(r.attempt), r.tookOver != 0
+	case c.TakeOver && r.leaseUntil.Int64 <= r.now && r.repeats(&c):
+		next.TookOver = true
+	default:
+		return storage.Lease{}, false
+	}
+	next.Steps = string(r.steps)
+	return next, true
+}
+
+// write adds a whole row, or replaces the row that was seen. It returns false when
+// another caller was faster.
+func (s *Store) write(ctx context.Context, tx *sql.Tx, seen *row, there bool, a *arguments) (bool, error) {
+	if !there {
+		added, err := s.exec(ctx, tx, &s.statements.insert, a)
+		if isDuplicate(err) {
+			return false, nil
+		}
+		return added, err
+	}
+	a[pSeenToken], a[pSeenRevision] = seen.token, seen.revision
+	return s.exec(ctx, tx, &s.statements.replace, a)
+}

@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Dialect is a kind of database. [PostgreSQL], [MySQL] and [SQLite] return one.
+type Dialect struct {
+	*dialect
+}
+
+// dialect is the part of the store that differs between databases.
+type dialect struct {
+	name string
+	// migrations is the folder with the tables.
+	migrations string
+	// now is the expression for the time in microseconds since 1970, in UTC. Empty: the
+	// process passes its own time.
+	now string
+	// numbered: a parameter is $1 instead of a question mark.
+	numbered bool
+	// prepares: the store prepares its statements once for each connection, because the
+	// driver does not.
+	prepares bool
+	// singleWriter: a transaction that writes keeps all other writes waiting.
+	singleWriter bool
+	// onConflict ends an INSERT that is to add no row where the key has one. Without
+	// onConflict the INSERT fails, see isDuplicate.
+	onConflict string
+	// lock begins a migration, and unlock ends one. undo ends a failed one.
+	lock, unlock, undo []string
+	// addVersion adds a version to the table of migrations, unless it is there.
+	addVersion string
+	// readCommitted: a transaction needs this isolation level, whatever the default is.
+	readCommitted bool
+	// examine returns the settings that matter to the records.
+	examine []check
+	// grant is the statement that gives the store its rights.
+	grant string
+}
+
+// PostgreSQL is PostgreSQL 13 or newer, through the stdlib package of
+// github.com/jackc/pgx/v5 or through github.com/lib/pq. The driver caches prepared
+// statements, or does not, as its own settings say. Programs that use pgx without
+// database/sql have package pgstore, which needs fewer round trips.
+func PostgreSQL() Dialect {
+	return Dialect{&dialect{
+		name:          "PostgreSQL",
+		migrations:    "postgresql",
+		now:           `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`,
+		numbered:      true,
+		onConflict:    ` ON CONFLICT (record_key) DO NOTHING`,
+		lock:          []string{`BEGIN`, `SELECT pg_advisory_xact_lock(hashtextextended('oncekey migrations of {table}', 0))`},
+		unlock:        []string{`COMMIT`},
+		undo:          []string{`ROLLBACK`},
+		addVersion:    `INSERT INTO {table}_migrations (version) VALUES ({version}) ON CONFLICT DO NOTHING`,
+		readCommitted: true,
+		examine:       postgresqlChecks,
+		grant:         "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
+	}}
+}
+
+// MySQL is MySQL 8 or newer, or MariaDB 10.6 or newer, through
+// github.com/go-sql-driver/mysql.
+func MySQL() Dialect {
+	return Dialect{&dialect{
+		name:       "MySQL",
+		migrations: "mysql",
+		// UTC_TIMESTAMP, because NOW is ambiguous in the hour in which summer time ends.
+		now:        `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
+		prepares:   true,
+		lock:       []string{`DO GET_LOCK('oncekey migrations of {table}', 60)`},
+		unlock:     []string{`DO RELEASE_LOCK('oncekey migrations of {table}')`},
+		undo:       []string{`DO RELEASE_LOCK('oncekey migrations of {table}')`},
+		addVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
+		examine:    mysqlChecks,
+		grant:      "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
+	}}
+}
+
+// SQLite is SQLite 3.35 or newer, through modernc.org/sqlite or
+// github.com/mattn/go-sqlite3. Each connection of the pool needs these settings, which
+// belong in the data source name:
+//
+//	journal_mode=WAL   replays go on while a record is written
+//	synchronous=FULL   a crash of the machine loses no acknowledged record
+//	busy_timeout=5000  a write waits for that of another connection
+//
+// With modernc.org/sqlite:
+//
+//	file:payments.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)
+//
+// [Store.Examine] reports other settings. The process's clock is the database's. All
+// processes that use the file must run on one machine.
+func SQLite() Dialect {
+	return Dialect{&dialect{
+		name:         "SQLite",
+		migrations:   "sqlite",
+		prepares:     true,
+		singleWriter: true,
+		onConflict:   ` ON CONFLICT (record_key) DO NOTHING`,
+		lock:         []string{`BEGIN IMMEDIATE`},
+		unlock:       []string{`COMMIT`},
+		undo:         []string{`ROLLBACK`},
+		addVersion:   `INSERT INTO {table}_migrations (version) VALUES ({version}) ON CONFLICT DO NOTHING`,
+		examine:      sqliteChecks,
+		grant:        "give the process write access to the file and to its folder",
+	}}
+}
+
+// compile turns a statement with named parameters (":key") into one of the dialect. It
+// returns the parameters in the order of their places.
+func (d *dialect) compile(text, table string) (string, []parameter) {
+	var out strings.Builder
+	var order []parameter
+	numbers := map[parameter]int{}
+	rest := strings.ReplaceAll(text, "{table}", table)
+	for {
+		before, after, found := strings.Cut(rest, ":")
+		out.WriteString(before)
+		if !found {
+			return out.String(), order
+		}
+		name := after[:len(after)-len(strings.TrimLeft(after, "abcdefghijklmnopqrstuvwxyz_"))]
+		rest = after[len(name):]
+		p, known := parameters[name]
+		switch {
+		case !known:
+			panic("sqlstore: no parameter is named " + strconv.Quote(name) + " in " + text)
+		case p == pNow && d.now != "":
+			out.WriteString(d.now)
+		case !d.numbered:
+			out.WriteByte('?')
+			order = append(order, p)
+		default:
+			if numbers[p] == 0 {
+				order = append(order, p)
+				numbers[p] = len(order)
+			}
+			out.WriteString("$" + strconv.Itoa(numbers[p]))
+		}
+	}
+}

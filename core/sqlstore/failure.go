@@ -1,0 +1,183 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Codes of SQLSTATE.
+const (
+	serializationFailure  = "40001"
+	deadlockDetected      = "40P01"
+	insufficientPrivilege = "42501"
+	undefinedTable        = "42P01"
+	undefinedColumn       = "42703"
+	noSavepoint           = "3B001"
+	noTransaction         = "25P01"
+	// rollbackUnknown says that the end of a transaction is unknown.
+	rollbackUnknown = "40003"
+)
+
+// Errors of MySQL and MariaDB.
+const (
+	mysqlDuplicate    = 1062
+	mysqlLockWait     = 1205
+	mysqlDeadlock     = 1213
+	mysqlDenied       = 1044 // to a database
+	mysqlTableDenied  = 1142
+	mysqlColumnDenied = 1143
+	mysqlNoTable      = 1146
+	mysqlNoColumn     = 1054
+	mysqlNoSavepoint  = 1305
+)
+
+// Primary result codes of SQLite.
+const (
+	sqliteBusy     = 5
+	sqliteLocked   = 6
+	sqliteReadOnly = 8
+	sqlitePrimary  = 0xff // the bits of a primary code
+)
+
+// fault is what a driver's error says about its cause.
+type fault struct {
+	state  string // SQLSTATE
+	number int    // of MySQL
+	sqlite int    // primary result code
+}
+
+// mysqlPattern is the text of an error of go-sql-driver/mysql, which has its number in
+// a field, and no method for it.
+var mysqlPattern = regexp.MustCompile(`^Error (\d+)(?: \([0-9A-Z]{5}\))?: `)
+
+// faultOf reads a driver's error. Importing the drivers for their types would make each
+// program depend on all of them. Drivers of PostgreSQL have the method SQLState, and
+// those of SQLite the method Code or a text.
+func faultOf(err error) (f fault) {
+	var withState interface{ SQLState() string }
+	var withCode interface{ Code() int }
+	if errors.As(err, &withState) {
+		f.state = withState.SQLState()
+	}
+	if errors.As(err, &withCode) {
+		f.sqlite = withCode.Code() & sqlitePrimary
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		switch err.Error() { // of mattn/go-sqlite3
+		case "database is locked":
+			f.sqlite = sqliteBusy
+		case "attempt to write a readonly database":
+			f.sqlite = sqliteReadOnly
+		}
+		if found := mysqlPattern.FindStringSubmatch(err.Error()); found != nil {
+			f.number, _ = strconv.Atoi(found[1])
+		}
+	}
+	return f
+}
+
+// contended: the database has certainly rolled the statement back, in favour of
+// another one.
+func (f fault) contended() bool {
+	return f.state == serializationFailure || f.state == deadlockDetected || f.number == mysqlDeadlock || f.number == mysqlLockWait ||
+		f.sqlite == sqliteBusy || f.sqlite == sqliteLocked
+}
+
+func (f fault) forbidden() bool {
+	return f.state == insufficientPrivilege || f.number == mysqlDenied || f.number == mysqlTableDenied || f.number == mysqlColumnDenied ||
+		f.sqlite == sqliteReadOnly
+}
+
+func (f fault) unmigrated() bool {
+	return f.state == undefinedTable || f.state == undefinedColumn || f.number == mysqlNoTable || f.number == mysqlNoColumn
+}
+
+// refused: a COMMIT that failed with this has certainly rolled back.
+func (f fault) refused() bool {
+	const rollback, integrity = "40", "23"
+	class := f.state[:min(len(rollback), len(f.state))]
+	return (class == rollback || class == integrity) && f.state != rollbackUnknown || f.number == mysqlDeadlock
+}
+
+// noSavepoint: the transaction of the savepoint has ended.
+func (f fault) noSavepoint() bool {
+	return f.state == noSavepoint || f.state == noTransaction || f.number == mysqlNoSavepoint
+}
+
+// isDuplicate: an INSERT found a row with its key.
+func isDuplicate(err error) bool { return err != nil && faultOf(err).number == mysqlDuplicate }
+
+const (
+	// maximumTries of one call, including the first.
+	maximumTries = 5
+	// firstPause is the longest pause before a call's second try. Each further pause
+	// may be twice as long.
+	firstPause = 10 * time.Millisecond
+)
+
+// retry repeats a call that certainly changed no row. After any other error the effect
+// is unknown. The caller then decides, because each call of a [storage.Store] can be
+// repeated.
+func (s *Store) retry(ctx context.Context, call func() error) error {
+	pause := firstPause
+	for try := 1; ; try++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := call()
+		if err == nil || try == maximumTries || ctx.Err() != nil || !faultOf(err).contended() {
+			return ended(ctx, err)
+		}
+		timer := time.NewTimer(rand.N(pause)) //nolint:gosec // no secret: the pause separates callers that collided
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w, while retrying after: %w", ctx.Err(), err)
+		}
+		pause *= 2
+	}
+}
+
+// ended adds the error of an ended context, which a driver may replace by one of its
+// own.
+func ended(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) || errors.Is(err, storage.ErrLeaseLost) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}
+
+// failure adds the operation and the key to an error.
+func (s *Store) failure(operation, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("sqlstore: %s %q: %w", operation, key, s.explained(err))
+}
+
+// explained adds the remedy to an error of the database: a missing table or a missing
+// right.
+func (s *Store) explained(err error) error {
+	switch f := faultOf(err); {
+	case f.unmigrated(), isMissingTable(err):
+		return fmt.Errorf("table %s is missing or of another version, run sqlstore.Migrate first: %w", s.table, err)
+	case f.forbidden():
+		s.proven.Store(false) // the next claim finds the missing right
+		return fmt.Errorf("%w: %s: %w", storage.ErrStoreForbidden, s.inTable(s.dialect.grant), err)
+	default:
+		return err
+	}
+}
+
+var missingTable = regexp.MustCompile(`no such (table|column)`)
+
+// isMissingTable recognizes SQLite's error, which has no code of its own.
+func isMissingTable(err error) bool { return missingTable.MatchString(err.Error()) }

@@ -1,0 +1,116 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+//go:embed migrations
+var migrationFiles embed.FS
+
+// Migration is one version step of the tables.
+type Migration struct {
+	// Version counts from 1, without gaps.
+	Version int
+	// Name is the subject of the step.
+	Name string
+	// SQL has several statements. Each ends in a semicolon at the end of a line, and has
+	// no other semicolon.
+	SQL string
+}
+
+// Migrations returns all steps of a dialect in order, for use with another migration
+// tool, such as Flyway or Atlas. The same files are in the folder migrations of this
+// package, with a place-holder for the table's name. Steps that such a tool has run may
+// run again by [Migrate].
+func Migrations(dialect Dialect, options ...Option) []Migration {
+	s := configured(nil, dialect, options)
+	names, err := fs.Glob(migrationFiles, "migrations/"+s.dialect.migrations+"/*.sql")
+	if err != nil {
+		panic("sqlstore: " + err.Error()) // only a malformed pattern fails
+	}
+	migrations := make([]Migration, len(names))
+	for i, name := range names {
+		text, err := migrationFiles.ReadFile(name)
+		if err != nil {
+			panic("sqlstore: " + err.Error()) // the file is embedded
+		}
+		number, title, _ := strings.Cut(strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], ".sql"), "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			panic("sqlstore: " + name + " is out of order")
+		}
+		migrations[i] = Migration{Version: version, Name: title, SQL: s.inTable(string(text))}
+	}
+	return migrations
+}
+
+// Migrate brings the table to this version. Call it before the first program of a new
+// version serves requests. Every instance may call it at start: one instance migrates,
+// and the others wait. If the table has this version or a newer one, Migrate changes no
+// table. The name of the table, with _migrations after it, names the table of the
+// versions that have run.
+//
+// Migrate needs the right to create tables and indexes. The store needs SELECT, INSERT,
+// UPDATE and DELETE on its table, and no right to the table of the versions.
+func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options ...Option) error {
+	s := New(db, dialect, options...)
+	if err := s.retry(ctx, func() error { return s.migrate(ctx, Migrations(dialect, options...)) }); err != nil {
+		return fmt.Errorf("sqlstore: migrate: %w", err)
+	}
+	return nil
+}
+
+// migrate runs the missing steps on one connection, under the lock of the dialect.
+func (s *Store) migrate(ctx context.Context, migrations []Migration) (err error) {
+	connection, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	run := func(ctx context.Context, statements ...string) error {
+		for _, statement := range statements {
+			if _, err := connection.ExecContext(ctx, s.inTable(statement)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			_ = run(context.WithoutCancel(ctx), s.dialect.undo...) // its error adds no information
+		}
+	}()
+	if err := run(ctx, s.dialect.lock...); err != nil {
+		return err
+	}
+	if err := run(ctx, `CREATE TABLE IF NOT EXISTS {table}_migrations (version INTEGER NOT NULL PRIMARY KEY)`); err != nil {
+		return err
+	}
+	var current int
+	if err := connection.QueryRowContext(ctx, s.inTable(`SELECT coalesce(max(version), 0) FROM {table}_migrations`)).Scan(&current); err != nil {
+		return err
+	}
+	for _, migration := range migrations[min(current, len(migrations)):] {
+		added := strings.ReplaceAll(s.dialect.addVersion, "{version}", strconv.Itoa(migration.Version))
+		if err := run(ctx, append(split(migration.SQL), added)...); err != nil {
+			return fmt.Errorf("version %d (%s): %w", migration.Version, migration.Name, err)
+		}
+	}
+	return run(ctx, s.dialect.unlock...)
+}
+
+// split returns the statements of a migration.
+func split(text string) (statements []string) {
+	for _, statement := range strings.SplitAfter(text, ";\n") {
+		if strings.TrimSpace(statement) != "" {
+			statements = append(statements, statement)
+		}
+	}
+	return statements
+}

@@ -1,0 +1,133 @@
+package sqlstore
+
+import (
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// parameter is a named parameter of the statements.
+type parameter int
+
+const (
+	pNow parameter = iota
+	pKey
+	pState
+	pAttempt
+	pTookOver
+	pToken
+	pFingerprint
+	pDigest
+	pOrigin
+	pSteps
+	pStepsLength
+	pKeepSteps
+	pLease
+	pKeep
+	pRetain
+	pFirst
+	pAge
+	pKeepClaimed
+	pSettled
+	pStatus
+	pHeader
+	pBody
+	pSketch
+	pSeenToken
+	pSeenRevision
+	pLimit
+	parameterCount
+)
+
+// parameters are the names in the statements. Durations are in microseconds.
+var parameters = map[string]parameter{
+	"now": pNow, "key": pKey, "state": pState, "attempt": pAttempt, "took_over": pTookOver, "token": pToken, "fingerprint": pFingerprint,
+	"digest": pDigest, "origin": pOrigin,
+	"steps": pSteps, "steps_length": pStepsLength,
+	"keep_steps": pKeepSteps, // 1: the row keeps its steps, if they are longer
+	"lease":      pLease,     // the rest of the lease, or null
+	"keep":       pKeep,      // the time for which the row is kept
+	"retain":     pRetain,    // the time until the row is a tombstone, or null without a tombstone
+	"first":      pFirst,     // the earlier of both, for the sweeper
+	"age":        pAge, "keep_claimed": pKeepClaimed,
+	"settled": pSettled, // 0: settled now; null: not settled
+	"status":  pStatus, "header": pHeader, "body": pBody, "sketch": pSketch,
+	"seen_token": pSeenToken, "seen_revision": pSeenRevision, "limit": pLimit,
+}
+
+// arguments are the values of the parameters. The zero value has null for all.
+type arguments [parameterCount]any
+
+// of returns arguments that name an attempt.
+func of(l *storage.Lease) *arguments {
+	a := &arguments{}
+	a[pKey], a[pToken], a[pAttempt], a[pStepsLength] = l.Key, l.Token[:], int64(l.Attempt), int64(0)
+	return a
+}
+
+// keeps sets the parameters for the end of the row and of its response.
+func (a *arguments) keeps(retain, remember time.Duration) {
+	kept := microseconds(retain)
+	a[pFirst] = kept
+	if remember > 0 {
+		a[pRetain] = kept
+		kept += microseconds(remember)
+	}
+	a[pKeep] = kept
+}
+
+// request sets the parameters for the request and the origin of a claim.
+func (a *arguments) request(c *storage.Claim) {
+	a[pFingerprint] = packFingerprint(c.Fingerprint)
+	a[pOrigin] = encodeOrigin(c.Origin)
+	if c.Digest != (storage.Digest{}) {
+		a[pDigest] = c.Digest[:]
+	}
+}
+
+// result sets the parameters of a finished record.
+func (a *arguments) result(res *storage.Result) {
+	a.keeps(res.Retain, res.Remember)
+	a[pState], a[pStatus], a[pSettled] = res.State.String(), int64(res.Status), int64(0)
+	if res.State != storage.Unreplayable {
+		a[pHeader] = encodeHeader(res.Header)
+		a[pBody] = nullable(res.Body)
+	}
+	a[pSketch] = nullable(res.Sketch)
+}
+
+// running sets the parameters of a record in progress.
+func (a *arguments) running(ttl time.Duration) {
+	a[pState], a[pLease] = inProgress, microseconds(ttl)
+}
+
+// list returns the values in the order of a statement's parameters.
+func (a *arguments) list(order []parameter) []any {
+	values := make([]any, len(order))
+	for i, p := range order {
+		if p == pNow {
+			values[i] = time.Now().UnixMicro()
+			continue
+		}
+		values[i] = a[p]
+	}
+	return values
+}
+
+// microseconds rounds up, so that a record is kept for at least d.
+func microseconds(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+// nullable returns null for no bytes.
+func nullable(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,97 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Check implements [storage.Checker]. It runs four statements that need a right each
+// and change no row.
+func (s *Store) Check(ctx context.Context) error {
+	if err := s.retry(ctx, func() error { return s.check(ctx) }); err != nil {
+		return fmt.Errorf("sqlstore: check: %w", s.explained(err))
+	}
+	return nil
+}
+
+// ready returns nil once the store has proven all rights. It checks until then.
+func (s *Store) ready(ctx context.Context) error {
+	if s.proven.Load() {
+		return nil
+	}
+	return s.check(ctx)
+}
+
+func (s *Store) check(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	for _, probe := range probeStatements {
+		text, _ := s.dialect.compile(probe, s.table)
+		if _, err := s.db.ExecContext(ctx, text); err != nil {
+			return err
+		}
+	}
+	s.proven.Store(true)
+	return nil
+}
+
+// Examine implements [storage.Examiner]. It reads the settings of the database that
+// decide which records survive a crash.
+func (s *Store) Examine(ctx context.Context) []storage.Finding {
+	findings := []storage.Finding{s.examineRights(ctx)}
+	for _, c := range s.dialect.examine {
+		finding := storage.Finding{Check: c.name}
+		var value string
+		if err := s.db.QueryRowContext(ctx, s.inTable(c.query)).Scan(&value); err != nil {
+			finding.Grade, finding.Seen, finding.Advice = storage.Skipped, err.Error(), "check by hand: "+s.inTable(c.query)
+		} else {
+			finding.Grade, finding.Advice = c.judge(value)
+			finding.Seen = value
+		}
+		findings = append(findings, finding)
+	}
+	return append(findings, s.examineSweeping(ctx))
+}
+
+func (s *Store) examineRights(ctx context.Context) storage.Finding {
+	if err := s.Check(ctx); err != nil {
+		return storage.Finding{Check: "table and rights", Grade: storage.Mend, Seen: err.Error(), Advice: s.inTable(s.dialect.grant)}
+	}
+	return storage.Finding{Check: "table and rights", Grade: storage.Good, Seen: s.table}
+}
+
+// examineSweeping counts the rows that a sweeper would have removed.
+func (s *Store) examineSweeping(ctx context.Context) storage.Finding {
+	overdue, err := s.overdue(ctx, sweepBatch)
+	finding := storage.Finding{Check: "sweeping", Grade: storage.Good, Seen: fmt.Sprintf("%d expired records", len(overdue))}
+	switch {
+	case err != nil:
+		finding.Grade, finding.Seen, finding.Advice = storage.Skipped, err.Error(), "see the first finding"
+	case len(overdue) == sweepBatch:
+		finding.Grade, finding.Seen = storage.Look, fmt.Sprintf("at least %d expired records", sweepBatch)
+		finding.Advice = "run Store.RunSweeper in each instance, or Store.Sweep from a scheduler"
+	}
+	return finding
+}
+
+// check is a setting, and the judgement of its values.
+type check struct {
+	name, query string
+	judge       func(value string) (storage.Grade, string)
+}
+
+// wants accepts some values, and grades any other.
+func wants(grade storage.Grade, advice string, good ...string) func(string) (storage.Grade, string) {
+	return func(value string) (storage.Grade, string) {
+		for _, accepted := range good {
+			if value == accepted {
+				return storage.Good, ""
+			}
+		}
+		return grade, advice
+	}
+}

@@ -1,0 +1,234 @@
+package sqlstore
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+const (
+	// version of a row. A reader refuses any other version.
+	version = 1
+
+	// The states that only a row has, and the one of a run.
+	inProgress = "in_progress"
+	released   = "released"
+	gone       = "gone"
+
+	minStatus, maxStatus = 100, 999
+)
+
+// row is the row of a key.
+type row struct {
+	now         int64 // by the database's clock, in microseconds, as all times
+	version     int64
+	state       string
+	attempt     int64
+	tookOver    int64
+	token       []byte
+	revision    int64
+	fingerprint []byte
+	digest      []byte
+	origin      sql.NullString
+	leaseUntil  sql.NullInt64
+	retainUntil sql.NullInt64
+	expiresAt   int64
+	claimedAt   int64
+	settledAt   sql.NullInt64
+	status      sql.NullInt64
+	header      []byte
+	body        []byte
+	sketch      []byte
+	steps       []byte
+}
+
+// head are the destinations of headStatement's columns.
+func (r *row) head() []any {
+	return []any{
+		&r.now, &r.version, &r.state, &r.attempt, &r.tookOver, &r.token, &r.revision, &r.fingerprint, &r.digest, &r.origin,
+		&r.leaseUntil, &r.retainUntil, &r.expiresAt, &r.claimedAt, &r.settledAt, &r.status,
+	}
+}
+
+// whole are the destinations of readStatement's columns.
+func (r *row) whole() []any {
+	return append(r.head(), &r.header, &r.body, &r.sketch, &r.steps)
+}
+
+// expired: the row counts as missing.
+func (r *row) expired() bool { return r.expiresAt <= r.now }
+
+// over: the row, not expired, counts as a tombstone, swept or not.
+func (r *row) over() bool {
+	return r.state == gone || r.retainUntil.Valid && r.retainUntil.Int64 <= r.now
+}
+
+// isOf: the row, not expired, belongs to the attempt and is no tombstone.
+func (r *row) isOf(l *storage.Lease) bool {
+	return r.version == version && !r.over() && bytes.Equal(r.token, l.Token[:]) && r.attempt == int64(l.Attempt)
+}
+
+// isUnsettled: the row is of a state that an attempt may still settle.
+func (r *row) isUnsettled() bool { return r.state == inProgress || r.state == released }
+
+// repeats: the claim's request is the one that made the row.
+func (r *row) repeats(c *storage.Claim) bool {
+	var digest storage.Digest
+	copy(digest[:], r.digest)
+	return c.Repeats(unpackFingerprint(r.fingerprint), digest)
+}
+
+func (r *row) decode() (*storage.Record, error) {
+	if r.version != version {
+		return nil, corrupt("its version is %d, want %d", r.version, version)
+	}
+	if r.attempt < 1 {
+		return nil, corrupt("its attempt number is %d", r.attempt)
+	}
+	record := &storage.Record{Fingerprint: unpackFingerprint(r.fingerprint), Attempt: uint64(r.attempt), Expires: time.UnixMicro(r.expiresAt).UTC()}
+	if len(r.digest) != 0 && len(r.digest) != len(record.Digest) {
+		return nil, corrupt("its digest has %d bytes, want %d", len(r.digest), len(record.Digest))
+	}
+	copy(record.Digest[:], r.digest)
+	if r.over() {
+		record.State = storage.Expired
+		if !r.status.Valid {
+			return record, nil
+		}
+		return record, r.readStatus(record)
+	}
+	return record, r.readState(record)
+}
+
+// readState reads the columns that a tombstone does not have.
+func (r *row) readState(record *storage.Record) error {
+	var known bool
+	if record.State, known = storage.ParseState(r.state); !known || record.State == storage.Expired {
+		return corrupt("its state is %s", excerpt(r.state))
+	}
+	record.Created = time.UnixMicro(r.claimedAt).UTC()
+	if r.retainUntil.Valid {
+		record.Expires = time.UnixMicro(r.retainUntil.Int64).UTC()
+	}
+	if err := decodeOrigin(&record.Origin, r.origin.String); err != nil {
+		return err
+	}
+	if record.State == storage.InProgress {
+		if !r.leaseUntil.Valid {
+			return corrupt("it is in progress, and its lease has no end")
+		}
+		record.LeaseLeft, record.Steps = time.Duration(r.leaseUntil.Int64-r.now)*time.Microsecond, string(r.steps)
+		return nil
+	}
+	if r.settledAt.Valid {
+		record.Finished = time.UnixMicro(r.settledAt.Int64).UTC()
+	}
+	record.Body, record.Sketch = r.body, r.sketch
+	var err error
+	if record.Header, err = decodeHeader(r.header); err != nil {
+		return err
+	}
+	return r.readStatus(record)
+}
+
+func (r *row) readStatus(record *storage.Record) error {
+	if !r.status.Valid || r.status.Int64 < minStatus || r.status.Int64 > maxStatus {
+		return corrupt("its status is %d, want one from %d to %d", r.status.Int64, minStatus, maxStatus)
+	}
+	record.Status = int(r.status.Int64)
+	return nil
+}
+
+// hashPrefix begins a fingerprint of package fingerprint. A hash in hex follows.
+const hashPrefix = "sha256:"
+
+// packed is the first byte of a fingerprint that is kept as its hash alone. No text in
+// UTF-8 begins with it.
+const packed = 0xff
+
+func packFingerprint(fingerprint string) []byte {
+	const size = 32
+	if digits, is := strings.CutPrefix(fingerprint, hashPrefix); is && len(digits) == 2*size && digits == strings.ToLower(digits) {
+		hash := make([]byte, 1+size)
+		hash[0] = packed
+		if _, err := hex.Decode(hash[1:], []byte(digits)); err == nil {
+			return hash
+		}
+	}
+	return []byte(fingerprint)
+}
+
+func unpackFingerprint(kept []byte) string {
+	if len(kept) > 0 && kept[0] == packed {
+		return hashPrefix + hex.EncodeToString(kept[1:])
+	}
+	return string(kept)
+}
+
+// encodeHeader encodes a header as JSON, or as null for no fields.
+func encodeHeader(header storage.Header) any {
+	if len(header) == 0 {
+		return nil
+	}
+	encoded, err := json.Marshal(storedheader.Encode(header, isPlain))
+	if err != nil {
+		panic("sqlstore: " + err.Error()) // strings always encode
+	}
+	return string(encoded)
+}
+
+// isPlain reports whether every character set of a database keeps the text unchanged.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func decodeHeader(encoded []byte) (storage.Header, error) {
+	if encoded == nil {
+		return nil, nil
+	}
+	var fields [][]string
+	readable := gjson.ValidBytes(encoded)
+	for _, field := range gjson.ParseBytes(encoded).Array() {
+		var words []string
+		for _, word := range field.Array() {
+			readable = readable && word.Type == gjson.String
+			words = append(words, word.Str)
+		}
+		fields = append(fields, words)
+	}
+	if !readable {
+		return nil, corrupt("its header is %s", excerpt(string(encoded)))
+	}
+	header, err := storedheader.Decode(fields)
+	if err != nil {
+		return nil, corrupt("its %v", err)
+	}
+	return header, nil
+}
+
+func corrupt(format string, details ...any) error {
+	return fmt.Errorf("%w: %s", storage.ErrCorruptRecord, fmt.Sprintf(format, details...))
+}
+
+// excerpt quotes the beginning of a string, which may be long and may hold any bytes.
+func excerpt(s string) string {
+	const enough = 80
+	if len(s) > enough {
+		return fmt.Sprintf("%q...", s[:enough])
+	}
+	return fmt.Sprintf("%q", s)
+}

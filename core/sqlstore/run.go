@@ -1,0 +1,133 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync/atomic"
+)
+
+// statement is a statement in the words of the store's dialect.
+type statement struct {
+	text  string
+	order []parameter
+	// prepared is the statement on the pool's connections, once it is used.
+	prepared atomic.Pointer[sql.Stmt]
+}
+
+// statements are those of every store.
+type statements struct {
+	read, head, lock, list, insert, replace, complete, extend, releaseFirst, releaseLater, forget, happened, didNotHappen,
+	overdue statement
+}
+
+func (s *Store) compileStatements() {
+	all := &s.statements
+	for text, target := range map[string]*statement{
+		readStatement: &all.read, headStatement: &all.head, lockStatement: &all.lock, listStatement: &all.list,
+		insertStatement + s.dialect.onConflict: &all.insert, replaceStatement: &all.replace,
+		completeStatement: &all.complete, extendStatement: &all.extend,
+		releaseFirstStatement: &all.releaseFirst, releaseLaterStatement: &all.releaseLater, forgetStatement: &all.forget,
+		happenedStatement: &all.happened, didNotHappenStatement: &all.didNotHappen, overdueStatement: &all.overdue,
+	} {
+		target.text, target.order = s.dialect.compile(text, s.table)
+	}
+}
+
+// on is the statement on a handler's transaction, or on the pool without one.
+func (s *Store) on(ctx context.Context, tx *sql.Tx, of *statement) (*sql.Stmt, error) {
+	prepared := of.prepared.Load()
+	if prepared == nil {
+		made, err := s.db.PrepareContext(ctx, of.text)
+		if err != nil {
+			return nil, err
+		}
+		if !of.prepared.CompareAndSwap(nil, made) {
+			_ = made.Close() // another request was faster
+		}
+		prepared = of.prepared.Load()
+	}
+	if tx != nil {
+		return tx.StmtContext(ctx, prepared), nil
+	}
+	return prepared, nil
+}
+
+// query runs a statement for its rows.
+func (s *Store) query(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (*sql.Rows, error) {
+	switch {
+	case s.dialect.prepares:
+		prepared, err := s.on(ctx, tx, of)
+		if err != nil {
+			return nil, err
+		}
+		return prepared.QueryContext(ctx, a.list(of.order)...)
+	case tx != nil:
+		return tx.QueryContext(ctx, of.text, a.list(of.order)...)
+	default:
+		return s.db.QueryContext(ctx, of.text, a.list(of.order)...)
+	}
+}
+
+// exec runs a statement that writes, and reports whether it has changed a row.
+func (s *Store) exec(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (bool, error) {
+	if err := s.enter(ctx); err != nil {
+		return false, err
+	}
+	defer s.leave()
+	result, err := s.execute(ctx, tx, of, a)
+	if err != nil {
+		return false, err
+	}
+	rows, err := result.RowsAffected()
+	return rows > 0, err
+}
+
+func (s *Store) execute(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (sql.Result, error) {
+	switch {
+	case s.dialect.prepares:
+		prepared, err := s.on(ctx, tx, of)
+		if err != nil {
+			return nil, err
+		}
+		return prepared.ExecContext(ctx, a.list(of.order)...)
+	case tx != nil:
+		return tx.ExecContext(ctx, of.text, a.list(of.order)...)
+	default:
+		return s.db.ExecContext(ctx, of.text, a.list(of.order)...)
+	}
+}
+
+// enter waits for the turn of a write, in a database with a single writer. SQLite's own
+// wait polls, and does not end with the context.
+func (s *Store) enter(ctx context.Context) error {
+	if s.writer == nil {
+		return nil
+	}
+	select {
+	case s.writer <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Store) leave() {
+	if s.writer != nil {
+		<-s.writer
+	}
+}
+
+// find reads the row of a key with a statement, into the destinations. It returns
+// false where the key has no row.
+func (s *Store) find(ctx context.Context, tx *sql.Tx, of *statement, a *arguments, columns []any) (bool, error) {
+	rows, err := s.query(ctx, tx, of, a)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return false, rows.Err()
+	}
+	return true, errors.Join(rows.Scan(columns...), rows.Close())
+}

@@ -1,0 +1,125 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Complete implements [storage.Store].
+func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
+	return s.settle(ctx, "complete", &l, func() error {
+		own, err := s.complete(ctx, nil, &l, &res)
+		if err == nil && !own {
+			err = storage.ErrLeaseLost
+		}
+		if errors.Is(err, errFinished) {
+			return nil // an earlier call was carried out, and its reply was lost
+		}
+		return err
+	})
+}
+
+// errFinished: the lease's own attempt has finished the record already.
+var errFinished = errors.New("the result is stored already")
+
+// complete writes the result. It returns false when the lease is lost.
+func (s *Store) complete(ctx context.Context, tx *sql.Tx, l *storage.Lease, res *storage.Result) (bool, error) {
+	a := of(l)
+	a.result(res)
+	// Nearly always the claim is unchanged.
+	if completed, err := s.exec(ctx, tx, &s.statements.complete, a); err != nil || completed {
+		return completed, err
+	}
+	return s.restore(ctx, tx, l, a)
+}
+
+// Release implements [storage.Store].
+func (s *Store) Release(ctx context.Context, l storage.Lease) error {
+	return s.settle(ctx, "release", &l, func() error {
+		a, release := of(&l), &s.statements.releaseFirst
+		if l.Attempt > 1 {
+			a.keeps(l.Retain, 0)
+			a[pFingerprint], release = []byte{}, &s.statements.releaseLater
+		}
+		if done, err := s.exec(ctx, nil, release, a); err != nil || done {
+			return err
+		}
+		var r row
+		there, err := s.find(ctx, nil, &s.statements.head, a, r.head())
+		// A running row of the lease is of a claim that arrived after the release,
+		// because its call was cut off.
+		if err == nil && there && !r.expired() && !(r.isOf(&l) && r.isUnsettled()) {
+			err = storage.ErrLeaseLost
+		}
+		return err
+	})
+}
+
+// Extend implements [storage.Store].
+func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
+	return s.settle(ctx, "extend", &l, func() error {
+		a := of(&l)
+		a.running(ttl)
+		a.keeps(l.Retain, l.Remember)
+		a[pStepsLength] = int64(len(l.Steps))
+		if l.Steps != "" {
+			a[pSteps] = []byte(l.Steps)
+		}
+		if done, err := s.exec(ctx, nil, &s.statements.extend, a); err != nil || done {
+			return err
+		}
+		restored, err := s.restore(ctx, nil, &l, a)
+		if err == nil && !restored || errors.Is(err, errFinished) {
+			err = storage.ErrLeaseLost
+		}
+		return err
+	})
+}
+
+// restore writes a whole row for a lease whose claim is gone or has changed. It returns
+// false when the lease is lost, and errFinished when its attempt has finished.
+func (s *Store) restore(ctx context.Context, tx *sql.Tx, l *storage.Lease, a *arguments) (bool, error) {
+	a.request(&l.Claim)
+	a[pTookOver] = number(l.TookOver)
+	read := &s.statements.head
+	if tx != nil {
+		read = &s.statements.lock
+	}
+	for range rounds {
+		var r row
+		there, err := s.find(ctx, tx, read, a, r.head())
+		if err != nil {
+			return false, err
+		}
+		// The time of a claim stays, where the row has it. Of a lost claim only its age
+		// is known.
+		own := there && r.isOf(l)
+		a[pAge], a[pKeepClaimed] = microseconds(l.Age), number(own)
+		a[pKeepSteps] = number(own && !r.expired() && a[pState] == inProgress)
+		switch {
+		case !there || r.expired():
+		case own && !r.isUnsettled():
+			return false, errFinished
+		case !own:
+			return false, nil
+		}
+		if written, err := s.write(ctx, tx, &r, there, a); err != nil || written {
+			return written, err
+		}
+	}
+	return false, errors.New("other callers changed the key in every round")
+}
+
+// settle retries a call where a retry is safe, and adds the operation and the key to
+// its error.
+func (s *Store) settle(ctx context.Context, operation string, l *storage.Lease, call func() error) error {
+	err := s.retry(ctx, call)
+	if errors.Is(err, storage.ErrLeaseLost) {
+		return storage.ErrLeaseLost
+	}
+	return s.failure(operation, l.Key, err)
+}

@@ -1,0 +1,156 @@
+// Package sqlstore keeps records in PostgreSQL, MySQL, MariaDB or SQLite, through
+// database/sql.
+//
+//	db, err := sql.Open("mysql", "shop@tcp(localhost)/shop")
+//	err = sqlstore.Migrate(ctx, db, sqlstore.MySQL()) // or run Migrations with a tool of your own
+//	store := sqlstore.New(db, sqlstore.MySQL())
+//	guard, err := core.New(store, core.ScopeBy(userID))
+//	go store.RunSweeper(ctx, 10*time.Minute)
+//
+// The package imports no driver: the program chooses one. A replay is one SELECT by
+// primary key, and writes no data. A first-time request is that SELECT, an INSERT, and
+// an UPDATE for its response.
+//
+// # Time
+//
+// The server's clock decides when a record expires: PostgreSQL's clock_timestamp, and
+// MySQL's UTC_TIMESTAMP, which no session's time zone affects. SQLite has no server, so
+// the clock is that of the machine on which all processes run.
+//
+// # Isolation
+//
+// Every write is one statement for one row, found by its primary key, that names the
+// state of the row that it expects. So the store is correct under every isolation level
+// of every database, and needs no transaction of its own. The levels differ in the
+// errors of contention only:
+//
+//   - MySQL's REPEATABLE READ, its default, locks gaps between rows for statements that
+//     find no row or a range of rows. An UPDATE by primary key that finds no row locks
+//     a gap until its statement ends. Two such statements and two INSERTs may deadlock.
+//     READ COMMITTED has no such gaps, and needs binlog_format=ROW, the default of
+//     MySQL, or MIXED, the default of MariaDB.
+//   - SERIALIZABLE in MySQL makes a plain SELECT outside of a transaction no different.
+//     In PostgreSQL, REPEATABLE READ and SERIALIZABLE fail a statement whose row has
+//     changed meanwhile.
+//
+// The store repeats a statement that the database has rolled back for contention: a
+// deadlock, a lock wait, a serialization failure, SQLITE_BUSY. It does so five times at
+// most, within the call's context.
+//
+// # Deadlines
+//
+// A call returns when its context ends. The driver then closes the connection, or
+// interrupts the statement. The write may have happened: a claim whose call ran into
+// its deadline may hold the key until its lease ends. No handler runs then. Give the
+// pool enough idle connections (SetMaxIdleConns), because database/sql keeps two.
+//
+// # Durability
+//
+// MySQL and MariaDB need innodb_flush_log_at_trx_commit=1, PostgreSQL needs
+// synchronous_commit=on, SQLite needs synchronous=FULL. With other settings a crash of
+// the machine may lose the last claims and responses, and a retry then runs the handler
+// a second time. [Store.Examine] reports such settings.
+//
+// # Handlers in a transaction
+//
+// If the handler writes to the same database, the store can commit the handler's writes
+// and its response together, see [Tx]. SQLite has no such transactions, because one
+// handler would keep all other requests waiting.
+//
+// Grants, schema tools and settings: docs/sql.md.
+package sqlstore
+
+import (
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync/atomic"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// DefaultTable is the name of the table, unless [Table] sets another.
+const DefaultTable = "oncekey_records"
+
+// Store is a [storage.Store] over database/sql, and a [storage.Transactor], a
+// [storage.Inspector], a [storage.Checker] and a [storage.Examiner] too. It is safe for
+// concurrent use. Make one with [New].
+type Store struct {
+	db         *sql.DB
+	dialect    *dialect
+	table      string
+	logger     *slog.Logger
+	statements statements
+	// proven: the store has every right, so Acquire need not check again.
+	proven atomic.Bool
+	// writer has room for the one write at a time of a database with a single writer.
+	writer chan struct{}
+}
+
+var (
+	_ storage.Store      = (*Store)(nil)
+	_ storage.Transactor = (*Store)(nil)
+	_ storage.Inspector  = (*Store)(nil)
+	_ storage.Checker    = (*Store)(nil)
+	_ storage.Examiner   = (*Store)(nil)
+)
+
+// Option is a setting of [New], [Migrate] and [Migrations].
+type Option func(*Store)
+
+var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Za-z0-9_]{0,40}$`)
+
+// Table sets the name of the table, so that several applications can share a database.
+// The default is [DefaultTable]. A schema may precede the name, with a dot. Table panics
+// when a name has other characters than letters, digits and underscores, or is longer
+// than 41 characters.
+func Table(name string) Option {
+	if !tablePattern.MatchString(name) {
+		panic(fmt.Sprintf("sqlstore: Table(%q): want a name of letters, digits and underscores, possibly after a schema and a dot", name))
+	}
+	return func(s *Store) { s.table = name }
+}
+
+// Logger sets the logger of [Store.RunSweeper] and of skipped records. The default,
+// also for nil, is slog.Default().
+func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = logger } }
+
+// New returns a store that uses the pool. It neither dials nor migrates: the first call
+// reports an unreachable server or a missing table. The caller keeps the pool, and
+// closes it after the last request and after the sweeper has returned.
+func New(db *sql.DB, dialect Dialect, options ...Option) *Store {
+	if db == nil {
+		panic("sqlstore: New(nil): want a pool")
+	}
+	return configured(db, dialect, options)
+}
+
+func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
+	if dialect.dialect == nil {
+		panic("sqlstore: the dialect is missing: want PostgreSQL(), MySQL() or SQLite()")
+	}
+	s := &Store{db: db, dialect: dialect.dialect, table: DefaultTable}
+	for _, option := range options {
+		option(s)
+	}
+	s.compileStatements()
+	if s.dialect.singleWriter {
+		s.writer = make(chan struct{}, 1)
+	}
+	return s
+}
+
+// inTable replaces the place-holders for the names of the table and of its index.
+func (s *Store) inTable(statement string) string {
+	index := s.table[strings.LastIndexByte(s.table, '.')+1:]
+	return strings.NewReplacer("{table}", s.table, "{index}", index).Replace(statement)
+}
+
+func (s *Store) log() *slog.Logger {
+	if s.logger == nil {
+		return slog.Default()
+	}
+	return s.logger
+}

@@ -1,0 +1,131 @@
+package sqlstore
+
+// Parameters have names here. Statements that end in RETURNING or contain more than the
+// three databases share are avoided, so that one text serves all.
+//
+// :now is the time at the begin of a statement in MySQL, and before it in SQLite. A
+// statement that waits for a lock then works with a time that is a little old. Old is
+// safe: a lease that was over at that time is over now, and a lease that begins at that
+// time ends no later than its caller expects, because callers count from before the
+// call.
+
+const (
+	// identity are the columns without a response.
+	identity = `:now, version, state, attempt, took_over, token, revision, fingerprint, digest, origin,
+	lease_until, retain_until, expires_at, claimed_at, settled_at, status`
+
+	readStatement = `SELECT ` + identity + `, header, body, sketch, steps FROM {table} WHERE record_key = :key`
+
+	// headStatement is for decisions about a row.
+	headStatement = `SELECT ` + identity + ` FROM {table} WHERE record_key = :key`
+	// lockStatement is headStatement within a handler's transaction: it locks the row,
+	// and so reads its newest version under every isolation level.
+	lockStatement = headStatement + ` FOR UPDATE`
+
+	// listStatement is headStatement for the rows after a key.
+	listStatement = `SELECT record_key, ` + identity + ` FROM {table} WHERE record_key > :key ORDER BY record_key LIMIT :limit`
+)
+
+// sweepAfter is the full hour after the earlier end of a row.
+const sweepAfter = `:now + :first - (:now + :first) % 3600000000 + 3600000000`
+
+// notOver: the row is no tombstone.
+const notOver = `(retain_until IS NULL OR retain_until > :now)`
+
+// insertStatement adds a whole row.
+const insertStatement = `
+INSERT INTO {table} (record_key, version, state, attempt, took_over, token, revision, fingerprint, digest, origin,
+	lease_until, retain_until, expires_at, sweep_after, claimed_at, settled_at, status, header, body, sketch, steps)
+VALUES (:key, 1, :state, :attempt, :took_over, :token, 1, :fingerprint, :digest, :origin,
+	:now + :lease, :now + :retain, :now + :keep, ` + sweepAfter + `, :now - :age, :now + :settled, :status, :header, :body, :sketch, :steps)`
+
+// replaceStatement writes a whole row, unless the row has changed since it was seen, or
+// has become a tombstone. Token and revision identify a state of a row: a token belongs
+// to one claim, and each write of a row adds one to its revision.
+const replaceStatement = `
+UPDATE {table} SET
+	version = 1, state = :state, attempt = :attempt, took_over = :took_over, token = :token, revision = revision + 1,
+	fingerprint = :fingerprint, digest = :digest, origin = :origin,
+	steps = CASE WHEN :keep_steps * coalesce(length(steps), 0) > :steps_length THEN steps ELSE :steps END,
+	claimed_at = CASE WHEN :keep_claimed = 1 THEN claimed_at ELSE :now - :age END,
+	lease_until = :now + :lease, retain_until = :now + :retain, sweep_after = ` + sweepAfter + `, expires_at = :now + :keep,
+	settled_at = :now + :settled, status = :status, header = :header, body = :body, sketch = :sketch
+WHERE record_key = :key AND token = :seen_token AND revision = :seen_revision AND (expires_at <= :now OR ` + notOver + `)`
+
+// isHeld: the row belongs to the attempt, which is in progress.
+const isHeld = `record_key = :key AND token = :token AND attempt = :attempt AND state = 'in_progress' AND version = 1 AND ` + notOver
+
+// completeStatement changes the columns that the claim has not written. MySQL assigns
+// columns in this order, so a column in a WHEN stands before its own assignment.
+const completeStatement = `
+UPDATE {table} SET
+	state = :state, revision = revision + 1, lease_until = NULL, steps = NULL,
+	retain_until = :now + :retain, expires_at = :now + :keep, sweep_after = ` + sweepAfter + `,
+	settled_at = :now, status = :status, header = :header, body = :body, sketch = :sketch
+WHERE ` + isHeld
+
+// extendStatement keeps the longer steps.
+const extendStatement = `
+UPDATE {table} SET
+	revision = revision + 1, lease_until = :now + :lease,
+	retain_until = :now + :retain, expires_at = :now + :keep, sweep_after = ` + sweepAfter + `,
+	steps = CASE WHEN :steps_length > coalesce(length(steps), 0) THEN :steps ELSE steps END
+WHERE ` + isHeld + ` AND expires_at > :now`
+
+// releaseFirstStatement deletes the row. releaseLaterStatement keeps its attempt number.
+const (
+	releaseFirstStatement = `DELETE FROM {table} WHERE ` + isHeld
+
+	releaseLaterStatement = `UPDATE {table} SET ` + setReleased + `, expires_at = :now + :keep, sweep_after = ` + sweepAfter + `
+WHERE ` + isHeld
+
+	setReleased = `
+	state = 'released', took_over = 0, revision = revision + 1, fingerprint = :fingerprint, digest = NULL, origin = NULL, steps = NULL,
+	lease_until = NULL, retain_until = NULL, settled_at = :now, status = NULL, header = NULL, body = NULL, sketch = NULL`
+)
+
+// forgetStatement deletes a row, unless it has changed since it was seen.
+const forgetStatement = `DELETE FROM {table} WHERE record_key = :key AND token = :seen_token AND revision = :seen_revision`
+
+// isAbandoned: the row is the attempt's, and its lease has ended.
+const isAbandoned = `record_key = :key AND attempt = :attempt AND state = 'in_progress' AND version = 1 AND lease_until <= :now
+	AND expires_at > :now AND ` + notOver
+
+// happenedStatement and didNotHappenStatement are an operator's word. A new token makes
+// the lease of the old holder lost.
+const (
+	happenedStatement = `
+UPDATE {table} SET
+	state = 'unreplayable', status = 200, token = :token, revision = revision + 1, steps = NULL, lease_until = NULL, settled_at = :now
+WHERE ` + isAbandoned
+
+	didNotHappenStatement = `UPDATE {table} SET ` + setReleasedByOperator + ` WHERE ` + isAbandoned
+
+	// setReleasedByOperator keeps the attempt number for as long as the response would
+	// have been kept. MySQL assigns in this order.
+	setReleasedByOperator = `token = :token, expires_at = coalesce(retain_until, expires_at),` + setReleased
+)
+
+// The sweeper reads keys, and removes the rows that are still over by then: an exact
+// list of keys locks no gaps in MySQL, under no isolation level. {keys} are the
+// places of the keys.
+const (
+	overdueStatement = `
+SELECT record_key FROM {table} WHERE sweep_after <= :now AND (version = 1 OR expires_at <= :now) ORDER BY sweep_after LIMIT :limit`
+
+	removeStatement = `DELETE FROM {table} WHERE expires_at <= :now AND record_key IN ({keys})`
+
+	shrinkStatement = `
+UPDATE {table} SET
+	state = 'gone', took_over = 0, revision = revision + 1, lease_until = NULL, retain_until = NULL, header = NULL, body = NULL,
+	sketch = NULL, steps = NULL, origin = NULL, settled_at = NULL, sweep_after = expires_at - expires_at % 3600000000 + 3600000000
+WHERE version = 1 AND retain_until <= :now AND expires_at > :now AND record_key IN ({keys})`
+)
+
+// probeStatements need each right of the store, and change no row.
+var probeStatements = []string{
+	`SELECT 1 FROM {table} WHERE record_key = ''`,
+	`INSERT INTO {table} SELECT * FROM {table} WHERE record_key = ''`,
+	`UPDATE {table} SET revision = revision + 1 WHERE record_key = ''`,
+	`DELETE FROM {table} WHERE record_key = ''`,
+}

@@ -1,0 +1,224 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// rollbackDeadline bounds a Rollback.
+const rollbackDeadline = 2 * time.Second
+
+// The savepoint exists for as long as the handler's transaction. A handler that ends
+// the transaction by its own SQL, or by a statement that commits implicitly (as CREATE
+// TABLE does in MySQL), ends the savepoint too. Without this, the record could be
+// written outside of the transaction.
+const (
+	setSavepoint     = `SAVEPOINT oncekey`
+	releaseSavepoint = `RELEASE SAVEPOINT oncekey`
+)
+
+var (
+	// ErrNoTransaction is returned by [Tx] for a context without a transaction: the
+	// route's policy is not Transactional, or the context is not the request's, or it is
+	// the context of a step (core.Step).
+	ErrNoTransaction = errors.New("sqlstore: no transaction in this context: the route's policy is not Transactional, or this is not its request's context")
+
+	errSingleWriter = errors.New("sqlstore: SQLite has no handlers in transactions, because one handler would keep all other requests waiting")
+	errEndedEarly   = errors.New("the handler has ended the transaction")
+	errEnded        = errors.New("the transaction has ended")
+)
+
+// Transactional declares a route whose handler writes in a transaction, which it gets
+// from [Tx]. It is policy.Transactional(true), and reads better beside Tx.
+func Transactional() policy.Option { return policy.Transactional(true) }
+
+// Tx returns the transaction of the request with this context, on a route whose
+// policy is Transactional. The handler's writes in the transaction are committed
+// together with the handler's response, or not at all.
+//
+//	func pay(w http.ResponseWriter, r *http.Request) {
+//		tx, err := sqlstore.Tx(r.Context())
+//		if err != nil {
+//			http.Error(w, "no transaction", http.StatusInternalServerError)
+//			return
+//		}
+//		_, err = tx.ExecContext(r.Context(), `INSERT INTO payments (amount) VALUES (?)`, amount)
+//
+// The handler must not call its Commit or Rollback, nor execute statements that end a
+// transaction. In MySQL these are also CREATE, ALTER and other statements that commit
+// implicitly. The engine then reports an unknown outcome, because the handler's writes
+// may be committed without the response. Use the transaction from one goroutine at a
+// time, and not after the handler has returned.
+//
+// In PostgreSQL its isolation level is READ COMMITTED. In MySQL it is the session's own
+// level. The transaction holds a connection of the pool while the handler runs. When as
+// many handlers run as the pool has connections, no request can claim or renew a lease.
+// Make the pool larger, or give the store its own pool.
+//
+// When the context of a statement ends, the driver of MySQL closes the connection, and
+// the transaction is rolled back.
+func Tx(ctx context.Context) (*sql.Tx, error) {
+	tx, there := storage.TransactionFrom(ctx).(*sql.Tx)
+	if !there {
+		return nil, ErrNoTransaction
+	}
+	return tx, nil
+}
+
+// Transacts reports whether the database has transactions for handlers: PostgreSQL and
+// MySQL do, SQLite does not. A route with a transactional policy is refused for SQLite.
+func (s *Store) Transacts() bool { return !s.dialect.singleWriter }
+
+// BeginTransaction implements [storage.Transactor]. Handlers use [Tx].
+func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
+	if !s.Transacts() {
+		return nil, nil, errSingleWriter
+	}
+	var t *transaction
+	err := s.retry(ctx, func() (err error) {
+		t, err = s.begin(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, nil, s.failure("begin a transaction for", l.Key, err)
+	}
+	return storage.WithTransaction(ctx, t.tx), t, nil
+}
+
+// begin opens a transaction that ctx no longer ends once it is open.
+func (s *Store) begin(ctx context.Context) (*transaction, error) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	detach := context.AfterFunc(ctx, cancel)
+	level := sql.LevelDefault
+	if s.dialect.readCommitted {
+		level = sql.LevelReadCommitted
+	}
+	tx, err := s.db.BeginTx(lasting, &sql.TxOptions{Isolation: level})
+	if err == nil {
+		_, err = tx.ExecContext(ctx, setSavepoint)
+	}
+	if !detach() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel() // rolls back
+		return nil, err
+	}
+	return &transaction{store: s, tx: tx, cancel: cancel}, nil
+}
+
+// transaction is a [storage.Transaction].
+type transaction struct {
+	store *Store
+	tx    *sql.Tx
+	// cancel ends the context of tx, which rolls an open transaction back.
+	cancel context.CancelFunc
+	ended  bool
+}
+
+// Commit implements [storage.Transaction]. It returns storage.ErrLeaseLost also for a
+// lease that this token has finished already, because the stored response is not this
+// transaction's.
+func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
+	const operation = "commit the transaction of"
+	if t.ended {
+		return t.store.failure(operation, l.Key, errEnded)
+	}
+	if err := t.complete(ctx, &l, &res); err != nil {
+		_ = t.Rollback(ctx) // the server has received no COMMIT, and rolls back even without ROLLBACK
+		switch {
+		case errors.Is(err, storage.ErrLeaseLost):
+			return storage.ErrLeaseLost
+		case errors.Is(err, errEndedEarly):
+			return t.store.failure(operation, l.Key, err)
+		default:
+			return t.store.refusal(operation, l.Key, ended(ctx, err))
+		}
+	}
+	t.ended = true
+	err := t.commit(ctx)
+	if err != nil && faultOf(err).refused() {
+		return t.store.refusal(operation, l.Key, err)
+	}
+	return t.store.failure(operation, l.Key, err)
+}
+
+// complete writes the record in the transaction.
+func (t *transaction) complete(ctx context.Context, l *storage.Lease, res *storage.Result) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := t.tx.ExecContext(ctx, releaseSavepoint); err != nil {
+		if faultOf(err).noSavepoint() || errors.Is(err, sql.ErrTxDone) {
+			return fmt.Errorf("%w: %w", errEndedEarly, err)
+		}
+		return err
+	}
+	completed, err := t.store.complete(ctx, t.tx, l, res)
+	if err == nil && !completed || errors.Is(err, errFinished) {
+		return storage.ErrLeaseLost
+	}
+	if err == nil {
+		err = ctx.Err() // send no COMMIT after the deadline: its reply would be lost
+	}
+	return err
+}
+
+// commit sends COMMIT, and returns when ctx ends. The pool gets its connection back
+// when the driver returns.
+func (t *transaction) commit(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() {
+		defer t.cancel()
+		done <- t.tx.Commit()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Rollback implements [storage.Transaction]. It may take up to two seconds after ctx
+// has ended, to unlock the handler's rows. After that the rollback goes on without its
+// caller.
+func (t *transaction) Rollback(ctx context.Context) error {
+	if t.ended {
+		return nil
+	}
+	t.ended = true
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rollbackDeadline)
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		defer t.cancel()
+		done <- t.tx.Rollback()
+	}()
+	select {
+	case err := <-done:
+		if err != nil && !errors.Is(err, sql.ErrTxDone) {
+			// The connection has been closed, and the server rolls back the uncommitted
+			// transaction.
+			return fmt.Errorf("sqlstore: roll back: %w", err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("sqlstore: roll back: %w", ctx.Err())
+	}
+}
+
+// refusal returns why a transaction was rolled back. A right may be missing only for a
+// role that the handler has set, so refusal never returns storage.ErrStoreForbidden.
+func (s *Store) refusal(operation, key string, err error) error {
+	if !faultOf(err).forbidden() {
+		err = s.explained(err)
+	}
+	return fmt.Errorf("sqlstore: %s %q: %w: %w", operation, key, storage.ErrRolledBack, err)
+}
