@@ -19,7 +19,7 @@ const orphaning = "ONCEKEY_POSTGRESTEST_ORPHANING"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(orphaning) != "" {
-		server := Start(&owner{})
+		server := Start(&serverproc.Lasting{})
 		fmt.Println("started", server.process.Pid(), server.folder)
 		select {}
 	}

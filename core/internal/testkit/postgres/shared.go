@@ -2,12 +2,12 @@ package postgrestest
 
 import (
 	"fmt"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
 // TestingMain is the parameter and the result of [Main]: a *testing.M, and the parameter of goleak.VerifyTestMain.
@@ -31,7 +31,7 @@ type sharedServer struct {
 	expected bool // Main will end the server
 
 	mutex     sync.Mutex
-	owner     *owner
+	owner     *serverproc.Lasting
 	server    *Server
 	databases int
 }
@@ -64,7 +64,7 @@ func (c *sharedServer) next(t testing.TB) (*Server, string) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.server == nil {
-		c.owner = &owner{TB: t}
+		c.owner = &serverproc.Lasting{TB: t}
 		c.server = Start(c.owner)
 	}
 	c.databases++
@@ -75,40 +75,11 @@ func (c *sharedServer) end() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.owner != nil {
-		c.owner.end()
+		c.owner.End()
 	}
 }
 
 func newest(lines []string) string {
 	const enough = 50
 	return strings.Join(lines[max(0, len(lines)-enough):], "\n")
-}
-
-// owner acts as a test that lasts as long as the process. While the server starts, it fails the test that needs the server.
-// That test has ended when a later message arrives.
-type owner struct {
-	testing.TB
-	mutex   sync.Mutex
-	cleanUp []func()
-}
-
-func (o *owner) Helper()      {}
-func (o *owner) Failed() bool { return false }
-
-func (o *owner) Logf(format string, arguments ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", arguments...)
-}
-
-func (o *owner) Errorf(format string, arguments ...any) { o.Logf(format, arguments...) }
-
-func (o *owner) Cleanup(f func()) {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	o.cleanUp = append(o.cleanUp, f)
-}
-
-func (o *owner) end() {
-	for _, f := range slices.Backward(o.cleanUp) {
-		f()
-	}
 }
