@@ -7,7 +7,7 @@ SCHEDULES ?= 10000000
 FROM      ?= 0
 
 # What the check needs beside Go, as tools/install-servers.sh names it. The race detector needs the C compiler.
-PROGRAMS := redis postgresql pgbouncer chromium gcc spin nginx haproxy prometheus
+PROGRAMS := redis postgresql pgbouncer chromium gcc spin nginx haproxy prometheus mariadb
 
 # The packages whose statements the coverage gate counts, and those among them that it does not: test support, which is
 # run by being used.
@@ -18,10 +18,10 @@ MINIMUM     := 90
 
 # The modules: each beside the root has dependencies that users of the root must not get. All but tools, which has its own
 # workspace, are in go.work: go test work tests their packages together.
-MODULES := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/openapi/validation core/internal/system examples examples/bench tools adapters/internal/rpc adapters/grpc adapters/connect
+MODULES := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/openapi/validation core/internal/system examples examples/bench tools adapters/internal/rpc adapters/grpc adapters/connect core/sqlstore
 
 # Those among them that users get, and that a release tags.
-PUBLISHED := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/internal/rpc adapters/grpc adapters/connect
+PUBLISHED := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/internal/rpc adapters/grpc adapters/connect core/sqlstore
 
 # Tests that the race detector disturbs, and their packages: they run again without it.
 NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedisAndPostgreSQL|TestSealedConformanceOverPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$

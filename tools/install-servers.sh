@@ -10,6 +10,7 @@ is_there() {
 	case $1 in
 	redis) command -v redis-server ;;
 	postgresql) command -v postgres || ls /usr/lib/postgresql/*/bin/postgres /usr/libexec/postgresql*/postgres ;;
+	mariadb) command -v mariadbd || ls /usr/sbin/mariadbd ;;
 	pgbouncer) command -v pgbouncer || ls /usr/sbin/pgbouncer ;;
 	chromium) command -v chromium || command -v chromium-browser || command -v google-chrome ;;
 	gcc) echo '#include <stdlib.h>' | "$(go env CC)" -E - ;; # a compiler without its headers is of no use
@@ -28,6 +29,9 @@ packages_of() {
 	redis/*) echo redis ;;
 	postgresql/dnf) echo postgresql-server postgresql-contrib ;;
 	postgresql/*) echo postgresql ;;
+	mariadb/brew) echo mariadb ;;
+	mariadb/apk) echo mariadb mariadb-client ;;
+	mariadb/*) echo mariadb-server ;;
 	# The compiler's headers are a recommendation of its package, and recommendations are not installed.
 	gcc/apt-get) echo gcc libc6-dev ;;
 	gcc/dnf) echo gcc glibc-devel ;;
@@ -56,7 +60,7 @@ install_with() {
 		# One repository that cannot be reached need not be the one that has our packages.
 		as_root apt-get update || echo "install-servers: going on with the package lists that are there" >&2
 		as_root env DEBIAN_FRONTEND=noninteractive \
-			apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
+			apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@"
 		;;
 	dnf) as_root dnf install -y "$@" ;;
 	apk) as_root apk add "$@" ;;
