@@ -126,7 +126,10 @@ func (r *row) readState(record *storage.Record) error {
 		if !r.leaseUntil.Valid {
 			return corrupt("it is in progress, and its lease has no end")
 		}
-		record.LeaseLeft, record.Steps = time.Duration(r.leaseUntil.Int64-r.now)*time.Microsecond, string(r.steps)
+		// MySQL's time is that of the statement's begin, and the row may be of a claim after
+		// that.
+		left := r.leaseUntil.Int64 - max(r.now, r.claimedAt)
+		record.LeaseLeft, record.Steps = time.Duration(left)*time.Microsecond, string(r.steps)
 		return nil
 	}
 	if r.settledAt.Valid {

@@ -1,0 +1,181 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
+
+	"github.com/oncekey/oncekey/core/internal/testkit"
+	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+var win, find, must = testkit.Win, testkit.Find, testkit.Must
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(mariadbtest.Main(m))) }
+
+// setUp is a database for the tests.
+type setUp struct {
+	name    string
+	driver  string
+	dialect sqlstore.Dialect
+	// dsn returns the address of a database. With one database the cases of a suite have
+	// tables of their own.
+	dsn func(t testing.TB) string
+	// connections is the size of the pool, if it is limited.
+	connections int
+}
+
+// durable are the settings of docs/sql.md. Tests that need no durability do without
+// its waits, as those over the servers do.
+const (
+	durable = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)"
+	quick   = "_pragma=synchronous(OFF)&_pragma=busy_timeout(5000)"
+)
+
+func sqliteFile(settings string) func(t testing.TB) string {
+	return func(t testing.TB) string { return "file:" + filepath.Join(t.TempDir(), "records.db") + "?" + settings }
+}
+
+// The set-ups that a program may have. The tests have no MySQL 8: it is in no package
+// repository of the test machines.
+var (
+	postgresql = setUp{name: "PostgreSQL", driver: "pgx", dialect: sqlstore.PostgreSQL(), dsn: postgrestest.Shared}
+	mariadb    = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mariadbtest.Shared}
+	sqliteWAL  = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)")}
+	sqliteMemory = setUp{
+		name: "SQLite in memory", driver: "sqlite", dialect: sqlstore.SQLite(),
+		dsn: func(testing.TB) string { return ":memory:" }, connections: 1,
+	}
+
+	setUps  = []setUp{postgresql, mariadb, sqliteWAL, sqliteMemory}
+	servers = []setUp{postgresql, mariadb}
+	// eachDialect has each dialect once.
+	eachDialect = []setUp{postgresql, mariadb, sqliteWAL}
+)
+
+// over runs a test over some set-ups.
+func over(t *testing.T, some []setUp, test func(t *testing.T, s setUp)) {
+	t.Helper()
+	for _, s := range some {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
+
+// connect returns a pool that is closed after the test.
+func (s setUp) connect(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(s.driver, dsn)
+	must(t, err)
+	const connections = 20
+	size := connections
+	if s.connections > 0 {
+		size = s.connections
+	}
+	db.SetMaxOpenConns(size)
+	db.SetMaxIdleConns(size)
+	t.Cleanup(func() { must(t, db.Close()) })
+	return db
+}
+
+// open returns a store in a database of its own.
+func (s setUp) open(t testing.TB) (*sqlstore.Store, *sql.DB) {
+	t.Helper()
+	db := s.connect(t, s.dsn(t))
+	must(t, sqlstore.Migrate(t.Context(), db, s.dialect))
+	return sqlstore.New(db, s.dialect), db
+}
+
+// opener returns a function that opens stores without records. The stores of a server
+// share a pool, and have a table each. SQLite's have a file each.
+func (s setUp) opener(t *testing.T) func(t testing.TB) *sqlstore.Store {
+	t.Helper()
+	if s.driver == "sqlite" {
+		return func(t testing.TB) *sqlstore.Store {
+			store, _ := s.open(t)
+			return store
+		}
+	}
+	db := s.connect(t, s.dsn(t))
+	var cases atomic.Int32
+	return func(t testing.TB) *sqlstore.Store {
+		table := sqlstore.Table(fmt.Sprintf("case_%d", cases.Add(1)))
+		must(t, sqlstore.Migrate(t.Context(), db, s.dialect, table))
+		return sqlstore.New(db, s.dialect, table)
+	}
+}
+
+func claim(key string) storage.Claim {
+	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
+}
+
+func takeOver(key string) storage.Claim {
+	c := claim(key)
+	c.TakeOver = true
+	return c
+}
+
+func result(body string) storage.Result {
+	return storage.Result{
+		State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: storage.Header{{Name: "A", Value: "b"}},
+		Sketch: []byte("sketch of " + body),
+	}
+}
+
+// finish claims and completes a key, with the key as response body.
+func finish(t testing.TB, store storage.Store, key string) {
+	t.Helper()
+	must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
+}
+
+// execute runs a statement past the store, and returns how many rows it affected.
+func execute(t testing.TB, db *sql.DB, statement string, arguments ...any) int64 {
+	t.Helper()
+	done, err := db.ExecContext(t.Context(), statement, arguments...)
+	must(t, err)
+	rows, err := done.RowsAffected()
+	must(t, err)
+	return rows
+}
+
+// queryOne returns the only value that a query finds.
+func queryOne[T any](t testing.TB, db *sql.DB, query string, arguments ...any) T {
+	t.Helper()
+	var value T
+	must(t, db.QueryRowContext(t.Context(), query, arguments...).Scan(&value))
+	return value
+}
+
+// eventually waits until a condition on a server is true.
+func eventually(t testing.TB, condition func() bool) {
+	t.Helper()
+	const patience, pause = time.Minute, 10 * time.Millisecond
+	for start := time.Now(); !condition(); <-time.After(pause) {
+		if time.Since(start) > patience {
+			t.Errorf("the condition did not become true within %s", patience) // not Fatal: the caller may be any goroutine
+			return
+		}
+	}
+}
+
+// limited makes a call with a deadline.
+func limited(t testing.TB, patience time.Duration, call func(ctx context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return call(ctx)
+}
