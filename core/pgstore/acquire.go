@@ -29,10 +29,17 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lea
 		if err := s.ready(ctx); err != nil {
 			return err
 		}
-		won, err := onConnection(ctx, s, func(ctx context.Context, db querier) (claimed, error) {
-			lease, found, err := s.acquire(ctx, db, c)
-			return claimed{lease, found}, err
-		})
+		alone := func() (claimed, error) {
+			return onConnection(ctx, s, func(ctx context.Context, db querier) (claimed, error) {
+				lease, found, err := s.acquire(ctx, db, c)
+				return claimed{lease, found}, err
+			})
+		}
+		send := alone
+		if !s.withoutBatches {
+			send = func() (claimed, error) { return s.claims.do(ctx, c, 0, alone) }
+		}
+		won, err := send()
 		lease, found = won.lease, won.found
 		return err
 	})

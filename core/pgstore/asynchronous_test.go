@@ -54,6 +54,16 @@ func TestClaimsOfNewKeysAloneAreAsynchronous(t *testing.T) {
 	}{
 		{"the default's claim", func() { win(t, standard, claim(key())) }, true},
 		{"an asynchronous claim", func() { win(t, asynchronous, claim(key())) }, false},
+		{"a batch of new keys", func() { won(t, claimTogether(t, asynchronous, claim(key()), claim(key()))) }, false},
+		{"a batch of a new key and a finished one", func() {
+			finished := key()
+			finish(t, standard, finished)
+			claimTogether(t, asynchronous, claim(key()), claim(finished))
+		}, true},
+		{"a batch of completions", func() {
+			leases := won(t, claimTogether(t, asynchronous, claim(key()), claim(key())))
+			must(t, errors.Join(completeTogether(t, asynchronous, leases...)...))
+		}, true},
 		{"its completion", func() { finish(t, asynchronous, key()) }, true},
 		{"its renewal", func() { must(t, asynchronous.Extend(t.Context(), win(t, asynchronous, claim(key())), time.Minute)) }, true},
 		{"its release", func() { must(t, asynchronous.Release(t.Context(), win(t, asynchronous, claim(key())))) }, true},

@@ -20,18 +20,30 @@ import (
 // Each case has a schema of its own, which is as good as an empty server.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
-	var cases atomic.Int32
-	storetest.Run(t, storetest.Config{
-		New: func(t testing.TB) storage.Store {
-			schema := pgstore.Schema(fmt.Sprintf("Case %d", cases.Add(1)))
-			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
-				t.Fatal(err)
-			}
-			return pgstore.New(pool, schema)
+	for name, open := range map[string]func(*pgxpool.Pool, pgstore.Option) storage.Store{
+		"batches": func(pool *pgxpool.Pool, schema pgstore.Option) storage.Store {
+			return pgstore.New(pool, schema).AlwaysBatch()
 		},
-		Unit: 400 * time.Millisecond,
-	})
+		"no batches": func(pool *pgxpool.Pool, schema pgstore.Option) storage.Store {
+			return pgstore.New(pool, schema, pgstore.WithoutBatches())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
+			var cases atomic.Int32
+			storetest.Run(t, storetest.Config{
+				New: func(t testing.TB) storage.Store {
+					schema := pgstore.Schema(fmt.Sprintf("Case %d", cases.Add(1)))
+					if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
+						t.Fatal(err)
+					}
+					return open(pool, schema)
+				},
+				Unit: 400 * time.Millisecond,
+			})
+		})
+	}
 }
 
 // Pools in front of a pooler are set to other ways of sending arguments.
@@ -43,40 +55,45 @@ func TestQueryModes(t *testing.T) {
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
 		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
-		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			pool := connect(t, dsn, func(config *pgxpool.Config) {
-				config.ConnConfig.DefaultQueryExecMode = mode
-				config.ConnConfig.RuntimeParams["datestyle"] = "German"
+		for name, open := range map[string]func(*pgxpool.Pool) *pgstore.Store{
+			"alone":      func(pool *pgxpool.Pool) *pgstore.Store { return pgstore.New(pool) },
+			"in batches": func(pool *pgxpool.Pool) *pgstore.Store { return pgstore.New(pool).AlwaysBatch() },
+		} {
+			t.Run(mode.String()+" "+name, func(t *testing.T) {
+				t.Parallel()
+				pool := connect(t, dsn, func(config *pgxpool.Config) {
+					config.ConnConfig.DefaultQueryExecMode = mode
+					config.ConnConfig.RuntimeParams["datestyle"] = "German"
+				})
+				store, key := open(pool), mode.String()+" "+name
+				lease := win(t, store, digested(claim(key), key))
+				lease.Steps = "ü'\\"
+				must(t, store.Extend(t.Context(), lease, time.Minute))
+				abandon(t, pool, key)
+				second := win(t, store, digested(takeOver(key), key))
+				if running := find(t, store, claim(key)); second.Steps != lease.Steps || running.Steps != lease.Steps {
+					t.Errorf("the lease is %+v and the record %+v, want the steps of the first attempt", second, running)
+				}
+				must(t, store.Release(t.Context(), second))
+				third := win(t, store, originated(claim(key)))
+				res := result("\x00\xff'\\")
+				res.Header = storage.Header{{Name: "A", Value: "'\x00\xff"}, {Op: storage.Delete, Name: `B"\`}}
+				res.Sketch = []byte("\xff'\\\x00")
+				must(t, store.Complete(t.Context(), third, res))
+				r := find(t, store, claim(key))
+				if since := time.Since(r.Created); r.Origin != third.Origin || since < -time.Minute || since > time.Minute {
+					t.Errorf("the record is %+v, want it claimed a moment ago by %+v", r, third.Origin)
+				}
+				if third.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || !slices.Equal(r.Header, res.Header) || !bytes.Equal(r.Sketch, res.Sketch) {
+					t.Errorf("the record is %+v, want attempt 3 and %+v", r, res)
+				}
+				if page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1000}); err != nil || len(page.Entries) == 0 {
+					t.Errorf("List returned %d records and %v", len(page.Entries), err)
+				}
+				if _, err := store.Sweep(t.Context(), 10); err != nil {
+					t.Error(err)
+				}
 			})
-			store, key := pgstore.New(pool), mode.String()
-			lease := win(t, store, digested(claim(key), key))
-			lease.Steps = "ü'\\"
-			must(t, store.Extend(t.Context(), lease, time.Minute))
-			abandon(t, pool, key)
-			second := win(t, store, digested(takeOver(key), key))
-			if running := find(t, store, claim(key)); second.Steps != lease.Steps || running.Steps != lease.Steps {
-				t.Errorf("the lease is %+v and the record %+v, want the steps of the first attempt", second, running)
-			}
-			must(t, store.Release(t.Context(), second))
-			third := win(t, store, originated(claim(key)))
-			res := result("\x00\xff'\\")
-			res.Header = storage.Header{{Name: "A", Value: "'\x00\xff"}, {Op: storage.Delete, Name: `B"\`}}
-			res.Sketch = []byte("\xff'\\\x00")
-			must(t, store.Complete(t.Context(), third, res))
-			r := find(t, store, claim(key))
-			if since := time.Since(r.Created); r.Origin != third.Origin || since < -time.Minute || since > time.Minute {
-				t.Errorf("the record is %+v, want it claimed a moment ago by %+v", r, third.Origin)
-			}
-			if third.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || !slices.Equal(r.Header, res.Header) || !bytes.Equal(r.Sketch, res.Sketch) {
-				t.Errorf("the record is %+v, want attempt 3 and %+v", r, res)
-			}
-			if page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1000}); err != nil || len(page.Entries) == 0 {
-				t.Errorf("List returned %d records and %v", len(page.Entries), err)
-			}
-			if _, err := store.Sweep(t.Context(), 10); err != nil {
-				t.Error(err)
-			}
-		})
+		}
 	}
 }

@@ -77,7 +77,7 @@ func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Co
 		if ctx.Err() != nil {
 			s.prepare() // gives later requests a connection
 		}
-		return none, err
+		return none, unsentError{err}
 	}
 	done := make(chan outcome, 1)
 	go func() {
@@ -102,6 +102,11 @@ func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Co
 	}
 }
 
+// unsentError says that the pool gave no connection, so no statement was sent.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
 // awaited is a connection that sends no statement after its caller has given up, but
 // finishes preparing.
 type awaited struct {
@@ -124,6 +129,13 @@ func (a awaited) Exec(ctx context.Context, statement string, arguments ...any) (
 		return pgconn.CommandTag{}, err
 	}
 	return a.Conn.Exec(ctx, statement, arguments...)
+}
+
+func (a awaited) Query(ctx context.Context, statement string, arguments ...any) (pgx.Rows, error) {
+	if err := a.prepared(ctx, statement); err != nil {
+		return nil, err
+	}
+	return a.Conn.Query(ctx, statement, arguments...)
 }
 
 func (a awaited) QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row {

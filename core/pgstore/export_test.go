@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,4 +27,36 @@ func (s *Store) AcquireIn(ctx context.Context, tx pgx.Tx, c storage.Claim) (stor
 // MigrateTo migrates with other migrations than the package's own.
 func (s *Store) MigrateTo(ctx context.Context, migrations []Migration) error {
 	return s.migrate(ctx, migrations)
+}
+
+// AlwaysBatch lets single calls be batches too.
+func (s *Store) AlwaysBatch() *Store {
+	s.claims.always, s.completions.always = true, true
+	return s
+}
+
+// HoldLanes lets calls wait as if statements were in flight, until all so many calls
+// wait. They are then one batch, as far as its bounds allow.
+func (s *Store) HoldLanes(calls int) (release func()) {
+	flights := [2]uint64{s.claims.hold(), s.completions.hold()}
+	return func() {
+		for s.claims.waits()+s.completions.waits() < calls {
+			<-time.After(time.Millisecond)
+		}
+		s.claims.land(flights[0])
+		s.completions.land(flights[1])
+	}
+}
+
+func (l *lane[Q, R]) hold() uint64 {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.overdue = time.AfterFunc(time.Hour, func() {}) // never, however slow the test
+	return l.takeOff()
+}
+
+func (l *lane[Q, R]) waits() int {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return len(l.waiting)
 }

@@ -35,8 +35,8 @@ type Migration struct {
 // continues after the last step of such a tool, and the tool after the last step of
 // Migrate.
 //
-// Versions 3, 4 and 5 create a function in PL/pgSQL. Its body, between $claim$ and
-// $claim$, has semicolons, so a tool that splits at semicolons must treat the body as
+// Versions 3 to 6 create functions in PL/pgSQL. Their bodies, between $claim$ and
+// $claim$, have semicolons, so a tool that splits at semicolons must treat a body as
 // one statement.
 func Migrations(options ...Option) []Migration {
 	s := configured(nil, options)

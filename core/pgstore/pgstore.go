@@ -11,6 +11,11 @@
 // that a key is in progress. A replay writes no data: no row lock, no transaction
 // number, no WAL.
 //
+// Concurrent calls share statements. Claims that come while a claim is on its way
+// are sent together after it, in one transaction, and results likewise. A call that
+// finds no other one on its way is sent at once. See [WithoutBatches] and
+// docs/postgres.md.
+//
 // Acquire sends more statements when another caller wins the key at the same moment.
 // A settlement sends more when its claim is missing, to restore the claim or to find
 // the cause. A connection prepares a statement on first use, which is one more round
@@ -81,6 +86,11 @@ type Store struct {
 	// mode is the query mode of the pool.
 	mode      pgx.QueryExecMode
 	readiness readiness
+
+	// withoutBatches: see WithoutBatches.
+	withoutBatches bool
+	claims         lane[storage.Claim, claimed]
+	completions    lane[*completion, struct{}]
 }
 
 var (
@@ -140,6 +150,12 @@ func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = log
 // before it. Other effects of such a handler can happen twice, as above.
 func AsynchronousClaims() Option { return func(s *Store) { s.asynchronousClaims = true } }
 
+// WithoutBatches sends each call in a statement of its own, with the values of the
+// call's context. By default concurrent calls share statements, whose context has no
+// values. The option is for pools with hooks or tracers that need these values. It
+// costs throughput: see docs/postgres.md.
+func WithoutBatches() Option { return func(s *Store) { s.withoutBatches = true } }
+
 // New returns a store that uses the pool. It neither dials nor migrates: the first
 // call reports an unreachable server or a missing table. The caller keeps the pool,
 // and closes it after the last request and after the sweeper has returned.
@@ -159,6 +175,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 		option(s)
 	}
 	s.statements = newStatements(s.schema)
+	s.claims.send, s.completions.send = s.claimMany, s.completeMany
 	return s
 }
 

@@ -81,7 +81,7 @@ func TestTransactionMode(t *testing.T) {
 	pool := connect(t, dsn, nil)
 	must(t, pgstore.Migrate(t.Context(), pool))
 	must(t, pgstore.Migrate(t.Context(), pool))
-	store := pgstore.New(pool, pgstore.AsynchronousClaims())
+	store := pgstore.New(pool, pgstore.AsynchronousClaims()).AlwaysBatch()
 	const callers, rounds = 8, 10
 	var running sync.WaitGroup
 	for caller := range callers {

@@ -17,30 +17,33 @@ var errNotMigrated = errors.New("its tables or functions are missing")
 // rightsStatement reads the rights of the session's role in schema $1. It reads the
 // catalogs, which are open to every role. to_regclass would fail without USAGE.
 const rightsStatement = `
-SELECT current_user::text, pg_backend_pid()::bigint, r.oid IS NOT NULL AND f.oid IS NOT NULL,
+SELECT current_user::text, pg_backend_pid()::bigint, r.oid IS NOT NULL AND f.there = 3,
 	coalesce(has_schema_privilege(n.oid, 'USAGE'), true),
 	coalesce(has_table_privilege(r.oid, 'SELECT'), true),
 	coalesce(has_table_privilege(r.oid, 'INSERT'), true),
 	coalesce(has_table_privilege(r.oid, 'UPDATE'), true),
 	coalesce(has_table_privilege(r.oid, 'DELETE'), true),
-	coalesce(has_function_privilege(f.oid, 'EXECUTE'), true)
+	f.closed
 FROM (SELECT) AS one
 	LEFT JOIN pg_namespace AS n ON n.nspname = $1::text
 	LEFT JOIN pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'records'
-	LEFT JOIN pg_proc AS f ON f.pronamespace = n.oid AND f.proname = 'claim_record'
-LIMIT 1`
+	CROSS JOIN LATERAL (
+		SELECT count(*) AS there, coalesce(string_agg(proname::text, ',' ORDER BY proname) FILTER (WHERE NOT has_function_privilege(oid, 'EXECUTE')), '') AS closed
+		FROM pg_proc WHERE pronamespace = n.oid AND proname IN ('claim_record', 'claim_many', 'complete_many')) AS f`
 
-// rights are a role's rights, the backend's process id, and whether the tables exist.
+// rights are a role's rights, the backend's process id, and whether the tables and
+// functions exist.
 type rights struct {
-	role                                                          string
-	backend                                                       int64
-	migrated, usage, selects, inserts, updates, deletes, executes bool
+	role                                                string
+	backend                                             int64
+	migrated, usage, selects, inserts, updates, deletes bool
+	closed                                              string // functions that the role may not execute, with commas
 }
 
 // rightsOf reads the rights of this connection's role.
 func (s *Store) rightsOf(ctx context.Context, db querier) (r rights, err error) {
 	err = db.QueryRow(ctx, rightsStatement, s.schema).Scan(
-		&r.role, &r.backend, &r.migrated, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes, &r.executes)
+		&r.role, &r.backend, &r.migrated, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes, &r.closed)
 	return r, err
 }
 
@@ -73,8 +76,8 @@ func (s *Store) missing(r rights) (grants []string) {
 	if len(onTable) > 0 {
 		grants = append(grants, "GRANT "+strings.Join(onTable, ", ")+inSchema(s.schema, " ON {schema}.records"))
 	}
-	if !r.executes {
-		grants = append(grants, inSchema(s.schema, "GRANT EXECUTE ON FUNCTION {schema}.claim_record"))
+	if r.closed != "" {
+		grants = append(grants, inSchema(s.schema, "GRANT EXECUTE ON FUNCTION {schema}."+strings.ReplaceAll(r.closed, ",", ", {schema}.")))
 	}
 	return grants
 }

@@ -158,8 +158,8 @@ func TestMissingRightIsFoundBeforeTheFirstClaim(t *testing.T) {
 		{"DELETE", `oncekey.records`, `GRANT DELETE ON "oncekey".records`},
 		{"UPDATE, DELETE", `oncekey.records`, `GRANT UPDATE, DELETE ON "oncekey".records`},
 		{
-			"EXECUTE", `FUNCTION oncekey.claim_record FROM public; REVOKE EXECUTE ON FUNCTION oncekey.claim_record`,
-			`GRANT EXECUTE ON FUNCTION "oncekey".claim_record`,
+			"EXECUTE", `FUNCTION oncekey.claim_many, oncekey.claim_record FROM public; REVOKE EXECUTE ON FUNCTION oncekey.claim_record`,
+			`GRANT EXECUTE ON FUNCTION "oncekey".claim_many, "oncekey".claim_record`,
 		},
 	} {
 		t.Run(test.revoke, func(t *testing.T) {

@@ -213,6 +213,7 @@ DELETE FROM {schema}.records AS r WHERE r.key = $1 RETURNING r.state <> 'release
 // statements are the statements above in the store's schema.
 type statements struct {
 	acquire, complete, restore, extend, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, count, forget, happened, didNotHappen string
+	claimMany, completeMany                                                                                                                    string
 }
 
 func newStatements(schema string) statements {
@@ -232,5 +233,7 @@ func newStatements(schema string) statements {
 		forget:       inSchema(schema, forgetStatement),
 		happened:     inSchema(schema, happenedStatement),
 		didNotHappen: inSchema(schema, didNotHappenStatement),
+		claimMany:    inSchema(schema, claimManyStatement),
+		completeMany: inSchema(schema, completeManyStatement),
 	}
 }

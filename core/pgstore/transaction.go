@@ -140,10 +140,10 @@ func isRefusal(err error) bool {
 }
 
 func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	db, arguments := t.store.often(t.tx), completion(l, res)
-	completed, err := t.store.complete(ctx, db, arguments)
+	db, c := t.store.often(t.tx), newCompletion(l, res)
+	completed, err := t.store.complete(ctx, db, c)
 	if err == nil && !completed {
-		completed, err = t.store.restore(ctx, db, l, arguments)
+		completed, err = t.store.restore(ctx, db, c)
 	}
 	if err == nil && !completed {
 		return storage.ErrLeaseLost

@@ -1,0 +1,232 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// A key or a result that the server refuses fails alone.
+func TestOneBadRowOfMany(t *testing.T) {
+	t.Parallel()
+	const callers, bad = 128, 77
+	store, _ := open(t)
+	must(t, store.Check(t.Context()))
+	all := claims(callers)
+	all[bad].Key = "no text of PostgreSQL: \x00"
+	outcomes := claimTogether(t, store, all...)
+	if err := outcomes[bad].err; err == nil || !strings.Contains(err.Error(), "22021") || !strings.Contains(err.Error(), "no text") {
+		t.Errorf("the bad claim returned %v, want the server's refusal with the key", err)
+	}
+	outcomes[bad] = outcome{lease: win(t, store, claim("good"))}
+	leases := won(t, outcomes)
+	leases[bad].Key = all[bad].Key
+	for n, err := range completeTogether(t, store, leases...) {
+		if (err != nil) != (n == bad) {
+			t.Errorf("completion %d returned %v, and %d is bad", n, err, bad)
+		}
+	}
+}
+
+// A row that another transaction has locked: its own call waits, and the others do not.
+func TestHeldRowHoldsUpItsOwnCall(t *testing.T) {
+	t.Parallel()
+	const callers, held = 20, 7
+	for name, test := range map[string]struct {
+		hold func(t *testing.T, tx pgx.Tx, store *pgstore.Store, key string)
+		call func(t *testing.T, store *pgstore.Store, l storage.Lease) error
+	}{
+		"a completion": {
+			func(t *testing.T, tx pgx.Tx, store *pgstore.Store, key string) {
+				t.Helper()
+				_, err := tx.Exec(t.Context(), `SELECT FROM oncekey.records WHERE key = $1 FOR UPDATE`, key)
+				must(t, err)
+			},
+			func(t *testing.T, store *pgstore.Store, l storage.Lease) error {
+				t.Helper()
+				return store.Complete(t.Context(), l, result(l.Key))
+			},
+		},
+		"a claim": {
+			func(t *testing.T, tx pgx.Tx, store *pgstore.Store, key string) {
+				t.Helper()
+				_, _, err := store.AcquireIn(t.Context(), tx, claim("next "+key))
+				must(t, err)
+			},
+			func(t *testing.T, store *pgstore.Store, l storage.Lease) error {
+				t.Helper()
+				_, _, err := store.Acquire(t.Context(), claim("next "+l.Key))
+				return err
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, pool := open(t)
+			must(t, store.Check(t.Context()))
+			leases := won(t, claimTogether(t, store, claims(callers)...))
+			holder, err := pool.Begin(t.Context())
+			must(t, err)
+			test.hold(t, holder, store, leases[held].Key)
+			var done atomic.Int32
+			var running sync.WaitGroup
+			release := store.HoldLanes(callers)
+			for _, lease := range leases {
+				running.Go(func() {
+					if err := test.call(t, store, lease); err != nil {
+						t.Error(err)
+					}
+					done.Add(1)
+				})
+			}
+			release()
+			eventually(t, func() bool { return done.Load() == callers-1 })
+			if !isWaiting(t, pool) {
+				t.Error("no call waits for the held row")
+			}
+			must(t, holder.Rollback(t.Context()))
+			running.Wait()
+		})
+	}
+}
+
+// Two processes with the same keys in opposite order wait for each other's rows, and never
+// in a circle.
+func TestBatchesOfTwoStoresDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	const keys, rounds = 200, 5
+	dsn := postgrestest.Shared(t)
+	one, other := pgstore.New(migrated(t, dsn, nil)), pgstore.New(connect(t, dsn, nil))
+	must(t, errors.Join(one.Check(t.Context()), other.Check(t.Context())))
+	for round := range rounds {
+		forth, back := make([]storage.Claim, keys), make([]storage.Claim, keys)
+		for n := range keys {
+			key := fmt.Sprintf("%d of %d", n, round)
+			forth[n], back[keys-1-n] = claim(key), claim(key)
+		}
+		var ours, theirs []outcome
+		var running sync.WaitGroup
+		running.Go(func() { ours = claimTogether(t, one, forth...) })
+		running.Go(func() { theirs = claimTogether(t, other, back...) })
+		running.Wait()
+		var leases []storage.Lease
+		for n := range keys {
+			mine, yours := ours[n], theirs[keys-1-n]
+			must(t, errors.Join(mine.err, yours.err))
+			if (mine.found == nil) == (yours.found == nil) {
+				t.Fatalf("key %d: %+v and %+v, want one lease", n, mine, yours)
+			}
+			if mine.found == nil {
+				leases = append(leases, mine.lease)
+			} else {
+				leases = append(leases, yours.lease)
+			}
+		}
+		// The reply to every completion was lost, and both repeat it.
+		var here, there []error
+		running.Go(func() { here = completeTogether(t, one, leases...) })
+		running.Go(func() { there = completeTogether(t, other, leases...) })
+		running.Wait()
+		must(t, errors.Join(append(here, there...)...))
+	}
+	pool := connect(t, dsn, nil)
+	if deadlocks := queryOne[int](t, pool, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); deadlocks != 0 {
+		t.Errorf("there were %d deadlocks", deadlocks)
+	}
+}
+
+// A caller that leaves while its claim is sent leaves a key in progress: a late release
+// could end the lease of a repeated claim, whose handler runs.
+func TestClaimOfCallerThatLeftStays(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	must(t, store.Check(t.Context()))
+	blocker, err := pool.Begin(t.Context())
+	must(t, err)
+	if _, err := blocker.Exec(t.Context(), `LOCK TABLE oncekey.records IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	impatient, leave := context.WithCancel(t.Context())
+	both := claims(2)
+	var left, stayed outcome
+	var running sync.WaitGroup
+	release := store.HoldLanes(2)
+	running.Go(func() { left.lease, left.found, left.err = store.Acquire(impatient, both[0]) })
+	running.Go(func() { stayed.lease, stayed.found, stayed.err = store.Acquire(t.Context(), both[1]) })
+	release()
+	eventually(t, func() bool { return isWaiting(t, pool) })
+	leave()
+	must(t, blocker.Rollback(t.Context()))
+	running.Wait()
+	won(t, []outcome{stayed})
+	if left.err != nil && !errors.Is(left.err, context.Canceled) {
+		t.Errorf("the caller that left got %v", left.err)
+	}
+	if lease := win(t, store, both[0]); lease.Attempt != 1 {
+		t.Errorf("the repeated claim is attempt %d, want its own", lease.Attempt)
+	}
+}
+
+// All calls end when the pool is closed, and no goroutine stays (see TestMain).
+func TestPoolThatClosesUnderABatch(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t, postgrestest.Shared(t), nil)
+	store := pgstore.New(pool)
+	must(t, store.Check(t.Context()))
+	const callers = 20
+	var running sync.WaitGroup
+	var failed atomic.Int32
+	release := store.HoldLanes(callers)
+	for _, c := range claims(callers) {
+		running.Go(func() {
+			if _, _, err := store.Acquire(t.Context(), c); err != nil && strings.Contains(err.Error(), c.Key) {
+				failed.Add(1)
+			}
+		})
+	}
+	pool.Close()
+	release()
+	running.Wait()
+	if failed.Load() != callers {
+		t.Errorf("%d of %d calls returned an error with their key", failed.Load(), callers)
+	}
+}
+
+// A connection that dies under a batch leaves the outcome of each call open, and each can
+// be repeated.
+func TestConnectionThatDiesUnderABatch(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	must(t, store.Check(t.Context()))
+	all := claims(20)
+	blocker, err := pool.Begin(t.Context())
+	must(t, err)
+	if _, err := blocker.Exec(t.Context(), `LOCK TABLE oncekey.records IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make([]outcome, len(all))
+	var running sync.WaitGroup
+	running.Go(func() { outcomes = claimTogether(t, store, all...) })
+	eventually(t, func() bool { return isWaiting(t, pool) })
+	execute(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	must(t, blocker.Rollback(t.Context()))
+	running.Wait()
+	for n, c := range all {
+		if outcomes[n].err == nil {
+			won(t, outcomes[n:n+1])
+		}
+		if lease := win(t, store, c); lease.Attempt != 1 {
+			t.Errorf("claim %d is attempt %d, want 1", n, lease.Attempt)
+		}
+	}
+}

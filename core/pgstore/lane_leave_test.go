@@ -1,0 +1,161 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A caller leaves at once, and its call is not sent unless it was sent before. The other
+// callers get their results.
+func TestCallerLeaves(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		after time.Duration
+		want  [][]int
+	}{
+		"before the batch is sent": {0, [][]int{{1, 2}}},
+		"while the batch is sent":  {time.Second / 200, [][]int{{0, 1, 2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRoad()
+				ctx, cancel := context.WithCancel(t.Context())
+				go r.occupy(t, time.Millisecond)
+				synctest.Wait()
+				left := make(chan time.Time, 1)
+				go func() {
+					if _, err := r.drive(ctx, 0, 0, 0); !errors.Is(err, context.Canceled) {
+						t.Errorf("the caller that left got %v", err)
+					}
+					left <- time.Now()
+				}()
+				synctest.Wait()
+				results := make(chan string, 2)
+				for n := range 2 {
+					go func() {
+						result, err := r.drive(t.Context(), n+1, 0, 0)
+						if err != nil {
+							t.Error(err)
+						}
+						results <- result
+					}()
+					synctest.Wait()
+				}
+				pass(test.after)
+				cancelled := time.Now()
+				cancel()
+				if waited := (<-left).Sub(cancelled); waited != 0 {
+					t.Errorf("the caller left after %s", waited)
+				}
+				for range 2 {
+					if result := <-results; result != fmt.Sprint("batch of ", len(test.want[0])) {
+						t.Errorf("another caller got %q", result)
+					}
+				}
+				synctest.Wait()
+				if !slices.EqualFunc(r.batches, test.want, slices.Equal) {
+					t.Errorf("the batches are %v, want %v", r.batches, test.want)
+				}
+			})
+		})
+	}
+}
+
+// A caller that leaves in the moment when it may send its statement lets the next go on.
+func TestCallerLeavesWithTheLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for range 100 { // select picks one of two ready cases at random
+			r := newRoad()
+			flight := r.takeOff()
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if result, err := r.drive(ctx, 0, 0, 0); err != nil && !errors.Is(err, context.Canceled) {
+					t.Errorf("the caller that left got %q and %v", result, err)
+				}
+			}()
+			synctest.Wait()
+			r.mutex.Lock()
+			cancelled := make(chan struct{})
+			go func() { r.mutex.Lock(); cancel(); r.mutex.Unlock(); close(cancelled) }()
+			r.mutex.Unlock()
+			r.land(flight)
+			<-cancelled
+			<-done
+			start := time.Now()
+			if result, err := r.drive(t.Context(), 1, 0, 0); result != "alone" || err != nil || time.Since(start) != 0 {
+				t.Fatalf("the next call returned %q and %v after %s", result, err, time.Since(start))
+			}
+		}
+	})
+}
+
+// The deadline of a batch is the last of its callers'.
+func TestBatchHasTheLastDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoad()
+		go r.occupy(t, time.Millisecond)
+		synctest.Wait()
+		start := time.Now()
+		for n, limit := range []time.Duration{2 * time.Second, time.Minute, time.Second} {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				if result, err := r.drive(ctx, n, 0, 0); result != "batch of 3" || err != nil {
+					t.Errorf("a call returned %q and %v", result, err)
+				}
+			}()
+		}
+		pass(time.Second / 2)
+		synctest.Wait()
+		if deadline, _ := r.ctx.Deadline(); deadline.Sub(start) != time.Minute {
+			t.Errorf("the batch has %s, want a minute", deadline.Sub(start))
+		}
+	})
+}
+
+// A statement that waits for a locked row, or for a frozen server, holds the next batch up
+// for a moment only.
+func TestSlowStatementDoesNotHoldTheLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, start := newRoad(), time.Now()
+		go r.occupy(t, time.Hour)
+		synctest.Wait()
+		ended := make(chan time.Duration, 4)
+		for range 2 {
+			for n := range 2 {
+				go func() {
+					if result, err := r.drive(t.Context(), n, 0, 0); err != nil {
+						t.Errorf("a call returned %q and %v", result, err)
+					}
+					ended <- time.Since(start)
+				}()
+			}
+			pass(time.Second)
+		}
+		for range 2 {
+			if first := <-ended; first > 2*longestWait {
+				t.Errorf("a call of the first batch took %s", first)
+			}
+		}
+		for range 2 { // they find no statement in flight that counts
+			if second := <-ended - time.Second; second > longestWait {
+				t.Errorf("a later call took %s", second)
+			}
+		}
+		pass(time.Hour) // its end changes nothing
+		if result, err := r.drive(t.Context(), 1, 0, 0); result != "alone" || err != nil || r.flight != 0 {
+			t.Errorf("afterwards a call returned %q and %v, and flight %d counts", result, err, r.flight)
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var errLost = errors.New("the connection is lost")
+
+// road is a lane whose statements take a second. It notes the batches.
+type road struct {
+	lane[int, string]
+	batches [][]int
+	ctx     context.Context //nolint:containedctx // of the last batch
+	fail    error
+	decides func(request int) bool
+}
+
+func newRoad() *road {
+	r := &road{decides: func(int) bool { return true }}
+	r.send = func(ctx context.Context, batch []*call[int, string]) error {
+		var requests []int
+		for _, c := range batch {
+			requests = append(requests, c.request)
+			if r.decides(c.request) {
+				c.decide(fmt.Sprint("batch of ", len(batch)))
+			}
+		}
+		r.batches, r.ctx = append(r.batches, requests), ctx
+		pass(time.Second / 100)
+		return errors.Join(r.fail, ctx.Err())
+	}
+	return r
+}
+
+// drive makes a call that takes a while if it is sent alone.
+func (r *road) drive(ctx context.Context, request, bytes int, alone time.Duration) (string, error) {
+	return r.do(ctx, request, bytes, func() (string, error) {
+		pass(alone)
+		return "alone", nil
+	})
+}
+
+// occupy sends a statement that takes a while.
+func (r *road) occupy(t *testing.T, length time.Duration) {
+	t.Helper()
+	if result, err := r.drive(t.Context(), -1, 0, length); result != "alone" || err != nil {
+		t.Errorf("the statement before returned %q and %v", result, err)
+	}
+}
+
+// driven are the results of calls.
+type driven struct {
+	results []string
+	errs    []error
+}
+
+// behind makes calls while a statement is in flight, and returns their results.
+func (r *road) behind(t *testing.T, calls int, bytes int) driven {
+	t.Helper()
+	d := driven{make([]string, calls), make([]error, calls)}
+	go r.occupy(t, time.Millisecond)
+	synctest.Wait()
+	for n := range calls {
+		go func() { d.results[n], d.errs[n] = r.drive(t.Context(), n, bytes, time.Millisecond) }()
+		synctest.Wait()
+	}
+	pass(time.Second)
+	synctest.Wait()
+	return d
+}
+
+// pass lets time pass. All tests of a lane run in a bubble, which also fails if a
+// goroutine is left.
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // it moves the fake clock
+
+func TestLoneCallNeverWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, start := newRoad(), time.Now()
+		for n := range 3 {
+			if result, err := r.drive(t.Context(), n, 0, 0); result != "alone" || err != nil {
+				t.Errorf("it returned %q and %v, want a statement of its own", result, err)
+			}
+		}
+		if took := time.Since(start); took != 0 || r.batches != nil {
+			t.Errorf("three calls waited %s and made batches %v", took, r.batches)
+		}
+	})
+}
+
+func TestCallsThatWaitAreOneBatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoad()
+		d := r.behind(t, 3, 0)
+		if want := []string{"batch of 3", "batch of 3", "batch of 3"}; !slices.Equal(d.results, want) || errors.Join(d.errs...) != nil {
+			t.Errorf("they returned %v and %v, want %v", d.results, d.errs, want)
+		}
+		if _, limited := r.ctx.Deadline(); limited {
+			t.Error("the batch has a deadline, and its callers have none")
+		}
+	})
+}
+
+func TestSingleCallThatWaitsIsNoBatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoad()
+		if d := r.behind(t, 1, 0); d.results[0] != "alone" || r.batches != nil {
+			t.Errorf("it returned %v after batches %v, want a statement of its own", d, r.batches)
+		}
+	})
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		calls, bytes int
+		want         []int
+	}{
+		"calls": {batchCalls*2 + 2, 0, []int{batchCalls, batchCalls, 2}},
+		"bytes": {5, batchBytes / 2, []int{2, 2}}, // the fifth is alone
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRoad()
+				r.behind(t, test.calls, test.bytes)
+				var lengths []int
+				for _, batch := range r.batches {
+					lengths = append(lengths, len(batch))
+				}
+				if !slices.Equal(lengths, test.want) {
+					t.Errorf("the batches have %v calls, want %v", lengths, test.want)
+				}
+			})
+		})
+	}
+}
+
+// A call that its batch leaves undecided is sent alone, and so are calls of a batch that
+// had no effect. Nobody repeats a batch whose outcome is unknown.
+func TestUndecidedCallsAreSentAlone(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fail    error
+		decides func(int) bool
+		want    []string
+		err     error
+	}{
+		"one":                {nil, func(n int) bool { return n != 1 }, []string{"batch of 3", "alone", "batch of 3"}, nil},
+		"all":                {nil, func(int) bool { return false }, []string{"alone", "alone", "alone"}, nil},
+		"an unknown outcome": {errLost, func(int) bool { return false }, []string{"", "", ""}, errLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRoad()
+				r.fail, r.decides = test.fail, test.decides
+				d := r.behind(t, 3, 0)
+				if !slices.Equal(d.results, test.want) || !errors.Is(errors.Join(d.errs...), test.err) {
+					t.Errorf("they returned %q and %v, want %q and %v", d.results, d.errs, test.want, test.err)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicOfBatchIsAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoad()
+		r.decides = func(int) bool { panic("tracer") }
+		for _, err := range r.behind(t, 2, 0).errs {
+			if err == nil || err.Error() != "panic: tracer" {
+				t.Errorf("a call returned %v, want the panic", err)
+			}
+		}
+		if result, err := r.drive(t.Context(), 1, 0, 0); result != "alone" || err != nil {
+			t.Errorf("the next call returned %q and %v", result, err)
+		}
+	})
+}
