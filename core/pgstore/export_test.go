@@ -38,13 +38,13 @@ func (s *Store) AlwaysBatch() *Store {
 // HoldLanes lets calls wait as if statements were in flight, until all so many calls
 // wait. They are then one batch, as far as its bounds allow.
 func (s *Store) HoldLanes(calls int) (release func()) {
-	flights := [2]uint64{s.claims.hold(), s.completions.hold()}
+	flights, more := s.claims.hold(), s.completions.hold()
 	return func() {
 		for s.claims.waits()+s.completions.waits() < calls {
 			<-time.After(time.Millisecond)
 		}
-		s.claims.land(flights[0])
-		s.completions.land(flights[1])
+		s.claims.land(flights)
+		s.completions.land(more)
 	}
 }
 
@@ -52,6 +52,7 @@ func (l *lane[Q, R]) hold() uint64 {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.overdue = time.AfterFunc(time.Hour, func() {}) // never, however slow the test
+	l.statements = 1
 	return l.takeOff()
 }
 

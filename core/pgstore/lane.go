@@ -17,10 +17,10 @@ const (
 	longestWait = 50 * time.Millisecond
 )
 
-// lane lets concurrent calls share a statement, and so a commit and a round trip. Its
-// calls are sent one statement after another: a call that finds no statement in flight
-// is sent alone and at once. All calls that come meanwhile are one batch, sent when that
-// statement has ended.
+// lane lets concurrent calls share a statement, and so a commit and a round trip. A call
+// that finds a statement free is sent alone and at once. The calls that come while all
+// statements are in flight wait, and are one batch, sent when the first of these has
+// ended.
 //
 // A batch runs in a goroutine of its own, which ends with the batch. So a caller can
 // leave at any time, and an idle lane has no goroutine.
@@ -29,15 +29,18 @@ type lane[Q, R any] struct {
 	// After an error their outcome is unknown. A call that send leaves undecided is sent
 	// alone.
 	send func(ctx context.Context, batch []*call[Q, R]) error
+	// statements is how many may be in flight before calls wait.
+	statements int
 	// always makes a batch of a single call too. Only tests set it.
 	always bool
 
 	mutex sync.Mutex
-	// flight is the number of the statement that new calls wait for, or zero, and
-	// flights the last number.
-	flight, flights uint64
-	waiting         []*call[Q, R]
-	overdue         *time.Timer // nil before the first call that waits
+	// flying are the numbers of the statements that new calls wait for, and flights is
+	// the last number.
+	flying  []uint64
+	flights uint64
+	waiting []*call[Q, R]
+	overdue *time.Timer // nil before the first call that waits
 }
 
 // call is one caller's request in a lane.
@@ -85,13 +88,13 @@ func (l *lane[Q, R]) do(ctx context.Context, request Q, bytes int, alone func() 
 func (l *lane[Q, R]) join(ctx context.Context, request Q, bytes int) (*call[Q, R], uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.flight == 0 && !l.always {
+	if len(l.flying) < l.statements && !l.always {
 		return nil, l.takeOff()
 	}
 	c := &call[Q, R]{request: request, bytes: bytes, ctx: ctx, ended: make(chan struct{}, 1)}
 	l.waiting = append(l.waiting, c)
 	switch {
-	case l.flight == 0:
+	case len(l.flying) < l.statements:
 		l.next()
 	case len(l.waiting) == 1:
 		l.limitWait()
@@ -110,8 +113,8 @@ func (l *lane[Q, R]) leave(c *call[Q, R]) {
 
 func (l *lane[Q, R]) takeOff() uint64 {
 	l.flights++
-	l.flight = l.flights
-	return l.flight
+	l.flying = append(l.flying, l.flights)
+	return l.flights
 }
 
 // land ends the wait for a statement, and sends the calls that have waited for it. It
@@ -119,7 +122,8 @@ func (l *lane[Q, R]) takeOff() uint64 {
 func (l *lane[Q, R]) land(flight uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if flight != 0 && l.flight == flight {
+	if i := slices.Index(l.flying, flight); i >= 0 {
+		l.flying = slices.Delete(l.flying, i, i+1)
 		l.next()
 	}
 }
@@ -129,6 +133,7 @@ func (l *lane[Q, R]) limitWait() {
 		l.overdue = time.AfterFunc(longestWait, func() {
 			l.mutex.Lock()
 			defer l.mutex.Unlock()
+			l.flying = l.flying[:0]
 			l.next()
 		})
 		return
@@ -138,7 +143,6 @@ func (l *lane[Q, R]) limitWait() {
 
 // next sends the calls that wait.
 func (l *lane[Q, R]) next() {
-	l.flight = 0
 	switch batch := l.take(); {
 	case len(batch) == 0:
 	case len(batch) == 1 && !l.always:

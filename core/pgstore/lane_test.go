@@ -23,6 +23,7 @@ type road struct {
 
 func newRoad() *road {
 	r := &road{decides: func(int) bool { return true }}
+	r.statements = 1
 	r.send = func(ctx context.Context, batch []*call[int, string]) error {
 		var requests []int
 		for _, c := range batch {
@@ -90,6 +91,24 @@ func TestLoneCallNeverWaits(t *testing.T) {
 		}
 		if took := time.Since(start); took != 0 || r.batches != nil {
 			t.Errorf("three calls waited %s and made batches %v", took, r.batches)
+		}
+	})
+}
+
+func TestSecondCallDoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, start := newRoad(), time.Now()
+		r.statements = 2
+		go r.occupy(t, 40*time.Millisecond)
+		go r.occupy(t, 30*time.Millisecond)
+		synctest.Wait()
+		if result, err := r.drive(t.Context(), 0, 0, 0); result != "alone" || err != nil || time.Since(start) != 30*time.Millisecond {
+			t.Errorf("the third call returned %q and %v after %s, want it alone after the second", result, err, time.Since(start))
+		}
+		pass(time.Second)
+		if r.batches != nil {
+			t.Errorf("there were batches %v", r.batches)
 		}
 	})
 }

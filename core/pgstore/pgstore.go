@@ -11,10 +11,9 @@
 // that a key is in progress. A replay writes no data: no row lock, no transaction
 // number, no WAL.
 //
-// Concurrent calls share statements. Claims that come while a claim is on its way
-// are sent together after it, in one transaction, and results likewise. A call that
-// finds no other one on its way is sent at once. See [WithoutBatches] and
-// docs/postgres.md.
+// Concurrent calls share statements. Claims that come while two claims are on their
+// way are sent together after them, in one transaction, and results likewise. Any other
+// call is sent at once. See [WithoutBatches] and docs/postgres.md.
 //
 // Acquire sends more statements when another caller wins the key at the same moment.
 // A settlement sends more when its claim is missing, to restore the claim or to find
@@ -168,15 +167,27 @@ func New(pool *pgxpool.Pool, options ...Option) *Store {
 
 func configured(pool *pgxpool.Pool, options []Option) *Store {
 	s := &Store{pool: pool, schema: DefaultSchema}
+	s.claims.send, s.completions.send = s.claimMany, s.completeMany
 	if pool != nil {
-		s.mode = pool.Config().ConnConfig.DefaultQueryExecMode
+		config := pool.Config()
+		s.mode = config.ConnConfig.DefaultQueryExecMode
+		s.claims.statements = statementsAtOnce(config.MaxConns)
+		s.completions.statements = s.claims.statements
 	}
 	for _, option := range options {
 		option(s)
 	}
 	s.statements = newStatements(s.schema)
-	s.claims.send, s.completions.send = s.claimMany, s.completeMany
 	return s
+}
+
+// statementsAtOnce is how many statements of claims, and how many of results, are in
+// flight before calls wait. A second one uses the time that the first one waits for the
+// disk, and more of them would make batches smaller. A small pool keeps half of its
+// connections for other statements.
+func statementsAtOnce(connections int32) int {
+	const most, share = 2, 4
+	return int(max(1, min(most, connections/share)))
 }
 
 // inSchema replaces the place-holder for the schema's name.
