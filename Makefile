@@ -34,7 +34,7 @@ LONG_PACKAGES := ./core/internal/system/failover ./core/tieredstore ./core/redis
 PARALLEL := 8
 
 # Reasons for which a test of the check may be skipped: it is one of the above, belongs to make soak, or does not apply.
-MAY_SKIP := race detector|it takes long|ONCEKEY_SOAK|is no storage.(Inspector|Finder)|TestGinSwallowsInformationalResponses
+MAY_SKIP := race detector|it takes long|ONCEKEY_SOAK|is no storage.(Inspector|Finder)|TestGinSwallowsInformationalResponses storage.Inspector|TestGinSwallowsInformationalResponses
 
 TESTRUN := ONCEKEY_REQUIRE_SERVERS=1 go -C tools run ./testrun -may-skip '$(MAY_SKIP)' -dir
 
