@@ -12,7 +12,6 @@ import (
 // Names that tests need beside the package's exported ones.
 const (
 	AcquireRounds = acquireRounds
-	MaxWindow     = maxWindow
 	MaximumTries  = maximumTries
 )
 

@@ -99,11 +99,11 @@ func listAll(t *testing.T, store *pgstore.Store, state storage.State, limit int)
 func TestListOfFewAmongMany(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
-	fill(t, pool, "a", pgstore.MaxWindow+10)
+	fill(t, pool, "a", 3000)
 	win(t, store, claim("z"))
-	page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 10})
+	page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 10, LookAt: 2900})
 	must(t, err)
-	if len(page.Entries) != 0 || page.Next == "" {
+	if len(page.Entries) != 0 || page.LookedAt != 2900 || page.Next == "" {
 		t.Errorf("the first page has %d records and Next %q, want none, and a cursor", len(page.Entries), page.Next)
 	}
 	if seen := listAll(t, store, storage.InProgress, 10); len(seen) != 1 || seen["z"] == nil {

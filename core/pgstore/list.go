@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -12,13 +13,15 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-const (
-	// firstWindow is the number of keys that the first statement of a list looks at.
-	// Each further statement looks at twice as many, up to maxWindow, so that a list
-	// keeps to a short Within, and a long list takes few round trips.
-	firstWindow = 2500
-	maxWindow   = 20_000
-)
+// firstWindow is the number of keys that the first statement of a list looks at. Each
+// further statement looks at up to twice as many, as long as there is time. Keys are in
+// random order in the table, so a large window costs less for each key: the server reads
+// its pages in their order.
+//
+// There is no index by state. With such an index no settlement would be a HOT update, and
+// each first-time request would write more WAL. Without it, 12 abandoned keys among a
+// million are found in @@TIME@@.
+const firstWindow = 2500
 
 const (
 	// windowStatement returns the last of the next $2 keys after $1, and their
@@ -79,7 +82,7 @@ type listing struct {
 // shall look at that window.
 func (l *listing) look(ctx context.Context, after string) (next string, more bool, err error) {
 	db := l.store.unprepared(l.store.pool)
-	wanted := max(1, min(l.window, l.budget.Left()))
+	start, wanted := time.Now(), max(1, min(l.window, l.budget.Left()))
 	var last string
 	var looked int
 	if err := db.QueryRow(ctx, l.store.statements.window, after, wanted).Scan(&last, &looked); err != nil || looked == 0 {
@@ -100,7 +103,7 @@ func (l *listing) look(ctx context.Context, after string) (next string, more boo
 	if looked < wanted {
 		return "", false, nil
 	}
-	l.window = min(2*l.window, maxWindow)
+	l.window = l.budget.Grow(wanted, time.Since(start))
 	return last, l.budget.Left() > 0, nil
 }
 

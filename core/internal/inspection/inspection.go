@@ -41,6 +41,13 @@ func (b *Budget) Left() int {
 	return max(0, b.lookAt-b.Looked)
 }
 
+// Grow returns the size of the next batch after a batch of that size: twice as large, but
+// no larger than half of the time left allows.
+func (b *Budget) Grow(batch int, took time.Duration) int {
+	inTime := float64(batch) * float64(time.Until(b.until)) / float64(2*max(took, 1))
+	return max(1, min(2*batch, int(inTime)))
+}
+
 // Start validates a call of List, fills the page's defaults in, and begins to count the
 // time.
 func Start(filter *storage.Filter, page *storage.Page) (Budget, error) {

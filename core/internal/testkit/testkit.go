@@ -2,6 +2,7 @@
 package testkit
 
 import (
+	"os"
 	"testing"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -33,4 +34,13 @@ func Must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Many is the number of keys of a test over a large store: few in a check, and a million
+// in `make soak`, which sets ONCEKEY_SOAK.
+func Many(few int) int {
+	if os.Getenv("ONCEKEY_SOAK") == "" {
+		return few
+	}
+	return 1_000_000
 }
