@@ -32,7 +32,9 @@
 //	GET  /                       Records. Query: state (abandoned, in_progress, completed, failed,
 //	                             unreplayable, expired, open, all; default open: abandoned or in
 //	                             flight), route, older (10m), cursor, limit (default 100, at most
-//	                             1000), look (the number of records to look at, default 20000).
+//	                             1000), look (the number of records to look at, default 20000),
+//	                             within (the time after which to stop looking, default 2s, at
+//	                             most 30s).
 //	POST /find                   Record. Form: key, scope, target ("POST /payments"); or key alone,
 //	                             for a record's id. An empty scope means core.SharedScope.
 //	GET  /records/{id}           Record; 404 with found=false when there is none.

@@ -79,11 +79,32 @@ func (r Row) LeaseEnded() time.Duration { return time.Duration(-r.LeaseLeft) * t
 func (r Row) LeaseRest() time.Duration { return time.Duration(r.LeaseLeft) * time.Millisecond }
 
 // pageSize is the number of records on a page, and lookAt the number of records that a page
-// looks at, unless the request names others.
+// looks at, unless the request names others. The first page for people comes soon; the
+// others look for longer.
 const (
-	pageSize = 100
-	lookAt   = 20_000
+	pageSize    = 100
+	lookAt      = 20_000
+	lookAtMost  = 1_000_000
+	firstWithin = 150 * time.Millisecond
+	thenWithin  = 2 * time.Second
+	maxWithin   = 30 * time.Second
 )
+
+// readWithin returns the time after which a page stops looking.
+func readWithin(v visit, query url.Values) (time.Duration, error) {
+	switch {
+	case query.Has("within"):
+		within, err := time.ParseDuration(query.Get("within"))
+		if err != nil || within <= 0 || within > maxWithin {
+			return 0, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("within is %q: give a duration of at most %s, such as 2s.", query.Get("within"), maxWithin))
+		}
+		return within, nil
+	case query.Has("cursor"), wantsJSON(v.Request):
+		return thenWithin, nil
+	default:
+		return firstWithin, nil
+	}
+}
 
 // list shows records by a filter of the address.
 func (p *Page) list(v visit) (screen, error) {
@@ -96,7 +117,11 @@ func (p *Page) list(v visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	look, err := wholeNumber(query, "look", lookAt, 1_000_000)
+	look, err := wholeNumber(query, "look", lookAt, lookAtMost)
+	if err != nil {
+		return screen{}, err
+	}
+	within, err := readWithin(v, query)
 	if err != nil {
 		return screen{}, err
 	}
@@ -108,7 +133,7 @@ func (p *Page) list(v visit) (screen, error) {
 	} else {
 		counted <- nil
 	}
-	listing, err := p.records.List(v.Context(), filter.filter(), storage.Page{Cursor: query.Get("cursor"), Limit: limit, LookAt: look})
+	listing, err := p.records.List(v.Context(), filter.filter(), storage.Page{Cursor: query.Get("cursor"), Limit: limit, LookAt: look, Within: within})
 	found.Counts = <-counted
 	if err != nil {
 		return screen{}, p.listFault(v.Context(), err, query)
@@ -312,6 +337,15 @@ func (r *Records) Without(name string) template.URL {
 func (r *Records) NextQuery() template.URL {
 	query := r.Filter.query()
 	query.Set("cursor", r.Next)
+	return template.URL(query.Encode()) //nolint:gosec // encoded just now
+}
+
+// FarQuery returns the address of a next page that looks as far as a page may.
+func (r *Records) FarQuery() template.URL {
+	query := r.Filter.query()
+	query.Set("cursor", r.Next)
+	query.Set("look", strconv.Itoa(lookAtMost))
+	query.Set("within", maxWithin.String())
 	return template.URL(query.Encode()) //nolint:gosec // encoded just now
 }
 

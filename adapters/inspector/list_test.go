@@ -113,7 +113,7 @@ func TestWrongFiltersAreNamed(t *testing.T) {
 	t.Parallel()
 	s := newService(t, &brokenStore{Store: memstore.New()})
 	for query, field := range map[string]string{
-		"state=gone": "state", "older=soon": "older", "older=-1s": "older", "limit=0": "limit", "limit=1001": "limit", "look=x": "look", "cursor=zzz": "cursor",
+		"state=gone": "state", "older=soon": "older", "older=-1s": "older", "limit=0": "limit", "limit=1001": "limit", "look=x": "look", "within=1h": "within", "within=0s": "within", "cursor=zzz": "cursor",
 	} {
 		fault := read[inspector.Fault](s, s.get("/?"+query, acceptsJSON...), http.StatusBadRequest)
 		if !strings.Contains(fault.Detail, field) {
