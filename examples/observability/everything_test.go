@@ -27,6 +27,7 @@ var errStoreDown = errors.New("connection refused")
 // never committed.
 type faultyStore struct {
 	storage.Store
+	storage.Inspector
 	mu                                 sync.Mutex
 	acquire, complete, release, extend error
 }
@@ -123,17 +124,40 @@ func (s *service) kill() {
 func everythingHappens(t *testing.T) (all exported) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := &faultyStore{Store: memstore.New()}
+		records := memstore.New()
+		store := &faultyStore{Store: records, Inspector: records}
 		s := startService(t, store)
 		s.dailyLife()
 		s.declarations()
 		s.brokenStore(store)
 		s.longRuns(store)
 		s.abandoned(t, store)
+		s.byHand(t)
 		s.shutsDown(t)
 		all = scrape(t, s)
 	})
 	return all
+}
+
+// byHand has an operator settle a key, read a response and remove it.
+func (s *service) byHand(t *testing.T) {
+	t.Helper()
+	inspector, err := s.engine.Inspector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := core.ByHand{Operator: "m.ortiz", Reason: "INC-2291"}
+	shared, err := core.SharedScope(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paid := s.engine.StorageKey(shared, http.MethodPost, "/payments", "slow")
+	_, revealed := inspector.Reveal(t.Context(), paid, by)
+	_, forgotten := inspector.Forget(t.Context(), paid, 1, storage.RerunIsSafe, by)
+	settled := inspector.Settle(t.Context(), s.engine.StorageKey(shared, http.MethodPost, "/uncertain", "k"), 1, storage.Happened, by)
+	if err := errors.Join(revealed, forgotten, settled); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // shutsDown ends the engine, and requests go on for a moment.
