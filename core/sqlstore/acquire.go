@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -21,8 +22,8 @@ const (
 // Acquire implements [storage.Store]. For a row that is not a valid record it returns
 // a wrapped storage.ErrCorruptRecord that names the fault.
 //
-// It reads the row and decides. A claim of a key without a row is an INSERT, which the
-// primary key lets one caller do. A claim of any other row is an UPDATE of exactly the
+// It reads the row and decides, or tries an INSERT first (see seen). A claim of a key
+// without a row is an INSERT, which the primary key lets one caller do. A claim of any other row is an UPDATE of exactly the
 // row that was read. A caller that was too late reads again.
 func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, found *storage.Record, err error) {
 	err = s.retry(ctx, func() error {
@@ -39,9 +40,19 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lea
 }
 
 func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	if s.seen != nil && s.seen.add(c.Key) {
+		lease := storage.Lease{Claim: c, Attempt: 1}
+		won, insertErr := s.write(ctx, nil, nil, false, claiming(&lease))
+		if won {
+			return lease, nil, nil
+		}
+		if insertErr != nil {
+			return s.read(ctx, c, insertErr)
+		}
+	}
 	for range rounds {
 		var r row
-		there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, r.whole())
+		there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, &r, r.whole())
 		if err != nil {
 			return storage.Lease{}, nil, err
 		}
@@ -53,17 +64,40 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 			found, err := r.decode()
 			return storage.Lease{}, found, err
 		}
-		a := of(&lease)
-		a.running(c.TTL)
-		a.keeps(c.Retain, c.Remember)
-		a.request(&c)
-		a[pTookOver], a[pAge], a[pKeepClaimed], a[pKeepSteps] = number(lease.TookOver), int64(0), int64(0), number(lease.Steps != "")
-		if won, err := s.write(ctx, nil, &r, there, a); err != nil || won {
+		if won, err := s.write(ctx, nil, &r, there, claiming(&lease)); err != nil || won {
 			return lease, nil, err
 		}
 	}
 	// Other callers changed the key in every round.
 	return storage.Lease{}, &storage.Record{State: storage.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: briefLease}, nil
+}
+
+// read returns the record of a key that could not be claimed. A database that refuses
+// writes, such as a replica, still has its replays. Without such a record read returns
+// the error of the claim.
+func (s *Store) read(ctx context.Context, c storage.Claim, claimErr error) (storage.Lease, *storage.Record, error) {
+	if ctx.Err() != nil || faultOf(claimErr).contended() {
+		return storage.Lease{}, nil, claimErr
+	}
+	var r row
+	if there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, &r, r.whole()); err != nil || !there {
+		return storage.Lease{}, nil, claimErr
+	}
+	if _, open := r.claim(c); open {
+		return storage.Lease{}, nil, claimErr
+	}
+	found, err := r.decode()
+	return storage.Lease{}, found, err
+}
+
+// claiming returns the arguments of a row in progress.
+func claiming(l *storage.Lease) *arguments {
+	a := of(l)
+	a.running(l.TTL)
+	a.keeps(l.Retain, l.Remember)
+	a.request(&l.Claim)
+	a[pTookOver], a[pAge], a[pKeepClaimed], a[pKeepSteps] = number(l.TookOver), int64(0), int64(0), number(l.Steps != "")
+	return a
 }
 
 // claim returns the lease that a claim gets, or false where the row is not open to it.
@@ -77,11 +111,11 @@ func (r *row) claim(c storage.Claim) (storage.Lease, bool) {
 		return storage.Lease{}, false
 	case r.state == released:
 		return next, true
-	case r.state != inProgress || r.attempt < 1 || !r.leaseUntil.Valid:
+	case r.state != inProgress || r.attempt < 1 || r.leaseUntil == 0:
 		return storage.Lease{}, false
 	case bytes.Equal(r.token, c.Token[:]):
 		next.Attempt, next.TookOver = uint64(r.attempt), r.tookOver != 0
-	case c.TakeOver && r.leaseUntil.Int64 <= r.now && r.repeats(&c):
+	case c.TakeOver && r.leaseUntil <= r.now && r.repeats(&c):
 		next.TookOver = true
 	default:
 		return storage.Lease{}, false

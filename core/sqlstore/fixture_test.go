@@ -51,9 +51,9 @@ func sqliteFile(settings string) func(t testing.TB) string {
 // The set-ups that a program may have. The tests have no MySQL 8: it is in no package
 // repository of the test machines.
 var (
-	postgresql = setUp{name: "PostgreSQL", driver: "pgx", dialect: sqlstore.PostgreSQL(), dsn: postgrestest.Shared}
-	mariadb    = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mariadbtest.Shared}
-	sqliteWAL  = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)")}
+	postgresql   = setUp{name: "PostgreSQL", driver: "pgx", dialect: sqlstore.PostgreSQL(), dsn: postgrestest.Shared}
+	mariadb      = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mariadbtest.Shared}
+	sqliteWAL    = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)")}
 	sqliteMemory = setUp{
 		name: "SQLite in memory", driver: "sqlite", dialect: sqlstore.SQLite(),
 		dsn: func(testing.TB) string { return ":memory:" }, connections: 1,

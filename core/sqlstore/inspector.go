@@ -28,7 +28,7 @@ var (
 // Lookup implements [storage.Inspector].
 func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	var r row
-	there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: key}, r.whole())
+	there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: key}, &r, r.whole())
 	if err != nil || !there || r.isNoRecord() {
 		return nil, s.failure("look up", key, ended(ctx, err))
 	}
@@ -85,6 +85,7 @@ func (s *Store) listChunk(ctx context.Context, after string, size int, next func
 		if err := rows.Scan(append([]any{&key}, r.head()...)...); err != nil {
 			return read, err
 		}
+		_ = r.parse() // decode reports numbers that cannot be read
 		if read++; !next(key, &r) {
 			return read, nil
 		}
@@ -148,7 +149,7 @@ func (s *Store) forget(ctx context.Context, key string) (bool, error) {
 	for {
 		var r row
 		a := &arguments{pKey: key}
-		there, err := s.find(ctx, nil, &s.statements.head, a, r.head())
+		there, err := s.find(ctx, nil, &s.statements.head, a, &r, r.head())
 		if err != nil || !there {
 			return false, err
 		}

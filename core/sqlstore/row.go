@@ -2,10 +2,10 @@ package sqlstore
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,41 +27,49 @@ const (
 	minStatus, maxStatus = 100, 999
 )
 
-// row is the row of a key.
+// row is the row of a key. A number is zero for null, and bytes are nil for null.
 type row struct {
 	now         int64 // by the database's clock, in microseconds, as all times
 	version     int64
 	state       string
 	attempt     int64
 	tookOver    int64
-	token       []byte
 	revision    int64
-	fingerprint []byte
-	digest      []byte
-	origin      sql.NullString
-	leaseUntil  sql.NullInt64
-	retainUntil sql.NullInt64
+	leaseUntil  int64
+	retainUntil int64
 	expiresAt   int64
 	claimedAt   int64
-	settledAt   sql.NullInt64
-	status      sql.NullInt64
-	header      []byte
-	body        []byte
-	sketch      []byte
-	steps       []byte
+	settledAt   int64
+	status      int64
+
+	numbers, token, fingerprint, digest, origin, header, body, sketch, steps []byte
 }
 
-// head are the destinations of headStatement's columns.
-func (r *row) head() []any {
-	return []any{
-		&r.now, &r.version, &r.state, &r.attempt, &r.tookOver, &r.token, &r.revision, &r.fingerprint, &r.digest, &r.origin,
-		&r.leaseUntil, &r.retainUntil, &r.expiresAt, &r.claimedAt, &r.settledAt, &r.status,
-	}
-}
+// head are the destinations of headStatement's columns. Call parse after the scan.
+func (r *row) head() []any { return []any{&r.numbers, &r.token, &r.fingerprint, &r.digest, &r.origin} }
 
-// whole are the destinations of readStatement's columns.
+// whole are the destinations of readStatement's columns. Call parse after the scan.
 func (r *row) whole() []any {
-	return append(r.head(), &r.header, &r.body, &r.sketch, &r.steps)
+	return []any{&r.numbers, &r.token, &r.fingerprint, &r.digest, &r.origin, &r.header, &r.body, &r.sketch, &r.steps}
+}
+
+// parse reads the numbers.
+func (r *row) parse() error {
+	rest := string(r.numbers)
+	for _, target := range [...]*int64{
+		&r.now, &r.version, &r.attempt, &r.tookOver, &r.revision, &r.leaseUntil, &r.retainUntil, &r.expiresAt, &r.claimedAt, &r.settledAt,
+		&r.status,
+	} {
+		var word string
+		word, rest, _ = strings.Cut(rest, " ")
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return corrupt("its numbers are %s", excerpt(string(r.numbers)))
+		}
+		*target = n
+	}
+	r.state = rest
+	return nil
 }
 
 // expired: the row counts as missing.
@@ -69,7 +77,7 @@ func (r *row) expired() bool { return r.expiresAt <= r.now }
 
 // over: the row, not expired, counts as a tombstone, swept or not.
 func (r *row) over() bool {
-	return r.state == gone || r.retainUntil.Valid && r.retainUntil.Int64 <= r.now
+	return r.state == gone || r.retainUntil != 0 && r.retainUntil <= r.now
 }
 
 // isOf: the row, not expired, belongs to the attempt and is no tombstone.
@@ -101,7 +109,7 @@ func (r *row) decode() (*storage.Record, error) {
 	copy(record.Digest[:], r.digest)
 	if r.over() {
 		record.State = storage.Expired
-		if !r.status.Valid {
+		if r.status == 0 {
 			return record, nil
 		}
 		return record, r.readStatus(record)
@@ -116,24 +124,24 @@ func (r *row) readState(record *storage.Record) error {
 		return corrupt("its state is %s", excerpt(r.state))
 	}
 	record.Created = time.UnixMicro(r.claimedAt).UTC()
-	if r.retainUntil.Valid {
-		record.Expires = time.UnixMicro(r.retainUntil.Int64).UTC()
+	if r.retainUntil != 0 {
+		record.Expires = time.UnixMicro(r.retainUntil).UTC()
 	}
-	if err := decodeOrigin(&record.Origin, r.origin.String); err != nil {
+	if err := decodeOrigin(&record.Origin, string(r.origin)); err != nil {
 		return err
 	}
 	if record.State == storage.InProgress {
-		if !r.leaseUntil.Valid {
+		if r.leaseUntil == 0 {
 			return corrupt("it is in progress, and its lease has no end")
 		}
 		// MySQL's time is that of the statement's begin, and the row may be of a claim after
 		// that.
-		left := r.leaseUntil.Int64 - max(r.now, r.claimedAt)
+		left := r.leaseUntil - max(r.now, r.claimedAt)
 		record.LeaseLeft, record.Steps = time.Duration(left)*time.Microsecond, string(r.steps)
 		return nil
 	}
-	if r.settledAt.Valid {
-		record.Finished = time.UnixMicro(r.settledAt.Int64).UTC()
+	if r.settledAt != 0 {
+		record.Finished = time.UnixMicro(r.settledAt).UTC()
 	}
 	record.Body, record.Sketch = r.body, r.sketch
 	var err error
@@ -144,10 +152,10 @@ func (r *row) readState(record *storage.Record) error {
 }
 
 func (r *row) readStatus(record *storage.Record) error {
-	if !r.status.Valid || r.status.Int64 < minStatus || r.status.Int64 > maxStatus {
-		return corrupt("its status is %d, want one from %d to %d", r.status.Int64, minStatus, maxStatus)
+	if r.status < minStatus || r.status > maxStatus {
+		return corrupt("its status is %d, want one from %d to %d", r.status, minStatus, maxStatus)
 	}
-	record.Status = int(r.status.Int64)
+	record.Status = int(r.status)
 	return nil
 }
 
@@ -203,17 +211,8 @@ func decodeHeader(encoded []byte) (storage.Header, error) {
 	if encoded == nil {
 		return nil, nil
 	}
-	var fields [][]string
-	readable := gjson.ValidBytes(encoded)
-	for _, field := range gjson.ParseBytes(encoded).Array() {
-		var words []string
-		for _, word := range field.Array() {
-			readable = readable && word.Type == gjson.String
-			words = append(words, word.Str)
-		}
-		fields = append(fields, words)
-	}
-	if !readable {
+	fields, readable := wordsOf(gjson.ParseBytes(encoded))
+	if !readable || !gjson.ValidBytes(encoded) {
 		return nil, corrupt("its header is %s", excerpt(string(encoded)))
 	}
 	header, err := storedheader.Decode(fields)
@@ -221,6 +220,24 @@ func decodeHeader(encoded []byte) (storage.Header, error) {
 		return nil, corrupt("its %v", err)
 	}
 	return header, nil
+}
+
+// wordsOf returns the strings of each field.
+func wordsOf(header gjson.Result) (fields [][]string, readable bool) {
+	readable = header.IsArray()
+	header.ForEach(func(_, field gjson.Result) bool {
+		const enough = 4 // strings of a field
+		words := make([]string, 0, enough)
+		readable = readable && field.IsArray()
+		field.ForEach(func(_, word gjson.Result) bool {
+			readable = readable && word.Type == gjson.String
+			words = append(words, word.Str)
+			return readable
+		})
+		fields = append(fields, words)
+		return readable
+	})
+	return fields, readable
 }
 
 func corrupt(format string, details ...any) error {

@@ -118,9 +118,9 @@ func (s *Store) leave() {
 	}
 }
 
-// find reads the row of a key with a statement, into the destinations. It returns
-// false where the key has no row.
-func (s *Store) find(ctx context.Context, tx *sql.Tx, of *statement, a *arguments, columns []any) (bool, error) {
+// find reads the row of a key with a statement, into the columns of r. It returns false
+// where the key has no row.
+func (s *Store) find(ctx context.Context, tx *sql.Tx, of *statement, a *arguments, r *row, columns []any) (bool, error) {
 	rows, err := s.query(ctx, tx, of, a)
 	if err != nil {
 		return false, err
@@ -129,5 +129,8 @@ func (s *Store) find(ctx context.Context, tx *sql.Tx, of *statement, a *argument
 	if !rows.Next() {
 		return false, rows.Err()
 	}
-	return true, errors.Join(rows.Scan(columns...), rows.Close())
+	if err := errors.Join(rows.Scan(columns...), rows.Close()); err != nil {
+		return false, err
+	}
+	return true, r.parse()
 }

@@ -7,9 +7,10 @@
 //	guard, err := core.New(store, core.ScopeBy(userID))
 //	go store.RunSweeper(ctx, 10*time.Minute)
 //
-// The package imports no driver: the program chooses one. A replay is one SELECT by
-// primary key, and writes no data. A first-time request is that SELECT, an INSERT, and
-// an UPDATE for its response.
+// The package imports no driver: the program chooses one. A first-time request is an
+// INSERT, and an UPDATE for its response. A replay is one SELECT by primary key, after
+// an INSERT that adds no row if this process has not seen the key lately. SQLite has a
+// SELECT before each INSERT instead.
 //
 // # Time
 //
@@ -85,6 +86,8 @@ type Store struct {
 	statements statements
 	// proven: the store has every right, so Acquire need not check again.
 	proven atomic.Bool
+	// seen is nil where reading costs no round trip.
+	seen *seen
 	// writer has room for the one write at a time of a database with a single writer.
 	writer chan struct{}
 }
@@ -136,7 +139,9 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 		option(s)
 	}
 	s.compileStatements()
-	if s.dialect.singleWriter {
+	if !s.dialect.singleWriter {
+		s.seen = newSeen()
+	} else {
 		s.writer = make(chan struct{}, 1)
 	}
 	return s

@@ -10,9 +10,13 @@ package sqlstore
 // call.
 
 const (
+	// numbers are eleven numbers and the state, in one column: each column costs a
+	// replay a microsecond, in every driver. Zero stands for null.
+	numbers = `concat_ws(' ', :now, version, attempt, took_over, revision, coalesce(lease_until, 0), coalesce(retain_until, 0),
+	expires_at, claimed_at, coalesce(settled_at, 0), coalesce(status, 0), state)`
+
 	// identity are the columns without a response.
-	identity = `:now, version, state, attempt, took_over, token, revision, fingerprint, digest, origin,
-	lease_until, retain_until, expires_at, claimed_at, settled_at, status`
+	identity = numbers + `, token, fingerprint, digest, origin`
 
 	readStatement = `SELECT ` + identity + `, header, body, sketch, steps FROM {table} WHERE record_key = :key`
 
