@@ -1,11 +1,13 @@
 // Payments is a shop that charges each card once. It is the example to copy. It shows a
 // policy for each route on chi and on gin, the engine with a store in memory, in Redis,
-// in PostgreSQL or in both, the places of authentication and recovery, the handler's
+// in PostgreSQL, in both, in SQLite or in MySQL, the places of authentication and recovery, the handler's
 // marks (package failure), a handler in the store's transaction, and an orderly shutdown.
 //
 //	go run ./examples/payments
 //	go run ./examples/payments -router gin -store redis -redis redis://127.0.0.1:6379/0
 //	go run ./examples/payments -store postgres -postgres postgres://127.0.0.1:5432/shop
+//	go run ./examples/payments -store sqlite -file payments.db
+//	go run ./examples/payments -store mysql -dsn 'shop@tcp(127.0.0.1:3306)/shop'
 //	go run ./examples/payments -store tiered -redis redis://127.0.0.1:6379/0 -postgres postgres://127.0.0.1:5432/shop
 //
 // Then pay, and pay again with the same key:
@@ -31,8 +33,8 @@
 // {"from","to","amount"}. Its handler moves money between two rows, and its response is
 // stored in the same transaction. alice, bob and carol have accounts, and GET /balances
 // shows the accounts. With the other stores there is no database, so these routes respond
-// 404. With a database the ledger is a table of all processes together; otherwise the
-// ledger belongs to this process.
+// 404. With a database, SQLite or MySQL too, the ledger is a table of all processes
+// together; otherwise the ledger belongs to this process.
 //
 // With -inspect there is a page for operators (inspect.go): what became of a key, and what its
 // retry gets. The program prints the page's address and a password at the start.

@@ -22,7 +22,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ args, flag, value, right string }{
 		{"-router echo", "-router", `"echo"`, "chi or gin"},
-		{"-store mysql", "-store", `"mysql"`, "memory, postgres, redis or tiered"},
+		{"-store oracle", "-store", `"oracle"`, "memory, mysql, postgres, redis, sqlite or tiered"},
 		{"-addr localhost", "-addr", `"localhost"`, "127.0.0.1:8080"},
 		{"-addr localhost:http", "-addr", `"localhost:http"`, "a port from 0 to 65535"},
 		{"-addr :65536", "-addr", `":65536"`, "a port from 0 to 65535"},
@@ -55,7 +55,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 	if code := run(t.Context(), []string{"-h"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Errorf("code %d, stderr %q, want neither", code, &stderr)
 	}
-	for _, name := range []string{"-addr", "-router", "-store", "-redis", "-postgres", "-lock-ttl", "-ledger"} {
+	for _, name := range []string{"-addr", "-router", "-store", "-redis", "-postgres", "-file", "-dsn", "-lock-ttl", "-ledger"} {
 		if !strings.Contains(stdout.String(), "  "+name+" ") {
 			t.Errorf("%s is not listed in\n%s", name, &stdout)
 		}
@@ -68,9 +68,11 @@ func TestWhatCannotBeOpenedIsNamed(t *testing.T) {
 	defer taken.Close()
 	missing := filepath.Join(t.TempDir(), "no such folder", "ledger")
 	for args, want := range map[string]string{
-		"-addr\n" + taken.Listener.Addr().String(): taken.Listener.Addr().String(),
-		"-ledger\n" + missing:                      missing,
+		"-addr\n" + taken.Listener.Addr().String():                                 taken.Listener.Addr().String(),
+		"-ledger\n" + missing:                                                      missing,
 		"-store\npostgres\n-postgres\npostgres://127.0.0.1:1/shop?sslmode=disable": "postgres: ",
+		"-store\nsqlite\n-file\n" + missing:                                        "sqlite: ",
+		"-store\nmysql\n-dsn\nroot@tcp(127.0.0.1:1)/shop":                          "127.0.0.1:1",
 		"-store\ntiered\n-postgres\npostgres://127.0.0.1:1/shop?sslmode=disable":   "127.0.0.1:1",
 	} {
 		var stdout, stderr bytes.Buffer

@@ -23,6 +23,8 @@ type settings struct {
 	store    string
 	redis    *redis.Options
 	postgres string
+	file     string // of SQLite
+	dsn      string // of MySQL
 	lockTTL  time.Duration
 	ledger   string
 	inspect  bool
@@ -34,6 +36,7 @@ func parseSettings(args []string, stdout io.Writer) (settings, error) {
 	s := settings{
 		addr: "127.0.0.1:8080", router: "chi", store: "memory", lockTTL: 30 * time.Second,
 		redis: &redis.Options{Addr: "127.0.0.1:6379"}, postgres: "postgres://127.0.0.1:5432/postgres?sslmode=disable",
+		file: "payments.db", dsn: "root@tcp(127.0.0.1:3306)/payments",
 	}
 	flags := flag.NewFlagSet("payments", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // run prints the error, in one line
@@ -42,6 +45,8 @@ func parseSettings(args []string, stdout io.Writer) (settings, error) {
 	flags.Func("store", "`name`: "+choice(stores)+"; POST /transfers takes postgres or tiered (default memory)", oneOf(&s.store, stores))
 	flags.Func("redis", "`URL` of the Redis (default redis://127.0.0.1:6379/0)", s.setRedis)
 	flags.Func("postgres", "`URL` of the PostgreSQL, whose tables are made at the start (default "+s.postgres+")", s.setPostgres)
+	flags.StringVar(&s.file, "file", s.file, "`path` of the SQLite database, which is made at the start")
+	flags.StringVar(&s.dsn, "dsn", s.dsn, "`address` of the MySQL or MariaDB, in the form of go-sql-driver/mysql, whose tables are made at the start")
 	flags.Func("lock-ttl", "`duration` for which a crash blocks its key (default 30s)", s.setLockTTL)
 	flags.StringVar(&s.ledger, "ledger", "", "`file` to append every side effect except transfers to; processes can share the file")
 	flags.BoolVar(&s.inspect, "inspect", false, "serve a page for operators, and print its address and a password")

@@ -19,6 +19,8 @@ var stores = map[string]func(context.Context, settings, *journal) (backend, erro
 	"redis":    openRedis,
 	"postgres": openPostgres,
 	"tiered":   openTiered,
+	"sqlite":   openSQLite,
+	"mysql":    openMySQL,
 }
 
 // backend holds all storage.
