@@ -64,6 +64,8 @@ func TestImports(t *testing.T) {
 		{"./adapters/chi", []string{yaml, openapi, gin, redis, pgx, otel, module + "/core/", module + "/adapters/gin", "testing"}},
 		{"./adapters/gin", []string{openapi, chi, redis, pgx, otel, module + "/core/", module + "/adapters/chi", "testing"}},
 		{"./adapters/otel", []string{yaml, openapi, gin, chi, redis, pgx, module + "/core/", "testing"}},
+		{"./adapters/grpc", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "connectrpc.com/", "testing"}},
+		{"./adapters/connect", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "google.golang.org/grpc", "testing"}},
 		{"./adapters/openapi", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "testing"}},
 		{"./adapters/httpclient", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core/", "testing"}},
 	} {
