@@ -137,3 +137,67 @@ func main() {
 	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
 }
 ` + pay
+
+const grpc = `package main
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	health "google.golang.org/grpc/health/grpc_health_v1"
+
+	idemgrpc "github.com/oncekey/oncekey/adapters/grpc"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func main() {
+	engine, err := core.New(memstore.New(), idemgrpc.ScopeBy(func(context.Context) (string, error) { return "alice", nil }))
+	if err != nil {
+		panic(err)
+	}
+	table, err := policy.NewTable(policy.Row("POST /grpc.health.v1.Health/Check"))
+	if err != nil {
+		panic(err)
+	}
+	guard, err := idemgrpc.New(engine, table)
+	if err != nil {
+		panic(err)
+	}
+	health.RegisterHealthServer(grpc.NewServer(grpc.ChainUnaryInterceptor(guard.Intercept)), health.UnimplementedHealthServer{})
+}
+`
+
+const connect = `package main
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	idemconnect "github.com/oncekey/oncekey/adapters/connect"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func main() {
+	engine, err := core.New(memstore.New(), idemconnect.ScopeBy(func(context.Context) (string, error) { return "alice", nil }))
+	if err != nil {
+		panic(err)
+	}
+	table, err := policy.NewTable(policy.Row("POST /shop.v1.Payments/Pay"))
+	if err != nil {
+		panic(err)
+	}
+	guard, err := idemconnect.New(engine, table)
+	if err != nil {
+		panic(err)
+	}
+	pay := func(context.Context, *connect.Request[emptypb.Empty]) (*connect.Response[emptypb.Empty], error) { return nil, nil }
+	http.Handle("/shop.v1.Payments/Pay", connect.NewUnaryHandler("/shop.v1.Payments/Pay", pay, connect.WithInterceptors(guard)))
+}
+`
