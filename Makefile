@@ -18,10 +18,11 @@ MINIMUM     := 90
 
 # The modules: each beside the root has dependencies that users of the root must not get. All but tools, which has its own
 # workspace, are in go.work: go test work tests their packages together.
-MODULES := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/openapi/validation core/internal/system examples examples/bench tools adapters/internal/rpc adapters/grpc adapters/connect core/sqlstore
+MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/inspector/oncekey \
+	adapters/openapi/validation core/internal/system examples examples/bench tools
 
 # Those among them that users get, and that a release tags.
-PUBLISHED := . core/pgstore adapters/otel adapters/inspector/oncekey adapters/internal/rpc adapters/grpc adapters/connect core/sqlstore
+PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/inspector/oncekey
 
 # Tests that the race detector disturbs, and their packages: they run again without it.
 NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedisAndPostgreSQL|TestSealedConformanceOverPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$
@@ -34,7 +35,7 @@ LONG_PACKAGES := ./core/internal/system/failover ./core/tieredstore ./core/redis
 PARALLEL := 8
 
 # Reasons for which a test of the check may be skipped: it is one of the above, belongs to make soak, or does not apply.
-MAY_SKIP := race detector|it takes long|ONCEKEY_SOAK|is no storage.(Inspector|Finder)|TestGinSwallowsInformationalResponses storage.Inspector|TestGinSwallowsInformationalResponses
+MAY_SKIP := race detector|it takes long|ONCEKEY_SOAK|is no storage.(Inspector|Finder)|TestGinSwallowsInformationalResponses
 
 TESTRUN := ONCEKEY_REQUIRE_SERVERS=1 go -C tools run ./testrun -may-skip '$(MAY_SKIP)' -dir
 
