@@ -7,7 +7,7 @@ SCHEDULES ?= 10000000
 FROM      ?= 0
 
 # What the check needs beside Go, as tools/install-servers.sh names it. The race detector needs the C compiler.
-PROGRAMS := redis postgresql pgbouncer chromium gcc spin nginx haproxy prometheus mariadb
+PROGRAMS := redis postgresql pgbouncer mariadb chromium npm gcc spin nginx haproxy prometheus
 
 # The packages whose statements the coverage gate counts, and those among them that it does not: test support, which is
 # run by being used.
