@@ -241,12 +241,24 @@ func (c *capture) freezeAgain() {
 	}
 }
 
+// headerIsSettled reports whether the response header is outer middleware's plus
+// changes, without trailers: nearly always. That saves a further pass for each.
+func (c *capture) headerIsSettled() bool {
+	isTrailer := func(f storage.Field) bool { return strings.HasPrefix(f.Name, http.TrailerPrefix) }
+	return len(c.trailer) == 0 && !slices.ContainsFunc(c.outer, isTrailer) && c.hasChanges(c.changes)
+}
+
+// hasChanges reports whether the response header is outer middleware's plus changes.
+func (c *capture) hasChanges(changes storage.Header) bool {
+	var buffer [4]storage.Field
+	return slices.Equal(headerChanges(buffer[:0], c.outer, c.header), changes)
+}
+
 // settleHeader resets the response header to the outer middleware's values plus
 // changes. Edits made after WriteHeader, and edits that the handler may not make, are
 // dropped.
 func (c *capture) settleHeader(changes storage.Header) {
-	var buffer [4]storage.Field
-	if slices.Equal(headerChanges(buffer[:0], c.outer, c.header), changes) {
+	if c.hasChanges(changes) {
 		return
 	}
 	clear(c.header)

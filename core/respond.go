@@ -53,7 +53,11 @@ func (c *capture) finishBuffered(panicked bool) {
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
 	}
-	response := Response{Status: c.status, Header: append(c.changes, c.trailers()...), Body: c.body, Unreplayable: c.isShort()}
+	response := Response{Status: c.status, Header: c.changes, Body: c.body, Unreplayable: c.isShort()}
+	settled := c.headerIsSettled()
+	if !settled {
+		response.Header = append(response.Header, c.trailers()...)
+	}
 	err := c.run.engine.Finish(c.run, outcome, response)
 	switch {
 	case panicked: // outer middleware recovers and responds
@@ -62,7 +66,9 @@ func (c *capture) finishBuffered(panicked bool) {
 		c.settleHeader(nil)
 		c.run.engine.refuseWith(c.w, c.r, c.run.subject.route, *unstoredProblem(err))
 	default:
-		c.settleHeader(response.Header)
+		if !settled {
+			c.settleHeader(response.Header)
+		}
 		c.run.engine.setExpiry(c.header, c.run.expires())
 		writeResponse(c.w, response.Status, response.Body)
 	}
