@@ -28,7 +28,8 @@ func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Re
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
 		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses() || released != nil,
 	}
-	deadline := time.Now().Add(p.StoreTimeout)
+	a.claimed = e.now()
+	deadline := a.claimed.monotonic.Add(p.StoreTimeout)
 	const tries = 3
 	for try := 0; ; try++ {
 		lease, record, err := e.claim(ctx, a, claim, deadline)
@@ -41,6 +42,7 @@ func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Re
 			e.releaseClaim(a, possibleLease(claim, released))
 			return storage.Lease{}, nil, err
 		}
+		a.claimed = e.now()
 	}
 }
 
@@ -53,7 +55,7 @@ func possibleLease(claim storage.Claim, released *storage.Record) storage.Lease 
 	return storage.Lease{Claim: claim, Attempt: released.Attempt + 1, Steps: released.Steps}
 }
 
-// claim calls the store once, with a new context.
+// claim calls the store once, with a new context, at a.claimed.
 func (e *Engine) claim(ctx context.Context, a *admission, claim storage.Claim, deadline time.Time) (storage.Lease, *storage.Record, error) {
 	call := &a.call
 	if a.called { // a.call served the first call, and has ended
@@ -61,13 +63,13 @@ func (e *Engine) claim(ctx context.Context, a *admission, claim storage.Claim, d
 	}
 	a.called = true
 	defer call.Release()
-	a.claimed = e.now()
 	lease, record, err := e.store.Acquire(call.Detach(ctx, deadline), claim)
-	a.storeLatency += time.Since(a.claimed.monotonic)
+	returned := e.now()
+	a.storeLatency += returned.monotonic.Sub(a.claimed.monotonic)
 	if err == nil && record != nil && isSealed(record) {
 		record, err = nil, errSealed
 	}
-	if err == nil && record == nil && e.now().reaches(a.claimed.add(claim.TTL)) {
+	if err == nil && record == nil && returned.reaches(a.claimed.add(claim.TTL)) {
 		err = errClaimTooSlow
 	}
 	return lease, record, err

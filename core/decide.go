@@ -37,8 +37,9 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 	if route == nil {
 		route = e.defaults
 	}
-	a := &admission{subject: subject{route: route}, started: time.Now()}
-	e.setRequest(a, request)
+	a := admit(route)
+	a.request = request
+	e.setSubject(a)
 	a.digest = e.digest(&a.request)
 	a.storageKey, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
 	return e.begin(ctx, a)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
@@ -138,11 +137,9 @@ func (e *Engine) do(ctx context.Context, call *Call, s typed) (Info, error) {
 
 // admitCall returns the admission of a call, or an error for a wrong call.
 func (e *Engine) admitCall(call *Call) (*admission, error) {
-	a := &admission{
-		subject: subject{route: call.Policy},
-		started: time.Now(),
-	}
-	e.setRequest(a, Request{Scope: call.Scope, Method: storage.MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key})
+	a := admit(call.Policy)
+	a.request = Request{Scope: call.Scope, Method: storage.MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key}
+	e.setSubject(a)
 	if a.route == nil {
 		a.route = e.defaults
 	}

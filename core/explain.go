@@ -177,7 +177,7 @@ func (i *Inspector) admit(retry Retry) (*admission, fingerprint.Request, error) 
 		}
 		path, query = canonicalPath(target), target.RawQuery
 	}
-	i.engine.setRequest(a, Request{Scope: retry.Scope, Method: retry.Method, Path: path, Key: key})
+	a.request = Request{Scope: retry.Scope, Method: retry.Method, Path: path, Key: key}
 	a.digest = i.engine.digest(&a.request)
 	a.storageKey = i.engine.StorageKey(retry.Scope, retry.Method, path, key)
 	return a, fingerprint.Request{

@@ -36,18 +36,18 @@ type subject struct {
 	route   *Route
 	request Request
 	digest  [sha256.Size]byte // the storage key
+	started time.Time         // when the request was admitted
 }
 
-// setRequest sets the request of an admission, and the subject of its events.
-func (e *Engine) setRequest(a *admission, r Request) {
-	a.request = r
+// setSubject sets the subject of the request's events.
+func (e *Engine) setSubject(a *admission) {
+	r := &a.request
 	a.event = event.About(r.Method, r.Path, r.Scope, r.Key, e.instance)
 }
 
 // admission is one request before the engine has decided about it.
 type admission struct {
 	subject
-	started      time.Time
 	storageKey   string               // the digest in hex digits, on first use: see recordName
 	keyHash      string               // event.KeyHash of the key, beside the fingerprint
 	input        fingerprint.Request  // until the decision; its Body is set early where the policy has a KeyField
@@ -64,6 +64,11 @@ type admission struct {
 	served       bool            // the run belongs to an HTTP handler, behind a capture
 	claimed      moment          // when the last claim was sent, and the earliest start of its lease
 	storeLatency time.Duration
+}
+
+// admit begins the admission of a request.
+func admit(route *Route) *admission {
+	return &admission{subject: subject{route: route, started: time.Now()}}
 }
 
 // read sets the input of the fingerprint, and computes the digest of its bytes. The
@@ -117,7 +122,8 @@ func (a *admission) forget() {
 // identify sets the request's key, scope and storage key, or returns a problem. Where
 // the policy requires no key, a.request.Key may stay empty.
 func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
-	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
+	a.request.Method, a.request.Path, a.request.Pattern = r.Method, requestPath(r), r.Pattern
+	defer e.setSubject(a)
 	key, refusal := e.keyOf(r, a)
 	if key == "" {
 		return refusal
@@ -128,9 +134,7 @@ func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
 		refusal.Challenge = ChallengeOf(err)
 		return refusal
 	}
-	request := a.request
-	request.Scope, request.Key = scope, key
-	e.setRequest(a, request)
+	a.request.Scope, a.request.Key = scope, key
 	a.digest = e.digest(&a.request)
 	return nil
 }
@@ -157,6 +161,7 @@ func (e *Engine) scopeOf(r *http.Request, a *admission) (string, error) {
 	returned := false
 	defer func() {
 		if !returned {
+			e.setSubject(a)
 			e.report(r.Context(), a, event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the Scope panicked")})
 		}
 	}()
@@ -265,7 +270,8 @@ func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
 
 // unread returns the admission of a request without reading its header or body.
 func (e *Engine) unread(r *http.Request, route *Route) *admission {
-	a := &admission{subject: subject{route: route}, started: time.Now()}
-	e.setRequest(a, Request{Method: r.Method, Path: requestPath(r), Pattern: r.Pattern})
+	a := admit(route)
+	a.request.Method, a.request.Path, a.request.Pattern = r.Method, requestPath(r), r.Pattern
+	e.setSubject(a)
 	return a
 }

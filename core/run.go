@@ -18,7 +18,6 @@ import (
 type Run struct {
 	engine  *Engine
 	subject *subject
-	started time.Time // when the request was admitted
 	claimed time.Time // when the key was claimed, after any wait: MaxRun starts here
 	lease   storage.Lease
 	sketch  []byte // of the request, or nil
@@ -78,7 +77,7 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease storage.Lease) *
 	} else {
 		run = new(Run)
 	}
-	run.engine, run.subject, run.started, run.lease = e, &a.subject, a.started, lease
+	run.engine, run.subject, run.lease = e, &a.subject, lease
 	run.claimed, run.renewed.L = a.claimed.monotonic, &run.mu
 	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.add(lease.TTL), notQueued
 	if a.reading != nil {
@@ -171,7 +170,7 @@ func (r *Run) report(event event.Event) {
 	event.Subject, event.Route, event.Observed = &r.subject.event, r.routePattern(""), r.subject.route.observes
 	r.subject.route.served(r.subject.request.Method, event.Route)
 	event.Attempt, event.Record = r.lease.Attempt, r.lease.Key
-	event.Duration = time.Since(r.started)
+	event.Duration = time.Since(r.subject.started)
 	r.engine.observer.Observe(&r.context, event)
 }
 

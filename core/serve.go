@@ -112,7 +112,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		passThrough(w, r, next)
 		return
 	}
-	a := &admission{subject: subject{route: route}, started: time.Now()}
+	a := admit(route)
 	refusal := e.identify(r, a)
 	outer := a.outside(r.Context())
 	switch {

@@ -73,7 +73,7 @@ func (e *Engine) settle(run *Run, outcome failure.Outcome, response Response) er
 		run.storing = storedResult(&run.subject.route.policy, response)
 		run.subject.route.redact(&run.storing)
 		run.storing.Retain, run.storing.Remember = retain, run.subject.route.policy.Remember
-		run.storing.Sketch, run.finished = run.sketch, e.now().wall
+		run.storing.Sketch = run.sketch
 		stored = &run.storing
 		done.Result = run.resultStored(stored.State)
 	default:
@@ -117,8 +117,11 @@ func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 // settleAtStore settles the run by one store call within StoreTimeout. An error means
 // that the response must not be shown. After a failure the background continues.
 func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Result) error {
-	calledAt := time.Now()
-	call := run.settlement()
+	now := e.now()
+	if stored != nil {
+		run.finished = now.wall
+	}
+	calledAt, call := now.monotonic, run.settlement()
 	err := e.storeOrRelease(call.Detach(&run.context, calledAt.Add(run.subject.route.policy.StoreTimeout)), run, stored)
 	call.Release()
 	latency := time.Since(calledAt)

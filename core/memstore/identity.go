@@ -63,15 +63,29 @@ func spellFingerprint(raw *[sha256.Size]byte) string {
 // unhex reads 64 lower-case hex digits. It refuses upper-case digits, because spell
 // would not restore them.
 func unhex(text string) (raw [sha256.Size]byte, ok bool) {
-	var digits [2 * len(raw)]byte
-	if copy(digits[:], text) != len(text) {
+	if len(text) != 2*len(raw) {
 		return raw, false
 	}
-	for _, digit := range digits {
-		if 'A' <= digit && digit <= 'F' {
+	for i := range raw {
+		high, low := digits[text[2*i]], digits[text[2*i+1]]
+		if high|low >= notDigit {
 			return raw, false
 		}
+		raw[i] = high<<4 | low
 	}
-	_, err := hex.Decode(raw[:], digits[:])
-	return raw, err == nil
+	return raw, true
 }
+
+const notDigit = 16
+
+// digits are the values of the lower-case hex digits. A table takes a third of the time
+// of hex.Decode, and a first-time request decodes three texts.
+var digits = func() (values [256]byte) {
+	for i := range values {
+		values[i] = notDigit
+	}
+	for value, digit := range []byte("0123456789abcdef") {
+		values[digit] = byte(value)
+	}
+	return values
+}()
