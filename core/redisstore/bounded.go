@@ -149,12 +149,19 @@ func (s *Store) warnOfEviction() {
 	defer cancel()
 	settings, err := s.client.ConfigGet(ctx, "maxmemory*").Result()
 	limit, policy := settings["maxmemory"], settings["maxmemory-policy"]
-	if err != nil || limit == "" || limit == "0" || policy == "noeviction" {
-		return
+	if err == nil && mayEvict(limit, policy) {
+		s.log().WarnContext(ctx, "redisstore: Redis may evict idempotency records, and a request may then run twice: "+
+			adviceOfEviction, "maxmemory", limit, "maxmemory-policy", policy)
 	}
-	s.log().WarnContext(ctx, "redisstore: Redis may evict idempotency records, and a request may then run twice: "+
-		"set maxmemory-policy to noeviction", "maxmemory", limit, "maxmemory-policy", policy)
 }
+
+const (
+	noEviction       = "noeviction"
+	adviceOfEviction = "set maxmemory-policy to noeviction"
+)
+
+// mayEvict reports whether the server drops records when its memory runs short.
+func mayEvict(limit, policy string) bool { return limit != "" && limit != "0" && policy != noEviction }
 
 func (s *Store) log() *slog.Logger {
 	if s.logger == nil {

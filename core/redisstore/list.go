@@ -48,20 +48,28 @@ var errHiddenMasters = errors.New(
 // List returns an error for an AutoPipeliner in front of a cluster, because that
 // client hides the masters.
 func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
-	budget, err := inspection.Start(&filter, &page)
-	if err != nil {
-		return storage.Listing{}, fmt.Errorf("redisstore: list: %w", err)
-	}
-	at, err := parseCursor(page.Cursor)
+	l, err := s.newListing(filter, page)
 	if err != nil {
 		return storage.Listing{}, err
 	}
-	l := &listing{store: s, filter: filter, limit: page.Limit, budget: budget, at: at}
 	result, err := bounded(ctx, s, l.page)
 	if err != nil {
 		return storage.Listing{}, fmt.Errorf("redisstore: list: %w", err)
 	}
+	if l.unreadable > 0 {
+		s.log().WarnContext(ctx, "redisstore: a list has skipped values that are not records",
+			"count", l.unreadable, "first", l.firstUnreadable)
+	}
 	return result, nil
+}
+
+func (s *Store) newListing(filter storage.Filter, page storage.Page) (*listing, error) {
+	budget, err := inspection.Start(&filter, &page)
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: list: %w", err)
+	}
+	at, err := parseCursor(page.Cursor)
+	return &listing{store: s, filter: filter, limit: page.Limit, budget: budget, at: at}, err
 }
 
 // listing is one call of List.
@@ -98,10 +106,6 @@ func (l *listing) page(ctx context.Context) (storage.Listing, error) {
 	}
 	if l.ended() {
 		l.at = position{}
-	}
-	if l.unreadable > 0 {
-		l.store.log().WarnContext(ctx, "redisstore: a list has skipped values that are not records",
-			"count", l.unreadable, "first", l.firstUnreadable)
 	}
 	return storage.Listing{Entries: l.entries, Next: l.at.String(), LookedAt: l.budget.Looked}, nil
 }

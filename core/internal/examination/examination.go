@@ -1,0 +1,172 @@
+// Package examination has the parts of a storage.Examiner that are the same in every
+// store.
+package examination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Good, Look, Mend and Skipped make a finding of each grade.
+
+func Good(check, seen string) storage.Finding {
+	return storage.Finding{Check: check, Grade: storage.Good, Seen: seen}
+}
+
+func Look(check, seen, advice string) storage.Finding {
+	return storage.Finding{Check: check, Grade: storage.Look, Seen: seen, Advice: advice}
+}
+
+func Mend(check, seen, advice string) storage.Finding {
+	return storage.Finding{Check: check, Grade: storage.Mend, Seen: seen, Advice: advice}
+}
+
+func Skipped(check, seen, advice string) storage.Finding {
+	return storage.Finding{Check: check, Grade: storage.Skipped, Seen: seen, Advice: advice}
+}
+
+// Step is one check, or a few that read the same source.
+type Step struct {
+	// Checks are the names of its findings, in their order.
+	Checks []string
+	Run    func(ctx context.Context) []storage.Finding
+}
+
+// One is a step of one check.
+func One(check string, run func(ctx context.Context, check string) storage.Finding) Step {
+	return Step{Checks: []string{check}, Run: func(ctx context.Context) []storage.Finding {
+		return []storage.Finding{run(ctx, check)}
+	}}
+}
+
+// Run runs the steps. Where the server cannot be reached, it skips all of them.
+func Run(ctx context.Context, reach func(ctx context.Context) error, steps []Step) []storage.Finding {
+	const connection = "connection"
+	if err := reach(ctx); err != nil {
+		findings := []storage.Finding{Mend(connection, err.Error(), "start the server, or mend its address, its name or the password")}
+		for _, step := range steps {
+			for _, check := range step.Checks {
+				findings = append(findings, Skipped(check, "the server does not respond", "mend the connection first"))
+			}
+		}
+		return findings
+	}
+	findings := []storage.Finding{Good(connection, "the server responds")}
+	for _, step := range steps {
+		findings = append(findings, step.Run(ctx)...)
+	}
+	return findings
+}
+
+const (
+	// trips is the number of measured round trips. One more warms the connection up.
+	trips = 20
+	// tripBudget is a quarter of the policies' default StoreTimeout: a claim on a new
+	// connection takes up to four round trips.
+	tripBudget = 125 * time.Millisecond
+	// clockBudget is a difference of clocks that an operator will notice.
+	clockBudget = 2 * time.Second
+)
+
+// RoundTrips measures calls of trip.
+func RoundTrips(ctx context.Context, check string, trip func(ctx context.Context) error) storage.Finding {
+	var times []time.Duration
+	for range trips + 1 {
+		start := time.Now()
+		if err := trip(ctx); err != nil {
+			return Skipped(check, err.Error(), "mend the connection first")
+		}
+		times = append(times, time.Since(start))
+	}
+	times = times[1:]
+	slices.Sort(times)
+	middle, longest := times[trips/2], times[trips-1]
+	seen := fmt.Sprintf("%s in the middle, %s at most, of %d", middle.Round(time.Microsecond), longest.Round(time.Microsecond), trips)
+	switch {
+	case middle > tripBudget:
+		return Mend(check, seen, "bring the service nearer to the store, or raise the policies' StoreTimeout above four round trips")
+	case longest > tripBudget:
+		return Look(check, seen, "a claim takes up to four round trips, and the policies' StoreTimeout is 500ms unless set")
+	default:
+		return Good(check, seen)
+	}
+}
+
+// Clocks compares the store's clock with the clock of this process.
+func Clocks(ctx context.Context, check string, clock func(ctx context.Context) (time.Time, error)) storage.Finding {
+	before := time.Now()
+	at, err := clock(ctx)
+	trip := time.Since(before)
+	if err != nil {
+		return Skipped(check, err.Error(), "let this user read the server's clock")
+	}
+	difference := at.Sub(before.Add(trip / 2))
+	seen := fmt.Sprintf("the store's clock is %s from this one, give or take %s", difference.Round(time.Millisecond), (trip / 2).Round(time.Millisecond))
+	if difference.Abs() > clockBudget+trip {
+		return Look(check, seen, "run NTP on both machines: only the store's clock ends leases, but times in logs do not agree")
+	}
+	return Good(check, seen)
+}
+
+// Inspectable is a store that can be examined by a canary.
+type Inspectable interface {
+	storage.Store
+	storage.Inspector
+}
+
+// Canary claims, renews and completes a key of its own, reads the response, and removes
+// the key. The record expires within a minute, should the process end meanwhile.
+func Canary(ctx context.Context, check string, store Inspectable) storage.Finding {
+	token := storage.NewToken()
+	claim := storage.Claim{
+		Key: storage.Key("", "", "oncekey examination", token.String()), Token: token, Fingerprint: "oncekey examination",
+		TTL: time.Minute, Retain: time.Minute, Origin: storage.Origin{Holder: "oncekey examination"},
+	}
+	defer func() {
+		removal, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_, _ = store.Forget(removal, claim.Key, storage.RerunIsSafe) // the record expires
+	}()
+	if step, err := fly(ctx, store, claim); err != nil {
+		return Mend(check, fmt.Sprintf("%s: %v", step, err), "grant the right that the error names, or mend what it says")
+	}
+	return Good(check, "a key was claimed, renewed, completed, replayed and removed")
+}
+
+// fly returns the step that failed.
+func fly(ctx context.Context, store Inspectable, c storage.Claim) (step string, err error) {
+	lease, found, err := store.Acquire(ctx, c)
+	if err != nil || found != nil {
+		return "claim", orOther(err, "the key had a record")
+	}
+	if err := store.Extend(ctx, lease, c.TTL); err != nil {
+		return "extend", err
+	}
+	res := storage.Result{State: storage.Completed, Status: 200, Body: []byte("canary"), Retain: c.Retain}
+	if err := store.Complete(ctx, lease, res); err != nil {
+		return "complete", err
+	}
+	again := c
+	again.Token = storage.NewToken()
+	_, found, err = store.Acquire(ctx, again)
+	if err != nil || found == nil || string(found.Body) != string(res.Body) {
+		return "replay", orOther(err, "the response was not found: do two servers answer under one address?")
+	}
+	there, err := store.Forget(ctx, c.Key, storage.RerunIsSafe)
+	if err != nil || !there {
+		return "forget", orOther(err, "the record was not found")
+	}
+	return "", nil
+}
+
+func orOther(err error, other string) error {
+	if err == nil {
+		return errors.New(other)
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+package redisstore_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// checks are the checks of Examine, in their order.
+var checks = []string{
+	"connection", "version", "client", "cluster", "eviction policy", "memory", "persistence", "replication", "rights",
+	"rights of operators", "prefix", "clock", "round trip", "canary",
+}
+
+// examined returns the finding of each check.
+func examined(t *testing.T, store *redisstore.Store) map[string]storage.Finding {
+	t.Helper()
+	findings := map[string]storage.Finding{}
+	var order []string
+	for _, f := range store.Examine(t.Context()) {
+		findings[f.Check] = f
+		order = append(order, f.Check)
+		if f.Seen == "" || (f.Advice == "") != (f.Grade == storage.Good) {
+			t.Errorf("the finding %+v says too little, or too much", f)
+		}
+	}
+	if !slices.Equal(order, checks) {
+		t.Errorf("the checks are %q, want %q", order, checks)
+	}
+	return findings
+}
+
+// wantFinding expects a grade, and texts of the finding.
+func wantFinding(t *testing.T, findings map[string]storage.Finding, check string, grade storage.Grade, texts ...string) {
+	t.Helper()
+	f := findings[check]
+	for _, text := range texts {
+		if f.Grade != grade || !strings.Contains(f.Seen+" "+f.Advice, text) {
+			t.Errorf("the finding is %+v, want %q to be %s, with %q", f, check, grade, text)
+		}
+	}
+}
+
+// edited is a hook that changes replies, for settings that no server of a test can have.
+type edited struct {
+	tripCounter
+	edit func(command redis.Cmder)
+}
+
+func (e *edited) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		err := next(ctx, command)
+		e.edit(command)
+		return err
+	}
+}
+
+func editInfo(old, edited string) func(redis.Cmder) {
+	return func(command redis.Cmder) {
+		if text, is := command.(*redis.StringCmd); is && command.Name() == "info" {
+			text.SetVal(strings.ReplaceAll(text.Val(), old, edited))
+		}
+	}
+}
+
+// One server with settings made wrong, one after another. At first all is good.
+func TestExamineFindsWrongSettings(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Persistent()...)
+	admin := connect(t, server, nil)
+	timely := func(options *redis.Options) { options.ContextTimeoutEnabled = true }
+	replica := func(t *testing.T) { t.Helper(); must(t, admin.SlaveOf(t.Context(), "127.0.0.1", "1").Err()) }
+	config := func(words ...string) func(*testing.T) {
+		return func(t *testing.T) {
+			t.Helper()
+			for i := 0; i < len(words); i += 2 {
+				must(t, admin.ConfigSet(t.Context(), words[i], words[i+1]).Err())
+			}
+		}
+	}
+	findings := examined(t, redisstore.New(connect(t, server, timely)))
+	for check, f := range findings {
+		wantFinding(t, findings, check, storage.Good, f.Seen)
+	}
+	if keys := admin.DBSize(t.Context()).Val(); keys != 0 {
+		t.Errorf("Examine has left %d keys", keys)
+	}
+	for _, test := range []struct {
+		name    string
+		prepare func(*testing.T)
+		client  func(*redis.Options)
+		edit    func(redis.Cmder)
+		options []redisstore.Option
+		check   string
+		grade   storage.Grade
+		texts   []string
+	}{
+		{name: "an old server", edit: editInfo("redis_version:", "redis_version:6.2.0-"), check: "version", grade: storage.Mend, texts: []string{"6.2.0", "upgrade"}},
+		{name: "a client without ends", client: func(*redis.Options) {}, check: "client", grade: storage.Look, texts: []string{"ContextTimeoutEnabled"}},
+		{name: "a node of a cluster", edit: editInfo("cluster_enabled:0", "cluster_enabled:1"), check: "cluster", grade: storage.Mend, texts: []string{"*redis.ClusterClient"}},
+		{name: "eviction to come", prepare: config("maxmemory-policy", "allkeys-lru"), check: "eviction policy", grade: storage.Look, texts: []string{"allkeys-lru"}},
+		{name: "eviction", prepare: config("maxmemory", "1gb"), check: "eviction policy", grade: storage.Mend, texts: []string{"allkeys-lru", "1073741824", "noeviction"}},
+		{name: "much memory", edit: editInfo("used_memory:", "used_memory:900000000\r\nx:"), check: "memory", grade: storage.Look, texts: []string{"83 %"}},
+		{name: "too much memory", edit: editInfo("used_memory:", "used_memory:1070000000\r\nx:"), check: "memory", grade: storage.Mend, texts: []string{"99 %", "raise maxmemory"}},
+		{name: "a second on disk", prepare: config("appendfsync", "everysec"), check: "persistence", grade: storage.Look, texts: []string{"everysec"}},
+		{name: "no disk", prepare: config("appendonly", "no"), check: "persistence", grade: storage.Mend, texts: []string{"appendonly yes"}},
+		{name: "too few replicas", options: []redisstore.Option{redisstore.WaitReplicas(1, 10*time.Millisecond)}, check: "replication", grade: storage.Mend, texts: []string{"WaitReplicas 1"}},
+		{name: "no wait", edit: editInfo("connected_slaves:0", "connected_slaves:2"), check: "replication", grade: storage.Look, texts: []string{"2 replicas"}},
+		{name: "other clocks", edit: func(command redis.Cmder) {
+			if at, is := command.(*redis.TimeCmd); is {
+				at.SetVal(at.Val().Add(time.Hour))
+			}
+		}, check: "clock", grade: storage.Look, texts: []string{"NTP"}},
+		{name: "another program", prepare: func(t *testing.T) {
+			t.Helper()
+			must(t, admin.Set(t.Context(), "oncekey:session", "theirs", 0).Err())
+		}, check: "prefix", grade: storage.Mend, texts: []string{"1 of 1 values", "session", "prefix of its own"}},
+		{name: "a replica", prepare: replica, check: "replication", grade: storage.Mend, texts: []string{"role slave"}},
+		{name: "a canary on a replica", check: "canary", grade: storage.Mend, texts: []string{"claim: ", "READONLY"}},
+	} {
+		if test.prepare != nil {
+			test.prepare(t)
+		}
+		if test.client == nil {
+			test.client = timely
+		}
+		rdb := connect(t, server, test.client)
+		if test.edit != nil {
+			rdb.AddHook(&edited{edit: test.edit})
+		}
+		t.Run(test.name, func(t *testing.T) {
+			wantFinding(t, examined(t, redisstore.New(rdb, append(test.options, redisstore.Logger(slog.New(slog.DiscardHandler)))...)), test.check, test.grade, test.texts...)
+		})
+	}
+}
+
+// A user who may see nothing is told so, and one who lacks a right is told which.
+func TestExamineNamesRights(t *testing.T) {
+	t.Parallel()
+	rights, _, _, _ := documentedRights(t)
+	server := redistest.Start(t)
+	admin := connect(t, server, nil)
+	must(t, admin.Do(t.Context(), rights...).Err())
+	findings := examined(t, redisstore.New(connect(t, server, service)))
+	for _, check := range []string{"version", "eviction policy", "memory", "persistence", "replication", "cluster", "clock"} {
+		wantFinding(t, findings, check, storage.Skipped, "NOPERM")
+	}
+	for _, check := range []string{"rights", "rights of operators", "prefix", "round trip", "canary"} {
+		wantFinding(t, findings, check, storage.Good, "")
+	}
+	must(t, admin.Do(t.Context(), "acl", "setuser", "payments", "+info", "-scan", "-getrange").Err())
+	findings = examined(t, redisstore.New(connect(t, server, service)))
+	wantFinding(t, findings, "eviction policy", storage.Good, "noeviction") // which INFO has too
+	wantFinding(t, findings, "persistence", storage.Mend, "appendonly no")
+	wantFinding(t, findings, "rights", storage.Mend, "GETRANGE", "ACL SETUSER")
+	wantFinding(t, findings, "rights of operators", storage.Look, "'scan'", "+scan")
+	wantFinding(t, findings, "prefix", storage.Skipped, "+scan")
+	wantFinding(t, findings, "canary", storage.Mend, "claim: ")
+}
+
+func TestExamineCluster(t *testing.T) {
+	t.Parallel()
+	findings := examined(t, redisstore.New(startCluster(t)))
+	wantFinding(t, findings, "cluster", storage.Good, "16384 of 16384")
+	wantFinding(t, findings, "canary", storage.Good, "replayed")
+	wantFinding(t, findings, "client", storage.Look, "ContextTimeoutEnabled")
+}
+
+// Of a server that is down only the connection is judged.
+func TestExamineUnreachable(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := connect(t, server, func(options *redis.Options) { options.MaxRetries = -1 })
+	server.Kill()
+	findings := examined(t, redisstore.New(rdb))
+	wantFinding(t, findings, "connection", storage.Mend, "refused")
+	for _, check := range checks[1:] {
+		wantFinding(t, findings, check, storage.Skipped, "mend the connection")
+	}
+}
