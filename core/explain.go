@@ -166,11 +166,13 @@ func (i *Inspector) admit(retry Retry) (*admission, fingerprint.Request, error) 
 	if a.route == nil {
 		a.route = i.engine.defaults
 	}
-	key, path, query, err := retry.Key, retry.Target, "", error(nil)
+	key, path, query := retry.Key, retry.Target, ""
 	if retry.Method != storage.MethodCall {
-		if key, err = ParseKey(retry.Key); err != nil {
+		parsed, err := ParseKey(retry.Key)
+		if err != nil {
 			return nil, fingerprint.Request{}, fmt.Errorf("%w: its Key: %w", ErrInvalidRetry, err)
 		}
+		key = parsed
 		target, err := url.ParseRequestURI(retry.Target)
 		if err != nil {
 			return nil, fingerprint.Request{}, fmt.Errorf("%w: its Target is %q: give a path, such as /payments", ErrInvalidRetry, retry.Target)

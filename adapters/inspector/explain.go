@@ -140,9 +140,9 @@ func storyOf(found *core.Explanation) string {
 	case found.Result == event.KeyReused:
 		return "The record's first request had another payload."
 	case record.Abandoned():
-		return "Attempt " + number(int(record.Attempt)) + " was abandoned: its lease has ended without a result." //nolint:gosec // attempts are few
+		return "Attempt " + number(int(record.Attempt)) + " was abandoned: its lease has ended without a result."
 	case record.State == storage.InProgress:
-		return "Attempt " + number(int(record.Attempt)) + " is in flight" + on(record) + "." //nolint:gosec // attempts are few
+		return "Attempt " + number(int(record.Attempt)) + " is in flight" + on(record) + "."
 	case record.State == storage.Expired:
 		return "The key was used, and its response has expired."
 	default:

@@ -202,7 +202,15 @@ func (s *service) changedForm(key, found string) url.Values {
 // brokenStore is a store whose reads fail.
 type brokenStore struct {
 	*memstore.Store
-	err error
+	err        error
+	incomplete bool // results are not taken
+}
+
+func (b *brokenStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
+	if b.incomplete {
+		return errAway
+	}
+	return b.Store.Complete(ctx, l, r)
 }
 
 func (b *brokenStore) Lookup(ctx context.Context, key string) (*storage.Record, error) {

@@ -85,7 +85,7 @@ const (
 	pageSize    = 100
 	lookAt      = 20_000
 	lookAtMost  = 1_000_000
-	firstWithin = 150 * time.Millisecond
+	firstWithin = 100 * time.Millisecond
 	thenWithin  = 2 * time.Second
 	maxWithin   = 30 * time.Second
 )
@@ -277,7 +277,7 @@ func (p *Page) waiting() (n int) {
 }
 
 // countFor bounds the time of counting, so that the first screen comes soon.
-const countFor = 100 * time.Millisecond
+const countFor = 60 * time.Millisecond
 
 // countedStates are the states that the page counts, in its order.
 var countedStates = []string{abandonedState, "in_progress", "unreplayable", "failed", "completed"}

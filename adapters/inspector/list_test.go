@@ -29,13 +29,15 @@ func statesOf(list inspector.Records) (states []string) {
 	return states
 }
 
+const twoAbandoned = "abandoned" + " abandoned"
+
 func TestRecordsAreListedByUrgency(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
 	s.fill()
 	for query, want := range map[string]string{
-		"":                                      "abandoned abandoned in_progress",
-		"?state=abandoned":                      "abandoned abandoned",
+		"":                                      twoAbandoned + " in_progress",
+		"?state=abandoned":                      twoAbandoned,
 		"?state=abandoned&route=POST+/payments": "abandoned",
 		"?state=in_progress":                    "in_progress",
 		"?state=completed":                      "completed",

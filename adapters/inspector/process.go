@@ -120,6 +120,7 @@ func (r *DeclaredRoute) count(events []seen, e core.Endpoint) {
 			r.Reused++
 		case event.Unavailable, event.DeleteKey, event.Uncertain, event.ResponseLost:
 			r.Failures++
+		default: // no response to a client
 		}
 	}
 }
@@ -160,6 +161,7 @@ func (p *Page) doctor(v visit) (screen, error) {
 			shown.Mend++
 		case storage.Look:
 			shown.Look++
+		default: // good, or skipped
 		}
 		shown.Findings = append(shown.Findings, Finding{f.Check, f.Grade.String(), f.Seen, f.Advice})
 	}

@@ -202,9 +202,12 @@ func (p *Page) describe(v visit, id string, record *storage.Record, body bool) *
 	shown.Response = p.responseOf(record, body)
 	shown.Timeline = timeline(record, events)
 	shown.Lane = laneOf(record, events)
-	running := p.runs(id)
+	run := p.runOf(id)
+	if run != nil && run.Unsettled > 0 {
+		shown.Verdict.wait(run)
+	}
 	isOpen := record.State == storage.InProgress
-	shown.MaySettle = record.Abandoned() && !running && v.operator.may(Settle)
+	shown.MaySettle = record.Abandoned() && run == nil && v.operator.may(Settle)
 	shown.MayForget = !isOpen && v.operator.may(Settle)
 	shown.MayReveal = len(record.Body) > 0 && v.operator.may(Reveal)
 	return shown
@@ -225,9 +228,14 @@ func policyOf(route *core.Route) *RoutePolicy {
 	return &RoutePolicy{Text: declared.String(), DeclaredAt: route.DeclaredAt(), Observes: route.Observes()}
 }
 
-// runs reports whether this process holds the record's run.
-func (p *Page) runs(id string) bool {
-	return slices.ContainsFunc(p.engine.Running(), func(run core.Running) bool { return run.Key == id })
+// runOf returns this process's run of the record, or nil.
+func (p *Page) runOf(id string) *core.Running {
+	for _, run := range p.engine.Running() {
+		if run.Key == id {
+			return &run
+		}
+	}
+	return nil
 }
 
 // routeOf returns the route that serves a pattern, or nil when none or several do.

@@ -130,3 +130,21 @@ func TestUnreadableRecords(t *testing.T) {
 		s.wantPage(s.get("/records/"+s.id("k1")), http.StatusBadGateway, title)
 	}
 }
+
+// A response that the store does not take is not settled by hand: this process has it.
+func TestWaitingResponse(t *testing.T) {
+	t.Parallel()
+	store := &brokenStore{Store: memstore.New(), incomplete: true}
+	s := newService(t, store)
+	s.pay("k1", "")
+	record := s.recordOf("k1")
+	if !strings.Contains(record.Verdict.Headline, "the store has not taken its response") || record.MaySettle {
+		t.Errorf("the verdict is %+v, and the key may be settled: %t", record.Verdict, record.MaySettle)
+	}
+	s.wantPage(s.get("/running"), http.StatusOK, "Do not stop this process", "waits for the store, ")
+	if list := read[inspector.Records](s, s.get("/", acceptsJSON...), http.StatusOK); list.Waiting != 1 {
+		t.Errorf("%d responses wait, want 1", list.Waiting)
+	}
+	store.err = errAway
+	s.wantPage(s.get("/"), http.StatusServiceUnavailable, "1 response of this process waits")
+}

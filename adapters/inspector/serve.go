@@ -119,18 +119,22 @@ type Fault struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// Error implements error.
-func (f *Fault) Error() string { return f.Title + ": " + f.Detail }
+// faultError is a Fault as an error.
+type faultError struct{ Fault }
+
+func (f *faultError) Error() string { return f.Title + ": " + f.Detail }
 
 func fault(status int, title, detail string) error {
-	return &Fault{Status: status, Title: title, Detail: detail}
+	return &faultError{Fault{Status: status, Title: title, Detail: detail}}
 }
 
 // failed returns the screen of an error. An error that is no Fault is the store's.
 func (p *Page) failed(err error) screen {
-	f := new(Fault)
+	var f *Fault
+	known, isFault := errors.AsType[*faultError](err)
 	switch {
-	case errors.As(err, &f):
+	case isFault:
+		f = &known.Fault
 	case errors.Is(err, storage.ErrCorruptRecord):
 		f = &Fault{
 			Status: http.StatusBadGateway, Title: "This program cannot read the record", Cause: err.Error(),

@@ -86,43 +86,42 @@ func onHolder(record *storage.Record) string {
 	return "by " + record.Origin.Holder
 }
 
-// textOf says what an event was.
+// texts say what an event was, where the result alone is no sentence.
+var texts = map[event.Result]func(*seen) string{
+	event.Execute:       func(one *seen) string { return fmt.Sprintf("The handler runs, attempt %d", one.attempt) },
+	event.Replay:        func(one *seen) string { return "Replayed " + statusText(one.status) },
+	event.Completed:     settledText,
+	event.Failed:        settledText,
+	event.Unreplayable:  settledText,
+	event.Uncertain:     func(*seen) string { return "Left abandoned: the outcome is uncertain" },
+	event.DeleteKey:     releasedText,
+	event.Retryable:     releasedText,
+	event.Deferred:      func(*seen) string { return "The store did not take the response: it waits in this process" },
+	event.SettledByHand: func(one *seen) string { return "Settled by hand by " + one.operator },
+	event.Forgotten:     func(one *seen) string { return "Forgotten by " + one.operator },
+	event.Revealed:      func(one *seen) string { return "The body was shown to " + one.operator },
+}
+
+func settledText(one *seen) string { return "Settled: " + stateName(string(one.result)) }
+
+func releasedText(*seen) string { return "The key was released" }
+
 func textOf(one *seen) string {
-	switch one.result {
-	case event.Execute:
-		return fmt.Sprintf("The handler runs, attempt %d", one.attempt)
-	case event.Replay:
-		return "Replayed " + statusText(one.status)
-	case event.Completed, event.Failed, event.Unreplayable:
-		return "Settled: " + stateName(string(one.result))
-	case event.Uncertain:
-		return "Left abandoned: the outcome is uncertain"
-	case event.DeleteKey, event.Retryable:
-		return "The key was released"
-	case event.Deferred:
-		return "The store did not take the response: it waits in this process"
-	case event.SettledByHand:
-		return "Settled by hand by " + one.operator
-	case event.Forgotten:
-		return "Forgotten by " + one.operator
-	case event.Revealed:
-		return "The body was shown to " + one.operator
-	}
-	if one.code != "" && one.status != 0 {
+	switch text := texts[one.result]; {
+	case text != nil:
+		return text(one)
+	case one.code != "" && one.status != 0:
 		return fmt.Sprintf("%d %s", one.status, one.code)
+	default:
+		return string(one.result)
 	}
-	return string(one.result)
 }
 
 func noteOf(one *seen) string {
-	switch {
-	case one.reason != "":
+	if one.reason != "" {
 		return one.reason
-	case one.failure != "":
-		return one.failure
-	default:
-		return ""
 	}
+	return one.failure
 }
 
 func toneOfResult(result event.Result) string {

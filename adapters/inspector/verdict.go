@@ -39,7 +39,7 @@ func verdictOf(record *storage.Record, declared *policy.Policy, outlook core.Out
 	case record.State == storage.InProgress:
 		v.Tone, v.Headline = "flight", "It is running now"+on(record)
 		v.Story = claimed(record) + " Its lease has " + inWords(record.LeaseLeft) + " left."
-		v.Then = ", until it ends. It cannot be settled by hand while its lease runs."
+		v.Then = ", until the run ends. It cannot be settled by hand while its lease runs."
 	case record.State == storage.Completed:
 		v.Tone, v.Headline = "good", fmt.Sprintf("It ran once, and responded %d", record.Status)
 		v.Story = ran(record) + askedHere(asked)
@@ -57,6 +57,13 @@ func verdictOf(record *storage.Record, declared *policy.Policy, outlook core.Out
 		v.Story = "Only the tombstone is left: the fingerprint, the attempt and the status."
 	}
 	return v
+}
+
+// wait changes the verdict about a run whose result waits in this process for the store.
+func (v *Verdict) wait(run *core.Running) {
+	v.Tone, v.Headline = "bad", "It has finished, and the store has not taken its response yet"
+	v.Story = "The response has waited in this process for " + inWords(run.Unsettled) + ". Do not stop this process."
+	v.Then += " That is the response of other processes: this one may know more."
 }
 
 // reexecutes reports whether a policy runs abandoned keys again. Without a known policy it

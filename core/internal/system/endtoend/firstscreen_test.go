@@ -41,6 +41,7 @@ func BenchmarkFirstScreen(b *testing.B) {
 
 // screens requests each screen of an engine on the store.
 func screens(b *testing.B, store storage.Store) {
+	b.Helper()
 	engine, err := core.New(store, core.SharedScope)
 	testkit.Must(b, err)
 	page, err := inspector.New(engine, func(*http.Request) (inspector.Operator, error) {
@@ -69,6 +70,7 @@ var original = storage.Key("alice", http.MethodPost, "/payments", "original")
 
 // settle completes the original.
 func settle(b *testing.B, store storage.Store) {
+	b.Helper()
 	claim := storage.Claim{
 		Key: original, Token: storage.NewToken(), Fingerprint: "sha256:" + strings.Repeat("0", 64), TTL: time.Minute, Retain: time.Hour,
 		Origin: storage.Origin{Route: "POST /payments", Holder: "pod-1"},
@@ -81,6 +83,7 @@ func settle(b *testing.B, store storage.Store) {
 }
 
 func redisWithCopies(b *testing.B) storage.Store {
+	b.Helper()
 	server := redistest.Start(b)
 	options, err := redis.ParseURL(server.URL())
 	testkit.Must(b, err)
@@ -101,6 +104,7 @@ func redisWithCopies(b *testing.B) storage.Store {
 }
 
 func postgresWithCopies(b *testing.B) storage.Store {
+	b.Helper()
 	server := postgrestest.Start(b)
 	pool, err := pgxpool.New(b.Context(), server.DSN())
 	testkit.Must(b, err)
