@@ -3,12 +3,9 @@ package inspector
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -32,14 +29,6 @@ type Records struct {
 	Took   time.Duration `json:"-"`
 	First  bool          `json:"-"`
 	Empty  bool          `json:"-"` // the store has no records at all
-}
-
-// ListFilter selects records.
-type ListFilter struct {
-	State string `json:"state"` // a state of storage, abandoned, open or all
-	Route string `json:"route,omitempty"`
-	Older string `json:"older,omitempty"` // such as 1m
-	older time.Duration
 }
 
 // Count is the number of records in a state.
@@ -77,34 +66,6 @@ func (r Row) LeaseEnded() time.Duration { return time.Duration(-r.LeaseLeft) * t
 
 // LeaseRest returns the rest of the lease, or zero.
 func (r Row) LeaseRest() time.Duration { return time.Duration(r.LeaseLeft) * time.Millisecond }
-
-// pageSize is the number of records on a page, and lookAt the number of records that a page
-// looks at, unless the request names others. The first page for people comes soon; the
-// others look for longer.
-const (
-	pageSize    = 100
-	lookAt      = 20_000
-	lookAtMost  = 1_000_000
-	firstWithin = 100 * time.Millisecond
-	thenWithin  = 2 * time.Second
-	maxWithin   = 30 * time.Second
-)
-
-// readWithin returns the time after which a page stops looking.
-func readWithin(v visit, query url.Values) (time.Duration, error) {
-	switch {
-	case query.Has("within"):
-		within, err := time.ParseDuration(query.Get("within"))
-		if err != nil || within <= 0 || within > maxWithin {
-			return 0, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("within is %q: give a duration of at most %s, such as 2s.", query.Get("within"), maxWithin))
-		}
-		return within, nil
-	case query.Has("cursor"), wantsJSON(v.Request):
-		return thenWithin, nil
-	default:
-		return firstWithin, nil
-	}
-}
 
 // list shows records by a filter of the address.
 func (p *Page) list(v visit) (screen, error) {
@@ -169,44 +130,6 @@ func (p *Page) listFault(ctx context.Context, err error, query url.Values) error
 		return fault(http.StatusBadRequest, "The place in the list is not known here", "The cursor is of another store or of another process. Begin with the first page.")
 	}
 	return err
-}
-
-func readFilter(query url.Values) (f ListFilter, err error) {
-	f = ListFilter{State: cmp.Or(query.Get("state"), openState), Route: query.Get("route"), Older: query.Get("older")}
-	if f.Older != "" {
-		if f.older, err = time.ParseDuration(f.Older); err != nil || f.older < 0 {
-			return f, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("older is %q: give a duration such as 90s, 10m or 2h.", f.Older))
-		}
-	}
-	if _, known := storage.ParseState(f.State); !known && f.State != openState && f.State != abandonedState && f.State != allStates {
-		return f, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("state is %q: give abandoned, in_progress, completed, failed, unreplayable, expired, open or all.", f.State))
-	}
-	return f, nil
-}
-
-func wholeNumber(query url.Values, name string, standard, limit int) (int, error) {
-	if !query.Has(name) {
-		return standard, nil
-	}
-	n, err := strconv.Atoi(query.Get(name))
-	if err != nil || n < 1 || n > limit {
-		return 0, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("%s is %q: give a number from 1 to %d.", name, query.Get(name), limit))
-	}
-	return n, nil
-}
-
-// filter returns the store's filter.
-func (f *ListFilter) filter() storage.Filter {
-	filter := storage.Filter{Route: f.Route, OlderThan: f.older}
-	switch state, known := storage.ParseState(f.State); {
-	case f.State == abandonedState:
-		filter.Abandoned = true
-	case f.State == openState:
-		filter.States = []storage.State{storage.InProgress}
-	case known:
-		filter.States = []storage.State{state}
-	}
-	return filter
 }
 
 // rows returns the entries in the order of urgency: abandoned ones, then the oldest in
@@ -302,61 +225,4 @@ func (p *Page) count(ctx context.Context) []Count {
 		counts = append(counts, Count{State: state, N: n[state], AtLeast: !whole})
 	}
 	return counts
-}
-
-// States are the choices of the filter.
-func (*Records) States() []string {
-	return []string{openState, abandonedState, "in_progress", "unreplayable", "failed", "completed", "expired", allStates}
-}
-
-// LookAt is the number of records that the next page looks at.
-func (*Records) LookAt() int { return lookAt }
-
-// query returns the address of this filter.
-func (f *ListFilter) query() url.Values {
-	query := make(url.Values)
-	for name, value := range map[string]string{"state": f.State, "route": f.Route, "older": f.Older} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	return query
-}
-
-// Without returns the address of this filter without one of its parts.
-func (r *Records) Without(name string) template.URL {
-	query := r.Filter.query()
-	query.Del(name)
-	if name == "state" {
-		query.Set("state", allStates)
-	}
-	return template.URL(query.Encode()) //nolint:gosec // encoded just now
-}
-
-// NextQuery returns the address of the next page.
-func (r *Records) NextQuery() template.URL {
-	query := r.Filter.query()
-	query.Set("cursor", r.Next)
-	return template.URL(query.Encode()) //nolint:gosec // encoded just now
-}
-
-// FarQuery returns the address of a next page that looks as far as a page may.
-func (r *Records) FarQuery() template.URL {
-	query := r.Filter.query()
-	query.Set("cursor", r.Next)
-	query.Set("look", strconv.Itoa(lookAtMost))
-	query.Set("within", maxWithin.String())
-	return template.URL(query.Encode()) //nolint:gosec // encoded just now
-}
-
-// Words returns the filter as a person says it.
-func (r *Records) Words() string {
-	words := "state " + stateName(r.Filter.State)
-	if r.Filter.Route != "" {
-		words += ", route " + r.Filter.Route
-	}
-	if r.Filter.Older != "" {
-		words += ", older than " + r.Filter.Older
-	}
-	return words
 }
