@@ -1,6 +1,6 @@
-// Package inspector is a web page for operators. It shows the records of an engine: what
-// became of a request, and what its retry gets. An operator with the right can settle an
-// abandoned key by hand, and forget a record.
+// Package inspector is a web page for operators. It shows the records of an engine: how
+// a request ended, and which response its retry gets. An operator with the right can settle
+// an abandoned key by hand, and forget a record.
 //
 //	page, err := inspector.New(engine, authorize)
 //	mux.Handle("/ops/idempotency/", http.StripPrefix("/ops/idempotency", page))
@@ -11,7 +11,7 @@
 // # Rights and privacy
 //
 // authorize names the operator of each request, and the operator's rights: Read, Reveal,
-// Settle. Each address checks its own right, so hidden buttons protect nothing. A request
+// Settle. Each address checks its own right, so the protection does not depend on hidden buttons. A request
 // that changes something, or carries a key, is a POST; http.CrossOriginProtection refuses a
 // POST from another site. Responses are not cached, and the Content-Security-Policy allows
 // the page's own style sheet only.

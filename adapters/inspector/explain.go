@@ -54,7 +54,8 @@ func (p *Page) askExplain(visit) (screen, error) {
 	}}, nil
 }
 
-// explain says what a pasted retry would get. Nothing runs, and no record changes.
+// explain shows the response that a pasted retry would get. No handler runs, and no record
+// changes.
 func (p *Page) explain(v visit) (screen, error) {
 	field := v.PostForm.Get
 	filled := retryForm{field("key"), field("scope"), field("target"), field("route"), field("type"), field("headers"), field("body")}

@@ -30,7 +30,7 @@ const prefix = "/ops/idempotency"
 
 const everything = inspector.Read | inspector.Reveal | inspector.Settle
 
-// service is a shop with an inspector. Its handler does what the header Do says.
+// service is a shop with an inspector. The header Do chooses the outcome of its handler.
 type service struct {
 	*testing.T
 	engine *core.Engine

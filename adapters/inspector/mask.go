@@ -96,7 +96,7 @@ func (m *masker) members(open json.Delim, hidden bool) bool {
 	if err != nil {
 		return false
 	}
-	m.out.WriteString(closing.(json.Delim).String()) //nolint:forcetypeassert // what ends a composite value
+	m.out.WriteString(closing.(json.Delim).String()) //nolint:forcetypeassert // the end of an object or array is a Delim
 	return true
 }
 

@@ -16,7 +16,7 @@ import (
 type Record struct {
 	Row
 	Found bool `json:"found"`
-	// Verdict says in sentences what happened, and what a retry gets.
+	// Verdict has the outcome and the response of a retry, in sentences.
 	Verdict Verdict `json:"verdict"`
 	// Outlook says the same for programs: the result of a retry is an event.Result, and
 	// empty where it depends on an unknown policy.
@@ -47,7 +47,7 @@ type Record struct {
 
 	Lane *lane `json:"-"`
 	Form form  `json:"-"`
-	// Notice says what a form has changed, or why it has not.
+	// Notice is about a form: the change that was made, or the reason for none.
 	Notice string `json:"notice,omitempty"`
 }
 

@@ -123,8 +123,8 @@ func TestSettleIsRefused(t *testing.T) {
 		"no finding":        {"abandoned", edit("abandoned", "found", ""), http.StatusUnprocessableEntity, "Say what you found"},
 		"no attempt":        {"abandoned", edit("abandoned", "attempt", ""), http.StatusBadRequest, "names no attempt"},
 		"changed meanwhile": {"abandoned", edit("abandoned", "attempt", "2"), http.StatusConflict, "not as you saw it any more"},
-		"a running lease":   {"slow", s.changedForm("slow", "did-not-happen"), http.StatusConflict, "Nothing was changed"},
-		"a finished run":    {"done", s.changedForm("done", "happened"), http.StatusConflict, "Nothing was changed"},
+		"a running lease":   {"slow", s.changedForm("slow", "did-not-happen"), http.StatusConflict, "The record was not changed"},
+		"a finished run":    {"done", s.changedForm("done", "happened"), http.StatusConflict, "The record was not changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := s.recordOf(test.key).State

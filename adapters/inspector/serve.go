@@ -59,7 +59,7 @@ func (p *Page) handlers() http.Handler {
 	}))
 	guarded := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "" { // StripPrefix has left nothing of the address, which lacks its last slash
+		if r.URL.Path == "" { // the address lacks its last slash, and StripPrefix has removed the rest
 			w.Header().Set("Location", "./"+path.Base(requested(r))+"/")
 			w.WriteHeader(http.StatusMovedPermanently)
 			return
@@ -115,7 +115,7 @@ type Fault struct {
 	Cause string `json:"cause,omitempty"`
 	// Waiting is the number of results of this process that wait for the store.
 	Waiting int `json:"waiting,omitempty"`
-	// Advice says what to do. Empty: go back to the records.
+	// Advice is the next step. Empty: go back to the records.
 	Advice string `json:"advice,omitempty"`
 }
 

@@ -108,10 +108,10 @@ func (p *Page) changed(v visit, id, notice string, err error) (screen, error) {
 	case !isRecord:
 		return shown, nil
 	case running:
-		data.Notice = "Nothing was changed: the handler may still be running."
+		data.Notice = "The record was not changed: the handler may still be running."
 		shown.status = http.StatusConflict
 	case err != nil:
-		data.Notice = "Nothing was changed: the record is not as you saw it any more. Read it again."
+		data.Notice = "The record was not changed, because it is not as you saw it any more. Read it again."
 		shown.status = http.StatusConflict
 	default:
 		shown.status = http.StatusOK

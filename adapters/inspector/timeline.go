@@ -30,7 +30,7 @@ const (
 	fromProcess = "this process"
 )
 
-// timeline returns what the record and the events of this process say, in order.
+// timeline returns the moments of the record and of the events of this process, in order.
 func timeline(record *storage.Record, events []seen) []Moment {
 	all := ofRecord(record)
 	for _, one := range events {
@@ -86,7 +86,7 @@ func onHolder(record *storage.Record) string {
 	return "by " + record.Origin.Holder
 }
 
-// texts say what an event was, where the result alone is no sentence.
+// texts describe events whose result alone is no sentence.
 var texts = map[event.Result]func(*seen) string{
 	event.Execute:       func(one *seen) string { return fmt.Sprintf("The handler runs, attempt %d", one.attempt) },
 	event.Replay:        func(one *seen) string { return "Replayed " + statusText(one.status) },

@@ -12,15 +12,15 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// Verdict says in sentences what became of a request, and what a retry gets.
+// Verdict describes in sentences how a request ended, and which response a retry gets.
 type Verdict struct {
 	Tone     string `json:"-"`
 	Headline string `json:"headline"`
 	Story    string `json:"story"`
-	// Gets is what a retry gets now: "409", "that response". Code is the problem's code.
+	// Gets is the response of a retry now: "409", "that response". Code is the problem's code.
 	Gets string `json:"gets"`
 	Code string `json:"code,omitempty"`
-	// Then is the rest of the sentence: until when, and what comes then.
+	// Then is the rest of the sentence: the end of that time, and the response afterwards.
 	Then string `json:"then"`
 }
 
@@ -72,7 +72,7 @@ func reexecutes(declared *policy.Policy) bool {
 	return declared != nil && !declared.OnAbandoned.Refuses()
 }
 
-// gets is what a retry gets, in a word or two.
+// gets names the response of a retry in a word or two.
 func gets(outlook core.Outlook) string {
 	switch {
 	case outlook.Result == "":
@@ -88,7 +88,8 @@ func gets(outlook core.Outlook) string {
 	}
 }
 
-// afterwards says until when a retry gets its response, and what a retry gets then.
+// afterwards names the end of the time in which a retry gets its response, and the response
+// afterwards.
 func afterwards(record *storage.Record, declared *policy.Policy, outlook core.Outlook) string {
 	if record.Expires.IsZero() || outlook.Result == event.Execute || outlook.Result == "" {
 		return "."

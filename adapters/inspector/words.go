@@ -23,7 +23,7 @@ func (r Right) String() string {
 	}
 	switch last := len(names) - 1; last {
 	case -1:
-		return "do nothing"
+		return "not even read"
 	case 0:
 		return names[0]
 	default:

@@ -41,7 +41,7 @@ func newPod(s *shop, place int) (*pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.page, err = inspector.New(p.engine, anybody, inspector.Remembered(events), inspector.Derived("charge")); err != nil {
+	if p.page, err = inspector.New(p.engine, visitor, inspector.Remembered(events), inspector.Derived("charge")); err != nil {
 		return nil, err
 	}
 	p.guarded = p.engine.Handler(http.HandlerFunc(p.pay),
@@ -56,8 +56,8 @@ func newPod(s *shop, place int) (*pod, error) {
 // rememberedEvents bounds the events that a pod keeps for its page.
 const rememberedEvents = 200
 
-// anybody admits everybody, because each browser tab has a shop of its own.
-func anybody(*http.Request) (inspector.Operator, error) {
+// visitor gives every right to every request, because each browser tab has its own shop.
+func visitor(*http.Request) (inspector.Operator, error) {
 	return inspector.Operator{Name: "visitor", May: inspector.Read | inspector.Reveal | inspector.Settle}, nil
 }
 

@@ -30,7 +30,7 @@ func withInspector(shop http.Handler, engine *core.Engine, events *inspector.Eve
 	}), nil
 }
 
-// operatorBy admits everybody who has the token, under the name that the browser asks for. A
+// operatorBy admits every person with the token, under the name that the browser asks for. A
 // real service asks its single sign-on, and gives the rights by role.
 func operatorBy(token string) inspector.Authorize {
 	return func(r *http.Request) (inspector.Operator, error) {
