@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
@@ -69,6 +70,22 @@ func newTieredFixture(t *testing.T, lockTTL time.Duration, dsn string) *fixture 
 	return f
 }
 
+// newSQLiteFixture uses a new file.
+func newSQLiteFixture(t *testing.T, lockTTL time.Duration) *fixture {
+	t.Helper()
+	f := bareFixture(t, lockTTL)
+	f.flags = []string{"-store", "sqlite", "-file", filepath.Join(t.TempDir(), "payments.db")}
+	return f
+}
+
+// newMariaDBFixture creates a new database on the server that all tests share.
+func newMariaDBFixture(t *testing.T, lockTTL time.Duration) *fixture {
+	t.Helper()
+	f := bareFixture(t, lockTTL)
+	f.flags = []string{"-store", "mysql", "-dsn", mariadbtest.Shared(t)}
+	return f
+}
+
 func bareFixture(t *testing.T, lockTTL time.Duration) *fixture {
 	t.Helper()
 	return &fixture{t: t, lockTTL: lockTTL, ledger: filepath.Join(t.TempDir(), "ledger")}
@@ -81,6 +98,8 @@ func onEachStore(t *testing.T, lockTTL time.Duration, test func(*testing.T, *fix
 	fixtures := map[string]func(*testing.T, time.Duration) *fixture{
 		"redis":    func(t *testing.T, lockTTL time.Duration) *fixture { return newFixture(t, lockTTL) },
 		"postgres": newPostgresFixture,
+		"sqlite":   newSQLiteFixture,
+		"mariadb":  newMariaDBFixture,
 	}
 	for name, newFixture := range fixtures {
 		t.Run(name, func(t *testing.T) {

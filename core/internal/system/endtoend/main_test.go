@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 	buildDirectory = directory
 	runMoreInParallel()
-	goleak.VerifyTestMain(postgrestest.Main(m), goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(postgrestest.Main(mariadbtest.Main(m)), goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(buildDirectory)
 		os.Exit(code)
 	}))
