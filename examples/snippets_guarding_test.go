@@ -1,0 +1,207 @@
+package examples_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/adaptor"
+	"github.com/labstack/echo/v5"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	idemconnect "github.com/oncekey/oncekey/adapters/connect"
+	idemgrpc "github.com/oncekey/oncekey/adapters/grpc"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// guardEcho guards a route of echo. An error of the handler becomes a response inside of
+// the guard, because the guard stores responses.
+func guardEcho(engine *core.Engine, opts ...policy.Option) echo.MiddlewareFunc {
+	route := engine.MustRoute(opts...)
+	guard := echo.WrapMiddleware(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { engine.Serve(w, r, route, next) })
+	})
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return guard(func(c *echo.Context) error {
+			if err := next(c); err != nil {
+				c.Echo().HTTPErrorHandler(c, err)
+			}
+			return nil
+		})
+	}
+}
+
+// send sends a payment under a key, and returns the status, the body and the mark of a
+// replay.
+func send(t *testing.T, handle func(*http.Request) *http.Response, key string) (status int, body, replay string) {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", strings.NewReader(`{"amount":1}`))
+	request.Header.Set(core.KeyHeader, key)
+	response := handle(request)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, strings.TrimSpace(string(text)), response.Header.Get("X-Idempotent-Replay")
+}
+
+// wantStored checks that a first response is replayed.
+func wantStored(t *testing.T, handle func(*http.Request) *http.Response, key string, status int) {
+	t.Helper()
+	firstStatus, firstBody, first := send(t, handle, key)
+	againStatus, againBody, again := send(t, handle, key)
+	if firstStatus != status || againStatus != status || firstBody != againBody || first != "" || again != "true" {
+		t.Errorf("got %d %q %q, then %d %q %q, want %d and its replay", firstStatus, firstBody, first, againStatus, againBody, again, status)
+	}
+}
+
+func TestOnEcho(t *testing.T) {
+	t.Parallel()
+	engine, e, runs := newEngine(t), echo.New(), 0
+	pay := func(c *echo.Context) error {
+		runs++
+		switch core.KeyFrom(c.Request().Context()) {
+		case "refused":
+			return echo.NewHTTPError(http.StatusNotFound, "no such account")
+		case "failed":
+			return errors.New("the provider is down")
+		}
+		failure.MarkExecuted(c.Request().Context())
+		return c.String(http.StatusCreated, "paid")
+	}
+	e.POST("/payments", pay, guardEcho(engine, policy.TTLHours(48)))
+
+	handle := func(r *http.Request) *http.Response {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		return w.Result()
+	}
+	wantStored(t, handle, "paid", http.StatusCreated)
+	wantStored(t, handle, "refused", http.StatusNotFound)
+	for range 2 { // the key is released
+		if status, _, replay := send(t, handle, "failed"); status != http.StatusInternalServerError || replay != "" {
+			t.Errorf("got %d %q", status, replay)
+		}
+	}
+	if runs != 4 {
+		t.Errorf("%d handlers ran, want 4", runs)
+	}
+}
+
+func TestOnFiber(t *testing.T) {
+	t.Parallel()
+	engine, app, runs := newEngine(t), fiber.New(), 0
+	pay := func(w http.ResponseWriter, r *http.Request) { // a handler of net/http
+		runs++
+		failure.MarkExecuted(r.Context())
+		w.WriteHeader(http.StatusCreated)
+	}
+	app.Post("/payments", adaptor.HTTPHandler(engine.Handler(http.HandlerFunc(pay), policy.TTLHours(48))))
+
+	handle := func(r *http.Request) *http.Response {
+		response, err := app.Test(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response
+	}
+	wantStored(t, handle, "k", http.StatusCreated)
+	if runs != 1 {
+		t.Errorf("%d handlers ran, want 1", runs)
+	}
+}
+
+// registerShop declares shop.v1.Payments, in place of generated code.
+func registerShop(t *testing.T) {
+	t.Helper()
+	method := &descriptorpb.MethodDescriptorProto{
+		Name: new("Pay"), InputType: new(".google.protobuf.StringValue"), OutputType: new(".google.protobuf.StringValue"),
+	}
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: new("shop.proto"), Package: new("shop.v1"), Syntax: new("proto3"),
+		Dependency: []string{"google/protobuf/wrappers.proto"},
+		Service:    []*descriptorpb.ServiceDescriptorProto{{Name: new("Payments"), Method: []*descriptorpb.MethodDescriptorProto{method}}},
+	}, protoregistry.GlobalFiles)
+	if err == nil {
+		err = protoregistry.GlobalFiles.RegisterFile(file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOnRPC(t *testing.T) {
+	t.Parallel()
+	registerShop(t)
+	engine := newEngine(t)
+	recovery, authenticate := passUnary, passUnary
+	table, err := policy.NewTable(
+		policy.Row("POST /shop.v1.Payments/Pay", policy.TTLHours(48), policy.OnAbandoned(policy.Refuse)),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := idemgrpc.New(engine, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recovery, authenticate, guard.Intercept))
+	if report := guard.Check(server); report.Err() == nil {
+		t.Error("the server has no service, and the table is accepted")
+	}
+	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("idempotency-key", "rpc"))
+	info, runs := &grpc.UnaryServerInfo{FullMethod: "/shop.v1.Payments/Pay"}, 0
+	for range 2 {
+		paid, err := guard.Intercept(ctx, wrapperspb.String("order"), info, func(context.Context, any) (any, error) {
+			runs++
+			return wrapperspb.String("paid"), nil
+		})
+		if paid, is := paid.(*wrapperspb.StringValue); err != nil || !is || paid.GetValue() != "paid" {
+			t.Errorf("got %v, %v", paid, err)
+		}
+	}
+
+	// A retry over Connect finds the record of the call over gRPC.
+	payments := func(context.Context, *wrapperspb.StringValue) (*wrapperspb.StringValue, error) {
+		runs++
+		return wrapperspb.String("paid again"), nil
+	}
+	newPaymentsHandler := func(handler func(context.Context, *wrapperspb.StringValue) (*wrapperspb.StringValue, error), opts ...connect.HandlerOption) (string, http.Handler) {
+		return info.FullMethod, connect.NewUnaryHandlerSimple(info.FullMethod, handler, opts...)
+	}
+	mux := http.NewServeMux()
+	{
+		guard, err := idemconnect.New(engine, table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, handler := newPaymentsHandler(payments, connect.WithInterceptors(guard))
+		mux.Handle(path, handler)
+	}
+	connected := httptest.NewServer(mux)
+	defer connected.Close()
+	client := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](connected.Client(), connected.URL+info.FullMethod)
+	call := connect.NewRequest(wrapperspb.String("order"))
+	call.Header().Set(core.KeyHeader, "rpc")
+	if paid, err := client.CallUnary(t.Context(), call); err != nil || paid.Msg.GetValue() != "paid" || runs != 1 {
+		t.Errorf("over Connect got %v, %v after %d runs", paid, err, runs)
+	}
+}
+
+func passUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	return handler(ctx, request)
+}
