@@ -53,8 +53,7 @@ func (c *Comparison) of(name string) []Cost {
 	return costs
 }
 
-// Median returns an arm's median cost. Each figure has its own median. Server is the mean
-// instead, because the system counts the time of other processes in steps of 10 ms.
+// Median returns an arm's median cost. Each figure has its own median.
 func (c *Comparison) Median(name string) Cost {
 	figure := func(pick Figure) float64 {
 		var all []float64
@@ -63,16 +62,12 @@ func (c *Comparison) Median(name string) Cost {
 		}
 		return Median(all)
 	}
-	server := 0.0
-	for _, cost := range c.of(name) {
-		server += cost.Server / float64(len(c.of(name)))
-	}
 	return Cost{
 		Time:   figure(Time),
 		CPU:    figure(func(c Cost) float64 { return c.CPU }),
 		Bytes:  figure(func(c Cost) float64 { return c.Bytes }),
 		Allocs: figure(func(c Cost) float64 { return c.Allocs }),
-		Server: server,
+		Server: figure(func(c Cost) float64 { return c.Server }),
 		P50:    figure(func(c Cost) float64 { return c.P50 }),
 		P99:    figure(P99),
 	}

@@ -76,12 +76,12 @@ func TestIntervalHoldsTheMedian(t *testing.T) {
 	}
 }
 
-// costs have these times, which a server needs too. The latencies are the times' squares.
+// costs have these times. A server needs twice as long, and the latencies are the squares.
 func costs(times map[string][]float64) map[string][]harness.Cost {
 	samples := make(map[string][]harness.Cost)
 	for arm, all := range times {
 		for _, time := range all {
-			samples[arm] = append(samples[arm], harness.Cost{Time: time, P99: time * time, Server: time})
+			samples[arm] = append(samples[arm], harness.Cost{Time: time, P99: time * time, Server: 2 * time})
 		}
 	}
 	return samples
@@ -113,8 +113,8 @@ func TestPairedFigures(t *testing.T) {
 	if got := comparison.Control().Median; got != 1.2 {
 		t.Errorf("the control is %v, want 1.2", got)
 	}
-	if got := comparison.Median("ours"); got.Time != 15 || got.Server != 60 {
-		t.Errorf("the median time is %v and the server's mean %v, want 15 and 60", got.Time, got.Server)
+	if got := comparison.Median("ours"); got.Time != 15 || got.Server != 30 {
+		t.Errorf("the median time is %v and the server's %v, want 15 and 30", got.Time, got.Server)
 	}
 }
 
