@@ -47,6 +47,21 @@ func TestRedisOfTwoServices(t *testing.T) {
 	}
 }
 
+// onCluster is compiled, and not run: the tests of redisstore have a cluster.
+func onCluster(nodes []string) (*core.Engine, error) {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: nodes, ContextTimeoutEnabled: true, DialTimeout: time.Second, ReadTimeout: time.Second, DialerRetries: 1,
+	})
+	pipeline, err := cluster.AutoPipeline()
+	if err != nil {
+		return nil, err
+	}
+	engine, err := core.New(redisstore.New(pipeline), core.ScopeBy(userID), core.WithService("payments"))
+	return engine, err
+}
+
+var _ = onCluster
+
 // aesgcm is AES-GCM with the methods of tink.AEAD.
 type aesgcm struct{ cipher.AEAD }
 
