@@ -60,3 +60,9 @@ func (l *lane[Q, R]) waits() int {
 	defer l.mutex.Unlock()
 	return len(l.waiting)
 }
+
+// VersionFinding is the finding about a server of this number.
+func VersionFinding(number string) storage.Finding {
+	e := examiner{settings: map[string]string{"server_version_num": number}}
+	return e.version(context.Background(), "version")
+}

@@ -127,6 +127,8 @@ FROM (SELECT) AS one
 	LEFT JOIN pg_class AS m ON m.relnamespace = n.oid AND m.relname = 'migrations'
 	LEFT JOIN pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'records'`
 
+const versionStatement = `SELECT coalesce(max(version), 0)::bigint FROM {schema}.migrations`
+
 // tables are the existing parts of the schema, and the rights of the session's role.
 type tables struct {
 	role, database, owner                            string
@@ -152,7 +154,7 @@ func (s *Store) versionOfTables(ctx context.Context, db querier, want int) (vers
 		return 0, err
 	}
 	if t.tableExists {
-		err = db.QueryRow(ctx, inSchema(s.schema, `SELECT coalesce(max(version), 0)::bigint FROM {schema}.migrations`)).Scan(&version)
+		err = db.QueryRow(ctx, inSchema(s.schema, versionStatement)).Scan(&version)
 	}
 	if err == nil && version < want {
 		err = s.mayMigrate(t, version, want)

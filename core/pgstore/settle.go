@@ -120,15 +120,21 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	return s.settle(ctx, "extend", l, func() error {
 		return s.send(ctx, func(ctx context.Context, db querier) error {
-			tag, err := db.Exec(ctx, s.statements.extend,
-				l.Key, uuid(l.Token), int64(l.Attempt), kept(l.Retain, l.Remember), retained(l.Retain, l.Remember), l.TookOver, l.Fingerprint, digest(l.Digest),
-				origin(l.Origin), interval(ttl), bytesOf(l.Steps), interval(l.Age))
+			tag, err := db.Exec(ctx, s.statements.extend, extension(l, ttl)...)
 			if err == nil && tag.RowsAffected() == 0 {
 				err = storage.ErrLeaseLost
 			}
 			return err
 		})
 	})
+}
+
+// extension returns the arguments of extendStatement.
+func extension(l storage.Lease, ttl time.Duration) []any {
+	return []any{
+		l.Key, uuid(l.Token), int64(l.Attempt), kept(l.Retain, l.Remember), retained(l.Retain, l.Remember), l.TookOver, l.Fingerprint, digest(l.Digest),
+		origin(l.Origin), interval(ttl), bytesOf(l.Steps), interval(l.Age),
+	}
 }
 
 // settle retries a call where a retry is safe, and adds the operation and the key to
