@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/oncekey/oncekey/core/internal/examination"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -109,6 +110,21 @@ func (s *Store) Check(ctx context.Context) error {
 		return fmt.Errorf("sealedstore: check: %w", err)
 	}
 	return nil
+}
+
+// Examine implements [storage.Examiner]. It returns the findings of the next store, with
+// "next store" before each check, and one about the seal: the AEAD seals and opens a
+// trial text.
+func (s *Store) Examine(ctx context.Context) []storage.Finding {
+	const check = "seal"
+	seal := examination.Good(check, "the AEAD opens what it seals")
+	if err := s.try(ctx); err != nil {
+		seal = examination.Mend(check, err.Error(), "mend the key service, or this program's right to use the key: requests get 503")
+	}
+	if s.readPlain && seal.Grade == storage.Good {
+		seal = examination.Look(check, seal.Seen+", ReadPlain is set", "remove ReadPlain after the first TTL: a writer of the store can forge responses")
+	}
+	return append(examination.Nested(ctx, "next store", s.next), seal)
 }
 
 func (s *Store) unsupported(operation string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -112,8 +113,9 @@ func TestUnsupported(t *testing.T) {
 	_, lookup := store.Lookup(t.Context(), "key")
 	_, list := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1})
 	_, forget := store.Forget(t.Context(), "key", storage.RerunIsSafe)
+	settle := store.Settle(t.Context(), "key", 1, storage.Happened)
 	for method, err := range map[string]error{
-		"BeginTransaction": begin, "Lookup": lookup, "List": list, "Forget": forget, "Check": store.Check(t.Context()),
+		"BeginTransaction": begin, "Lookup": lookup, "List": list, "Forget": forget, "Settle": settle, "Check": store.Check(t.Context()),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s returned %v, want errors.ErrUnsupported", method, err)
@@ -157,5 +159,39 @@ func TestCheck(t *testing.T) {
 	}
 	if err := sealedstore.New(unready{memstore.New()}, newGCM(1)).Check(t.Context()); !errors.Is(err, errOpaque) {
 		t.Errorf("Check returned %v, want the next store's error", err)
+	}
+}
+
+// Settling needs no key of the seal, and the record is readable under each seal.
+func TestSettleWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	next := memstore.New()
+	store := sealedstore.New(next, newGCM(1))
+	must(t, store.Extend(t.Context(), win(t, store, claim("key")), 0))
+	must(t, sealedstore.New(next, newGCM(2)).Settle(t.Context(), "key", 1, storage.Happened))
+	if r := testkit.Find(t, store, claim("key")); r.State != storage.Unreplayable || r.Status != 200 {
+		t.Errorf("the record is %+v, want the operator's word", r)
+	}
+}
+
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	aead := newMoody()
+	for _, test := range []struct {
+		store *sealedstore.Store
+		want  storage.Grade
+		say   error
+	}{
+		{sealedstore.New(memstore.New(), aead), storage.Good, nil},
+		{sealedstore.New(memstore.New(), aead, sealedstore.ReadPlain()), storage.Look, nil},
+		{sealedstore.New(memstore.New(), aead, sealedstore.ReadPlain()), storage.Mend, errOpaque},
+	} {
+		if test.say != nil {
+			aead.set(opaque, nil)
+		}
+		findings := test.store.Examine(t.Context())
+		if last := findings[len(findings)-1]; last.Check != "seal" || last.Grade != test.want || findings[0].Check != "next store: records" {
+			t.Errorf("the findings are %+v, want the next store's and the seal's, which is %s", findings, test.want)
+		}
 	}
 }

@@ -47,6 +47,7 @@ var (
 	_ storage.Transactor = (*Store)(nil)
 	_ storage.Inspector  = (*Store)(nil)
 	_ storage.Checker    = (*Store)(nil)
+	_ storage.Examiner   = (*Store)(nil)
 )
 
 // Option is a setting of [New].

@@ -218,6 +218,8 @@ func TestTiersThatAreNoInspectors(t *testing.T) {
 	for operation, err := range map[string]error{
 		"Lookup":                              lookUp,
 		"List":                                list,
+		"Settle":                              plain.Settle(t.Context(), "key", 1, storage.Happened),
+		"Settle with a hot tier that is none": tieredstore.New(bare{hot}, durable).Settle(t.Context(), "key", 1, storage.Happened),
 		"Forget":                              onlyError(plain.Forget(t.Context(), "key", storage.RerunIsSafe)),
 		"Forget with a hot tier that is none": onlyError(tieredstore.New(bare{hot}, durable).Forget(t.Context(), "key", storage.RerunIsSafe)),
 	} {

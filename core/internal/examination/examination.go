@@ -63,6 +63,20 @@ func Run(ctx context.Context, reach func(ctx context.Context) error, steps []Ste
 	return findings
 }
 
+// Nested returns the findings of a store below another one, with its place before each
+// check.
+func Nested(ctx context.Context, place string, store storage.Store) []storage.Finding {
+	examiner, can := store.(storage.Examiner)
+	if !can {
+		return []storage.Finding{Skipped(place, fmt.Sprintf("a %T", store), "this store has no Examine")}
+	}
+	findings := examiner.Examine(ctx)
+	for i := range findings {
+		findings[i].Check = place + ": " + findings[i].Check
+	}
+	return findings
+}
+
 const (
 	// trips is the number of measured round trips. One more warms the connection up.
 	trips = 20
