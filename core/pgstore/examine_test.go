@@ -153,13 +153,10 @@ func TestExamineFindsDeadRows(t *testing.T) {
 	for range 3 {
 		execute(t, pool, `UPDATE oncekey.records SET status = 200`)
 	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	eventually(t, func() bool {
 		f := examined(t.Context(), t, store)["autovacuum"]
-		if f.Grade == storage.Look && strings.Contains(f.Seen, "dead rows of") || queryOne[bool](t, pool, vacuumed) {
-			return
-		}
-	}
-	t.Error("Examine has not seen the dead rows")
+		return f.Grade == storage.Look && strings.Contains(f.Seen, "dead rows of") || queryOne[bool](t, pool, vacuumed)
+	})
 }
 
 // vacuumed: autovacuum was there first, as on a busy machine.

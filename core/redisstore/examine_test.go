@@ -78,7 +78,7 @@ func TestExamineFindsWrongSettings(t *testing.T) {
 	server := redistest.Start(t, redistest.Persistent()...)
 	admin := connect(t, server, nil)
 	timely := func(options *redis.Options) { options.ContextTimeoutEnabled = true }
-	replica := func(t *testing.T) { t.Helper(); must(t, admin.SlaveOf(t.Context(), "127.0.0.1", "1").Err()) }
+	replica := func(t *testing.T) { t.Helper(); must(t, admin.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err()) }
 	config := func(words ...string) func(*testing.T) {
 		return func(t *testing.T) {
 			t.Helper()

@@ -21,22 +21,28 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word sto
 	// that go-redis waits for again, is recognized by the token.
 	token := storage.NewToken()
 	for range acquireRounds { // a late Extend may change a record that stays abandoned
-		var seen *snapshot
-		seen, err = bounded(ctx, s, func(ctx context.Context) (*snapshot, error) { return s.snapshot(ctx, key) })
-		switch {
-		case err != nil:
-			return s.failure("settle", key, err)
-		case seen != nil && seen.token == token:
+		seen, err := bounded(ctx, s, func(ctx context.Context) (*snapshot, error) { return s.snapshot(ctx, key) })
+		if err == nil && seen != nil && seen.token == token {
 			return nil
-		case seen == nil || seen.released || seen.gone || !seen.record.Abandoned() || seen.record.Attempt != attempt:
-			return s.failure("settle", key, storage.ErrNotAbandoned)
 		}
-		var done bool
-		if done, err = s.decide(ctx, key, token, seen, happened); err != nil || done {
+		if err == nil && !seen.isAbandonedUnder(attempt) {
+			break
+		}
+		done := false
+		if err == nil {
+			done, err = s.decide(ctx, key, token, seen, happened)
+		}
+		if err != nil || done {
 			return s.failure("settle", key, err)
 		}
 	}
 	return s.failure("settle", key, storage.ErrNotAbandoned)
+}
+
+// isAbandonedUnder reports whether an attempt has left the key abandoned. There may be no
+// snapshot.
+func (s *snapshot) isAbandonedUnder(attempt uint64) bool {
+	return s != nil && !s.released && !s.gone && s.record.Abandoned() && s.record.Attempt == attempt
 }
 
 // decide replaces the record of an abandoned key, and returns false when the record

@@ -178,33 +178,6 @@ const (
 	lookUpWithoutTimes
 	listWithoutOrigins
 	listWithoutTimes
-	listIgnoresRoute
-	listIgnoresAge
-	listOfRunningAsAbandoned
-	listOfOneState
-	listOfYoungTombstones
-	listIgnoresLookAt
-	listIgnoresWithin
-	listStandsStill
-	listCountsMatches
-	decideAsCompleted
-	decideWithoutStatus
-	decideForgetsOrigin
-	decideKeepsSteps
-	decideProlongs
-	decideForgetsRemember
-	decideRemembersReleased
-	decideForgetsAttempt
-	decideKeepsStepsOfReleased
-	decideKeepsToken
-	decideReleasesForHolder
-	decideLiveLeases
-	decideAnyAttempt
-	decideFinished
-	decideReleased
-	decideTombstones
-	decideByAnyWord
-	decideNotAtomic
 )
 
 // brokenStore is a bug and the case that must find it; others may.

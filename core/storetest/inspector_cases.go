@@ -173,8 +173,10 @@ var inspectorCases = []testCase{
 				}
 			}
 			for _, filter := range []storage.Filter{
-				{States: []storage.State{0}}, {States: []storage.State{storage.InProgress, storage.Expired + 1}},
-				{Abandoned: true, States: []storage.State{storage.InProgress}}, {OlderThan: -1},
+				{States: []storage.State{0}},
+				{States: []storage.State{storage.InProgress, storage.Expired + 1}},
+				{Abandoned: true, States: []storage.State{storage.InProgress}},
+				{OlderThan: -1},
 			} {
 				if _, err := f.inspector().List(f.Context(), filter, storage.Page{Limit: 1}); err == nil {
 					f.Errorf("List with the filter %+v returned no error", filter)

@@ -8,6 +8,37 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// The bugs of lists and of Settle.
+const (
+	listIgnoresRoute bug = iota + 1000
+	listIgnoresAge
+	listOfRunningAsAbandoned
+	listOfOneState
+	listOfYoungTombstones
+	listIgnoresLookAt
+	listIgnoresWithin
+	listStandsStill
+	listCountsMatches
+	decideAsCompleted
+	decideWithoutStatus
+	decideForgetsOrigin
+	decideKeepsSteps
+	decideProlongs
+	decideForgetsRemember
+	decideRemembersReleased
+	decideForgetsAttempt
+	decideKeepsStepsOfReleased
+	decideKeepsToken
+	decideReleasesForHolder
+	decideLiveLeases
+	decideAnyAttempt
+	decideFinished
+	decideReleased
+	decideTombstones
+	decideByAnyWord
+	decideNotAtomic
+)
+
 func (m *model) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
 	if err := m.inspect(ctx); err != nil {
 		return err

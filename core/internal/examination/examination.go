@@ -3,6 +3,7 @@
 package examination
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,20 +13,22 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Good, Look, Mend and Skipped make a finding of each grade.
-
+// Good makes a finding that needs no advice.
 func Good(check, seen string) storage.Finding {
 	return storage.Finding{Check: check, Grade: storage.Good, Seen: seen}
 }
 
+// Look makes a finding that may cost something.
 func Look(check, seen, advice string) storage.Finding {
 	return storage.Finding{Check: check, Grade: storage.Look, Seen: seen, Advice: advice}
 }
 
+// Mend makes a finding that breaks a promise.
 func Mend(check, seen, advice string) storage.Finding {
 	return storage.Finding{Check: check, Grade: storage.Mend, Seen: seen, Advice: advice}
 }
 
+// Skipped makes a finding about a check that could not be made.
 func Skipped(check, seen, advice string) storage.Finding {
 	return storage.Finding{Check: check, Grade: storage.Skipped, Seen: seen, Advice: advice}
 }
@@ -168,7 +171,7 @@ func fly(ctx context.Context, store Inspectable, c storage.Claim) (step string, 
 	again := c
 	again.Token = storage.NewToken()
 	_, found, err = store.Acquire(ctx, again)
-	if err != nil || found == nil || string(found.Body) != string(res.Body) {
+	if err != nil || found == nil || !bytes.Equal(found.Body, res.Body) {
 		return "replay", orOther(err, "the response was not found: do two servers answer under one address?")
 	}
 	there, err := store.Forget(ctx, c.Key, storage.RerunIsSafe)
