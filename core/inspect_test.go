@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -167,6 +168,12 @@ func TestWaitingResponsesAreShown(t *testing.T) {
 		if len(all) != 1 || all[0].Unsettled < 9*time.Second {
 			t.Fatalf("the runs are %+v, want one that waits for the store", all)
 		}
+		for n := range 1024 { // the default of WithMaxUnsettled
+			s.post(t.Context(), fmt.Sprint("another", n), payment)
+		}
+		if err := s.Ready(t.Context()); !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("with 1,024 waiting responses: %v, want %v", err, core.ErrUnavailable)
+		}
 	})
 }
 
@@ -185,6 +192,9 @@ func TestReady(t *testing.T) {
 	}
 	if err := s.Ready(t.Context()); !errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("after Shutdown: %v, want %v", err, core.ErrUnavailable)
+	}
+	if explained, err := inspectorOf(t, s).Explain(t.Context(), retryOfPayment); err != nil || explained.Code != problem.ShuttingDown {
+		t.Errorf("after Shutdown a retry gets %+v, %v, want %s", explained.Outlook, err, problem.ShuttingDown)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -203,7 +204,14 @@ func (s *service) changedForm(key, found string) url.Values {
 type brokenStore struct {
 	*memstore.Store
 	err        error
-	incomplete bool // results are not taken
+	incomplete bool // results and renewals are not taken
+}
+
+func (b *brokenStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
+	if b.incomplete {
+		return errAway
+	}
+	return b.Store.Extend(ctx, l, ttl)
 }
 
 func (b *brokenStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {

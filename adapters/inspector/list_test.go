@@ -59,6 +59,11 @@ func TestRecordsAreListedByUrgency(t *testing.T) {
 			t.Errorf("the count is %+v, want %d", count, want)
 		}
 	}
+	for _, count := range read[inspector.Records](s, s.get("/?limit=1", acceptsJSON...), http.StatusOK).Counts[:2] {
+		if !count.AtLeast {
+			t.Errorf("of a list with more pages, the count is %+v, want one that may be too small", count)
+		}
+	}
 	first := list.Records[0]
 	if first.Holder != "pod-1" || first.Attempt != 1 || first.Asked != 1 || first.Created.IsZero() || first.Expires.IsZero() || first.OnAbandoned == "" {
 		t.Errorf("the first record is %+v", first)

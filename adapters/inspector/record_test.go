@@ -29,6 +29,9 @@ func TestVerdicts(t *testing.T) {
 		if !strings.Contains(v.Headline, want.headline) || v.Gets != want.gets || v.Code != want.code || !strings.Contains(v.Then, want.then) {
 			t.Errorf("%s: the verdict is %+v, want %+v", key, v, want)
 		}
+		if key == "abandoned" && !strings.Contains(v.Story, "refuses to run it again") {
+			t.Errorf("the story is %q, want the rule of the policy", v.Story)
+		}
 		if record.Policy == nil || record.Policy.Text != "ExcludeFields=nonce OnAbandoned=Refuse" {
 			t.Errorf("%s: the policy is %+v", key, record.Policy)
 		}

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core/memstore"
@@ -147,4 +149,19 @@ func TestWaitingResponse(t *testing.T) {
 	}
 	store.err = errAway
 	s.wantPage(s.get("/"), http.StatusServiceUnavailable, "1 response of this process waits")
+}
+
+// The lease of a response that waits may end. The key is still not settled by hand.
+func TestWaitingResponseWithoutALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, &brokenStore{Store: memstore.New(), incomplete: true})
+		s.pay("k1", "")
+		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's clock, not the machine's
+		record := s.recordOf("k1")
+		if record.State != "abandoned" || record.MaySettle {
+			t.Errorf("the record is %s, and may be settled: %t", record.State, record.MaySettle)
+		}
+		s.wantPage(s.post("/records/"+s.id("k1")+"/settle", s.changedForm("k1", "happened")), http.StatusConflict, "The record was not changed")
+	})
 }
