@@ -37,7 +37,7 @@ func TestWrongUse(t *testing.T) {
 		{"list --state lost", "--state"},
 		{"list", "where are the records?"},
 		{"list --url http://page --redis redis://localhost", "--url is given with --redis"},
-		{"list --url localhost:8080", `--url is "localhost:8080"`},
+		{"list --url localhost:8080", "--url: give the http or https URL"},
 		{"list --redis http://localhost", "--redis:"},
 		{"list --redis redis://localhost?addr=a:1&pool_size=x", "--redis:"},
 		{"list --redis redis://localhost?master_name=a&pool_size=x", "--redis:"},

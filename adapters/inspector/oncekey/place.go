@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -65,7 +66,7 @@ func (p *place) page(out *printer) (*page, error) {
 func (p *place) remote(out *printer) (*page, error) {
 	base, err := url.Parse(strings.TrimSuffix(p.URL, "/") + "/")
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, usage("--url is %q: give the http or https URL of an inspector page", p.URL)
+		return nil, usage("--url: give the http or https URL of an inspector page, such as https://host/ops/idempotency/") // p.URL can have a password
 	}
 	header := make(http.Header)
 	if p.Token != "" {
@@ -148,8 +149,8 @@ func (p *place) redis() (storage.Store, error) {
 // redisClient returns a client of one server, of a Cluster or of Sentinel.
 func redisClient(address string) (redis.UniversalClient, error) {
 	parsed, err := url.Parse(address)
-	if err != nil {
-		return nil, err
+	if wrong := new(url.Error); errors.As(err, &wrong) {
+		return nil, wrong.Err // without the URL, which can have a password
 	}
 	switch query := parsed.Query(); {
 	case query.Has("master_name"):
