@@ -27,7 +27,8 @@ const (
 // row that was read. A caller that was too late reads again.
 func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, found *storage.Record, err error) {
 	err = s.retry(ctx, func() error {
-		if err := s.ready(ctx); err != nil {
+		if err = s.ready(ctx); err != nil {
+			lease, found, err = s.read(ctx, c, err)
 			return err
 		}
 		lease, found, err = s.acquire(ctx, c)
@@ -76,7 +77,7 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 // writes, such as a replica, still has its replays. Without such a record read returns
 // the error of the claim.
 func (s *Store) read(ctx context.Context, c storage.Claim, claimErr error) (storage.Lease, *storage.Record, error) {
-	if ctx.Err() != nil || faultOf(claimErr).contended() {
+	if f := faultOf(claimErr); ctx.Err() != nil || f.contended() || f.forbidden() {
 		return storage.Lease{}, nil, claimErr
 	}
 	var r row

@@ -33,8 +33,8 @@ var mysqlChecks = []check{
 		}
 		return storage.Mend, "add STRICT_TRANS_TABLES: without it a response that does not fit is cut off without an error"
 	}},
-	{"autocommit", `SELECT concat(@@autocommit, '')`, wants(storage.Mend, "set it to 1: without it no record is ever committed", "1")},
-	{"read_only", `SELECT concat(@@read_only, '')`, wants(storage.Mend, "lead the pool to the primary: a replica refuses each claim", "0")},
+	{"autocommit", `SELECT @@autocommit + 0`, wants(storage.Mend, "set it to 1: without it no record is ever committed", "1")},
+	{"read_only", `SELECT @@read_only + 0`, wants(storage.Mend, "lead the pool to the primary: a replica refuses each claim", "0")},
 }
 
 var sqliteChecks = []check{

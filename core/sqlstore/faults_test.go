@@ -1,0 +1,312 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// startMariaDB returns a server of the test's own, and a store on it.
+func startMariaDB(t *testing.T, settings ...string) (*mariadbtest.Server, *sqlstore.Store, *sql.DB) {
+	t.Helper()
+	server := mariadbtest.Start(t, settings...)
+	s := mariadb
+	s.dsn = func(testing.TB) string { return server.DSN() }
+	store, db := s.open(t)
+	return server, store, db
+}
+
+// Case 19: a server that was killed comes back with all it has acknowledged.
+func TestKilledServer(t *testing.T) {
+	t.Parallel()
+	server, store, _ := startMariaDB(t)
+	finish(t, store, "finished")
+	running := win(t, store, claim("running"))
+	server.Kill()
+	for operation, err := range tryAll(t, store, running, 5*time.Second) {
+		if err == nil || errors.Is(err, storage.ErrLeaseLost) || !strings.Contains(err.Error(), `"`) {
+			t.Errorf("%s returned %v, want an error that names the key", operation, err)
+		}
+	}
+	server.Restart()
+	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
+		t.Errorf("the record is %+v, want the response", r)
+	}
+	if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
+		t.Errorf("the record is %+v, want it in progress", r)
+	}
+	must(t, store.Complete(t.Context(), running, result("late")))
+}
+
+// A limit: a server that does not write its log at each commit loses acknowledged
+// claims in a crash. Examine warns of the setting.
+func TestServerThatLosesClaims(t *testing.T) {
+	t.Parallel()
+	server, store, _ := startMariaDB(t, "innodb_flush_log_at_trx_commit=0")
+	for _, f := range store.Examine(t.Context()) {
+		if f.Check == "innodb_flush_log_at_trx_commit" && (f.Grade != storage.Mend || !strings.Contains(f.Advice, "set it to 1")) {
+			t.Errorf("the finding is %+v, want it to be mended", f)
+		}
+	}
+	// The server writes its log every second, and may do so between the two.
+	for n := range 5 {
+		key := fmt.Sprint(n)
+		win(t, store, claim(key))
+		server.Kill()
+		server.Restart()
+		lost := false
+		eventually(t, func() bool { // the pool's connections are dead
+			record, err := store.Lookup(t.Context(), key)
+			lost = record == nil
+			return err == nil
+		})
+		if lost {
+			return
+		}
+	}
+	t.Error("five claims in a row have survived: want one lost, as this setting allows")
+}
+
+// Case 12: a server that accepts calls and never responds. Case 11: the server carries
+// out its pending statements when it continues.
+func TestFrozenServer(t *testing.T) {
+	t.Parallel()
+	server, store, db := startMariaDB(t)
+	lease := win(t, store, claim("key"))
+	_, transaction, err := store.BeginTransaction(t.Context(), win(t, store, claim("in a transaction")))
+	must(t, err)
+	server.Pause()
+	start := time.Now()
+	failures := tryAll(t, store, lease, 100*time.Millisecond)
+	failures["Commit"] = limited(t, 100*time.Millisecond, func(ctx context.Context) error {
+		return transaction.Commit(ctx, lease, result("answer"))
+	})
+	for operation, err := range failures {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s returned %v, want context.DeadlineExceeded", operation, err)
+		}
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("six calls of 100 ms took %s", took)
+	}
+	server.Resume()
+	c := claim("after")
+	win(t, store, c)
+	if lease := win(t, store, c); lease.Attempt != 1 {
+		t.Errorf("it got attempt %d, want 1", lease.Attempt)
+	}
+	eventually(t, func() bool { return db.Stats().InUse == 0 })
+}
+
+// Another process writes to SQLite's file for longer than a caller can wait. Replays go
+// on.
+func TestBusyFile(t *testing.T) {
+	t.Parallel()
+	store, db := sqliteWAL.open(t)
+	finish(t, store, "finished")
+	lease := win(t, store, claim("key"))
+	blocker, err := db.Conn(t.Context())
+	must(t, err)
+	_, err = blocker.ExecContext(t.Context(), `BEGIN IMMEDIATE`)
+	must(t, err)
+	start := time.Now()
+	for operation, err := range tryAll(t, store, lease, 100*time.Millisecond) {
+		if operation != "BeginTransaction" && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s returned %v, want context.DeadlineExceeded", operation, err)
+		}
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("four calls of 100 ms took %s: want each to end with its context", took)
+	}
+	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
+		t.Errorf("the record is %+v, want the response", r)
+	}
+	_, err = blocker.ExecContext(t.Context(), `ROLLBACK`)
+	must(t, errors.Join(err, blocker.Close()))
+	must(t, store.Complete(t.Context(), lease, result("late")))
+}
+
+// Case 19: all connections are taken.
+func TestExhaustedPool(t *testing.T) {
+	t.Parallel()
+	over(t, eachDialect, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		db.SetMaxOpenConns(1)
+		lease := win(t, store, claim("key"))
+		taken, err := db.Conn(t.Context())
+		must(t, err)
+		for operation, err := range tryAll(t, store, lease, 50*time.Millisecond) {
+			if !errors.Is(err, context.DeadlineExceeded) && (store.Transacts() || operation != "BeginTransaction") {
+				t.Errorf("%s returned %v, want context.DeadlineExceeded", operation, err)
+			}
+		}
+		must(t, taken.Close())
+		must(t, store.Complete(t.Context(), lease, result("answer")))
+	})
+}
+
+// Case 19: a statement that the server has rolled back in favour of another is repeated,
+// a bounded number of times. The triggers count in a way that no rollback undoes.
+func TestRolledBackStatementsAreRepeated(t *testing.T) {
+	t.Parallel()
+	over(t, servers, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		must(t, store.Check(t.Context()))
+		tries := func() int { return queryOne[int](t, db, `SELECT count(*) FROM tries`) }
+		if s.driver == "mysql" {
+			execute(t, db, `CREATE TABLE tries (n int) ENGINE = MyISAM`)
+			execute(t, db, `CREATE TRIGGER refuse BEFORE INSERT ON oncekey_records FOR EACH ROW BEGIN
+INSERT INTO tries VALUES (1); SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'Deadlock found'; END`)
+		} else {
+			execute(t, db, `CREATE SEQUENCE tries`)
+			execute(t, db, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+PERFORM nextval('tries'); RAISE 'refused' USING ERRCODE = '40P01'; END $$`)
+			execute(t, db, `CREATE TRIGGER refuse BEFORE INSERT ON oncekey_records FOR EACH ROW EXECUTE FUNCTION refuse()`)
+			tries = func() int { return queryOne[int](t, db, `SELECT last_value FROM tries`) }
+		}
+		if _, _, err := store.Acquire(t.Context(), claim("key")); err == nil || errors.Is(err, storage.ErrLeaseLost) {
+			t.Errorf("Acquire returned %v, want the deadlock", err)
+		}
+		if got := tries(); got != sqlstore.MaximumTries {
+			t.Errorf("the claim was tried %d times, want %d", got, sqlstore.MaximumTries)
+		}
+		must(t, limited(t, time.Minute, func(ctx context.Context) error {
+			statement := `DROP TRIGGER refuse`
+			if s.driver == "pgx" {
+				statement += ` ON oncekey_records`
+			}
+			_, err := db.ExecContext(ctx, statement)
+			return err
+		}))
+		win(t, store, claim("key"))
+	})
+}
+
+// The texts and methods of the drivers' errors are all that the store knows of them.
+func TestErrorsOfDrivers(t *testing.T) {
+	t.Parallel()
+	wrapped := func(err error) error { return fmt.Errorf("wrapped: %w", err) }
+	for _, test := range []struct {
+		err                  error
+		contended, forbidden bool
+	}{
+		{&pgconn.PgError{Code: "40001"}, true, false},
+		{wrapped(&pgconn.PgError{Code: "40P01"}), true, false},
+		{&pgconn.PgError{Code: "42501"}, false, true},
+		{&pgconn.PgError{Code: "23505"}, false, false},
+		{&mysql.MySQLError{Number: 1213, SQLState: [5]byte([]byte("40001")), Message: "Deadlock"}, true, false},
+		{wrapped(&mysql.MySQLError{Number: 1205, Message: "Lock wait timeout"}), true, false},
+		{&mysql.MySQLError{Number: 1142, Message: "INSERT command denied"}, false, true},
+		{&mysql.MySQLError{Number: 1062, Message: "Error 1213: in a key"}, false, false},
+		{errors.New("database is locked"), true, false}, // mattn/go-sqlite3
+		{errors.New("connection refused"), false, false},
+	} {
+		if contended, forbidden := sqlstore.Judge(test.err); contended != test.contended || forbidden != test.forbidden {
+			t.Errorf("%v: contended %t and forbidden %t, want %t and %t", test.err, contended, forbidden, test.contended, test.forbidden)
+		}
+	}
+}
+
+// A pool may lead to a replica. There no handler can run, but replays work.
+func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	primary := postgresql.connect(t, server.DSN())
+	must(t, sqlstore.Migrate(t.Context(), primary, sqlstore.PostgreSQL()))
+	finish(t, sqlstore.New(primary, sqlstore.PostgreSQL()), "finished")
+	store := sqlstore.New(postgresql.connect(t, server.Standby().DSN()), sqlstore.PostgreSQL())
+	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
+		t.Errorf("the record is %+v, want the response", r)
+	}
+	if lease, record, err := store.Acquire(t.Context(), claim("new")); err == nil {
+		t.Errorf("Acquire returned %+v and %+v, want an error", lease, record)
+	}
+}
+
+// A missing right is named before the first claim. Case 38
+func TestMissingRight(t *testing.T) {
+	t.Parallel()
+	over(t, servers, func(t *testing.T, s setUp) {
+		dsn := s.dsn(t)
+		db := s.connect(t, dsn)
+		must(t, sqlstore.Migrate(t.Context(), db, s.dialect))
+		role := "r" + strings.ToLower(storage.NewToken().String())[:12]
+		if s.driver == "mysql" {
+			execute(t, db, `CREATE USER `+role)
+			dsn = strings.Replace(dsn, "root", role, 1)
+		} else {
+			execute(t, db, `CREATE ROLE `+role+` LOGIN`)
+			dsn = strings.Replace(dsn, "postgres@", role+"@", 1)
+		}
+		store := sqlstore.New(s.connect(t, dsn+map[string]string{"mysql": "", "pgx": ""}[s.driver]), s.dialect)
+		for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
+			if s.driver == "mysql" && right == "SELECT" {
+				execute(t, db, `GRANT SELECT ON oncekey_records TO `+role) // without any right there is no database
+			}
+			_, _, err := store.Acquire(t.Context(), claim("key"))
+			if checkErr := store.Check(t.Context()); s.driver == "pgx" || right != "SELECT" {
+				if !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), "GRANT") || !errors.Is(checkErr, storage.ErrStoreForbidden) {
+					t.Errorf("without %s Acquire returned %v and Check %v, want ErrStoreForbidden with the GRANT", right, err, checkErr)
+				}
+			}
+			execute(t, db, `GRANT `+right+` ON oncekey_records TO `+role)
+		}
+		must(t, store.Check(t.Context()))
+		win(t, store, claim("key"))
+	})
+}
+
+func TestReadOnlyFile(t *testing.T) {
+	t.Parallel()
+	dsn := sqliteWAL.dsn(t)
+	must(t, sqlstore.Migrate(t.Context(), sqliteWAL.connect(t, dsn), sqlstore.SQLite()))
+	store := sqlstore.New(sqliteWAL.connect(t, dsn+"&mode=ro"), sqlstore.SQLite())
+	if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) {
+		t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
+	}
+}
+
+func TestMissingTableSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	over(t, eachDialect, func(t *testing.T, s setUp) {
+		store := sqlstore.New(s.connect(t, s.dsn(t)), s.dialect)
+		for operation, err := range tryAll(t, store, storage.Lease{Claim: claim("key"), Attempt: 1}, 10*time.Second) {
+			if operation != "BeginTransaction" && (err == nil || !strings.Contains(err.Error(), "run sqlstore.Migrate first")) {
+				t.Errorf("%s returned %v, want the remedy", operation, err)
+			}
+		}
+	})
+}
+
+// tryAll makes each call with a deadline, Acquire for a new key.
+func tryAll(t *testing.T, store *sqlstore.Store, lease storage.Lease, patience time.Duration) map[string]error {
+	t.Helper()
+	return map[string]error{
+		"Acquire": limited(t, patience, func(ctx context.Context) error {
+			_, _, err := store.Acquire(ctx, claim("another"))
+			return err
+		}),
+		"Extend":   limited(t, patience, func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) }),
+		"Complete": limited(t, patience, func(ctx context.Context) error { return store.Complete(ctx, lease, result("answer")) }),
+		"Release":  limited(t, patience, func(ctx context.Context) error { return store.Release(ctx, lease) }),
+		"BeginTransaction": limited(t, patience, func(ctx context.Context) error {
+			_, transaction, err := store.BeginTransaction(ctx, lease)
+			if err == nil {
+				err = transaction.Rollback(ctx)
+			}
+			return err
+		}),
+	}
+}

@@ -1,0 +1,175 @@
+package sqlstore_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Programs set their pools up in other ways than these tests: behind a pooler, with
+// other isolation levels, time zones and counts of rows.
+func TestSettingsOfPools(t *testing.T) {
+	t.Parallel()
+	for base, settings := range map[*setUp][]string{
+		&postgresql: {
+			"&default_query_exec_mode=exec", "&default_query_exec_mode=simple_protocol", "&default_transaction_isolation=serializable",
+			"&timezone=Asia/Kathmandu",
+		},
+		&mariadb: {
+			"?interpolateParams=true", "?clientFoundRows=true", "?time_zone='%2B05:45'", "?tx_isolation='SERIALIZABLE'",
+			"?tx_isolation='READ-COMMITTED'", "?sql_mode='ANSI'",
+		},
+		&sqliteWAL: {"&_pragma=journal_mode(DELETE)", "&_txlock=immediate"},
+	} {
+		for _, setting := range settings {
+			t.Run(base.name+setting, func(t *testing.T) {
+				t.Parallel()
+				s := *base
+				s.dsn = func(t testing.TB) string { return base.dsn(t) + setting }
+				store, _ := s.open(t)
+				goThroughLife(t, store)
+				if winners := race(t, store, "raced"); winners != 1 {
+					t.Errorf("%d callers got the lease, want 1", winners)
+				}
+			})
+		}
+	}
+}
+
+// goThroughLife makes each call of a store once.
+func goThroughLife(t *testing.T, store *sqlstore.Store) {
+	t.Helper()
+	must(t, store.Check(t.Context()))
+	first := win(t, store, claim("key"))
+	first.Steps = "ü'\\"
+	must(t, store.Extend(t.Context(), first, time.Minute))
+	must(t, store.Extend(t.Context(), first, time.Minute))
+	must(t, store.Extend(t.Context(), first, 0))
+	second := win(t, store, takeOver("key"))
+	if second.Steps != first.Steps || second.Attempt != 2 || !second.TookOver {
+		t.Errorf("the lease is %+v, want the second attempt with the steps of the first", second)
+	}
+	must(t, store.Release(t.Context(), second))
+	third := win(t, store, claim("key"))
+	res := result("\x00\xff'\\")
+	must(t, store.Complete(t.Context(), third, res))
+	must(t, store.Complete(t.Context(), third, res))
+	r := find(t, store, claim("key"))
+	if since := time.Since(r.Created); r.Attempt != 3 || string(r.Body) != string(res.Body) || since < -time.Minute || since > time.Minute {
+		t.Errorf("the record is %+v, want attempt 3, claimed a moment ago, with %q", r, res.Body)
+	}
+	listing, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 10})
+	if err != nil || len(listing.Entries) != 1 {
+		t.Errorf("List returned %+v and %v, want one record", listing, err)
+	}
+	if _, err := store.Sweep(t.Context(), 10); err != nil {
+		t.Error(err)
+	}
+	if there, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); err != nil || !there {
+		t.Errorf("Forget returned %t and %v, want true", there, err)
+	}
+}
+
+// race lets callers claim a key at once, and returns how many got the lease.
+func race(t *testing.T, store *sqlstore.Store, key string) int32 {
+	t.Helper()
+	const callers = 16
+	var winners atomic.Int32
+	done := make(chan error, callers)
+	for range callers {
+		go func() {
+			_, record, err := store.Acquire(t.Context(), claim(key))
+			if err == nil && record == nil {
+				winners.Add(1)
+			}
+			done <- err
+		}()
+	}
+	for range callers {
+		must(t, <-done)
+	}
+	return winners.Load()
+}
+
+// Examine names the settings that lose records, and those that hold.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	over(t, eachDialect, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		findings := store.Examine(t.Context())
+		grades := map[string]storage.Grade{}
+		for _, f := range findings {
+			grades[f.Check] = f.Grade
+			if f.Grade != storage.Good && f.Advice == "" || f.Seen == "" {
+				t.Errorf("the finding %+v lacks what it has seen, or its advice", f)
+			}
+		}
+		want := map[string]map[string]storage.Grade{
+			// The tests' servers and files do not wait for the disk.
+			"pgx":    {"table and rights": storage.Good, "synchronous_commit": storage.Good, "fsync": storage.Mend, "recovery": storage.Good, "sweeping": storage.Good},
+			"mysql":  {"table and rights": storage.Good, "innodb_flush_log_at_trx_commit": storage.Good, "storage engine": storage.Good, "sql_mode": storage.Good, "autocommit": storage.Good, "read_only": storage.Good},
+			"sqlite": {"table and rights": storage.Good, "journal_mode": storage.Good, "synchronous": storage.Mend, "busy_timeout": storage.Good, "file": storage.Good},
+		}[s.driver]
+		for check, grade := range want {
+			if grades[check] != grade {
+				t.Errorf("%s is %s, want %s: %+v", check, grades[check], grade, findings)
+			}
+		}
+		execute(t, db, `DROP TABLE oncekey_records`)
+		if f := store.Examine(t.Context())[0]; f.Grade != storage.Mend || !strings.Contains(f.Seen, "sqlstore.Migrate") {
+			t.Errorf("without its table the finding is %+v, want the remedy", f)
+		}
+	})
+}
+
+func TestExamineOfSettingsThatLoseRecords(t *testing.T) {
+	t.Parallel()
+	for check, s := range map[string]setUp{
+		"file":         sqliteMemory,
+		"synchronous":  {driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile("_pragma=synchronous(NORMAL)")},
+		"journal_mode": {driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile("")},
+		"sql_mode":     {driver: "mysql", dialect: sqlstore.MySQL(), dsn: func(t testing.TB) string { return mariadb.dsn(t) + "?sql_mode=''" }},
+	} {
+		t.Run(check, func(t *testing.T) {
+			t.Parallel()
+			store, _ := s.open(t)
+			for _, f := range store.Examine(t.Context()) {
+				if f.Check == check && (f.Grade == storage.Good || f.Advice == "") {
+					t.Errorf("the finding is %+v, want a warning", f)
+				}
+			}
+		})
+	}
+}
+
+func TestNonsense(t *testing.T) {
+	t.Parallel()
+	store, db := sqliteMemory.open(t)
+	for name, call := range map[string]func(){
+		"New without a pool":          func() { sqlstore.New(nil, sqlstore.SQLite()) },
+		"New without a dialect":       func() { sqlstore.New(db, sqlstore.Dialect{}) },
+		"a table without a name":      func() { sqlstore.Table("") },
+		"a table with a quoted name":  func() { sqlstore.Table(`"records"`) },
+		"sweeping without a pause":    func() { store.RunSweeper(t.Context(), 0) },
+		"migrations without dialects": func() { sqlstore.Migrations(sqlstore.Dialect{}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			call()
+		}()
+	}
+	for _, batch := range []int{-1, 0, 10_001} {
+		if _, err := store.Sweep(t.Context(), batch); err == nil || !strings.Contains(err.Error(), fmt.Sprint(batch)) {
+			t.Errorf("a sweep in batches of %d returned %v, want an error", batch, err)
+		}
+	}
+}
