@@ -1,5 +1,7 @@
 package sqlstore
 
+import "github.com/oncekey/oncekey/core/storage"
+
 // MaximumTries of one call.
 const MaximumTries = maximumTries
 
@@ -7,4 +9,11 @@ const MaximumTries = maximumTries
 func Judge(err error) (contended, forbidden bool) {
 	f := faultOf(err)
 	return f.contended(), f.forbidden()
+}
+
+// BeforeCommit calls a function after the record is written in a transaction, and
+// before the transaction's COMMIT.
+func BeforeCommit(t storage.Transaction, call func()) storage.Transaction {
+	t.(*transaction).beforeCommit = call
+	return t
 }

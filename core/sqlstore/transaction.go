@@ -120,6 +120,8 @@ type transaction struct {
 	// cancel ends the context of tx, which rolls an open transaction back.
 	cancel context.CancelFunc
 	ended  bool
+	// beforeCommit is for tests, or nil.
+	beforeCommit func()
 }
 
 // Commit implements [storage.Transaction]. It returns storage.ErrLeaseLost also for a
@@ -142,6 +144,9 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 		}
 	}
 	t.ended = true
+	if t.beforeCommit != nil {
+		t.beforeCommit()
+	}
 	err := t.commit(ctx)
 	if err != nil && faultOf(err).refused() {
 		return t.store.refusal(operation, l.Key, err)

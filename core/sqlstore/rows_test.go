@@ -1,0 +1,201 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+const hash = "sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+// age puts the times of all rows into the past.
+func age(t *testing.T, db *sql.DB, d time.Duration) {
+	t.Helper()
+	by := d.Microseconds()
+	execute(t, db, fmt.Sprintf(`UPDATE oncekey_records SET lease_until = lease_until - %d, retain_until = retain_until - %d,
+expires_at = expires_at - %d, sweep_after = sweep_after - %d`, by, by, by, by))
+}
+
+// The sweeper removes what has expired, and of what is remembered longer it leaves a
+// tombstone.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	over(t, eachDialect, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		for n := range 7 {
+			finish(t, store, fmt.Sprint("expired ", n))
+		}
+		remembered := claim("remembered")
+		remembered.Fingerprint, remembered.Digest, remembered.Remember = hash, storage.Digest{1}, 24*time.Hour
+		res := result("secret")
+		res.Remember = remembered.Remember
+		must(t, store.Complete(t.Context(), win(t, store, remembered), res))
+		abandoned := remembered
+		abandoned.Key = "abandoned"
+		win(t, store, abandoned)
+		age(t, db, 3*time.Hour)
+		finish(t, store, "running on")
+		if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != 7 {
+			t.Errorf("Sweep removed %d (%v), want 7", removed, err)
+		}
+		if left := queryOne[int](t, db, `SELECT count(*) FROM oncekey_records`); left != 3 {
+			t.Errorf("%d rows are left, want 3", left)
+		}
+		for key, status := range map[string]int{"remembered": 201, "abandoned": 0} {
+			c := takeOver(key)
+			if r := find(t, store, c); r.State != storage.Expired || r.Status != status || r.Fingerprint != hash || r.Digest != remembered.Digest {
+				t.Errorf("the record of %q is %+v, want its tombstone", key, r)
+			}
+			size := queryOne[int](t, db, `SELECT coalesce(length(body), 0) + coalesce(length(header), 0) + coalesce(length(sketch), 0) + coalesce(length(origin), 0) +
+length(fingerprint) + length(state) + coalesce(length(digest), 0) FROM oncekey_records WHERE record_key = '`+key+`'`)
+			if state := queryOne[string](t, db, `SELECT state FROM oncekey_records WHERE record_key = '`+key+`'`); state != "gone" || size > 64 {
+				t.Errorf("the row of %q is %s with %d bytes, want gone with at most 64", key, state, size)
+			}
+		}
+		if r := find(t, store, claim("running on")); r.State != storage.Completed {
+			t.Errorf("the record is %+v, want the response", r)
+		}
+		if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != 0 {
+			t.Errorf("a second Sweep removed %d (%v), want none", removed, err)
+		}
+		age(t, db, 48*time.Hour)
+		if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != 3 {
+			t.Errorf("after the tombstones Sweep removed %d (%v), want 3", removed, err)
+		}
+	})
+}
+
+func TestRunSweeper(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, db := sqliteMemory.open(t)
+		store := sqlstore.New(db, sqlstore.SQLite(), sqlstore.Logger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		finish(t, store, "key")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			store.RunSweeper(ctx, time.Minute)
+		}()
+		time.Sleep(4 * time.Hour)
+		if left := queryOne[int](t, db, `SELECT count(*) FROM oncekey_records`); left != 0 {
+			t.Errorf("%d rows are left after hours, want none", left)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// Case 20: no handler runs for a row that this version cannot read, and a list skips it.
+func TestRowsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	over(t, eachDialect, func(t *testing.T, s setUp) {
+		_, db := s.open(t)
+		var log strings.Builder
+		store := sqlstore.New(db, s.dialect, sqlstore.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		broken := map[string]string{
+			"future":       "version = 2",
+			"no attempt":   "attempt = 0",
+			"no state":     "state = 'odd'",
+			"no status":    "status = 7",
+			"no lease":     "state = 'in_progress', lease_until = NULL",
+			"header":       `header = '{"a":1}'`,
+			"header field": `header = '[["put","A","b"]]'`,
+			"header text":  `header = '[["set"'`,
+			"origin":       `origin = '\'`,
+		}
+		for key, change := range broken {
+			finish(t, store, key)
+			if s.driver == "mysql" {
+				change = strings.ReplaceAll(change, `\`, `\\`)
+			}
+			execute(t, db, `UPDATE oncekey_records SET `+change+` WHERE record_key = '`+key+`'`)
+		}
+		finish(t, store, "good")
+		for key := range broken {
+			if lease, record, err := store.Acquire(t.Context(), takeOver(key)); !errors.Is(err, storage.ErrCorruptRecord) {
+				t.Errorf("%s: Acquire returned %+v, %+v and %v, want ErrCorruptRecord", key, lease, record, err)
+			}
+			if r, err := store.Lookup(t.Context(), key); !errors.Is(err, storage.ErrCorruptRecord) {
+				t.Errorf("%s: Lookup returned %+v and %v, want ErrCorruptRecord", key, r, err)
+			}
+		}
+		// A list does not read headers.
+		listing, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 100})
+		const headers = 3
+		if err != nil || len(listing.Entries) != headers+1 || listing.LookedAt != len(broken)+1 {
+			t.Errorf("List returned %d of %d records and %v", len(listing.Entries), listing.LookedAt, err)
+		}
+		if !strings.Contains(log.String(), `key="no attempt"`) {
+			t.Errorf("the log does not name a skipped key:\n%s", &log)
+		}
+	})
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	over(t, eachDialect, func(t *testing.T, s setUp) {
+		db := s.connect(t, s.dsn(t))
+		const instances = 5
+		done := make(chan error, instances)
+		for range instances { // all instances migrate at their start
+			go func() { done <- sqlstore.Migrate(t.Context(), db, s.dialect) }()
+		}
+		for range instances {
+			must(t, <-done)
+		}
+		finish(t, sqlstore.New(db, s.dialect), "key")
+		must(t, sqlstore.Migrate(t.Context(), db, s.dialect)) // changes nothing
+		if r := find(t, sqlstore.New(db, s.dialect), claim("key")); string(r.Body) != "key" {
+			t.Errorf("the record is %+v, want the response", r)
+		}
+		if got := queryOne[int](t, db, `SELECT max(version) FROM oncekey_records_migrations`); got != len(sqlstore.Migrations(s.dialect)) {
+			t.Errorf("the tables are of version %d, want %d", got, len(sqlstore.Migrations(s.dialect)))
+		}
+	})
+}
+
+// A tool runs the statements one by one, for a table of another name. Migrate continues.
+func TestMigrationsForATool(t *testing.T) {
+	t.Parallel()
+	over(t, eachDialect, func(t *testing.T, s setUp) {
+		db, table := s.connect(t, s.dsn(t)), sqlstore.Table("shop_records")
+		for _, migration := range sqlstore.Migrations(s.dialect, table) {
+			for _, statement := range strings.SplitAfter(migration.SQL, ";\n") {
+				if strings.TrimSpace(statement) != "" {
+					execute(t, db, statement)
+				}
+			}
+		}
+		store := sqlstore.New(db, s.dialect, table)
+		finish(t, store, "key")
+		must(t, sqlstore.Migrate(t.Context(), db, s.dialect, table))
+		if r := find(t, store, claim("key")); string(r.Body) != "key" {
+			t.Errorf("the record is %+v, want the response", r)
+		}
+	})
+}
+
+func TestMigrateSaysWhatFailed(t *testing.T) {
+	t.Parallel()
+	over(t, eachDialect, func(t *testing.T, s setUp) {
+		db := s.connect(t, s.dsn(t))
+		execute(t, db, `CREATE TABLE oncekey_records_migrations (other int)`)
+		if err := sqlstore.Migrate(t.Context(), db, s.dialect); err == nil || !strings.HasPrefix(err.Error(), "sqlstore: migrate: ") {
+			t.Errorf("Migrate returned %v, want an error", err)
+		}
+		if inUse := db.Stats().InUse; inUse != 0 {
+			t.Errorf("%d connections are in use, want none", inUse)
+		}
+	})
+}
