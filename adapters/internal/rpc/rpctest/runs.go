@@ -73,7 +73,7 @@ func (a *Adapter) context(t *testing.T) {
 }
 
 // deadline checks that a client's deadline does not end a guarded handler, and reaches
-// one that is not guarded.
+// one that is only observed.
 func (a *Adapter) deadline(t *testing.T) {
 	type seen struct{ limited, ended bool }
 	begun, gone, seens := make(chan struct{}), make(chan struct{}), make(chan seen)
@@ -83,7 +83,7 @@ func (a *Adapter) deadline(t *testing.T) {
 		<-gone
 		seens <- seen{limited, ctx.Err() != nil}
 		return paid(ctx, request)
-	}, policy.Row("POST "+Pay))
+	}, policy.Row("POST "+Pay), policy.Row("POST "+Refund, policy.Observe(true)))
 	send := func(procedure string) seen {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		var client sync.WaitGroup
@@ -98,7 +98,7 @@ func (a *Adapter) deadline(t *testing.T) {
 		t.Errorf("the guarded handler saw %+v, want no deadline", got)
 	}
 	if got := send(Refund); !got.limited {
-		t.Errorf("the unguarded handler saw %+v, want the deadline", got)
+		t.Errorf("the observed handler saw %+v, want the deadline", got)
 	}
 	eventually(t, "the replay", func() bool {
 		r := s.call(t.Context(), Pay, Key("k"), &shop.PayRequest{Amount: 100})
