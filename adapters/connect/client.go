@@ -6,14 +6,21 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 	"github.com/oncekey/oncekey/adapters/internal/rpc"
 	"github.com/oncekey/oncekey/core"
 )
 
-// Retries bounds the attempts of a call. A zero field means the default.
-type Retries struct {
+// ClientOptions are the options of a client. A zero field means the default.
+type ClientOptions struct {
+	// KeyField is a string field of requests that holds the key too, such as request_id
+	// (AIP-155), for procedures whose policy has a KeyField. The interceptor sends the
+	// field's value as the key, or else sends the key in the field. Messages without such
+	// a field have the key in the metadata only. Default "": the metadata.
+	KeyField string
 	// MaxAttempts includes the first attempt. With 1, calls get keys and are never
 	// repeated. Default 8.
 	MaxAttempts int
@@ -48,7 +55,8 @@ type Retry struct {
 // repeats the call under the same key until a final response arrives. The rules are those
 // of package httpclient:
 //
-//   - A key that the caller has put into the header Idempotency-Key is kept. Within a
+//   - A key that the caller has put into the header Idempotency-Key, or into the KeyField
+//     of the request, is kept. Within a
 //     guarded handler the key is derived from the handler's key (see WithCall). Otherwise
 //     the key is a random UUID.
 //   - A procedure with an idempotency_level in its .proto file gets no key, and is
@@ -61,13 +69,13 @@ type Retry struct {
 // or the time run out, the caller gets the last error unchanged. A server that ignores
 // the key executes every attempt: give the interceptor to clients of guarded procedures
 // only.
-func NewClient(r Retries) (connect.Interceptor, error) {
-	shared := rpc.Retries{
-		MaxAttempts: r.MaxAttempts, MaxTime: r.MaxTime, AttemptTimeout: r.AttemptTimeout,
-		Backoff: r.Backoff, MaxBackoff: r.MaxBackoff,
+func NewClient(o ClientOptions) (connect.Interceptor, error) {
+	shared := rpc.ClientOptions{
+		KeyField: o.KeyField, MaxAttempts: o.MaxAttempts, MaxTime: o.MaxTime, AttemptTimeout: o.AttemptTimeout,
+		Backoff: o.Backoff, MaxBackoff: o.MaxBackoff,
 	}
-	if r.OnRetry != nil {
-		shared.OnRetry = func(failed rpc.Retry) { r.OnRetry(Retry(failed)) }
+	if o.OnRetry != nil {
+		shared.OnRetry = func(failed rpc.Retry) { o.OnRetry(Retry(failed)) }
 	}
 	client, err := rpc.NewClient(shared)
 	if err != nil {
@@ -79,17 +87,26 @@ func NewClient(r Retries) (connect.Interceptor, error) {
 				return next(ctx, request)
 			}
 			procedure := request.Spec().Procedure
-			key := request.Header().Get(core.KeyHeader)
-			if key == "" && request.Spec().IdempotencyLevel == connect.IdempotencyUnknown && rpc.NeedsKey(procedure) {
-				key = rpc.NewKey(ctx, request.Peer().Addr, procedure)
+			given := request.Header().Get(core.KeyHeader)
+			key := given
+			if request.Spec().IdempotencyLevel == connect.IdempotencyUnknown {
+				key = client.KeyOf(ctx, request.Peer().Addr, procedure, given, request.Any())
+			}
+			// The caller may use the request for another call.
+			if key != given {
 				request.Header().Set(core.KeyHeader, key)
-				defer request.Header().Del(core.KeyHeader) // the caller may use the request for another call
+				defer request.Header().Del(core.KeyHeader)
+			}
+			if field := client.EmptyKeyField(request.Any()); field != nil && key != "" {
+				message := request.Any().(proto.Message).ProtoReflect() //nolint:forcetypeassert // a message has the field
+				message.Set(field, protoreflect.ValueOfString(key))
+				defer message.Clear(field)
 			}
 			attempt := func(ctx context.Context) (err error) {
 				response, err = next(ctx, request)
 				return err
 			}
-			err = client.Do(ctx, procedure, key, attempt, statusOf)
+			err = client.Do(ctx, procedure, key, request.Any(), attempt, statusOf)
 			return response, err
 		}
 	}), nil

@@ -61,7 +61,7 @@ func Example() {
 
 // A client whose calls have keys and are repeated.
 func ExampleNewClient() {
-	keys, err := idemconnect.NewClient(idemconnect.Retries{MaxAttempts: 5})
+	keys, err := idemconnect.NewClient(idemconnect.ClientOptions{MaxAttempts: 5})
 	if err != nil {
 		panic(err)
 	}

@@ -145,7 +145,7 @@ func TestClient(t *testing.T) {
 		return connect.NewResponse(&shop.Payment{Id: "p1"}), nil
 	}), losing, guard)
 	var retries atomic.Int64
-	interceptor, err := idemconnect.NewClient(idemconnect.Retries{Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { retries.Add(1) }})
+	interceptor, err := idemconnect.NewClient(idemconnect.ClientOptions{Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { retries.Add(1) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,11 +171,20 @@ func TestClient(t *testing.T) {
 			t.Errorf("%s: the caller's key was not kept: %v", name, err)
 		}
 	}
+	fills, err := idemconnect.NewClient(idemconnect.ClientOptions{KeyField: "currency"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := connect.NewRequest(new(shop.PayRequest))
+	if _, err := newClient(t, server, rpctest.Pay, connect.WithInterceptors(fills)).CallUnary(t.Context(), call); err != nil ||
+		len(<-keys) != 36 || call.Msg.GetCurrency() != "" || call.Header().Get(core.KeyHeader) != "" {
+		t.Errorf("with a KeyField: %v, and the request is %v %v", err, call.Msg, call.Header())
+	}
 	find := newClient(t, server, rpctest.Find, connect.WithInterceptors(interceptor), connect.WithIdempotency(connect.IdempotencyNoSideEffects))
 	if _, err := find.CallUnary(idemconnect.WithCall(t.Context(), "n"), connect.NewRequest(new(shop.PayRequest))); err != nil || <-keys != "" {
 		t.Errorf("a read has a key, or failed: %v", err)
 	}
-	if _, err := idemconnect.NewClient(idemconnect.Retries{MaxAttempts: -1}); err == nil {
+	if _, err := idemconnect.NewClient(idemconnect.ClientOptions{MaxAttempts: -1}); err == nil {
 		t.Error("a negative number of attempts was accepted")
 	}
 }

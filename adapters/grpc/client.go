@@ -8,14 +8,21 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 	"github.com/oncekey/oncekey/adapters/internal/rpc"
 	"github.com/oncekey/oncekey/core"
 )
 
-// Retries bounds the attempts of a call. A zero field means the default.
-type Retries struct {
+// ClientOptions are the options of a client. A zero field means the default.
+type ClientOptions struct {
+	// KeyField is a string field of requests that holds the key too, such as request_id
+	// (AIP-155), for procedures whose policy has a KeyField. The interceptor sends the
+	// field's value as the key, or else sends the key in the field. Messages without such
+	// a field have the key in the metadata only. Default "": the metadata.
+	KeyField string
 	// MaxAttempts includes the first attempt. With 1, calls get keys and are never
 	// repeated. Default 8.
 	MaxAttempts int
@@ -50,7 +57,8 @@ type Retry struct {
 // the call under the same key until a final response arrives. The rules are those of
 // package httpclient:
 //
-//   - A key that the caller has put into the metadata idempotency-key is kept. Within a
+//   - A key that the caller has put into the metadata idempotency-key, or into the
+//     KeyField of the request, is kept. Within a
 //     guarded handler the key is derived from the handler's key (see WithCall). Otherwise
 //     the key is a random UUID.
 //   - A procedure with an idempotency_level in its .proto file gets no key, and is
@@ -63,22 +71,31 @@ type Retry struct {
 // or the time run out, the caller gets the last error unchanged. A server that ignores
 // the key executes every attempt: give the interceptor to connections with guarded
 // procedures only.
-func UnaryClientInterceptor(r Retries) (grpc.UnaryClientInterceptor, error) {
-	shared := rpc.Retries{
-		MaxAttempts: r.MaxAttempts, MaxTime: r.MaxTime, AttemptTimeout: r.AttemptTimeout,
-		Backoff: r.Backoff, MaxBackoff: r.MaxBackoff,
+func UnaryClientInterceptor(o ClientOptions) (grpc.UnaryClientInterceptor, error) {
+	shared := rpc.ClientOptions{
+		KeyField: o.KeyField, MaxAttempts: o.MaxAttempts, MaxTime: o.MaxTime, AttemptTimeout: o.AttemptTimeout,
+		Backoff: o.Backoff, MaxBackoff: o.MaxBackoff,
 	}
-	if r.OnRetry != nil {
-		shared.OnRetry = func(failed rpc.Retry) { r.OnRetry(Retry(failed)) }
+	if o.OnRetry != nil {
+		shared.OnRetry = func(failed rpc.Retry) { o.OnRetry(Retry(failed)) }
 	}
 	client, err := rpc.NewClient(shared)
 	if err != nil {
 		return nil, fmt.Errorf("idemgrpc: %w", err)
 	}
 	return func(ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		ctx, key := withKey(ctx, connection.Target(), method)
+		given := keyIn(ctx)
+		key := client.KeyOf(ctx, connection.Target(), method, given, request)
+		if key != given {
+			ctx = withKey(ctx, key)
+		}
+		if field := client.EmptyKeyField(request); field != nil && key != "" {
+			message := proto.Clone(request.(proto.Message)) //nolint:forcetypeassert // a message has the field
+			message.ProtoReflect().Set(field, protoreflect.ValueOfString(key))
+			request = message
+		}
 		attempt := func(ctx context.Context) error { return invoke(ctx, method, request, reply, connection, opts...) }
-		return client.Do(ctx, method, key, attempt, statusOf)
+		return client.Do(ctx, method, key, request, attempt, statusOf)
 	}, nil
 }
 
@@ -91,21 +108,20 @@ func WithCall(ctx context.Context, name string) context.Context { return outgoin
 // keyName is the metadata of the key.
 var keyName = strings.ToLower(core.KeyHeader)
 
-func withKey(ctx context.Context, target, method string) (_ context.Context, key string) {
+// keyIn returns the key that the caller has put into the metadata, or "".
+func keyIn(ctx context.Context) string {
 	given, _ := metadata.FromOutgoingContext(ctx)
 	for _, key := range given[keyName] {
 		if key != "" {
-			return ctx, key
+			return key
 		}
 	}
-	if !rpc.NeedsKey(method) {
-		return ctx, ""
-	}
-	key = rpc.NewKey(ctx, target, method)
-	given = given.Copy()
-	if given == nil {
-		given = metadata.MD{}
-	}
+	return ""
+}
+
+func withKey(ctx context.Context, key string) context.Context {
+	given, _ := metadata.FromOutgoingContext(ctx)
+	given = metadata.Join(given) // a map, also without metadata
 	given[keyName] = []string{key}
-	return metadata.NewOutgoingContext(ctx, given), key
+	return metadata.NewOutgoingContext(ctx, given)
 }

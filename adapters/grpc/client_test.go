@@ -25,11 +25,11 @@ import (
 )
 
 // quick are retries for tests.
-func quick() idemgrpc.Retries {
-	return idemgrpc.Retries{MaxAttempts: 5, Backoff: time.Millisecond, MaxBackoff: 2 * time.Second}
+func quick() idemgrpc.ClientOptions {
+	return idemgrpc.ClientOptions{MaxAttempts: 5, Backoff: time.Millisecond, MaxBackoff: 2 * time.Second}
 }
 
-func mustClient(t *testing.T, r idemgrpc.Retries) grpc.DialOption {
+func mustClient(t *testing.T, r idemgrpc.ClientOptions) grpc.DialOption {
 	t.Helper()
 	interceptor, err := idemgrpc.UnaryClientInterceptor(r)
 	if err != nil {
@@ -152,9 +152,41 @@ func TestKeysOfCalls(t *testing.T) {
 	}
 }
 
-func TestWrongRetries(t *testing.T) {
+// A client fills the field that holds the key, and takes the key from there. The
+// caller's message stays as it was.
+func TestClientsKeyField(t *testing.T) {
 	t.Parallel()
-	for _, r := range []idemgrpc.Retries{{MaxAttempts: -1}, {MaxTime: -1}, {Backoff: time.Minute}} {
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), mustTable(t, policy.Row("POST "+rpctest.Refund, policy.KeyField("request_id"))))
+	seen := make(chan string, 1)
+	options := quick()
+	options.KeyField = "request_id"
+	options.OnRetry = func(r idemgrpc.Retry) { t.Errorf("the call was repeated after %v", r.Err) }
+	connection := serve(t, func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
+		seen <- request.GetRequestId()
+		return &shop.Payment{Id: core.KeyFrom(ctx)}, nil
+	}, []grpc.UnaryServerInterceptor{guard.Intercept}, mustClient(t, options))
+	refund := func(id string) (key string) {
+		t.Helper()
+		request, payment := &shop.PayRequest{RequestId: id}, new(shop.Payment)
+		if err := connection.Invoke(t.Context(), rpctest.Refund, request, payment); err != nil || request.GetRequestId() != id {
+			t.Errorf("got %v, and the request has become %v", err, request)
+		}
+		return payment.GetId()
+	}
+	if key := refund("own"); key != "own" || <-seen != "own" {
+		t.Errorf("the caller's key became %q", key)
+	}
+	if key := refund(""); len(key) != 36 || <-seen != key {
+		t.Errorf("the new key is %q", key)
+	}
+	if err := connection.Invoke(t.Context(), rpctest.Refund, &shop.PayRequest{Currency: "\xff"}, new(shop.Payment)); status.Code(err) != codes.Internal {
+		t.Errorf("a message that cannot be encoded: %v", err)
+	}
+}
+
+func TestWrongOptions(t *testing.T) {
+	t.Parallel()
+	for _, r := range []idemgrpc.ClientOptions{{MaxAttempts: -1}, {MaxTime: -1}, {Backoff: time.Minute}} {
 		if _, err := idemgrpc.UnaryClientInterceptor(r); err == nil {
 			t.Errorf("%+v was accepted", r)
 		}

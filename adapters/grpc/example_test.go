@@ -75,7 +75,7 @@ func Example() {
 
 // A client whose calls have keys and are repeated.
 func ExampleUnaryClientInterceptor() {
-	interceptor, err := idemgrpc.UnaryClientInterceptor(idemgrpc.Retries{MaxAttempts: 5})
+	interceptor, err := idemgrpc.UnaryClientInterceptor(idemgrpc.ClientOptions{MaxAttempts: 5})
 	if err != nil {
 		panic(err)
 	}

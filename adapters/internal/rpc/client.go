@@ -10,14 +10,17 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/oncekey/oncekey/adapters/httpclient"
 	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
 
-// Retries bounds the attempts of a call. A zero field means the default of package
-// httpclient.
-type Retries struct {
+// ClientOptions are the options of both adapters. A zero field means the default of
+// package httpclient.
+type ClientOptions struct {
+	KeyField            string
 	MaxAttempts         int
 	MaxTime             time.Duration
 	AttemptTimeout      time.Duration
@@ -35,12 +38,12 @@ type Retry struct {
 }
 
 // Client repeats calls. It is safe for concurrent use.
-type Client struct{ Retries }
+type Client struct{ ClientOptions }
 
 // NewClient fills in the defaults. The error names a negative field.
-func NewClient(r Retries) (*Client, error) {
+func NewClient(r ClientOptions) (*Client, error) {
 	if r.MaxAttempts < 0 || min(r.MaxTime, r.AttemptTimeout, r.Backoff, r.MaxBackoff) < 0 {
-		return nil, fmt.Errorf("the retries are %+v: give numbers and times above zero, or zero for the default", r)
+		return nil, fmt.Errorf("MaxAttempts is %d, and the shortest of the times %v: give numbers and times above zero, or zero for the default", r.MaxAttempts, min(r.MaxTime, r.AttemptTimeout, r.Backoff, r.MaxBackoff))
 	}
 	r.MaxAttempts = cmp.Or(r.MaxAttempts, httpclient.DefaultMaxAttempts)
 	r.MaxTime = cmp.Or(r.MaxTime, httpclient.DefaultMaxTime)
@@ -48,7 +51,7 @@ func NewClient(r Retries) (*Client, error) {
 	r.Backoff = cmp.Or(r.Backoff, httpclient.DefaultBackoff)
 	r.MaxBackoff = cmp.Or(r.MaxBackoff, httpclient.DefaultMaxBackoff)
 	if r.Backoff > r.MaxBackoff {
-		return nil, fmt.Errorf("the Backoff is %v and the MaxBackoff %v: give a longest wait that is not shorter", r.Backoff, r.MaxBackoff)
+		return nil, fmt.Errorf("the option Backoff is %v and the MaxBackoff %v: give a longest wait that is not shorter", r.Backoff, r.MaxBackoff)
 	}
 	if r.OnRetry == nil {
 		r.OnRetry = func(Retry) {}
@@ -56,21 +59,45 @@ func NewClient(r Retries) (*Client, error) {
 	return &Client{r}, nil
 }
 
-// NeedsKey reports whether a call gets a key. A procedure whose idempotency_level says
-// that it is safe to repeat needs none.
-func NeedsKey(procedure string) bool {
-	method, err := describe(procedure)
-	return err != nil || levelOf(method) == 0
+// KeyOf returns the key of a call, or "" for a call without one: the caller's key in the
+// metadata or in the KeyField of the message, or else a new key.
+func (c *Client) KeyOf(ctx context.Context, server, procedure, given string, message any) string {
+	if given != "" {
+		return given
+	}
+	if m, field := c.keyField(message); field != nil && m.Has(field) {
+		return m.Get(field).String()
+	}
+	if isRepeatable(procedure) {
+		return ""
+	}
+	return outgoing.NewKey(ctx, "POST "+server+procedure)
 }
 
-// NewKey returns the key of a call to a procedure of a server.
-func NewKey(ctx context.Context, server, procedure string) string {
-	return outgoing.NewKey(ctx, "POST "+server+procedure)
+// EmptyKeyField returns the KeyField of a message that has none yet, or nil.
+func (c *Client) EmptyKeyField(message any) protoreflect.FieldDescriptor {
+	m, field := c.keyField(message)
+	if field == nil || m.Has(field) {
+		return nil
+	}
+	return field
+}
+
+func (c *Client) keyField(message any) (protoreflect.Message, protoreflect.FieldDescriptor) {
+	m, is := message.(proto.Message)
+	if !is || c.KeyField == "" {
+		return nil, nil
+	}
+	field := m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(c.KeyField))
+	if field == nil || field.Kind() != protoreflect.StringKind || field.IsList() {
+		return nil, nil
+	}
+	return m.ProtoReflect(), field
 }
 
 // Do makes attempts until one returns a final error or nil, or until the attempts or the
 // time run out. It returns the last attempt's error unchanged.
-func (c *Client) Do(ctx context.Context, procedure, key string, attempt func(context.Context) error, statusOf func(error) *status.Status) error {
+func (c *Client) Do(ctx context.Context, procedure, key string, message any, attempt func(context.Context) error, statusOf func(error) *status.Status) error {
 	deadline := time.Now().Add(c.MaxTime)
 	if own, has := ctx.Deadline(); has && own.Before(deadline) {
 		deadline = own
@@ -80,7 +107,11 @@ func (c *Client) Do(ctx context.Context, procedure, key string, attempt func(con
 		if err == nil || sent == c.MaxAttempts || ctx.Err() != nil {
 			return err
 		}
-		asked, again := repeats(statusOf(err))
+		failed := statusOf(err)
+		asked, again := repeats(failed)
+		if failed.GetCode() == int32(code.Code_INTERNAL) && !isEncodable(message) {
+			return err // by this client, in every attempt
+		}
 		wait := outgoing.Pause(c.Backoff, c.MaxBackoff, sent-1, asked)
 		if !again || !time.Now().Add(wait).Before(deadline) {
 			return err
@@ -117,6 +148,15 @@ func repeats(s *status.Status) (asked time.Duration, again bool) {
 		again = false
 	}
 	return retry.GetRetryDelay().AsDuration(), again
+}
+
+func isEncodable(message any) bool {
+	m, is := message.(proto.Message)
+	if !is {
+		return true // another codec
+	}
+	_, err := proto.Marshal(m)
+	return err == nil
 }
 
 func sleep(ctx context.Context, wait time.Duration) bool {

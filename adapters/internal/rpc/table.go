@@ -66,7 +66,7 @@ func (g *Guard) Check(unary []string) policy.Report {
 	}
 	slices.Sort(unary)
 	for _, procedure := range unary {
-		if g.methods[procedure] == nil && NeedsKey(procedure) {
+		if g.methods[procedure] == nil && !isRepeatable(procedure) {
 			report.Warnings = append(report.Warnings, procedure+" is not guarded: no idempotency policy covers it, so a retry runs its handler again")
 		}
 	}
@@ -114,6 +114,12 @@ func describe(procedure string) (protoreflect.MethodDescriptor, error) {
 func levelOf(method protoreflect.MethodDescriptor) descriptorpb.MethodOptions_IdempotencyLevel {
 	options, _ := method.Options().(*descriptorpb.MethodOptions)
 	return options.GetIdempotencyLevel()
+}
+
+// isRepeatable reports whether the .proto file says that a procedure is safe to repeat.
+func isRepeatable(procedure string) bool {
+	method, err := describe(procedure)
+	return err == nil && levelOf(method) != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 }
 
 func typeOf(described protoreflect.MessageDescriptor) protoreflect.MessageType {
