@@ -21,6 +21,7 @@ import (
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -149,6 +150,36 @@ func TestKeysOfCalls(t *testing.T) {
 	}
 	if a, b, other := derived("1"), derived("1"), derived("2"); a != b || a == other || len(a) != 64 {
 		t.Errorf("the handler's calls had the keys %q, %q and %q", a, b, other)
+	}
+}
+
+// An error of the guard without a RetryInfo is final, also with a code that is repeated
+// otherwise. A RetryInfo in a stored error of a handler makes no pushback.
+func TestFinalErrors(t *testing.T) {
+	t.Parallel()
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), mustTable(t, policy.Row("POST "+rpctest.Pay)))
+	var attempts atomic.Int64
+	counting := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		attempts.Add(1)
+		return handler(ctx, request)
+	}
+	connection := serve(t, func(ctx context.Context, request *shop.PayRequest) (*shop.Payment, error) {
+		if request.GetAmount() == 0 {
+			return nil, withRetryInfo(codes.Aborted, time.Millisecond)
+		}
+		failure.MarkExecuted(ctx)
+		panic("after the side effect")
+	}, []grpc.UnaryServerInterceptor{counting, guard.Intercept}, mustClient(t, quick()))
+	if err := pay(t.Context(), connection, rpctest.Pay); status.Code(err) != codes.Internal || attempts.Load() != 2 {
+		t.Errorf("got %v after %d attempts, want handler_failed in the second", err, attempts.Load())
+	}
+	for range 2 {
+		var trailer metadata.MD
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "aborted")
+		err := serveAgain(t, connection).Invoke(ctx, rpctest.Pay, new(shop.PayRequest), new(shop.Payment), grpc.Trailer(&trailer))
+		if status.Code(err) != codes.Aborted || trailer["grpc-retry-pushback-ms"] != nil {
+			t.Errorf("got %v with the trailer %v", err, trailer)
+		}
 	}
 }
 
