@@ -272,7 +272,8 @@ func TestClientsMeetInFlight(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), mustTable(t, policy.Row("POST "+rpctest.Pay)))
 	retries := quick()
-	retries.OnRetry = func(idemgrpc.Retry) { close(release) }
+	end := sync.OnceFunc(func() { close(release) })
+	retries.OnRetry = func(idemgrpc.Retry) { end() }
 	connection := serve(t, func(context.Context, *shop.PayRequest) (*shop.Payment, error) {
 		runs.Add(1)
 		close(begun)
