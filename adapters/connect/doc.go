@@ -22,8 +22,8 @@
 //
 // # Policies
 //
-// All options of a policy mean what they mean in HTTP. Fields have their names in the
-// .proto file, also for clients that send JSON. Lists of statuses and classifiers see the
+// All options of a policy work as for HTTP. Fields have their names in the .proto file,
+// also for clients that send JSON. Lists of statuses and classifiers see the
 // HTTP status of a code (google.rpc.Code; see docs/rpc.md). MaxRequestBytes bounds the
 // message in its JSON form, which has the content of the fingerprint. RedactFields is
 // refused.

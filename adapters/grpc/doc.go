@@ -20,8 +20,8 @@
 //
 // # Policies
 //
-// All options of a policy mean what they mean in HTTP, with the procedure as the path of
-// a POST and the metadata as its header. Fields have their names in the .proto file.
+// All options of a policy work as for HTTP, with the procedure as the path of a POST and
+// the metadata as its header. Fields have their names in the .proto file.
 // Lists of statuses and classifiers see the HTTP status of a code (google.rpc.Code; see
 // docs/rpc.md). MaxRequestBytes bounds the message in its JSON form, which has the
 // content of the fingerprint. RedactFields is refused.

@@ -6,7 +6,7 @@
 //   - The procedure ("/shop.v1.Payments/Pay") is the path of a POST, the metadata are
 //     its header, and AppendText writes the message as its JSON body. So the key, its
 //     format, the scope, the fingerprint, excluded fields and all other options of a
-//     policy mean what they mean in HTTP.
+//     policy work as for HTTP.
 //   - A response has the HTTP status of its code (see HTTPStatus). Its body is the
 //     message in the binary encoding, or the google.rpc.Status of an error. Header and
 //     trailer metadata are its header and its trailers.

@@ -118,7 +118,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		failure.MarkRetryable(ctx, event.ErrorTypes(result.Err))
 	}
 	if guarded && ctx.Err() != nil && isCutShort(result.Status) {
-		return // the engine responds, as for an HTTP handler that wrote nothing
+		return // the engine responds, as for an HTTP handler without a response
 	}
 	s.own = true
 	s.write(w, &result)
@@ -185,8 +185,8 @@ func (s *serving) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// reply returns what the engine wrote. marker is the header by which the engine marks
-// replays.
+// reply returns the response that the engine wrote. marker is the header by which the
+// engine marks replays.
 func (s *serving) reply(marker string) Reply {
 	r := Reply{Own: s.own, Header: make(http.Header), Trailer: make(http.Header)}
 	for name, values := range s.header {

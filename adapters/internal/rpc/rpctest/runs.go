@@ -52,7 +52,7 @@ func (a *Adapter) concurrent(t *testing.T) {
 	}
 }
 
-// context checks what a handler's context has.
+// context checks the values of a handler's context.
 func (a *Adapter) context(t *testing.T) {
 	charges := 0
 	s := a.newService(t, memstore.New(), func(ctx context.Context, _ *shop.PayRequest) (*shop.Payment, error) {
