@@ -3,8 +3,11 @@ package linearizable
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -25,16 +28,55 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 var stores = map[string]func(t *testing.T) storage.Store{
 	"memstore":   func(*testing.T) storage.Store { return memstore.New() },
 	"redisstore": func(t *testing.T) storage.Store { return redisstore.New(connect(t)) },
-	"pgstore":    func(t *testing.T) storage.Store { return pgstore.New(database(t)) },
+	"pgstore":    batches,
+	"pgstore without batches": func(t *testing.T) storage.Store {
+		return pgstore.New(database(t, nil), pgstore.WithoutBatches())
+	},
 	"tieredstore": func(t *testing.T) storage.Store {
-		return tieredstore.New(redisstore.New(connect(t)), pgstore.New(database(t)))
+		return tieredstore.New(redisstore.New(connect(t)), pgstore.New(database(t, nil)))
 	},
 }
 
+// batches returns a store whose callers outnumber its statements, so most calls are in
+// batches.
+func batches(t *testing.T) storage.Store {
+	var all batchCounter
+	store := pgstore.New(database(t, &all))
+	t.Cleanup(func() {
+		t.Logf("%d batches of claims, %d batches of results", all.claims.Load(), all.results.Load())
+		if all.claims.Load() == 0 || all.results.Load() == 0 {
+			t.Error("there were no batches")
+		}
+	})
+	return store
+}
+
+// batchCounter counts the statements of batches.
+type batchCounter struct{ claims, results atomic.Int64 }
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (b *batchCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	switch {
+	case strings.Contains(query.SQL, "claim_many"):
+		b.claims.Add(1)
+	case strings.Contains(query.SQL, "complete_many"):
+		b.results.Add(1)
+	}
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*batchCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
 // database returns a pool on a new, migrated database.
-func database(t *testing.T) *pgxpool.Pool {
+func database(t *testing.T, tracer pgx.QueryTracer) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), postgrestest.Shared(t))
+	config, err := pgxpool.ParseConfig(postgrestest.Shared(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.Tracer = tracer
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
