@@ -325,3 +325,31 @@ func TestDerivedKey(t *testing.T) {
 		t.Errorf("DerivedKey returns %q, want %q as DeriveKey", got, inside)
 	}
 }
+
+func TestStepsOfARecord(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+		for _, step := range []struct {
+			name string
+			err  error
+		}{{"reserve", nil}, {"charge", nil}, {"ship", failure.Uncertain(errBroken)}} {
+			_, err := core.Step(r.Context(), step.name, func(context.Context) (string, error) { return "secret", step.err })
+			if err != nil {
+				http.Error(w, "", http.StatusBadGateway)
+			}
+		}
+	}, policy.OnAbandoned(policy.Refuse))
+	s.post(t.Context(), "k1", payment)
+	i := inspectorOf(t, s)
+	record, err := i.Lookup(t.Context(), keyOfPayment(s))
+	if err != nil || record == nil {
+		t.Fatalf("the record is %v, %v", record, err)
+	}
+	steps, err := i.Steps(record)
+	if want := []core.StepState{{"charge", true}, {"reserve", true}, {"ship", false}}; err != nil || !slices.Equal(steps, want) {
+		t.Errorf("the steps are %v, %v, want %v", steps, err, want)
+	}
+	if _, err := i.Steps(&storage.Record{Steps: "no steps"}); !errors.Is(err, storage.ErrCorruptRecord) {
+		t.Errorf("steps of another form: %v, want %v", err, storage.ErrCorruptRecord)
+	}
+}

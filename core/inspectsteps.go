@@ -1,0 +1,34 @@
+package core
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// StepState is one step of a record, see Step.
+type StepState struct {
+	Name string
+	// Recorded says that the step has ended, and that a further attempt gets its result.
+	// Otherwise the step has begun: it runs, or it was cut off and its outcome is not known.
+	Recorded bool
+}
+
+// Steps returns the steps of a record in progress, without their results: first the
+// recorded ones by name, then those that have begun, in order. A record that is settled
+// has none. The error wraps storage.ErrCorruptRecord.
+func (i *Inspector) Steps(record *storage.Record) ([]StepState, error) {
+	log, err := readSteps(record.Steps)
+	if log == nil || err != nil {
+		return nil, err
+	}
+	var steps []StepState
+	for _, name := range slices.Sorted(maps.Keys(log.recorded)) {
+		steps = append(steps, StepState{name, true})
+	}
+	for _, name := range log.open {
+		steps = append(steps, StepState{name, false})
+	}
+	return steps, nil
+}
