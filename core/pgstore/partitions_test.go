@@ -62,7 +62,7 @@ func TestPartitions(t *testing.T) {
 	partition(t, pool)
 	store := pgstore.New(pool)
 	var cases atomic.Int32
-	t.Run("conformance", func(t *testing.T) { //nolint:paralleltest // the partitions are counted after all cases
+	t.Run("conformance", func(t *testing.T) { // all cases end before the count
 		storetest.Run(t, storetest.Config{
 			New:  func(testing.TB) storage.Store { return keysOf{store, fmt.Sprintf("%d ", cases.Add(1))} },
 			Unit: 400 * time.Millisecond,

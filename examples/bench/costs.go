@@ -18,15 +18,27 @@ type costRow struct {
 
 func costRows() []costRow {
 	rows := []costRow{
-		{"memstore, a whole request in process", processComparison, "net/http: first", "net/http: replay", bareArm, memoryBytes, tombstoneFigure(inMemory), "", ""},
-		{"redisstore, 16 at once", redisPooled, firstArmName, replayArmName, "", recordFigure("redisstore"), tombstoneFigure("redisstore"), "", ""},
-		{"redisstore, 256 at once, auto-pipelining", redisPipelined, firstArmName, replayArmName, "", recordFigure("redisstore"), tombstoneFigure("redisstore"), "", ""},
+		{
+			label: "memstore, a whole request in process", comparison: processComparison, first: "net/http: first", replay: "net/http: replay",
+			bare: bareArm, record: memoryBytes, tombstone: tombstoneFigure(inMemory),
+		},
+		redisCosts("redisstore, 16 at once", redisPooled),
+		redisCosts("redisstore, 256 at once, auto-pipelining", redisPipelined),
 	}
 	for _, callers := range postgresCallers {
-		rows = append(rows, costRow{fmt.Sprintf("pgstore, %d at once", callers), postgresComparison(callers), firstArmName, replayArmName, "", "",
-			tombstoneFigure("pgstore"), diskFigure(callers), walFigure(callers)})
+		rows = append(rows, costRow{
+			label: fmt.Sprintf("pgstore, %d at once", callers), comparison: postgresComparison(callers), first: firstArmName, replay: replayArmName,
+			disk: diskFigure(callers), wal: walFigure(callers), tombstone: tombstoneFigure("pgstore"),
+		})
 	}
 	return rows
+}
+
+func redisCosts(label, comparison string) costRow {
+	return costRow{
+		label: label, comparison: comparison, first: firstArmName, replay: replayArmName,
+		record: recordFigure("redisstore"), tombstone: tombstoneFigure("redisstore"),
+	}
 }
 
 // costs returns the price of a million requests at each store: a microsecond for each is a

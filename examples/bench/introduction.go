@@ -51,7 +51,7 @@ func (s *suite) introduction(wanted []part, flags *flag.FlagSet) string {
 	if s.quick {
 		title = quickHeading
 	}
-	fmt.Fprintf(&b, title+"\n\n%s"+method+"\n", s.summary, s.slice, s.rounds, len(payload))
+	fmt.Fprintf(&b, title+"\n\n%s"+method+"\n", &s.summary, s.slice, s.rounds, len(payload))
 	fmt.Fprintf(&b, "| | |\n|---|---|\n")
 	row := func(name, value string) { fmt.Fprintf(&b, "| %s | %s |\n", name, value) }
 	row("date", time.Now().UTC().Format(time.DateOnly))

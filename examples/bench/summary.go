@@ -95,7 +95,7 @@ func times(c *harness.Comparison, arm, to string) string {
 func percent(ratio harness.Estimate) string { return fmt.Sprintf("%.0f %%", 100*ratio.Median) }
 
 // String returns the summary in Markdown.
-func (s summary) String() string {
+func (s *summary) String() string {
 	var b strings.Builder
 	for _, chart := range s.charts {
 		fmt.Fprintf(&b, "%s\n\n", chart.Markdown(chartFolder))

@@ -118,32 +118,27 @@ func TestPairedFigures(t *testing.T) {
 	}
 }
 
+// The work takes virtual time, so that a busy machine does not disturb the comparison.
 func TestCompare(t *testing.T) { //nolint:paralleltest // it sets GOMAXPROCS
-	var sink atomic.Uint64
-	work := func(turns int) func(int) error {
+	synctest.Test(t, testCompare)
+}
+
+func testCompare(t *testing.T) {
+	work := func(each time.Duration) func(int) error {
 		return func(n int) error {
-			sum := uint64(0)
-			for range n * turns {
-				sum = sum*31 + 7
-			}
-			sink.Add(sum)
+			time.Sleep(time.Duration(n) * each) //nolint:forbidigo // in virtual time
 			return nil
 		}
 	}
-	var watched []float64 // nanoseconds for each piece of work, calibration included
+	longest := 0
 	prepared, ran, processors := 0, 0, runtime.GOMAXPROCS(0)
-	readings := time.Duration(0)
-	server := func() time.Duration { readings++; return readings * time.Second } // a second between two readings
-	plan := harness.Plan{Rounds: 9, Slice: time.Millisecond, Processors: 1, Collect: true, Server: server}
+	used := time.Duration(0)
+	server := func() time.Duration { used += time.Second; return used } // between two readings
+	plan := harness.Plan{Rounds: 9, Slice: 100 * time.Millisecond, Processors: 1, Collect: true, Server: server}
 	comparison, err := harness.Compare(t.Context(), plan, []harness.Arm{
-		{Name: "once", Run: work(1000)},
-		{Name: "four times", Run: work(4000)},
-		{Name: "watched", Run: func(n int) error {
-			start := time.Now()
-			err := work(1000)(n)
-			watched = append(watched, float64(time.Since(start))/float64(n))
-			return err
-		}},
+		{Name: "once", Run: work(time.Millisecond)},
+		{Name: "four times", Run: work(4 * time.Millisecond)},
+		{Name: "counted", Run: func(n int) error { longest = max(longest, n); return work(time.Millisecond)(n) }},
 		{
 			Name: "prepared", Most: 3,
 			Prepare: func(n int) error { prepared = n; return nil },
@@ -160,17 +155,17 @@ func TestCompare(t *testing.T) { //nolint:paralleltest // it sets GOMAXPROCS
 			for range n {
 				kept = make([]byte, 1000)
 			}
-			return nil
+			return work(time.Millisecond)(n)
 		}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := comparison.Ratio("four times", "once").Median; got < 2 || got > 8 {
+	if got := comparison.Ratio("four times", "once").Median; got != 4 {
 		t.Errorf("four times the work takes %v times as long", got)
 	}
-	if got, own := comparison.Median("watched").Time, harness.Median(watched[len(watched)-9:]); got < own || got > 1.5*own {
-		t.Errorf("a piece of work that takes %v ns is measured as %v ns", own, got)
+	if got := comparison.Median("counted").Time; got != 1e6 || longest != 100 {
+		t.Errorf("work of a millisecond is measured as %v ns, and done up to %d times in a slice of 100 ms", got, longest)
 	}
 	if cost := comparison.Median("allocates"); !near(cost.Allocs, 1, 0.1) || cost.Bytes < 1000 || cost.Bytes > 1200 {
 		t.Errorf("one allocation of 1000 bytes is measured as %v of %v", cost.Allocs, cost.Bytes)
@@ -252,6 +247,7 @@ func TestTimed(t *testing.T) {
 func TestPacedCountsTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		//nolint:forbidigo // in virtual time
 		took, err := harness.Paced(1, 12, 10*time.Millisecond, time.Sleep, func(_, i int) error {
 			if i == 0 {
 				time.Sleep(99 * time.Millisecond) //nolint:forbidigo // in virtual time
@@ -272,6 +268,7 @@ func TestPacedKeepsTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		var late atomic.Int64
+		//nolint:forbidigo // in virtual time
 		_, err := harness.Paced(64, 100, time.Millisecond, time.Sleep, func(_, i int) error {
 			late.Add(int64(time.Since(begin) - time.Duration(i)*time.Millisecond))
 			time.Sleep(50 * time.Millisecond) //nolint:forbidigo // in virtual time
@@ -281,7 +278,8 @@ func TestPacedKeepsTheRate(t *testing.T) {
 			t.Errorf("with free workers, work began %v late and ended after %v, with error %v", time.Duration(late.Load()), time.Since(begin), err)
 		}
 		broken := errors.New("broken")
-		if _, err := harness.Paced(2, 5, time.Millisecond, time.Sleep, func(_, i int) error { return broken }); !errors.Is(err, broken) {
+		//nolint:forbidigo // in virtual time
+		if _, err := harness.Paced(2, 5, time.Millisecond, time.Sleep, func(_, _ int) error { return broken }); !errors.Is(err, broken) {
 			t.Errorf("the error is %v", err)
 		}
 	})
