@@ -104,6 +104,17 @@ func (s *service) handle(w http.ResponseWriter, r *http.Request) {
 		failure.MarkUncertain(r.Context(), "time-out")
 		w.WriteHeader(http.StatusBadGateway)
 		return
+	case "steps":
+		for _, name := range []string{"charge", "ship"} {
+			_, _ = core.Step(r.Context(), name, func(context.Context) (string, error) {
+				if name == "ship" {
+					return "", failure.Uncertain(errAway)
+				}
+				return "receipt-1", nil
+			})
+		}
+		w.WriteHeader(http.StatusBadGateway)
+		return
 	case "decline":
 		w.WriteHeader(http.StatusPaymentRequired)
 		return

@@ -32,6 +32,8 @@ type Record struct {
 	Policy *RoutePolicy `json:"policy,omitempty"`
 	// Derived are the downstream keys of the names that the service has listed.
 	Derived []Derivation `json:"derived,omitempty"`
+	// Steps are those of a record in progress (core.Step), without their results.
+	Steps []Step `json:"steps,omitempty"`
 	// Response is nil for a record in progress.
 	Response *Response `json:"response,omitempty"`
 	Timeline []Moment  `json:"timeline"`
@@ -59,6 +61,12 @@ type Outlook struct {
 	Recovers bool   `json:"recovers,omitempty"`
 }
 
+// Step is one step of a handler. One that is not recorded runs, or was cut off.
+type Step struct {
+	Name     string `json:"name"`
+	Recorded bool   `json:"recorded"`
+}
+
 // Derivation is a key that the handler derived for another service.
 type Derivation struct {
 	Name string `json:"name"`
@@ -70,24 +78,6 @@ type RoutePolicy struct {
 	Text       string `json:"text"`
 	DeclaredAt string `json:"declaredAt"`
 	Observes   bool   `json:"observes,omitempty"`
-}
-
-// Response is a stored response. Values of headers that are not listed are hidden.
-type Response struct {
-	Status  int      `json:"status"`
-	Headers []Header `json:"headers"`
-	Bytes   int      `json:"bytes"`
-	// Shown says that Body holds the masked body.
-	Shown  bool   `json:"shown"`
-	Body   string `json:"body,omitempty"`
-	Masked bool   `json:"masked,omitempty"`
-}
-
-// Header is one field of a stored response.
-type Header struct {
-	Name   string `json:"name"`
-	Value  string `json:"value,omitempty"`
-	Hidden bool   `json:"hidden,omitempty"`
 }
 
 // storageKeySize is the length of a record's id.
@@ -197,6 +187,10 @@ func (p *Page) describe(v visit, id string, record *storage.Record, body bool) *
 	for _, name := range p.derived {
 		shown.Derived = append(shown.Derived, Derivation{name, core.DerivedKey(id, name)})
 	}
+	steps, _ := p.records.Steps(record) // steps of another form are not named
+	for _, step := range steps {
+		shown.Steps = append(shown.Steps, Step(step))
+	}
 	shown.Outlook = outlookOf(outlook)
 	shown.Verdict = verdictOf(record, declared, outlook, shown.Asked)
 	shown.Response = p.responseOf(record, body)
@@ -265,32 +259,4 @@ func (p *Page) patterns() (all []string) {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// responseOf returns the stored response, with its masked body if it may be shown.
-func (p *Page) responseOf(record *storage.Record, reveal bool) *Response {
-	if record.Status == 0 || record.State == storage.InProgress {
-		return nil
-	}
-	shown := &Response{Status: record.Status, Bytes: len(record.Body)}
-	contentType := ""
-	for _, field := range record.Header {
-		name := http.CanonicalHeaderKey(field.Name)
-		if field.Op != storage.Set && field.Op != storage.Add {
-			continue
-		}
-		if name == "Content-Type" {
-			contentType = field.Value
-		}
-		header := Header{Name: name, Hidden: !slices.Contains(p.headers, name)}
-		if !header.Hidden {
-			header.Value = field.Value
-		}
-		shown.Headers = append(shown.Headers, header)
-	}
-	if reveal {
-		shown.Body, shown.Shown = p.mask(contentType, record.Body)
-		shown.Masked = shown.Shown
-	}
-	return shown
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -186,5 +187,19 @@ func TestRedact(t *testing.T) {
 	shown := read[inspector.Record](s, s.post("/records/"+s.id("k1")+"/reveal", nil, acceptsJSON...), http.StatusOK).Response
 	if !strings.HasPrefix(shown.Body, "application/json {") || !strings.Contains(shown.Body, "(payment)") || !strings.Contains(shown.Body, "(masked)") {
 		t.Errorf("the body is %q, want one that both have masked", shown.Body)
+	}
+}
+
+func TestStepsAreNamed(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.pay("k1", "steps")
+	if steps := s.recordOf("k1").Steps; !slices.Equal(steps, []inspector.Step{{Name: "charge", Recorded: true}, {Name: "ship"}}) {
+		t.Errorf("the steps are %+v", steps)
+	}
+	w := s.get("/records/" + s.id("k1"))
+	s.wantPage(w, http.StatusOK, "cut off: ask the other service", `<span class="yes">recorded</span>`)
+	if strings.Contains(w.Body.String(), "receipt-1") {
+		t.Error("the page shows the result of a step")
 	}
 }

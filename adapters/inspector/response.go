@@ -4,10 +4,59 @@ import (
 	"bytes"
 	"encoding/json"
 	"mime"
+	"net/http"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/oncekey/oncekey/core/storage"
 )
+
+// Response is a stored response. Values of headers that are not listed are hidden.
+type Response struct {
+	Status  int      `json:"status"`
+	Headers []Header `json:"headers"`
+	Bytes   int      `json:"bytes"`
+	// Shown says that Body holds the masked body.
+	Shown  bool   `json:"shown"`
+	Body   string `json:"body,omitempty"`
+	Masked bool   `json:"masked,omitempty"`
+}
+
+// Header is one field of a stored response.
+type Header struct {
+	Name   string `json:"name"`
+	Value  string `json:"value,omitempty"`
+	Hidden bool   `json:"hidden,omitempty"`
+}
+
+// responseOf returns the stored response, with its masked body if it may be shown.
+func (p *Page) responseOf(record *storage.Record, reveal bool) *Response {
+	if record.Status == 0 || record.State == storage.InProgress {
+		return nil
+	}
+	shown := &Response{Status: record.Status, Bytes: len(record.Body)}
+	contentType := ""
+	for _, field := range record.Header {
+		name := http.CanonicalHeaderKey(field.Name)
+		if field.Op != storage.Set && field.Op != storage.Add {
+			continue
+		}
+		if name == "Content-Type" {
+			contentType = field.Value
+		}
+		header := Header{Name: name, Hidden: !slices.Contains(p.headers, name)}
+		if !header.Hidden {
+			header.Value = field.Value
+		}
+		shown.Headers = append(shown.Headers, header)
+	}
+	if reveal {
+		shown.Body, shown.Shown = p.mask(contentType, record.Body)
+		shown.Masked = shown.Shown
+	}
+	return shown
+}
 
 // masked stands for a value that is not shown.
 const masked = "(masked)"
