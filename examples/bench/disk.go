@@ -27,7 +27,7 @@ func (s *suite) measureDisk(ctx context.Context, section *report.Section, rows b
 	if err := setAutovacuum(ctx, pool, false); err != nil {
 		return err
 	}
-	records := s.records / 100
+	records := s.records / 50
 	table := report.Table{
 		Caption: fmt.Sprintf("Bytes at the server for each of %d records, in tables that were empty", records),
 		Head:    []string{"operation", "heap", "indexes", "WAL"},
