@@ -1,0 +1,79 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// repeated is a hook that sends each script twice, as go-redis does when the reply to the
+// first is lost.
+type repeated struct{ tripCounter }
+
+func (*repeated) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		if err := next(ctx, command); err != nil || command.Name() != "eval" && command.Name() != "evalsha" {
+			return err
+		}
+		return next(ctx, command)
+	}
+}
+
+// abandon leaves a key abandoned, with the steps of its run.
+func abandon(t *testing.T, store *redisstore.Store, key string, remember time.Duration) {
+	t.Helper()
+	c := claim(key)
+	c.Remember = remember
+	lease := win(t, store, c)
+	lease.Steps = "a step"
+	must(t, store.Extend(t.Context(), lease, 0))
+}
+
+// Case 15: an operator whose first reply was lost has settled the key.
+func TestSettleWhoseReplyIsLost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := redisstore.New(connect(t, server, nil))
+	for key, remember := range map[string]time.Duration{"plain": 0, "remembered": time.Hour} {
+		for _, word := range []storage.Word{storage.Happened, storage.DidNotHappen} {
+			key := key + string(word[len(word)-8:])
+			abandon(t, store, key, remember)
+			rdb := connect(t, server, nil)
+			rdb.AddHook(&repeated{})
+			must(t, redisstore.New(rdb).Settle(t.Context(), key, 1, word))
+			if err := store.Settle(t.Context(), key, 1, word); !errors.Is(err, storage.ErrNotAbandoned) {
+				t.Errorf("another Settle returned %v, want ErrNotAbandoned", err)
+			}
+		}
+	}
+}
+
+// Case 20: a value that is not a record is not settled.
+func TestSettleOfForeignValues(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	for _, key := range foreign(t, rdb, store) {
+		if err := store.Settle(t.Context(), key, 1, storage.Happened); !errors.Is(err, storage.ErrCorruptRecord) {
+			t.Errorf("Settle of %s returned %v, want ErrCorruptRecord", key, err)
+		}
+	}
+}
+
+// A settled record counts when the replicas have it.
+func TestSettleWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	abandon(t, redisstore.New(rdb), "key", 0)
+	waiting := redisstore.New(rdb, redisstore.WaitReplicas(1, 10*time.Millisecond))
+	if err := waiting.Settle(t.Context(), "key", 1, storage.Happened); !errors.Is(err, redisstore.ErrTooFewReplicas) {
+		t.Errorf("Settle returned %v, want ErrTooFewReplicas", err)
+	}
+}
