@@ -17,7 +17,7 @@ func (e *examiner) rights(ctx context.Context, check string) storage.Finding {
 		return examination.Mend(check, err.Error(), "grant the commands of docs/redis.md: ACL SETUSER <user> ~"+e.store.prefix+
 			"* +set +get +pttl +getrange +del +eval +evalsha, with WaitReplicas also +append +wait")
 	case err != nil:
-		return examination.Mend(check, err.Error(), "mend what the error says: requests get 503")
+		return examination.Mend(check, err.Error(), "mend the cause that the error names: requests get 503")
 	default:
 		return examination.Good(check, "the server permits each command that requests need")
 	}
@@ -30,7 +30,7 @@ func (e *examiner) operators(ctx context.Context, check string) storage.Finding 
 		_, err = e.list(ctx, 1)
 	}
 	if err != nil {
-		return examination.Look(check, err.Error(), "grant what operators need: ACL SETUSER <user> +multi +exec +scan")
+		return examination.Look(check, err.Error(), "grant the commands of operators: ACL SETUSER <user> +multi +exec +scan")
 	}
 	return examination.Good(check, "the server permits to look up, to list and to settle")
 }

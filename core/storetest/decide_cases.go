@@ -109,7 +109,7 @@ var decideCases = []testCase{
 		},
 	},
 	{
-		name: "settle only what is abandoned",
+		name: "settle only an abandoned key",
 		rule: "Settle returns ErrNotAbandoned, and changes no record, unless the key is in progress under the named attempt with " +
 			"a lease that has ended: not for a missing key, a live lease, another attempt, a finished or released key, a tombstone",
 		test: func(f *fixture) {

@@ -150,7 +150,7 @@ func Canary(ctx context.Context, check string, store Inspectable) storage.Findin
 		_, _ = store.Forget(removal, claim.Key, storage.RerunIsSafe) // the record expires
 	}()
 	if step, err := fly(ctx, store, claim); err != nil {
-		return Mend(check, fmt.Sprintf("%s: %v", step, err), "grant the right that the error names, or mend what it says")
+		return Mend(check, fmt.Sprintf("%s: %v", step, err), "grant the right that the error names, or mend its cause")
 	}
 	return Good(check, "a key was claimed, renewed, completed, replayed and removed")
 }
