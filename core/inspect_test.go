@@ -335,7 +335,7 @@ func TestStepsOfARecord(t *testing.T) {
 		}{{"reserve", nil}, {"charge", nil}, {"ship", failure.Uncertain(errBroken)}} {
 			_, err := core.Step(r.Context(), step.name, func(context.Context) (string, error) { return "secret", step.err })
 			if err != nil {
-				http.Error(w, "", http.StatusBadGateway)
+				w.WriteHeader(http.StatusBadGateway)
 			}
 		}
 	}, policy.OnAbandoned(policy.Refuse))
