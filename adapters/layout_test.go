@@ -58,6 +58,7 @@ func TestImports(t *testing.T) {
 		{"./core/memstore", append(contract, redis, pgx)},
 		{"./core/redisstore", append(contract, pgx)},
 		{"./core/pgstore", append(contract, redis)},
+		{"./core/sqlstore", append(contract, redis, pgx, "github.com/go-sql-driver/", "modernc.org/")},
 		{"./core/tieredstore", append(contract, redis, pgx)},
 		{"./core/internal/lazycontext", []string{"github.com/", "golang.org/"}},
 		{"./core/internal/machine", []string{"github.com/", "golang.org/"}},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -103,26 +102,29 @@ func claiming(l *storage.Lease) *arguments {
 
 // claim returns the lease that a claim gets, or false where the row is not open to it.
 func (r *row) claim(c storage.Claim) (storage.Lease, bool) {
-	next := storage.Lease{Claim: c, Attempt: uint64(r.attempt + 1)}
 	switch {
 	case r.expired():
-		next.Attempt = 1
-		return next, true
-	case r.version != version || r.over():
+		return storage.Lease{Claim: c, Attempt: 1}, true
+	case r.version != version || r.over() || r.attempt < 1:
 		return storage.Lease{}, false
 	case r.state == released:
-		return next, true
-	case r.state != inProgress || r.attempt < 1 || r.leaseUntil == 0:
-		return storage.Lease{}, false
-	case bytes.Equal(r.token, c.Token[:]):
-		next.Attempt, next.TookOver = uint64(r.attempt), r.tookOver != 0
-	case c.TakeOver && r.leaseUntil <= r.now && r.repeats(&c):
-		next.TookOver = true
+		return storage.Lease{Claim: c, Attempt: uint64(r.attempt) + 1}, true
+	case r.state == inProgress && r.leaseUntil != 0:
+		return r.claimRunning(c)
 	default:
 		return storage.Lease{}, false
 	}
-	next.Steps = string(r.steps)
-	return next, true
+}
+
+// claimRunning is claim for a row in progress. Its steps stay with it.
+func (r *row) claimRunning(c storage.Claim) (storage.Lease, bool) {
+	if bytes.Equal(r.token, c.Token[:]) {
+		return storage.Lease{Claim: c, Attempt: uint64(r.attempt), TookOver: r.tookOver != 0, Steps: string(r.steps)}, true
+	}
+	if c.TakeOver && r.leaseUntil <= r.now && r.repeats(&c) {
+		return storage.Lease{Claim: c, Attempt: uint64(r.attempt) + 1, TookOver: true, Steps: string(r.steps)}, true
+	}
+	return storage.Lease{}, false
 }
 
 // write adds a whole row, or replaces the row that was seen. It returns false when

@@ -146,9 +146,9 @@ func finish(t testing.TB, store storage.Store, key string) {
 }
 
 // execute runs a statement past the store, and returns how many rows it affected.
-func execute(t testing.TB, db *sql.DB, statement string, arguments ...any) int64 {
+func execute(t testing.TB, db *sql.DB, statement string) int64 {
 	t.Helper()
-	done, err := db.ExecContext(t.Context(), statement, arguments...)
+	done, err := db.ExecContext(t.Context(), statement)
 	must(t, err)
 	rows, err := done.RowsAffected()
 	must(t, err)

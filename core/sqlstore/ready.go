@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -87,10 +88,8 @@ type check struct {
 // wants accepts some values, and grades any other.
 func wants(grade storage.Grade, advice string, good ...string) func(string) (storage.Grade, string) {
 	return func(value string) (storage.Grade, string) {
-		for _, accepted := range good {
-			if value == accepted {
-				return storage.Good, ""
-			}
+		if slices.Contains(good, value) {
+			return storage.Good, ""
 		}
 		return grade, advice
 	}

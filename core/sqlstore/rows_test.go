@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -79,7 +78,7 @@ func TestRunSweeper(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, db := sqliteMemory.open(t)
-		store := sqlstore.New(db, sqlstore.SQLite(), sqlstore.Logger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		store := sqlstore.New(db, sqlstore.SQLite(), sqlstore.Logger(slog.New(slog.DiscardHandler)))
 		finish(t, store, "key")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -87,7 +86,7 @@ func TestRunSweeper(t *testing.T) {
 			defer close(done)
 			store.RunSweeper(ctx, time.Minute)
 		}()
-		time.Sleep(4 * time.Hour)
+		time.Sleep(4 * time.Hour) //nolint:forbidigo // in a bubble
 		if left := queryOne[int](t, db, `SELECT count(*) FROM oncekey_records`); left != 0 {
 			t.Errorf("%d rows are left after hours, want none", left)
 		}

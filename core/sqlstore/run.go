@@ -34,7 +34,16 @@ func (s *Store) compileStatements() {
 	}
 }
 
-// on is the statement on a handler's transaction, or on the pool without one.
+// headIn is the statement that reads the head of a row for a decision.
+func (all *statements) headIn(tx *sql.Tx) *statement {
+	if tx != nil {
+		return &all.lock
+	}
+	return &all.head
+}
+
+// on is the statement on a handler's transaction, or on the pool without one. It is
+// prepared once for each connection, and closed with the connection.
 func (s *Store) on(ctx context.Context, tx *sql.Tx, of *statement) (*sql.Stmt, error) {
 	prepared := of.prepared.Load()
 	if prepared == nil {
@@ -43,7 +52,7 @@ func (s *Store) on(ctx context.Context, tx *sql.Tx, of *statement) (*sql.Stmt, e
 			return nil, err
 		}
 		if !of.prepared.CompareAndSwap(nil, made) {
-			_ = made.Close() // another request was faster
+			_ = made.Close() //nolint:sqlclosecheck // another request was faster
 		}
 		prepared = of.prepared.Load()
 	}
@@ -57,7 +66,7 @@ func (s *Store) on(ctx context.Context, tx *sql.Tx, of *statement) (*sql.Stmt, e
 func (s *Store) query(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (*sql.Rows, error) {
 	switch {
 	case s.dialect.prepares:
-		prepared, err := s.on(ctx, tx, of)
+		prepared, err := s.on(ctx, tx, of) //nolint:sqlclosecheck // the pool closes it, see on
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +95,7 @@ func (s *Store) exec(ctx context.Context, tx *sql.Tx, of *statement, a *argument
 func (s *Store) execute(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (sql.Result, error) {
 	switch {
 	case s.dialect.prepares:
-		prepared, err := s.on(ctx, tx, of)
+		prepared, err := s.on(ctx, tx, of) //nolint:sqlclosecheck // the pool closes it, see on
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -60,7 +61,7 @@ func goThroughLife(t *testing.T, store *sqlstore.Store) {
 	must(t, store.Complete(t.Context(), third, res))
 	must(t, store.Complete(t.Context(), third, res))
 	r := find(t, store, claim("key"))
-	if since := time.Since(r.Created); r.Attempt != 3 || string(r.Body) != string(res.Body) || since < -time.Minute || since > time.Minute {
+	if since := time.Since(r.Created); r.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || since < -time.Minute || since > time.Minute {
 		t.Errorf("the record is %+v, want attempt 3, claimed a moment ago, with %q", r, res.Body)
 	}
 	listing, err := store.List(t.Context(), storage.Filter{}, storage.Page{Limit: 10})

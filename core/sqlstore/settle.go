@@ -85,28 +85,23 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 func (s *Store) restore(ctx context.Context, tx *sql.Tx, l *storage.Lease, a *arguments) (bool, error) {
 	a.request(&l.Claim)
 	a[pTookOver] = number(l.TookOver)
-	read := &s.statements.head
-	if tx != nil {
-		read = &s.statements.lock
-	}
 	for range rounds {
 		var r row
-		there, err := s.find(ctx, tx, read, a, &r, r.head())
+		there, err := s.find(ctx, tx, s.statements.headIn(tx), a, &r, r.head())
 		if err != nil {
 			return false, err
 		}
-		// The time of a claim stays, where the row has it. Of a lost claim only its age
-		// is known.
-		own := there && r.isOf(l)
-		a[pAge], a[pKeepClaimed] = microseconds(l.Age), number(own)
-		a[pKeepSteps] = number(own && !r.expired() && a[pState] == inProgress)
-		switch {
-		case !there || r.expired():
-		case own && !r.isUnsettled():
-			return false, errFinished
-		case !own:
+		own, gone := there && r.isOf(l), !there || r.expired()
+		if !own && !gone {
 			return false, nil
 		}
+		if !gone && !r.isUnsettled() {
+			return false, errFinished
+		}
+		// The time of a claim stays, where the row has it. Of a lost claim only its age
+		// is known.
+		a[pAge], a[pKeepClaimed] = microseconds(l.Age), number(own)
+		a[pKeepSteps] = number(!gone && a[pState] == inProgress)
 		if written, err := s.write(ctx, tx, &r, there, a); err != nil || written {
 			return written, err
 		}

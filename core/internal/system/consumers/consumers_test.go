@@ -18,7 +18,8 @@ const (
 
 // parts are the modules of this repository that users get, and their folders.
 var parts = map[string]string{
-	module: ".", module + "/core/pgstore": "core/pgstore", module + "/adapters/otel": "adapters/otel",
+	module: ".", module + "/core/pgstore": "core/pgstore", module + "/core/sqlstore": "core/sqlstore",
+	module + "/adapters/otel":         "adapters/otel",
 	module + "/adapters/internal/rpc": "adapters/internal/rpc", module + "/adapters/grpc": "adapters/grpc", module + "/adapters/connect": "adapters/connect",
 }
 
@@ -63,6 +64,8 @@ func TestConsumers(t *testing.T) {
 			linked: `github.com/jackc/pgpassfile github.com/jackc/pgservicefile github.com/jackc/pgx/v5 github.com/jackc/puddle/v2
 				golang.org/x/sync`,
 		},
+		// The module's tests use the drivers. A program links the driver that it imports.
+		"database/sql": {program: databaseSQL, part: "/core/sqlstore", lifts: "github.com/jackc/pgx/v5", sums: 51, graph: 60},
 		"metrics": {
 			program: metrics, part: "/adapters/otel", lifts: "go.opentelemetry.io/otel", sums: 48, graph: 65,
 			linked: `github.com/cespare/xxhash/v2 github.com/go-logr/logr github.com/go-logr/stdr go.opentelemetry.io/auto/sdk

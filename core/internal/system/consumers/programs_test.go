@@ -115,6 +115,29 @@ func main() {
 }
 ` + pay
 
+const databaseSQL = `package main
+
+import (
+	"database/sql"
+	"net/http"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/sqlstore"
+)
+
+func main() {
+	db, err := sql.Open("mysql", "")
+	if err != nil {
+		panic(err)
+	}
+	guard, err := core.New(sqlstore.New(db, sqlstore.MySQL()), core.ScopeBy(userOf))
+	if err != nil {
+		panic(err)
+	}
+	http.Handle("POST /payments", guard.Handler(http.HandlerFunc(pay)))
+}
+` + pay
+
 const metrics = `package main
 
 import (

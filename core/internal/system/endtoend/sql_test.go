@@ -16,7 +16,7 @@ func TestKilledAtAnyPoint(t *testing.T) {
 	for name, newFixture := range map[string]func(*testing.T, time.Duration) *fixture{"sqlite": newSQLiteFixture, "mariadb": newMariaDBFixture} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const kills, most = 6, 20 * time.Millisecond
+			const kills, most = 6, 8 * time.Millisecond
 			f := newFixture(t, 300*time.Millisecond)
 			originals, unknown := map[request]answer{}, []request{}
 			for n := range kills {
@@ -32,7 +32,7 @@ func TestKilledAtAnyPoint(t *testing.T) {
 				pay := payment("tok_ok").withKey(fmt.Sprintf("key-%d", n))
 				answered := make(chan answer, 1)
 				go func() { answered <- process.send(pay) }()
-				time.Sleep(rand.N(most)) // any moment is right
+				time.Sleep(rand.N(most)) //nolint:forbidigo,gosec // any moment is right
 				process.Kill()
 				if original := <-answered; original.is(created) {
 					originals[pay] = original
