@@ -65,7 +65,7 @@ func TestConsumers(t *testing.T) {
 				golang.org/x/sync`,
 		},
 		// The module's tests use the drivers. A program links the driver that it imports.
-		"database/sql": {program: databaseSQL, part: "/core/sqlstore", lifts: "github.com/jackc/pgx/v5", sums: 51, graph: 60},
+		"database/sql": {program: databaseSQL, part: "/core/sqlstore", lifts: "github.com/jackc/pgx/v5 github.com/go-sql-driver/mysql modernc.org/sqlite", sums: 51, graph: 60},
 		"metrics": {
 			program: metrics, part: "/adapters/otel", lifts: "go.opentelemetry.io/otel", sums: 48, graph: 65,
 			linked: `github.com/cespare/xxhash/v2 github.com/go-logr/logr github.com/go-logr/stdr go.opentelemetry.io/auto/sdk
