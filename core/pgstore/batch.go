@@ -33,124 +33,135 @@ SELECT * FROM {schema}.complete_many($1::text[], $2::text[], $3::bigint[], $4::t
 // result of all claims of its key, and a new key is won by one of them. All other claims
 // are sent alone: of keys in progress, released and expired, and of races that are lost.
 func (s *Store) claimMany(ctx context.Context, batch []*call[storage.Claim, claimed]) error {
-	keys, calls := byKey(batch, func(c storage.Claim) string { return c.Key })
-	arguments := claimsOf(keys, calls, s.asynchronousClaims)
-	rows, err := onConnection(ctx, s, func(ctx context.Context, db querier) ([]listedRecord, error) {
-		rows, err := db.Query(ctx, s.statements.claimMany, arguments...)
-		if err != nil {
-			return nil, err
-		}
-		return pgx.CollectRows(rows, scanEntry)
-	})
-	if err != nil {
-		return unlessUndone(err)
-	}
+	key := func(c storage.Claim) string { return c.Key }
+	keys, rows, err := ask(ctx, s, batch, key, s.statements.claimMany, s.claimArguments, scanEntry)
 	for _, row := range rows {
-		same := callsOf(row.key, keys, calls)
-		if row.version == 0 && len(same) > 0 { // the key was new
-			same[0].decide(claimed{lease: storage.Lease{Claim: same[0].request, Attempt: 1}})
+		calls := keys.calls(row.key)
+		if row.version == 0 { // the key was new
+			calls[0].decide(claimed{lease: storage.Lease{Claim: calls[0].request, Attempt: 1}})
 			continue
 		}
 		found, err := row.decode()
 		if err != nil {
 			continue // each caller gets the error by its own statement
 		}
-		for _, c := range same {
+		for _, c := range calls {
 			c.decide(claimed{found: found})
 		}
 	}
-	return nil
+	return err
 }
 
-// claimsOf returns the arguments of claimManyStatement, for the first claim of each key.
-func claimsOf(keys []string, calls [][]*call[storage.Claim, claimed], asynchronous bool) []any {
-	n := len(keys)
+// claimArguments are the arguments of claimManyStatement, for the first claim of each
+// key.
+func (s *Store) claimArguments(b byKey[storage.Claim, claimed]) []any {
+	n := len(b.keys)
 	tokens, fingerprints := make([]string, n), make([]string, n)
 	digests, origins := make([]pgtype.Text, n), make([]pgtype.Text, n)
 	ttls, keeps, retains := make([]int64, n), make([]int64, n), make([]pgtype.Int8, n)
-	for i, same := range calls {
-		c := same[0].request
+	for i, calls := range b.groups {
+		c := calls[0].request
 		tokens[i], fingerprints[i], origins[i] = c.Token.String(), c.Fingerprint, origin(c.Origin)
 		if c.Digest != (storage.Digest{}) {
 			digests[i] = pgtype.Text{String: storage.Token(c.Digest).String(), Valid: true}
 		}
 		ttls[i], keeps[i], retains[i] = interval(c.TTL).Microseconds, kept(c.Retain, c.Remember).Microseconds, microseconds(retained(c.Retain, c.Remember))
 	}
-	return []any{keys, tokens, fingerprints, digests, origins, ttls, keeps, retains, asynchronous}
+	return []any{b.keys, tokens, fingerprints, digests, origins, ttls, keeps, retains, s.asynchronousClaims}
 }
 
 // completeMany decides the completions whose claims have not changed. All others are sent
 // alone.
 func (s *Store) completeMany(ctx context.Context, batch []*call[*completion, struct{}]) error {
-	keys, calls := byKey(batch, func(c *completion) string { return c.lease.Key })
-	arguments := completionsOf(keys, calls)
-	completed, err := onConnection(ctx, s, func(ctx context.Context, db querier) ([]string, error) {
-		rows, err := db.Query(ctx, s.statements.completeMany, arguments...)
-		if err != nil {
-			return nil, err
-		}
-		return pgx.CollectRows(rows, pgx.RowTo[string])
-	})
-	if err != nil {
-		return unlessUndone(err)
-	}
+	key := func(c *completion) string { return c.lease.Key }
+	keys, completed, err := ask(ctx, s, batch, key, s.statements.completeMany, completionArguments, pgx.RowTo[string])
 	for _, key := range completed {
-		if same := callsOf(key, keys, calls); len(same) > 0 {
-			same[0].decide(struct{}{})
-		}
+		keys.calls(key)[0].decide(struct{}{})
 	}
-	return nil
+	return err
 }
 
-// completionsOf returns the arguments of completeManyStatement, for the first completion
-// of each key.
-func completionsOf(keys []string, calls [][]*call[*completion, struct{}]) []any {
-	n := len(keys)
+// completionArguments are the arguments of completeManyStatement, for the first
+// completion of each key.
+func completionArguments(b byKey[*completion, struct{}]) []any {
+	n := len(b.keys)
 	tokens, attempts, states := make([]string, n), make([]int64, n), make([]string, n)
 	keeps, retains, statuses := make([]int64, n), make([]pgtype.Int8, n), make([]int16, n)
 	headers, bodies, sketches := make([]pgtype.Text, n), make([][]byte, n), make([][]byte, n)
-	for i, same := range calls {
-		c := same[0].request
+	for i, calls := range b.groups {
+		c := calls[0].request
 		tokens[i], attempts[i] = c.lease.Token.String(), int64(c.lease.Attempt)
 		states[i], statuses[i] = c.result.State.String(), int16(c.result.Status)
 		keeps[i], retains[i] = c.kept.Microseconds, microseconds(c.retained)
 		headers[i], bodies[i], sketches[i] = c.header, c.result.Body, c.result.Sketch
 	}
-	return []any{keys, tokens, attempts, states, keeps, retains, statuses, headers, bodies, sketches}
+	return []any{b.keys, tokens, attempts, states, keeps, retains, statuses, headers, bodies, sketches}
 }
 
-// byKey returns the keys of a batch in order, and the calls of each key. It sorts the
-// batch.
-func byKey[Q, R any](batch []*call[Q, R], key func(Q) string) (keys []string, calls [][]*call[Q, R]) {
-	slices.SortFunc(batch, func(a, b *call[Q, R]) int { return strings.Compare(key(a.request), key(b.request)) })
-	for len(batch) > 0 {
-		same := 1
-		for same < len(batch) && key(batch[same].request) == key(batch[0].request) {
+// ask sends the statement of a batch, for the calls whose callers have not left until the
+// batch has a connection. It returns no rows and no error if the statement certainly has
+// had no effect, because the server has refused it or has not received it. Each call is
+// then sent alone.
+func ask[Q, R, Row any](
+	ctx context.Context, s *Store, batch []*call[Q, R], key func(Q) string, statement string,
+	arguments func(byKey[Q, R]) []any, scan pgx.RowToFunc[Row],
+) (byKey[Q, R], []Row, error) {
+	type reply struct {
+		keys byKey[Q, R]
+		rows []Row
+	}
+	got, err := onConnection(ctx, s, func(ctx context.Context, db querier) (reply, error) {
+		keys := newByKey(batch, key)
+		if len(keys.keys) == 0 {
+			return reply{}, nil
+		}
+		rows, err := db.Query(ctx, statement, arguments(keys)...)
+		if err != nil {
+			return reply{}, err
+		}
+		all, err := pgx.CollectRows(rows, scan)
+		return reply{keys, all}, err
+	})
+	_, unsent := errors.AsType[unsentError](err)
+	switch {
+	case err == nil:
+		return got.keys, got.rows, nil
+	case unsent, codeOf(err) != "", pgconn.SafeToRetry(err):
+		return got.keys, nil, nil
+	default:
+		return got.keys, nil, err
+	}
+}
+
+// byKey are the calls of a batch, grouped by key, in the order of keys.
+type byKey[Q, R any] struct {
+	keys   []string
+	groups [][]*call[Q, R]
+}
+
+func newByKey[Q, R any](batch []*call[Q, R], key func(Q) string) (b byKey[Q, R]) {
+	rest := make([]*call[Q, R], 0, len(batch))
+	for _, c := range batch {
+		if c.ctx.Err() == nil {
+			rest = append(rest, c)
+		}
+	}
+	slices.SortFunc(rest, func(a, b *call[Q, R]) int { return strings.Compare(key(a.request), key(b.request)) })
+	for len(rest) > 0 {
+		first, same := key(rest[0].request), 1
+		for same < len(rest) && key(rest[same].request) == first {
 			same++
 		}
-		keys, calls = append(keys, key(batch[0].request)), append(calls, batch[:same])
-		batch = batch[same:]
+		b.keys, b.groups = append(b.keys, first), append(b.groups, rest[:same])
+		rest = rest[same:]
 	}
-	return keys, calls
+	return b
 }
 
-// callsOf returns the calls of a key.
-func callsOf[Q, R any](key string, keys []string, calls [][]*call[Q, R]) []*call[Q, R] {
-	i, there := slices.BinarySearch(keys, key)
-	if !there {
-		return nil
-	}
-	return calls[i]
-}
-
-// unlessUndone returns nil for an error of a batch that certainly has had no effect,
-// because the server has refused it or has not received it. Each call is then sent alone.
-func unlessUndone(err error) error {
-	_, unsent := errors.AsType[unsentError](err)
-	if unsent || codeOf(err) != "" || pgconn.SafeToRetry(err) {
-		return nil
-	}
-	return err
+// calls returns the calls of a key of the batch.
+func (b byKey[Q, R]) calls(key string) []*call[Q, R] {
+	i, _ := slices.BinarySearch(b.keys, key)
+	return b.groups[i]
 }
 
 // microseconds returns null for null.

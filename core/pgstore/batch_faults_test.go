@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
@@ -174,6 +175,43 @@ func TestClaimOfCallerThatLeftStays(t *testing.T) {
 	}
 	if lease := win(t, store, both[0]); lease.Attempt != 1 {
 		t.Errorf("the repeated claim is attempt %d, want its own", lease.Attempt)
+	}
+}
+
+// The claim of a caller that leaves before its batch has a connection is not sent: the
+// caller's release may have come before it.
+func TestCallerLeavesWhileItsBatchWaitsForAConnection(t *testing.T) {
+	t.Parallel()
+	pool := migrated(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 1 })
+	store := pgstore.New(pool)
+	must(t, store.Check(t.Context()))
+	connection, err := pool.Acquire(t.Context())
+	must(t, err)
+	impatient, leave := context.WithCancel(t.Context())
+	const callers = 3
+	all := claims(callers)
+	outcomes := make([]outcome, callers)
+	var running sync.WaitGroup
+	left := make(chan error)
+	release := store.HoldLanes(callers)
+	go func() {
+		_, _, err := store.Acquire(impatient, all[0])
+		left <- err
+	}()
+	for n := 1; n < callers; n++ {
+		running.Go(func() { outcomes[n].lease, outcomes[n].found, outcomes[n].err = store.Acquire(t.Context(), all[n]) })
+	}
+	release()
+	eventually(t, func() bool { return store.Waiting() == 0 }) // the batch is on its way
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller that left got %v", err)
+	}
+	connection.Release()
+	running.Wait()
+	won(t, outcomes[1:])
+	if r, err := store.Lookup(t.Context(), all[0].Key); r != nil || err != nil {
+		t.Errorf("the record is %+v with error %v, want none", r, err)
 	}
 }
 

@@ -39,13 +39,16 @@ func (s *Store) AlwaysBatch() *Store {
 func (s *Store) HoldLanes(calls int) (release func()) {
 	flights, more := s.claims.hold(), s.completions.hold()
 	return func() {
-		for s.claims.waits()+s.completions.waits() < calls {
+		for s.Waiting() < calls {
 			<-time.After(time.Millisecond)
 		}
 		s.claims.land(flights)
 		s.completions.land(more)
 	}
 }
+
+// Waiting is how many calls wait.
+func (s *Store) Waiting() int { return s.claims.waits() + s.completions.waits() }
 
 func (l *lane[Q, R]) hold() uint64 {
 	l.mutex.Lock()
