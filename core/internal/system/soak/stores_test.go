@@ -3,6 +3,7 @@ package soak
 import (
 	"context"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,7 +132,24 @@ func newTiered(t *testing.T) *setting {
 type database struct {
 	server   *postgrestest.Server
 	operator *pgxpool.Pool
+
+	dials, batches atomic.Uint64
 }
+
+// TraceQueryStart implements pgx.QueryTracer, for every second pod. It delays statements of
+// single claims and results, so that the calls that come meanwhile are in batches.
+func (d *database) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	switch {
+	case strings.Contains(query.SQL, "claim_many"), strings.Contains(query.SQL, "complete_many"):
+		d.batches.Add(1)
+	case strings.Contains(query.SQL, "claim_record"), strings.Contains(query.SQL, "UPDATE"):
+		pass(company)
+	}
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*database) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 func startPostgres(t *testing.T) *database {
 	t.Helper()
@@ -147,7 +165,9 @@ func startPostgres(t *testing.T) *database {
 	if _, err := operator.Exec(t.Context(), `CREATE TABLE effects (tenant text, request int)`); err != nil {
 		t.Fatal(err)
 	}
-	return &database{server, operator}
+	d := &database{server: server, operator: operator}
+	t.Cleanup(func() { t.Logf("%d batches", d.batches.Load()) })
+	return d
 }
 
 // dial opens a new pool behind a new proxy.
@@ -166,9 +186,19 @@ func (d *database) dial() (*pgxpool.Pool, *faultproxy.Proxy, error) {
 		return nil, nil, err
 	}
 	config.MaxConns = connections
+	if d.dials.Add(1)%2 == 0 {
+		config.MaxConns, config.ConnConfig.Tracer = few, d
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	return pool, proxy, err
 }
+
+// A pool of few connections sends one statement of single claims at a time. company is how
+// long such a statement waits for others to come.
+const (
+	few     = 7
+	company = 5 * time.Millisecond
+)
 
 // connections is enough for all concurrent transactions of a plan, and for leases beside
 // them.
