@@ -13,7 +13,7 @@ import (
 )
 
 // meddler is a hook that lets others in where Acquire's two commands have a gap,
-// and before its script.
+// and before its script. A claim that asks late has the gap before its script.
 type meddler struct {
 	tripCounter
 	before, between, after, script func()
@@ -21,8 +21,13 @@ type meddler struct {
 
 func (m *meddler) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
-		if command.Name() == "evalsha" {
+		switch command.Name() {
+		case "evalsha":
 			call(m.script)
+		case "set":
+			call(m.before)
+			defer call(m.after)
+			defer call(m.between)
 		}
 		return next(ctx, command)
 	}
@@ -45,6 +50,24 @@ func (m *meddler) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
+// eachClaim runs a test with claims that ask for the time to live late, and with those
+// that ask beside each SET.
+func eachClaim(t *testing.T, test func(t *testing.T, claim func(key string) storage.Claim)) {
+	t.Helper()
+	for name, claim := range map[string]func(string) storage.Claim{"asks late": claim, "asks at once": asksAtOnce} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, claim)
+		})
+	}
+}
+
+func asksAtOnce(key string) storage.Claim {
+	c := claim(key)
+	c.Remember = time.Hour
+	return c
+}
+
 func call(f func()) {
 	if f != nil {
 		f()
@@ -63,70 +86,78 @@ func meddled(t *testing.T, m *meddler) (others, store *redisstore.Store, rdb *re
 // Case 2: the record is gone when its time to live is read.
 func TestKeyThatExpiresDuringAcquireIsClaimed(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, rdb := meddled(t, m)
-	win(t, others, claim("key"))
-	m.between = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()); m.between = nil }
-	if lease := win(t, store, claim("key")); lease.Attempt != 1 || lease.TookOver {
-		t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
-	}
+	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
+		m := &meddler{}
+		others, store, rdb := meddled(t, m)
+		win(t, others, claim("key"))
+		m.between = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()); m.between = nil }
+		if lease := win(t, store, claim("key")); lease.Attempt != 1 || lease.TookOver {
+			t.Errorf("it got attempt %d with TookOver %t, want 1 with false", lease.Attempt, lease.TookOver)
+		}
+	})
 }
 
 // Case 2: it comes and goes each time: never a lease that was not claimed.
 func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, rdb := meddled(t, m)
-	m.before = func() { win(t, others, claim("key")) }
-	m.between = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()) }
-	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
-		t.Errorf("the record is %+v, want it in progress", r)
-	}
+	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
+		m := &meddler{}
+		others, store, rdb := meddled(t, m)
+		m.before = func() { win(t, others, claim("key")) }
+		m.between = func() { must(t, rdb.Del(t.Context(), "oncekey:key").Err()) }
+		if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
+			t.Errorf("the record is %+v, want it in progress", r)
+		}
+	})
 }
 
 // A record that was completed in the gap has another time to live.
 func TestCompletionInTheGapIsNotTakenForAbandonment(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, _ := meddled(t, m)
-	holder := win(t, others, claim("key"))
-	m.between = func() {
-		short := result("answer")
-		short.Retain = time.Minute // less than the claim's would be at the end of its lease
-		must(t, others.Complete(t.Context(), holder, short))
-		m.between = nil
-	}
-	if r := find(t, store, claim("key")); string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
+	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
+		m := &meddler{}
+		others, store, _ := meddled(t, m)
+		holder := win(t, others, claim("key"))
+		m.between = func() {
+			short := result("answer")
+			short.Retain = time.Minute // less than the claim's would be at the end of its lease
+			must(t, others.Complete(t.Context(), holder, short))
+			m.between = nil
+		}
+		if r := find(t, store, claim("key")); string(r.Body) != "answer" {
+			t.Errorf("the record is %+v, want the response", r)
+		}
+	})
 }
 
 func TestCompletionInTheGapDoesNotLengthenTheLease(t *testing.T) {
 	t.Parallel()
 	m := &meddler{}
 	others, store, _ := meddled(t, m)
-	holder := win(t, others, claim("key"))
+	holder := win(t, others, asksAtOnce("key"))
 	m.between = func() {
 		long := result("answer")
 		long.Retain = 48 * time.Hour
 		must(t, others.Complete(t.Context(), holder, long))
 	}
-	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Abandoned() || r.LeaseLeft > holder.TTL {
+	if r := find(t, store, asksAtOnce("key")); r.State != storage.InProgress || r.Abandoned() || r.LeaseLeft > holder.TTL {
 		t.Errorf("the record is %+v, want it in progress for at most %s", r, holder.TTL)
 	}
 }
 
 func TestRenewalBeforeTheTakeOverWins(t *testing.T) {
 	t.Parallel()
-	m := &meddler{}
-	others, store, _ := meddled(t, m)
-	holder := abandoned(t, others, "key")
-	m.after = func() { must(t, others.Extend(t.Context(), holder, time.Minute)); m.after = nil }
-	c := claim("key")
-	c.TakeOver = true
-	if r := find(t, store, c); r.Attempt != 1 || r.Abandoned() {
-		t.Errorf("the record is %+v, want attempt 1 in progress", r)
-	}
+	eachClaim(t, func(t *testing.T, claim func(string) storage.Claim) {
+		m := &meddler{}
+		others, store, _ := meddled(t, m)
+		holder := abandoned(t, others, "key")
+		m.after = func() { must(t, others.Extend(t.Context(), holder, time.Minute)); m.after = nil }
+		c := claim("key")
+		c.TakeOver = true
+		if r := find(t, store, c); r.Attempt != 1 || r.Abandoned() {
+			t.Errorf("the record is %+v, want attempt 1 in progress", r)
+		}
+	})
 }
 
 func TestReleasedKeyThatCannotBeCaughtIsInProgress(t *testing.T) {

@@ -6,10 +6,11 @@
 //	guard, err := core.New(store, core.ScopeBy(userID))
 //
 // A first-time request costs two round trips, one to claim its key and one to settle
-// the claim. A replay costs one round trip, and so does the response that a key is in
-// progress. [WaitReplicas] adds one to a first-time request. Every command touches
-// one key, or with a Remember two keys of one slot. Only the server's clock decides
-// when a record expires.
+// the claim. A replay costs one round trip, the response that a key is in progress two,
+// and a take-over three. [WaitReplicas] adds one to a first-time request. Every command
+// touches one key, or with a Remember two keys of one slot. Only the server's clock
+// decides when a record expires. The Created, Finished and Expires of a replay are by
+// the clock of the process that wrote the record, unless it has a Remember.
 //
 // # Settings that matter
 //
@@ -22,10 +23,8 @@
 // at the deadline.
 //
 // AutoPipeline: for many concurrent requests. [redis.Client.AutoPipeline] in place of
-// the client serves about half as many requests again. The response that a key is in
-// progress then costs two round trips, and so does the replay of a record with a
-// Remember. A take-over costs three. The Created, Finished and Expires of a replay
-// are by the clock of the process that wrote the record.
+// the client serves about half as many requests again. The replay of a record with a
+// Remember then costs two round trips.
 //
 // maxmemory-policy: noeviction. Records have a time to live, so under every other
 // policy the server may drop records when memory runs short, including running ones.

@@ -89,6 +89,7 @@ func TestRoundTripsWithSteps(t *testing.T) {
 	takeOver.TakeOver = true
 	must(t, store.Release(t.Context(), win(t, store, claim("key")))) // loads the scripts
 	lease := win(t, store, claim("key"))
+	find(t, store, claim("key"))
 	trips.Store(0)
 	expect := func(what string, want int32) {
 		t.Helper()
@@ -104,7 +105,7 @@ func TestRoundTripsWithSteps(t *testing.T) {
 	must(t, store.Extend(t.Context(), lease, 0))
 	trips.Store(0)
 	lease = win(t, store, takeOver)
-	expect("taking over", 2)
+	expect("taking over", 3)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 	expect("completing", 1)
 }

@@ -48,14 +48,12 @@ func TestTimesOfRecords(t *testing.T) {
 	check(storage.Failed, 48*time.Hour)
 }
 
-// A client that merges commands reads no time to live for a replay. The times are by
-// the clock of the writer then, or unknown.
-func TestTimesOnAutoPipeline(t *testing.T) {
+// A replay reads no time to live. The times are by the clock of the writer then, or
+// unknown.
+func TestTimesOfReplays(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
-	pipeliner, err := rdb.AutoPipeline()
-	must(t, err)
-	store := redisstore.New(pipeliner)
+	store := redisstore.New(rdb)
 	value := func(at, retain string) string {
 		return `{"token":"abcd0000000000000000000000000000","state":"completed","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			retain + `"age_ms":1000,"at":"` + at + `","status":201,"size":0}` + "\n"
@@ -82,13 +80,18 @@ func TestTimesOfTheVersionBefore(t *testing.T) {
 	before := time.Now()
 	must(t, rdb.Set(t.Context(), "oncekey:key", `{"token":"abcd0000000000000000000000000000","state":"completed","v":1,"attempt":2,`+
 		`"fingerprint":"sha256:f","at":"2026-01-02T15:04:05Z","status":201,"size":3}`+"\n{}\n", time.Hour).Err())
-	r := find(t, store, claim("key"))
+	look := func() *storage.Record {
+		r, err := store.Lookup(t.Context(), "key")
+		must(t, err)
+		return r
+	}
+	r := look()
 	written := r.Expires.Add(-time.Hour)
 	if written.Before(before.Add(-2*time.Millisecond)) || written.After(time.Now()) || !r.Created.IsZero() || !r.Finished.IsZero() || r.Origin != (storage.Origin{}) {
 		t.Errorf("the record is %+v, want only the time when it expires", r)
 	}
 	must(t, rdb.Persist(t.Context(), "oncekey:key").Err())
-	if r := find(t, store, claim("key")); !r.Expires.IsZero() {
+	if r := look(); !r.Expires.IsZero() {
 		t.Errorf("the record expires at %s, want never", r.Expires)
 	}
 }

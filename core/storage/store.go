@@ -216,7 +216,9 @@ type Record struct {
 	// Created is the time of the attempt's claim, Finished the time of its Complete,
 	// and Expires the end of Retain; for an Expired record the end of Remember. All are
 	// by the store's clock, and zero where the store does not know: in a record of an
-	// earlier version, and Created and Finished of an Expired record.
+	// earlier version, and Created and Finished of an Expired record. A replay may have
+	// them by the clock of the process that wrote the record, if the store's own would
+	// cost another round trip.
 	Created, Finished, Expires time.Time
 }
 

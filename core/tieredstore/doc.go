@@ -41,9 +41,9 @@
 // it may take at most half of the time left. After five failures in a row the store
 // calls the hot tier only once a second, until a call succeeds.
 //
-// The response that a key is in progress costs a round trip to each tier. A response
-// from the hot tier alone would save a SELECT. But it could say "in progress" for a
-// key whose completion or release the hot tier has lost.
+// The response that a key is in progress costs a round trip to each tier, and a second
+// one to redisstore. A response from the hot tier alone would save a SELECT. But it
+// could say "in progress" for a key whose completion or release the hot tier has lost.
 //
 // # Correctness
 //
