@@ -37,6 +37,12 @@
 // consumer. A route or an engine can also observe (policy.Observe,
 // WithObserveOnly): it reports what a guard would do, and changes nothing.
 //
+// # Operators
+//
+// A readiness probe calls Engine.Ready. Engine.Inspector looks records up, explains the
+// response of a retry, and settles abandoned keys by hand. Engine.Running and
+// Engine.Routes show this process. Package adapters/inspector makes a web page of them.
+//
 // # Promise
 //
 // One handler runs for each key. A second run can happen only if the store loses
