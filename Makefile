@@ -26,10 +26,10 @@ PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc ad
 
 # Tests that the race detector disturbs, and their packages: they run again without it.
 NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedisAndPostgreSQL|TestSealedConformanceOverPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$
-NOT_RACED_PACKAGES := ./core/redisstore ./core/pgstore ./core/tieredstore ./core/memstore ./core/internal/explore ./core/internal/system/tiered ./fingerprint ./core ./adapters ./adapters/otel
+NOT_RACED_PACKAGES := ./core/redisstore ./core/pgstore ./core/sqlstore ./core/tieredstore ./core/memstore ./core/internal/explore ./core/internal/system/tiered ./fingerprint ./core ./adapters ./adapters/otel
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
-LONG_PACKAGES := ./core/internal/system/failover ./core/tieredstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/explore/model ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
+LONG_PACKAGES := ./core/internal/system/failover ./core/tieredstore ./core/redisstore ./core/pgstore ./core/sqlstore ./core/internal/system/endtoend ./core/internal/explore/model ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
 
 # Most tests over servers wait more than they compute: eight run at a time in each package.
 PARALLEL := 8

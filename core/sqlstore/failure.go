@@ -147,12 +147,16 @@ func (s *Store) retry(ctx context.Context, call func() error) error {
 }
 
 // ended adds the error of an ended context, which a driver may replace by one of its
-// own.
+// own. A dial ends at the deadline itself, and so a moment before its context.
 func ended(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) || errors.Is(err, storage.ErrLeaseLost) {
+	end := ctx.Err()
+	if deadline, has := ctx.Deadline(); has && end == nil && !time.Now().Before(deadline) {
+		end = context.DeadlineExceeded
+	}
+	if err == nil || end == nil || errors.Is(err, end) || errors.Is(err, storage.ErrLeaseLost) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ctx.Err(), err)
+	return fmt.Errorf("%w: %w", end, err)
 }
 
 // failure adds the operation and the key to an error.

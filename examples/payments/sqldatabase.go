@@ -86,7 +86,8 @@ func (l *sqlLedger) add(ctx context.Context, b book, e entry) (in entry, added b
 		return entry{}, false, explain(ctx, insertErr)
 	}
 	slog.ErrorContext(ctx, "the side effect has already happened", "kind", b, "attempt", e.Attempt)
-	return in, false, json.Unmarshal(before, &in)
+	err = json.Unmarshal(before, &in)
+	return in, false, err
 }
 
 // identities are the entry's identities, each as a hash or null.

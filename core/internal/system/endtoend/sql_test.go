@@ -32,7 +32,7 @@ func TestKilledAtAnyPoint(t *testing.T) {
 				pay := payment("tok_ok").withKey(fmt.Sprintf("key-%d", n))
 				answered := make(chan answer, 1)
 				go func() { answered <- process.send(pay) }()
-				time.Sleep(rand.N(most)) //nolint:forbidigo,gosec // any moment is right
+				time.Sleep(rand.N(most)) //nolint:forbidigo // any moment is right
 				process.Kill()
 				if original := <-answered; original.is(created) {
 					originals[pay] = original

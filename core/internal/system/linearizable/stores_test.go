@@ -2,27 +2,33 @@ package linearizable
 
 import (
 	"context"
+	"database/sql"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	_ "github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
 
 	"github.com/oncekey/oncekey/core/internal/system/soak"
+	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(mariadbtest.Main(m))) }
 
 // stores are the stores to examine.
 var stores = map[string]func(t *testing.T) storage.Store{
@@ -32,6 +38,11 @@ var stores = map[string]func(t *testing.T) storage.Store{
 	"pgstore without batches": func(t *testing.T) storage.Store {
 		return pgstore.New(database(t, nil), pgstore.WithoutBatches())
 	},
+	"sqlstore on SQLite": func(t *testing.T) storage.Store {
+		file := "file:" + filepath.Join(t.TempDir(), "records.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(5000)"
+		return overSQL(t, "sqlite", file, sqlstore.SQLite())
+	},
+	"sqlstore on MariaDB": func(t *testing.T) storage.Store { return overSQL(t, "mysql", mariadbtest.Shared(t), sqlstore.MySQL()) },
 	"tieredstore": func(t *testing.T) storage.Store {
 		return tieredstore.New(redisstore.New(connect(t)), pgstore.New(database(t, nil)))
 	},
@@ -67,6 +78,21 @@ func (b *batchCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query p
 
 // TraceQueryEnd implements pgx.QueryTracer.
 func (*batchCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// overSQL returns a store on a new, migrated database.
+func overSQL(t *testing.T, driver, dsn string, dialect sqlstore.Dialect) storage.Store {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	db.SetMaxIdleConns(keys * callersPerKey)
+	if err := sqlstore.Migrate(t.Context(), db, dialect); err != nil {
+		t.Fatal(err)
+	}
+	return sqlstore.New(db, dialect)
+}
 
 // database returns a pool on a new, migrated database.
 func database(t *testing.T, tracer pgx.QueryTracer) *pgxpool.Pool {

@@ -55,7 +55,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, programs: requirePrograms(t), settings: settings}
 	var err error
-	if s.folder, err = os.MkdirTemp("", "oncekey-mariadb-"); err != nil {
+	if s.folder, err = os.MkdirTemp("", "oncekey-mariadb-"); err != nil { //nolint:usetesting // a shared server outlives the test that starts it
 		t.Fatalf("mariadbtest: %v", err)
 	}
 	t.Cleanup(func() {
