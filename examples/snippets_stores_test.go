@@ -4,18 +4,22 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"database/sql"
 	"net/http"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
+	_ "modernc.org/sqlite"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/sealedstore"
+	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
@@ -89,6 +93,33 @@ func TestSealedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	guard, err := sealed(memstore.New(), aesgcm{aead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
+}
+
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	open := func(ctx context.Context, path string) (storage.Store, error) {
+		name := "file:" + path + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)"
+		db, err := sql.Open("sqlite", name)
+		if err != nil {
+			return nil, err
+		}
+		if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite()); err != nil {
+			return nil, err
+		}
+		store := sqlstore.New(db, sqlstore.SQLite())
+		go store.RunSweeper(ctx, 10*time.Minute)
+		t.Cleanup(func() { db.Close() })
+		return store, nil
+	}
+	store, err := open(t.Context(), filepath.Join(t.TempDir(), "records.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := core.New(store, core.ScopeBy(userID))
 	if err != nil {
 		t.Fatal(err)
 	}

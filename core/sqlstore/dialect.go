@@ -79,7 +79,7 @@ func MySQL() Dialect {
 	}}
 }
 
-// SQLite is SQLite 3.35 or newer, through modernc.org/sqlite or
+// SQLite is SQLite 3.44 or newer, through modernc.org/sqlite or
 // github.com/mattn/go-sqlite3. Each connection of the pool needs these settings, which
 // belong in the data source name:
 //

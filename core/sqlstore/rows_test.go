@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -197,4 +198,24 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 			t.Errorf("%d connections are in use, want none", inUse)
 		}
 	})
+}
+
+// Migrations that a deployment may have run must not change.
+func TestPublishedTablesStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	published := map[string][]string{
+		"PostgreSQL": {"39de4a85b3e86392e7e2a1c64b059bfa32978b3bbcd390a3ab3643b1c50228d4"},
+		"MariaDB":    {"d77ca7431490363d8580ed105c2efa8c0bb445157701318e89c188e583543762"},
+		"SQLite":     {"5f2b4693e88bd98a245c6d550e09e1bdfb8cecf0e518e781154e4a698b16558f"},
+	}
+	for _, s := range eachDialect {
+		for i, migration := range sqlstore.Migrations(s.dialect) {
+			if i >= len(published[s.name]) {
+				t.Fatalf("version %d of %s is not noted here", migration.Version, s.name)
+			}
+			if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(migration.SQL))); sum != published[s.name][i] {
+				t.Errorf("version %d of %s was changed: add another one instead (its sum is %s)", migration.Version, s.name, sum)
+			}
+		}
+	}
 }
