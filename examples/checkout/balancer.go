@@ -14,7 +14,7 @@ type fault string
 
 const (
 	noFault          fault = ""
-	dropAnswer       fault = "drop-answer"
+	dropResponse     fault = "drop-response"
 	killBeforeCharge fault = "kill-before-charge"
 	killAfterCharge  fault = "kill-after-charge"
 )
@@ -42,9 +42,9 @@ func visitFrom(ctx context.Context) visit {
 func readVisit(r *http.Request) (visit, error) {
 	v := visit{fault: fault(r.Header.Get(faultHeader))}
 	switch v.fault {
-	case noFault, dropAnswer, killBeforeCharge, killAfterCharge:
+	case noFault, dropResponse, killBeforeCharge, killAfterCharge:
 	default:
-		return v, fmt.Errorf("%s %q: want %s, %s or %s", faultHeader, v.fault, dropAnswer, killBeforeCharge, killAfterCharge)
+		return v, fmt.Errorf("%s %q: want %s, %s or %s", faultHeader, v.fault, dropResponse, killBeforeCharge, killAfterCharge)
 	}
 	number := r.Header.Get(requestHeader)
 	if number == "" {
@@ -79,17 +79,17 @@ func (s *shop) balance(w http.ResponseWriter, r *http.Request) {
 	passed := false
 	defer func() {
 		if !passed {
-			s.tell(notice{What: "unanswered", Request: v.request, Pod: p.name})
+			s.tell(notice{What: "no_response", Request: v.request, Pod: p.name})
 		}
 	}()
-	a := response{header: make(http.Header)}
-	p.guarded.ServeHTTP(&a, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
-	if p.isDead() || v.fault == dropAnswer {
+	kept := keptResponse{header: make(http.Header)}
+	p.guarded.ServeHTTP(&kept, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+	if p.isDead() || v.fault == dropResponse {
 		panic(http.ErrAbortHandler) // close the connection without sending a byte
 	}
 	passed = true
-	s.tell(notice{What: "answered", Request: v.request, Pod: p.name, Status: a.status})
-	a.writeTo(w)
+	s.tell(notice{What: "responded", Request: v.request, Pod: p.name, Status: kept.status})
+	kept.writeTo(w)
 }
 
 // hasStruck reports whether the request's fault has struck before. A browser may repeat
@@ -108,34 +108,34 @@ func (s *shop) hasStruck(v visit) bool {
 	return false
 }
 
-// response keeps a pod's response, which is small: a receipt or a problem.
-type response struct {
+// keptResponse keeps a pod's response, which is small: a receipt or a problem.
+type keptResponse struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
 // Header implements http.ResponseWriter.
-func (a *response) Header() http.Header { return a.header }
+func (k *keptResponse) Header() http.Header { return k.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *response) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
+func (k *keptResponse) WriteHeader(status int) {
+	if k.status == 0 {
+		k.status = status
 	}
 }
 
 // Write implements http.ResponseWriter.
-func (a *response) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
+func (k *keptResponse) Write(p []byte) (int, error) {
+	k.WriteHeader(http.StatusOK)
+	return k.body.Write(p)
 }
 
-func (a *response) writeTo(w http.ResponseWriter) {
-	maps.Copy(w.Header(), a.header)
-	if a.status == 0 {
-		a.status = http.StatusOK
+func (k *keptResponse) writeTo(w http.ResponseWriter) {
+	maps.Copy(w.Header(), k.header)
+	if k.status == 0 {
+		k.status = http.StatusOK
 	}
-	w.WriteHeader(a.status)
-	w.Write(a.body.Bytes())
+	w.WriteHeader(k.status)
+	w.Write(k.body.Bytes())
 }

@@ -39,7 +39,7 @@ func (b *bench) pay(key string, f fault) *httptest.ResponseRecorder {
 
 func (b *bench) send(number int, key string, f fault) *httptest.ResponseRecorder {
 	b.Helper()
-	return answerTo(b.shop, b.request(number, key, f))
+	return respondTo(b.shop, b.request(number, key, f))
 }
 
 func (b *bench) request(number int, key string, f fault) *http.Request {
@@ -54,12 +54,12 @@ func (b *bench) request(number int, key string, f fault) *http.Request {
 	return request
 }
 
-func answerTo(s *shop, request *http.Request) (answer *httptest.ResponseRecorder) {
+func respondTo(s *shop, request *http.Request) (response *httptest.ResponseRecorder) {
 	recorder := httptest.NewRecorder()
 	defer func() {
 		switch why := recover(); why {
 		case nil:
-			answer = recorder
+			response = recorder
 		case http.ErrAbortHandler: // net/http closes the connection on this panic
 		default:
 			panic(why)
@@ -76,28 +76,28 @@ func (b *bench) wantCharges(want int) {
 	}
 }
 
-func (b *bench) want(answer *httptest.ResponseRecorder, status int, part string) {
+func (b *bench) want(response *httptest.ResponseRecorder, status int, part string) {
 	b.Helper()
-	if answer == nil {
+	if response == nil {
 		b.Fatalf("no response, want %d", status)
 	}
-	if answer.Code != status || !strings.Contains(answer.Body.String(), part) {
-		b.Errorf("%d %s, want %d with %q", answer.Code, answer.Body, status, part)
+	if response.Code != status || !strings.Contains(response.Body.String(), part) {
+		b.Errorf("%d %s, want %d with %q", response.Code, response.Body, status, part)
 	}
 }
 
-func (b *bench) wantReplay(answer *httptest.ResponseRecorder) {
+func (b *bench) wantReplay(response *httptest.ResponseRecorder) {
 	b.Helper()
-	b.want(answer, http.StatusCreated, `"number":1,`)
-	if answer.Header().Get("X-Idempotent-Replay") != "true" {
-		b.Errorf("the response's header is %v, want a replay", answer.Header())
+	b.want(response, http.StatusCreated, `"number":1,`)
+	if response.Header().Get("X-Idempotent-Replay") != "true" {
+		b.Errorf("the response's header is %v, want a replay", response.Header())
 	}
 }
 
-func (b *bench) wantNoAnswer(answer *httptest.ResponseRecorder) {
+func (b *bench) wantNoResponse(response *httptest.ResponseRecorder) {
 	b.Helper()
-	if answer != nil {
-		b.Fatalf("%d %s, want a broken connection", answer.Code, answer.Body)
+	if response != nil {
+		b.Fatalf("%d %s, want a broken connection", response.Code, response.Body)
 	}
 }
 

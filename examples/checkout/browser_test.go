@@ -58,19 +58,19 @@ func TestPage(t *testing.T) {
 			p.wantCharges(1, "Charged once")
 			p.wantLife("first-time", "charged", "completed", "replay")
 		}},
-		{"answer lost", func(p *page) {
+		{"response lost", func(p *page) {
 			p.load(true)
-			p.pressScenario("drop-answer")
+			p.pressScenario("drop-response")
 			p.settled(2)
 			p.wantCharges(1, "Charged once")
-			p.wantLife("first-time", "completed", "no-answer", "retried", "replay")
+			p.wantLife("first-time", "completed", "no-response", "retried", "replay")
 		}},
 		{"pod killed before the charge", func(p *page) {
 			p.load(true)
 			p.pressScenario("kill-before-charge")
 			p.settled(2)
 			p.wantCharges(1, "Charged once")
-			p.wantLife("first-time", "killed", "no-answer", "retried", "expired", "taken-over", "charged", "completed")
+			p.wantLife("first-time", "killed", "no-response", "retried", "expired", "taken-over", "charged", "completed")
 			if row := ask[string](p, `document.querySelector("#ledger li").textContent`); !strings.Contains(row, "attempt 2") {
 				p.Errorf("the ledger says %q, want attempt 2", row)
 			}
@@ -132,7 +132,7 @@ func keyboardAlone(p *page) {
 			p.Errorf("%s has the focus, and an outline of style %s", focused(), outline)
 		}
 	}
-	want := "with-key pay double-click drop-answer kill-before-charge kill-after-charge new-order reset"
+	want := "with-key pay double-click drop-response kill-before-charge kill-after-charge new-order reset"
 	if got := strings.Join(order, " "); got != want {
 		p.Errorf("the tab key goes to %s, want %s", got, want)
 	}

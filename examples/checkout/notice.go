@@ -6,8 +6,8 @@ package main
 //
 //	opened       the shop is open
 //	arrived      a request reached a pod
-//	answered     the response went to the browser
-//	unanswered   the response was dropped, or the pod was killed
+//	responded    the response went to the browser
+//	no_response  the response was dropped, or the pod was killed
 //	lease        the store has given or renewed a lease, which runs until Until
 //	charged      the bank charged a card
 //	recognised   the bank knew the charge already, by its derived key

@@ -36,7 +36,7 @@ func TestClickedTwice(t *testing.T) {
 
 func TestWithoutAKeyEveryRequestCharges(t *testing.T) {
 	t.Parallel()
-	for _, f := range []fault{noFault, dropAnswer, killAfterCharge} {
+	for _, f := range []fault{noFault, dropResponse, killAfterCharge} {
 		t.Run("fault "+string(f), func(t *testing.T) {
 			t.Parallel()
 			inShop(t, func(b *bench) {
@@ -49,13 +49,13 @@ func TestWithoutAKeyEveryRequestCharges(t *testing.T) {
 }
 
 // Case 8: a retry gets the response that the client lost.
-func TestLostAnswerIsReplayed(t *testing.T) {
+func TestLostResponseIsReplayed(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
-		b.wantNoAnswer(b.pay("k", dropAnswer))
+		b.wantNoResponse(b.pay("k", dropResponse))
 		b.wantReplay(b.pay("k", noFault))
 		b.wantCharges(1)
-		b.wantTold("charged", "completed", "unanswered", "replay")
+		b.wantTold("charged", "completed", "no_response", "replay")
 	})
 }
 
@@ -64,14 +64,14 @@ func TestPodKilledBeforeTheCharge(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
 		start := time.Now()
-		b.wantNoAnswer(b.pay("k", killBeforeCharge))
+		b.wantNoResponse(b.pay("k", killBeforeCharge))
 		b.wantCharges(0)
 		time.Sleep(time.Until(start.Add(demoPace.lockTTL - time.Millisecond))) //nolint:forbidigo // moves the bubble's clock
 		b.want(b.pay("k", noFault), http.StatusConflict, `"code":"in_progress"`)
 		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // moves the bubble's clock
 		b.want(b.pay("k", noFault), http.StatusCreated, `"pod":"B","attempt":2`)
 		b.wantCharges(1)
-		b.wantTold("killed", "unanswered", "in_progress", "lease_expired", "charged", "completed")
+		b.wantTold("killed", "no_response", "in_progress", "lease_expired", "charged", "completed")
 	})
 }
 
@@ -80,7 +80,7 @@ func TestPodKilledBeforeTheCharge(t *testing.T) {
 func TestPodKilledAfterTheCharge(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
-		b.wantNoAnswer(b.pay("k", killAfterCharge))
+		b.wantNoResponse(b.pay("k", killAfterCharge))
 		b.wantCharges(1)
 		time.Sleep(demoPace.lockTTL) //nolint:forbidigo // moves the bubble's clock
 		b.want(b.pay("k", noFault), http.StatusCreated, `"number":1,`)
@@ -93,11 +93,11 @@ func TestPodKilledAfterTheCharge(t *testing.T) {
 func TestKilledPodIsGone(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
-		b.wantNoAnswer(b.pay("k", killBeforeCharge))    // at pod A
+		b.wantNoResponse(b.pay("k", killBeforeCharge))  // at pod A
 		time.Sleep(demoPace.restart - time.Millisecond) //nolint:forbidigo // moves the bubble's clock
 		killed := slices.IndexFunc(b.notices(), func(n notice) bool { return n.What == "killed" })
 		for _, n := range b.told[killed+1:] {
-			if n.Pod == "A" && n.What != "unanswered" {
+			if n.Pod == "A" && n.What != "no_response" {
 				b.Errorf("pod A is dead and there is %+v", n)
 			}
 		}
@@ -113,29 +113,29 @@ func TestKilledPodIsGone(t *testing.T) {
 	})
 }
 
-func TestWhoIsServedByAKilledPodGetsNoAnswer(t *testing.T) {
+func TestKilledPodSendsNoResponse(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
-		answers := make(chan *httptest.ResponseRecorder, 1)
+		responses := make(chan *httptest.ResponseRecorder, 1)
 		b.shop.turn = 1
 		b.shop.pods[1] = nil // so that both come to pod A
 		go func() { b.send(1, "k1", killBeforeCharge) }()
 		synctest.Wait()
 		time.Sleep(time.Millisecond) //nolint:forbidigo // moves the bubble's clock
-		go func() { answers <- b.send(2, "k2", noFault) }()
-		b.wantNoAnswer(<-answers)
+		go func() { responses <- b.send(2, "k2", noFault) }()
+		b.wantNoResponse(<-responses)
 		b.wantCharges(0)
 	})
 }
 
 // A response that is ready when its pod is killed is not sent.
-func TestDeadPodAnswersNothing(t *testing.T) {
+func TestDeadPodSendsNoResponse(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
 		p := b.shop.pods[0]
 		p.kill()
 		b.shop.pods[0] = p // killed a moment after it was picked
-		b.wantNoAnswer(b.pay("k", noFault))
+		b.wantNoResponse(b.pay("k", noFault))
 		b.wantCharges(0)
 	})
 }
@@ -192,7 +192,7 @@ func TestClientThatHangsUp(t *testing.T) {
 			inShop(t, func(b *bench) {
 				ctx, hangUp := context.WithCancel(b.Context())
 				time.AfterFunc(demoPace.bank/4, hangUp)
-				answerTo(b.shop, b.request(1, key, noFault).WithContext(ctx))
+				respondTo(b.shop, b.request(1, key, noFault).WithContext(ctx))
 				b.wantCharges(charges)
 			})
 		})
@@ -204,10 +204,10 @@ func TestNoPodIsLeft(t *testing.T) {
 	inShop(t, func(b *bench) {
 		b.pay("k1", killBeforeCharge)
 		b.pay("k2", killBeforeCharge)
-		answer := b.pay("k1", noFault)
-		b.want(answer, http.StatusServiceUnavailable, "no pod is running")
-		if answer.Header().Get("Retry-After") != "1" {
-			b.Errorf("the header is %v, want Retry-After: 1", answer.Header())
+		response := b.pay("k1", noFault)
+		b.want(response, http.StatusServiceUnavailable, "no pod is running")
+		if response.Header().Get("Retry-After") != "1" {
+			b.Errorf("the header is %v, want Retry-After: 1", response.Header())
 		}
 		time.Sleep(demoPace.restart) //nolint:forbidigo // moves the bubble's clock
 		synctest.Wait()
@@ -220,9 +220,9 @@ func TestNoPodIsLeft(t *testing.T) {
 func TestFaultStrikesOnce(t *testing.T) {
 	t.Parallel()
 	inShop(t, func(b *bench) {
-		b.wantNoAnswer(b.send(1, "k", killBeforeCharge))
-		b.wantNoAnswer(b.send(1, "k", killBeforeCharge))
-		b.wantTold("arrived", "killed", "unanswered")
+		b.wantNoResponse(b.send(1, "k", killBeforeCharge))
+		b.wantNoResponse(b.send(1, "k", killBeforeCharge))
+		b.wantTold("arrived", "killed", "no_response")
 	})
 }
 
@@ -236,10 +236,10 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		} {
 			request := httptest.NewRequest(http.MethodPost, "/shops/shop-1/payments", strings.NewReader(`{"order":"1","amount":1}`))
 			change(request)
-			answer := answerTo(b.shop, request)
-			text := strings.ReplaceAll(answer.Body.String(), `\"`, `"`)
-			if answer.Code != http.StatusBadRequest || !strings.Contains(text, name) {
-				b.Errorf("%d %s, want 400 that names %s", answer.Code, text, name)
+			response := respondTo(b.shop, request)
+			text := strings.ReplaceAll(response.Body.String(), `\"`, `"`)
+			if response.Code != http.StatusBadRequest || !strings.Contains(text, name) {
+				b.Errorf("%d %s, want 400 that names %s", response.Code, text, name)
 			}
 		}
 		b.wantCharges(0)

@@ -3,7 +3,7 @@ import { draw } from "/draw.js";
 
 const amount = 3200;
 const maxTries = 10, maxRows = 40, maxNotices = 400; // nothing here grows for ever
-const pause = 750; // before a retry, in milliseconds, unless the answer names another
+const pause = 750; // before a retry, in milliseconds, unless the response names another
 const $ = (id) => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -32,7 +32,7 @@ function showKey() {
 
 // ---- The shopper's client
 
-// pay sends the order until it has an answer, as a client that means well does.
+// pay sends the order until it has a response, as a client that means well does.
 async function pay(fault = "") {
   const at = shop, order = at.order, key = $("with-key").checked ? order.key : "";
   setBusy(at, +1);
@@ -61,31 +61,31 @@ async function send(at, order, key, fault, isRetry) {
   if (fault) headers["Demo-Fault"] = fault;
   try {
     const body = JSON.stringify({ order: order.number, amount });
-    const answer = await fetch(`/shops/${at.id}/payments`, { method: "POST", headers, body });
-    const receipt = await answer.json();
-    return read(row, answer, receipt);
+    const response = await fetch(`/shops/${at.id}/payments`, { method: "POST", headers, body });
+    const receipt = await response.json();
+    return read(row, response, receipt);
   } catch {
-    finish(row, "no answer", "bad", "The connection broke. Was it charged?");
+    finish(row, "no response", "bad", "The connection broke. Was it charged?");
     return pause;
   }
 }
 
 const withOrWithout = (key) => (key ? "with the key" : "without a key");
 
-// read shows the answer, and returns how long to wait before asking again, or 0.
-function read(row, answer, receipt) {
-  const replay = answer.headers.get("X-Idempotent-Replay") === "true";
-  if (replay) finish(row, `${answer.status} replay`, "good", `The stored answer: charge ${receipt.number}.`);
-  else if (answer.ok) finish(row, `${answer.status} Created`, "good", `Charge ${receipt.number}, by pod ${receipt.pod}.`);
+// read shows the response, and returns how long to wait before asking again, or 0.
+function read(row, response, receipt) {
+  const replay = response.headers.get("X-Idempotent-Replay") === "true";
+  if (replay) finish(row, `${response.status} replay`, "good", `The stored response: charge ${receipt.number}.`);
+  else if (response.ok) finish(row, `${response.status} Created`, "good", `Charge ${receipt.number}, by pod ${receipt.pod}.`);
   else if (receipt.code === "in_progress") finish(row, "409 in progress", "warn", "Not finished yet. Ask again in a second.");
-  else finish(row, String(answer.status), "bad", receipt.error ?? answer.statusText);
-  const again = Number(answer.headers.get("Retry-After"));
-  return (answer.status === 409 || answer.status === 503) && again > 0 ? Math.min(again, 5) * 1000 : 0;
+  else finish(row, String(response.status), "bad", receipt.error ?? response.statusText);
+  const again = Number(response.headers.get("Retry-After"));
+  return (response.status === 409 || response.status === 503) && again > 0 ? Math.min(again, 5) * 1000 : 0;
 }
 
 const scenarios = {
   "double-click": () => Promise.all([pay(), new Promise((next) => setTimeout(next, 150)).then(() => pay())]),
-  "drop-answer": () => pay("drop-answer"),
+  "drop-response": () => pay("drop-response"),
   "kill-before-charge": () => pay("kill-before-charge"),
   "kill-after-charge": () => pay("kill-after-charge"),
 };
@@ -195,15 +195,15 @@ function judge(order, busy) {
   }
   if (busy || !requests) {
     if (!requests) return ["calm", "Nothing is charged yet", "Pay, pay twice, or break something. What each request did is drawn here as it happens."];
-    if (saw("killed") && !saw("started") && !saw("lease_expired") && !keyless) return ["calm", "The pod is dead, the key is not", `Nobody may run it before the lease has run out: ${shop.lease / 1000} seconds here. The client keeps asking.`];
-    return charges ? ["calm", "Charged. Has everybody heard?", "The client goes on until it has an answer."] : ["calm", "Paying …", "A pod runs the handler. The bank takes its time."];
+    if (saw("killed") && !saw("started") && !saw("lease_expired") && !keyless) return ["calm", "The pod is dead, the key is not", `No pod may run it before the lease ends: ${shop.lease / 1000} seconds here. The client keeps retrying.`];
+    return charges ? ["calm", "Charged. Does the browser know?", "The client retries until a response arrives."] : ["calm", "Paying …", "A pod runs the handler. The bank takes its time."];
   }
   if (charges === 0) return ["calm", "Not charged", "No request got through."];
   if (keyless && requests > 1) return ["calm", "Charged once, by luck", "The pod died before the charge. Try the same without a key, but kill it after."];
   if (requests === 1) return ["good", "Charged once", keyless ? "One request, and nothing broke. Now click twice." : "One request, one charge. Now send it again: the key is the same."];
   if (saw("recognised")) return ["good", "Charged once", `${sent}, one charge. Attempt 2 handed the bank the same derived key, and the bank knew it.`];
   if (saw("lease_expired")) return ["good", "Charged once", `${sent}, one charge. The other pod took the key over when the lease had run out.`];
-  return ["good", "Charged once", `${sent}, one charge. The others got the answer of the first.`];
+  return ["good", "Charged once", `${sent}, one charge. The others got the stored response.`];
 }
 
 const steps = {
@@ -214,7 +214,7 @@ const steps = {
   recognised: () => ["recognised", "bank knows it", "good"],
   completed: () => ["completed", "completed", "good"],
   replay: () => ["replay", "replay", "good"],
-  unanswered: () => ["no-answer", "no answer", "bad"],
+  no_response: () => ["no-response", "no response", "bad"],
   killed: (n) => ["killed", `pod ${n.pod} killed`, "bad"],
   retried: () => ["retried", "retried", ""],
   lease_expired: () => ["expired", "lease expired", "warn"],

@@ -74,11 +74,11 @@ function tell(notices, now) {
       case "lease_expired":
         end(lease, n.at);
         break;
-      case "answered":
-      case "unanswered": {
+      case "responded":
+      case "no_response": {
         end(open(story.runs, n), n.at);
         const request = open(story.requests, n);
-        if (request) Object.assign(request, { to: n.at, status: n.what === "answered" ? n.status : 0 });
+        if (request) Object.assign(request, { to: n.at, status: n.what === "responded" ? n.status : 0 });
       }
     }
   }
@@ -133,17 +133,17 @@ function drawBrowser(into, story, time) {
     const from = time.x(r.from), to = time.x(r.to ?? time.end);
     let row = rows.findIndex((busyUntil) => busyUntil < from - 2);
     if (row < 0) row = rows.length < 3 ? rows.length : r.request % 3;
-    const [label, tone] = answerOf(r, time.narrow);
+    const [label, tone] = responseOf(r, time.narrow);
     rows[row] = to + 12 + label.length * 8;
     const middle = y + 8 + row * 15;
     into.append(node("line", { class: "request", x1: from, x2: Math.max(to, from + 4), y1: middle, y2: middle }), node("circle", { class: "sent", cx: from, cy: middle, r: 3.5 }));
-    if (r.to !== undefined) into.append(text(Math.max(to, from + 4) + 5, middle + 4, label, "answer " + tone));
+    if (r.to !== undefined) into.append(text(Math.max(to, from + 4) + 5, middle + 4, label, "response " + tone));
   }
 }
 
-function answerOf(request, narrow) {
+function responseOf(request, narrow) {
   if (request.to === undefined) return ["", ""];
-  if (!request.status) return [narrow ? "✕" : "✕ no answer", "none"];
+  if (!request.status) return [narrow ? "✕" : "✕ no response", "none"];
   if (request.result === "replay") return [narrow ? String(request.status) : `${request.status} replay`, "replay"];
   return [String(request.status), request.status === 409 ? "conflict" : ""];
 }
@@ -164,7 +164,7 @@ function drawPod(into, story, pod, time) {
   }
 }
 
-const keyWords = { flight: "in flight", saved: "completed: the answer is stored", orphan: "held by a dead pod" };
+const keyWords = { flight: "in flight", saved: "completed: the response is stored", orphan: "held by a dead pod" };
 
 function drawKey(into, story, time) {
   const { y, h } = lanes.key;
