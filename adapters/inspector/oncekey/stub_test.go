@@ -30,9 +30,16 @@ func (s stub) said(t *testing.T, args ...string) (text string, code int) {
 
 // every is each command that asks a page.
 var every = [][]string{
-	{"list"}, {"show", "abcdef"}, {"show", strings.Repeat("ab", 32)}, {"show", "/payments", "k"}, {"explain", "/payments", "k"},
-	{"settle", "/payments", "k", "--happened", "--why", "x"}, {"forget", "/payments", "k", "--why", "x"},
-	{"doctor"}, {"tail"}, {"hash", "/payments", "k"},
+	{"list"},
+	{"show", "abcdef"},
+	{"show", strings.Repeat("ab", 32)},
+	{"show", "/payments", "k"},
+	{"explain", "/payments", "k"},
+	{"settle", "/payments", "k", "--happened", "--why", "x"},
+	{"forget", "/payments", "k", "--why", "x"},
+	{"doctor"},
+	{"tail"},
+	{"hash", "/payments", "k"},
 }
 
 // Each command ends with the exit code of the page's fault, and prints its cause.

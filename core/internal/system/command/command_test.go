@@ -232,9 +232,12 @@ func openPool(t *testing.T, dsn string) *pgxpool.Pool {
 func TestErrorsNameNoPassword(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{
-		{"--redis", "redis://shop:hunter2@127.0.0.1:1/0"}, {"--postgres", "postgres://shop:hunter2@127.0.0.1:1/shop"},
-		{"--url", "http://shop:hunter2@127.0.0.1:1/ops"}, {"--postgres", "postgres://shop:hunter2@127.0.0.1:x/shop"},
-		{"--redis", "redis://shop:hunter2@127.0.0.1:x/0"}, {"--url", "://shop:hunter2@127.0.0.1:x/0"},
+		{"--redis", "redis://shop:hunter2@127.0.0.1:1/0"},
+		{"--postgres", "postgres://shop:hunter2@127.0.0.1:1/shop"},
+		{"--url", "http://shop:hunter2@127.0.0.1:1/ops"},
+		{"--postgres", "postgres://shop:hunter2@127.0.0.1:x/shop"},
+		{"--redis", "redis://shop:hunter2@127.0.0.1:x/0"},
+		{"--url", "://shop:hunter2@127.0.0.1:x/0"},
 	} {
 		stdout, stderr, code := operator{t, flags}.run("", "list")
 		if code == 0 || strings.Contains(stdout+stderr, "hunter2") {
