@@ -129,7 +129,7 @@ func (v service) arm(ctx context.Context, connections int, every time.Duration) 
 	end = func() { client.Close(); server.stop() }
 	known := sequence.Add(1)
 	var took []float64
-	arm = harness.Arm{Name: v.name, Most: 1 << 17, Took: func() []float64 { return took }, Run: func(n int) (err error) {
+	arm = harness.Arm{Name: v.name, Least: harness.TurnsOfWorkers * connections, Most: 1 << 17, Took: func() []float64 { return took }, Run: func(n int) (err error) {
 		first := sequence.Add(uint64(n)) - uint64(n) + 1
 		key := func(i int, into []byte) {
 			if v.replay {

@@ -31,8 +31,9 @@ type Arm struct {
 	Run func(n int) error
 	// Prepare prepares Run(n), outside of the measurement. It may be nil.
 	Prepare func(n int) error
-	// Most bounds n. Zero means no bound.
-	Most int
+	// Least and Most bound n. Zero means no bound. Concurrent work needs several pieces for
+	// each worker: with fewer, it would be measured as if it were not concurrent.
+	Least, Most int
 	// Took returns the latencies in the last Run, in nanoseconds. It may be nil.
 	Took func() []float64
 }
@@ -99,7 +100,7 @@ func (p Plan) measure(ctx context.Context, arms []Arm, runs []int) (*Comparison,
 // calibrate finds the number of repetitions for a slice, and warms the arm up. It uses the
 // faster of two slices, because the other may have been disturbed.
 func (p Plan) calibrate(ctx context.Context, arm Arm) (int, error) {
-	for n := 1; ; {
+	for n := arm.bound(1); ; {
 		cost, err := p.slice(ctx, arm, n)
 		if err != nil {
 			return 0, err
@@ -120,7 +121,7 @@ func (a Arm) bound(n int) int {
 	if a.Most > 0 {
 		n = min(n, a.Most)
 	}
-	return max(n, 1)
+	return max(n, a.Least, 1)
 }
 
 // slice measures the arm doing its work n times.

@@ -130,7 +130,7 @@ func testCompare(t *testing.T) {
 			return nil
 		}
 	}
-	longest := 0
+	longest, fewest := 0, 1000
 	prepared, ran, processors := 0, 0, runtime.GOMAXPROCS(0)
 	used := time.Duration(0)
 	server := func() time.Duration { used += time.Second; return used } // between two readings
@@ -150,6 +150,7 @@ func testCompare(t *testing.T) {
 				return nil
 			},
 		},
+		{Name: "concurrent", Least: 40, Run: func(n int) error { fewest = min(fewest, n); return work(time.Second)(n) }},
 		{Name: "slow at times", Most: 1, Run: func(int) error { return nil }, Took: func() []float64 { return []float64{1, 1, 5, 1, 1} }},
 		{Name: "allocates", Run: func(n int) error {
 			for range n {
@@ -166,6 +167,9 @@ func testCompare(t *testing.T) {
 	}
 	if got := comparison.Median("counted").Time; got != 1e6 || longest != 100 {
 		t.Errorf("work of a millisecond is measured as %v ns, and done up to %d times in a slice of 100 ms", got, longest)
+	}
+	if fewest != 40 {
+		t.Errorf("an arm with at least 40 pieces of work did %d", fewest)
 	}
 	if cost := comparison.Median("allocates"); !near(cost.Allocs, 1, 0.1) || cost.Bytes < 1000 || cost.Bytes > 1200 {
 		t.Errorf("one allocation of 1000 bytes is measured as %v of %v", cost.Allocs, cost.Bytes)

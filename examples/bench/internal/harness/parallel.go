@@ -30,12 +30,16 @@ func Parallel(workers, n int, work func(worker, i int) error) error {
 	}
 }
 
+// TurnsOfWorkers is how many pieces of work each worker of a concurrent arm does in a slice,
+// at least.
+const TurnsOfWorkers = 4
+
 // Timed returns an arm that does each piece of work on one of the workers, and that has
 // latencies. The arm's Prepare and Most are for the caller to set.
 func Timed(name string, workers int, work func(i int) error) Arm {
 	var took []float64
 	return Arm{
-		Name: name,
+		Name: name, Least: TurnsOfWorkers * workers,
 		Run: func(n int) error {
 			took = make([]float64, n)
 			return Parallel(workers, n, func(_, i int) error {
