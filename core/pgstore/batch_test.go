@@ -98,6 +98,19 @@ func TestConcurrentCallsShareStatements(t *testing.T) {
 	}
 	expect("replays")
 
+	long := strings.Repeat("n", 100_000)
+	lease := win(t, store, claim("long"))
+	release := store.HoldLanes(0)
+	must(t, store.Complete(t.Context(), lease, result(long))) // does not wait
+	release()
+	tracer.statements.Store(0)
+	if o := claimTogether(t, store, claim("long"), all[0]); string(o[0].found.Body) != long {
+		t.Errorf("the long record is %+v", o[0])
+	}
+	if statements := tracer.statements.Load(); statements != 2 {
+		t.Errorf("a replay of a long body and another took %d statements, want one each", statements)
+	}
+
 	alone := pgstore.New(pool, pgstore.WithoutBatches())
 	must(t, alone.Check(t.Context()))
 	tracer.statements.Store(0)
@@ -180,10 +193,11 @@ func TestCompletionsInOneBatch(t *testing.T) {
 	execute(t, pool, `DELETE FROM oncekey.records WHERE key = 'gone'`)
 	abandon(t, pool, "lost")
 	win(t, store, takeOver("lost"))
-	finish(t, store, "finished")
-	errs := completeTogether(t, store, running, twice, twice, lost, kept, gone)
+	win(t, store, claim("another's"))
+	foreign := storage.Lease{Claim: claim("another's"), Attempt: 1}
+	errs := completeTogether(t, store, running, twice, twice, lost, kept, gone, foreign)
 	for n, err := range errs {
-		if want := map[int]error{3: storage.ErrLeaseLost}[n]; !errors.Is(err, want) {
+		if want := map[int]error{3: storage.ErrLeaseLost, 6: storage.ErrLeaseLost}[n]; !errors.Is(err, want) {
 			t.Errorf("completion %d returned %v, want %v", n, err, want)
 		}
 	}

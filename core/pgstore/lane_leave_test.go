@@ -70,32 +70,17 @@ func TestCallerLeaves(t *testing.T) {
 // A caller that leaves in the moment when it may send its statement lets the next go on.
 func TestCallerLeavesWithTheLane(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for range 100 { // select picks one of two ready cases at random
-			r := newRoad()
-			flight := r.takeOff()
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				if result, err := r.drive(ctx, 0, 0, 0); err != nil && !errors.Is(err, context.Canceled) {
-					t.Errorf("the caller that left got %q and %v", result, err)
-				}
-			}()
-			synctest.Wait()
-			r.mutex.Lock()
-			cancelled := make(chan struct{})
-			go func() { r.mutex.Lock(); cancel(); r.mutex.Unlock(); close(cancelled) }()
-			r.mutex.Unlock()
-			r.land(flight)
-			<-cancelled
-			<-done
-			start := time.Now()
-			if result, err := r.drive(t.Context(), 1, 0, 0); result != "alone" || err != nil || time.Since(start) != 0 {
-				t.Fatalf("the next call returned %q and %v after %s", result, err, time.Since(start))
-			}
-		}
-	})
+	r := newRoad()
+	before := r.takeOff()
+	c, _ := r.join(t.Context(), 0, 0)
+	r.land(before)
+	if c.alone == 0 || len(r.flying) != 1 {
+		t.Fatalf("the call has statement %d, and %v are in flight", c.alone, r.flying)
+	}
+	r.leave(c)
+	if len(r.flying) != 0 {
+		t.Errorf("statements %v are in flight, want none", r.flying)
+	}
 }
 
 // The deadline of a batch is the last of its callers'.
