@@ -46,7 +46,7 @@ const (
 	sqlitePrimary  = 0xff // the bits of a primary code
 )
 
-// fault is what a driver's error says about its cause.
+// fault is the cause that a driver's error names.
 type fault struct {
 	state  string // SQLSTATE
 	number int    // of MySQL

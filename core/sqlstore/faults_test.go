@@ -235,49 +235,6 @@ func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
 	}
 }
 
-// A missing right is named before the first claim. Case 38
-func TestMissingRight(t *testing.T) {
-	t.Parallel()
-	over(t, servers, func(t *testing.T, s setUp) {
-		dsn := s.dsn(t)
-		db := s.connect(t, dsn)
-		must(t, sqlstore.Migrate(t.Context(), db, s.dialect))
-		role := "r" + strings.ToLower(storage.NewToken().String())[:12]
-		if s.driver == "mysql" {
-			execute(t, db, `CREATE USER `+role)
-			dsn = strings.Replace(dsn, "root", role, 1)
-		} else {
-			execute(t, db, `CREATE ROLE `+role+` LOGIN`)
-			dsn = strings.Replace(dsn, "postgres@", role+"@", 1)
-		}
-		store := sqlstore.New(s.connect(t, dsn+map[string]string{"mysql": "", "pgx": ""}[s.driver]), s.dialect)
-		for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
-			if s.driver == "mysql" && right == "SELECT" {
-				execute(t, db, `GRANT SELECT ON oncekey_records TO `+role) // without any right there is no database
-			}
-			_, _, err := store.Acquire(t.Context(), claim("key"))
-			if checkErr := store.Check(t.Context()); s.driver == "pgx" || right != "SELECT" {
-				if !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), "GRANT") || !errors.Is(checkErr, storage.ErrStoreForbidden) {
-					t.Errorf("without %s Acquire returned %v and Check %v, want ErrStoreForbidden with the GRANT", right, err, checkErr)
-				}
-			}
-			execute(t, db, `GRANT `+right+` ON oncekey_records TO `+role)
-		}
-		must(t, store.Check(t.Context()))
-		win(t, store, claim("key"))
-	})
-}
-
-func TestReadOnlyFile(t *testing.T) {
-	t.Parallel()
-	dsn := sqliteWAL.dsn(t)
-	must(t, sqlstore.Migrate(t.Context(), sqliteWAL.connect(t, dsn), sqlstore.SQLite()))
-	store := sqlstore.New(sqliteWAL.connect(t, dsn+"&mode=ro"), sqlstore.SQLite())
-	if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) {
-		t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
-	}
-}
-
 func TestMissingTableSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	over(t, eachDialect, func(t *testing.T, s setUp) {
