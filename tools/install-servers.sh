@@ -33,6 +33,7 @@ packages_of() {
 	mariadb/brew) echo mariadb ;;
 	mariadb/apk) echo mariadb mariadb-client ;;
 	mariadb/*) echo mariadb-server ;;
+	prometheus/dnf) echo golang-github-prometheus ;;
 	# The compiler's headers are a recommendation of its package, and recommendations are not installed.
 	gcc/apt-get) echo gcc libc6-dev ;;
 	gcc/dnf) echo gcc glibc-devel ;;

@@ -38,7 +38,7 @@ func newTailing(t *testing.T) *tailing {
 // happen observes events whose attempts count from one.
 func (s *tailing) happen(from, to int) {
 	for n := from; n <= to; n++ {
-		s.events.Observe(s.Context(), event.Event{Result: event.Completed, Attempt: uint64(n)}) //nolint:gosec // small
+		s.events.Observe(s.Context(), event.Event{Result: event.Completed, Attempt: uint64(n)})
 	}
 }
 

@@ -139,27 +139,6 @@ func everythingHappens(t *testing.T) (all exported) {
 	return all
 }
 
-// byHand has an operator settle a key, read a response and remove it.
-func (s *service) byHand(t *testing.T) {
-	t.Helper()
-	inspector, err := s.engine.Inspector()
-	if err != nil {
-		t.Fatal(err)
-	}
-	by := core.ByHand{Operator: "m.ortiz", Reason: "INC-2291"}
-	shared, err := core.SharedScope(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	paid := s.engine.StorageKey(shared, http.MethodPost, "/payments", "slow")
-	_, revealed := inspector.Reveal(t.Context(), paid, by)
-	_, forgotten := inspector.Forget(t.Context(), paid, 1, storage.RerunIsSafe, by)
-	settled := inspector.Settle(t.Context(), s.engine.StorageKey(shared, http.MethodPost, "/uncertain", "k"), 1, storage.Happened, by)
-	if err := errors.Join(revealed, forgotten, settled); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // shutsDown ends the engine, and requests go on for a moment.
 func (s *service) shutsDown(t *testing.T) {
 	t.Helper()
@@ -179,6 +158,27 @@ func healthy(t *testing.T) (all exported) {
 		all = scrape(t, s)
 	})
 	return all
+}
+
+// byHand has an operator settle a key, read a response and remove it.
+func (s *service) byHand(t *testing.T) {
+	t.Helper()
+	inspector, err := s.engine.Inspector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := core.ByHand{Operator: "m.ortiz", Reason: "INC-2291"}
+	shared, err := core.SharedScope(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paid := s.engine.StorageKey(shared, http.MethodPost, "/payments", "slow")
+	_, revealed := inspector.Reveal(t.Context(), paid, by)
+	_, forgotten := inspector.Forget(t.Context(), paid, 1, storage.RerunIsSafe, by)
+	settled := inspector.Settle(t.Context(), s.engine.StorageKey(shared, http.MethodPost, "/uncertain", "k"), 1, storage.Happened, by)
+	if err := errors.Join(revealed, forgotten, settled); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *service) dailyLife() {

@@ -20,10 +20,10 @@ import (
 )
 
 // said is the output of a command, in a world without a network.
-func said(t *testing.T, stdin string, args ...string) (text string, code int) {
+func said(t *testing.T, args ...string) (text string, code int) {
 	t.Helper()
 	var out bytes.Buffer
-	code = run(t.Context(), args, world{strings.NewReader(stdin), &out, &out, http.DefaultTransport})
+	code = run(t.Context(), args, world{strings.NewReader(""), &out, &out, http.DefaultTransport})
 	return out.String(), code
 }
 
@@ -59,7 +59,7 @@ func TestWrongUse(t *testing.T) {
 		{"tail --url http://page --every 0s", "--every is 0s"},
 		{"completion powershell", "powershell"},
 	} {
-		text, code := said(t, "", strings.Fields(row.args)...)
+		text, code := said(t, strings.Fields(row.args)...)
 		if code != exitUsage || !strings.Contains(text, row.says) {
 			t.Errorf("%s: exit code %d and\n%s\nwant %d and %s", row.args, code, text, exitUsage, row.says)
 		}
@@ -85,7 +85,7 @@ func TestUnreachable(t *testing.T) {
 		{"--postgres", "postgres://" + nobody + "/shop", "--redis", "redis://" + nobody, "show", strings.Repeat("ab", 32)},
 		{"--url", "http://" + nobody, "doctor"},
 	} {
-		text, code := said(t, "", append(args, "--timeout", "5s")...)
+		text, code := said(t, append(args, "--timeout", "5s")...)
 		if code != exitAway || !strings.HasPrefix(text, "oncekey: ") {
 			t.Errorf("%s: exit code %d and %q, want %d", args, code, text, exitAway)
 		}
@@ -122,7 +122,7 @@ func TestPageAtAURL(t *testing.T) {
 		{"a cursor of another store", []string{"--url", page, "--token", "read", "list", "--cursor", "?"}, exitUsage, "place in the list"},
 		{"events", []string{"--url", page, "--token", "read", "tail", "--once", "--result", "uncertain", "-o", "ndjson"}, exitDone, `"result":"uncertain"`},
 	} {
-		text, code := said(t, "", row.args...)
+		text, code := said(t, row.args...)
 		if code != row.code || !strings.Contains(text, row.says) {
 			t.Errorf("%s: exit code %d and\n%s\nwant %d and %s", row.name, code, text, row.code, row.says)
 		}
@@ -159,7 +159,7 @@ func TestListContinues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := openShop(t)
-		for _, key := range strings.Fields("a b c d e") {
+		for key := range strings.FieldsSeq("a b c d e") {
 			s.post(key, "{}")
 		}
 		text, code := s.spoken(t, "", "list", "--state", "all", "--limit", "2", "--all")
@@ -232,22 +232,22 @@ func TestLint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, code := said(t, "", "lint", good)
+	text, code := said(t, "lint", good)
 	if want := good + ": POST /payments: TTLHours=48 LockTTL=1m Methods=POST\n"; code != exitDone || text != want {
 		t.Errorf("lint good.yaml: exit code %d and %q, want %q", code, text, want)
 	}
-	if text, code := said(t, "", "lint", bad, good); code != exitNothing || !strings.Contains(text, "bad.yaml:2") || !strings.Contains(text, "good.yaml") {
+	if text, code := said(t, "lint", bad, good); code != exitNothing || !strings.Contains(text, "bad.yaml:2") || !strings.Contains(text, "good.yaml") {
 		t.Errorf("lint bad.yaml: exit code %d and %q, want the line of the fault, and the other file", code, text)
 	}
 }
 
 func TestMigrationsArePrinted(t *testing.T) {
 	t.Parallel()
-	text, code := said(t, "", "migrate", "--print-sql", "--schema", "shop")
+	text, code := said(t, "migrate", "--print-sql", "--schema", "shop")
 	if code != exitDone || !strings.HasPrefix(text, "-- version 1: ") || !strings.Contains(text, "shop.records") && !strings.Contains(text, `"shop".records`) {
 		t.Errorf("exit code %d and\n%.300s\nwant the SQL of version 1 in the schema shop", code, text)
 	}
-	if text, code := said(t, "", "migrate", "--print-sql", "-o", "json"); code != exitDone || !strings.Contains(text, `"sql": `) {
+	if text, code := said(t, "migrate", "--print-sql", "-o", "json"); code != exitDone || !strings.Contains(text, `"sql": `) {
 		t.Errorf("exit code %d and\n%.300s\nwant JSON", code, text)
 	}
 }
@@ -264,7 +264,7 @@ func TestAbout(t *testing.T) {
 		{"completion bash", "complete -F _oncekey oncekey"},
 		{"hash --scope alice /payments k -o ndjson", `{"record":"`},
 	} {
-		text, code := said(t, "", strings.Fields(row.args)...)
+		text, code := said(t, strings.Fields(row.args)...)
 		if code != exitDone || !strings.Contains(text, row.says) {
 			t.Errorf("%s: exit code %d and\n%s\nwant %s", row.args, code, text, row.says)
 		}

@@ -29,7 +29,7 @@ func TestDocumentedOutput(t *testing.T) {
 			t.Errorf("docs/cli.md does not show %s:\n%s", name, output)
 		}
 	}
-	help, code := said(t, "", "--help")
+	help, code := said(t, "--help")
 	if code != exitDone {
 		t.Fatal(help)
 	}
@@ -43,4 +43,48 @@ func TestDocumentedOutput(t *testing.T) {
 			t.Errorf("docs/cli.md has no section %s", command[1])
 		}
 	}
+}
+
+var (
+	inCode   = regexp.MustCompile("`(oncekey [a-z][^`]*)`")
+	inShell  = regexp.MustCompile(`(?m)^\$ (oncekey [a-z][^\n|]*)`)
+	inAlerts = regexp.MustCompile(`"(oncekey\s+[a-z][^"]*)"`)
+	word     = regexp.MustCompile(`"[^"]*"|\S+`)
+)
+
+// Every command line that operators read, in the documentation and in alerts, is one.
+func TestDocumentedCommandLines(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, name := range append(pages, "../../../examples/observability/alerts.yaml") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pattern := range []*regexp.Regexp{inCode, inShell, inAlerts} {
+			for _, line := range pattern.FindAllSubmatch(text, -1) {
+				count++
+				if err := parses(string(line[1])); err != nil {
+					t.Errorf("%s: %s: %v", name, line[1], err)
+				}
+			}
+		}
+	}
+	if count < 30 {
+		t.Errorf("%d command lines are documented, want at least 30", count)
+	}
+}
+
+// parses reads a command line, and runs nothing.
+func parses(line string) error {
+	var args []string
+	for _, one := range word.FindAllString(line, -1)[1:] {
+		args = append(args, strings.Trim(one, `"`))
+	}
+	_, err := parserOf(new(command), world{}).Parse(args)
+	return err
 }

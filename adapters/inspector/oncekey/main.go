@@ -89,12 +89,7 @@ func run(ctx context.Context, args []string, w world) (code int) {
 		}
 	}()
 	var line command
-	parser, err := kong.New(&line, kong.Name("oncekey"), kong.Description(description), kong.Writers(w.out, w.err),
-		kong.Exit(func(code int) { panic(exited(code)) }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"user": userName()})
-	if err != nil {
-		panic(err) // the tags of command are wrong
-	}
+	parser := parserOf(&line, w)
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintf(w.err, "oncekey: %v\n", err)
@@ -104,6 +99,12 @@ func run(ctx context.Context, args []string, w world) (code int) {
 	defer line.Place.close()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return p.exitCode(parsed.Run(p, &line.Place, parser.Model))
+}
+
+func parserOf(line *command, w world) *kong.Kong {
+	return kong.Must(line, kong.Name("oncekey"), kong.Description(description), kong.Writers(w.out, w.err),
+		kong.Exit(func(code int) { panic(exited(code)) }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"user": userName()})
 }
 
 // userName is the default of --as.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -41,9 +42,7 @@ func (p *page) ask(ctx context.Context, method, path string, query, form url.Val
 	if err != nil {
 		return 0, err
 	}
-	for name, values := range p.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, p.header)
 	r.Header.Set("Accept", "application/json")
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -149,6 +149,9 @@ func (p *printer) describe(r *inspector.Record) {
 	}
 	p.line("A retry gets %s%s", gets, r.Verdict.Then)
 	rows := [][]string{{"record", r.Record}}
+	for _, step := range r.Steps {
+		rows = append(rows, []string{"step", step.Name + "  " + stepState(step, r.State)})
+	}
 	for _, derived := range r.Derived {
 		rows = append(rows, []string{"downstream", derived.Name + "  " + derived.Key + "  (ask your provider)"})
 	}
@@ -189,6 +192,17 @@ func (p *printer) headline(r *inspector.Record) {
 		text += ", lease ends in " + span(lease)
 	}
 	p.line("%s", text)
+}
+
+func stepState(step inspector.Step, state string) string {
+	switch {
+	case step.Recorded:
+		return "recorded"
+	case state == "abandoned":
+		return "cut off: ask the other service"
+	default:
+		return "running"
+	}
 }
 
 func policyText(declared *inspector.RoutePolicy) string {

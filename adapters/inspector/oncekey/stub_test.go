@@ -92,6 +92,18 @@ func TestRecordThatChangedMeanwhile(t *testing.T) {
 	}
 }
 
+// The steps of an abandoned record say which of them was cut off.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]string{"abandoned": "cut off: ask the other service", "in_progress": "running"} {
+		page := stub{http.StatusOK, `{"record":"abcdef01","found":true,"state":"` + state + `","steps":[{"name":"charge","recorded":true},{"name":"mail"}]}`}
+		text, code := page.said(t, "show", "/payments", "k")
+		if code != exitDone || !strings.Contains(text, "step    charge  recorded\n") || !strings.Contains(text, "step    mail  "+want+"\n") {
+			t.Errorf("%s: exit code %d and\n%s\nwant charge recorded, and mail %s", state, code, text, want)
+		}
+	}
+}
+
 func TestNoColourInAFile(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(t.TempDir() + "/out")

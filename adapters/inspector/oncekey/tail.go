@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,13 +35,14 @@ func (c *tailCommand) Run(ctx context.Context, out *printer, where *place) error
 	query := url.Values{}
 	for {
 		shown := new(inspector.Tail)
-		if _, err := from.get(ctx, "events", query, shown); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
+		_, err := from.get(ctx, "events", query, shown)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // a signal ends the command
 		}
-		if err := c.print(out, shown); err != nil || c.Once {
+		if err == nil {
+			err = c.print(out, shown)
+		}
+		if err != nil || c.Once {
 			return err
 		}
 		query.Set("after", strconv.FormatUint(shown.Next, 10))
@@ -76,12 +78,7 @@ func (c *tailCommand) wants(one *inspector.Happened) bool {
 	if !strings.HasPrefix(one.Record, c.Record) {
 		return false
 	}
-	for _, result := range c.Result {
-		if result == one.Result {
-			return true
-		}
-	}
-	return len(c.Result) == 0
+	return len(c.Result) == 0 || slices.Contains(c.Result, one.Result)
 }
 
 func eventText(one *inspector.Happened) string {
