@@ -17,33 +17,23 @@ import (
 	"github.com/oncekey/oncekey/core/storetest"
 )
 
-// Each case has a schema of its own, which is as good as an empty server.
+// Each case has a schema of its own, which is as good as an empty server. Every call is
+// sent in a batch first. What a batch leaves undecided is sent alone, as by most other
+// tests of this package.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(*pgxpool.Pool, pgstore.Option) storage.Store{
-		"batches": func(pool *pgxpool.Pool, schema pgstore.Option) storage.Store {
+	pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
+	var cases atomic.Int32
+	storetest.Run(t, storetest.Config{
+		New: func(t testing.TB) storage.Store {
+			schema := pgstore.Schema(fmt.Sprintf("Case %d", cases.Add(1)))
+			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
+				t.Fatal(err)
+			}
 			return pgstore.New(pool, schema).AlwaysBatch()
 		},
-		"no batches": func(pool *pgxpool.Pool, schema pgstore.Option) storage.Store {
-			return pgstore.New(pool, schema, pgstore.WithoutBatches())
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
-			var cases atomic.Int32
-			storetest.Run(t, storetest.Config{
-				New: func(t testing.TB) storage.Store {
-					schema := pgstore.Schema(fmt.Sprintf("Case %d", cases.Add(1)))
-					if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
-						t.Fatal(err)
-					}
-					return open(pool, schema)
-				},
-				Unit: 400 * time.Millisecond,
-			})
-		})
-	}
+		Unit: 400 * time.Millisecond,
+	})
 }
 
 // Pools in front of a pooler are set to other ways of sending arguments.
