@@ -117,8 +117,11 @@ func (s *Server) Execute(statements string) {
 
 // options are those of the server's programs. A server that runs as root needs to be told so.
 func (s *Server) options(more ...string) []string {
-	// The kernel bounds the native requests of all servers together, and tests run many servers.
-	options := []string{"--no-defaults", "--datadir=" + filepath.Join(s.folder, "data"), "--innodb-use-native-aio=0"}
+	// The kernel bounds the native requests of all servers together, and tests run many servers. A server that starts
+	// removes the temporary tables of all others in its tmpdir, so each has a folder of its own.
+	options := []string{
+		"--no-defaults", "--datadir=" + filepath.Join(s.folder, "data"), "--tmpdir=" + s.folder, "--innodb-use-native-aio=0",
+	}
 	if os.Geteuid() == 0 {
 		options = append(options, "--user=root")
 	}
