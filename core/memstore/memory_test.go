@@ -160,6 +160,9 @@ func TestReplaysBesideTraffic(t *testing.T) {
 				case err != nil:
 				case record == nil:
 					err = store.Complete(context.Background(), lease, result(body(c.Key)))
+					if errors.Is(err, storage.ErrLeaseLost) { // a late Forget has removed the claim, and another caller has the key
+						err = nil
+					}
 				case record.State == storage.Completed && string(record.Body) != body(c.Key):
 					t.Errorf("%s holds %s", c.Key, record.Body)
 				case record.State == storage.Completed && random.IntN(2) == 0:
