@@ -109,14 +109,8 @@ func (b *bench) runs(place int) bool {
 
 // notices returns all notices to the page so far.
 func (b *bench) notices() []notice {
-	for {
-		select {
-		case n := <-b.shop.notices:
-			b.told = append(b.told, n)
-		default:
-			return b.told
-		}
-	}
+	b.told, _ = b.shop.notices.since(0)
+	return b.told
 }
 
 func (b *bench) wantTold(want ...string) {

@@ -49,7 +49,7 @@ func TestPage(t *testing.T) {
 			p.clickTwice()
 			p.settled(2)
 			p.wantCharges(2, "Charged twice")
-			p.wantLife("no-key", "charged", "charged")
+			p.wantLife("no-key", "charged")
 		}},
 		{"double click", func(p *page) {
 			p.load(true)
@@ -88,6 +88,11 @@ func TestPage(t *testing.T) {
 			p.settled(2)
 			p.wantCharges(2, "Charged twice")
 		}},
+		{"changed amount", changedAmount},
+		{"twenty clicks", twentyClicks},
+		{"exchange of a row", exchangeOfARow},
+		{"key and hint", keyAndHint},
+		{"contrast", contrast},
 		{"keyboard alone", keyboardAlone},
 		{"start over", func(p *page) {
 			p.load(true)
@@ -104,6 +109,7 @@ func TestPage(t *testing.T) {
 				p.load(true)
 				p.do(chromedp.Click(`#pay`))
 				p.settled(1)
+				p.do(chromedp.Click(`#log summary`))
 				if wide := ask[int64](p, `document.documentElement.scrollWidth`); wide > width {
 					p.Errorf("the page is %d pixels wide in a window of %d", wide, width)
 				}
@@ -125,20 +131,20 @@ func keyboardAlone(p *page) {
 		return ask[string](p, `(document.activeElement.id || document.activeElement.dataset.scenario || "")`)
 	}
 	var order []string
-	for range 8 {
+	for range 10 {
 		p.do(chromedp.KeyEvent("\t"))
 		order = append(order, focused())
 		if outline := ask[string](p, `getComputedStyle(document.activeElement.closest("label") ?? document.activeElement).outlineStyle`); outline != "solid" {
 			p.Errorf("%s has the focus, and an outline of style %s", focused(), outline)
 		}
 	}
-	want := "with-key pay double-click drop-response kill-before-charge kill-after-charge new-order reset"
+	want := "with-key copy-key pay double-click drop-response kill-before-charge kill-after-charge change-amount new-order reset"
 	if got := strings.Join(order, " "); got != want {
 		p.Errorf("the tab key goes to %s, want %s", got, want)
 	}
 
 	p.load(true)
-	p.do(chromedp.KeyEvent("\t\t"))
+	p.do(chromedp.KeyEvent("\t\t\t"))
 	p.do(chromedp.KeyEvent("\r"))
 	p.settled(1)
 	p.wantCharges(1, "Charged once")

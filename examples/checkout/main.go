@@ -4,8 +4,8 @@
 //
 //	go run ./examples/checkout   # then open http://127.0.0.1:8081
 //
-// One process simulates a whole deployment with real engines. Each browser tab gets a
-// shop of its own (shop.go): two pods over one store, a bank, and a balancer between
+// One process simulates a whole deployment with real engines. Each page gets a shop
+// of its own (shop.go): two pods over one store, a bank, and a balancer between
 // the pods and the browser. A pod (pod.go) is an engine with its own connection to the
 // store (link.go). The page draws the events of both engines and the observations of
 // the balancer and the bank.
@@ -14,8 +14,8 @@
 // clients are cut, its handlers stop, and it settles and reports no run. Its earlier
 // effects stay.
 //
-// A shop lives as long as the page's event stream, and all its data is bounded, so the
-// program can be left running. It is an example to watch. The example to copy is
+// A shop closes when its page is left, and all its data is bounded, so the program can
+// be left running. It is an example to watch. The example to copy is
 // examples/payments.
 package main
 
@@ -50,17 +50,9 @@ func main() {
 
 // serve runs the program until ctx ends, and then shuts it down in order.
 func serve(ctx context.Context, addr string, stdout io.Writer, pace pace) error {
-	mall := newMall(ctx, pace)
-	server := &http.Server{
-		Handler:           routes(mall),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second, // a stream sets its own deadline
-	}
-	// A browser repeats a request if it finds a kept connection broken. In this example
-	// only the page may retry, so the server keeps no connections.
-	server.SetKeepAlivesEnabled(false)
-
+	mall := newMall(pace)
+	defer mall.end()
+	server := newServer(mall)
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return err
@@ -72,7 +64,7 @@ func serve(ctx context.Context, addr string, stdout io.Writer, pace pace) error 
 	select {
 	case err := <-ended:
 		return err
-	case <-ctx.Done(): // the streams and their shops end with ctx
+	case <-ctx.Done():
 	}
 	patience, cancel := context.WithTimeout(context.Background(), shutdownDeadline)
 	defer cancel()
@@ -80,4 +72,17 @@ func serve(ctx context.Context, addr string, stdout io.Writer, pace pace) error 
 		return errors.Join(err, server.Close())
 	}
 	return nil
+}
+
+func newServer(m *mall) *http.Server {
+	server := &http.Server{
+		Handler:           routes(m),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+	}
+	// A browser repeats a request if it finds a kept connection broken. In this example
+	// only the page may retry, so the server keeps no connections.
+	server.SetKeepAlivesEnabled(false)
+	return server
 }

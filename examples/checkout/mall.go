@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -11,45 +10,64 @@ import (
 )
 
 const (
-	// maxShops bounds the tabs that are open at a time.
+	// maxShops bounds the pages that are open at a time.
 	maxShops = 32
-	// writeDeadline is for a browser that has stopped reading its stream.
-	writeDeadline = 10 * time.Second
+	// unattended is how long a shop stays open without a sign of its page. A browser may
+	// run the timers of a hidden tab only once a minute.
+	unattended = 5 * time.Minute
 )
 
-// mall holds the shops. A shop opens and closes with a page's event stream, so a closed
-// page leaves no data behind.
+// mall holds the shops. A page opens a shop, asks it for notices, and closes it. Each
+// question is a short request, because a browser opens at most six HTTP/1.1 connections
+// to a host: a lasting stream per tab would leave no connection to the seventh tab.
 type mall struct {
-	pace    pace
-	closing <-chan struct{} // closed at the end of the program
+	pace pace
 
 	mu    sync.Mutex
-	shops map[string]*shop
+	shops map[string]*shop // nil after the end of the program
 }
 
-func newMall(ctx context.Context, pace pace) *mall {
-	return &mall{pace: pace, closing: ctx.Done(), shops: make(map[string]*shop)}
+func newMall(pace pace) *mall {
+	return &mall{pace: pace, shops: make(map[string]*shop)}
 }
 
 // open returns a new shop, or nil if the limit is reached.
 func (m *mall) open() (*shop, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.shops) >= maxShops {
+	if m.shops == nil || len(m.shops) >= maxShops {
 		return nil, nil //nolint:nilnil // no shop is a result and no error
 	}
 	s, err := newShop(rand.Text(), m.pace)
 	if err == nil {
+		s.unattended = time.AfterFunc(unattended, func() { m.close(s) })
 		m.shops[s.id] = s
 	}
 	return s, err
 }
 
+// close closes the shop once.
 func (m *mall) close(s *shop) {
 	m.mu.Lock()
+	isOpen := m.shops[s.id] == s
 	delete(m.shops, s.id)
 	m.mu.Unlock()
-	s.close()
+	if isOpen {
+		s.unattended.Stop()
+		s.close()
+	}
+}
+
+// end closes all shops. No shop opens afterwards.
+func (m *mall) end() {
+	m.mu.Lock()
+	shops := m.shops
+	m.shops = nil
+	m.mu.Unlock()
+	for _, s := range shops {
+		s.unattended.Stop()
+		s.close()
+	}
 }
 
 // withShop serves a request in the shop named by its path.
@@ -76,53 +94,31 @@ func (m *mall) enter(id string) *shop {
 	return s
 }
 
-// stream opens a shop and sends its notices as Server-Sent Events. It ends when the page
-// closes, when the page does not read, and when the program ends.
-func (m *mall) stream(w http.ResponseWriter, r *http.Request) {
+// openShop opens a shop for a page.
+func (m *mall) openShop(w http.ResponseWriter, _ *http.Request) {
 	s, err := m.open()
 	switch {
 	case err != nil:
 		writeJSON(w, http.StatusInternalServerError, message{err.Error()})
-		return
 	case s == nil:
-		writeJSON(w, http.StatusServiceUnavailable, message{"there are " + strconv.Itoa(maxShops) + " tabs open: close a tab"})
-		return
-	}
-	defer m.close(s)
-
-	out := http.NewResponseController(w)
-	out.SetReadDeadline(time.Time{}) //nolint:errcheck // the server's own deadline is for requests that end
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	s.tell(notice{What: "opened", Shop: s.id, Lease: m.pace.lockTTL.Milliseconds()})
-	for {
-		select {
-		case n := <-s.notices:
-			if send(w, out, n) != nil {
-				return
-			}
-		case <-s.overflown:
-			return
-		case <-r.Context().Done():
-			return
-		case <-m.closing:
-			return
-		}
+		writeJSON(w, http.StatusServiceUnavailable, message{strconv.Itoa(maxShops) + " pages are open: close one of them"})
+	default:
+		writeJSON(w, http.StatusCreated, struct {
+			Shop  string `json:"shop"`
+			Lease int64  `json:"lease"` // milliseconds
+		}{s.id, m.pace.lockTTL.Milliseconds()})
 	}
 }
 
-func send(w http.ResponseWriter, out *http.ResponseController, n notice) error {
-	text, err := json.Marshal(n)
-	if err != nil {
-		return err
+// closeShop closes the shop of a page that leaves. Payments under way get their responses.
+func (m *mall) closeShop(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	s := m.shops[r.PathValue("shop")]
+	m.mu.Unlock()
+	if s != nil {
+		m.close(s)
 	}
-	if err := out.SetWriteDeadline(time.Now().Add(writeDeadline)); err != nil {
-		return err
-	}
-	if _, err := w.Write([]byte("data: " + string(text) + "\n\n")); err != nil {
-		return err
-	}
-	return out.Flush()
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // message is a response other than a receipt. The engine's problems have the same member.

@@ -1,10 +1,16 @@
 package main
 
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
 // notice is one thing that happened in the shop, as sent to the page. Most notices are
 // events of an engine, with the event's result in What. The other notices come from the
 // balancer, the bank and the pods' links to the store:
 //
-//	opened       the shop is open
 //	arrived      a request reached a pod
 //	responded    the response went to the browser
 //	no_response  the response was dropped, or the pod was killed
@@ -23,7 +29,51 @@ type notice struct {
 	Attempt uint64  `json:"attempt,omitempty"`
 	Status  int     `json:"status,omitempty"`
 	Charge  *charge `json:"charge,omitempty"`
-	Shop    string  `json:"shop,omitempty"`
-	Lease   int64   `json:"lease,omitempty"` // milliseconds
 	Error   string  `json:"error,omitempty"`
+}
+
+// maxNotices bounds the notices that a shop keeps for its page.
+const maxNotices = 256
+
+// board keeps the newest notices of a shop. It never waits for the page.
+type board struct {
+	mu   sync.Mutex
+	told int
+	kept []notice
+}
+
+func (b *board) tell(n notice) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told++
+	b.kept = append(b.kept, n)
+	if len(b.kept) > maxNotices {
+		b.kept = b.kept[1:]
+	}
+}
+
+// since returns the kept notices after the given number of notices, and the number of all.
+func (b *board) since(told int) (newest []notice, all int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	missing := min(max(0, b.told-told), len(b.kept))
+	return append([]notice{}, b.kept[len(b.kept)-missing:]...), b.told
+}
+
+// showNotices responds with the notices after the first ones that the page has. A page
+// that missed the response can ask again.
+func (s *shop) showNotices(w http.ResponseWriter, r *http.Request) {
+	after, err := strconv.Atoi(r.URL.Query().Get("after"))
+	if err != nil || after < 0 {
+		writeJSON(w, http.StatusBadRequest, message{"after: want a number from 0"})
+		return
+	}
+	s.unattended.Reset(unattended)
+	newest, all := s.notices.since(after)
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, http.StatusOK, struct {
+		Now     int64    `json:"now"`  // milliseconds since the shop opened
+		Next    int      `json:"next"` // the page's next after
+		Notices []notice `json:"notices"`
+	}{time.Since(s.opened).Milliseconds(), all, newest})
 }

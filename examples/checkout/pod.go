@@ -37,7 +37,7 @@ func newPod(s *shop, place int) (*pod, error) {
 	var err error
 	events := inspector.Remember(p, rememberedEvents)
 	p.engine, err = core.New(&link{pod: p, store: s.store, Inspector: s.store}, core.ScopeBy(customer),
-		core.WithObserver(events), core.WithInstance(p.name))
+		core.WithObserver(events), core.WithInstance(p.name), core.WithDiffers())
 	if err != nil {
 		return nil, err
 	}

@@ -20,23 +20,21 @@ var demoPace = pace{bank: 700 * time.Millisecond, lockTTL: 2 * time.Second, rest
 
 const (
 	maxRecords  = 1000             // keys in the store of one shop
-	maxNotices  = 256              // unread notices of one page
 	closingTime = 5 * time.Second  // for the remaining work of the engines
 	retention   = 10 * time.Minute // of a response: longer than a demonstration lasts
 )
 
-// shop is one tab's deployment: two pods over one store, their balancer, and an
+// shop is one page's deployment: two pods over one store, their balancer, and an
 // external bank.
 type shop struct {
-	id        string
-	pace      pace
-	opened    time.Time
-	store     *memstore.Store
-	bank      bank
-	notices   chan notice
-	overflown chan struct{} // closed if the page does not read its notices
-	overflow  sync.Once
-	visits    sync.WaitGroup // requests that are being served
+	id         string
+	pace       pace
+	opened     time.Time
+	store      *memstore.Store
+	bank       bank
+	notices    board
+	visits     sync.WaitGroup // requests that are being served
+	unattended *time.Timer    // closes the shop of a page that has gone
 
 	mu      sync.Mutex
 	pods    [2]*pod // nil while a pod is down
@@ -48,9 +46,7 @@ type shop struct {
 func newShop(id string, pace pace) (*shop, error) {
 	s := &shop{
 		id: id, pace: pace, opened: time.Now(),
-		store:     memstore.New(memstore.MaxRecords(maxRecords), memstore.MaxBytes(4<<20)),
-		notices:   make(chan notice, maxNotices),
-		overflown: make(chan struct{}),
+		store: memstore.New(memstore.MaxRecords(maxRecords), memstore.MaxBytes(4<<20)),
 	}
 	for i := range s.pods {
 		p, err := newPod(s, i)
@@ -62,15 +58,10 @@ func newShop(id string, pace pace) (*shop, error) {
 	return s, nil
 }
 
-// tell sends a notice to the page. It never waits: a page that does not read loses its
-// stream and its shop.
+// tell keeps a notice for the page.
 func (s *shop) tell(n notice) {
 	n.At = time.Since(s.opened).Milliseconds()
-	select {
-	case s.notices <- n:
-	default:
-		s.overflow.Do(func() { close(s.overflown) })
-	}
+	s.notices.tell(n)
 }
 
 // pick returns the next running pod, or nil.

@@ -157,11 +157,8 @@ func TestClosedShopStartsNoPod(t *testing.T) {
 func TestVisitKeepsTheShopOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMall(t.Context(), demoPace)
-		s, err := m.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := newMall(demoPace)
+		s := openShop(t, m)
 		if m.enter(s.id) != s {
 			t.Fatal("the shop cannot be entered")
 		}
@@ -259,25 +256,52 @@ func TestBankForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// A page that does not read cannot block the program or fill its memory.
-func TestPageThatDoesNotRead(t *testing.T) {
+// A page that does not ask cannot fill the program's memory, and gets the newest notices.
+func TestBoardForgetsTheOldest(t *testing.T) {
 	t.Parallel()
-	inShop(t, func(b *bench) {
-		for range maxNotices {
-			b.shop.tell(notice{What: "charged"})
+	var b board
+	for i := range maxNotices + 3 {
+		b.tell(notice{At: int64(i)})
+	}
+	for after, first := range map[int]int64{0: 3, 3: 3, maxNotices: maxNotices} {
+		newest, all := b.since(after)
+		if len(newest) != maxNotices+3-int(first) || newest[0].At != first || all != maxNotices+3 {
+			t.Errorf("after %d: %d of %d notices, the first at %d; want those from %d on", after, len(newest), all, newest[0].At, first)
 		}
-		select {
-		case <-b.shop.overflown:
-			b.Fatal("overflown while there is room")
-		default:
+	}
+	if newest, _ := b.since(maxNotices + 3); len(newest) != 0 {
+		t.Errorf("%d new notices, want 0", len(newest))
+	}
+}
+
+// A shop whose page has gone without a word closes, and a page that asks keeps its shop.
+func TestUnattendedShopCloses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMall(demoPace)
+		defer m.end()
+		asked, left := openShop(t, m), openShop(t, m)
+		time.Sleep(unattended - time.Millisecond) //nolint:forbidigo // moves the bubble's clock
+		ask := httptest.NewRequest(http.MethodGet, "/shops/"+asked.id+"/notices?after=0", http.NoBody)
+		routes(m).ServeHTTP(httptest.NewRecorder(), ask)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // moves the bubble's clock
+		synctest.Wait()
+		if m.shops[left.id] != nil {
+			t.Error("a shop whose page is gone is open")
 		}
-		b.shop.tell(notice{What: "charged"})
-		b.shop.tell(notice{What: "charged"})
-		<-b.shop.overflown
-		if len(b.shop.notices) != maxNotices {
-			b.Errorf("%d notices wait, want %d", len(b.shop.notices), maxNotices)
+		if m.shops[asked.id] == nil {
+			t.Error("a shop whose page asks for notices has closed")
 		}
 	})
+}
+
+func openShop(t *testing.T, m *mall) *shop {
+	t.Helper()
+	s, err := m.open()
+	if err != nil || s == nil {
+		t.Fatalf("shop %v, error %v", s, err)
+	}
+	return s
 }
 
 func TestCutLinkReachesNoStore(t *testing.T) {

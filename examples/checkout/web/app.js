@@ -1,123 +1,195 @@
-// The page: a shopper who retries, and what he sees. draw.js draws.
+// The page: a shopper's client, and the shop's notices. words.js says what they mean,
+// log.js lists the requests, and draw.js draws.
 import { draw } from "/draw.js";
+import { addCharge, addRequest, clearLists, finish } from "/log.js";
+import { judge, life } from "/words.js";
 
-const amount = 3200;
-const maxTries = 10, maxRows = 40, maxNotices = 400; // nothing here grows for ever
-const pause = 750; // before a retry, in milliseconds, unless the response names another
+const amount = 3200, otherAmount = 1000; // cents
+const maxTries = 10, maxNotices = 400; // nothing here grows for ever
+const pause = 750; // milliseconds before a retry, unless the response names another time
+const often = 100, seldom = 1000; // milliseconds between two questions to the shop
+const patience = 5000; // milliseconds until a shop that does not respond is lost
 const $ = (id) => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-let shop; // what the open event stream is about
-let stream;
+let shop; // the open shop
+let trouble = null; // why there is none, or why it is out of reach: a headline and an explanation
 
-function newShop(id, lease) {
-  return { id, lease, requests: 0, orderNumber: 1000, order: null, byRequest: new Map(), busy: 0, ahead: Infinity };
+const lost = ["The shop is closed", "The program has ended, or the connection broke. This page tries again every second."];
+
+function newShop({ shop: id, lease }) {
+  return {
+    id, lease, requests: 0, orderNumber: 1000, order: null, byRequest: new Map(), busy: 0,
+    next: 0, ahead: Infinity, waiting: [], pods: { A: "running", B: "running" },
+  };
 }
 
 // An order is one intent to pay: it has one key, however often it is sent.
 function newOrder() {
   shop.orderNumber++;
-  shop.order = { number: String(shop.orderNumber), key: crypto.randomUUID(), notices: [], requests: 0, charges: 0, keyless: 0, downs: {} };
+  shop.order = { number: String(shop.orderNumber), key: crypto.randomUUID(), amount, notices: [], requests: 0, charges: 0, paid: 0, keyless: 0 };
   shop.byRequest.clear();
   $("order").textContent = shop.order.number;
   showKey();
   render();
 }
 
+// An order that was never sent is still new.
+function freshOrder() {
+  if (shop.order.requests) newOrder();
+  else showKey();
+}
+
 function showKey() {
   const on = $("with-key").checked;
   $("key").textContent = on ? shop?.order?.key ?? "…" : "no key is sent";
   $("key").classList.toggle("off", !on);
+  $("copy-key").hidden = !on || !navigator.clipboard;
+  $("hint").textContent = on ? "Go on, click it twice. One order is one key." : "Go on, click it twice. Each click pays.";
 }
 
 // ---- The shopper's client
 
-// pay sends the order until it has a response, as a client that means well does.
-async function pay(fault = "") {
+// pay sends the order until a response arrives, as a client that means well does.
+async function pay({ fault = "", cents = amount } = {}) {
   const at = shop, order = at.order, key = $("with-key").checked ? order.key : "";
   setBusy(at, +1);
   try {
-    for (let attempt = 1; attempt <= maxTries && at === shop; attempt++) {
-      const wait = await send(at, order, key, attempt === 1 ? fault : "", attempt > 1);
+    for (let attempt = 1; attempt <= maxTries; attempt++) {
+      while (trouble && at === shop) await hearMore(at);
+      if (at !== shop) return;
+      const wait = await send(at, order, { key, cents, fault: attempt === 1 ? fault : "", isRetry: attempt > 1 });
       if (wait === 0) return;
-      await new Promise((resolve) => setTimeout(resolve, wait));
+      await sleep(wait);
     }
   } finally {
+    if (at === shop) await hearMore(at);
     setBusy(at, -1);
   }
 }
 
 // send makes one request and returns how long to wait before the next, or 0.
-async function send(at, order, key, fault, isRetry) {
+async function send(at, order, { key, cents, fault, isRetry }) {
   const number = ++at.requests;
   order.requests++;
   if (!key) order.keyless++;
   at.byRequest.set(number, order);
   if (isRetry) note(at, order, { what: "retried", at: clock(at), request: number });
-  const row = logRow(number, isRetry ? "again, " + withOrWithout(key) : withOrWithout(key));
   render();
-  const headers = { "Content-Type": "application/json", "Demo-Request": String(number) };
+  const headers = { "Content-Type": "application/json" };
   if (key) headers["Idempotency-Key"] = key;
+  headers["Demo-Request"] = String(number);
   if (fault) headers["Demo-Fault"] = fault;
+  const sent = { method: "POST", path: `/shops/${at.id}/payments`, headers, body: JSON.stringify({ order: order.number, amount: cents }) };
+  const row = addRequest(number, `POST ${isRetry ? "again, " : ""}${key ? "with the key" : "without a key"}`, sent);
   try {
-    const body = JSON.stringify({ order: order.number, amount });
-    const response = await fetch(`/shops/${at.id}/payments`, { method: "POST", headers, body });
-    const receipt = await response.json();
-    return read(row, response, receipt);
+    const response = await fetch(sent.path, { method: sent.method, headers, body: sent.body });
+    const body = await response.text();
+    return read(row, { status: response.status, reason: response.statusText, headers: response.headers, body });
   } catch {
-    finish(row, "no response", "bad", "The connection broke. Was it charged?");
+    finish(row, "no response", "bad", "The connection broke. Was it charged?", null);
     return pause;
   }
 }
 
-const withOrWithout = (key) => (key ? "with the key" : "without a key");
-
-// read shows the response, and returns how long to wait before asking again, or 0.
-function read(row, response, receipt) {
-  const replay = response.headers.get("X-Idempotent-Replay") === "true";
-  if (replay) finish(row, `${response.status} replay`, "good", `The stored response: charge ${receipt.number}.`);
-  else if (response.ok) finish(row, `${response.status} Created`, "good", `Charge ${receipt.number}, by pod ${receipt.pod}.`);
-  else if (receipt.code === "in_progress") finish(row, "409 in progress", "warn", "Not finished yet. Ask again in a second.");
-  else finish(row, String(response.status), "bad", receipt.error ?? response.statusText);
-  const again = Number(response.headers.get("Retry-After"));
-  return (response.status === 409 || response.status === 503) && again > 0 ? Math.min(again, 5) * 1000 : 0;
+// read shows the response, and returns how long to wait before a retry, or 0.
+function read(row, received) {
+  const { status, headers } = received;
+  const reply = JSON.parse(received.body);
+  const show = (text, tone, note) => finish(row, text, tone, note, received);
+  if (headers.get("X-Idempotent-Replay") === "true") show(`${status} replay`, "good", `The stored response: charge ${reply.number}.`);
+  else if (status === 201) show("201 Created", "good", `Charge ${reply.number}, by pod ${reply.pod}.`);
+  else if (reply.code === "in_progress") show("409 in progress", "warn", "Not finished yet. Retry in a second.");
+  else if (reply.code === "key_reused") show("422 another payload", "warn", `Differs: ${reply.differs.join(", ")}. It did not run.`);
+  else if (status === 503) show("503 unavailable", "bad", "Both pods are down. Retry in a second.");
+  else show(`${status} ${received.reason}`, "bad", reply.error ?? "");
+  const again = Number(headers.get("Retry-After"));
+  return (status === 409 || status === 503) && again > 0 ? Math.min(again, 5) * 1000 : 0;
 }
 
 const scenarios = {
-  "double-click": () => Promise.all([pay(), new Promise((next) => setTimeout(next, 150)).then(() => pay())]),
-  "drop-response": () => pay("drop-response"),
-  "kill-before-charge": () => pay("kill-before-charge"),
-  "kill-after-charge": () => pay("kill-after-charge"),
+  "double-click": () => Promise.all([pay(), sleep(150).then(() => pay())]),
+  "drop-response": () => pay({ fault: "drop-response" }),
+  "kill-before-charge": () => pay({ fault: "kill-before-charge" }),
+  "kill-after-charge": () => pay({ fault: "kill-after-charge" }),
+  "change-amount": () => pay().then(() => pay({ cents: otherAmount })),
 };
 
-// ---- What the shop tells
+// ---- The shop's notices
 
-function open() {
-  stream?.close();
-  stream = new EventSource("/events");
-  stream.onmessage = (message) => hear(JSON.parse(message.data));
-  stream.onerror = () => {
-    enable(false);
-    say("calm", "The shop is closed", "The program has ended or the connection broke. A new shop opens by itself when it is back.");
-  };
+// open leaves the shop and opens another one, as soon as there is room.
+let openings = 0;
+async function open() {
+  const opening = ++openings;
+  leave();
+  for (; ; await sleep(seldom)) {
+    try {
+      const response = await fetch("/shops", { method: "POST", signal: AbortSignal.timeout(patience) });
+      const reply = await response.json();
+      if (opening !== openings) return response.ok ? close(reply.shop) : undefined;
+      if (response.ok) return enter(newShop(reply));
+      setTrouble(["There is no room for another shop", `${reply.error}. This page tries again every second.`]);
+    } catch {
+      if (opening === openings) setTrouble(lost);
+    }
+    if (opening !== openings) return;
+  }
 }
 
-function hear(notice) {
-  if (notice.what === "opened") {
-    shop = newShop(notice.shop, notice.lease);
-    for (const list of ["log", "ledger", "life"]) $(list).replaceChildren();
-    for (const name of ["A", "B"]) showPod(name, true);
-    document.body.dataset.shop = shop.id;
-    $("lease").textContent = notice.lease / 1000;
-    newOrder();
-    setBusy(shop, 0);
-    enable(true);
-    return;
+const close = (id) => fetch(`/shops/${id}`, { method: "DELETE", keepalive: true }).catch(() => {}); // else the shop closes by itself
+
+function leave() {
+  if (shop) close(shop.id);
+  shop = undefined;
+  enable(false);
+}
+
+function enter(opened) {
+  shop = opened;
+  clearLists();
+  document.body.dataset.shop = shop.id;
+  $("lease").textContent = shop.lease / 1000;
+  $("inspector").href = `/shops/${shop.id}/inspector/`;
+  newOrder();
+  setTrouble(null);
+  setBusy(shop, 0);
+  follow(shop);
+}
+
+// follow asks the shop for its notices until the page leaves the shop.
+async function follow(at) {
+  while (at === shop) {
+    const waiting = at.waiting.splice(0);
+    try {
+      const response = await fetch(`/shops/${at.id}/notices?after=${at.next}`, { signal: AbortSignal.timeout(patience) });
+      const told = response.ok ? await response.json() : null;
+      if (at !== shop) return;
+      if (!told) return open(); // the program has started anew, or this page slept for long
+      hear(at, told);
+      if (trouble) setTrouble(null);
+    } catch {
+      if (at === shop) setTrouble(lost);
+    }
+    for (const resolve of waiting) resolve();
+    if (trouble || !at.waiting.length) await new Promise((resolve) => { at.wake = trouble ? null : resolve; setTimeout(resolve, at.busy && !trouble ? often : seldom); });
   }
-  shop.ahead = Math.min(shop.ahead, performance.now() - notice.at); // the stream's smallest delay is the best clock
-  if (notice.what === "killed" || notice.what === "started") showPod(notice.pod, notice.what === "started");
-  const order = shop.byRequest.get(notice.request) ?? (notice.request ? null : shop.order);
-  if (order) note(shop, order, notice);
+}
+
+// hearMore waits for the response to the next question to the shop.
+function hearMore(at) {
+  return new Promise((resolve) => { at.waiting.push(resolve); at.wake?.(); });
+}
+
+function hear(at, { now, next, notices }) {
+  at.next = next;
+  at.ahead = Math.min(at.ahead, performance.now() - now); // the smallest delay gives the best clock
+  for (const notice of notices) {
+    if (notice.what === "killed" || notice.what === "started") at.pods[notice.pod] = notice.what === "started" ? "running" : "killed";
+    const order = at.byRequest.get(notice.request) ?? (notice.request ? null : at.order);
+    if (order) note(at, order, notice);
+  }
+  showPods();
 }
 
 // clock is the server's time, in its milliseconds.
@@ -125,56 +197,37 @@ const clock = (at) => (at.ahead === Infinity ? 0 : Math.max(0, performance.now()
 
 function note(at, order, notice) {
   order.notices.push(notice);
-  if (order.notices.length > maxNotices) order.notices.splice(0, 1);
-  if (notice.what === "charged" || notice.what === "recognised") book(order, notice);
+  if (order.notices.length > maxNotices) forget(order);
+  if (notice.what === "charged") {
+    order.charges++;
+    order.paid += notice.charge.amount;
+    addCharge(notice.charge, order.charges > 1);
+  }
   if (at === shop) render();
 }
 
-function book(order, { what, charge }) {
-  if (what === "recognised") return;
-  order.charges++;
-  const row = document.createElement("li");
-  row.append(cell("number", charge.number));
-  const text = cell("note", `Order ${charge.order}, pod ${charge.pod}` + (charge.attempt > 1 ? `, attempt ${charge.attempt}` : ""));
-  if (order.charges > 1) text.append(" ", cell("twice", "again!"));
-  row.append(text, cell("status", euros(charge.amount)));
-  prepend("ledger", row);
+// forget removes the oldest replayed request. The first request and the key's story stay.
+function forget(order) {
+  const replayed = order.notices.find((n) => n.what === "replay");
+  if (replayed) order.notices = order.notices.filter((n) => n.request !== replayed.request);
+  else order.notices.splice(maxNotices / 2, 1);
 }
 
-const euros = (cents) => "€ " + (cents / 100).toFixed(2);
+// ---- The shopper's view
 
-// ---- What the shopper sees
-
-function showPod(name, runs) {
-  const pod = document.querySelector(`.pod[data-pod=${name}]`);
-  pod.classList.toggle("dead", !runs);
-  pod.querySelector("b").textContent = runs ? "running" : "killed";
+function setTrouble(now) {
+  trouble = now;
+  document.body.dataset.trouble = Boolean(now);
+  enable(!now);
+  showPods();
+  render();
 }
 
-function logRow(number, text) {
-  const row = document.createElement("li");
-  row.dataset.request = number;
-  row.append(cell("number", number), cell("status", "sent"), cell("note", `POST ${text}`));
-  prepend("log", row);
-  return row;
-}
-
-function finish(row, status, tone, text) {
-  row.querySelector(".status").textContent = status;
-  row.querySelector(".status").dataset.tone = tone;
-  row.querySelector(".note").textContent = text;
-}
-
-function cell(kind, text) {
-  const span = document.createElement("span");
-  span.className = kind;
-  span.textContent = text;
-  return span;
-}
-
-function prepend(list, row) {
-  $(list).prepend(row);
-  while ($(list).children.length > maxRows) $(list).lastChild.remove();
+function showPods() {
+  for (const pod of document.querySelectorAll(".pod")) {
+    pod.dataset.state = trouble || !shop ? "unknown" : shop.pods[pod.dataset.pod];
+    pod.querySelector("b").textContent = pod.dataset.state;
+  }
 }
 
 function say(tone, headline, explanation) {
@@ -184,106 +237,83 @@ function say(tone, headline, explanation) {
   }
 }
 
-function judge(order, busy) {
-  const { requests, charges, keyless } = order;
-  const sent = requests === 1 ? "1 request" : `${requests} requests`;
-  const saw = (what) => order.notices.some((n) => n.what === what);
-  if (charges > 1) {
-    return ["bad", charges === 2 ? "Charged twice" : `Charged ${charges} times`,
-      `The customer pays ${euros(charges * amount)} for an order of ${euros(amount)}. ` +
-      (keyless ? "Without a key, nothing told the pods that it was the same payment." : "")];
-  }
-  if (busy || !requests) {
-    if (!requests) return ["calm", "Nothing is charged yet", "Pay, pay twice, or break something. What each request did is drawn here as it happens."];
-    if (saw("killed") && !saw("started") && !saw("lease_expired") && !keyless) return ["calm", "The pod is dead, the key is not", `No pod may run it before the lease ends: ${shop.lease / 1000} seconds here. The client keeps retrying.`];
-    return charges ? ["calm", "Charged. Does the browser know?", "The client retries until a response arrives."] : ["calm", "Paying …", "A pod runs the handler. The bank takes its time."];
-  }
-  if (charges === 0) return ["calm", "Not charged", "No request got through."];
-  if (keyless && requests > 1) return ["calm", "Charged once, by luck", "The pod died before the charge. Try the same without a key, but kill it after."];
-  if (requests === 1) return ["good", "Charged once", keyless ? "One request, and nothing broke. Now click twice." : "One request, one charge. Now send it again: the key is the same."];
-  if (saw("recognised")) return ["good", "Charged once", `${sent}, one charge. Attempt 2 handed the bank the same derived key, and the bank knew it.`];
-  if (saw("lease_expired")) return ["good", "Charged once", `${sent}, one charge. The other pod took the key over when the lease had run out.`];
-  return ["good", "Charged once", `${sent}, one charge. The others got the stored response.`];
-}
-
-const steps = {
-  execute: (n) => (n.attempt > 1 ? ["taken-over", `taken over: attempt ${n.attempt}`, "flight"] : ["first-time", "first time: in flight", "flight"]),
-  no_key: () => ["no-key", "no key: runs", "bad"],
-  in_progress: () => ["in-progress", "409 in progress", "warn"],
-  charged: (n, order) => ["charged", "charged", order.charges > 1 ? "bad" : ""],
-  recognised: () => ["recognised", "bank knows it", "good"],
-  completed: () => ["completed", "completed", "good"],
-  replay: () => ["replay", "replay", "good"],
-  no_response: () => ["no-response", "no response", "bad"],
-  killed: (n) => ["killed", `pod ${n.pod} killed`, "bad"],
-  retried: () => ["retried", "retried", ""],
-  lease_expired: () => ["expired", "lease expired", "warn"],
-};
-
-function showLife(order) {
-  const start = order.notices[0]?.at ?? 0;
-  const shown = order.notices.filter((n) => steps[n.what]).slice(-16);
-  $("life").replaceChildren(...shown.map((n) => {
-    const [state, text, tone] = steps[n.what](n, order);
-    const step = document.createElement("li");
-    step.dataset.state = state;
-    if (tone) step.dataset.tone = tone;
-    const time = document.createElement("time");
-    time.textContent = (Math.max(0, n.at - start) / 1000).toFixed(1);
-    step.append(time, text);
-    return step;
-  }));
-  $("drawing").setAttribute("aria-label", shown.length ? "A timeline of the steps listed below." : "Nothing has happened yet.");
-}
-
 let asked = false;
 function render() {
   if (asked) return;
   asked = true;
   requestAnimationFrame(() => {
     asked = false;
+    if (trouble) say("calm", ...trouble);
+    if (!shop?.order) return;
     const { order, busy } = shop;
     $("charges").textContent = order.charges;
     $("charges-word").textContent = order.charges === 1 ? "charge" : "charges";
-    say(...judge(order, busy > 0));
+    if (!trouble) say(...judge(order, busy > 0, shop.lease));
     showLife(order);
-    draw($("drawing"), order.notices, busy > 0 ? clock(shop) : null);
+    redraw();
   });
 }
 
-// While something is under way the drawing moves, unless the reader wants no motion.
+function showLife(order) {
+  const steps = life(order);
+  $("life").replaceChildren(...steps.map(({ state, tone, at, text }) => {
+    const step = document.createElement("li"), time = document.createElement("time");
+    step.dataset.state = state;
+    if (tone) step.dataset.tone = tone;
+    time.textContent = at;
+    step.append(time, text);
+    return step;
+  }));
+  $("drawing").setAttribute("aria-label", steps.length ? "A timeline of the steps listed below." : "Nothing has happened yet.");
+}
+
+function redraw() {
+  const legend = draw($("drawing"), shop.order.notices, shop.busy > 0 && !trouble ? clock(shop) : null);
+  if ($("legend").dataset.kinds === legend.join()) return;
+  $("legend").dataset.kinds = legend.join();
+  $("legend").replaceChildren(...legend.map(([kind, text]) => {
+    const entry = document.createElement("li");
+    entry.dataset.kind = kind;
+    entry.textContent = text;
+    return entry;
+  }));
+}
+
+// While a payment is under way the drawing moves, unless the reader wants no motion.
 function tick() {
-  if (shop?.busy && !calm.matches) {
-    draw($("drawing"), shop.order.notices, clock(shop));
-    requestAnimationFrame(tick);
-  }
+  if (!shop?.busy || calm.matches) return;
+  if (!trouble) redraw();
+  requestAnimationFrame(tick);
 }
 
 function setBusy(at, by) {
   at.busy += by;
   if (at !== shop) return;
   document.body.dataset.busy = shop.busy > 0;
-  for (const button of document.querySelectorAll("[data-scenario], #new-order")) button.disabled = shop.busy > 0;
-  $("with-key").disabled = shop.busy > 0;
+  enable(!trouble);
   render();
+  at.wake?.();
   if (by > 0 && at.busy === 1) requestAnimationFrame(tick);
 }
 
 function enable(on) {
   for (const id of ["pay", "reset"]) $(id).disabled = !on;
-  if (!on) for (const button of document.querySelectorAll("[data-scenario], #new-order")) button.disabled = true;
+  for (const control of document.querySelectorAll("[data-scenario], #new-order, #with-key")) control.disabled = !on || shop?.busy > 0;
 }
 
 $("pay").addEventListener("click", () => pay());
-$("with-key").addEventListener("change", () => { newOrder(); });
+$("with-key").addEventListener("change", freshOrder);
 $("new-order").addEventListener("click", newOrder);
 $("reset").addEventListener("click", open);
+$("copy-key").addEventListener("click", () => navigator.clipboard.writeText(shop.order.key));
 for (const button of document.querySelectorAll("[data-scenario]")) {
   button.addEventListener("click", async () => {
-    newOrder();
+    freshOrder();
     await scenarios[button.dataset.scenario]();
     if (document.activeElement === document.body) button.focus(); // being disabled has cost it the focus
   });
 }
-addEventListener("resize", () => shop && render());
+addEventListener("resize", render);
+addEventListener("pagehide", leave);
+addEventListener("pageshow", (event) => event.persisted && open());
 open();

@@ -1,15 +1,17 @@
-// The drawing: who did what when. Four lanes over one clock, the server's.
+// The drawing: each component over time. Four lanes over one clock, the server's.
 
 const names = 70, right = 14; // pixels beside the lanes
 const lanes = { browser: { y: 8, h: 46 }, A: { y: 60, h: 26 }, B: { y: 92, h: 26 }, key: { y: 128, h: 26 } };
 const height = 178;
 const shortest = 2600; // milliseconds that the drawing shows at least
 const longest = 9000; // and at most: older things leave on the left
-const tail = 600; // what is left free after the newest
-const dull = 1300, kept = 500; // a longer pause in which nothing happens is drawn this long
+const tail = 600; // left free after the newest
+const dull = 1300, kept = 500; // a longer idle pause is drawn this long
 
-// draw shows the notices of one order; now is the server's time while something is under way, and else null.
+// draw shows the notices of one order. now is the server's time while a payment is under way, and else null.
+// draw returns the kinds of bars that had no room for their words, each with its words.
 export function draw(into, notices, now) {
+  wordless.clear();
   const svg = node("svg", { height });
   const wide = into.clientWidth, story = tell(notices, now);
   const time = scale(story, wide);
@@ -25,6 +27,7 @@ export function draw(into, notices, now) {
     inside.append(node("line", { class: "now", x1: x, x2: x, y1: 4, y2: 158 }));
   }
   into.replaceChildren(svg);
+  return Object.entries(legend).filter(([kind]) => wordless.has(kind));
 }
 
 // tell makes spans of notices.
@@ -52,6 +55,7 @@ function tell(notices, now) {
         story.key.push(lease = { kind: "saved", from: n.at });
         break;
       case "in_progress":
+      case "key_reused":
       case "replay":
         story.visits.push({ at: n.at, pod: n.pod, replay: n.what === "replay" });
         note(open(story.requests, n), n.what);
@@ -128,35 +132,58 @@ function frame(wide, time) {
 }
 
 function drawBrowser(into, story, time) {
-  const rows = [], { y } = lanes.browser;
-  for (const r of story.requests) {
-    const from = time.x(r.from), to = time.x(r.to ?? time.end);
-    let row = rows.findIndex((busyUntil) => busyUntil < from - 2);
-    if (row < 0) row = rows.length < 3 ? rows.length : r.request % 3;
-    const [label, tone] = responseOf(r, time.narrow);
-    rows[row] = to + 12 + label.length * 8;
-    const middle = y + 8 + row * 15;
-    into.append(node("line", { class: "request", x1: from, x2: Math.max(to, from + 4), y1: middle, y2: middle }), node("circle", { class: "sent", cx: from, cy: middle, r: 3.5 }));
-    if (r.to !== undefined) into.append(text(Math.max(to, from + 4) + 5, middle + 4, label, "response " + tone));
+  const { y } = lanes.browser;
+  for (const group of groups(story, time)) {
+    const middle = y + 8 + group.row * 15;
+    into.append(node("line", { class: "request", x1: group.from, x2: group.to, y1: middle, y2: middle }));
+    for (const x of group.sent) into.append(node("circle", { class: "sent", cx: x, cy: middle, r: 3.5 }));
+    if (group.fits) into.append(text(group.to + 5, middle + 4, group.label, "response " + group.tone));
   }
 }
+
+// groups puts the requests into three rows. Requests with equal outcomes whose labels would
+// overlap are one group with one label. A label without room is left out.
+function groups(story, time) {
+  const rows = [[], [], []], all = [];
+  for (const r of story.requests) {
+    const from = time.x(r.from), to = Math.max(time.x(r.to ?? time.end), from + 4);
+    const [outcome, tone] = responseOf(r, time.narrow);
+    const equal = rows.map((row) => row.at(-1)).find((g) => g && g.outcome === outcome && from < ends(g) + 6);
+    if (equal) {
+      equal.sent.push(from);
+      equal.to = Math.max(equal.to, to);
+      equal.label = outcome && `${outcome} × ${equal.sent.length}`;
+      continue;
+    }
+    let row = rows.findIndex((row) => !row.length || ends(row.at(-1)) < from - 6);
+    const fits = row >= 0;
+    if (!fits) row = rows.indexOf(rows.toSorted((a, b) => ends(a.at(-1)) - ends(b.at(-1)))[0]);
+    const group = { row, fits, outcome, tone, label: outcome, sent: [from], from, to };
+    rows[row].push(group);
+    all.push(group);
+  }
+  return all;
+}
+
+const ends = (group) => group.to + (group.fits && group.label ? 5 + group.label.length * 7.2 : 0);
 
 function responseOf(request, narrow) {
   if (request.to === undefined) return ["", ""];
   if (!request.status) return [narrow ? "✕" : "✕ no response", "none"];
   if (request.result === "replay") return [narrow ? String(request.status) : `${request.status} replay`, "replay"];
-  return [String(request.status), request.status === 409 ? "conflict" : ""];
+  return [String(request.status), request.status === 409 || request.status === 422 ? "conflict" : ""];
 }
 
 function drawPod(into, story, pod, time) {
   const { y, h } = lanes[pod];
   for (const down of story.downs.filter((d) => d.pod === pod)) bar(into, time.x(down.from), time.x(down.to ?? time.end), y, h, "down", "killed");
-  for (const run of story.runs.filter((r) => r.pod === pod)) {
-    bar(into, time.x(run.from), time.x(run.to ?? time.end), y, h, "run", run.keyless ? "runs" : `attempt ${run.attempt}`, 18);
+  for (const run of together(story.runs.filter((r) => r.pod === pod), time.end)) {
+    const label = run.keyless ? (run.times > 1 ? `runs × ${run.times}` : "runs") : `attempt ${run.attempt}`;
+    bar(into, time.x(run.from), time.x(run.to), y, h, "run", label, 18);
   }
   for (const v of story.visits.filter((v) => v.pod === pod)) {
-    const x = time.x(v.at);
-    into.append(node("line", { class: v.replay ? "visit replay" : "visit", x1: x, x2: x, y1: y + 3, y2: y + h - 3 }));
+    const x = time.x(v.at), overRun = story.runs.some((r) => r.pod === pod && r.from <= v.at && (r.to ?? time.end) >= v.at);
+    into.append(node("line", { class: v.replay ? "visit replay" : "visit", x1: x, x2: x, y1: overRun ? y + h - 6 : y + 3, y2: overRun ? y + h + 2 : y + h - 3 }));
   }
   for (const coin of story.coins.filter((c) => c.pod === pod)) {
     const x = time.x(coin.at), known = coin.known ? " known" : "";
@@ -164,12 +191,23 @@ function drawPod(into, story, pod, time) {
   }
 }
 
+// together joins runs that overlap: without a key they run at the same time.
+function together(runs, end) {
+  const joined = [];
+  for (const run of runs) {
+    const last = joined.at(-1), to = run.to ?? end;
+    if (last && run.from < last.to) Object.assign(last, { to: Math.max(last.to, to), times: last.times + 1 });
+    else joined.push({ ...run, to, times: 1 });
+  }
+  return joined;
+}
+
 const keyWords = { flight: "in flight", saved: "completed: the response is stored", orphan: "held by a dead pod" };
 
 function drawKey(into, story, time) {
   const { y, h } = lanes.key;
   if (story.runs.length && story.runs.every((r) => r.keyless)) {
-    bar(into, time.x(story.start), time.x(time.end + tail), y, h, "nothing", "no key: nothing is remembered");
+    bar(into, time.x(story.start), time.x(time.end + tail), y, h, "nothing", "no key: the store has no record");
     return;
   }
   for (const k of story.key) {
@@ -180,15 +218,19 @@ function drawKey(into, story, time) {
   }
 }
 
+// Bars without room for a label are explained by the legend.
+const legend = { flight: "in flight", run: "handler runs", orphan: "held by a dead pod", expired: "lease expired", saved: "completed", nothing: "no key", down: "pod killed" };
+const wordless = new Set();
+
 // bar draws a span, and its label where there is room.
 function bar(into, from, to, y, h, kind, label, spare = 12) {
   const width = Math.max(3, to - from);
   into.append(node("rect", { class: kind, x: from, y: y + 2, width, height: h - 4, rx: 5 }));
   const short = label.split(":")[0];
   const fits = [label, short].find((l) => l.length * 7 + spare < width);
-  if (fits) into.append(text(from + (kind === "down" ? 14 : 8), y + h / 2 + 4, fits, `bar-label ${kind === "flight" ? "run" : kind}-label`));
+  if (!fits) wordless.add(kind);
+  else into.append(text(from + (kind === "down" ? 14 : 8), y + h / 2 + 4, fits, `bar-label ${kind === "flight" ? "run" : kind}-label`));
 }
-
 
 function text(x, y, words, kind, anchor = "") {
   const t = node("text", { x, y, class: kind });
