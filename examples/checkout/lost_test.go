@@ -97,7 +97,7 @@ func TestLostShop(t *testing.T) {
 	m.die()
 	p.await(`document.getElementById("headline").textContent === "The shop is closed"`)
 	p.await(`!document.querySelector("#drawing .now")`)
-	if pods := ask[string](p, `[...document.querySelectorAll(".pod b")].map((b) => b.textContent).join(" ")`); pods != "unknown unknown" {
+	if pods := ask[string](p, `[...document.querySelectorAll(".pod b")].map((b) => b.textContent).join()`); pods != "unknown,unknown" {
 		t.Errorf("the pods are %q, want unknown", pods)
 	}
 	if ask[bool](p, `[...document.querySelectorAll("#pay, #reset, [data-scenario]")].some((b) => !b.disabled)`) {

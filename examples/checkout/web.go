@@ -17,6 +17,7 @@ func routes(m *mall) http.Handler {
 		"/app.js":    "web/app.js",
 		"/draw.js":   "web/draw.js",
 		"/log.js":    "web/log.js",
+		"/view.js":   "web/view.js",
 		"/words.js":  "web/words.js",
 		"/pod.go":    "pod.go",
 	} {

@@ -1,7 +1,8 @@
-// The page: a shopper's client, and the shop's notices. words.js says what they mean,
-// log.js lists the requests, and draw.js draws.
+// The page: a shopper's client, and the shop's notices. words.js puts them into
+// words, log.js lists the requests, draw.js draws, and view.js writes the rest.
 import { draw } from "/draw.js";
 import { addCharge, addRequest, clearLists, finish } from "/log.js";
+import { say, showLegend, showLife } from "/view.js";
 import { judge, life } from "/words.js";
 
 const amount = 3200, otherAmount = 1000; // cents
@@ -230,13 +231,6 @@ function showPods() {
   }
 }
 
-function say(tone, headline, explanation) {
-  $("verdict").dataset.tone = tone;
-  for (const [id, text] of [["headline", headline], ["explanation", explanation]]) {
-    if ($(id).textContent !== text) $(id).textContent = text; // a repeated status would be read out again
-  }
-}
-
 let asked = false;
 function render() {
   if (asked) return;
@@ -249,34 +243,13 @@ function render() {
     $("charges").textContent = order.charges;
     $("charges-word").textContent = order.charges === 1 ? "charge" : "charges";
     if (!trouble) say(...judge(order, busy > 0, shop.lease));
-    showLife(order);
+    showLife(life(order));
     redraw();
   });
 }
 
-function showLife(order) {
-  const steps = life(order);
-  $("life").replaceChildren(...steps.map(({ state, tone, at, text }) => {
-    const step = document.createElement("li"), time = document.createElement("time");
-    step.dataset.state = state;
-    if (tone) step.dataset.tone = tone;
-    time.textContent = at;
-    step.append(time, text);
-    return step;
-  }));
-  $("drawing").setAttribute("aria-label", steps.length ? "A timeline of the steps listed below." : "Nothing has happened yet.");
-}
-
 function redraw() {
-  const legend = draw($("drawing"), shop.order.notices, shop.busy > 0 && !trouble ? clock(shop) : null);
-  if ($("legend").dataset.kinds === legend.join()) return;
-  $("legend").dataset.kinds = legend.join();
-  $("legend").replaceChildren(...legend.map(([kind, text]) => {
-    const entry = document.createElement("li");
-    entry.dataset.kind = kind;
-    entry.textContent = text;
-    return entry;
-  }));
+  showLegend(draw($("drawing"), shop.order.notices, shop.busy > 0 && !trouble ? clock(shop) : null));
 }
 
 // While a payment is under way the drawing moves, unless the reader wants no motion.
