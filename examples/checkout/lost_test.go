@@ -72,6 +72,8 @@ func (m *mortal) shop() *shop {
 	return nil
 }
 
+const growing = `document.querySelector("#drawing .run")?.width.baseVal.value > 30`
+
 // The steps run in one tab: the page tells when its shop is out of reach, and recovers.
 func TestLostShop(t *testing.T) {
 	t.Parallel()
@@ -94,9 +96,11 @@ func TestLostShop(t *testing.T) {
 
 	p.do(chromedp.Click("#pay"))
 	p.await(`document.querySelector("#life li")?.dataset.state === "first-time"`)
+	p.await(growing)
 	m.die()
 	p.await(`document.getElementById("headline").textContent === "The shop is closed"`)
 	p.await(`!document.querySelector("#drawing .now")`)
+	p.await(growing) // the clock stops, and does not go back
 	if pods := ask[string](p, `[...document.querySelectorAll(".pod b")].map((b) => b.textContent).join()`); pods != "unknown,unknown" {
 		t.Errorf("the pods are %q, want unknown", pods)
 	}

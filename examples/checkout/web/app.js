@@ -22,7 +22,7 @@ const lost = ["The shop is closed", "The program has ended, or the connection br
 function newShop({ shop: id, lease }) {
   return {
     id, lease, requests: 0, orderNumber: 1000, order: null, byRequest: new Map(), busy: 0,
-    next: 0, ahead: Infinity, waiting: [], pods: { A: "running", B: "running" },
+    next: 0, ahead: Infinity, stopped: null, waiting: [], pods: { A: "running", B: "running" },
   };
 }
 
@@ -89,7 +89,7 @@ async function send(at, order, { key, cents, fault, isRetry }) {
     const body = await response.text();
     return read(row, { status: response.status, reason: response.statusText, headers: response.headers, body });
   } catch {
-    finish(row, "no response", "bad", "The connection broke. Was it charged?", null);
+    finish(row, "no response", "bad", "Was it charged? A retry tells.", null);
     return pause;
   }
 }
@@ -218,6 +218,7 @@ function forget(order) {
 
 function setTrouble(now) {
   trouble = now;
+  if (shop) shop.stopped = now ? shop.stopped ?? clock(shop) : null;
   document.body.dataset.trouble = Boolean(now);
   enable(!now);
   showPods();
@@ -249,7 +250,8 @@ function render() {
 }
 
 function redraw() {
-  showLegend(draw($("drawing"), shop.order.notices, shop.busy > 0 && !trouble ? clock(shop) : null));
+  const now = shop.busy > 0 ? shop.stopped ?? clock(shop) : null;
+  showLegend(draw($("drawing"), shop.order.notices, now, shop.stopped !== null));
 }
 
 // While a payment is under way the drawing moves, unless the reader wants no motion.

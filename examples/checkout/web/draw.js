@@ -8,9 +8,9 @@ const longest = 9000; // and at most: older things leave on the left
 const tail = 600; // left free after the newest
 const dull = 1300, kept = 500; // a longer idle pause is drawn this long
 
-// draw shows the notices of one order. now is the server's time while a payment is under way, and else null.
+// draw shows the notices of one order. now is the server's time while a payment is under way, and else null; a stopped clock has no line.
 // draw returns the kinds of bars that had no room for their words, each with its words.
-export function draw(into, notices, now) {
+export function draw(into, notices, now, stopped) {
   wordless.clear();
   const svg = node("svg", { height });
   const wide = into.clientWidth, story = tell(notices, now);
@@ -22,7 +22,7 @@ export function draw(into, notices, now) {
   drawKey(inside, story, time);
   for (const pod of ["A", "B"]) drawPod(inside, story, pod, time);
   drawBrowser(inside, story, time);
-  if (now !== null && notices.length) {
+  if (now !== null && !stopped && notices.length) {
     const x = time.x(now);
     inside.append(node("line", { class: "now", x1: x, x2: x, y1: 4, y2: 158 }));
   }
@@ -108,7 +108,7 @@ function scale(story, wide) {
     if (idle && to - from > dull) folds.push({ from, cut: to - from - kept });
   }
   const folded = (t) => folds.reduce((sum, f) => (t > f.from + kept / 2 ? sum - Math.min(f.cut, Math.max(0, t - f.from - kept / 2)) : sum), t - story.start);
-  const last = folded(story.end) + tail;
+  const last = folded(story.end) + (wide < 480 ? 2 : 1) * tail;
   const first = Math.max(0, last - longest), span = Math.max(shortest, last - first);
   const x = (t) => names + ((folded(t) - first) / span) * (wide - names - right);
   return { x, first, span, narrow: wide < 480, end: story.end, at: (ms) => names + ((ms - first) / span) * (wide - names - right), folds };
@@ -179,7 +179,8 @@ function drawPod(into, story, pod, time) {
   for (const down of story.downs.filter((d) => d.pod === pod)) bar(into, time.x(down.from), time.x(down.to ?? time.end), y, h, "down", "killed");
   for (const run of together(story.runs.filter((r) => r.pod === pod), time.end)) {
     const label = run.keyless ? (run.times > 1 ? `runs × ${run.times}` : "runs") : `attempt ${run.attempt}`;
-    bar(into, time.x(run.from), time.x(run.to), y, h, "run", label, 18);
+    const coin = story.coins.find((c) => c.pod === pod && c.at >= run.from && c.at <= run.to);
+    bar(into, time.x(run.from), time.x(run.to), y, h, "run", label, 18 + (coin ? time.x(run.to) - time.x(coin.at) : 0));
   }
   for (const v of story.visits.filter((v) => v.pod === pod)) {
     const x = time.x(v.at), overRun = story.runs.some((r) => r.pod === pod && r.from <= v.at && (r.to ?? time.end) >= v.at);
