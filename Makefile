@@ -25,14 +25,15 @@ MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adap
 PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/inspector/oncekey
 
 # Tests that the race detector disturbs, and their packages: they run again without it.
-NOT_RACED          := ^(TestAllocations|TestConformance|TestConformanceOverRedisAndPostgreSQL|TestSealedConformanceOverPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$
-NOT_RACED_PACKAGES := ./core/redisstore ./core/pgstore ./core/sqlstore ./core/tieredstore ./core/memstore ./core/internal/explore ./core/internal/system/tiered ./fingerprint ./core ./adapters ./adapters/otel
+NOT_RACED          := ^(TestAllocations|TestConformanceOverRedisAndPostgreSQL|TestSealedConformanceOverPostgreSQL|TestNothingRunsTwice|TestFinishedRecordsAreSmall|TestMemoryDoesNotGrow|TestReplaysOutliveTheirRecords|TestRunningRecordsAreGivenBack|TestRecordsSurviveOthers|TestHolesAreClosed|TestHashesMayMeet|TestTimeoutHandlerInsideOfChi|TestExplore|TestSeedRepeats|TestSketchIsBounded|TestAttacksTakeFlatMemory|TestRandomDocuments|TestSketchOfRandomDocuments|TestEqualFingerprintsDecodeAlike|TestManyNames|TestReversedMembers|TestFoldOfEveryRune|TestAfterALargeRequest|TestRandomForms)$$
+NOT_RACED_PACKAGES := ./core/tieredstore ./core/memstore ./core/internal/explore ./core/internal/system/tiered ./fingerprint ./core ./adapters ./adapters/otel
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
-LONG_PACKAGES := ./core/internal/system/failover ./core/tieredstore ./core/redisstore ./core/pgstore ./core/sqlstore ./core/internal/system/endtoend ./core/internal/explore/model ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
+LONG_PACKAGES := ./core/pgstore ./core/sqlstore ./core/redisstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/tieredstore ./core/internal/explore/model ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
 
-# Most tests over servers wait more than they compute: eight run at a time in each package.
-PARALLEL := 8
+# Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time.
+PARALLEL := 12
+PACKAGES := 3
 
 # Reasons for which a test of the check may be skipped: it is one of the above, belongs to make soak, or does not apply.
 MAY_SKIP := race detector|it takes long|ONCEKEY_SOAK|is no storage.(Inspector|Finder)|TestGinSwallowsInformationalResponses
@@ -79,7 +80,7 @@ model: ## Search all states of the lease protocol's model with Spin
 
 race: ## Run all tests once, with the race detector and coverage; a test without its server fails
 	@mkdir -p build
-	$(TESTRUN) '$(CURDIR)' -count 1 -race -timeout 1h -parallel $(PARALLEL) -covermode atomic -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_PACKAGES) work
+	$(TESTRUN) '$(CURDIR)' -count 1 -race -timeout 1h -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_PACKAGES) work
 	$(TESTRUN) '$(CURDIR)' -timeout 1h -parallel $(PARALLEL) -run '$(NOT_RACED)' $(NOT_RACED_PACKAGES)
 	$(TESTRUN) '$(CURDIR)/tools' -race -timeout 1h ./...
 	@mv build/coverage.new build/coverage.out
@@ -92,9 +93,8 @@ vet: ## Run go vet on each module alone, with the versions that its own go.mod r
 	for module in $(MODULES); do GOWORK=off go -C "$$module" vet ./... || exit 1; done
 
 lint: $(LINTERS) ## Run the linters of .golangci.yml
-	for module in $(MODULES); do \
-		(cd "$$module" && '$(CURDIR)/$(GOLANGCI_LINT)' run --config '$(CURDIR)/.golangci.yml' ./...) || exit 1; \
-	done
+	$(GOLANGCI_LINT) run $(patsubst %,./%/...,$(filter-out tools,$(MODULES)))
+	cd tools && '$(CURDIR)/$(GOLANGCI_LINT)' run --config '$(CURDIR)/.golangci.yml' ./...
 
 fmt: $(LINTERS) ## Format the code
 	$(GOFUMPT) -l -w .

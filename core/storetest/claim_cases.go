@@ -67,7 +67,7 @@ var claimCases = []testCase{
 	},
 	{
 		name: "independent keys",
-		rule: "keys do not affect each other: each of 10,000 keys is claimed once, and settled alone",
+		rule: "keys do not affect each other: each of many keys is claimed once, and settled alone",
 		test: func(f *fixture) {
 			f.spread(manyKeys, func(n int) error { return f.claimsOnce(key(n)) })
 			f.spread(manyKeys, func(n int) error { return f.claimedBefore(key(n)) })

@@ -98,7 +98,7 @@ var inspectorCases = []testCase{
 		},
 	},
 	{
-		name: "list 10,000 keys",
+		name: "list many keys",
 		rule: "the pages of a list have at most limit records each, and together have all records, however large or small the " +
 			"pages are. A list stops at the end of its time",
 		test: func(f *fixture) {

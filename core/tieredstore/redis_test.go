@@ -20,8 +20,8 @@ import (
 // patience is for a busy machine: a test that counts calls must not see a timeout.
 const patience = time.Minute
 
-// Each case has its own prefix, which is as good as an empty Redis. The suite's
-// 10,000 keys must fit into a hundred units.
+// Each case has its own prefix, which is as good as an empty Redis. The suite's many keys
+// must fit into a hundred units.
 func TestConformanceOverRedis(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t))

@@ -29,7 +29,7 @@ var win, find, must = testkit.Win, testkit.Find, testkit.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
-// Each case has a prefix and a schema of its own, which are as good as empty databases. The suite's 10,000 keys must fit
+// Each case has a prefix and a schema of its own, which are as good as empty databases. The suite's many keys must fit
 // into a hundred units.
 func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 	t.Parallel()
