@@ -70,17 +70,19 @@ func TestCallerLeaves(t *testing.T) {
 // A caller that leaves in the moment when it may send its statement lets the next go on.
 func TestCallerLeavesWithTheLane(t *testing.T) {
 	t.Parallel()
-	r := newRoad()
-	before := r.takeOff()
-	c, _ := r.join(t.Context(), 0, 0)
-	r.land(before)
-	if c.alone == 0 || len(r.flying) != 1 {
-		t.Fatalf("the call has statement %d, and %v are in flight", c.alone, r.flying)
-	}
-	r.leave(c)
-	if len(r.flying) != 0 {
-		t.Errorf("statements %v are in flight, want none", r.flying)
-	}
+	synctest.Test(t, func(t *testing.T) { // in which the time until a statement is overdue does not pass
+		r := newRoad()
+		before := r.takeOff()
+		c, _ := r.join(t.Context(), 0, 0)
+		r.land(before)
+		if c.alone == 0 || len(r.flying) != 1 {
+			t.Fatalf("the call has statement %d, and %v are in flight", c.alone, r.flying)
+		}
+		r.leave(c)
+		if len(r.flying) != 0 {
+			t.Errorf("statements %v are in flight, want none", r.flying)
+		}
+	})
 }
 
 // The deadline of a batch is the last of its callers'.
