@@ -30,26 +30,24 @@ func TestConcurrentRequestsAreChargedOnce(t *testing.T) {
 	}
 }
 
-// sendAtOnce sends the same request 50 times. One request runs, and the others are
-// refused or get its response.
+// sendAtOnce sends the same request 50 times, each until it is done. One request runs, and
+// the others get its response.
 func sendAtOnce(t *testing.T, r request, processes ...*instance) {
 	t.Helper()
 	answers := make([]answer, 50)
 	var group sync.WaitGroup
 	for i := range answers {
-		group.Go(func() { answers[i] = processes[i%len(processes)].send(r) })
+		// On a busy machine the store can take longer than StoreTimeout, for all of them. A claim that was late is then
+		// given back.
+		group.Go(func() { answers[i] = processes[i%len(processes)].retryThrough(r) })
 	}
 	group.Wait()
 
 	var original answer
 	winners := 0
 	for _, answer := range answers {
-		switch {
-		case answer.is(created):
+		if answer.expectDone(t).is(created) {
 			winners, original = winners+1, answer
-		case answer.is(replayed), answer.is(unavailable): // on a busy machine the store takes longer than StoreTimeout
-		default:
-			answer.expect(t, inProgress)
 		}
 	}
 	if winners != 1 {
@@ -59,7 +57,7 @@ func sendAtOnce(t *testing.T, r request, processes ...*instance) {
 	for _, process := range processes {
 		runs += process.attempts()
 		for range 3 {
-			process.send(r).expectCopyOf(t, original)
+			process.retryThrough(r).expectCopyOf(t, original)
 		}
 	}
 	if runs != 1 {
