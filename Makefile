@@ -33,7 +33,7 @@ LONG_PACKAGES := ./core/pgstore ./core/sqlstore ./core/redisstore ./core/interna
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time.
 PARALLEL := 12
-PACKAGES := 3
+PACKAGES := 2
 
 # Reasons for which a test of the check may be skipped: it is one of the above, belongs to make soak, or does not apply.
 MAY_SKIP := race detector|it takes long|ONCEKEY_SOAK|is no storage.(Inspector|Finder)|TestGinSwallowsInformationalResponses

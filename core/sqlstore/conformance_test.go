@@ -15,7 +15,7 @@ const unit = 400 * time.Millisecond
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	over(t, setUps, func(t *testing.T, s setUp) {
+	over(t, eachDialect, func(t *testing.T, s setUp) {
 		open := s.opener(t)
 		config := storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit}
 		if s.driver == "sqlite" {

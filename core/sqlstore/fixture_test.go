@@ -62,7 +62,6 @@ var (
 		dsn: func(testing.TB) string { return ":memory:" }, connections: 1,
 	}
 
-	setUps  = []setUp{postgresql, mariadb, sqliteWAL, sqliteMemory}
 	servers = []setUp{postgresql, mariadb}
 	// eachDialect has each dialect once.
 	eachDialect = []setUp{postgresql, mariadb, sqliteWAL}

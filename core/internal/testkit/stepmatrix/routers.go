@@ -21,10 +21,11 @@ import (
 type reply string
 
 const (
-	created    reply = "201"
-	inProgress reply = problem.InProgress
-	reused     reply = problem.KeyReused
-	unknown    reply = "409 unknown"
+	created     reply = "201"
+	inProgress  reply = problem.InProgress
+	reused      reply = problem.KeyReused
+	unknown     reply = "409 unknown"
+	unavailable reply = problem.StoreUnavailable
 )
 
 // router mounts a handler, and returns a function that sends a payload under the key.
@@ -72,7 +73,7 @@ func sender(h http.Handler, key string) func(string) reply {
 		r.Header.Set(core.KeyHeader, `"`+key+`"`)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		for code, shown := range map[string]reply{problem.InProgress: inProgress, problem.KeyReused: reused, problem.OutcomeUnknown: unknown} {
+		for code, shown := range map[string]reply{problem.InProgress: inProgress, problem.KeyReused: reused, problem.OutcomeUnknown: unknown, problem.StoreUnavailable: unavailable} {
 			if strings.Contains(w.Body.String(), `"code":"`+code+`"`) {
 				return shown
 			}
@@ -98,6 +99,8 @@ func caller(engine *core.Engine, key string, handle func(context.Context) error,
 			return reused
 		case errors.Is(err, core.ErrOutcomeUnknown):
 			return unknown
+		case errors.Is(err, core.ErrUnavailable):
+			return unavailable
 		default:
 			return reply(err.Error())
 		}

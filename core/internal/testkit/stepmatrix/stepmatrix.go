@@ -124,6 +124,7 @@ type cell struct {
 	death   death
 	mode    string
 
+	began     atomic.Bool // by the first attempt
 	effects   [4]atomic.Int64
 	recovered atomic.Pointer[string] // the step that the RecoverFunc was told
 	shown     string
@@ -180,6 +181,9 @@ var errFailed = errors.New("the attempt has failed")
 
 // handle is the handler.
 func (c *cell) handle(ctx context.Context, p *pod, ends bool) error {
+	if ends {
+		c.began.Store(true)
+	}
 	for i, name := range steps {
 		if ends && c.point == (point{i, false}) {
 			return c.end(ctx, p)
@@ -230,18 +234,16 @@ func (c *cell) run() {
 		return
 	}
 	defer second.close()
-	first.send("payload")
+	for first.send("payload"); !c.began.Load(); first.send("payload") { // the store was too slow, on a busy machine
+		c.pause()
+	}
 	first.close()
 	if recorded := c.point.step > 0; recorded || c.isUncertain() {
-		if got := second.send("another payload"); got != reused {
+		if got := c.insist(second, "another payload", unavailable); got != reused {
 			c.t.Errorf("%s: another payload got %s", c.name, got)
 		}
 	}
-	got := second.send("payload")
-	for got == inProgress {
-		time.Sleep(c.lockTTL / 30) //nolint:forbidigo // polls until the lease of a killed pod has ended
-		got = second.send("payload")
-	}
+	got := c.insist(second, "payload", unavailable, inProgress)
 	seen := verdict{reply: got, told: c.recovered.Load()}
 	for i := range seen.effects {
 		seen.effects[i] = c.effects[i].Load()
@@ -251,6 +253,20 @@ func (c *cell) run() {
 	if want := c.expected(); seen.String() != want.String() {
 		c.t.Errorf("%s: %s\nwant %s", c.name, seen, want)
 	}
+}
+
+// insist repeats a request as long as it gets one of these replies.
+func (c *cell) insist(p *pod, payload string, while ...reply) reply {
+	got := p.send(payload)
+	for slices.Contains(while, got) {
+		c.pause()
+		got = p.send(payload)
+	}
+	return got
+}
+
+func (c *cell) pause() {
+	time.Sleep(c.lockTTL / 30) //nolint:forbidigo // polls until the lease of a killed pod has ended
 }
 
 // isUncertain reports whether the outcome of the first attempt is unknown.
