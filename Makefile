@@ -68,6 +68,7 @@ check: ## Run everything that CI runs, cheapest first
 servers: ## Install the servers and programs that tests need, where they are missing
 	@sh tools/install-servers.sh $(PROGRAMS)
 	@sh tools/install-axe.sh
+	@sh tools/install-redocly.sh
 
 # The cache of go test does not notice changes of files outside of the test's own module. Tests of the other modules read the
 # documentation, and build the library and the examples: so they run with -count 1.

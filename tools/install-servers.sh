@@ -19,7 +19,7 @@ is_there() {
 	nginx) command -v nginx || ls /usr/sbin/nginx ;;
 	haproxy) command -v haproxy || ls /usr/sbin/haproxy ;;
 	prometheus) command -v promtool ;;
-	npm) command -v npm ;; # fetches axe-core, see install-axe.sh
+	npm) command -v npm ;; # fetches axe-core and redocly
 	*) false ;;
 	esac >/dev/null 2>&1
 }
