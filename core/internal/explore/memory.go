@@ -86,11 +86,24 @@ func (j *judge) outcomeUnknown(r *run) {
 		stored := other.kept > last && other.kept <= r.sent.At
 		released := other.releasedAt > last && other.releasedAt <= r.sent.At &&
 			j.storesClock(r.shown.At) < j.storesClock(other.releasedAt)+j.plan.Policy.TTL
-		if other.key == r.key && len(other.grants) > 0 && !stored && !released {
+		held := len(other.grants) > 0 && !stored && !released || j.plan.real.slack > 0 && other.hasUnansweredClaim()
+		if other.key == r.key && held {
 			return
 		}
 	}
 	j.report(UnknownWrongly, "r%d is told that an outcome is unknown, and each attempt of its key has stored its response or released the key", r.id)
+}
+
+// hasUnansweredClaim reports whether an Acquire got no reply, because its pod was killed.
+// A real store may have granted it, and the history does not say so.
+func (r *run) hasUnansweredClaim() bool {
+	answered := 0
+	for _, c := range r.calls {
+		if c.op == Acquire {
+			answered++
+		}
+	}
+	return len(r.begun[Acquire]) > answered
 }
 
 // granted is when the store last gave the request a lease, or zero.
