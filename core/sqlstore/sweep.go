@@ -116,7 +116,7 @@ func (s *Store) each(ctx context.Context, text string, keys []any) (int64, error
 // panics when every is not positive.
 func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
 	if every <= 0 {
-		panic(fmt.Sprintf("pgstore: RunSweeper every %s: want a positive time", every))
+		panic(fmt.Sprintf("sqlstore: RunSweeper every %s: want a positive time", every))
 	}
 	timer := time.NewTimer(jittered(every))
 	defer timer.Stop()
