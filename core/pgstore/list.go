@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/internal/storedorigin"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -115,7 +116,7 @@ func (l *listing) read(ctx context.Context, db querier, after, last string) ([]l
 	for _, state := range l.filter.States {
 		states = append(states, stateOf(state))
 	}
-	route := pgtype.Text{String: escaped(l.filter.Route), Valid: l.filter.Route != ""}
+	route := pgtype.Text{String: storedorigin.Escape(l.filter.Route), Valid: l.filter.Route != ""}
 	age := pgtype.Interval{Microseconds: l.filter.OlderThan.Microseconds(), Valid: l.filter.OlderThan > 0}
 	rows, err := db.Query(ctx, l.store.statements.list, after, last, l.limit-l.matched, states, l.filter.Abandoned, route, age)
 	if err != nil {

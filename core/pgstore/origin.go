@@ -1,50 +1,13 @@
 package pgstore
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/oncekey/oncekey/core/internal/storedorigin"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// origin encodes an origin as one text of four lines, because each column of a row
-// costs each replay some time. It is null for no origin.
+// origin encodes an origin. It is null for no origin.
 func origin(o storage.Origin) pgtype.Text {
-	if o == (storage.Origin{}) {
-		return pgtype.Text{}
-	}
-	lines := [...]string{escaped(o.Route), escaped(o.Holder), escaped(o.KeyHash), escaped(o.Trace)}
-	return pgtype.Text{String: strings.Join(lines[:], "\n"), Valid: true}
-}
-
-// decodeOrigin is the inverse of origin, for an empty text too.
-func decodeOrigin(o *storage.Origin, encoded string) (err error) {
-	rest := encoded
-	for _, text := range []*string{&o.Route, &o.Holder, &o.KeyHash, &o.Trace} {
-		var line string
-		line, rest, _ = strings.Cut(rest, "\n")
-		if *text, err = unescaped(line); err != nil {
-			return corrupt("its origin is %s", excerpt(encoded))
-		}
-	}
-	return nil
-}
-
-// escaped returns the text in characters that every database encoding has, and without
-// line breaks.
-func escaped(text string) string {
-	if isPlain(text) && !strings.Contains(text, `\`) {
-		return text
-	}
-	quoted := strconv.QuoteToASCII(text)
-	return quoted[1 : len(quoted)-1]
-}
-
-func unescaped(text string) (string, error) {
-	if !strings.Contains(text, `\`) {
-		return text, nil
-	}
-	return strconv.Unquote(`"` + text + `"`)
+	return pgtype.Text{String: storedorigin.Encode(o), Valid: o != storage.Origin{}}
 }

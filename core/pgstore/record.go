@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/internal/storedorigin"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -88,8 +89,9 @@ func (r *storedRecord) decode() (*storage.Record, error) {
 	if !r.retainUntil.IsZero() {
 		record.Expires = r.retainUntil
 	}
-	if err := decodeOrigin(&record.Origin, r.origin); err != nil {
-		return nil, err
+	var readable bool
+	if record.Origin, readable = storedorigin.Decode(r.origin); !readable {
+		return nil, corrupt("its origin is %s", excerpt(r.origin))
 	}
 	if state == storage.InProgress {
 		return record, r.readRun(record)
@@ -143,29 +145,18 @@ func encodeHeader(header storage.Header) []byte {
 	if len(header) == 0 {
 		return nil
 	}
-	encoded, err := json.Marshal(storedheader.Encode(header, isPlain))
+	encoded, err := json.Marshal(storedheader.Encode(header, storedheader.IsPrintable))
 	if err != nil {
 		panic("pgstore: " + err.Error()) // strings always encode
 	}
 	return encoded
 }
 
-// isPlain reports whether jsonb keeps the text unchanged. jsonb has no NUL and no
-// characters outside of the database's own encoding.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
 func decodeHeader(encoded []byte) (storage.Header, error) {
 	if encoded == nil {
 		return nil, nil
 	}
-	fields, readable := wordsOf(gjson.ParseBytes(encoded))
+	fields, readable := storedheader.Words(gjson.ParseBytes(encoded))
 	if !readable {
 		return nil, corrupt("its header is %s", excerpt(string(encoded)))
 	}
@@ -174,25 +165,6 @@ func decodeHeader(encoded []byte) (storage.Header, error) {
 		return nil, corrupt("its %v", err)
 	}
 	return header, nil
-}
-
-// wordsOf returns the strings of each field. The server has checked that the header
-// is JSON. A second check by encoding/json would cost a tenth of a replay.
-func wordsOf(header gjson.Result) (fields [][]string, readable bool) {
-	readable = header.IsArray()
-	header.ForEach(func(_, field gjson.Result) bool {
-		const enough = 4 // strings of a field
-		words := make([]string, 0, enough)
-		readable = readable && field.IsArray()
-		field.ForEach(func(_, word gjson.Result) bool {
-			readable = readable && word.Type == gjson.String
-			words = append(words, word.Str)
-			return readable
-		})
-		fields = append(fields, words)
-		return readable
-	})
-	return fields, readable
 }
 
 func corrupt(format string, details ...any) error {

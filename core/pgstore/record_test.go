@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/internal/storedorigin"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -51,12 +53,11 @@ func FuzzOrigin(f *testing.F) {
 		if encoded.Valid == (want == storage.Origin{}) || encoded.Valid && strings.Count(encoded.String, "\n") != 3 {
 			t.Errorf("it is %+v, want four lines, or null for no origin", encoded)
 		}
-		if !isPlain(strings.ReplaceAll(encoded.String, "\n", "")) {
+		if !storedheader.IsPrintable(strings.ReplaceAll(encoded.String, "\n", "")) {
 			t.Errorf("it is %q, want printable ASCII", encoded.String)
 		}
-		var got storage.Origin
-		if err := decodeOrigin(&got, encoded.String); err != nil || got != want {
-			t.Errorf("it is %+v with error %v\nwant %+v", got, err, want)
+		if got, readable := storedorigin.Decode(encoded.String); !readable || got != want {
+			t.Errorf("it is %+v, readable %t\nwant %+v", got, readable, want)
 		}
 	})
 }

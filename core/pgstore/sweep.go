@@ -3,9 +3,9 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"time"
+
+	"github.com/oncekey/oncekey/core/internal/sweeper"
 )
 
 // sweepBatch is how many records RunSweeper removes in one transaction: few, so that
@@ -52,30 +52,5 @@ func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error)
 // such a pause. A failed sweep is logged, and the next sweep tries again. RunSweeper
 // panics when every is not positive.
 func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
-	if every <= 0 {
-		panic(fmt.Sprintf("pgstore: RunSweeper every %s: want a positive time", every))
-	}
-	timer := time.NewTimer(jittered(every))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		removed, err := s.Sweep(ctx, sweepBatch)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			s.log().WarnContext(ctx, "oncekey: expired records could not be removed", slog.Any("error", err), slog.Int64("removed", removed))
-		case removed > 0:
-			s.log().DebugContext(ctx, "oncekey: expired records removed", slog.Int64("removed", removed))
-		}
-		timer.Reset(jittered(every))
-	}
-}
-
-func jittered(every time.Duration) time.Duration {
-	return every/2 + rand.N(every) //nolint:gosec // no secret
+	sweeper.Run(ctx, "pgstore", every, s.log, func(ctx context.Context) (int64, error) { return s.Sweep(ctx, sweepBatch) })
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/storedorigin"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -79,7 +80,9 @@ func (a *arguments) keeps(retain, remember time.Duration) {
 // request sets the parameters for the request and the origin of a claim.
 func (a *arguments) request(c *storage.Claim) {
 	a[pFingerprint] = packFingerprint(c.Fingerprint)
-	a[pOrigin] = encodeOrigin(c.Origin)
+	if c.Origin != (storage.Origin{}) {
+		a[pOrigin] = storedorigin.Encode(c.Origin)
+	}
 	if c.Digest != (storage.Digest{}) {
 		a[pDigest] = c.Digest[:]
 	}

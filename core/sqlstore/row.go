@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/internal/storedorigin"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -127,8 +128,8 @@ func (r *row) readState(record *storage.Record) error {
 	if r.retainUntil != 0 {
 		record.Expires = time.UnixMicro(r.retainUntil).UTC()
 	}
-	if err := decodeOrigin(&record.Origin, string(r.origin)); err != nil {
-		return err
+	if record.Origin, known = storedorigin.Decode(string(r.origin)); !known {
+		return corrupt("its origin is %s", excerpt(string(r.origin)))
 	}
 	if record.State == storage.InProgress {
 		if r.leaseUntil == 0 {
@@ -190,28 +191,18 @@ func encodeHeader(header storage.Header) any {
 	if len(header) == 0 {
 		return nil
 	}
-	encoded, err := json.Marshal(storedheader.Encode(header, isPlain))
+	encoded, err := json.Marshal(storedheader.Encode(header, storedheader.IsPrintable))
 	if err != nil {
 		panic("sqlstore: " + err.Error()) // strings always encode
 	}
 	return string(encoded)
 }
 
-// isPlain reports whether every character set of a database keeps the text unchanged.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
 func decodeHeader(encoded []byte) (storage.Header, error) {
 	if encoded == nil {
 		return nil, nil
 	}
-	fields, readable := wordsOf(gjson.ParseBytes(encoded))
+	fields, readable := storedheader.Words(gjson.ParseBytes(encoded))
 	if !readable || !gjson.ValidBytes(encoded) {
 		return nil, corrupt("its header is %s", excerpt(string(encoded)))
 	}
@@ -220,24 +211,6 @@ func decodeHeader(encoded []byte) (storage.Header, error) {
 		return nil, corrupt("its %v", err)
 	}
 	return header, nil
-}
-
-// wordsOf returns the strings of each field.
-func wordsOf(header gjson.Result) (fields [][]string, readable bool) {
-	readable = header.IsArray()
-	header.ForEach(func(_, field gjson.Result) bool {
-		const enough = 4 // strings of a field
-		words := make([]string, 0, enough)
-		readable = readable && field.IsArray()
-		field.ForEach(func(_, word gjson.Result) bool {
-			readable = readable && word.Type == gjson.String
-			words = append(words, word.Str)
-			return readable
-		})
-		fields = append(fields, words)
-		return readable
-	})
-	return fields, readable
 }
 
 func corrupt(format string, details ...any) error {

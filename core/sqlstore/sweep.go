@@ -3,10 +3,10 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/oncekey/oncekey/core/internal/sweeper"
 )
 
 const (
@@ -115,30 +115,5 @@ func (s *Store) each(ctx context.Context, text string, keys []any) (int64, error
 // such a pause. A failed sweep is logged, and the next sweep tries again. RunSweeper
 // panics when every is not positive.
 func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
-	if every <= 0 {
-		panic(fmt.Sprintf("sqlstore: RunSweeper every %s: want a positive time", every))
-	}
-	timer := time.NewTimer(jittered(every))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		removed, err := s.Sweep(ctx, sweepBatch)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			s.log().WarnContext(ctx, "oncekey: expired records could not be removed", slog.Any("error", err), slog.Int64("removed", removed))
-		case removed > 0:
-			s.log().DebugContext(ctx, "oncekey: expired records removed", slog.Int64("removed", removed))
-		}
-		timer.Reset(jittered(every))
-	}
-}
-
-func jittered(every time.Duration) time.Duration {
-	return every/2 + rand.N(every) //nolint:gosec // no secret
+	sweeper.Run(ctx, "sqlstore", every, s.log, func(ctx context.Context) (int64, error) { return s.Sweep(ctx, sweepBatch) })
 }

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -32,6 +34,38 @@ func Encode(header storage.Header, isPlain func(string) bool) [][]string {
 		fields[i] = []string{operation, encoding.EncodeToString([]byte(f.Name)), encoding.EncodeToString([]byte(f.Value)), inBase64}
 	}
 	return fields
+}
+
+// IsPrintable reports whether a text is printable ASCII, which every character set of a
+// database keeps unchanged. jsonb has no NUL, and no characters outside of the database's
+// own encoding.
+func IsPrintable(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Words returns the words of each field of a JSON header. It returns false for other JSON.
+// It does not check that the text is JSON: that would cost a tenth of a replay, and some
+// databases have checked it.
+func Words(header gjson.Result) (fields [][]string, readable bool) {
+	readable = header.IsArray()
+	header.ForEach(func(_, field gjson.Result) bool {
+		const enough = 4 // words of a field
+		words := make([]string, 0, enough)
+		readable = readable && field.IsArray()
+		field.ForEach(func(_, word gjson.Result) bool {
+			readable = readable && word.Type == gjson.String
+			words = append(words, word.Str)
+			return readable
+		})
+		fields = append(fields, words)
+		return readable
+	})
+	return fields, readable
 }
 
 // Decode is the inverse of Encode, with a nil header for no fields. The error names

@@ -1,0 +1,44 @@
+// Package sweeper removes expired records of a store from time to time.
+package sweeper
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// Run calls sweep until ctx ends, and then returns. Each pause is random, from half of
+// every to one and a half times every, so that instances that start together do not sweep
+// together. The first sweep comes after such a pause. A failed sweep is logged, and the
+// next sweep tries again. Run panics when every is not positive; store is the package's
+// name in that panic.
+func Run(ctx context.Context, store string, every time.Duration, log func() *slog.Logger, sweep func(context.Context) (int64, error)) {
+	if every <= 0 {
+		panic(fmt.Sprintf("%s: RunSweeper every %s: want a positive time", store, every))
+	}
+	timer := time.NewTimer(jittered(every))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		removed, err := sweep(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			log().WarnContext(ctx, "oncekey: expired records could not be removed", slog.Any("error", err), slog.Int64("removed", removed))
+		case removed > 0:
+			log().DebugContext(ctx, "oncekey: expired records removed", slog.Int64("removed", removed))
+		}
+		timer.Reset(jittered(every))
+	}
+}
+
+func jittered(every time.Duration) time.Duration {
+	return every/2 + rand.N(every)
+}
