@@ -33,9 +33,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 // into a hundred units.
 func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 	t.Parallel()
-	if raceDetector {
-		t.Skip("it takes long, and tieredstore's own part runs over Redis alone")
-	}
 	rdb := connect(t)
 	pool := openPool(t, 20)
 	var cases atomic.Int32

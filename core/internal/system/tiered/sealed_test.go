@@ -28,32 +28,16 @@ import (
 
 var silent = slog.New(slog.DiscardHandler)
 
+// sealedstore changes what is in a record, and not how a store keeps it: one server is enough.
 func TestSealedConformanceOverRedis(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t)
-	conformSealed(t, func(_ testing.TB, n int32) storage.Store {
-		return redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
-	})
-}
-
-func TestSealedConformanceOverPostgreSQL(t *testing.T) {
-	t.Parallel()
-	if raceDetector {
-		t.Skip("it takes long, and this package's part is the same over Redis alone")
-	}
-	pool := openPool(t, 20)
-	conformSealed(t, func(t testing.TB, n int32) storage.Store {
-		schema := pgstore.Schema(fmt.Sprintf("sealed_%d", n))
-		must(t, pgstore.Migrate(t.Context(), pool, schema))
-		return pgstore.New(pool, schema)
-	})
-}
-
-func conformSealed(t *testing.T, next func(t testing.TB, n int32) storage.Store) {
-	t.Helper()
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
-		New:  func(t testing.TB) storage.Store { return sealedstore.New(next(t, cases.Add(1)), testkit.NewGCM(1)) },
+		New: func(testing.TB) storage.Store {
+			store := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", cases.Add(1))))
+			return sealedstore.New(store, testkit.NewGCM(1))
+		},
 		Unit: 400 * time.Millisecond,
 	})
 }

@@ -1,5 +1,0 @@
-//go:build race
-
-package tiered
-
-const raceDetector = true
