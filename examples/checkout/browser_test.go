@@ -1,12 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/examples/internal/browsertest"
 
 	"github.com/chromedp/chromedp"
 )
@@ -19,13 +20,13 @@ const (
 func (p *page) clickTwice() {
 	p.Helper()
 	for range 2 {
-		p.do(chromedp.Click(`#pay`))
+		p.Do(chromedp.Click(`#pay`))
 	}
 }
 
 func (p *page) pressScenario(name string) {
 	p.Helper()
-	p.do(chromedp.Click(fmt.Sprintf(`[data-scenario=%s]`, name)))
+	p.Do(chromedp.Click(fmt.Sprintf(`[data-scenario=%s]`, name)))
 }
 
 // The steps run one after another in one tab of one browser. Each step has a shop of its
@@ -71,7 +72,7 @@ func TestPage(t *testing.T) {
 			p.settled(2)
 			p.wantCharges(1, "Charged once")
 			p.wantLife("first-time", "killed", "no-response", "retried", "expired", "taken-over", "charged", "completed")
-			if row := ask[string](p, `document.querySelector("#ledger li").textContent`); !strings.Contains(row, "attempt 2") {
+			if row := browsertest.Ask[string](p.Tab, `document.querySelector("#ledger li").textContent`); !strings.Contains(row, "attempt 2") {
 				p.Errorf("the ledger says %q, want attempt 2", row)
 			}
 		}},
@@ -96,21 +97,21 @@ func TestPage(t *testing.T) {
 		{"keyboard alone", keyboardAlone},
 		{"start over", func(p *page) {
 			p.load(true)
-			p.do(chromedp.Click(`#pay`))
+			p.Do(chromedp.Click(`#pay`))
 			p.settled(1)
-			before := ask[string](p, `document.body.dataset.shop`)
-			p.do(chromedp.Click(`#reset`))
-			p.await(fmt.Sprintf(`document.body.dataset.shop !== %q`, before))
+			before := browsertest.Ask[string](p.Tab, `document.body.dataset.shop`)
+			p.Do(chromedp.Click(`#reset`))
+			p.Await(fmt.Sprintf(`document.body.dataset.shop !== %q`, before))
 			p.wantCharges(0, "Nothing is charged yet")
 		}},
 		{"nothing is wider than the window", func(p *page) {
 			for _, width := range []int64{320, 390, 768, 1280} {
-				p.do(chromedp.EmulateViewport(width, 844))
+				p.Do(chromedp.EmulateViewport(width, 844))
 				p.load(true)
-				p.do(chromedp.Click(`#pay`))
+				p.Do(chromedp.Click(`#pay`))
 				p.settled(1)
-				p.do(chromedp.Click(`#log summary`))
-				if wide := ask[int64](p, `document.documentElement.scrollWidth`); wide > width {
+				p.Do(chromedp.Click(`#log summary`))
+				if wide := browsertest.Ask[int64](p.Tab, `document.documentElement.scrollWidth`); wide > width {
 					p.Errorf("the page is %d pixels wide in a window of %d", wide, width)
 				}
 			}
@@ -118,23 +119,25 @@ func TestPage(t *testing.T) {
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			step.test(&page{T: t, program: p.program, tab: p.tab})
+			step.test(&page{p.As(t), p.program})
 		})
 	}
-	p.wantNothingWrong()
+	if wrong := p.Wrong(); len(wrong) > 0 {
+		t.Errorf("in the browser:\n%s", strings.Join(wrong, "\n"))
+	}
 }
 
 // keyboardAlone pays without a mouse, and reaches every control.
 func keyboardAlone(p *page) {
 	p.load(true)
 	focused := func() string {
-		return ask[string](p, `(document.activeElement.id || document.activeElement.dataset.scenario || "")`)
+		return browsertest.Ask[string](p.Tab, `(document.activeElement.id || document.activeElement.dataset.scenario || "")`)
 	}
 	var order []string
 	for range 10 {
-		p.do(chromedp.KeyEvent("\t"))
+		p.Do(chromedp.KeyEvent("\t"))
 		order = append(order, focused())
-		if outline := ask[string](p, `getComputedStyle(document.activeElement.closest("label") ?? document.activeElement).outlineStyle`); outline != "solid" {
+		if outline := browsertest.Ask[string](p.Tab, `getComputedStyle(document.activeElement.closest("label") ?? document.activeElement).outlineStyle`); outline != "solid" {
 			p.Errorf("%s has the focus, and an outline of style %s", focused(), outline)
 		}
 	}
@@ -144,17 +147,17 @@ func keyboardAlone(p *page) {
 	}
 
 	p.load(true)
-	p.do(chromedp.KeyEvent("\t\t\t"))
-	p.do(chromedp.KeyEvent("\r"))
+	p.Do(chromedp.KeyEvent("\t\t\t"))
+	p.Do(chromedp.KeyEvent("\r"))
 	p.settled(1)
 	p.wantCharges(1, "Charged once")
-	p.do(chromedp.KeyEvent("\r")) // the focus has not moved
+	p.Do(chromedp.KeyEvent("\r")) // the focus has not moved
 	p.settled(2)
 	p.wantCharges(1, "Charged once")
 
 	p.load(true)
-	p.do(chromedp.KeyEvent("\t"), chromedp.KeyEvent(" "))
-	p.await(`document.getElementById("key").textContent === "no key is sent"`)
+	p.Do(chromedp.KeyEvent("\t"), chromedp.KeyEvent(" "))
+	p.Await(`document.getElementById("key").textContent === "no key is sent"`)
 }
 
 // The README shows the current page: UPDATE_SCREENSHOT=1 takes a new picture.
@@ -175,18 +178,13 @@ func TestScreenshot(t *testing.T) {
 func takeScreenshot(t *testing.T) {
 	t.Helper()
 	p := openBrowser(t, startProgram(t, demoPace))
-	p.do(chromedp.EmulateViewport(1280, 750))
+	p.Do(chromedp.EmulateViewport(1280, 750))
 	p.load(true)
-	ask[bool](p, `(document.querySelector("[data-scenario=kill-before-charge]").click(), true)`) // leaves no focus and no hover
+	browsertest.Ask[bool](p.Tab, `(document.querySelector("[data-scenario=kill-before-charge]").click(), true)`) // leaves no focus and no hover
 	p.settled(2)
 	p.wantCharges(1, "Charged once")
-	p.do(chromedp.Blur(`[data-scenario=kill-before-charge]`))
-	ctx, cancel := context.WithTimeout(p.tab, stepDeadline)
-	defer cancel()
-	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.Do(chromedp.Blur(`[data-scenario=kill-before-charge]`))
+	picture := browsertest.Get(p.Tab, chromedp.CaptureScreenshot())
 	if err := os.WriteFile(screenshotFile, picture, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/examples/internal/browsertest"
+
 	"github.com/chromedp/chromedp"
 )
 
@@ -94,32 +96,32 @@ func TestLostShop(t *testing.T) {
 		m.mu.Unlock()
 	}
 
-	p.do(chromedp.Click("#pay"))
-	p.await(`document.querySelector("#life li")?.dataset.state === "first-time"`)
-	p.await(growing)
+	p.Do(chromedp.Click("#pay"))
+	p.Await(`document.querySelector("#life li")?.dataset.state === "first-time"`)
+	p.Await(growing)
 	m.die()
-	p.await(`document.getElementById("headline").textContent === "The shop is closed"`)
-	p.await(`!document.querySelector("#drawing .now")`)
-	p.await(growing) // the clock stops, and does not go back
-	if pods := ask[string](p, `[...document.querySelectorAll(".pod b")].map((b) => b.textContent).join()`); pods != "unknown,unknown" {
+	p.Await(`document.getElementById("headline").textContent === "The shop is closed"`)
+	p.Await(`!document.querySelector("#drawing .now")`)
+	p.Await(growing) // the clock stops, and does not go back
+	if pods := browsertest.Ask[string](p.Tab, `[...document.querySelectorAll(".pod b")].map((b) => b.textContent).join()`); pods != "unknown,unknown" {
 		t.Errorf("the pods are %q, want unknown", pods)
 	}
-	if ask[bool](p, `[...document.querySelectorAll("#pay, #reset, [data-scenario]")].some((b) => !b.disabled)`) {
+	if browsertest.Ask[bool](p.Tab, `[...document.querySelectorAll("#pay, #reset, [data-scenario]")].some((b) => !b.disabled)`) {
 		t.Error("a button of a closed shop is enabled")
 	}
 
 	again, _ := startMortal(t, program.url[len("http://"):])
-	p.await(`document.getElementById("headline").textContent === "Nothing is charged yet" && !document.getElementById("pay").disabled`)
+	p.Await(`document.getElementById("headline").textContent === "Nothing is charged yet" && !document.getElementById("pay").disabled`)
 
 	s := again.shop()
 	s.mu.Lock()
 	s.pods = [2]*pod{}
 	s.mu.Unlock()
-	p.do(chromedp.Click("#pay"))
-	p.await(`document.querySelector("#log li").innerText.includes("Both pods are down")`)
+	p.Do(chromedp.Click("#pay"))
+	p.Await(`document.querySelector("#log li").innerText.includes("Both pods are down")`)
 
 	// The page is away while the shops are filled: otherwise it opens one of them, and gives it back when it is left.
-	p.do(chromedp.Navigate("about:blank"))
+	p.Do(chromedp.Navigate("about:blank"))
 	for s := again.shop(); s != nil; s = again.shop() {
 		again.mall.close(s)
 	}
@@ -130,8 +132,8 @@ func TestLostShop(t *testing.T) {
 			break
 		}
 	}
-	p.do(chromedp.Navigate(program.url + "/"))
-	p.await(`document.getElementById("explanation").textContent.startsWith("32 pages are open: close one of them.")`)
+	p.Do(chromedp.Navigate(program.url + "/"))
+	p.Await(`document.getElementById("explanation").textContent.startsWith("32 pages are open: close one of them.")`)
 	again.mall.close(others[0])
-	p.await(`document.getElementById("headline").textContent === "Nothing is charged yet" && !document.getElementById("pay").disabled`)
+	p.Await(`document.getElementById("headline").textContent === "Nothing is charged yet" && !document.getElementById("pay").disabled`)
 }

@@ -62,7 +62,7 @@ func (p *program) end(t *testing.T) {
 	}
 }
 
-func (p *program) do(t *testing.T, method, path string, header http.Header) (status int, body string, responded http.Header) {
+func (p *program) do(t testing.TB, method, path string, header http.Header) (status int, body string, responded http.Header) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -1,19 +1,19 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 
-	"github.com/chromedp/cdproto/emulation"
+	"github.com/oncekey/oncekey/examples/internal/browsertest"
+
 	"github.com/chromedp/chromedp"
 )
 
 // text returns the visible text of an element.
 func (p *page) text(selector string) string {
 	p.Helper()
-	return ask[string](p, fmt.Sprintf(`document.querySelector(%q).innerText`, selector))
+	return browsertest.Ask[string](p.Tab, fmt.Sprintf(`document.querySelector(%q).innerText`, selector))
 }
 
 func (p *page) wantText(selector string, parts ...string) {
@@ -29,7 +29,7 @@ func (p *page) wantText(selector string, parts ...string) {
 // clickTimes clicks faster than a request takes.
 func (p *page) clickTimes(times int) {
 	p.Helper()
-	ask[bool](p, fmt.Sprintf(`(() => { for (let i = 0; i < %d; i++) document.getElementById("pay").click(); return true; })()`, times))
+	browsertest.Ask[bool](p.Tab, fmt.Sprintf(`(() => { for (let i = 0; i < %d; i++) document.getElementById("pay").click(); return true; })()`, times))
 }
 
 // Case 7: a key belongs to one payload.
@@ -51,7 +51,7 @@ func changedAmount(p *page) {
 
 // Equal steps, equal rows and equal labels are folded, and the first steps stay.
 func twentyClicks(p *page) {
-	p.do(chromedp.EmulateViewport(390, 844))
+	p.Do(chromedp.EmulateViewport(390, 844))
 	p.load(true)
 	p.clickTimes(20)
 	p.settled(20)
@@ -59,7 +59,7 @@ func twentyClicks(p *page) {
 	p.wantLife("first-time", "charged", "completed", "replay")
 	p.wantText("#life", "replay × 19")
 	p.wantText("#explanation", "19 later requests")
-	overlaps := ask[[]string](p, `(() => {
+	overlaps := browsertest.Ask[[]string](p.Tab, `(() => {
 		const labels = [...document.querySelectorAll("#drawing .response")].map((label) => [label.textContent, label.getBoundingClientRect()]);
 		return labels.flatMap(([one, a], i) => labels.slice(i + 1)
 			.filter(([, b]) => a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom)
@@ -68,59 +68,59 @@ func twentyClicks(p *page) {
 	if len(overlaps) > 0 {
 		p.Errorf("labels overlap: %v", overlaps)
 	}
-	if ask[bool](p, `document.querySelectorAll("#legend li").length === 0`) {
+	if browsertest.Ask[bool](p.Tab, `document.querySelectorAll("#legend li").length === 0`) {
 		p.Error("bars without words have no legend")
 	}
 
 	const shown = `[...document.querySelectorAll("#log li")].filter((row) => row.checkVisibility()).length`
-	if rows := ask[int](p, shown); rows != 5 {
+	if rows := browsertest.Ask[int](p.Tab, shown); rows != 5 {
 		p.Errorf("%d rows are shown, want 5", rows)
 	}
 	p.wantText("#log-more", "more")
-	p.do(chromedp.Click(`#log-more`))
-	if rows := ask[int](p, shown); rows < 20 {
+	p.Do(chromedp.Click(`#log-more`))
+	if rows := browsertest.Ask[int](p.Tab, shown); rows < 20 {
 		p.Errorf("%d rows are shown after a click, want all", rows)
 	}
-	if hidden := ask[[]string](p, `[...document.querySelectorAll("main *")].filter((e) => /auto|scroll/.test(getComputedStyle(e).overflowY) && e.scrollHeight > e.clientHeight && e.tabIndex < 0).map((e) => e.id)`); len(hidden) > 0 {
+	if hidden := browsertest.Ask[[]string](p.Tab, `[...document.querySelectorAll("main *")].filter((e) => /auto|scroll/.test(getComputedStyle(e).overflowY) && e.scrollHeight > e.clientHeight && e.tabIndex < 0).map((e) => e.id)`); len(hidden) > 0 {
 		p.Errorf("%v scroll, and the keyboard cannot reach them", hidden)
 	}
-	p.do(chromedp.EmulateViewport(1280, 720))
+	p.Do(chromedp.EmulateViewport(1280, 720))
 }
 
 // A row opens into the request and the response, as they went over the wire.
 func exchangeOfARow(p *page) {
 	p.load(true)
-	ask[bool](p, `(navigator.clipboard.writeText = (text) => { document.body.dataset.copied = text; return Promise.resolve(); }, true)`)
+	browsertest.Ask[bool](p.Tab, `(navigator.clipboard.writeText = (text) => { document.body.dataset.copied = text; return Promise.resolve(); }, true)`)
 	p.pressScenario("drop-response")
 	p.settled(2)
 	key := p.text("#key")
-	ask[bool](p, `(document.querySelector("#log li[data-request='2'] summary").focus(), true)`)
-	p.do(chromedp.KeyEvent("\r"))
-	p.await(`document.querySelector("#log li[data-request='2'] details").open`)
-	shop := ask[string](p, `document.body.dataset.shop`)
+	browsertest.Ask[bool](p.Tab, `(document.querySelector("#log li[data-request='2'] summary").focus(), true)`)
+	p.Do(chromedp.KeyEvent("\r"))
+	p.Await(`document.querySelector("#log li[data-request='2'] details").open`)
+	shop := browsertest.Ask[string](p.Tab, `document.body.dataset.shop`)
 	p.wantText("#log li[data-request='2'] .sent", "POST /shops/"+shop+"/payments HTTP/1.1", "Host: 127.0.0.1:",
 		"Content-Type: application/json", "Idempotency-Key: "+key, `{"order":"1001","amount":3200}`)
 	p.wantText("#log li[data-request='2'] .received", "HTTP/1.1 201 Created", "X-Idempotent-Replay: true", `"number":1,`)
 
-	p.do(chromedp.Click("#log li[data-request='2'] .exchange p button:first-child"))
-	copied := ask[string](p, `document.body.dataset.copied`)
+	p.Do(chromedp.Click("#log li[data-request='2'] .exchange p button:first-child"))
+	copied := browsertest.Ask[string](p.Tab, `document.body.dataset.copied`)
 	if !strings.HasPrefix(copied, "POST ") || !strings.Contains(copied, "X-Idempotent-Replay: true") {
 		p.Errorf("copied %q, want both directions", copied)
 	}
-	p.do(chromedp.Click("#log li[data-request='2'] .exchange p button:last-child"))
+	p.Do(chromedp.Click("#log li[data-request='2'] .exchange p button:last-child"))
 	want := `curl -i \
   -H 'Content-Type: application/json' \
   -H 'Idempotency-Key: ` + key + `' \
   -d '{"order":"1001","amount":3200}' \
   ` + p.program.url + "/shops/" + shop + "/payments"
-	if copied := ask[string](p, `document.body.dataset.copied`); copied != want {
+	if copied := browsertest.Ask[string](p.Tab, `document.body.dataset.copied`); copied != want {
 		p.Errorf("copied %q, want %q", copied, want)
 	}
 
-	p.do(chromedp.Click("#log li[data-request='1'] summary"))
+	p.Do(chromedp.Click("#log li[data-request='1'] summary"))
 	p.wantText("#log li[data-request='1'] .sent", "Demo-Fault: drop-response")
 	p.wantText("#log li[data-request='1'] .received", "closed before a response arrived")
-	if ask[bool](p, `document.querySelector("#log li[data-request='2'] details").open`) {
+	if browsertest.Ask[bool](p.Tab, `document.querySelector("#log li[data-request='2'] details").open`) {
 		p.Error("two rows are open")
 	}
 }
@@ -128,21 +128,21 @@ func exchangeOfARow(p *page) {
 // The key is shown in full. The hint and the order's number fit the switch.
 func keyAndHint(p *page) {
 	p.load(true)
-	ask[bool](p, `(navigator.clipboard.writeText = (text) => { document.body.dataset.copied = text; return Promise.resolve(); }, true)`)
+	browsertest.Ask[bool](p.Tab, `(navigator.clipboard.writeText = (text) => { document.body.dataset.copied = text; return Promise.resolve(); }, true)`)
 	p.wantText("#hint", "One order is one key")
-	p.do(chromedp.Click("#copy-key"))
-	if copied := ask[string](p, `document.body.dataset.copied`); len(copied) != 36 || copied != p.text("#key") {
+	p.Do(chromedp.Click("#copy-key"))
+	if copied := browsertest.Ask[string](p.Tab, `document.body.dataset.copied`); len(copied) != 36 || copied != p.text("#key") {
 		p.Errorf("copied %q, and the key is %q", copied, p.text("#key"))
 	}
-	if cut := ask[bool](p, `(({ scrollWidth, clientWidth, offsetHeight }) => scrollWidth > clientWidth || offsetHeight > 24)(document.getElementById("key"))`); cut {
+	if cut := browsertest.Ask[bool](p.Tab, `(({ scrollWidth, clientWidth, offsetHeight }) => scrollWidth > clientWidth || offsetHeight > 24)(document.getElementById("key"))`); cut {
 		p.Error("the key does not fit on its line")
 	}
-	p.do(chromedp.Click("#with-key"))
+	p.Do(chromedp.Click("#with-key"))
 	p.wantText("#hint", "Each click pays")
 	p.wantText("#order", "1001")
-	for _, link := range ask[[]string](p, `[...document.querySelectorAll("footer a")].map((link) => link.getAttribute("href"))`) {
+	for _, link := range browsertest.Ask[[]string](p.Tab, `[...document.querySelectorAll("footer a")].map((link) => link.getAttribute("href"))`) {
 		if strings.HasPrefix(link, "/") {
-			if status, body, _ := p.program.do(p.T, http.MethodGet, link, nil); status != http.StatusOK {
+			if status, body, _ := p.program.do(p.TB, http.MethodGet, link, nil); status != http.StatusOK {
 				p.Errorf("the link %s leads to %d %s", link, status, body)
 			}
 		}
@@ -155,10 +155,10 @@ func contrast(p *page) {
 		p.load(withKey)
 		p.pressScenario("kill-before-charge")
 		p.settled(2)
-		p.do(chromedp.Click("#log summary"))
+		p.Do(chromedp.Click("#log summary"))
 		for _, scheme := range []string{"dark", "light"} {
-			p.emulateScheme(scheme)
-			for _, faint := range ask[[]string](p, faintTexts) {
+			p.Prefer(scheme)
+			for _, faint := range browsertest.Ask[[]string](p.Tab, faintTexts) {
 				p.Errorf("%s: %s", scheme, faint)
 			}
 		}
@@ -190,13 +190,3 @@ const faintTexts = `(() => {
 	}
 	return faint;
 })()`
-
-func (p *page) emulateScheme(name string) {
-	p.Helper()
-	p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
-		})
-		return err
-	}))
-}

@@ -1,19 +1,18 @@
 package fetch
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/oncekey/oncekey/examples/internal/browsertest"
 
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
@@ -25,8 +24,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const deadline = 2 * time.Minute
 
 // docs/clients.md has the script and the middleware as they are here.
 func TestDocumentationHasTheCode(t *testing.T) {
@@ -143,8 +140,7 @@ func status(code int, retryAfter string) fault {
 
 // tab is a page of a shop, whose service has another origin.
 type tab struct {
-	*testing.T
-	context context.Context
+	*browsertest.Tab
 	service string
 }
 
@@ -152,14 +148,6 @@ type tab struct {
 // fails it if the check must run every test.
 func open(t *testing.T, cors func(origin string, next http.Handler) http.Handler, s *service) *tab {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		const missing = "no chromium found (Debian: apt-get install chromium)"
-		if os.Getenv("ONCEKEY_REQUIRE_SERVERS") != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
 	shop := httptest.NewServer(http.FileServer(http.Dir(".")))
 	t.Cleanup(shop.Close)
 	server := httptest.NewUnstartedServer(cors(shop.URL, s))
@@ -168,38 +156,17 @@ func open(t *testing.T, cors func(origin string, next http.Handler) http.Handler
 	server.Start()
 	t.Cleanup(server.Close)
 
-	limited, giveUp := context.WithTimeout(context.WithoutCancel(t.Context()), deadline)
-	allocator, killBrowser := chromedp.NewExecAllocator(limited, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))...)
-	opened, closeTab := chromedp.NewContext(allocator)
-	t.Cleanup(func() {
-		closeTab()
-		killBrowser()
-		giveUp()
-	})
-	p := &tab{t, opened, server.URL}
+	p := &tab{browsertest.Open(t, shop.URL+"/", nil), server.URL}
 	script, err := os.ReadFile("fetch.js")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := chromedp.Do(p.context, chromedp.Navigate(shop.URL+"/fetch.js")); err != nil {
-		t.Fatal(err)
-	}
+	p.Do(chromedp.Navigate(shop.URL + "/fetch.js"))
 	// Waits are noted, and take no time.
-	eval[bool](p, `window.waits = [];
+	browsertest.Ask[bool](p.Tab, `window.waits = [];
 		window.once = ((setTimeout) => { `+string(script)+` return once; })((resume, wait) => { waits.push(wait); queueMicrotask(resume); });
 		true`)
 	return p
-}
-
-func eval[T any](p *tab, expression string) T {
-	p.Helper()
-	value, err := chromedp.Run(p.context, chromedp.Evaluate[T](expression))
-	if err != nil {
-		p.Fatalf("%s: %v", expression, err)
-	}
-	return value
 }
 
 // result is what once returns, or the name of its error.
@@ -212,7 +179,7 @@ type result struct {
 
 func (p *tab) once(key, order string) result {
 	p.Helper()
-	eval[bool](p, fmt.Sprintf(`window.result = null; once(%q, %s, %q)
+	browsertest.Ask[bool](p.Tab, fmt.Sprintf(`window.result = null; once(%q, %s, %q)
 		.then((result) => { window.result = result; }, (error) => { window.result = {error: error.name}; }); true`, p.service+"/payments", order, key))
 	return p.result()
 }
@@ -220,10 +187,8 @@ func (p *tab) once(key, order string) result {
 // result waits for the result.
 func (p *tab) result() result {
 	p.Helper()
-	if _, err := chromedp.Run(p.context, chromedp.Poll[bool](`window.result !== null`, chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
-		p.Fatal(err)
-	}
-	return eval[result](p, `window.result`)
+	p.Await(`window.result !== null`)
+	return browsertest.Ask[result](p.Tab, `window.result`)
 }
 
 // A payment through every fault: one charge, and the page gets its response.
@@ -243,7 +208,7 @@ func TestPaymentThroughFaults(t *testing.T) {
 			t.Errorf("an attempt is %s", seen)
 		}
 	}
-	waits := eval[[]float64](p, `waits`)
+	waits := browsertest.Ask[[]float64](p.Tab, `waits`)
 	if len(waits) != 6 || waits[2] < 7000 || waits[3] < 3000 || waits[0] < 500 || waits[0] > 1500 || waits[5] < 16000 {
 		t.Errorf("the waits are %v", waits)
 	}
@@ -269,7 +234,7 @@ func TestKeyOutlivesThePage(t *testing.T) {
 	p := open(t, CORS, s)
 	snippet = strings.Replace(snippet, "https://api.example.com", p.service, 1)
 	for _, want := range []result{{Status: 201, Text: "charge 1"}, {Status: 201, IsReplay: true, Text: "charge 1"}} {
-		eval[bool](p, `window.result = null; (async () => { const order = {amount: 7}; const key`+snippet+`window.result = {status, isReplay, text}; })(); true`)
+		browsertest.Ask[bool](p.Tab, `window.result = null; (async () => { const order = {amount: 7}; const key`+snippet+`window.result = {status, isReplay, text}; })(); true`)
 		if got := p.result(); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

@@ -3,58 +3,27 @@
 package inspectorpage
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	browserlog "github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
+	"github.com/oncekey/oncekey/examples/internal/browsertest"
+
+	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/chromedp"
 )
-
-const (
-	stepDeadline = 2 * time.Minute
-	testDeadline = 10 * time.Minute
-)
-
-// missing skips the test, or fails it if the check must run every test.
-func missing(t *testing.T, text string) {
-	t.Helper()
-	if os.Getenv("ONCEKEY_REQUIRE_SERVERS") != "" {
-		t.Fatal(text)
-	}
-	t.Skip(text)
-}
-
-func browser(t *testing.T) (path string) {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	missing(t, "no chromium, chromium-browser or google-chrome found: install one (Debian: apt-get install chromium)")
-	return ""
-}
 
 // axe returns the program of axe-core.
 func axe(t *testing.T) string {
 	t.Helper()
 	found, _ := filepath.Glob("../../../build/axe-core/axe-*.min.js") // the pattern is valid
 	if len(found) == 0 {
-		missing(t, "axe-core is not there: run sh tools/install-axe.sh, which needs npm")
+		browsertest.Missing(t, "axe-core is not there: run sh tools/install-axe.sh, which needs npm")
 	}
 	program, err := os.ReadFile(found[len(found)-1])
 	if err != nil {
@@ -63,118 +32,30 @@ func axe(t *testing.T) string {
 	return string(program)
 }
 
-// tab is a tab of the browser, with the errors that it has seen.
+// tab is a tab of the browser with the inspector's pages.
 type tab struct {
-	*testing.T
-	context context.Context
-	url     string // of the page, with a slash
-
-	mu    sync.Mutex
-	wrong []string
+	*browsertest.Tab
+	url string // of the first page, with a slash
 }
 
-// openTab starts a browser that ends with the test, and can reach this machine only.
 func openTab(t *testing.T, page string) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(browser(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
-	)
-	limited, giveUp := context.WithTimeout(context.WithoutCancel(t.Context()), testDeadline)
-	allocator, killBrowser := chromedp.NewExecAllocator(limited, options...)
-	opened, closeTab := chromedp.NewContext(allocator)
-	t.Cleanup(func() { closeTab(); killBrowser(); giveUp() })
-	b := &tab{T: t, context: opened, url: page}
-	if err := chromedp.Do(opened); err != nil { // the browser lives as long as the context that starts it
-		t.Fatal(err)
-	}
-	if err := chromedp.Listen(opened, b.watch); err != nil {
-		t.Fatal(err)
-	}
-	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
-			return err
-		}
-		_, err := chromedp.Call(ctx, browserlog.Enable, cdp.Empty{})
-		return err
-	}))
-	return b
+	return &tab{browsertest.Open(t, page, func(e *log.Entry) bool { return strings.HasSuffix(e.URL, "/favicon.ico") }), page}
 }
 
-// watch records requests to other hosts, and what the browser complains about.
-func (b *tab) watch(happened any) {
-	switch e := happened.(type) {
-	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, b.url) && !strings.HasPrefix(e.Request.URL, "data:") {
-			b.note("a request to " + e.Request.URL)
-		}
-	case *browserlog.EventEntryAdded:
-		if e.Entry.Level == browserlog.EntryLevelError && !strings.HasSuffix(e.Entry.URL, "/favicon.ico") {
-			b.note(fmt.Sprintf("the log's %s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
-		}
-	case *runtime.EventExceptionThrown:
-		b.note("an exception: " + e.ExceptionDetails.Text)
-	}
-}
-
-func (b *tab) note(text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.wrong = append(b.wrong, text)
-}
-
-func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.context, stepDeadline)
-	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// ask returns the value of an expression, which may be a promise.
-func ask[T any](b *tab, expression string) T {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.context, stepDeadline)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-	if err != nil {
-		b.Fatalf("%.200s: %v", expression, err)
-	}
-	return value
-}
-
-// await waits for a text on the page. A navigation meanwhile is no error.
+// await waits for a text on the page.
 func (b *tab) await(text string) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.context, stepDeadline)
-	defer cancel()
-	expression := fmt.Sprintf(`document.readyState === "complete" && document.body.innerText.includes(%q)`, text)
-	for again := time.NewTicker(20 * time.Millisecond); ; {
-		if there, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && there {
-			again.Stop()
-			return
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			b.Fatalf("the page never says %q:\n%s", text, ask[string](b, `document.body.innerText`))
-		}
-	}
+	b.Await(fmt.Sprintf(`document.readyState === "complete" && document.body.innerText.includes(%q)`, text))
 }
 
-func (b *tab) open(path string) { b.Helper(); b.do(chromedp.Navigate(b.url + path)) }
+func (b *tab) open(path string) { b.Helper(); b.Do(chromedp.Navigate(b.url + path)) }
 
 // look sets the window's width and the colours that the reader prefers.
 func (b *tab) look(width int64, scheme string) {
 	b.Helper()
-	b.do(chromedp.EmulateViewport(width, 844), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		return err
-	}))
+	b.Do(chromedp.EmulateViewport(width, 844))
+	b.Prefer(scheme)
 }
 
 // A person finds a record by its key, reads it, and settles it: with the keyboard and
@@ -185,27 +66,25 @@ func TestFindReadSettle(t *testing.T) {
 	b := openTab(t, s.url)
 	b.look(1280, "light")
 	b.open("")
-	b.do(chromedp.SendKeys(`[name=key]`, "order-42"), chromedp.SendKeys(`[name=scope]`, "alice"), chromedp.SendKeys(`[name=target]`, "POST /payments\r"))
+	b.Do(chromedp.SendKeys(`[name=key]`, "order-42"), chromedp.SendKeys(`[name=scope]`, "alice"), chromedp.SendKeys(`[name=target]`, "POST /payments\r"))
 	b.await("It is not known whether it happened")
-	if here := ask[string](b, `location.href`); here != s.url+"records/"+s.abandoned {
+	if here := browsertest.Ask[string](b.Tab, `location.href`); here != s.url+"records/"+s.abandoned {
 		t.Errorf("the record's address is %s, want %srecords/%s", here, s.url, s.abandoned)
 	}
 	b.await("409 outcome_unknown, until ")
 
-	b.do(chromedp.Click(`.verdict a`), chromedp.SendKeys(`[name=why]`, "INC-2291"), chromedp.SendKeys(`[name=confirm]`, "12345678\r"))
+	b.Do(chromedp.Click(`.verdict a`), chromedp.SendKeys(`[name=why]`, "INC-2291"), chromedp.SendKeys(`[name=confirm]`, "12345678\r"))
 	b.await("Type the first 8 digits of this record")
-	if why := ask[string](b, `document.querySelector("[name=why]").value`); why != "INC-2291" {
+	if why := browsertest.Ask[string](b.Tab, `document.querySelector("[name=why]").value`); why != "INC-2291" {
 		t.Errorf("the form has lost the reason, and shows %q", why)
 	}
-	b.do(chromedp.SendKeys(`[name=confirm]`, s.abandoned[:8]+"\r"))
+	b.Do(chromedp.SendKeys(`[name=confirm]`, s.abandoned[:8]+"\r"))
 	b.await("Settled as happened")
 	b.await("409 not_replayable")
 	if w := s.pay("order-42", ""); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "not_replayable") {
 		t.Errorf("the retry gets %d %s", w.Code, w.Body)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, wrong := range b.wrong {
+	for _, wrong := range b.Wrong() {
 		if !strings.Contains(wrong, "422") { // of the form with the wrong digits
 			t.Error(wrong)
 		}
@@ -232,7 +111,7 @@ func TestAccessibility(t *testing.T) {
 			b.judge(program, fmt.Sprintf("%s at %d in %s", path, as.width, as.scheme), as.width)
 		}
 		b.open("explain")
-		b.do(chromedp.SendKeys(`[name=key]`, "k1"), chromedp.SendKeys(`[name=scope]`, "alice"), chromedp.SendKeys(`[name=target]`, "POST /payments"),
+		b.Do(chromedp.SendKeys(`[name=key]`, "k1"), chromedp.SendKeys(`[name=scope]`, "alice"), chromedp.SendKeys(`[name=target]`, "POST /payments"),
 			chromedp.SendKeys(`[name=body]`, `{"amount":1}`), chromedp.Click(`form .main`))
 		b.await("key_reused")
 		b.judge(program, fmt.Sprintf("an explanation at %d in %s", as.width, as.scheme), as.width)
@@ -242,13 +121,13 @@ func TestAccessibility(t *testing.T) {
 // judge reports the violations that axe finds, and a page that is wider than the window.
 func (b *tab) judge(program, page string, width int64) {
 	b.Helper()
-	ask[bool](b, program+"; true")
-	found := ask[string](b, `axe.run().then((result) => result.violations.map((v) =>
+	browsertest.Ask[bool](b.Tab, program+"; true")
+	found := browsertest.Ask[string](b.Tab, `axe.run().then((result) => result.violations.map((v) =>
 		v.id + ": " + v.help + "\n" + v.nodes.map((n) => "  " + n.html.slice(0, 200) + " " + n.failureSummary).join("\n")).join("\n"))`)
 	if found != "" {
 		b.Errorf("%s:\n%s", page, found)
 	}
-	if wide := ask[int64](b, `document.documentElement.scrollWidth`); wide > width {
+	if wide := browsertest.Ask[int64](b.Tab, `document.documentElement.scrollWidth`); wide > width {
 		b.Errorf("%s is %d pixels wide", page, wide)
 	}
 }
