@@ -29,8 +29,8 @@ type line struct {
 	Holder  string `json:"holder,omitempty"`
 	KeyHash string `json:"key_hash,omitempty"`
 	Trace   string `json:"trace,omitempty"`
-	// At is the time of writing by the writer's clock. It is for display: no program
-	// compares it.
+	// At is the time of writing by the writer's clock, for display. It also makes each
+	// claim's bytes unique, which undoClaim relies on.
 	At     string `json:"at"`
 	Status int    `json:"status,omitempty"`
 	// Headers are fields of three strings (operation, name and value), or of four.
@@ -131,10 +131,17 @@ func isPlain(text string) bool {
 	return true
 }
 
-// readLine reads a line as encoding/json would, including a line that an operator has
-// edited. gjson takes 2.5 µs where encoding/json takes 3.8 (BenchmarkLine).
+// readLine reads a line as encoding/json would.
+func readLine(first []byte) (line, error) {
+	if l, usual := readUsual(first); usual {
+		return l, nil
+	}
+	return readAny(first)
+}
+
+// readAny reads any line, including one that an operator has edited. gjson takes 2.5 µs where encoding/json takes 3.8 (BenchmarkLine).
 // gjson.Valid would save 0.5 more, but it does not bound how deep a value nests.
-func readLine(first []byte) (l line, err error) {
+func readAny(first []byte) (l line, err error) {
 	members := gjson.ParseBytes(first)
 	if !json.Valid(first) || !members.IsObject() {
 		return line{}, corrupt("its first line is not a record's: %s", excerpt(string(first)))

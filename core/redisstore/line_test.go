@@ -16,7 +16,9 @@ import (
 // list of numbers: no version writes them.
 func FuzzLineIsReadLikeJSON(f *testing.F) {
 	for _, value := range usualValues() {
-		f.Add(strings.SplitAfter(string(value), "\n")[0])
+		first, _, _ := strings.Cut(string(value), "\n")
+		f.Add(first)
+		f.Add(first + "\n")
 	}
 	for _, seed := range editedLines() {
 		f.Add(seed)
@@ -49,8 +51,13 @@ func checkReadLikeJSON(t *testing.T, first string) {
 // editedLines differ from the lines that a store writes.
 func editedLines() []string {
 	const beginning = `{"token":"","state":"","v":1,"attempt":1,`
+	const usual = `{"token":"t","state":"s","v":`
 	return []string{
-		``, `[]`, `1`, `{}`, `{}{}`, `{"v":1`, " \t{ \"v\" : 1 } \n",
+		usual + `1,"attempt":1,"at":"x","size":0}`, usual + `01,"attempt":1,"size":0}`, usual + `+1,"attempt":1,"size":0}`, usual + `-1,"attempt":1,"size":-0}`,
+		usual + `1,"attempt":1,"at":"\n","size":0}`, usual + `1,"attempt":1,"at":"` + "\xff" + `","size":0}`, usual + `1,"attempt":1,"size":0}}`,
+		usual + `1,"attempt":1,"at":"","size":0}`, usual + `1,"attempt":1,"headers":[["a","b"],["c"]],"size":0}`, usual + `1,"attempt":1,"headers":[["a",]],"size":0}`,
+		usual + `1,"attempt":1,"headers":[["a"],],"size":0}`, usual + `1,"attempt":1,"headers":[[]],"size":0}`, usual + `1,"attempt":1,"size":`, usual,
+		``, `}`, `,"v":1}`, `[]`, `1`, `{}`, `{}{}`, `{"v":1`, " \t{ \"v\" : 1 } \n",
 		beginning + `"at":"\u0041\ud83d\ude00\ud800\u0041","size":0}`,
 		beginning + `"at":"` + "\xff\xfeé\xc3" + `","size":0}`,
 		beginning + `"at":1}`, beginning + `"at":true}`, beginning + `"at":{"at":"x"}}`, beginning + `"took_over":1}`, beginning + `"took_over":false}`,
@@ -112,6 +119,24 @@ func TestUsualLinesAreReadLikeJSON(t *testing.T) {
 	}
 }
 
+// The store's own lines are read without a reader of JSON, except for texts that are
+// empty or have escapes.
+func TestUsualLinesAreUsual(t *testing.T) {
+	t.Parallel()
+	l := someLease()
+	l.Origin = storage.Origin{Route: "POST /payments", Holder: "pod-1", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0"}
+	l.Age, l.Remember = time.Second, time.Hour
+	header := storage.Header{{Name: "Content-Type", Value: "application/json"}, {Op: storage.Add, Name: "X", Value: "\xff"}}
+	response := storage.Result{State: storage.Completed, Status: 201, Header: header, Body: []byte("{}"), Retain: time.Hour, Sketch: []byte("sketch")}
+	for _, value := range [][]byte{encodeClaim(l, someTime), encodeReleased(l, someTime), encodeResult(l, response, someTime)} {
+		first, _, _ := bytes.Cut(value, []byte{'\n'})
+		read, usual := readUsual(first)
+		if other, err := readAny(first); !usual || err != nil || !reflect.DeepEqual(read, other) {
+			t.Errorf("%s\nis read as %+v (usual: %t)\nwant %+v, %v", first, read, usual, other, err)
+		}
+	}
+}
+
 // A line with escapes is as good, and so is a line that an operator has edited.
 func TestUnusualLinesAreReadToo(t *testing.T) {
 	t.Parallel()
@@ -142,7 +167,7 @@ func usualValues() map[string][]byte {
 		"a claim of an origin":    encodeClaim(from, someTime),
 		"a response of an origin": encodeResult(from, storage.Result{State: storage.Failed, Status: 400, Header: header, Body: []byte("{}"), Retain: time.Hour}, someTime),
 		"a released key":          encodeReleased(l, someTime),
-		"a response":              encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Header: header, Body: []byte("{}")}, someTime),
+		"a response":              encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Header: header[:1], Body: []byte("{}")}, someTime),
 		"a bare response":         encodeResult(l, storage.Result{State: storage.Failed, Status: 400}, someTime),
 		"a sketched response":     encodeResult(l, storage.Result{State: storage.Unreplayable, Status: 200, Sketch: []byte("sketch")}, someTime),
 	}
@@ -161,6 +186,12 @@ func BenchmarkLine(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			_, _ = readLine(first)
+		}
+	})
+	b.Run("read any", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = readAny(first)
 		}
 	})
 	b.Run("read by encoding/json", func(b *testing.B) {
