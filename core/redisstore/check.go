@@ -26,14 +26,42 @@ func (s *Store) Check(ctx context.Context) error {
 	return s.failure("check", checkKey, err)
 }
 
+// question is one caller's question whether the server permits all commands.
+type question struct {
+	done chan struct{}
+	err  error // set when done is closed
+}
+
 // permit returns an error when this process may claim keys but not settle them. It
 // asks the server until the server has permitted all commands once. It ignores other
-// errors, because they pass: the claim reports them.
+// errors, because they pass: the claim reports them. The first callers of a busy
+// process come together: one of them asks, and the others wait.
 func (s *Store) permit(ctx context.Context) error {
-	if s.permitted.Load() {
-		return nil
+	for !s.permitted.Load() {
+		mine := &question{done: make(chan struct{})}
+		if s.question.CompareAndSwap(nil, mine) {
+			_, mine.err = bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
+			s.question.Store(nil)
+			close(mine.done)
+			return unlessItPasses(mine.err)
+		}
+		others := s.question.Load()
+		if others == nil {
+			continue
+		}
+		select {
+		case <-others.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := others.err; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+			return unlessItPasses(err)
+		}
 	}
-	_, err := bounded(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.check(ctx) })
+	return nil
+}
+
+func unlessItPasses(err error) error {
 	if isServerError(err) && !errors.Is(err, storage.ErrStoreForbidden) {
 		return nil
 	}
@@ -61,6 +89,7 @@ func (s *Store) check(ctx context.Context) error {
 	pipeline.Do(ctx, "set", key, "", "px", 1, "xx", "get") // XX creates no key
 	settleScript.Eval(ctx, pipeline, keys, settling...)
 	replaceScript.Eval(ctx, pipeline, []string{key}, "none", "", 1, 1)
+	lookScript.Eval(ctx, pipeline, keys) // so that the first 409 finds it loaded
 	settleScript.EvalSha(ctx, pipeline, []string{key}, settling...)
 	tried, failed := pipeline.Exec(ctx)
 	var other error

@@ -1,14 +1,17 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -79,6 +82,35 @@ func TestMissingRightWithReplicas(t *testing.T) {
 	must(t, r.rdb.Do(t.Context(), "acl", "setuser", "default", "+append").Err())
 	win(t, r.waiting(late), claim("key"))
 	eventually(t, func() bool { return r.rdb.DBSize(t.Context()).Val() == 1 })
+}
+
+// The first callers of a process come together: one of them asks for all.
+func TestOneCallerAsksForAll(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := redisstore.New(connect(t, server, punctual))
+	server.Pause()
+	asks := make(chan error, 1)
+	go func() { // this one gives up, and another one has to ask
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, _, err := store.Acquire(ctx, claim("given up"))
+		asks <- err
+	}()
+	var callers sync.WaitGroup
+	for n := range 50 {
+		callers.Go(func() { win(t, store, claim(fmt.Sprint("key-", n))) })
+	}
+	if err := <-asks; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Acquire returned %v, want context.DeadlineExceeded", err)
+	}
+	server.Resume()
+	callers.Wait()
+	stats := connect(t, server, nil).Info(t.Context(), "commandstats").Val()
+	// Each check evaluates three scripts. The caller that gave up may have asked, too.
+	if !strings.Contains(stats, "cmdstat_eval:calls=3,") && !strings.Contains(stats, "cmdstat_eval:calls=6,") {
+		t.Errorf("51 callers have asked more than twice: %s", stats)
+	}
 }
 
 // Case 38: a right to some keys alone, and commands that were renamed.

@@ -137,6 +137,7 @@ type Store struct {
 	warmer  warmer
 	// permitted: the server has permitted all commands that the store needs.
 	permitted atomic.Bool
+	question  atomic.Pointer[question] // that is being asked
 	// punctual: the client ends a call at its deadline.
 	punctual bool
 }

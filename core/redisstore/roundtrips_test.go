@@ -63,6 +63,23 @@ func expectRoundTrips(t *testing.T, rdb *redis.Client, claiming int32, options .
 	expect("releasing", 1)
 }
 
+// The check before the first claim loads the scripts of the usual requests.
+func TestFirstRoundTripsOfAProcess(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	lease := win(t, store, claim("key"))
+	trips := countTrips(rdb)
+	find(t, store, claim("key"))
+	if got := trips.Swap(0); got != 2 {
+		t.Errorf("the first look at a key in progress took %d round trips, want 2", got)
+	}
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+	if got := trips.Swap(0); got != 1 {
+		t.Errorf("the first response took %d round trips, want 1", got)
+	}
+}
+
 func TestTakingOverTakesThreeRoundTrips(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
