@@ -113,7 +113,7 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 // An AutoPipeliner merges single commands of several callers, but no pipelines. With it
 // every claim asks late.
 func (s *Store) claimOrLook(ctx context.Context, c storage.Claim, value []byte) (*snapshot, error) {
-	return bounded(ctx, s, func(ctx context.Context) (*snapshot, error) {
+	return boundedCommands(ctx, s, func(ctx context.Context) (*snapshot, error) {
 		found, left, response, err := s.set(ctx, c, value)
 		switch {
 		case errors.Is(err, redis.Nil) && s.replicas.wanted > 0:
@@ -143,8 +143,9 @@ func (s *Store) set(ctx context.Context, c storage.Claim, value []byte) (there [
 	key := s.prefix + c.Key
 	found := redis.NewStringCmd(ctx, "set", key, value, "px", lifetime(c.Retain, c.Remember), "nx", "get")
 	if s.asksLate(&c) {
-		_ = s.client.Process(ctx, found) // found holds the error
-		there, err = found.Bytes()
+		if err = s.process(ctx, found); err == nil {
+			there, err = found.Bytes()
+		}
 		return there, noKey, nil, err
 	}
 	lives := redis.NewIntCmd(ctx, "pttl", key)
@@ -192,7 +193,7 @@ func (s *snapshot) openTo(c storage.Claim) (next storage.Lease, latest int64, op
 // is gone.
 func (s *Store) replace(ctx context.Context, seen *snapshot, next storage.Lease, latest int64) (*snapshot, error) {
 	value := encodeClaim(next, time.Now())
-	return bounded(ctx, s, func(ctx context.Context) (*snapshot, error) {
+	return boundedCommands(ctx, s, func(ctx context.Context) (*snapshot, error) {
 		arguments := []any{seen.value, value, lifetime(next.Retain, next.Remember), latest}
 		if seen.remember > 0 {
 			arguments = append(arguments, milliseconds(seen.remember))

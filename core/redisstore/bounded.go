@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// near is the longest delay until a cancellation ends a call that no goroutine
-	// watches.
+	// near is the longest time until the deadline of a call that no goroutine watches.
+	// A cancellation ends the call only then.
 	near = time.Second
 	// reloadEvery is the minimum time between two reloads of a cluster's state.
 	reloadEvery = time.Second
@@ -25,66 +25,96 @@ const (
 // bounded runs a call that ends with its context (case 12). While go-redis waits for
 // a connection, it watches the context. While it waits for a reply, it watches only
 // the deadline, and only if ContextTimeoutEnabled is set. An AutoPipeliner watches
-// neither. So bounded runs the call in a goroutine. The client's own timeouts end
-// that goroutine, and its late result is dropped. The call must not use memory of the
-// caller's caller. No goroutine is needed if the client keeps a deadline that is
-// near.
+// neither. So bounded runs the call in a goroutine. The client's own timeouts end that
+// goroutine, and its late result is dropped. The call must not use memory of the
+// caller's caller. No goroutine is needed if the client keeps a deadline that is near.
 //
 // The call's own context ends earlier when the call waits for a connection and the
 // server refuses connections, see dialing.
 func bounded[T any](ctx context.Context, s *Store, call func(ctx context.Context) (T, error)) (T, error) {
+	return boundedIf(ctx, s, false, call)
+}
+
+// boundedCommands is bounded for a call that sends its commands by process and run
+// alone. With an AutoPipeliner these end with their context, and need no goroutine.
+func boundedCommands[T any](ctx context.Context, s *Store, call func(ctx context.Context) (T, error)) (T, error) {
+	return boundedIf(ctx, s, s.deferred != nil, call)
+}
+
+func boundedIf[T any](ctx context.Context, s *Store, ends bool, call func(ctx context.Context) (T, error)) (result T, err error) {
+	if err := ctx.Err(); err != nil {
+		return result, err
+	}
+	deadline, limited := ctx.Deadline()
+	left := time.Until(deadline)
+	soon := limited && left <= near
+	alone := ends || s.punctual && soon || ctx.Done() == nil
+	var end *sharedEnd
+	if alone && soon {
+		end = s.dialing.share(left)
+	}
+	switch {
+	case end != nil:
+		shared := &sharedContext{ctx, end}
+		if result, err = call(shared); err != nil {
+			err = s.dialing.reason(shared, err)
+		}
+	case alone:
+		result, err = dialed(ctx, s, call)
+	default:
+		result, err = watched(ctx, s, call)
+	}
+	return result, s.noticed(ctx, err)
+}
+
+// noticed returns the error of a call with its context's error, and acts on it.
+func (s *Store) noticed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	s.topology.heal(ctx, err)
+	err = withContextError(ctx, err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.warm()
+	}
+	return err
+}
+
+// dialed runs a call, which a failed dial may end.
+func dialed[T any](ctx context.Context, s *Store, call func(ctx context.Context) (T, error)) (T, error) {
+	ctx, end := s.dialing.begin(ctx)
+	defer end()
+	result, err := call(ctx)
+	if err != nil {
+		err = s.dialing.reason(ctx, err)
+	}
+	return result, err
+}
+
+// watched runs a call in a goroutine, and returns when its context ends.
+func watched[T any](ctx context.Context, s *Store, call func(ctx context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		result T
 		err    error
 	}
-	var got outcome
-	if err := ctx.Err(); err != nil {
-		return got.result, err
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := dialed(ctx, s, call)
+		done <- outcome{result, err}
+	}()
+	select {
+	case got := <-done:
+		return got.result, got.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
 	}
-	attempt := func() (T, error) {
-		attempt, end := s.dialing.begin(ctx)
-		defer end()
-		result, err := call(attempt)
-		if err != nil {
-			err = s.dialing.reason(attempt, err)
-		}
-		return result, err
-	}
-	if s.punctual && isNear(ctx) || ctx.Done() == nil {
-		got.result, got.err = attempt()
-	} else {
-		done := make(chan outcome, 1)
-		go func() {
-			result, err := attempt()
-			done <- outcome{result, err}
-		}()
-		select {
-		case got = <-done:
-		case <-ctx.Done():
-			got.err = ctx.Err()
-		}
-	}
-	if got.err != nil {
-		s.topology.heal(ctx, got.err)
-		err := withContextError(ctx, got.err)
-		if errors.Is(err, context.DeadlineExceeded) {
-			s.warm()
-		}
-		return got.result, err
-	}
-	return got.result, nil
 }
 
 // isPunctual reports whether the client's calls end with their deadline.
 func isPunctual(client redis.UniversalClient) bool {
 	server, is := client.(*redis.Client)
 	return is && server.Options().ContextTimeoutEnabled
-}
-
-// isNear reports whether the context's deadline is near.
-func isNear(ctx context.Context) bool {
-	deadline, limited := ctx.Deadline()
-	return limited && time.Until(deadline) <= near
 }
 
 // withContextError adds the context's error when the client returned its own error

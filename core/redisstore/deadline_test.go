@@ -57,6 +57,47 @@ func TestFrozenServerOfAPunctualClient(t *testing.T) {
 	}
 }
 
+// Case 12: so do calls through an AutoPipeliner. Its own commands watch no context.
+func TestFrozenServerOfAnAutoPipeliner(t *testing.T) {
+	t.Parallel()
+	for name, deadline := range map[string]time.Duration{"near": 200 * time.Millisecond, "far, and cancelled": 2 * long} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			pipeliner, err := connect(t, server, patient).AutoPipeline()
+			must(t, err)
+			store := redisstore.New(pipeliner)
+			lease := win(t, store, claim("warm"))
+			server.Pause()
+			defer server.Resume()
+			var calls sync.WaitGroup
+			start := time.Now()
+			for n := range 20 {
+				calls.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), deadline)
+					defer cancel()
+					if deadline > long {
+						time.AfterFunc(50*time.Millisecond, cancel)
+					}
+					var err error
+					if n%2 == 0 {
+						_, _, err = store.Acquire(ctx, claim("key"))
+					} else {
+						err = store.Complete(ctx, lease, result("answer"))
+					}
+					if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+						t.Errorf("the call returned %v, want the context's error", err)
+					}
+				})
+			}
+			calls.Wait()
+			if took := time.Since(start); took > muchLess {
+				t.Errorf("the calls took %s", took)
+			}
+		})
+	}
+}
+
 // Case 12: no client watches for a cancellation. A call whose deadline is far ends
 // with it all the same; one whose deadline is near, at the deadline.
 func TestCancellationDuringACall(t *testing.T) {

@@ -20,12 +20,15 @@ const dialPatience = 10 * time.Millisecond
 // that have a connection: go-redis checks a call's context only while the call waits
 // for a connection, or between two tries.
 //
-// dialing is a hook of a *redis.Client. The calls of a cluster client are not ended,
-// because another server may have taken over the key.
+// dialing is a hook of a *redis.Client. The calls of another client are not ended: in
+// a cluster another server may have taken over the key.
 type dialing struct {
+	watches bool // it is a hook
 	mutex   sync.Mutex
 	failure error // of the last dial, or nil
 	calls   map[*dialingCall]struct{}
+	shared  map[int64]*sharedEnd // by steps since start, see share
+	start   time.Time
 }
 
 // dialingCall is a call that may wait for a connection.
@@ -34,20 +37,18 @@ type dialingCall struct {
 	timer *time.Timer // nil unless the last dial had failed when the call began
 }
 
-// watchDials returns nil for a client other than a *redis.Client.
 func watchDials(client redis.UniversalClient) *dialing {
 	server, is := client.(*redis.Client)
-	if !is {
-		return nil
+	d := &dialing{watches: is, calls: map[*dialingCall]struct{}{}, shared: map[int64]*sharedEnd{}, start: time.Now()}
+	if is {
+		server.AddHook(d)
 	}
-	d := &dialing{calls: map[*dialingCall]struct{}{}}
-	server.AddHook(d)
 	return d
 }
 
 // begin returns the context of a call, and a function that ends the call.
 func (d *dialing) begin(ctx context.Context) (context.Context, func()) {
-	if d == nil {
+	if !d.watches {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -88,14 +89,22 @@ func (d *dialing) dialed(err error) {
 	for call := range d.calls {
 		call.end(err)
 	}
+	for step, end := range d.shared {
+		end.timer.Stop()
+		d.close(step, end, err)
+	}
 }
 
 // reason returns the failed dial that has ended a call, or else the call's own error.
 func (d *dialing) reason(ctx context.Context, err error) error {
-	if d == nil || ctx.Err() == nil {
+	if ctx.Err() == nil {
 		return err
 	}
-	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // identity is meant, not Is
+	cause := context.Cause(ctx)
+	if shared, is := ctx.(*sharedContext); is {
+		cause = shared.end.err
+	}
+	if d.watches && cause != ctx.Err() { //nolint:errorlint // identity is meant, not Is
 		return fmt.Errorf("no connection: %w", cause)
 	}
 	return err

@@ -34,7 +34,7 @@ func (s *snapshot) certain(last *snapshot) bool {
 // its own. If the key is gone, it returns the snapshot that it was given.
 func (s *Store) lookClosely(ctx context.Context, key string, seen *snapshot) (*snapshot, error) {
 	response, _ := s.responseKey(key)
-	reply, err := lookScript.Run(ctx, s.client, []string{s.prefix + key, response}).Slice()
+	reply, err := s.run(ctx, lookScript, []string{s.prefix + key, response}).Slice()
 	if errors.Is(err, redis.Nil) {
 		seen.gone = true
 		return seen, nil

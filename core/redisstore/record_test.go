@@ -91,13 +91,13 @@ func TestFormat(t *testing.T) {
 func TestScriptsKnowThePlaces(t *testing.T) {
 	t.Parallel()
 	l := someLease()
-	if got := strings.Index(claimPrefix(l.Token), stateInProgress); got != 43 {
+	if got := strings.Index(string(appendClaimPrefix(nil, l.Token)), stateInProgress); got != 43 {
 		t.Errorf("a claim's state begins at byte %d, want 43", got)
 	}
-	if got := claimPrefix(l.Token); !strings.HasPrefix(string(encodeClaim(l, someTime)), got) || len(got) != 65 {
+	if got := string(appendClaimPrefix(nil, l.Token)); !strings.HasPrefix(string(encodeClaim(l, someTime)), got) || len(got) != 65 {
 		t.Errorf("a claim begins with %s", got)
 	}
-	if got := attemptPrefix(l); !strings.HasPrefix(string(encodeClaim(l, someTime)), got) {
+	if got := string(attemptPrefix(l)); !strings.HasPrefix(string(encodeClaim(l, someTime)), got) {
 		t.Errorf("a claim begins with %s", got)
 	}
 	if got := encodeClaim(l, someTime)[43:65]; string(got) != `,"state":"in_progress"` {

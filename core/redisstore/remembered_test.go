@@ -30,7 +30,7 @@ func TestFormatOfShortValues(t *testing.T) {
 	if got, want := hex.EncodeToString(encodeRemembered(l, res)), beginning+"00"+hex.EncodeToString([]byte("short")); got != want {
 		t.Errorf("the value is %s\nwant %s", got, want)
 	}
-	if got := len(claimPrefix(l.Token)[:43]); attemptAt+8 != 32 || got <= attemptAt+8 {
+	if got := len(string(appendClaimPrefix(nil, l.Token))[:43]); attemptAt+8 != 32 || got <= attemptAt+8 {
 		t.Errorf("the scripts compare 32 bytes of a short value, not %d", attemptAt+8)
 	}
 }

@@ -102,7 +102,7 @@ func (r *replicas) find(client redis.UniversalClient) {
 // error if too few replicas acknowledged. Ignore tooFew if the script wrote no value,
 // because WAIT may then count an earlier write of the connection. When go-redis
 // repeats the pipeline, the script's reply shows that the write was already done.
-func (r *replicas) run(ctx context.Context, script *redis.Script, keys []string, arguments ...any) (reply *redis.Cmd, tooFew error) {
+func (r *replicas) run(ctx context.Context, script script, keys []string, arguments ...any) (reply *redis.Cmd, tooFew error) {
 	master, err := r.master(ctx, keys[0])
 	if err != nil {
 		reply = redis.NewCmd(ctx)
@@ -142,9 +142,9 @@ func (r *replicas) waitLimit(ctx context.Context) time.Duration {
 
 // write runs a script that may write the keys, and waits for the replicas with
 // [WaitReplicas]. If unconfirmed is not nil, the write must not count.
-func (s *Store) write(ctx context.Context, script *redis.Script, keys []string, arguments ...any) (reply *redis.Cmd, unconfirmed error) {
+func (s *Store) write(ctx context.Context, script script, keys []string, arguments ...any) (reply *redis.Cmd, unconfirmed error) {
 	if s.replicas.wanted == 0 {
-		return script.Run(ctx, s.client, keys, arguments...), nil
+		return s.run(ctx, script, keys, arguments...), nil
 	}
 	reply, unconfirmed = s.replicas.run(ctx, script, keys, arguments...)
 	return reply, cmp.Or(unconfirmed, ctx.Err()) // a caller that has given up uses no claim
@@ -165,7 +165,7 @@ func (s *Store) undoClaim(ctx context.Context, l storage.Lease, value []byte, wh
 	case l.Attempt > 1:
 		instead = encodeReleased(l, time.Now())
 	}
-	err := replaceScript.Run(ctx, s.client, []string{s.prefix + l.Key}, value, instead, kept, anyTimeLeft).Err()
+	err := s.run(ctx, replaceScript, []string{s.prefix + l.Key}, value, instead, kept, anyTimeLeft).Err()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("%w; the claim could not be undone: %w", why, err)
 	}

@@ -1,7 +1,9 @@
 package redisstore
 
 import (
-	"fmt"
+	"context"
+	"encoding/hex"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -10,8 +12,49 @@ import (
 
 // The scripts read only the beginning of a value, which has the same length for each
 // state: {"token":"<32 hex digits>","state":"in_progress". They never read the body
-// of a response. Run sends a script's digest, and its text after a server has lost
-// the script (case 15).
+// of a response.
+
+// script is a Lua script with its text.
+type script struct {
+	*redis.Script
+	text string
+}
+
+func newScript(text string) script { return script{redis.NewScript(text), text} }
+
+// run sends a script's digest, and its text after a server has lost the script (case
+// 15).
+func (s *Store) run(ctx context.Context, script script, keys []string, arguments ...any) *redis.Cmd {
+	reply := s.evaluate(ctx, "evalsha", script.Hash(), keys, arguments)
+	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+		return s.evaluate(ctx, "eval", script.text, keys, arguments)
+	}
+	return reply
+}
+
+func (s *Store) evaluate(ctx context.Context, command, script string, keys []string, arguments []any) *redis.Cmd {
+	const keysAt = 3
+	words := append(make([]any, 0, keysAt+len(keys)+len(arguments)), command, script, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	reply := redis.NewCmd(ctx, append(words, arguments...)...)
+	reply.SetFirstKeyPos(keysAt)
+	if err := s.process(ctx, reply); err != nil {
+		reply = redis.NewCmd(ctx) // process may still write to the other
+		reply.SetErr(err)
+	}
+	return reply
+}
+
+// process sends a command, and waits for its reply. After an error the command must not be
+// read, because an AutoPipeliner may still write to it.
+func (s *Store) process(ctx context.Context, command redis.Cmder) error {
+	if s.deferred != nil {
+		return s.deferred.Submit(ctx, command).WaitContext(ctx)
+	}
+	return s.client.Process(ctx, command)
+}
 
 // Results of settleScript.
 const (
@@ -41,7 +84,7 @@ const (
 // Nearly always the first comparison decides, so the rest may be slow. The comparison
 // is of a claim in version 1, which has neither steps nor a Remember, and is never a
 // tombstone.
-var settleScript = redis.NewScript(`
+var settleScript = newScript(`
 local head = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
 local open = head == ARGV[1] or head == ''
 local value, claimed = ARGV[2], false
@@ -88,7 +131,7 @@ return open and 1 or 2
 // ARGV[5] if that is set: a tombstone cannot be claimed. With an empty ARGV[2] it
 // deletes the key. Otherwise it returns the current value and its time to live, or
 // false.
-var replaceScript = redis.NewScript(`
+var replaceScript = newScript(`
 local left = redis.call('PTTL', KEYS[1])
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) == ARGV[1] and left <= tonumber(ARGV[4])
 	and (not ARGV[5] or left > tonumber(ARGV[5])) then
@@ -105,7 +148,7 @@ return value and {value, left}
 
 // lookScript returns a value, its time to live, and its response or nil. It returns
 // false for a key that does not exist. KEYS[2] is the response's key.
-var lookScript = redis.NewScript(`
+var lookScript = newScript(`
 local value = redis.call('GET', KEYS[1])
 if not value then
 	return false
@@ -117,7 +160,7 @@ return {value, redis.call('PTTL', KEYS[1]), remembered and redis.call('GET', KEY
 // beginningScript returns the first ARGV[1] bytes of a value, its time to live, and
 // the first bytes of its response or nil. It returns false for a key without a value.
 // KEYS[2] is the response's key.
-var beginningScript = redis.NewScript(`
+var beginningScript = newScript(`
 local head = redis.call('GETRANGE', KEYS[1], 0, ARGV[1] - 1)
 if head == '' then
 	return false
@@ -131,7 +174,7 @@ return {head, redis.call('PTTL', KEYS[1]), remembered and redis.call('GETRANGE',
 // claim is abandoned, and not yet a tombstone. If there is a KEYS[2], ARGV[6] is the
 // response, to be kept under KEYS[2] for ARGV[4] milliseconds less than the key. It
 // returns whether it has replaced the claim.
-var decideScript = redis.NewScript(`
+var decideScript = newScript(`
 local left = redis.call('PTTL', KEYS[1])
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1]) ~= ARGV[1] or left > tonumber(ARGV[3]) or left <= tonumber(ARGV[4]) then
 	return 0
@@ -157,12 +200,17 @@ func isReleased(value string) bool {
 	return len(value) >= stateEnd && value[stateStart:stateEnd] == stateReleased
 }
 
-// claimPrefix is the beginning of every claim of the token.
-func claimPrefix(token storage.Token) string {
-	return `{"token":"` + token.String() + `"` + stateInProgress
+// appendClaimPrefix appends the beginning of every claim of the token.
+func appendClaimPrefix(b []byte, token storage.Token) []byte {
+	b = hex.AppendEncode(append(b, tokenStart...), token[:])
+	return append(append(b, '"'), stateInProgress...)
 }
 
 // attemptPrefix is the beginning of one attempt's claim.
-func attemptPrefix(l storage.Lease) string {
-	return fmt.Sprintf(`%s,"v":%d,"attempt":%d,`, claimPrefix(l.Token), version, l.Attempt)
+func attemptPrefix(l storage.Lease) []byte {
+	const usual = 96
+	b := appendClaimPrefix(make([]byte, 0, usual), l.Token)
+	b = strconv.AppendInt(append(b, `,"v":`...), version, 10)
+	b = strconv.AppendUint(append(b, `,"attempt":`...), l.Attempt, 10)
+	return append(b, ',')
 }

@@ -68,7 +68,7 @@ func (s *Store) decide(ctx context.Context, key string, token storage.Token, see
 		}
 		arguments[1], arguments[4] = value, 0
 	}
-	return bounded(ctx, s, func(ctx context.Context) (bool, error) {
+	return boundedCommands(ctx, s, func(ctx context.Context) (bool, error) {
 		reply, unconfirmed := s.write(ctx, decideScript, keys, arguments...)
 		done, err := reply.Bool()
 		if err == nil && done {

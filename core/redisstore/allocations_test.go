@@ -1,0 +1,64 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// halfASecond is a context whose deadline is always near, as the engine's are. It must
+// not be asked for a channel: that would cost a timer.
+type halfASecond struct{ context.Context }
+
+func (halfASecond) Deadline() (time.Time, bool) { return time.Now().Add(time.Second / 2), true }
+
+func (halfASecond) Done() <-chan struct{} { panic("a call watches its context by itself") }
+
+// A first-time request and a replay allocate only a little more than go-redis does for
+// two commands and for one: no goroutine, no timer and no channel for a call.
+func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun counts the whole process's
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	server := redistest.Start(t)
+	pooled := connect(t, server, punctual)
+	pipeliner, err := connect(t, server, patient).AutoPipeline()
+	must(t, err)
+	for _, test := range []struct {
+		name          string
+		client        redis.UniversalClient
+		first, replay float64
+	}{{"pooled", pooled, 62, 22}, {"auto-pipelined", pipeliner, 86, 34}} {
+		t.Run(test.name, func(t *testing.T) {
+			store, ctx, n := redisstore.New(test.client), halfASecond{t.Context()}, 0
+			must(t, store.Check(t.Context()))
+			first := func() {
+				n++
+				lease, found, err := store.Acquire(ctx, claim(fmt.Sprint(test.name, n)))
+				if err != nil || found != nil {
+					t.Fatalf("Acquire returned %+v and %v, want a lease", found, err)
+				}
+				must(t, store.Complete(ctx, lease, result("answer")))
+			}
+			first()
+			if got := testing.AllocsPerRun(200, first); got > test.first {
+				t.Errorf("a first-time request allocates %v times, want at most %v", got, test.first)
+			}
+			replay := func() {
+				if _, found, err := store.Acquire(ctx, claim(fmt.Sprint(test.name, 1))); err != nil || found.State != storage.Completed {
+					t.Fatalf("Acquire returned %+v and %v, want the response", found, err)
+				}
+			}
+			if got := testing.AllocsPerRun(200, replay); got > test.replay {
+				t.Errorf("a replay allocates %v times, want at most %v", got, test.replay)
+			}
+		})
+	}
+}
