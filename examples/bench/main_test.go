@@ -13,10 +13,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/examples/bench/internal/load"
+	"github.com/oncekey/oncekey/examples/bench/internal/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,6 +80,28 @@ func TestCountTrips(t *testing.T) {
 	}
 }
 
+// The floor on Redis has values as large as oncekey's.
+func TestRecordSizes(t *testing.T) {
+	t.Parallel()
+	server, err := servers.StartRedis(t.Context())
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip("Redis is not installed")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer client.Close()
+	claim, result, err := recordSizes(t.Context(), client)
+	if err != nil || claim < len(`{"token":"","state":""}`) || result < claim/2+len(response) {
+		t.Errorf("a claim has %d bytes and a result %d, with error %v", claim, result, err)
+	}
+	if left := client.DBSize(t.Context()).Val(); left != 0 {
+		t.Errorf("%d keys are left, want none", left)
+	}
+}
+
 // The shortest complete run: servers, arms, the file.
 func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
 	file := filepath.Join(t.TempDir(), "result.md")
@@ -94,7 +118,7 @@ func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the proce
 		"# Benchmarks\n", "`go -C examples/bench run . -parts=inprocess,openloop,redis,postgres -records=1000 -rounds=1 -slice=1ms`",
 		"Only a part of the benchmarks was run", `srcset="docs/charts/in-process-dark.svg"`, "\n- In process, a guard adds ",
 		"## In process, in memory", "| gin: replay |", "| net/http, outer headers: first |", "| fiber v2: first |", "Open loop, oncekey: replay",
-		"## Redis", "## PostgreSQL", "| memstore, a whole request in process |", "## Targets", "| fingerprint of 1 MB with 2 exclusions, encoding/json : oncekey | >= 9 | not measured |",
+		"## Redis", "| first | 2 | 2 |", "| replay | 1 | 0 |", "| 409 | 2 | 2 |", "## PostgreSQL", "| memstore, a whole request in process |", "## Targets", "| fingerprint of 1 MB with 2 exclusions, encoding/json : oncekey | >= 9 | not measured |",
 	} {
 		if !strings.Contains(result, want) {
 			t.Errorf("the result has no %q", want)

@@ -90,6 +90,7 @@ func onRedisServices(clients redisClients) []service {
 		{name: oursReplay, fresh: on(clients.steady, ours), replay: true},
 		{name: tutorialFirst, fresh: on(clients.emptied, tutorial(false))},
 		{name: tutorialReplay, fresh: on(clients.steady, tutorial(false)), replay: true},
+		{name: byHandFirst, fresh: func(ctx context.Context) (http.Handler, error) { return byHand(ctx, clients.emptied) }},
 		{name: "tutorial, GET first: first", fresh: on(clients.emptied, tutorial(true))},
 		{name: "tutorial, GET first: replay", fresh: on(clients.steady, tutorial(true)), replay: true},
 		{name: "oncekey, memory before Redis: replay", fresh: on(clients.steady, cached), replay: true},

@@ -2,6 +2,7 @@ package peers_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/valyala/fasthttp"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
+	"github.com/oncekey/oncekey/examples/bench/internal/servers"
 )
 
 const (
@@ -156,5 +159,40 @@ func TestFiber(t *testing.T) {
 		if got := send(); got != `{"id":2}` {
 			t.Errorf("%s with an empty storage responds with %s", name, got)
 		}
+	}
+}
+
+// The floor must settle by its token, with the sizes that it was told.
+func TestByHand(t *testing.T) {
+	t.Parallel()
+	server, err := servers.StartRedis(t.Context())
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip("Redis is not installed")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer client.Close()
+	length := func() int64 { return client.StrLen(t.Context(), "idempotency:"+key).Val() }
+	take := func() {}
+	handler := peers.ByHand{Client: client, Claim: 400, Result: 800}.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n := length(); n != 400 {
+			t.Errorf("the claim has %d bytes, want 400", n)
+		}
+		take()
+		w.WriteHeader(http.StatusCreated)
+	}))
+	if w := post(t, handler, key, "{}"); w.Code != http.StatusCreated || length() != 800 {
+		t.Errorf("the status is %d, and the value has %d bytes: want 201 and 800", w.Code, length())
+	}
+	if w := post(t, handler, key, "{}"); w.Code != http.StatusConflict {
+		t.Errorf("a second request gets %d, want 409", w.Code)
+	}
+	client.Del(t.Context(), "idempotency:"+key)
+	take = func() { client.Set(t.Context(), "idempotency:"+key, "another's", 0) }
+	if w := post(t, handler, key, "{}"); w.Code != http.StatusServiceUnavailable || length() != 9 {
+		t.Errorf("without its claim it gets %d, and the value has %d bytes: want 503 and the other's 9", w.Code, length())
 	}
 }
