@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -21,7 +21,7 @@ var benched = []setUp{
 		return postgrestest.Start(t, postgrestest.Durable()...).DSN()
 	}},
 	{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: func(t testing.TB) string {
-		return mariadbtest.Start(t, "innodb_flush_method=O_DIRECT").DSN()
+		return mysqltest.Start(t, "innodb_flush_method=O_DIRECT").DSN()
 	}},
 	{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(durable)},
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
 // startMariaDB returns a server of the test's own, and a store on it.
-func startMariaDB(t *testing.T, settings ...string) (*mariadbtest.Server, *sqlstore.Store, *sql.DB) {
+func startMariaDB(t *testing.T, settings ...string) (*mysqltest.Server, *sqlstore.Store, *sql.DB) {
 	t.Helper()
-	server := mariadbtest.Start(t, settings...)
+	server := mysqltest.Start(t, settings...)
 	s := mariadb
 	s.dsn = func(testing.TB) string { return server.DSN() }
 	store, db := s.open(t)

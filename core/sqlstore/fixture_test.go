@@ -15,7 +15,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncekey/oncekey/core/internal/testkit"
-	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -25,7 +25,7 @@ var win, find, must = testkit.Win, testkit.Find, testkit.Must
 
 func TestMain(m *testing.M) {
 	_ = mysql.SetLogger(&mysql.NopLogger{}) // tests break connections, and the driver logs each
-	goleak.VerifyTestMain(postgrestest.Main(mariadbtest.Main(m)))
+	goleak.VerifyTestMain(postgrestest.Main(mysqltest.Main(m)))
 }
 
 // setUp is a database for the tests.
@@ -55,7 +55,7 @@ func sqliteFile(settings string) func(t testing.TB) string {
 // repository of the test machines.
 var (
 	postgresql   = setUp{name: "PostgreSQL", driver: "pgx", dialect: sqlstore.PostgreSQL(), dsn: postgrestest.Shared}
-	mariadb      = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mariadbtest.Shared}
+	mariadb      = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.Shared}
 	sqliteWAL    = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)")}
 	sqliteMemory = setUp{
 		name: "SQLite in memory", driver: "sqlite", dialect: sqlstore.SQLite(),

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/sqlstore"
@@ -152,7 +152,7 @@ func TestServerKilledInATransaction(t *testing.T) {
 			return s, server
 		},
 		"MariaDB": func(t *testing.T) (setUp, server) {
-			server, s := mariadbtest.Start(t), mariadb
+			server, s := mysqltest.Start(t), mariadb
 			s.dsn = func(testing.TB) string { return server.DSN() }
 			return s, server
 		},

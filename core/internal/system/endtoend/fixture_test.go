@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
@@ -82,7 +82,7 @@ func newSQLiteFixture(t *testing.T, lockTTL time.Duration) *fixture {
 func newMariaDBFixture(t *testing.T, lockTTL time.Duration) *fixture {
 	t.Helper()
 	f := bareFixture(t, lockTTL)
-	f.flags = []string{"-store", "mysql", "-dsn", mariadbtest.Shared(t)}
+	f.flags = []string{"-store", "mysql", "-dsn", mysqltest.Shared(t)}
 	return f
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 	buildDirectory = directory
 	runMoreInParallel()
-	goleak.VerifyTestMain(postgrestest.Main(mariadbtest.Main(m)), goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(postgrestest.Main(mysqltest.Main(m)), goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(buildDirectory)
 		os.Exit(code)
 	}))

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 )
 
 // Case 4: the process is killed again and again, each time within or after a request. The
@@ -54,7 +54,7 @@ func TestKilledAtAnyPoint(t *testing.T) {
 // Case 19: the database server is killed, and comes back with all it has acknowledged.
 func TestMariaDBKilled(t *testing.T) {
 	t.Parallel()
-	server := mariadbtest.Start(t)
+	server := mysqltest.Start(t)
 	f := bareFixture(t, 30*time.Second)
 	f.flags = []string{"-store", "mysql", "-dsn", server.DSN()}
 	first, second := f.startTwo()

@@ -17,7 +17,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/oncekey/oncekey/core/internal/system/soak"
-	mariadbtest "github.com/oncekey/oncekey/core/internal/testkit/mariadb"
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/memstore"
@@ -28,7 +28,7 @@ import (
 	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(mariadbtest.Main(m))) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(mysqltest.Main(m))) }
 
 // stores are the stores to examine.
 var stores = map[string]func(t *testing.T) storage.Store{
@@ -42,7 +42,7 @@ var stores = map[string]func(t *testing.T) storage.Store{
 		file := "file:" + filepath.Join(t.TempDir(), "records.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(5000)"
 		return overSQL(t, "sqlite", file, sqlstore.SQLite())
 	},
-	"sqlstore on MariaDB": func(t *testing.T) storage.Store { return overSQL(t, "mysql", mariadbtest.Shared(t), sqlstore.MySQL()) },
+	"sqlstore on MariaDB": func(t *testing.T) storage.Store { return overSQL(t, "mysql", mysqltest.Shared(t), sqlstore.MySQL()) },
 	"tieredstore": func(t *testing.T) storage.Store {
 		return tieredstore.New(redisstore.New(connect(t)), pgstore.New(database(t, nil)))
 	},

@@ -1,4 +1,4 @@
-package mariadbtest
+package mysqltest
 
 import (
 	"context"
@@ -113,7 +113,7 @@ type sharedServer struct {
 func Shared(t testing.TB) string {
 	t.Helper()
 	if !common.expected {
-		t.Fatal("mariadbtest: Shared needs a TestMain that runs mariadbtest.Main(m)")
+		t.Fatal("mysqltest: Shared needs a TestMain that runs mysqltest.Main(m)")
 	}
 	requirePrograms(t)
 	server, database := common.next(t)

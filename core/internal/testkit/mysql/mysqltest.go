@@ -1,17 +1,17 @@
-// Package mariadbtest runs real MariaDB servers for tests, which may stop, kill and freeze the servers.
+// Package mysqltest runs real MariaDB servers for tests, which may stop, kill and freeze the servers.
 //
-//	func TestMain(m *testing.M) { goleak.VerifyTestMain(mariadbtest.Main(m)) }
+//	func TestMain(m *testing.M) { goleak.VerifyTestMain(mysqltest.Main(m)) }
 //
-//	db, err := sql.Open("mysql", mariadbtest.Shared(t)) // an empty database on a server that the package shares
+//	db, err := sql.Open("mysql", mysqltest.Shared(t)) // an empty database on a server that the package shares
 //
-//	server := mariadbtest.Start(t) // a server of the test's own
+//	server := mysqltest.Start(t) // a server of the test's own
 //	server.Kill()
 //	server.Restart()
 //
 // The package uses the programs mariadbd, mariadb-install-db and mariadb on the PATH and in /usr/sbin. The version must be
 // 10.6 or newer. Without the programs the test is skipped, or fails if ONCEKEY_REQUIRE_SERVERS is set. The package imports no
 // client. Addresses are in the form of github.com/go-sql-driver/mysql.
-package mariadbtest
+package mysqltest
 
 import (
 	"context"
@@ -56,11 +56,11 @@ func Start(t testing.TB, settings ...string) *Server {
 	s := &Server{t: t, programs: requirePrograms(t), settings: settings}
 	var err error
 	if s.folder, err = os.MkdirTemp("", "oncekey-mariadb-"); err != nil { //nolint:usetesting // a shared server outlives the test that starts it
-		t.Fatalf("mariadbtest: %v", err)
+		t.Fatalf("mysqltest: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(s.folder); err != nil {
-			t.Errorf("mariadbtest: remove the data: %v", err)
+			t.Errorf("mysqltest: remove the data: %v", err)
 		}
 	})
 	s.run(s.programs.install, s.options("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-log-bin")...)
@@ -105,7 +105,7 @@ func (s *Server) Restart() {
 	s.t.Helper()
 	s.process.Stop()
 	if err := s.launch(); err != nil {
-		s.t.Fatalf("mariadbtest: restart: %v", err)
+		s.t.Fatalf("mysqltest: restart: %v", err)
 	}
 }
 
@@ -163,6 +163,6 @@ func (s *Server) run(program string, arguments ...string) {
 	ctx, cancel := context.WithTimeout(context.Background(), toolDeadline)
 	defer cancel()
 	if output, err := exec.CommandContext(ctx, program, arguments...).CombinedOutput(); err != nil {
-		s.t.Fatalf("mariadbtest: %s: %v:\n%s", filepath.Base(program), err, output)
+		s.t.Fatalf("mysqltest: %s: %v:\n%s", filepath.Base(program), err, output)
 	}
 }
