@@ -72,6 +72,7 @@ check: ## Run everything that CI runs, cheapest first
 
 servers: ## Install the servers and programs that tests need, where they are missing
 	@sh tools/install-servers.sh $(PROGRAMS)
+	@sh tools/install-mysql.sh
 	@sh tools/install-axe.sh
 	@sh tools/install-redocly.sh
 

@@ -21,7 +21,7 @@ var benched = []setUp{
 		return postgrestest.Start(t, postgrestest.Durable()...).DSN()
 	}},
 	{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: func(t testing.TB) string {
-		return mysqltest.Start(t, "innodb_flush_method=O_DIRECT").DSN()
+		return mysqltest.MariaDB.Start(t, "innodb_flush_method=O_DIRECT").DSN()
 	}},
 	{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(durable)},
 }

@@ -21,7 +21,7 @@ import (
 // startMariaDB returns a server of the test's own, and a store on it.
 func startMariaDB(t *testing.T, settings ...string) (*mysqltest.Server, *sqlstore.Store, *sql.DB) {
 	t.Helper()
-	server := mysqltest.Start(t, settings...)
+	server := mysqltest.MariaDB.Start(t, settings...)
 	s := mariadb
 	s.dsn = func(testing.TB) string { return server.DSN() }
 	store, db := s.open(t)

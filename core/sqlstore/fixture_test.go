@@ -55,7 +55,7 @@ func sqliteFile(settings string) func(t testing.TB) string {
 // repository of the test machines.
 var (
 	postgresql   = setUp{name: "PostgreSQL", driver: "pgx", dialect: sqlstore.PostgreSQL(), dsn: postgrestest.Shared}
-	mariadb      = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.Shared}
+	mariadb      = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.MariaDB.Shared}
 	sqliteWAL    = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)")}
 	sqliteMemory = setUp{
 		name: "SQLite in memory", driver: "sqlite", dialect: sqlstore.SQLite(),

@@ -152,7 +152,7 @@ func TestServerKilledInATransaction(t *testing.T) {
 			return s, server
 		},
 		"MariaDB": func(t *testing.T) (setUp, server) {
-			server, s := mysqltest.Start(t), mariadb
+			server, s := mysqltest.MariaDB.Start(t), mariadb
 			s.dsn = func(testing.TB) string { return server.DSN() }
 			return s, server
 		},

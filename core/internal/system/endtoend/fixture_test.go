@@ -82,7 +82,7 @@ func newSQLiteFixture(t *testing.T, lockTTL time.Duration) *fixture {
 func newMariaDBFixture(t *testing.T, lockTTL time.Duration) *fixture {
 	t.Helper()
 	f := bareFixture(t, lockTTL)
-	f.flags = []string{"-store", "mysql", "-dsn", mysqltest.Shared(t)}
+	f.flags = []string{"-store", "mysql", "-dsn", mysqltest.MariaDB.Shared(t)}
 	return f
 }
 

@@ -54,7 +54,7 @@ func TestKilledAtAnyPoint(t *testing.T) {
 // Case 19: the database server is killed, and comes back with all it has acknowledged.
 func TestMariaDBKilled(t *testing.T) {
 	t.Parallel()
-	server := mysqltest.Start(t)
+	server := mysqltest.MariaDB.Start(t)
 	f := bareFixture(t, 30*time.Second)
 	f.flags = []string{"-store", "mysql", "-dsn", server.DSN()}
 	first, second := f.startTwo()

@@ -1,16 +1,17 @@
-// Package mysqltest runs real MariaDB servers for tests, which may stop, kill and freeze the servers.
+// Package mysqltest runs real servers of MySQL and MariaDB for tests, which may stop, kill and freeze the servers.
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(mysqltest.Main(m)) }
 //
-//	db, err := sql.Open("mysql", mysqltest.Shared(t)) // an empty database on a server that the package shares
+//	db, err := sql.Open("mysql", mysqltest.MariaDB.Shared(t)) // an empty database on a server that the package shares
 //
-//	server := mysqltest.Start(t) // a server of the test's own
+//	server := mysqltest.MySQL.Start(t) // a server of the test's own
 //	server.Kill()
 //	server.Restart()
 //
-// The package uses the programs mariadbd, mariadb-install-db and mariadb on the PATH and in /usr/sbin. The version must be
-// 10.6 or newer. Without the programs the test is skipped, or fails if ONCEKEY_REQUIRE_SERVERS is set. The package imports no
-// client. Addresses are in the form of github.com/go-sql-driver/mysql.
+// MySQL is the mysqld on the PATH, in build/mysql of the repository (see tools/install-mysql.sh) or in the usual folders, of
+// version 8.0 or newer. MariaDB is the mariadbd on the PATH or in /usr/sbin, of version 10.6 or newer. Without the program
+// the test is skipped, or fails if ONCEKEY_REQUIRE_SERVERS is set. The package imports no client, and needs no program of
+// one. Addresses are in the form of github.com/go-sql-driver/mysql.
 package mysqltest
 
 import (
@@ -22,25 +23,24 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
-// toolDeadline bounds programs that do their work and end.
-const toolDeadline = 5 * time.Minute
+// data is the name of the data folder.
+const data = "data"
 
 var readyLine = regexp.MustCompile(`ready for connections`)
 
 var errNotReady = errors.New("the server has not reported that it accepts connections")
 
-// Server is a MariaDB server. Call its methods from one goroutine at a time.
+// Server is a server of MySQL or MariaDB. Call its methods from one goroutine at a time, except Execute.
 type Server struct {
 	t        testing.TB
-	programs programs
+	vendor   *Vendor
+	program  program
 	folder   string // the parent of the data folder
 	port     int
 	settings []string
@@ -51,11 +51,14 @@ type Server struct {
 // are options without hyphens ("max_connections=10") and override the defaults.
 //
 // Acknowledged data survives Kill and Restart with the default settings. A crash of the machine is not tested.
-func Start(t testing.TB, settings ...string) *Server {
+func (v *Vendor) Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, programs: requirePrograms(t), settings: settings}
-	var err error
-	if s.folder, err = os.MkdirTemp("", "oncekey-mariadb-"); err != nil { //nolint:usetesting // a shared server outlives the test that starts it
+	s := &Server{t: t, vendor: v, program: v.require(t), settings: settings}
+	template, err := v.template()
+	if err != nil {
+		t.Fatalf("mysqltest: prepare the data of %s: %v", v.name, err)
+	}
+	if s.folder, err = os.MkdirTemp("", "oncekey-mysql-"); err != nil { //nolint:usetesting // a shared server outlives the test that starts it
 		t.Fatalf("mysqltest: %v", err)
 	}
 	t.Cleanup(func() {
@@ -63,7 +66,9 @@ func Start(t testing.TB, settings ...string) *Server {
 			t.Errorf("mysqltest: remove the data: %v", err)
 		}
 	})
-	s.run(s.programs.install, s.options("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-log-bin")...)
+	if err := os.CopyFS(filepath.Join(s.folder, data), os.DirFS(template)); err != nil {
+		t.Fatalf("mysqltest: %v", err)
+	}
 	serverproc.StartOnFreePort(t, func(port int) error {
 		s.port = port
 		return s.launch()
@@ -81,7 +86,7 @@ func (*Server) As(dsn, account string) string {
 }
 
 func (s *Server) dsn(account, database string) string {
-	return fmt.Sprintf("%s@tcp(127.0.0.1:%d)/%s", account, s.port, database)
+	return fmt.Sprintf("%s@tcp(%s)/%s", account, s.Addr(), database)
 }
 
 // Addr returns the host and the port.
@@ -109,31 +114,19 @@ func (s *Server) Restart() {
 	}
 }
 
-// Execute runs SQL as an account with all rights.
-func (s *Server) Execute(statements string) {
+// Execute runs one statement as an account with all rights.
+func (s *Server) Execute(statement string) {
 	s.t.Helper()
-	s.run(s.programs.client, "--no-defaults", "--host=127.0.0.1", "--port="+strconv.Itoa(s.port), "--user=root", "--execute="+statements)
+	if _, err := query(s.Addr(), "root", "mysql", statement); err != nil {
+		s.t.Fatalf("mysqltest: %s: %v", statement, err)
+	}
 }
 
-// options are those of the server's programs. A server that runs as root needs to be told so.
-func (s *Server) options(more ...string) []string {
-	// The kernel bounds the native requests of all servers together, and tests run many servers. A server that starts
-	// removes the temporary tables of all others in its tmpdir, so each has a folder of its own.
-	options := []string{
-		"--no-defaults", "--datadir=" + filepath.Join(s.folder, "data"), "--tmpdir=" + s.folder, "--innodb-use-native-aio=0",
-	}
-	if os.Geteuid() == 0 {
-		options = append(options, "--user=root")
-	}
-	return append(options, more...)
-}
-
+// defaults are for both vendors, at the start of a server.
 var defaults = []string{
-	"bind-address=127.0.0.1",
-	"skip-name-resolve",
+	"bind_address=127.0.0.1",
 	"max_connections=200",
 	"innodb_buffer_pool_size=32M",
-	"innodb_log_file_size=16M",
 	"performance_schema=off",
 	// The file system's cache survives the kill of a process, so tests that kill the server need no fsync. The log is
 	// still written at each commit.
@@ -141,28 +134,32 @@ var defaults = []string{
 	"innodb_fast_shutdown=2",
 }
 
+// options are those of all programs over a data folder. Running as root must be confirmed.
+func options(folder string, settings []string) []string {
+	// The kernel bounds the native requests of all servers together, and tests run many servers. A server that starts
+	// removes the temporary tables of all others in its tmpdir, so each has a folder of its own.
+	options := []string{"--no-defaults", "--datadir=" + filepath.Join(folder, data), "--tmpdir=" + folder, "--innodb-use-native-aio=0"}
+	if os.Geteuid() == 0 {
+		options = append(options, "--user=root")
+	}
+	for _, setting := range settings {
+		options = append(options, "--"+setting)
+	}
+	return options
+}
+
 // launch starts the process and waits until the server responds.
 func (s *Server) launch() error {
 	s.t.Helper()
-	arguments := s.options("--port="+strconv.Itoa(s.port), "--socket="+filepath.Join(s.folder, "socket"), "--pid-file="+filepath.Join(s.folder, "pid"))
-	for _, setting := range slices.Concat(defaults, s.settings) {
-		arguments = append(arguments, "--"+setting)
+	own := []string{
+		fmt.Sprintf("port=%d", s.port), "socket=" + filepath.Join(s.folder, "socket"), "pid-file=" + filepath.Join(s.folder, "pid"),
 	}
-	s.process = serverproc.Start(s.t, fmt.Sprintf("mariadbd on port %d", s.port), exec.CommandContext(context.Background(), s.programs.server, arguments...))
+	arguments := options(s.folder, slices.Concat(own, defaults, s.vendor.settings, s.settings))
+	s.process = serverproc.Start(s.t, fmt.Sprintf("%s on port %d", s.vendor.name, s.port), exec.CommandContext(context.Background(), s.program.path, arguments...))
 	return s.process.Await(func(context.Context) error {
 		if slices.ContainsFunc(s.process.Output(), readyLine.MatchString) {
 			return nil
 		}
 		return errNotReady
 	})
-}
-
-// run runs a program to its end.
-func (s *Server) run(program string, arguments ...string) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), toolDeadline)
-	defer cancel()
-	if output, err := exec.CommandContext(ctx, program, arguments...).CombinedOutput(); err != nil {
-		s.t.Fatalf("mysqltest: %s: %v:\n%s", filepath.Base(program), err, output)
-	}
 }
