@@ -15,11 +15,11 @@ const unit = 400 * time.Millisecond
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	over(t, eachDialect, func(t *testing.T, s setUp) {
+	over(t, all, func(t *testing.T, s setUp) {
 		open := s.opener(t)
 		config := storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit}
-		if s.driver == "sqlite" {
-			config.Wrap = synctest.Test // its clock is the process's
+		if s.simulated {
+			config.Wrap = synctest.Test
 		}
 		storetest.Run(t, config)
 	})

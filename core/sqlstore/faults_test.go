@@ -18,96 +18,104 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// startMariaDB returns a server of the test's own, and a store on it.
-func startMariaDB(t *testing.T, settings ...string) (*mysqltest.Server, *sqlstore.Store, *sql.DB) {
+// overOwnServer runs a test over a server of its own of each vendor of MySQL, and a
+// store on the server.
+func overOwnServer(t *testing.T, settings []string, test func(t *testing.T, server *mysqltest.Server, store *sqlstore.Store, db *sql.DB)) {
 	t.Helper()
-	server := mysqltest.MariaDB.Start(t, settings...)
-	s := mariadb
-	s.dsn = func(testing.TB) string { return server.DSN() }
-	store, db := s.open(t)
-	return server, store, db
+	for s, vendor := range map[*setUp]*mysqltest.Vendor{&mysqlServer: mysqltest.MySQL, &mariadb: mysqltest.MariaDB} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			server, own := vendor.Start(t, settings...), *s
+			own.dsn = func(testing.TB) string { return server.DSN() }
+			store, db := own.open(t)
+			test(t, server, store, db)
+		})
+	}
 }
 
 // Case 19: a server that was killed comes back with all it has acknowledged.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
-	server, store, _ := startMariaDB(t)
-	finish(t, store, "finished")
-	running := win(t, store, claim("running"))
-	server.Kill()
-	for operation, err := range tryAll(t, store, running, 5*time.Second) {
-		if err == nil || errors.Is(err, storage.ErrLeaseLost) || !strings.Contains(err.Error(), `"`) {
-			t.Errorf("%s returned %v, want an error that names the key", operation, err)
+	overOwnServer(t, nil, func(t *testing.T, server *mysqltest.Server, store *sqlstore.Store, _ *sql.DB) {
+		finish(t, store, "finished")
+		running := win(t, store, claim("running"))
+		server.Kill()
+		for operation, err := range tryAll(t, store, running, 5*time.Second) {
+			if err == nil || errors.Is(err, storage.ErrLeaseLost) || !strings.Contains(err.Error(), `"`) {
+				t.Errorf("%s returned %v, want an error that names the key", operation, err)
+			}
 		}
-	}
-	server.Restart()
-	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
-	if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
-		t.Errorf("the record is %+v, want it in progress", r)
-	}
-	must(t, store.Complete(t.Context(), running, result("late")))
+		server.Restart()
+		if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
+			t.Errorf("the record is %+v, want the response", r)
+		}
+		if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
+			t.Errorf("the record is %+v, want it in progress", r)
+		}
+		must(t, store.Complete(t.Context(), running, result("late")))
+	})
 }
 
 // A limit: a server that does not write its log at each commit loses acknowledged
 // claims in a crash. Examine warns of the setting.
 func TestServerThatLosesClaims(t *testing.T) {
 	t.Parallel()
-	server, store, _ := startMariaDB(t, "innodb_flush_log_at_trx_commit=0")
-	for _, f := range store.Examine(t.Context()) {
-		if f.Check == "innodb_flush_log_at_trx_commit" && (f.Grade != storage.Mend || !strings.Contains(f.Advice, "set it to 1")) {
-			t.Errorf("the finding is %+v, want it to be mended", f)
+	overOwnServer(t, []string{"innodb_flush_log_at_trx_commit=0"}, func(t *testing.T, server *mysqltest.Server, store *sqlstore.Store, _ *sql.DB) {
+		for _, f := range store.Examine(t.Context()) {
+			if f.Check == "innodb_flush_log_at_trx_commit" && (f.Grade != storage.Mend || !strings.Contains(f.Advice, "set it to 1")) {
+				t.Errorf("the finding is %+v, want it to be mended", f)
+			}
 		}
-	}
-	// The server writes its log every second, and may do so between the two.
-	for n := range 5 {
-		key := fmt.Sprint(n)
-		win(t, store, claim(key))
-		server.Kill()
-		server.Restart()
-		lost := false
-		eventually(t, func() bool { // the pool's connections are dead
-			record, err := store.Lookup(t.Context(), key)
-			lost = record == nil
-			return err == nil
-		})
-		if lost {
-			return
+		// The server writes its log every second, and may do so between the two.
+		for n := range 5 {
+			key := fmt.Sprint(n)
+			win(t, store, claim(key))
+			server.Kill()
+			server.Restart()
+			lost := false
+			eventually(t, func() bool { // the pool's connections are dead
+				record, err := store.Lookup(t.Context(), key)
+				lost = record == nil
+				return err == nil
+			})
+			if lost {
+				return
+			}
 		}
-	}
-	t.Error("five claims in a row have survived: want one lost, as this setting allows")
+		t.Error("five claims in a row have survived: want one lost, as this setting allows")
+	})
 }
 
 // Case 12: a server that accepts calls and never responds. Case 11: the server carries
 // out its pending statements when it continues.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
-	server, store, db := startMariaDB(t)
-	lease := win(t, store, claim("key"))
-	_, transaction, err := store.BeginTransaction(t.Context(), win(t, store, claim("in a transaction")))
-	must(t, err)
-	server.Pause()
-	start := time.Now()
-	failures := tryAll(t, store, lease, 100*time.Millisecond)
-	failures["Commit"] = limited(t, 100*time.Millisecond, func(ctx context.Context) error {
-		return transaction.Commit(ctx, lease, result("answer"))
-	})
-	for operation, err := range failures {
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s returned %v, want context.DeadlineExceeded", operation, err)
+	overOwnServer(t, nil, func(t *testing.T, server *mysqltest.Server, store *sqlstore.Store, db *sql.DB) {
+		lease := win(t, store, claim("key"))
+		_, transaction, err := store.BeginTransaction(t.Context(), win(t, store, claim("in a transaction")))
+		must(t, err)
+		server.Pause()
+		start := time.Now()
+		failures := tryAll(t, store, lease, 100*time.Millisecond)
+		failures["Commit"] = limited(t, 100*time.Millisecond, func(ctx context.Context) error {
+			return transaction.Commit(ctx, lease, result("answer"))
+		})
+		for operation, err := range failures {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s returned %v, want context.DeadlineExceeded", operation, err)
+			}
 		}
-	}
-	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("six calls of 100 ms took %s", took)
-	}
-	server.Resume()
-	c := claim("after")
-	win(t, store, c)
-	if lease := win(t, store, c); lease.Attempt != 1 {
-		t.Errorf("it got attempt %d, want 1", lease.Attempt)
-	}
-	eventually(t, func() bool { return db.Stats().InUse == 0 })
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("six calls of 100 ms took %s", took)
+		}
+		server.Resume()
+		c := claim("after")
+		win(t, store, c)
+		if lease := win(t, store, c); lease.Attempt != 1 {
+			t.Errorf("it got attempt %d, want 1", lease.Attempt)
+		}
+		eventually(t, func() bool { return db.Stats().InUse == 0 })
+	})
 }
 
 // Another process writes to SQLite's file for longer than a caller can wait. Replays go
@@ -141,7 +149,7 @@ func TestBusyFile(t *testing.T) {
 // Case 19: all connections are taken.
 func TestExhaustedPool(t *testing.T) {
 	t.Parallel()
-	over(t, eachDialect, func(t *testing.T, s setUp) {
+	over(t, all, func(t *testing.T, s setUp) {
 		store, db := s.open(t)
 		db.SetMaxOpenConns(1)
 		lease := win(t, store, claim("key"))
@@ -237,7 +245,7 @@ func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
 
 func TestMissingTableSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	over(t, eachDialect, func(t *testing.T, s setUp) {
+	over(t, all, func(t *testing.T, s setUp) {
 		store := sqlstore.New(s.connect(t, s.dsn(t)), s.dialect)
 		for operation, err := range tryAll(t, store, storage.Lease{Claim: claim("key"), Attempt: 1}, 10*time.Second) {
 			if operation != "BeginTransaction" && (err == nil || !strings.Contains(err.Error(), "run sqlstore.Migrate first")) {

@@ -36,8 +36,11 @@ type setUp struct {
 	// dsn returns the address of a database. With one database the cases of a suite have
 	// tables of their own.
 	dsn func(t testing.TB) string
-	// connections is the size of the pool, if it is limited.
+	// connections is the size of the pool, if it is limited. They are opened at once: one
+	// that opens waits for a write of SQLite in real time.
 	connections int
+	// simulated: the database works in simulated time.
+	simulated bool
 }
 
 // durable are the settings of docs/sql.md. Tests that need no durability do without
@@ -51,20 +54,26 @@ func sqliteFile(settings string) func(t testing.TB) string {
 	return func(t testing.TB) string { return "file:" + filepath.Join(t.TempDir(), "records.db") + "?" + settings }
 }
 
-// The set-ups that a program may have. The tests have no MySQL 8: it is in no package
-// repository of the test machines.
+// The set-ups that a program may have.
 var (
-	postgresql   = setUp{name: "PostgreSQL", driver: "pgx", dialect: sqlstore.PostgreSQL(), dsn: postgrestest.Shared}
-	mariadb      = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.MariaDB.Shared}
-	sqliteWAL    = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)")}
+	postgresql  = setUp{name: "PostgreSQL", driver: "pgx", dialect: sqlstore.PostgreSQL(), dsn: postgrestest.Shared}
+	mysqlServer = setUp{name: "MySQL", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.MySQL.Shared}
+	mariadb     = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.MariaDB.Shared}
+	sqliteWAL   = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)"), simulated: true}
+	// SQLite's other ways: a rollback journal, with which a write waits for readers too, and
+	// a database that ends with its only connection. PERSIST is DELETE, the default, without
+	// the file system's time for a new journal in each write.
+	sqliteJournal = setUp{
+		name: "SQLite with a rollback journal", driver: "sqlite", dialect: sqlstore.SQLite(),
+		dsn: sqliteFile(quick + "&_pragma=journal_mode(PERSIST)"), connections: 4, simulated: true,
+	}
 	sqliteMemory = setUp{
 		name: "SQLite in memory", driver: "sqlite", dialect: sqlstore.SQLite(),
-		dsn: func(testing.TB) string { return ":memory:" }, connections: 1,
+		dsn: func(testing.TB) string { return ":memory:" }, connections: 1, simulated: true,
 	}
 
-	servers = []setUp{postgresql, mariadb}
-	// eachDialect has each dialect once.
-	eachDialect = []setUp{postgresql, mariadb, sqliteWAL}
+	servers = []setUp{postgresql, mysqlServer, mariadb}
+	all     = []setUp{postgresql, mysqlServer, mariadb, sqliteWAL, sqliteJournal, sqliteMemory}
 )
 
 // over runs a test over some set-ups.
@@ -91,6 +100,11 @@ func (s setUp) connect(t testing.TB, dsn string) *sql.DB {
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	t.Cleanup(func() { _ = db.Close() }) // its error is of connections that tests have broken
+	for range s.connections {
+		connection, err := db.Conn(t.Context())
+		must(t, err)
+		defer connection.Close()
+	}
 	return db
 }
 

@@ -142,24 +142,19 @@ func TestConfirmationOfACommitIsLost(t *testing.T) {
 func TestServerKilledInATransaction(t *testing.T) {
 	t.Parallel()
 	type server interface {
+		DSN() string
 		Kill()
 		Restart()
 	}
-	for name, start := range map[string]func(t *testing.T) (setUp, server){
-		"PostgreSQL": func(t *testing.T) (setUp, server) {
-			server, s := postgrestest.Start(t), postgresql
-			s.dsn = func(testing.TB) string { return server.DSN() }
-			return s, server
-		},
-		"MariaDB": func(t *testing.T) (setUp, server) {
-			server, s := mysqltest.MariaDB.Start(t), mariadb
-			s.dsn = func(testing.TB) string { return server.DSN() }
-			return s, server
-		},
+	for base, start := range map[*setUp]func(t *testing.T) server{
+		&postgresql:  func(t *testing.T) server { return postgrestest.Start(t) },
+		&mysqlServer: func(t *testing.T) server { return mysqltest.MySQL.Start(t) },
+		&mariadb:     func(t *testing.T) server { return mysqltest.MariaDB.Start(t) },
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(base.name, func(t *testing.T) {
 			t.Parallel()
-			s, server := start(t)
+			s, server := *base, start(t)
+			s.dsn = func(testing.TB) string { return server.DSN() }
 			store, db := s.open(t)
 			execute(t, db, `CREATE TABLE payments (amount int)`)
 			for _, point := range []string{"after the handler", "before COMMIT", "after COMMIT"} {
