@@ -29,10 +29,10 @@
 // charge. POST /refunds takes the same body, POST /members and PATCH /members/{id} take
 // {"email"}, and POST /notes takes {"text"}.
 //
-// With -store postgres or tiered there is also POST /transfers, which takes
+// With -store postgres, mysql or tiered there is also POST /transfers, which takes
 // {"from","to","amount"}. Its handler moves money between two rows, and its response is
 // stored in the same transaction. alice, bob and carol have accounts, and GET /balances
-// shows the accounts. With the other stores there is no database, so these routes respond
+// shows the accounts. The other stores have no transactions, so these routes respond
 // 404. With a database, SQLite or MySQL too, the ledger is a table of all processes
 // together; otherwise the ledger belongs to this process.
 //

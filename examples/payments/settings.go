@@ -42,7 +42,7 @@ func parseSettings(args []string, stdout io.Writer) (settings, error) {
 	flags.SetOutput(io.Discard) // run prints the error, in one line
 	flags.Func("addr", "`host:port` to listen on; port 0 picks a free port (default 127.0.0.1:8080)", s.setAddr)
 	flags.Func("router", "`name`: "+choice(routers)+" (default chi)", oneOf(&s.router, routers))
-	flags.Func("store", "`name`: "+choice(stores)+"; POST /transfers takes postgres or tiered (default memory)", oneOf(&s.store, stores))
+	flags.Func("store", "`name`: "+choice(stores)+"; POST /transfers takes mysql, postgres or tiered (default memory)", oneOf(&s.store, stores))
 	flags.Func("redis", "`URL` of the Redis (default redis://127.0.0.1:6379/0)", s.setRedis)
 	flags.Func("postgres", "`URL` of the PostgreSQL, whose tables are made at the start (default "+s.postgres+")", s.setPostgres)
 	flags.StringVar(&s.file, "file", s.file, "`path` of the SQLite database, which is made at the start")

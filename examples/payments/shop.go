@@ -16,7 +16,7 @@ const maxBody = 1 << 20
 // package failure.
 type shop struct {
 	ledger   ledger
-	bank     *bank // nil without a database
+	bank     bank // nil without transactions
 	members  members
 	attempts atomic.Int64
 }

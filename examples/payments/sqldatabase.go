@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"sync"
 
-	_ "github.com/go-sql-driver/mysql"
 	_ "modernc.org/sqlite"
 
 	"github.com/oncekey/oncekey/core/sqlstore"
@@ -23,29 +22,30 @@ import (
 func openSQLite(ctx context.Context, s settings, j *journal) (backend, error) {
 	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: s.file}).EscapedPath()}
 	name.RawQuery = url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(5000)"}}.Encode()
-	return openSQL(ctx, "sqlite", name.String(), sqlstore.SQLite(), `number INTEGER PRIMARY KEY`, j)
+	b, _, err := openSQL(ctx, "sqlite", name.String(), sqlstore.SQLite(), `number INTEGER PRIMARY KEY`, nil, j)
+	return b, err
 }
 
-// openMySQL keeps the records and the ledger in MySQL or MariaDB.
-func openMySQL(ctx context.Context, s settings, j *journal) (backend, error) {
-	return openSQL(ctx, "mysql", s.dsn, sqlstore.MySQL(), `number BIGINT AUTO_INCREMENT PRIMARY KEY`, j)
-}
-
-func openSQL(ctx context.Context, driver, dsn string, dialect sqlstore.Dialect, number string, j *journal) (backend, error) {
+// openSQL keeps the records and the ledger in a database of database/sql. The tables are
+// made beside those of the records and of the ledger.
+func openSQL(ctx context.Context, driver, dsn string, dialect sqlstore.Dialect, number string, tables []string, j *journal) (backend, *sql.DB, error) {
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
-		return backend{}, fmt.Errorf("%s: %w", driver, err)
+		return backend{}, nil, fmt.Errorf("%s: %w", driver, err)
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections) // database/sql keeps two by default, and dials for all others
 	err = sqlstore.Migrate(ctx, db, dialect)
-	if err == nil {
-		// An identity is null where the entry has none, and null is not unique.
-		_, err = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS payments_ledger (`+number+`,
-	kind VARCHAR(20) NOT NULL, operation CHAR(64) UNIQUE, charged CHAR(64) UNIQUE, entry TEXT NOT NULL)`)
+	// An identity is null where the entry has none, and null is not unique.
+	ledger := `CREATE TABLE IF NOT EXISTS payments_ledger (` + number + `,
+	kind VARCHAR(20) NOT NULL, operation CHAR(64) UNIQUE, charged CHAR(64) UNIQUE, entry TEXT NOT NULL)`
+	for _, statement := range append([]string{ledger}, tables...) {
+		if err == nil {
+			_, err = db.ExecContext(ctx, statement)
+		}
 	}
 	if err != nil {
-		return backend{}, errors.Join(fmt.Errorf("%s: %w", driver, err), db.Close())
+		return backend{}, nil, errors.Join(fmt.Errorf("%s: %w", driver, err), db.Close())
 	}
 	records := sqlstore.New(db, dialect)
 	ctx, endSweep := context.WithCancel(context.WithoutCancel(ctx)) // the sweeper runs until close
@@ -55,7 +55,7 @@ func openSQL(ctx context.Context, driver, dsn string, dialect sqlstore.Dialect, 
 		endSweep()
 		sweeping.Wait()
 		return db.Close()
-	}}, nil
+	}}, db, nil
 }
 
 // sqlLedger is a table in a database of database/sql.

@@ -27,7 +27,7 @@ var stores = map[string]func(context.Context, settings, *journal) (backend, erro
 type backend struct {
 	store  storage.Store
 	ledger ledger
-	bank   *bank // nil without a database
+	bank   bank // nil without transactions
 	// close must be called after the last response is stored.
 	close func() error
 }
@@ -51,7 +51,7 @@ func openPostgres(ctx context.Context, s settings, j *journal) (backend, error) 
 	if err != nil {
 		return backend{}, err
 	}
-	return backend{store: db.records, ledger: &tableLedger{j, db.pool}, bank: &bank{db.pool}, close: db.close}, nil
+	return backend{store: db.records, ledger: &tableLedger{j, db.pool}, bank: &postgresBank{db.pool}, close: db.close}, nil
 }
 
 // openTiered keeps all records in PostgreSQL, and replays from Redis.

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"slices"
 
 	"github.com/oncekey/oncekey/core"
-	"github.com/oncekey/oncekey/core/pgstore"
 )
 
 const mostMoved = 1_000_000_000
@@ -27,7 +24,44 @@ type transfer struct {
 
 // bank has all users' accounts. Any user may move the money of another: do not copy this
 // part.
-type bank struct{ pool *pgxpool.Pool }
+type bank interface {
+	// move makes a transfer in the transaction of the request. A transfer that it refuses
+	// leaves no writes.
+	move(ctx context.Context, t transfer) error
+	balances(ctx context.Context) (map[string]int64, error)
+	// transfers returns every transfer, oldest first.
+	transfers(ctx context.Context) ([]transfer, error)
+}
+
+// posting is the change of one account.
+type posting struct {
+	account string
+	amount  int64
+}
+
+// postings are in the order of the accounts' names, so that two transfers never wait for
+// each other.
+func (t transfer) postings() []posting {
+	postings := []posting{{t.From, -t.Amount}, {t.To, t.Amount}}
+	if t.To < t.From {
+		slices.Reverse(postings)
+	}
+	return postings
+}
+
+var errInsufficient = refusal{http.StatusPaymentRequired, "insufficient funds"}
+
+func errUnknownAccount(name string) error {
+	return refusal{http.StatusNotFound, fmt.Sprintf("account %q is unknown", name)}
+}
+
+// errMovedBefore refuses a transfer that is a row already. The row and the response were
+// committed together, so the record has been removed: the record expired, or an operator
+// removed it.
+func errMovedBefore(ctx context.Context, t transfer) error {
+	slog.ErrorContext(ctx, "the transfer has already been done", "id", t.ID, "user", userFrom(ctx))
+	return refusal{http.StatusConflict, "this key has moved money before: use another key"}
+}
 
 // transfer moves money from one row to another, in the transaction in which the engine
 // also stores the response. Both are committed or neither is, even if this process dies.
@@ -41,59 +75,13 @@ func (s *shop) transfer(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	tx, err := pgstore.Tx(ctx)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
 	t.ID, t.Status = "tr_"+core.DeriveKey(ctx, "transfer")[:8], "done"
-
-	// A refusal is a response too, and is committed with the handler's writes. The savepoint
-	// undoes the writes before the refusal.
-	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error { return t.execute(ctx, savepoint) })
-	if err != nil {
+	if err := s.bank.move(ctx, t); err != nil {
 		writeError(w, err)
 		return
 	}
 	w.Header().Set("Location", "/transfers/"+t.ID)
 	writeJSON(w, http.StatusCreated, t)
-}
-
-// execute changes accounts in the order of their names, so that two transfers never wait
-// for each other.
-func (t transfer) execute(ctx context.Context, tx pgx.Tx) error {
-	type change struct {
-		account string
-		amount  int64
-	}
-	first, second := change{t.From, -t.Amount}, change{t.To, t.Amount}
-	if second.account < first.account {
-		first, second = second, first
-	}
-	for _, c := range []change{first, second} {
-		changed, err := tx.Exec(ctx, `UPDATE payments.accounts SET balance = balance + $2 WHERE name = $1`, c.account, c.amount)
-		switch {
-		case codeOf(err) == checkViolation:
-			return refusal{http.StatusPaymentRequired, "insufficient funds"}
-		case err != nil:
-			return explain(ctx, err)
-		case changed.RowsAffected() == 0:
-			return refusal{http.StatusNotFound, fmt.Sprintf("account %q is unknown", c.account)}
-		}
-	}
-	_, err := tx.Exec(ctx, `
-INSERT INTO payments.transfers (id, "from", "to", amount, "user", key) VALUES ($1, $2, $3, $4, $5, $6)`,
-		t.ID, t.From, t.To, t.Amount, userFrom(ctx), core.KeyFrom(ctx))
-	switch {
-	case codeOf(err) == uniqueViolation:
-		// The row and the response were committed together, so the record has been removed:
-		// the record expired, or an operator removed it.
-		slog.ErrorContext(ctx, "the transfer has already been done", "id", t.ID, "user", userFrom(ctx))
-		return refusal{http.StatusConflict, "this key has moved money before: use another key"}
-	case err != nil:
-		return explain(ctx, err)
-	}
-	return nil
 }
 
 func readTransfer(w http.ResponseWriter, r *http.Request) (transfer, error) {
@@ -120,27 +108,4 @@ func (s *shop) showBalances(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, balances)
-}
-
-func (b *bank) balances(ctx context.Context) (map[string]int64, error) {
-	rows, err := b.pool.Query(ctx, `SELECT name, balance FROM payments.accounts`)
-	if err != nil {
-		return nil, err
-	}
-	balances := make(map[string]int64)
-	var name string
-	var balance int64
-	_, err = pgx.ForEachRow(rows, []any{&name, &balance}, func() error {
-		balances[name] = balance
-		return nil
-	})
-	return balances, err
-}
-
-func (b *bank) transfers(ctx context.Context) ([]transfer, error) {
-	rows, err := b.pool.Query(ctx, `SELECT id, "from", "to", amount, 'done' FROM payments.transfers ORDER BY number`)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[transfer])
 }
