@@ -78,11 +78,23 @@ func newSQLiteFixture(t *testing.T, lockTTL time.Duration) *fixture {
 	return f
 }
 
-// newMariaDBFixture creates a new database on the server that all tests share.
+// newMySQLFixture creates a new database on the server that all tests share.
+func newMySQLFixture(t *testing.T, lockTTL time.Duration) *fixture {
+	t.Helper()
+	return newFixtureOver(t, lockTTL, mysqltest.MySQL.Shared(t))
+}
+
+// newMariaDBFixture is newMySQLFixture on MariaDB.
 func newMariaDBFixture(t *testing.T, lockTTL time.Duration) *fixture {
 	t.Helper()
+	return newFixtureOver(t, lockTTL, mysqltest.MariaDB.Shared(t))
+}
+
+// newFixtureOver uses an existing database of MySQL or MariaDB.
+func newFixtureOver(t *testing.T, lockTTL time.Duration, dsn string) *fixture {
+	t.Helper()
 	f := bareFixture(t, lockTTL)
-	f.flags = []string{"-store", "mysql", "-dsn", mysqltest.MariaDB.Shared(t)}
+	f.flags = []string{"-store", "mysql", "-dsn", dsn}
 	return f
 }
 

@@ -13,7 +13,9 @@ import (
 // next process replays all that a client got, and charges no order a second time.
 func TestKilledAtAnyPoint(t *testing.T) {
 	t.Parallel()
-	for name, newFixture := range map[string]func(*testing.T, time.Duration) *fixture{"sqlite": newSQLiteFixture, "mariadb": newMariaDBFixture} {
+	for name, newFixture := range map[string]func(*testing.T, time.Duration) *fixture{
+		"sqlite": newSQLiteFixture, "mysql": newMySQLFixture, "mariadb": newMariaDBFixture,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const kills, most = 6, 8 * time.Millisecond
@@ -52,18 +54,22 @@ func TestKilledAtAnyPoint(t *testing.T) {
 }
 
 // Case 19: the database server is killed, and comes back with all it has acknowledged.
-func TestMariaDBKilled(t *testing.T) {
+func TestMySQLKilled(t *testing.T) {
 	t.Parallel()
-	server := mysqltest.MariaDB.Start(t)
-	f := bareFixture(t, 30*time.Second)
-	f.flags = []string{"-store", "mysql", "-dsn", server.DSN()}
-	first, second := f.startTwo()
-	pay, other := payment("tok_ok"), payment("tok_ok").withKey("key-2")
-	original := first.send(pay).expect(t, created)
-	server.Kill()
-	second.send(other).expect(t, unavailable)
-	server.Restart()
-	second.retryThrough(pay).expectCopyOf(t, original)
-	second.retryThrough(other).expect(t, created)
-	f.expectEffects(chargeBy(first, pay, 1), chargeBy(second, other, 1))
+	for name, vendor := range map[string]*mysqltest.Vendor{"mysql": mysqltest.MySQL, "mariadb": mysqltest.MariaDB} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := vendor.Start(t)
+			f := newFixtureOver(t, 30*time.Second, server.DSN())
+			first, second := f.startTwo()
+			pay, other := payment("tok_ok"), payment("tok_ok").withKey("key-2")
+			original := first.send(pay).expect(t, created)
+			server.Kill()
+			second.send(other).expect(t, unavailable)
+			server.Restart()
+			second.retryThrough(pay).expectCopyOf(t, original)
+			second.retryThrough(other).expect(t, created)
+			f.expectEffects(chargeBy(first, pay, 1), chargeBy(second, other, 1))
+		})
+	}
 }

@@ -42,7 +42,12 @@ var stores = map[string]func(t *testing.T) storage.Store{
 		file := "file:" + filepath.Join(t.TempDir(), "records.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(5000)"
 		return overSQL(t, "sqlite", file, sqlstore.SQLite())
 	},
-	"sqlstore on MariaDB": func(t *testing.T) storage.Store { return overSQL(t, "mysql", mysqltest.MariaDB.Shared(t), sqlstore.MySQL()) },
+	"sqlstore on MySQL": func(t *testing.T) storage.Store {
+		return overSQL(t, "mysql", mysqltest.MySQL.Shared(t), sqlstore.MySQL())
+	},
+	"sqlstore on MariaDB": func(t *testing.T) storage.Store {
+		return overSQL(t, "mysql", mysqltest.MariaDB.Shared(t), sqlstore.MySQL())
+	},
 	"tieredstore": func(t *testing.T) storage.Store {
 		return tieredstore.New(redisstore.New(connect(t)), pgstore.New(database(t, nil)))
 	},
