@@ -61,7 +61,7 @@ func PostgreSQL() Dialect {
 	}}
 }
 
-// MySQL is MySQL 8 or newer, or MariaDB 10.6 or newer, through
+// MySQL is MySQL 8.0 or newer, or MariaDB 10.6 or newer, through
 // github.com/go-sql-driver/mysql.
 func MySQL() Dialect {
 	return Dialect{&dialect{

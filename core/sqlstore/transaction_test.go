@@ -148,7 +148,7 @@ func TestServerKilledInATransaction(t *testing.T) {
 	}
 	for base, start := range map[*setUp]func(t *testing.T) server{
 		&postgresql:  func(t *testing.T) server { return postgrestest.Start(t) },
-		&mysqlServer: func(t *testing.T) server { return mysqltest.MySQL.Start(t) },
+		&mysqlServer: func(t *testing.T) server { return mysqltest.MySQL.Start(t, "log_bin=log") }, // the default of MySQL
 		&mariadb:     func(t *testing.T) server { return mysqltest.MariaDB.Start(t) },
 	} {
 		t.Run(base.name, func(t *testing.T) {
