@@ -100,10 +100,13 @@ func (s setUp) connect(t testing.TB, dsn string) *sql.DB {
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	t.Cleanup(func() { _ = db.Close() }) // its error is of connections that tests have broken
-	for range s.connections {
-		connection, err := db.Conn(t.Context())
+	opened := make([]*sql.Conn, s.connections)
+	for i := range opened {
+		opened[i], err = db.Conn(t.Context())
 		must(t, err)
-		defer connection.Close()
+	}
+	for _, connection := range opened {
+		must(t, connection.Close())
 	}
 	return db
 }

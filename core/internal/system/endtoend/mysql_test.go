@@ -3,7 +3,6 @@ package endtoend
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -68,9 +67,10 @@ func (f *mysqlFixture) raise(stop mysqlStop) (lift func()) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	defer rows.Close()
 	for rows.Next() { // locks each row
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+	if err := rows.Err(); err != nil {
 		f.t.Fatal(err)
 	}
 	return lift

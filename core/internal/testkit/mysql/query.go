@@ -1,6 +1,7 @@
 package mysqltest
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,7 +32,9 @@ const (
 // query runs one statement on a connection of its own, for an account without a password. It returns the first value of the
 // first row as text, or nothing. The servers' packages do not all have a client program, and drivers are not imported here.
 func query(addr, account, database, statement string) (string, error) {
-	connection, err := net.DialTimeout("tcp", addr, queryDeadline)
+	ctx, cancel := context.WithTimeout(context.Background(), queryDeadline)
+	defer cancel()
+	connection, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
 	}

@@ -45,7 +45,7 @@ func (v *Vendor) makeTemplate() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(temporary)
+	defer func() { _ = os.RemoveAll(temporary) }() // removeOld removes a rest
 	if err := v.initializeIn(temporary, found.path); err != nil {
 		return "", err
 	}

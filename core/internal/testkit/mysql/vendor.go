@@ -93,7 +93,7 @@ func (v *Vendor) Shared(t testing.TB) string {
 func installed() (places []string) {
 	folder, err := os.Getwd()
 	for err == nil && folder != filepath.Dir(folder) {
-		places = append(places, filepath.Join(folder, "build/mysql/mysqld"))
+		places = append(places, filepath.Join(folder, "build", "mysql", "mysqld"))
 		folder = filepath.Dir(folder)
 	}
 	return places
