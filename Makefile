@@ -24,10 +24,12 @@ MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adap
 # Those among them that users get, and that a release tags.
 PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/inspector/oncekey
 
-# The packages whose tests spend their time in servers run once, with the race detector. All others run a second time without
-# it: for the tests that the detector disturbs, and for the coverage, whose counters would double the time of a raced test.
+# The packages whose tests spend their time in servers run once, with the race detector, but for the tests that it disturbs.
+# All others run a second time without it: for such tests, and for the coverage, whose counters would double the time of a
+# raced test.
 SERVED         := /core/((pg|sql|redis)store$$|internal/(system|testkit|explore/model)(/|$$))|/oncekey/oncekey/examples(/|$$)
 SERVED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore
+NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite)$$
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
 LONG_PACKAGES := ./core/pgstore ./core/sqlstore ./core/redisstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/tieredstore ./core/internal/explore/model ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
@@ -89,6 +91,7 @@ race: ## Run all tests with the race detector, and most of them again with cover
 	@mkdir -p build
 	$(TESTRUN) '$(CURDIR)' -count 1 -race -vet off -timeout 1h -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new $(LONG_PACKAGES) work
 	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new $$(go list work | grep -vE '$(SERVED)')
+	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -run '$(NOT_RACED)' ./core/redisstore ./core/sqlstore
 	$(TESTRUN) '$(CURDIR)/tools' -race -timeout 1h ./...
 	@cat build/served.new build/coverage.new > build/coverage.out && rm build/served.new build/coverage.new
 

@@ -15,13 +15,20 @@ const unit = 400 * time.Millisecond
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	over(t, all, func(t *testing.T, s setUp) {
+	over(t, servers, func(t *testing.T, s setUp) {
 		open := s.opener(t)
-		config := storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit}
-		if s.simulated {
-			config.Wrap = synctest.Test
-		}
-		storetest.Run(t, config)
+		storetest.Run(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit})
+	})
+}
+
+func TestConformanceOfSQLite(t *testing.T) {
+	t.Parallel()
+	if raceDetector {
+		t.Skip("the race detector makes SQLite ten times slower, and TestConformance runs under it")
+	}
+	over(t, inProcess, func(t *testing.T, s setUp) {
+		open := s.opener(t)
+		storetest.Run(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit, Wrap: synctest.Test})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,8 +40,6 @@ type setUp struct {
 	// connections is the size of the pool, if it is limited. They are opened at once: one
 	// that opens waits for a write of SQLite in real time.
 	connections int
-	// simulated: the database works in simulated time.
-	simulated bool
 }
 
 // durable are the settings of docs/sql.md. Tests that need no durability do without
@@ -59,21 +58,22 @@ var (
 	postgresql  = setUp{name: "PostgreSQL", driver: "pgx", dialect: sqlstore.PostgreSQL(), dsn: postgrestest.Shared}
 	mysqlServer = setUp{name: "MySQL", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.MySQL.Shared}
 	mariadb     = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.MariaDB.Shared}
-	sqliteWAL   = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)"), simulated: true}
+	sqliteWAL   = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)")}
 	// SQLite's other ways: a rollback journal, with which a write waits for readers too, and
 	// a database that ends with its only connection. PERSIST is DELETE, the default, without
 	// the file system's time for a new journal in each write.
 	sqliteJournal = setUp{
 		name: "SQLite with a rollback journal", driver: "sqlite", dialect: sqlstore.SQLite(),
-		dsn: sqliteFile(quick + "&_pragma=journal_mode(PERSIST)"), connections: 4, simulated: true,
+		dsn: sqliteFile(quick + "&_pragma=journal_mode(PERSIST)"), connections: 4,
 	}
 	sqliteMemory = setUp{
 		name: "SQLite in memory", driver: "sqlite", dialect: sqlstore.SQLite(),
-		dsn: func(testing.TB) string { return ":memory:" }, connections: 1, simulated: true,
+		dsn: func(testing.TB) string { return ":memory:" }, connections: 1,
 	}
 
-	servers = []setUp{postgresql, mysqlServer, mariadb}
-	all     = []setUp{postgresql, mysqlServer, mariadb, sqliteWAL, sqliteJournal, sqliteMemory}
+	servers   = []setUp{postgresql, mysqlServer, mariadb}
+	inProcess = []setUp{sqliteWAL, sqliteJournal, sqliteMemory}
+	all       = slices.Concat(servers, inProcess)
 )
 
 // over runs a test over some set-ups.

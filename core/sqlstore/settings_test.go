@@ -29,7 +29,9 @@ func TestSettingsOfPools(t *testing.T) {
 			"?interpolateParams=true", "?clientFoundRows=true", "?time_zone='%2B05:45'", "?tx_isolation='SERIALIZABLE'",
 			"?tx_isolation='READ-COMMITTED'", "?sql_mode='ANSI'",
 		},
-		&sqliteWAL: {"&_pragma=journal_mode(DELETE)", "&_txlock=immediate"},
+		&sqliteWAL: {"&_txlock=immediate"},
+		// Not a setting of sqliteWAL: a change of a file's mode fails while another connection reads.
+		{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick)}: {"&_pragma=journal_mode(DELETE)"},
 	} {
 		for _, setting := range settings {
 			t.Run(base.name+setting, func(t *testing.T) {
