@@ -75,6 +75,21 @@ length(fingerprint) + length(state) + coalesce(length(digest), 0) FROM oncekey_r
 	})
 }
 
+// Case matters in a key. MySQL's default collations ignore it.
+func TestKeysAreComparedAsBytes(t *testing.T) {
+	t.Parallel()
+	over(t, all, func(t *testing.T, s setUp) {
+		store, _ := s.open(t)
+		finish(t, store, "key")
+		if lease := win(t, store, claim("KEY")); lease.Attempt != 1 {
+			t.Errorf("another key got attempt %d, want 1", lease.Attempt)
+		}
+		if r := find(t, store, claim("key")); string(r.Body) != "key" {
+			t.Errorf("the record is %+v, want its own response", r)
+		}
+	})
+}
+
 func TestRunSweeper(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
