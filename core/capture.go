@@ -49,7 +49,7 @@ type capture struct {
 	// Buffers for small responses.
 	smallBody    [512]byte
 	smallOuter   [2]storage.Field
-	smallChanges [4]storage.Field
+	smallChanges [3]storage.Field
 }
 
 type captureMode uint8

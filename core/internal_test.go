@@ -6,9 +6,20 @@ import (
 	"reflect"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
+
+// The state of a run is the largest allocation of a first-time request. Above this size,
+// the runtime takes 256 bytes more for it.
+func TestExecutionFits(t *testing.T) {
+	t.Parallel()
+	const class, header = 2048, 8
+	if size := unsafe.Sizeof(execution{}); size > class-header {
+		t.Errorf("an execution has %d bytes, want at most %d", size, class-header)
+	}
+}
 
 func TestCanonicalPath(t *testing.T) {
 	t.Parallel()
