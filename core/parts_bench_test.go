@@ -1,0 +1,175 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/fingerprint"
+)
+
+type noObserver struct{}
+
+func (noObserver) Observe(context.Context, event.Event) {}
+
+// partsOfAFirst are the parts of one first-time request of 300 bytes of JSON, with a key of
+// its own each time. A part does its work as the engine does, on the same types.
+type partsOfAFirst struct {
+	tb     testing.TB
+	engine *Engine
+	store  *memstore.Store
+	body   []byte
+	a      *admission
+	result storage.Result
+	keys   int
+	buffer [256]byte
+}
+
+func newParts(tb testing.TB) *partsOfAFirst {
+	tb.Helper()
+	p := &partsOfAFirst{tb: tb}
+	p.body = []byte(`{"order_id":"o-1042","amount":4200,"currency":"EUR","customer":{"id":"c-77","country":"DE"},"items":[{"sku":"a","n":1},{"sku":"b","n":2}],"note":"`)
+	p.body = append(append(p.body, strings.Repeat("n", 300-2-len(p.body))...), `"}`...)
+	p.result = storage.Result{
+		State: storage.Completed, Status: http.StatusCreated, Retain: time.Hour, Body: p.body,
+		Header: storage.Header{{Op: storage.Set, Name: "Content-Type", Value: "application/json"}},
+	}
+	return p
+}
+
+// renew makes an empty store, and the parts' common input.
+func (p *partsOfAFirst) renew() {
+	p.store = memstore.New()
+	engine, err := New(p.store, SharedScope, WithObserver(noObserver{}))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	p.engine, p.a = engine, admit(engine.defaults)
+	p.a.request = Request{Scope: "Bearer alice", Method: http.MethodPost, Path: "/payments"}
+	p.names()
+	p.a.read(p.input())
+	p.a.fingerprint()
+	p.a.forget()
+}
+
+func (p *partsOfAFirst) input() fingerprint.Request {
+	return fingerprint.Request{Method: http.MethodPost, Path: "/payments", ContentType: "application/json", Body: p.body}
+}
+
+// floor is the floor of examples/bench.
+func (p *partsOfAFirst) floor() {
+	sha256.Sum256(p.buffer[:61])
+	sha256.Sum256(p.body)
+	json.Valid(p.body)
+}
+
+// names makes the storage key of a new key.
+func (p *partsOfAFirst) names() {
+	p.keys++
+	p.a.request.Key = "00000000-0000-4000-0000-" + strconv.Itoa(1e12 + p.keys)[1:]
+	p.a.digest = p.engine.digest(&p.a.request)
+}
+
+func (p *partsOfAFirst) digest() { fingerprint.Digest(p.input()) }
+
+// fingerprint reads the request, and writes the three texts of its claim.
+func (p *partsOfAFirst) fingerprint() {
+	p.a.request.Fingerprint, p.a.input = "", p.input()
+	p.a.fingerprint()
+	p.a.forget()
+}
+
+// sketch takes the reading for granted.
+func (p *partsOfAFirst) sketch(reading *fingerprint.Reading) {
+	reading.AppendSketch(p.buffer[:0], p.a.sketchKey())
+}
+
+// records claims and completes a new key in the store.
+func (p *partsOfAFirst) records() {
+	p.names()
+	p.store.Find(context.Background(), p.a.digest, p.a.bytes)
+	p.a.storageKey = ""
+	lease, _, err := p.store.Acquire(context.Background(), storage.Claim{
+		Key: p.a.recordName(), Token: storage.NewToken(), Fingerprint: p.a.request.Fingerprint, Digest: p.a.bytes,
+		TTL: time.Minute, Retain: time.Hour, Origin: p.engine.origin(context.Background(), p.a), TakeOver: true,
+	})
+	if err == nil {
+		err = p.store.Complete(context.Background(), lease, p.result)
+	}
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+// whole is the engine's part of a first-time request: all parts but names, and the
+// bookkeeping of the run between them. It has no handler and no capture.
+func (p *partsOfAFirst) whole() {
+	a := admit(p.engine.defaults)
+	p.names()
+	a.request, a.digest = p.a.request, p.a.digest
+	a.request.Fingerprint = ""
+	p.engine.setSubject(a)
+	a.read(p.input())
+	decision := p.engine.begin(context.Background(), a)
+	if decision.Run == nil {
+		p.tb.Fatal("the key is not new")
+	}
+	response := Response{Status: p.result.Status, Header: p.result.Header, Body: p.result.Body}
+	if err := p.engine.Finish(decision.Run, failure.Outcome{Status: response.Status}, response); err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+// BenchmarkPartsOfAFirst measures the parts of a first-time request in units of the floor
+// of examples/bench: two SHA-256 sums and one json.Valid. Each figure is the median of the
+// ratios of many slices. "records" includes a name and the store's three calls, and "whole"
+// is Begin and Finish.
+func BenchmarkPartsOfAFirst(b *testing.B) {
+	p := newParts(b)
+	p.renew()
+	reading := fingerprint.Read(p.input(), nil)
+	defer reading.Close()
+	arms := []struct {
+		name string
+		run  func()
+	}{
+		{"floor", p.floor},
+		{"names", p.names},
+		{"digest", p.digest},
+		{"fingerprint", p.fingerprint},
+		{"sketch", func() { p.sketch(reading) }},
+		{"records", p.records},
+		{"whole", p.whole},
+	}
+	const slice = 1000
+	ratios := make([][]float64, len(arms))
+	for b.Loop() {
+		p.renew()
+		var floor time.Duration
+		for i, arm := range arms {
+			start := time.Now()
+			for range slice {
+				arm.run()
+			}
+			took := time.Since(start)
+			if i == 0 {
+				floor = took
+			}
+			ratios[i] = append(ratios[i], float64(took)/float64(floor))
+		}
+	}
+	for i, arm := range arms[1:] {
+		slices.Sort(ratios[i+1])
+		b.ReportMetric(ratios[i+1][len(ratios[i+1])/2], arm.name+"-floors")
+	}
+}
