@@ -32,7 +32,7 @@ func inProcess(ctx context.Context, s *suite) (report.Section, error) {
 			"*floor* is not a handler. It hashes a record's names and the payload, and it validates the payload. Any guard " +
 				"with such keys and a canonical fingerprint does this work; fiber's has neither and does not.",
 			"The cost of oncekey's capture is part of *first*. It is measured against httpsnoop's apart, from within the package: " +
-				"`go test ./core -run '^$' -bench BenchmarkCapture`.",
+				"`go test ./core -run '^$' -bench BenchmarkCapture`. The other parts of *first*, in floors: the same with BenchmarkPartsOfAFirst.",
 		},
 	}
 	arms, end, err := inProcessArms(ctx)

@@ -42,6 +42,7 @@ func inMemoryServices() backend {
 	steady, emptied := peers.NewStorage(), peers.NewStorage()
 	return backend{inMemoryName, []int{16, 64}, 1, []service{
 		{name: bareServiceName, fresh: barePay, replay: true},
+		{name: keeperName, fresh: newKeeper},
 		{name: oursFirst, fresh: ours},
 		{name: oursReplay, fresh: ours, replay: true},
 		{name: "tutorial: first", fresh: tutorial(false)},
