@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -106,31 +105,26 @@ func ask[Q, R, Row any](
 	ctx context.Context, s *Store, batch []*call[Q, R], key func(Q) string, statement string,
 	arguments func(byKey[Q, R]) []any, scan pgx.RowToFunc[Row],
 ) (byKey[Q, R], []Row, error) {
-	type reply struct {
-		keys byKey[Q, R]
-		rows []Row
+	var keys byKey[Q, R]
+	connection, err := s.connect(ctx)
+	if err != nil {
+		return keys, nil, nil //nolint:nilerr // each call gets the error by its own statement
 	}
-	got, err := onConnection(ctx, s, func(ctx context.Context, db querier) (reply, error) {
-		keys := newByKey(batch, key)
+	rows, err := use(ctx, s, connection, func(ctx context.Context, db querier) ([]Row, error) {
+		keys = newByKey(batch, key)
 		if len(keys.keys) == 0 {
-			return reply{}, nil
+			return nil, nil
 		}
 		rows, err := db.Query(ctx, statement, arguments(keys)...)
 		if err != nil {
-			return reply{}, err
+			return nil, err
 		}
-		all, err := pgx.CollectRows(rows, scan)
-		return reply{keys, all}, err
+		return pgx.CollectRows(rows, scan)
 	})
-	_, unsent := errors.AsType[unsentError](err)
-	switch {
-	case err == nil:
-		return got.keys, got.rows, nil
-	case unsent, codeOf(err) != "", pgconn.SafeToRetry(err):
-		return got.keys, nil, nil
-	default:
-		return got.keys, nil, err
+	if codeOf(err) != "" || pgconn.SafeToRetry(err) {
+		return keys, nil, nil
 	}
+	return keys, rows, err
 }
 
 // byKey are the calls of a batch, grouped by key, in the order of keys.

@@ -72,26 +72,14 @@ func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Co
 		err   error
 	}
 	var none T
-	connection, err := s.pool.Acquire(ctx)
+	connection, err := s.connect(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
-			s.prepare() // gives later requests a connection
-		}
-		return none, unsentError{err}
+		return none, err
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
 		var o outcome
-		o.err = recovered(func() (err error) {
-			defer connection.Release() // released before the caller goes on, which may need the connection
-			o.value, err = call(patient, s.often(awaited{connection, ctx, s.prepares()}))
-			if codeOf(err) == invalidStatementName {
-				_ = connection.Conn().Close(patient) // its prepared statements are lost
-			}
-			return err
-		})
+		o.value, o.err = use(ctx, s, connection, call)
 		done <- o
 	}()
 	select {
@@ -102,10 +90,33 @@ func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Co
 	}
 }
 
-// unsentError says that the pool gave no connection, so no statement was sent.
-type unsentError struct{ error }
+// connect takes a connection from the pool.
+func (s *Store) connect(ctx context.Context) (*pgxpool.Conn, error) {
+	connection, err := s.pool.Acquire(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			s.prepare() // gives later requests a connection
+		}
+		return nil, err
+	}
+	return connection, nil
+}
 
-func (e unsentError) Unwrap() error { return e.error }
+// use runs call on a connection, and releases the connection. It ends within patience,
+// even after ctx has ended.
+func use[T any](ctx context.Context, s *Store, connection *pgxpool.Conn, call func(ctx context.Context, db querier) (T, error)) (value T, err error) {
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	err = recovered(func() (err error) {
+		defer connection.Release() // released before the caller goes on, which may need the connection
+		value, err = call(patient, s.often(awaited{connection, ctx, s.prepares()}))
+		if codeOf(err) == invalidStatementName {
+			_ = connection.Conn().Close(patient) // its prepared statements are lost
+		}
+		return err
+	})
+	return value, err
+}
 
 // awaited is a connection that sends no statement after its caller has given up, but
 // finishes preparing.
