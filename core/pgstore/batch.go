@@ -31,12 +31,13 @@ SELECT * FROM {schema}.complete_many($1::text[], $2::text[], $3::bigint[], $4::t
 // claimMany decides the claims of keys that are new or finished. A finished record is the
 // result of all claims of its key, and a new key is won by one of them. All other claims
 // are sent alone: of keys in progress, released and expired, and of races that are lost.
-func (s *Store) claimMany(ctx context.Context, batch []*call[storage.Claim, claimed]) error {
+func (s *Store) claimMany(ctx context.Context, batch []*call[storage.Claim, claimed]) (wrote bool, err error) {
 	key := func(c storage.Claim) string { return c.Key }
 	keys, rows, err := ask(ctx, s, batch, key, s.statements.claimMany, s.claimArguments, scanEntry)
 	for _, row := range rows {
 		calls := keys.calls(row.key)
 		if row.version == 0 { // the key was new
+			wrote = true
 			calls[0].decide(claimed{lease: storage.Lease{Claim: calls[0].request, Attempt: 1}})
 			continue
 		}
@@ -48,7 +49,7 @@ func (s *Store) claimMany(ctx context.Context, batch []*call[storage.Claim, clai
 			c.decide(claimed{found: found})
 		}
 	}
-	return err
+	return wrote, err
 }
 
 // claimArguments are the arguments of claimManyStatement, for the first claim of each
@@ -71,13 +72,13 @@ func (s *Store) claimArguments(b byKey[storage.Claim, claimed]) []any {
 
 // completeMany decides the completions whose claims have not changed. All others are sent
 // alone.
-func (s *Store) completeMany(ctx context.Context, batch []*call[*completion, struct{}]) error {
+func (s *Store) completeMany(ctx context.Context, batch []*call[*completion, struct{}]) (wrote bool, err error) {
 	key := func(c *completion) string { return c.lease.Key }
 	keys, completed, err := ask(ctx, s, batch, key, s.statements.completeMany, completionArguments, pgx.RowTo[string])
 	for _, key := range completed {
 		keys.calls(key)[0].decide(struct{}{})
 	}
-	return err
+	return true, err
 }
 
 // completionArguments are the arguments of completeManyStatement, for the first

@@ -89,6 +89,9 @@ func TestConcurrentCallsShareStatements(t *testing.T) {
 	tracer.statements.Store(0)
 	leases := won(t, claimTogether(t, store, all...))
 	expect("claims")
+	if !store.ClaimsWrote() {
+		t.Error("a batch of new keys counts as one that reads")
+	}
 	must(t, errors.Join(completeTogether(t, store, leases...)...))
 	expect("completions")
 	for n, o := range claimTogether(t, store, all...) {
@@ -97,6 +100,9 @@ func TestConcurrentCallsShareStatements(t *testing.T) {
 		}
 	}
 	expect("replays")
+	if store.ClaimsWrote() {
+		t.Error("a batch of replays counts as one that writes")
+	}
 
 	long := strings.Repeat("n", 100_000)
 	lease := win(t, store, claim("long"))

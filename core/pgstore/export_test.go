@@ -42,13 +42,20 @@ func (s *Store) HoldLanes(calls int) (release func()) {
 		for s.Waiting() < calls {
 			<-time.After(time.Millisecond)
 		}
-		s.claims.land(flights)
-		s.completions.land(more)
+		s.claims.land(flights, false)
+		s.completions.land(more, false)
 	}
 }
 
 // Waiting is how many calls wait.
 func (s *Store) Waiting() int { return s.claims.waits() + s.completions.waits() }
+
+// ClaimsWrote reports whether the last statement of claims was a batch that has written.
+func (s *Store) ClaimsWrote() bool {
+	s.claims.mutex.Lock()
+	defer s.claims.mutex.Unlock()
+	return s.claims.wrote
+}
 
 func (l *lane[Q, R]) hold() uint64 {
 	l.mutex.Lock()

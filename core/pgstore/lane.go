@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -18,18 +19,18 @@ const (
 )
 
 // lane lets concurrent calls share a statement, and so a commit and a round trip. A call
-// that finds a statement free is sent alone and at once. The calls that come while all
-// statements are in flight wait, and are one batch, sent when the first of these has
-// ended.
+// that finds a statement free lets the calls that are ready to run join it, and is sent
+// with them at once, or alone. The calls that come while all statements are in flight
+// wait, and are one batch, sent when the first of these has ended.
 //
 // A batch runs in a goroutine of its own, which ends with the batch. So a caller can
 // leave at any time, and an idle lane has no goroutine.
 type lane[Q, R any] struct {
-	// send decides calls of a batch, of which there are at least two, by call.decide.
-	// After an error their outcome is unknown. A call that send leaves undecided is sent
-	// alone.
-	send func(ctx context.Context, batch []*call[Q, R]) error
-	// statements is how many may be in flight before calls wait.
+	// send decides calls of a batch, of which there are at least two, by call.decide, and
+	// reports whether it has written. After an error their outcome is unknown. A call that
+	// send leaves undecided is sent alone.
+	send func(ctx context.Context, batch []*call[Q, R]) (wrote bool, err error)
+	// statements is how many may be in flight before calls wait, see free.
 	statements int
 	// always makes a batch of a single call too. Only tests set it.
 	always bool
@@ -39,8 +40,12 @@ type lane[Q, R any] struct {
 	// the last number.
 	flying  []uint64
 	flights uint64
-	waiting []*call[Q, R]
-	overdue *time.Timer // nil before the first call that waits
+	// wrote: the last statement that ended was a batch, and has written.
+	wrote bool
+	// gathering: the last statement waits for calls to join it, see gather.
+	gathering bool
+	waiting   []*call[Q, R]
+	overdue   *time.Timer // nil before the first call that waits; runs while calls wait
 }
 
 // call is one caller's request in a lane.
@@ -56,6 +61,10 @@ type call[Q, R any] struct {
 	alone uint64
 }
 
+func newCall[Q, R any](ctx context.Context, request Q, bytes int) *call[Q, R] {
+	return &call[Q, R]{request: request, bytes: bytes, ctx: ctx, ended: make(chan struct{}, 1)}
+}
+
 func (c *call[Q, R]) decide(result R) { c.decided, c.result = true, result }
 
 // do returns the result of a request that has so many bytes. The result is that of a
@@ -63,6 +72,14 @@ func (c *call[Q, R]) decide(result R) { c.decided, c.result = true, result }
 // when ctx ends first. The request may be sent even then.
 func (l *lane[Q, R]) do(ctx context.Context, request Q, bytes int, alone func() (R, error)) (R, error) {
 	c, flight := l.join(ctx, request, bytes)
+	if c == nil {
+		// The callers of a batch get their results, and make their next calls, together.
+		// Without a turn for the others, the first of them would be sent alone, and all
+		// others would wait for its commit: a third fewer calls a second from 16 callers. A
+		// lone caller goes on at once.
+		runtime.Gosched()
+		c, flight = l.gather(ctx, request, bytes, flight)
+	}
 	if c != nil {
 		select {
 		case <-c.ended:
@@ -79,26 +96,40 @@ func (l *lane[Q, R]) do(ctx context.Context, request Q, bytes int, alone func() 
 		}
 		flight = c.alone
 	}
-	defer l.land(flight)
+	defer l.land(flight, false)
 	return alone()
 }
 
-// join returns a call that waits, or the number of a statement that the caller is to
-// send alone.
+// join returns a call that waits, or the number of a statement that gathers calls.
 func (l *lane[Q, R]) join(ctx context.Context, request Q, bytes int) (*call[Q, R], uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if len(l.flying) < l.statements && !l.always {
+	if l.free() {
+		l.gathering = true
 		return nil, l.takeOff()
 	}
-	c := &call[Q, R]{request: request, bytes: bytes, ctx: ctx, ended: make(chan struct{}, 1)}
+	c := newCall[Q, R](ctx, request, bytes)
 	l.waiting = append(l.waiting, c)
-	switch {
-	case len(l.flying) < l.statements:
-		l.next()
-	case len(l.waiting) == 1:
+	if len(l.waiting) == 1 {
 		l.limitWait()
 	}
+	return c, 0
+}
+
+// gather sends a call with those that have joined it since it has its statement, and
+// returns it. Without any it returns the number of the statement, for the caller to send
+// alone.
+func (l *lane[Q, R]) gather(ctx context.Context, request Q, bytes int, flight uint64) (*call[Q, R], uint64) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.gathering = false
+	if len(l.waiting) == 0 && !l.always {
+		return nil, flight
+	}
+	c := newCall[Q, R](ctx, request, bytes)
+	l.waiting = slices.Insert(l.waiting, 0, c)
+	l.depart(flight)
+	l.next()
 	return c, 0
 }
 
@@ -108,7 +139,7 @@ func (l *lane[Q, R]) leave(c *call[Q, R]) {
 	l.mutex.Lock()
 	flight := c.alone
 	l.mutex.Unlock()
-	l.land(flight)
+	l.land(flight, false)
 }
 
 func (l *lane[Q, R]) takeOff() uint64 {
@@ -117,42 +148,78 @@ func (l *lane[Q, R]) takeOff() uint64 {
 	return l.flights
 }
 
+// free reports whether a statement may be sent. Batches that write are sent one after the
+// other: the larger they are, the fewer commits there are. It saves a tenth of the time of
+// 64 callers. Of the batches that only read, one uses the time that another one is at the
+// server, and so do single statements.
+func (l *lane[Q, R]) free() bool {
+	most := l.statements
+	if l.wrote {
+		most = 1
+	}
+	return len(l.flying) < most && !l.gathering
+}
+
 // land ends the wait for a statement, and sends the calls that have waited for it. It
 // does nothing for zero, and for a statement that is overdue.
-func (l *lane[Q, R]) land(flight uint64) {
+func (l *lane[Q, R]) land(flight uint64, wrote bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if i := slices.Index(l.flying, flight); i >= 0 {
-		l.flying = slices.Delete(l.flying, i, i+1)
+	if l.forget(flight) {
+		l.wrote = wrote
 		l.next()
 	}
 }
 
+func (l *lane[Q, R]) forget(flight uint64) bool {
+	i := slices.Index(l.flying, flight)
+	if i >= 0 {
+		l.flying = slices.Delete(l.flying, i, i+1)
+	}
+	return i >= 0
+}
+
 func (l *lane[Q, R]) limitWait() {
 	if l.overdue == nil {
-		l.overdue = time.AfterFunc(longestWait, func() {
-			l.mutex.Lock()
-			defer l.mutex.Unlock()
-			l.flying = l.flying[:0]
-			l.next()
-		})
+		l.overdue = time.AfterFunc(longestWait, l.waitNoLonger)
 		return
 	}
 	l.overdue.Reset(longestWait)
 }
 
-// next sends the calls that wait.
+func (l *lane[Q, R]) waitNoLonger() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if len(l.waiting) > 0 { // and were not sent in this moment
+		l.flying = l.flying[:0]
+		l.next()
+	}
+}
+
+// next sends the calls that wait, as far as statements are free. Calls that join another
+// one are sent with it.
 func (l *lane[Q, R]) next() {
+	for len(l.waiting) > 0 && l.free() {
+		l.depart(l.takeOff())
+	}
+	switch {
+	case len(l.waiting) > 0:
+		l.limitWait()
+	case l.overdue != nil:
+		l.overdue.Stop()
+	}
+}
+
+// depart sends calls that wait, as many as a batch may have.
+func (l *lane[Q, R]) depart(flight uint64) {
 	switch batch := l.take(); {
 	case len(batch) == 0:
+		l.forget(flight)
 	case len(batch) == 1 && !l.always:
-		batch[0].alone = l.takeOff()
+		batch[0].alone = flight
 		batch[0].ended <- struct{}{}
 	default:
-		go l.fly(l.takeOff(), batch)
-	}
-	if len(l.waiting) > 0 {
-		l.limitWait()
+		go l.fly(flight, batch)
 	}
 }
 
@@ -175,8 +242,12 @@ func (l *lane[Q, R]) take() (batch []*call[Q, R]) {
 func (l *lane[Q, R]) fly(flight uint64, batch []*call[Q, R]) {
 	ctx, cancel := untilTheLast(batch)
 	defer cancel()
-	err := recovered(func() error { return l.send(ctx, batch) })
-	l.land(flight) // first, so that the next batch is on its way
+	var wrote bool
+	err := recovered(func() (err error) {
+		wrote, err = l.send(ctx, batch)
+		return err
+	})
+	l.land(flight, wrote) // first, so that the next batch is on its way
 	for _, c := range batch {
 		c.err = err
 		c.ended <- struct{}{}

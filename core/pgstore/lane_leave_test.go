@@ -74,7 +74,7 @@ func TestCallerLeavesWithTheLane(t *testing.T) {
 		r := newRoad()
 		before := r.takeOff()
 		c, _ := r.join(t.Context(), 0, 0)
-		r.land(before)
+		r.land(before, false)
 		if c.alone == 0 || len(r.flying) != 1 {
 			t.Fatalf("the call has statement %d, and %v are in flight", c.alone, r.flying)
 		}
@@ -144,5 +144,27 @@ func TestSlowStatementDoesNotHoldTheLane(t *testing.T) {
 		if result, err := r.drive(t.Context(), 1, 0, 0); result != "alone" || err != nil || len(r.flying) != 0 {
 			t.Errorf("afterwards a call returned %q and %v, and flights %v count", result, err, r.flying)
 		}
+	})
+}
+
+// A statement counts as overdue only if a call has waited for it so long.
+func TestWaitEndsWithItsCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoad()
+		go r.occupy(t, time.Millisecond)
+		synctest.Wait()
+		go r.occupy(t, time.Hour) // sent after a millisecond
+		pass(time.Millisecond)
+		synctest.Wait()
+		if r.overdue.Stop() {
+			t.Error("a timer runs, and no call waits")
+		}
+		pass(longestWait)
+		start := time.Now()
+		if result, err := r.drive(t.Context(), 0, 0, 0); result != "alone" || err != nil || time.Since(start) != longestWait {
+			t.Errorf("the call returned %q and %v after %s, want it after %s", result, err, time.Since(start), longestWait)
+		}
+		pass(time.Hour)
 	})
 }

@@ -17,6 +17,7 @@ type road struct {
 	lane[int, string]
 	batches [][]int
 	ctx     context.Context //nolint:containedctx // of the last batch
+	writes  bool
 	fail    error
 	decides func(request int) bool
 }
@@ -24,7 +25,7 @@ type road struct {
 func newRoad() *road {
 	r := &road{decides: func(int) bool { return true }}
 	r.statements = 1
-	r.send = func(ctx context.Context, batch []*call[int, string]) error {
+	r.send = func(ctx context.Context, batch []*call[int, string]) (bool, error) {
 		var requests []int
 		for _, c := range batch {
 			requests = append(requests, c.request)
@@ -34,7 +35,7 @@ func newRoad() *road {
 		}
 		r.batches, r.ctx = append(r.batches, requests), ctx
 		pass(time.Second / 100)
-		return errors.Join(r.fail, ctx.Err())
+		return r.writes, errors.Join(r.fail, ctx.Err())
 	}
 	return r
 }
@@ -101,6 +102,7 @@ func TestSecondCallDoesNotWait(t *testing.T) {
 		r, start := newRoad(), time.Now()
 		r.statements = 2
 		go r.occupy(t, 40*time.Millisecond)
+		synctest.Wait()
 		go r.occupy(t, 30*time.Millisecond)
 		synctest.Wait()
 		if result, err := r.drive(t.Context(), 0, 0, 0); result != "alone" || err != nil || time.Since(start) != 30*time.Millisecond {
@@ -111,6 +113,36 @@ func TestSecondCallDoesNotWait(t *testing.T) {
 			t.Errorf("there were batches %v", r.batches)
 		}
 	})
+}
+
+// After a batch that has written, the next calls share a statement. After one that has
+// read, or after a single statement, a second one may be sent.
+func TestBatchesThatWriteFollowEachOther(t *testing.T) {
+	t.Parallel()
+	for _, writes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRoad()
+			r.statements, r.writes = 2, writes
+			r.behind(t, 3, 0) // the last two are a batch
+			waits := func() time.Duration {
+				start := time.Now()
+				go r.occupy(t, time.Millisecond)
+				synctest.Wait()
+				if result, err := r.drive(t.Context(), 1, 0, 0); result != "alone" || err != nil {
+					t.Errorf("the second call returned %q and %v", result, err)
+				}
+				return time.Since(start)
+			}
+			if waited := waits(); waited > 0 != writes {
+				t.Errorf("after a batch that writes (%t) the second call waited %s", writes, waited)
+			}
+			pass(time.Second)
+			if waited := waits(); waited > 0 {
+				t.Errorf("after a single statement the second call waited %s", waited)
+			}
+			pass(time.Second)
+		})
+	}
 }
 
 func TestCallsThatWaitAreOneBatch(t *testing.T) {
@@ -124,6 +156,52 @@ func TestCallsThatWaitAreOneBatch(t *testing.T) {
 		if _, limited := r.ctx.Deadline(); limited {
 			t.Error("the batch has a deadline, and its callers have none")
 		}
+	})
+}
+
+// Calls that are ready to run when a call is about to be sent are sent with it, and do not
+// wait for its end.
+func TestReadyCallsJoin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const callers = batchCalls + 2
+		r, start := newRoad(), time.Now()
+		r.statements = 2
+		sent := make(chan []int, 2)
+		r.send = func(_ context.Context, batch []*call[int, string]) (bool, error) {
+			var requests []int
+			for _, c := range batch {
+				requests = append(requests, c.request)
+				c.decide("batch")
+			}
+			sent <- requests
+			pass(longestWait / 2)
+			return false, nil
+		}
+		if _, flight := r.join(t.Context(), 0, 0); flight == 0 {
+			t.Fatal("the first call does not gather others")
+		} else {
+			for n := 1; n < callers; n++ {
+				go func() {
+					if result, err := r.drive(t.Context(), n, 0, 0); result != "batch" || err != nil {
+						t.Errorf("call %d returned %q and %v", n, result, err)
+					}
+				}()
+				synctest.Wait()
+			}
+			first, _ := r.gather(t.Context(), 0, 0, flight)
+			if <-first.ended; first.result != "batch" {
+				t.Errorf("the call that gathers has %q and %v", first.result, first.err)
+			}
+		}
+		one, other := <-sent, <-sent
+		if len(one) < len(other) {
+			one, other = other, one
+		}
+		if len(one) != batchCalls || one[0] != 0 || len(other) != 2 || time.Since(start) != longestWait/2 {
+			t.Errorf("batches of %d and %d calls took %s, want %d and 2 at once", len(one), len(other), time.Since(start), batchCalls)
+		}
+		synctest.Wait()
 	})
 }
 

@@ -11,9 +11,9 @@
 // that a key is in progress. A replay writes no data: no row lock, no transaction
 // number, no WAL.
 //
-// Concurrent calls share statements. Claims that come while two claims are on their
-// way are sent together after them, in one transaction, and results likewise. Any other
-// call is sent at once. See [WithoutBatches] and docs/postgres.md.
+// Concurrent calls share statements. Claims that come together, or while others are on
+// their way, are sent together, in one transaction, and results likewise. Any other call
+// is sent at once. See [WithoutBatches] and docs/postgres.md.
 //
 // Acquire sends more statements when another caller wins the key at the same moment.
 // A settlement sends more when its claim is missing, to restore the claim or to find
@@ -182,9 +182,9 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 }
 
 // statementsAtOnce is how many statements of claims, and how many of results, are in
-// flight before calls wait. A second one uses the time that the first one waits for the
-// disk, and more of them would make batches smaller. A small pool keeps half of its
-// connections for other statements.
+// flight before calls wait. A second one uses the time that the first one is at the
+// server, and more of them would make batches smaller: see lane.free. A small pool keeps
+// half of its connections for other statements.
 func statementsAtOnce(connections int32) int {
 	const most, share = 2, 4
 	return int(max(1, min(most, connections/share)))
