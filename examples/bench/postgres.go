@@ -22,6 +22,7 @@ const (
 	knownRecords = 1024
 
 	insertArm, selectArm = "INSERT", "SELECT"
+	batchedArm           = "INSERT, then UPDATE, in batches"
 	firstArmName         = "first (acquire and settle)"
 	replayArmName        = "replay"
 )
@@ -55,7 +56,8 @@ func postgresFloor(ctx context.Context, s *suite) (report.Section, error) {
 	section.Text = []string{fmt.Sprintf(
 		"The same pool of %d connections and the same concurrency in each arm, autovacuum on. INSERT writes a row of the size of a finished "+
 			"record's (%d bytes), SELECT reads it by its primary key. *INSERT, then UPDATE* writes the key first and the rest later, which is "+
-			"the minimum for a claim and a response. *CPU* is the client's process, *CPU of the server* the sum of PostgreSQL's processes. "+
+			"the minimum for a claim and a response. *In batches* is the minimum for batches of them: two writers, with rows for half of the "+
+			"callers in each statement. *CPU* is the client's process, *CPU of the server* the sum of PostgreSQL's processes. "+
 			"*Asynchronous claim* is pgstore.AsynchronousClaims.", postgresPool, len(rows.payload)+bareOverhead)}
 	for _, callers := range postgresCallers {
 		plan := s.plan(0)
@@ -144,6 +146,32 @@ func (b bareRows) insertTwice(ctx context.Context, key string) error {
 	return err
 }
 
+// insertBatch is insertTwice for several keys.
+func (b bareRows) insertBatch(ctx context.Context, keys []string) error {
+	if _, err := b.pool.Exec(ctx, `INSERT INTO bare_twice (key, payload) SELECT key, '' FROM unnest($1::text[]) AS k (key)`, keys); err != nil {
+		return err
+	}
+	_, err := b.pool.Exec(ctx, `UPDATE bare_twice SET payload = $2 WHERE key = ANY ($1)`, keys, b.payload)
+	return err
+}
+
+// batchArm writes rows in batches, with so many writers. The latency is that of a batch.
+func (b bareRows) batchArm(ctx context.Context, writers, size int) harness.Arm {
+	var batches [][]string
+	arm := harness.Timed(batchedArm, writers, func(i int) error { return b.insertBatch(ctx, batches[i]) })
+	run := arm.Run
+	arm.Least *= size
+	arm.Prepare = func(n int) error {
+		batches = make([][]string, (n+size-1)/size)
+		for i, c := range newClaims(n) {
+			batches[i/size] = append(batches[i/size], c.Key)
+		}
+		return nil
+	}
+	arm.Run = func(int) error { return run(len(batches)) }
+	return arm
+}
+
 func (b bareRows) read(ctx context.Context, key string) error {
 	var payload []byte
 	return b.pool.QueryRow(ctx, `SELECT payload FROM bare WHERE key = $1`, key).Scan(&payload)
@@ -159,9 +187,11 @@ func postgresArms(ctx context.Context, pool *pgxpool.Pool, callers int, rows bar
 		return arm
 	}
 	inTurn := func(i int) storage.Claim { return known[i%len(known)] }
+	writers := min(2, callers)
 	return []harness.Arm{
 		writes(insertArm, rows.insert),
 		writes("INSERT, then UPDATE", rows.insertTwice),
+		rows.batchArm(ctx, writers, callers/writers),
 		harness.Timed(selectArm, callers, func(i int) error { return rows.read(ctx, inTurn(i).Key) }),
 		work.firstArm(firstArmName, nil),
 		asynchronous.firstArm("first, asynchronous claim", nil),
