@@ -42,8 +42,8 @@ func (s *Store) HoldLanes(calls int) (release func()) {
 		for s.Waiting() < calls {
 			<-time.After(time.Millisecond)
 		}
-		s.claims.land(flights, false)
-		s.completions.land(more, false)
+		s.claims.land(flights)
+		s.completions.land(more)
 	}
 }
 

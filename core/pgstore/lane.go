@@ -40,7 +40,7 @@ type lane[Q, R any] struct {
 	// the last number.
 	flying  []uint64
 	flights uint64
-	// wrote: the last statement that ended was a batch, and has written.
+	// wrote: the last batch has written, and calls have waited ever since.
 	wrote bool
 	// gathering: the last statement waits for calls to join it, see gather.
 	gathering bool
@@ -96,7 +96,7 @@ func (l *lane[Q, R]) do(ctx context.Context, request Q, bytes int, alone func() 
 		}
 		flight = c.alone
 	}
-	defer l.land(flight, false)
+	defer l.land(flight)
 	return alone()
 }
 
@@ -139,7 +139,7 @@ func (l *lane[Q, R]) leave(c *call[Q, R]) {
 	l.mutex.Lock()
 	flight := c.alone
 	l.mutex.Unlock()
-	l.land(flight, false)
+	l.land(flight)
 }
 
 func (l *lane[Q, R]) takeOff() uint64 {
@@ -160,9 +160,19 @@ func (l *lane[Q, R]) free() bool {
 	return len(l.flying) < most && !l.gathering
 }
 
-// land ends the wait for a statement, and sends the calls that have waited for it. It
-// does nothing for zero, and for a statement that is overdue.
-func (l *lane[Q, R]) land(flight uint64, wrote bool) {
+// land ends the wait for a single statement, and sends the calls that have waited for it.
+// It does nothing for zero, and for a statement that is overdue.
+func (l *lane[Q, R]) land(flight uint64) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.forget(flight) {
+		l.wrote = l.wrote && len(l.waiting) > 0
+		l.next()
+	}
+}
+
+// landBatch is land for a batch.
+func (l *lane[Q, R]) landBatch(flight uint64, wrote bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.forget(flight) {
@@ -247,7 +257,7 @@ func (l *lane[Q, R]) fly(flight uint64, batch []*call[Q, R]) {
 		wrote, err = l.send(ctx, batch)
 		return err
 	})
-	l.land(flight, wrote) // first, so that the next batch is on its way
+	l.landBatch(flight, wrote) // first, so that the next batch is on its way
 	for _, c := range batch {
 		c.err = err
 		c.ended <- struct{}{}

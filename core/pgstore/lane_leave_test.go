@@ -74,7 +74,7 @@ func TestCallerLeavesWithTheLane(t *testing.T) {
 		r := newRoad()
 		before := r.takeOff()
 		c, _ := r.join(t.Context(), 0, 0)
-		r.land(before, false)
+		r.land(before)
 		if c.alone == 0 || len(r.flying) != 1 {
 			t.Fatalf("the call has statement %d, and %v are in flight", c.alone, r.flying)
 		}

@@ -116,7 +116,7 @@ func TestSecondCallDoesNotWait(t *testing.T) {
 }
 
 // After a batch that has written, the next calls share a statement. After one that has
-// read, or after a single statement, a second one may be sent.
+// read, or once no call waits any more, a second one may be sent.
 func TestBatchesThatWriteFollowEachOther(t *testing.T) {
 	t.Parallel()
 	for _, writes := range []bool{false, true} {
@@ -138,7 +138,7 @@ func TestBatchesThatWriteFollowEachOther(t *testing.T) {
 			}
 			pass(time.Second)
 			if waited := waits(); waited > 0 {
-				t.Errorf("after a single statement the second call waited %s", waited)
+				t.Errorf("when no call waited, the second one waited %s", waited)
 			}
 			pass(time.Second)
 		})
