@@ -43,7 +43,7 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lea
 func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if s.seen != nil && s.seen.add(c.Key) {
 		lease := storage.Lease{Claim: c, Attempt: 1}
-		won, insertErr := s.write(ctx, nil, nil, false, claiming(&lease))
+		won, insertErr := s.add(ctx, nil, &s.statements.claim, claiming(&lease))
 		if won {
 			return lease, nil, nil
 		}
@@ -57,15 +57,19 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		if err != nil {
 			return storage.Lease{}, nil, err
 		}
-		lease, open := storage.Lease{Claim: c, Attempt: 1}, true
-		if there {
-			lease, open = r.claim(c)
+		if !there {
+			lease := storage.Lease{Claim: c, Attempt: 1}
+			if won, err := s.add(ctx, nil, &s.statements.claim, claiming(&lease)); err != nil || won {
+				return lease, nil, err
+			}
+			continue
 		}
+		lease, open := r.claim(c)
 		if !open {
 			found, err := r.decode()
 			return storage.Lease{}, found, err
 		}
-		if won, err := s.write(ctx, nil, &r, there, claiming(&lease)); err != nil || won {
+		if won, err := s.replace(ctx, nil, &r, claiming(&lease)); err != nil || won {
 			return lease, nil, err
 		}
 	}
@@ -120,24 +124,26 @@ func (r *row) claim(c storage.Claim) (storage.Lease, bool) {
 // claimRunning is claim for a row in progress. Its steps stay with it.
 func (r *row) claimRunning(c storage.Claim) (storage.Lease, bool) {
 	if bytes.Equal(r.token, c.Token[:]) {
-		return storage.Lease{Claim: c, Attempt: uint64(r.attempt), TookOver: r.tookOver != 0, Steps: string(r.steps)}, true
+		return storage.Lease{Claim: c, Attempt: uint64(r.attempt), TookOver: r.tookOver != 0, Steps: string(r.content)}, true
 	}
 	if c.TakeOver && r.leaseUntil <= r.now && r.repeats(&c) {
-		return storage.Lease{Claim: c, Attempt: uint64(r.attempt) + 1, TookOver: true, Steps: string(r.steps)}, true
+		return storage.Lease{Claim: c, Attempt: uint64(r.attempt) + 1, TookOver: true, Steps: string(r.content)}, true
 	}
 	return storage.Lease{}, false
 }
 
-// write adds a whole row, or replaces the row that was seen. It returns false when
-// another caller was faster.
-func (s *Store) write(ctx context.Context, tx *sql.Tx, seen *row, there bool, a *arguments) (bool, error) {
-	if !there {
-		added, err := s.exec(ctx, tx, &s.statements.insert, a)
-		if isDuplicate(err) {
-			return false, nil
-		}
-		return added, err
+// add adds a row. It returns false when another caller was faster.
+func (s *Store) add(ctx context.Context, tx *sql.Tx, insert *statement, a *arguments) (bool, error) {
+	added, err := s.exec(ctx, tx, insert, a)
+	if isDuplicate(err) {
+		return false, nil
 	}
+	return added, err
+}
+
+// replace writes a whole row in place of the row that was seen. It returns false when
+// another caller was faster.
+func (s *Store) replace(ctx context.Context, tx *sql.Tx, seen *row, a *arguments) (bool, error) {
 	a[pSeenToken], a[pSeenRevision] = seen.token, seen.revision
 	return s.exec(ctx, tx, &s.statements.replace, a)
 }

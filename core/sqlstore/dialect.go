@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,8 @@ type dialect struct {
 	// now is the expression for the time in microseconds since 1970, in UTC. Empty: the
 	// process passes its own time.
 	now string
+	// hex is the expression for the bytes of a column, %s, in hexadecimal digits.
+	hex string
 	// numbered: a parameter is $1 instead of a question mark.
 	numbered bool
 	// prepares: the store prepares its statements once for each connection, because the
@@ -48,7 +51,8 @@ func PostgreSQL() Dialect {
 	return Dialect{&dialect{
 		name:          "PostgreSQL",
 		migrations:    "postgresql",
-		now:           `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`,
+		now:           `(date_part('epoch', clock_timestamp()) * 1000000)::bigint`, // extract computes with slow decimals
+		hex:           "encode(%s, 'hex')",
 		numbered:      true,
 		onConflict:    ` ON CONFLICT (record_key) DO NOTHING`,
 		lock:          []string{`BEGIN`, `SELECT pg_advisory_xact_lock(hashtextextended('oncekey migrations of {table}', 0))`},
@@ -69,6 +73,7 @@ func MySQL() Dialect {
 		migrations: "mysql",
 		// UTC_TIMESTAMP, because NOW is ambiguous in the hour in which summer time ends.
 		now:        `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
+		hex:        "hex(%s)",
 		prepares:   true,
 		lock:       []string{`DO GET_LOCK('oncekey migrations of {table}', 60)`},
 		unlock:     []string{`DO RELEASE_LOCK('oncekey migrations of {table}')`},
@@ -97,6 +102,7 @@ func SQLite() Dialect {
 	return Dialect{&dialect{
 		name:         "SQLite",
 		migrations:   "sqlite",
+		hex:          "hex(%s)",
 		prepares:     true,
 		singleWriter: true,
 		onConflict:   ` ON CONFLICT (record_key) DO NOTHING`,
@@ -116,6 +122,9 @@ func (d *dialect) compile(text, table string) (string, []parameter) {
 	var order []parameter
 	numbers := map[parameter]int{}
 	rest := strings.ReplaceAll(text, "{table}", table)
+	for _, column := range []string{"token", "fingerprint", "digest"} {
+		rest = strings.ReplaceAll(rest, "{hex "+column+"}", fmt.Sprintf(d.hex, column))
+	}
 	for {
 		before, after, found := strings.Cut(rest, ":")
 		out.WriteString(before)

@@ -43,20 +43,23 @@ type row struct {
 	settledAt   int64
 	status      int64
 
-	numbers, token, fingerprint, digest, origin, header, body, sketch, steps []byte
+	token, fingerprint, digest []byte
+	header, origin             string
+
+	summary         string // the text of most columns, see parse
+	content, sketch []byte // content is the body, or the steps of a run in progress
 }
 
 // head are the destinations of headStatement's columns. Call parse after the scan.
-func (r *row) head() []any { return []any{&r.numbers, &r.token, &r.fingerprint, &r.digest, &r.origin} }
+func (r *row) head() []any { return []any{&r.summary} }
 
 // whole are the destinations of readStatement's columns. Call parse after the scan.
-func (r *row) whole() []any {
-	return []any{&r.numbers, &r.token, &r.fingerprint, &r.digest, &r.origin, &r.header, &r.body, &r.sketch, &r.steps}
-}
+func (r *row) whole() []any { return []any{&r.summary, &r.content, &r.sketch} }
 
-// parse reads the numbers.
+// parse reads the summary.
 func (r *row) parse() error {
-	rest := string(r.numbers)
+	rest, lines, _ := strings.Cut(r.summary, "\n")
+	r.header, r.origin, _ = strings.Cut(lines, "\n")
 	for _, target := range [...]*int64{
 		&r.now, &r.version, &r.attempt, &r.tookOver, &r.revision, &r.leaseUntil, &r.retainUntil, &r.expiresAt, &r.claimedAt, &r.settledAt,
 		&r.status,
@@ -65,11 +68,19 @@ func (r *row) parse() error {
 		word, rest, _ = strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
-			return corrupt("its numbers are %s", excerpt(string(r.numbers)))
+			return corrupt("its numbers are %s", excerpt(r.summary))
 		}
 		*target = n
 	}
-	r.state = rest
+	r.state, rest, _ = strings.Cut(rest, " ")
+	for _, target := range [...]*[]byte{&r.token, &r.fingerprint, &r.digest} {
+		var word string
+		var err error
+		word, rest, _ = strings.Cut(rest, " ")
+		if *target, err = hex.DecodeString(word); err != nil {
+			return corrupt("its words are %s", excerpt(r.summary))
+		}
+	}
 	return nil
 }
 
@@ -128,8 +139,8 @@ func (r *row) readState(record *storage.Record) error {
 	if r.retainUntil != 0 {
 		record.Expires = time.UnixMicro(r.retainUntil).UTC()
 	}
-	if record.Origin, known = storedorigin.Decode(string(r.origin)); !known {
-		return corrupt("its origin is %s", excerpt(string(r.origin)))
+	if record.Origin, known = storedorigin.Decode(r.origin); !known {
+		return corrupt("its origin is %s", excerpt(r.origin))
 	}
 	if record.State == storage.InProgress {
 		if r.leaseUntil == 0 {
@@ -138,13 +149,13 @@ func (r *row) readState(record *storage.Record) error {
 		// MySQL's time is that of the statement's begin, and the row may be of a claim after
 		// that.
 		left := r.leaseUntil - max(r.now, r.claimedAt)
-		record.LeaseLeft, record.Steps = time.Duration(left)*time.Microsecond, string(r.steps)
+		record.LeaseLeft, record.Steps = time.Duration(left)*time.Microsecond, string(r.content)
 		return nil
 	}
 	if r.settledAt != 0 {
 		record.Finished = time.UnixMicro(r.settledAt).UTC()
 	}
-	record.Body, record.Sketch = r.body, r.sketch
+	record.Body, record.Sketch = r.content, r.sketch
 	var err error
 	if record.Header, err = decodeHeader(r.header); err != nil {
 		return err
@@ -198,13 +209,13 @@ func encodeHeader(header storage.Header) any {
 	return string(encoded)
 }
 
-func decodeHeader(encoded []byte) (storage.Header, error) {
-	if encoded == nil {
+func decodeHeader(encoded string) (storage.Header, error) {
+	if encoded == "" {
 		return nil, nil
 	}
-	fields, readable := storedheader.Words(gjson.ParseBytes(encoded))
-	if !readable || !gjson.ValidBytes(encoded) {
-		return nil, corrupt("its header is %s", excerpt(string(encoded)))
+	fields, readable := storedheader.Words(gjson.Parse(encoded))
+	if !readable || !gjson.Valid(encoded) {
+		return nil, corrupt("its header is %s", excerpt(encoded))
 	}
 	header, err := storedheader.Decode(fields)
 	if err != nil {

@@ -17,7 +17,7 @@ type statement struct {
 
 // statements are those of every store.
 type statements struct {
-	read, head, lock, list, insert, replace, complete, extend, releaseFirst, releaseLater, forget, happened, didNotHappen,
+	read, head, lock, list, claim, insert, replace, complete, extend, releaseFirst, releaseLater, forget, happened, didNotHappen,
 	overdue statement
 }
 
@@ -25,7 +25,7 @@ func (s *Store) compileStatements() {
 	all := &s.statements
 	for text, target := range map[string]*statement{
 		readStatement: &all.read, headStatement: &all.head, lockStatement: &all.lock, listStatement: &all.list,
-		insertStatement + s.dialect.onConflict: &all.insert, replaceStatement: &all.replace,
+		claimStatement + s.dialect.onConflict: &all.claim, insertStatement + s.dialect.onConflict: &all.insert, replaceStatement: &all.replace,
 		completeStatement: &all.complete, extendStatement: &all.extend,
 		releaseFirstStatement: &all.releaseFirst, releaseLaterStatement: &all.releaseLater, forgetStatement: &all.forget,
 		happenedStatement: &all.happened, didNotHappenStatement: &all.didNotHappen, overdueStatement: &all.overdue,

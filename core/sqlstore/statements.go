@@ -10,17 +10,23 @@ package sqlstore
 // call.
 
 const (
-	// numbers are eleven numbers and the state, in one column: each column costs a
-	// replay a microsecond, in every driver. Zero stands for null.
-	numbers = `concat_ws(' ', :now, version, attempt, took_over, revision, coalesce(lease_until, 0), coalesce(retain_until, 0),
-	expires_at, claimed_at, coalesce(settled_at, 0), coalesce(status, 0), state)`
+	// words are eleven numbers, the state and three hexadecimal words, the last of which
+	// may be missing. Zero stands for null.
+	words = `concat_ws(' ', :now, version, attempt, took_over, revision, coalesce(lease_until, 0), coalesce(retain_until, 0),
+	expires_at, claimed_at, coalesce(settled_at, 0), coalesce(status, 0), state, {hex token}, {hex fingerprint}, {hex digest})`
 
-	// identity are the columns without a response.
-	identity = numbers + `, token, fingerprint, digest, origin`
+	// Most columns are read as one text: the words, the header and the origin, with a line
+	// break after the first and the second. Each column costs a replay up to half a
+	// microsecond in every driver, so that a column each would cost a tenth on SQLite.
+	summary = `concat_ws('
+', ` + words + `, coalesce(header, ''), coalesce(origin, ''))`
+	identity = `concat_ws('
+', ` + words + `, '', coalesce(origin, ''))`
 
-	readStatement = `SELECT ` + identity + `, header, body, sketch, steps FROM {table} WHERE record_key = :key`
+	// readStatement reads the steps of a run in progress in place of a body.
+	readStatement = `SELECT ` + summary + `, CASE WHEN state = 'in_progress' THEN steps ELSE body END, sketch FROM {table} WHERE record_key = :key`
 
-	// headStatement is for decisions about a row.
+	// headStatement is for decisions about a row. It reads no response.
 	headStatement = `SELECT ` + identity + ` FROM {table} WHERE record_key = :key`
 	// lockStatement is headStatement within a handler's transaction: it locks the row,
 	// and so reads its newest version under every isolation level.
@@ -42,6 +48,14 @@ INSERT INTO {table} (record_key, version, state, attempt, took_over, token, revi
 	lease_until, retain_until, expires_at, sweep_after, claimed_at, settled_at, status, header, body, sketch, steps)
 VALUES (:key, 1, :state, :attempt, :took_over, :token, 1, :fingerprint, :digest, :origin,
 	:now + :lease, :now + :retain, :now + :keep, ` + sweepAfter + `, :now - :age, :now + :settled, :status, :header, :body, :sketch, :steps)`
+
+// claimStatement is insertStatement for a key's first claim. Half as many parameters and,
+// on PostgreSQL, a cheaper clock save a first-time request a tenth of its processor time.
+const claimStatement = `
+INSERT INTO {table} (record_key, version, state, attempt, took_over, token, revision, fingerprint, digest, origin,
+	lease_until, retain_until, expires_at, sweep_after, claimed_at)
+VALUES (:key, 1, 'in_progress', 1, 0, :token, 1, :fingerprint, :digest, :origin,
+	:now + :lease, :now + :retain, :now + :keep, ` + sweepAfter + `, :now)`
 
 // replaceStatement writes a whole row, unless the row has changed since it was seen, or
 // has become a tombstone. Token and revision identify a state of a row: a token belongs
