@@ -21,6 +21,9 @@ const (
 	undefinedColumn       = "42703"
 	noSavepoint           = "3B001"
 	noTransaction         = "25P01"
+	// planChanged: the columns that a prepared statement returns have other types since
+	// a change of the table. pgx prepares the statement again after this error.
+	planChanged = "0A000"
 	// rollbackUnknown says that the end of a transaction is unknown.
 	rollbackUnknown = "40003"
 )
@@ -36,6 +39,10 @@ const (
 	mysqlNoTable      = 1146
 	mysqlNoColumn     = 1054
 	mysqlNoSavepoint  = 1305
+	// A prepared statement is gone: the table has changed too often meanwhile, or a proxy
+	// has led the statement to a session that does not know it.
+	mysqlUnprepared      = 1615
+	mysqlUnknownPrepared = 1243
 )
 
 // Primary result codes of SQLite.
@@ -51,6 +58,8 @@ type fault struct {
 	state  string // SQLSTATE
 	number int    // of MySQL
 	sqlite int    // primary result code
+	// stale: the statement was not run, and needs to be prepared again.
+	stale bool
 }
 
 // mysqlPattern is the text of an error of go-sql-driver/mysql, which has its number in
@@ -70,16 +79,19 @@ func faultOf(err error) (f fault) {
 		f.sqlite = withCode.Code() & sqlitePrimary
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
-		switch err.Error() { // of mattn/go-sqlite3
+		switch err.Error() { // of mattn/go-sqlite3 and database/sql
 		case "database is locked":
 			f.sqlite = sqliteBusy
 		case "attempt to write a readonly database":
 			f.sqlite = sqliteReadOnly
+		case "sql: statement is closed": // another call has found it stale
+			f.stale = true
 		}
 		if found := mysqlPattern.FindStringSubmatch(err.Error()); found != nil {
 			f.number, _ = strconv.Atoi(found[1])
 		}
 	}
+	f.stale = f.stale || f.state == planChanged || f.number == mysqlUnprepared || f.number == mysqlUnknownPrepared
 	return f
 }
 
@@ -132,7 +144,10 @@ func (s *Store) retry(ctx context.Context, call func() error) error {
 			return err
 		}
 		err := call()
-		if err == nil || try == maximumTries || ctx.Err() != nil || !faultOf(err).contended() {
+		if err == nil || try == maximumTries || ctx.Err() != nil {
+			return ended(ctx, err)
+		}
+		if f := faultOf(err); !f.contended() && !f.stale {
 			return ended(ctx, err)
 		}
 		timer := time.NewTimer(rand.N(pause)) //nolint:gosec // no secret: the pause separates callers that collided

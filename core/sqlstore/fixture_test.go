@@ -74,6 +74,8 @@ var (
 	servers   = []setUp{postgresql, mysqlServer, mariadb}
 	inProcess = []setUp{sqliteWAL, sqliteJournal, sqliteMemory}
 	all       = slices.Concat(servers, inProcess)
+	// outlasting are those whose records outlive their connections.
+	outlasting = append(slices.Clone(servers), sqliteWAL)
 )
 
 // over runs a test over some set-ups.

@@ -42,35 +42,51 @@ func (all *statements) headIn(tx *sql.Tx) *statement {
 	return &all.head
 }
 
-// on is the statement on a handler's transaction, or on the pool without one. It is
-// prepared once for each connection, and closed with the connection.
-func (s *Store) on(ctx context.Context, tx *sql.Tx, of *statement) (*sql.Stmt, error) {
-	prepared := of.prepared.Load()
-	if prepared == nil {
+// on is the statement on the pool. It is prepared once for each connection, and closed
+// with the connection.
+func (s *Store) on(ctx context.Context, of *statement) (*sql.Stmt, error) {
+	for {
+		if prepared := of.prepared.Load(); prepared != nil {
+			return prepared, nil
+		}
 		made, err := s.db.PrepareContext(ctx, of.text)
 		if err != nil {
 			return nil, err
 		}
-		if !of.prepared.CompareAndSwap(nil, made) {
-			_ = made.Close() //nolint:sqlclosecheck // another request was faster
+		if of.prepared.CompareAndSwap(nil, made) {
+			return made, nil
 		}
-		prepared = of.prepared.Load()
+		_ = made.Close() //nolint:sqlclosecheck // another request was faster
 	}
+}
+
+// within is a prepared statement on a handler's transaction, or on the pool without one.
+func within(ctx context.Context, tx *sql.Tx, prepared *sql.Stmt) *sql.Stmt {
 	if tx != nil {
-		return tx.StmtContext(ctx, prepared), nil
+		return tx.StmtContext(ctx, prepared)
 	}
-	return prepared, nil
+	return prepared
+}
+
+// refresh lets the next use of a statement prepare it again, after an error that says
+// that the database no longer knows it.
+func (of *statement) refresh(prepared *sql.Stmt, err error) {
+	if err != nil && faultOf(err).stale && of.prepared.CompareAndSwap(prepared, nil) {
+		_ = prepared.Close() // the database may have forgotten it
+	}
 }
 
 // query runs a statement for its rows.
 func (s *Store) query(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (*sql.Rows, error) {
 	switch {
 	case s.dialect.prepares:
-		prepared, err := s.on(ctx, tx, of) //nolint:sqlclosecheck // the pool closes it, see on
+		prepared, err := s.on(ctx, of)
 		if err != nil {
 			return nil, err
 		}
-		return prepared.QueryContext(ctx, a.list(of.order)...)
+		rows, err := within(ctx, tx, prepared).QueryContext(ctx, a.list(of.order)...)
+		of.refresh(prepared, err)
+		return rows, err
 	case tx != nil:
 		return tx.QueryContext(ctx, of.text, a.list(of.order)...)
 	default:
@@ -95,11 +111,13 @@ func (s *Store) exec(ctx context.Context, tx *sql.Tx, of *statement, a *argument
 func (s *Store) execute(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (sql.Result, error) {
 	switch {
 	case s.dialect.prepares:
-		prepared, err := s.on(ctx, tx, of) //nolint:sqlclosecheck // the pool closes it, see on
+		prepared, err := s.on(ctx, of)
 		if err != nil {
 			return nil, err
 		}
-		return prepared.ExecContext(ctx, a.list(of.order)...)
+		result, err := within(ctx, tx, prepared).ExecContext(ctx, a.list(of.order)...)
+		of.refresh(prepared, err)
+		return result, err
 	case tx != nil:
 		return tx.ExecContext(ctx, of.text, a.list(of.order)...)
 	default:
