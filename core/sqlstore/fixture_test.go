@@ -42,12 +42,8 @@ type setUp struct {
 	connections int
 }
 
-// durable are the settings of docs/sql.md. Tests that need no durability do without
-// its waits, as those over the servers do.
-const (
-	durable = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)"
-	quick   = "_pragma=synchronous(OFF)&_pragma=busy_timeout(5000)"
-)
+// quick does without the waits of a durable file, as the tests over the servers do.
+const quick = "_pragma=synchronous(OFF)&_pragma=busy_timeout(5000)"
 
 func sqliteFile(settings string) func(t testing.TB) string {
 	return func(t testing.TB) string { return "file:" + filepath.Join(t.TempDir(), "records.db") + "?" + settings }

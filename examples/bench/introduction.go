@@ -40,7 +40,7 @@ const missing = "not installed: parts that need it are left out"
 var peerModules = []string{
 	"github.com/gofiber/fiber/v2", "github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp", "github.com/go-chi/chi/v5",
 	"github.com/gin-gonic/gin", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/gowebpki/jcs",
-	"github.com/go-json-experiment/json",
+	"github.com/go-json-experiment/json", "github.com/go-sql-driver/mysql", "modernc.org/sqlite",
 }
 
 // introduction is the document up to the first part. The summary needs all parts'
@@ -58,15 +58,19 @@ func (s *suite) introduction(wanted []part, flags *flag.FlagSet) string {
 	row("command", "`"+command(flags)+"`")
 	row("machine", fmt.Sprintf("%d processors, %s, %s/%s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH))
 	row("Go", runtime.Version())
-	redisVersion, postgresVersion := missing, missing
+	redisVersion, postgresVersion, mariadbVersion := missing, missing, missing
 	if s.redis != nil {
 		redisVersion = s.redis.Version + ", without persistence"
 	}
 	if s.postgres != nil {
 		postgresVersion = s.postgres.Version + ", fsync on"
 	}
+	if s.mariadb != nil {
+		mariadbVersion = s.mariadb.Version + ", innodb_flush_log_at_trx_commit 1"
+	}
 	row("Redis", redisVersion)
 	row("PostgreSQL", postgresVersion)
+	row("MariaDB", mariadbVersion)
 	row("modules", modules())
 	if len(wanted) < len(parts) || s.only != nil {
 		fmt.Fprintf(&b, "\nOnly a part of the benchmarks was run.\n")

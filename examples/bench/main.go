@@ -6,7 +6,7 @@
 //	go run . -parts inprocess -arms 'first|floor'   # some arms of one part
 //	go run . -profile ../../build                   # CPU profiles of a first-time request and of a replay
 //
-// It starts its own Redis and PostgreSQL, and skips the parts whose server is not
+// It starts its own Redis, PostgreSQL and MariaDB, and skips the parts whose server is not
 // installed. Compare the ratios of one run, not the times of two runs. Package
 // internal/harness explains the method.
 //
@@ -47,6 +47,7 @@ var parts = []part{
 	{"openloop", openLoop},
 	{"redis", redisFloor},
 	{"postgres", postgresFloor},
+	{"sql", sqlFloor},
 	{"fingerprint", fingerprints},
 	{"memory", memory},
 	{"tombstones", tombstones},
@@ -66,6 +67,7 @@ type suite struct {
 
 	redis    *servers.Redis    // nil: not installed
 	postgres *servers.Postgres // nil: not installed
+	mariadb  *servers.MariaDB  // nil: not installed
 }
 
 func (s *suite) plan(processors int) harness.Plan {
@@ -162,11 +164,17 @@ func (s *suite) startServers(ctx context.Context) (stop func(), err error) {
 		if s.postgres != nil {
 			s.postgres.Stop()
 		}
+		if s.mariadb != nil {
+			s.mariadb.Stop()
+		}
 	}
 	if s.redis, err = servers.StartRedis(ctx); err != nil && !errors.Is(err, servers.ErrMissing) {
 		return stop, err
 	}
 	if s.postgres, err = servers.StartPostgres(ctx); err != nil && !errors.Is(err, servers.ErrMissing) {
+		return stop, err
+	}
+	if s.mariadb, err = servers.StartMariaDB(ctx); err != nil && !errors.Is(err, servers.ErrMissing) {
 		return stop, err
 	}
 	return stop, nil

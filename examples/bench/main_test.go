@@ -105,7 +105,7 @@ func TestRecordSizes(t *testing.T) {
 // The shortest complete run: servers, arms, the file.
 func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
 	file := filepath.Join(t.TempDir(), "result.md")
-	arguments := []string{"-rounds", "1", "-slice", "1ms", "-records", "1000", "-parts", "inprocess,openloop,redis,postgres", "-o", file}
+	arguments := []string{"-rounds", "1", "-slice", "1ms", "-records", "1000", "-parts", "inprocess,openloop,redis,postgres,sql", "-o", file}
 	if err := run(t.Context(), arguments); err != nil {
 		t.Fatal(err)
 	}
@@ -115,16 +115,16 @@ func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the proce
 	}
 	result := string(written)
 	for _, want := range []string{
-		"# Benchmarks\n", "`go -C examples/bench run . -parts=inprocess,openloop,redis,postgres -records=1000 -rounds=1 -slice=1ms`",
+		"# Benchmarks\n", "`go -C examples/bench run . -parts=inprocess,openloop,redis,postgres,sql -records=1000 -rounds=1 -slice=1ms`",
 		"Only a part of the benchmarks was run", `srcset="docs/charts/in-process-dark.svg"`, "\n- In process, a guard adds ",
 		"## In process, in memory", "| gin: replay |", "| net/http, outer headers: first |", "| fiber v2: first |", "Open loop, oncekey: replay",
-		"## Redis", "| first | 2 | 2 |", "| replay | 1 | 0 |", "| 409 | 2 | 2 |", "## PostgreSQL", "| memstore, a whole request in process |", "## Targets", "| fingerprint of 1 MB with 2 exclusions, encoding/json : oncekey | >= 9 | not measured |",
+		"## Redis", "| first | 2 | 2 |", "| replay | 1 | 0 |", "| 409 | 2 | 2 |", "## PostgreSQL", "## SQL databases", "| database/sql, SQLite, 1 at once, replay above SELECT, µs | <= 60 |", "| memstore, a whole request in process |", "## Targets", "| fingerprint of 1 MB with 2 exclusions, encoding/json : oncekey | >= 9 | not measured |",
 	} {
 		if !strings.Contains(result, want) {
 			t.Errorf("the result has no %q", want)
 		}
 	}
-	for _, row := range regexp.MustCompile(`(?m)^\| ((?:in process|open loop|Redis, round|PostgreSQL).*) \| not measured \|`).FindAllString(result, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ((?:in process|open loop|Redis, round|PostgreSQL|database/sql).*) \| not measured \|`).FindAllString(result, -1) {
 		t.Errorf("all arms ran, and a target did not find its own: %s", row)
 	}
 	if strings.Contains(result, file) {

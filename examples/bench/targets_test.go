@@ -31,9 +31,11 @@ func TestMeasures(t *testing.T) {
 		"the time above bare, of both":   {overhead("c", "theirs", "bare", "ours", "bare"), 3},
 		"operations a second":            {speed("c", "ours", "theirs"), 2},
 		"p99":                            {ratio("c", harness.P99, "ours", "bare"), 2},
+		"microseconds above another arm": {microsecondsAbove("c", "ours", "bare"), 1},
 		"a count":                        {count("bytes"), 300},
 		"an arm that did not run":        {speed("c", "ours", "another"), 0},
 		"a bare arm that did not run":    {overhead("c", "ours", "bare", "theirs", "another"), 0},
+		"above an arm that did not run":  {microsecondsAbove("c", "ours", "another"), 0},
 		"a comparison that did not run":  {ratio("another", harness.P99, "ours", "bare"), 0},
 		"a count that was not made":      {count("another"), 0},
 	} {
@@ -74,8 +76,8 @@ func TestTargetsHaveNames(t *testing.T) {
 		}
 		seen[target.what] = true
 	}
-	if len(seen) != 34 {
-		t.Errorf("there are %d targets, want 34", len(seen))
+	if len(seen) != 47 {
+		t.Errorf("there are %d targets, want 47", len(seen))
 	}
 }
 

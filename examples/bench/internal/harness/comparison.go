@@ -81,6 +81,11 @@ func (c *Comparison) RatioOf(figure Figure, arm, to string) Estimate {
 	return c.paired(figure, func(of func(string) float64) float64 { return of(arm) / of(to) })
 }
 
+// Difference is a figure of an arm above another arm's, round by round.
+func (c *Comparison) Difference(figure Figure, arm, below string) Estimate {
+	return c.paired(figure, func(of func(string) float64) float64 { return of(arm) - of(below) })
+}
+
 // Overhead compares an arm's time above its bare arm with a peer's time above the peer's
 // bare arm. A peer without a bare arm ("") counts with its whole time.
 func (c *Comparison) Overhead(arm, bare, peer, peerBare string) Estimate {

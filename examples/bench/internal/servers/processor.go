@@ -3,6 +3,7 @@ package servers
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -21,14 +22,18 @@ func (p *process) ProcessorTime() time.Duration {
 	return total + ended(strconv.Itoa(server)) // last: a child that ends meanwhile is not lost
 }
 
-// running is a process's own time, in nanoseconds. The times in its stat would be in steps of
-// 10 ms, as long as a slice of the benchmark uses. A process that has ended in between has
-// none.
-func running(pid string) time.Duration {
-	text, _ := os.ReadFile("/proc/" + pid + "/schedstat") //nolint:gosec // of a process of this program
-	first, _, _ := strings.Cut(string(text), " ")
-	nanoseconds, _ := strconv.ParseInt(first, 10, 64) // the system writes only numbers
-	return time.Duration(nanoseconds)
+// running is the time of a process's threads, in nanoseconds. The times in its stat would be
+// in steps of 10 ms, as long as a slice of the benchmark uses. A thread that has ended in
+// between has none, so compare two times only while the clients keep their connections.
+func running(pid string) (total time.Duration) {
+	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat") // fails for a malformed pattern only
+	for _, thread := range threads {
+		text, _ := os.ReadFile(thread) //nolint:gosec // of a process of this program
+		first, _, _ := strings.Cut(string(text), " ")
+		nanoseconds, _ := strconv.ParseInt(first, 10, 64) // the system writes only numbers
+		total += time.Duration(nanoseconds)
+	}
+	return total
 }
 
 // ended is the user and system time of a process's children that have ended.

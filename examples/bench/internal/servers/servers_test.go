@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,30 @@ func TestPostgres(t *testing.T) {
 
 	t.Setenv("ONCEKEY_POSTGRES_BIN", t.TempDir())
 	if _, err := servers.StartPostgres(t.Context()); !errors.Is(err, servers.ErrMissing) {
+		t.Errorf("a server that is not there is the error %v", err)
+	}
+}
+
+func TestMariaDB(t *testing.T) {
+	server, err := servers.StartMariaDB(t.Context())
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address, _ := strings.Cut(server.DSN, "(")
+	address, _, _ = strings.Cut(address, ")")
+	if server.Version == "" {
+		t.Error("the server has no version")
+	}
+	if runtime.GOOS == "linux" && server.ProcessorTime() == 0 {
+		t.Error("the server has used no processor time")
+	}
+	expectEnd(t, address, server.Stop)
+
+	t.Setenv("ONCEKEY_MARIADB_BIN", t.TempDir())
+	if _, err := servers.StartMariaDB(t.Context()); !errors.Is(err, servers.ErrMissing) {
 		t.Errorf("a server that is not there is the error %v", err)
 	}
 }
