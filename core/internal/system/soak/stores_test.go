@@ -45,6 +45,8 @@ var settings = map[string]func(t *testing.T) *setting{
 	"redis":    newRedis,
 	"postgres": newPostgres,
 	"tiered":   newTiered,
+	"mariadb":  newMariaDB,
+	"sqlite":   newSQLite,
 }
 
 func newRedis(t *testing.T) *setting {
