@@ -18,13 +18,14 @@ const (
 	// Most columns are read as one text: the words, the header and the origin, with a line
 	// break after the first and the second. Each column costs a replay up to half a
 	// microsecond in every driver, so that a column each would cost a tenth on SQLite.
+	// Without short names, SQLite and MySQL return each expression's text with each row.
 	summary = `concat_ws('
-', ` + words + `, coalesce(header, ''), coalesce(origin, ''))`
+', ` + words + `, coalesce(header, ''), coalesce(origin, '')) AS a`
 	identity = `concat_ws('
-', ` + words + `, '', coalesce(origin, ''))`
+', ` + words + `, '', coalesce(origin, '')) AS a`
 
 	// readStatement reads the steps of a run in progress in place of a body.
-	readStatement = `SELECT ` + summary + `, CASE WHEN state = 'in_progress' THEN steps ELSE body END, sketch FROM {table} WHERE record_key = :key`
+	readStatement = `SELECT ` + summary + `, CASE WHEN state = 'in_progress' THEN steps ELSE body END AS b, sketch FROM {table} WHERE record_key = :key`
 
 	// headStatement is for decisions about a row. It reads no response.
 	headStatement = `SELECT ` + identity + ` FROM {table} WHERE record_key = :key`
