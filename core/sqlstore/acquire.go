@@ -43,7 +43,7 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lea
 func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	if s.seen != nil && s.seen.add(c.Key) {
 		lease := storage.Lease{Claim: c, Attempt: 1}
-		won, insertErr := s.add(ctx, nil, &s.statements.claim, claiming(&lease))
+		won, insertErr := s.write(ctx, nil, &s.statements.claim, nil, false, claiming(&lease))
 		if won {
 			return lease, nil, nil
 		}
@@ -57,19 +57,15 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		if err != nil {
 			return storage.Lease{}, nil, err
 		}
-		if !there {
-			lease := storage.Lease{Claim: c, Attempt: 1}
-			if won, err := s.add(ctx, nil, &s.statements.claim, claiming(&lease)); err != nil || won {
-				return lease, nil, err
-			}
-			continue
+		lease, open := storage.Lease{Claim: c, Attempt: 1}, true
+		if there {
+			lease, open = r.claim(c)
 		}
-		lease, open := r.claim(c)
 		if !open {
 			found, err := r.decode()
 			return storage.Lease{}, found, err
 		}
-		if won, err := s.replace(ctx, nil, &r, claiming(&lease)); err != nil || won {
+		if won, err := s.write(ctx, nil, &s.statements.claim, &r, there, claiming(&lease)); err != nil || won {
 			return lease, nil, err
 		}
 	}
@@ -132,18 +128,16 @@ func (r *row) claimRunning(c storage.Claim) (storage.Lease, bool) {
 	return storage.Lease{}, false
 }
 
-// add adds a row. It returns false when another caller was faster.
-func (s *Store) add(ctx context.Context, tx *sql.Tx, insert *statement, a *arguments) (bool, error) {
-	added, err := s.exec(ctx, tx, insert, a)
-	if isDuplicate(err) {
-		return false, nil
+// write adds a row, or replaces the row that was seen by a whole one. It returns false
+// when another caller was faster.
+func (s *Store) write(ctx context.Context, tx *sql.Tx, insert *statement, seen *row, there bool, a *arguments) (bool, error) {
+	if !there {
+		added, err := s.exec(ctx, tx, insert, a)
+		if isDuplicate(err) {
+			return false, nil
+		}
+		return added, err
 	}
-	return added, err
-}
-
-// replace writes a whole row in place of the row that was seen. It returns false when
-// another caller was faster.
-func (s *Store) replace(ctx context.Context, tx *sql.Tx, seen *row, a *arguments) (bool, error) {
 	a[pSeenToken], a[pSeenRevision] = seen.token, seen.revision
 	return s.exec(ctx, tx, &s.statements.replace, a)
 }

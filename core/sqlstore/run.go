@@ -84,7 +84,7 @@ func (s *Store) query(ctx context.Context, tx *sql.Tx, of *statement, a *argumen
 		if err != nil {
 			return nil, err
 		}
-		rows, err := within(ctx, tx, prepared).QueryContext(ctx, a.list(of.order)...)
+		rows, err := within(ctx, tx, prepared).QueryContext(ctx, a.list(of.order)...) //nolint:sqlclosecheck // the pool closes it, see on
 		of.refresh(prepared, err)
 		return rows, err
 	case tx != nil:
@@ -115,7 +115,7 @@ func (s *Store) execute(ctx context.Context, tx *sql.Tx, of *statement, a *argum
 		if err != nil {
 			return nil, err
 		}
-		result, err := within(ctx, tx, prepared).ExecContext(ctx, a.list(of.order)...)
+		result, err := within(ctx, tx, prepared).ExecContext(ctx, a.list(of.order)...) //nolint:sqlclosecheck // the pool closes it, see on
 		of.refresh(prepared, err)
 		return result, err
 	case tx != nil:

@@ -102,13 +102,7 @@ func (s *Store) restore(ctx context.Context, tx *sql.Tx, l *storage.Lease, a *ar
 		// is known.
 		a[pAge], a[pKeepClaimed] = microseconds(l.Age), number(own)
 		a[pKeepSteps] = number(!gone && a[pState] == inProgress)
-		var written bool
-		if there {
-			written, err = s.replace(ctx, tx, &r, a)
-		} else {
-			written, err = s.add(ctx, tx, &s.statements.insert, a)
-		}
-		if err != nil || written {
+		if written, err := s.write(ctx, tx, &s.statements.insert, &r, there, a); err != nil || written {
 			return written, err
 		}
 	}

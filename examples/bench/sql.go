@@ -106,7 +106,7 @@ func sqlFloor(ctx context.Context, s *suite) (report.Section, error) {
 	if err != nil {
 		return section, err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }() // a folder for temporary files
 	databases, missing := s.sqlDatabases(folder)
 	for _, name := range missing {
 		section.Text = append(section.Text, "Left out: "+name+" is not installed.")
@@ -203,7 +203,7 @@ func (d sqlDatabase) prepare(ctx context.Context, db *sql.DB) (*sqlRows, []stora
 			text = strings.Replace(strings.Replace(text, "?", "$1", 1), "?", "$2", 1)
 		}
 		var err error
-		if *target, err = db.PrepareContext(ctx, text); err != nil {
+		if *target, err = db.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // rows.close closes it
 			rows.close()
 			return nil, nil, err
 		}

@@ -122,8 +122,7 @@ func targets() []target {
 		name := postgresComparison(postgresCallers[i+1])
 		all = append(all, target{name + ", replay : SELECT", false, bound, speed(name, replayArmName, selectArm), smallBatches})
 	}
-	all = append(all, sqlTargets()...)
-	all = append(all,
+	all = append(append(all, sqlTargets()...),
 		target{postgresComparison(256) + ", p99 of first : INSERT", true, 0.5, ratio(postgresComparison(256), harness.P99, firstArmName, insertArm), stalls},
 		target{"PostgreSQL, bytes of WAL of a replay", true, 0, count(replayWAL), ""},
 		target{memoryBytes, true, 556, count(memoryBytes), ""},

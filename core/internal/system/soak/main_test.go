@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{}) // go-redis logs each connection that a fault has cut
+	redis.SetLogger(silent{})               // go-redis logs each connection that a fault has cut
 	_ = mysql.SetLogger(&mysql.NopLogger{}) // the driver logs them too
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	// After many failed dials, a pool of go-redis checks only once a second whether it was

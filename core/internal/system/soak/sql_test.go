@@ -24,7 +24,9 @@ func newMariaDB(t *testing.T) *setting {
 	t.Helper()
 	mariadb := mysqltest.MariaDB.Start(t, "max_connections=800", "idle_transaction_timeout=5")
 	mariadb.Execute("CREATE DATABASE soak")
-	open := func(address string) (*sql.DB, error) { return sql.Open("mysql", fmt.Sprintf("root@tcp(%s)/soak", address)) }
+	open := func(address string) (*sql.DB, error) {
+		return sql.Open("mysql", fmt.Sprintf("root@tcp(%s)/soak", address))
+	}
 	operator := openSQL(t, sqlstore.MySQL(), func() (*sql.DB, error) { return open(mariadb.Addr()) })
 	var dials atomic.Uint64
 	return &setting{
