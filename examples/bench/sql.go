@@ -159,9 +159,16 @@ func sqlArms(work storeWork, rows *sqlRows, known []storage.Claim) []harness.Arm
 		writes(insertArm, rows.insert),
 		writes(twiceArm, rows.insertTwice),
 		harness.Timed(selectArm, work.workers, func(i int) error { return rows.read(work.ctx, inTurn(i).Key) }),
+		harness.Timed("SELECT of the record's columns", work.workers, func(i int) error { return rows.readRecord(work.ctx, inTurn(i).Key) }),
 		work.firstArm(firstArmName, nil),
 		work.replayArm(replayArmName, inTurn),
 	}
+}
+
+// recordColumns are those that a replay needs.
+var recordColumns = []string{
+	"version", "state", "attempt", "token", "fingerprint", "digest", "origin", "lease_until", "retain_until", "expires_at", "claimed_at",
+	"settled_at", "status", "header", "body", "sketch",
 }
 
 // sizeOfRecord is the number of bytes of a finished record without its key, its 10 numbers
@@ -194,10 +201,11 @@ func (d sqlDatabase) prepare(ctx context.Context, db *sql.DB) (*sqlRows, []stora
 	rows := &sqlRows{payload: make([]byte, size)}
 	rand.Read(rows.payload) // rand.Read never fails
 	for text, target := range map[string]**sql.Stmt{
-		`INSERT INTO sql_bare (id, payload) VALUES (?, ?)`:  &rows.one,
-		`INSERT INTO sql_twice (id, payload) VALUES (?, ?)`: &rows.first,
-		`UPDATE sql_twice SET payload = ? WHERE id = ?`:     &rows.second,
-		`SELECT payload FROM sql_bare WHERE id = ?`:         &rows.find,
+		`INSERT INTO sql_bare (id, payload) VALUES (?, ?)`:                                           &rows.one,
+		`INSERT INTO sql_twice (id, payload) VALUES (?, ?)`:                                          &rows.first,
+		`UPDATE sql_twice SET payload = ? WHERE id = ?`:                                              &rows.second,
+		`SELECT payload FROM sql_bare WHERE id = ?`:                                                  &rows.find,
+		`SELECT ` + strings.Join(recordColumns, ", ") + ` FROM oncekey_records WHERE record_key = ?`: &rows.record,
 	} {
 		if d.driver == "pgx" {
 			text = strings.Replace(strings.Replace(text, "?", "$1", 1), "?", "$2", 1)
@@ -217,12 +225,12 @@ func (d sqlDatabase) prepare(ctx context.Context, db *sql.DB) (*sqlRows, []stora
 
 // sqlRows writes and reads rows of the size of a record, by prepared statements.
 type sqlRows struct {
-	payload                  []byte
-	one, first, second, find *sql.Stmt
+	payload                          []byte
+	one, first, second, find, record *sql.Stmt
 }
 
 func (r *sqlRows) close() {
-	for _, statement := range []*sql.Stmt{r.one, r.first, r.second, r.find} {
+	for _, statement := range []*sql.Stmt{r.one, r.first, r.second, r.find, r.record} {
 		if statement != nil {
 			_ = statement.Close() // the database ends with the program
 		}
@@ -246,4 +254,13 @@ func (r *sqlRows) insertTwice(ctx context.Context, key string) error {
 func (r *sqlRows) read(ctx context.Context, key string) error {
 	var payload []byte
 	return r.find.QueryRowContext(ctx, key).Scan(&payload)
+}
+
+// readRecord is a replay by hand, in which each column is read as it is.
+func (r *sqlRows) readRecord(ctx context.Context, key string) error {
+	values := make([]any, len(recordColumns))
+	for i := range values {
+		values[i] = new(any)
+	}
+	return r.record.QueryRowContext(ctx, key).Scan(values...)
 }
