@@ -36,7 +36,7 @@ func (s *Store) claimMany(ctx context.Context, batch []*call[storage.Claim, clai
 	keys, rows, err := ask(ctx, s, batch, key, s.statements.claimMany, s.claimArguments, scanEntry)
 	for _, row := range rows {
 		calls := keys.calls(row.key)
-		if row.version == 0 { // the key was new
+		if row.state == "" { // the key was new: a record in the table has a state
 			wrote = true
 			calls[0].decide(claimed{lease: storage.Lease{Claim: calls[0].request, Attempt: 1}})
 			continue

@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Case 20: a row that is no record is neither replayed nor claimed.
 func TestCorruptRows(t *testing.T) {
 	t.Parallel()
-	store, pool := open(t)
+	_, pool := open(t)
 	tests := []struct{ name, change, mentions string }{
 		{"future version", `version = 3`, "version is 3"},
 		{"version before the first", `version = 0`, "version is 0"},
@@ -37,31 +38,39 @@ func TestCorruptRows(t *testing.T) {
 		{"lease without end", `state = 'in_progress', lease_until = NULL`, "lease has no end"},
 		{"endless lease", `state = 'in_progress', lease_until = 'infinity'`, "lease has no end"},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			finish(t, store, test.name)
-			execute(t, pool, `UPDATE oncekey.records SET `+test.change+` WHERE key = $1`, test.name)
-			row := func() string {
-				return queryOne[string](t, pool, `SELECT (r.*, r.ctid, r.xmin)::text FROM oncekey.records AS r WHERE key = $1`, test.name)
+	check := func(t *testing.T, store *pgstore.Store, key, change, mentions string) {
+		t.Helper()
+		finish(t, store, key)
+		execute(t, pool, `UPDATE oncekey.records SET `+change+` WHERE key = $1`, key)
+		row := func() string {
+			return queryOne[string](t, pool, `SELECT (r.*, r.ctid, r.xmin)::text FROM oncekey.records AS r WHERE key = $1`, key)
+		}
+		before := row()
+		lease, record, err := store.Acquire(t.Context(), takeOver(key))
+		if record != nil || lease != (storage.Lease{}) || !errors.Is(err, storage.ErrCorruptRecord) {
+			t.Fatalf("Acquire returned %+v, %+v and %v, want ErrCorruptRecord", lease, record, err)
+		}
+		for _, part := range []string{`"` + key + `"`, mentions} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("the error is %q, want it to mention %s", err, part)
 			}
-			before := row()
-			lease, record, err := store.Acquire(t.Context(), takeOver(test.name))
-			if record != nil || lease != (storage.Lease{}) || !errors.Is(err, storage.ErrCorruptRecord) {
-				t.Fatalf("Acquire returned %+v, %+v and %v, want ErrCorruptRecord", lease, record, err)
-			}
-			for _, part := range []string{`"` + test.name + `"`, test.mentions} {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the error is %q, want it to mention %s", err, part)
-				}
-			}
-			if _, err := store.Lookup(t.Context(), test.name); !errors.Is(err, storage.ErrCorruptRecord) {
-				t.Errorf("Lookup returned %v, want ErrCorruptRecord", err)
-			}
-			if after := row(); after != before {
-				t.Errorf("the row was %s\nand is %s", before, after)
-			}
-		})
+		}
+		if _, err := store.Lookup(t.Context(), key); !errors.Is(err, storage.ErrCorruptRecord) {
+			t.Errorf("Lookup returned %v, want ErrCorruptRecord", err)
+		}
+		if after := row(); after != before {
+			t.Errorf("the row was %s\nand is %s", before, after)
+		}
+	}
+	for name, store := range map[string]*pgstore.Store{
+		"alone": pgstore.New(pool, pgstore.WithoutBatches()), "in batches": pgstore.New(pool).AlwaysBatch(),
+	} {
+		for _, test := range tests {
+			t.Run(test.name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				check(t, store, test.name+" "+name, test.change, test.mentions)
+			})
+		}
 	}
 }
 
