@@ -32,11 +32,11 @@ SERVED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/co
 NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite)$$
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
-LONG_PACKAGES := ./core/pgstore ./core/sqlstore ./core/redisstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/tieredstore ./core/internal/explore/model ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
+LONG_PACKAGES := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/tieredstore ./core/internal/explore/model ./examples/bench ./examples/checkout ./core/internal/system/tiered ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time.
 PARALLEL := 12
-PACKAGES := 2
+PACKAGES := 3
 
 # PostgreSQL creates thousands of small files in tests: they are in memory where it has room for 4 GiB of them.
 IN_MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }')" -gt 4194304 2>/dev/null && \
