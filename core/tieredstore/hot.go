@@ -102,9 +102,10 @@ func (h *hotTier) correct(ctx context.Context, asked time.Time, c storage.Claim,
 		h.release(ctx, fill) // the running holder fills, or there is nothing to keep
 		return
 	}
-	fill.Fingerprint, fill.Digest, fill.Attempt = truth.Fingerprint, truth.Digest, truth.Attempt
+	claimed := fill.Attempt
+	fill.Fingerprint, fill.Digest, fill.Attempt = truth.Fingerprint, truth.Digest, max(truth.Attempt, claimed)
 	fill.Origin = withTimes(truth.Origin, truth.Created, truth.Finished, truth.Expires)
-	h.complete(ctx, asked, fill, storage.Result{
+	h.complete(ctx, asked, fill, claimed, storage.Result{
 		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Sketch: truth.Sketch, Retain: retain,
 	})
 }
@@ -120,21 +121,21 @@ func (h *hotTier) refill(retain time.Duration) time.Duration {
 func (h *hotTier) settle(ctx context.Context, asked time.Time, l storage.Lease, res storage.Result) {
 	res.Remember = 0
 	if res.Retain -= time.Since(asked) + h.timeout; res.Retain >= shortest {
-		h.complete(ctx, asked, l, res)
+		h.complete(ctx, asked, l, 1, res)
 	}
 }
 
-// complete stores a result that the durable tier has had since asked.
-func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease, res storage.Result) {
+// complete stores a result that the durable tier has had since asked. claimed is the attempt number of the claim in the hot
+// tier. It is 1, or higher for a claim that has taken over an older one: attempt numbers never decrease.
+func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease, claimed uint64, res storage.Result) {
 	if time.Since(asked) > fillWithin {
 		return
 	}
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error {
 		err := h.store.Complete(ctx, l, res)
-		if errors.Is(err, storage.ErrLeaseLost) && l.Attempt > 1 {
-			// The claim in the hot tier is always a first attempt.
+		if errors.Is(err, storage.ErrLeaseLost) && l.Attempt > claimed {
 			fill := l
-			fill.Attempt = 1
+			fill.Attempt = claimed
 			if h.store.Release(ctx, fill) == nil {
 				err = h.store.Complete(ctx, l, res)
 			}

@@ -166,16 +166,17 @@ func TestFullRedis(t *testing.T) {
 // isRefilled waits until the keys are replayed without the durable tier.
 func isRefilled(t *testing.T, store *tieredstore.Store, durable *link, keys []string) {
 	t.Helper()
+	var calls []string
 	for start := time.Now(); time.Since(start) < 20*time.Second; pass(t.Context(), 50*time.Millisecond) {
 		durable.taken()
 		for _, key := range keys {
 			replays(t, store, key, "answer")
 		}
-		if len(durable.taken()) == 0 {
+		if calls = durable.taken(); len(calls) == 0 {
 			return
 		}
 	}
-	t.Error("the hot tier was not refilled in 20 s")
+	t.Errorf("the hot tier was not refilled in 20 s: the durable tier still has the calls %v", calls)
 }
 
 // Case 20: an operator has written to Redis by hand.

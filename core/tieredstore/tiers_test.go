@@ -116,6 +116,24 @@ func TestColdHotTierIsRefilled(t *testing.T) {
 
 // Acquire reads the durable tier again and again, so the hot tier is not late for long
 // when the clocks disagree.
+// A store that was once used alone can have left a claim whose lease is over, and so can a claim of this store whose record
+// ends in the same millisecond as its lease.
+func TestRefillInPlaceOfAClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		win(t, s.hot, claim("key"))
+		finish(t, s.durable, "key", "answer")
+		pass(t.Context(), 2*time.Minute)
+		replays(t, s, "key", "answer")
+		replays(t, s, "key", "answer")
+		s.hot.taken()
+		s.durable.taken()
+		replays(t, s, "key", "answer")
+		s.wants(t, 1, 0)
+	})
+}
+
 func TestRefillIsKeptForAShortTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
