@@ -53,7 +53,7 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 	}
 	for range rounds {
 		var r row
-		there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, &r, r.whole())
+		there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, &r, r.whole(s.dialect.asText))
 		if err != nil {
 			return storage.Lease{}, nil, err
 		}
@@ -81,7 +81,7 @@ func (s *Store) read(ctx context.Context, c storage.Claim, claimErr error) (stor
 		return storage.Lease{}, nil, claimErr
 	}
 	var r row
-	if there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, &r, r.whole()); err != nil || !there {
+	if there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, &r, r.whole(s.dialect.asText)); err != nil || !there {
 		return storage.Lease{}, nil, claimErr
 	}
 	if _, open := r.claim(c); open {

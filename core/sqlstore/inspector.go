@@ -28,7 +28,7 @@ var (
 // Lookup implements [storage.Inspector].
 func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
 	var r row
-	there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: key}, &r, r.whole())
+	there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: key}, &r, r.whole(s.dialect.asText))
 	if err != nil || !there || r.isNoRecord() {
 		return nil, s.failure("look up", key, ended(ctx, err))
 	}
@@ -82,7 +82,7 @@ func (s *Store) listChunk(ctx context.Context, after string, size int, next func
 	for rows.Next() {
 		var key string
 		var r row
-		if err := rows.Scan(append([]any{&key}, r.head()...)...); err != nil {
+		if err := rows.Scan(append([]any{&key}, r.head(s.dialect.asText)...)...); err != nil {
 			return read, err
 		}
 		_ = r.parse() // decode reports numbers that cannot be read
@@ -149,7 +149,7 @@ func (s *Store) forget(ctx context.Context, key string) (bool, error) {
 	for {
 		var r row
 		a := &arguments{pKey: key}
-		there, err := s.find(ctx, nil, &s.statements.head, a, &r, r.head())
+		there, err := s.find(ctx, nil, &s.statements.head, a, &r, r.head(s.dialect.asText))
 		if err != nil || !there {
 			return false, err
 		}

@@ -46,29 +46,94 @@ type row struct {
 	token, fingerprint, digest []byte
 	header, origin             string
 
-	summary         string // the text of most columns, see parse
 	content, sketch []byte // content is the body, or the steps of a run in progress
+	steps           []byte // unless the row was read as a text
+	text            string // most columns, unless they were read as they are
 }
 
-// head are the destinations of headStatement's columns. Call parse after the scan.
-func (r *row) head() []any { return []any{&r.summary} }
+// head are the destinations of {head}. Call parse after the scan.
+func (r *row) head(asText bool) []any {
+	if asText {
+		return []any{&r.text}
+	}
+	columns := make([]any, 0, rowColumns)
+	for _, n := range r.numbers() {
+		columns = append(columns, (*nullNumber)(n))
+	}
+	return append(columns, &r.state, &r.token, &r.fingerprint, &r.digest, (*nullText)(&r.origin))
+}
 
-// whole are the destinations of readStatement's columns. Call parse after the scan.
-func (r *row) whole() []any { return []any{&r.summary, &r.content, &r.sketch} }
+// whole are the destinations of {whole}. Call parse after the scan.
+func (r *row) whole(asText bool) []any {
+	if asText {
+		return []any{&r.text, &r.content, &r.sketch}
+	}
+	return append(r.head(asText), (*nullText)(&r.header), &r.steps, &r.content, &r.sketch)
+}
 
-// parse reads the summary.
-func (r *row) parse() error {
-	rest, lines, _ := strings.Cut(r.summary, "\n")
-	r.header, r.origin, _ = strings.Cut(lines, "\n")
-	for _, target := range [...]*int64{
+// rowColumns is the number of columns of {whole}.
+const rowColumns = 20
+
+// numbers are the numbers of a row in the order in which they are read.
+func (r *row) numbers() [11]*int64 {
+	return [...]*int64{
 		&r.now, &r.version, &r.attempt, &r.tookOver, &r.revision, &r.leaseUntil, &r.retainUntil, &r.expiresAt, &r.claimedAt, &r.settledAt,
 		&r.status,
-	} {
+	}
+}
+
+// nullNumber scans a number, of which null is zero. database/sql would print and parse it.
+type nullNumber int64
+
+// Scan implements [sql.Scanner].
+func (n *nullNumber) Scan(value any) (err error) {
+	switch value := value.(type) {
+	case nil:
+	case int64:
+		*n = nullNumber(value)
+	case []byte: // of a driver that leaves texts as they are
+		var number int64
+		number, err = strconv.ParseInt(string(value), 10, 64)
+		*n = nullNumber(number)
+	default:
+		err = fmt.Errorf("the driver returned a %T in place of an int64", value)
+	}
+	return err
+}
+
+// nullText scans a text, of which null is the empty one.
+type nullText string
+
+// Scan implements [sql.Scanner].
+func (t *nullText) Scan(value any) error {
+	switch value := value.(type) {
+	case nil:
+	case []byte:
+		*t = nullText(value)
+	case string:
+		*t = nullText(value)
+	default:
+		return fmt.Errorf("the driver returned a %T in place of a text", value)
+	}
+	return nil
+}
+
+// parse reads the text, or picks the content.
+func (r *row) parse() error {
+	if r.text == "" {
+		if r.state == inProgress {
+			r.content = r.steps
+		}
+		return nil
+	}
+	rest, lines, _ := strings.Cut(r.text, "\n")
+	r.header, r.origin, _ = strings.Cut(lines, "\n")
+	for _, target := range r.numbers() {
 		var word string
 		word, rest, _ = strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
-			return corrupt("its numbers are %s", excerpt(r.summary))
+			return corrupt("its numbers are %s", excerpt(r.text))
 		}
 		*target = n
 	}
@@ -78,7 +143,7 @@ func (r *row) parse() error {
 		var err error
 		word, rest, _ = strings.Cut(rest, " ")
 		if *target, err = hex.DecodeString(word); err != nil {
-			return corrupt("its words are %s", excerpt(r.summary))
+			return corrupt("its words are %s", excerpt(r.text))
 		}
 	}
 	return nil

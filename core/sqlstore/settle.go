@@ -49,7 +49,7 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 			return err
 		}
 		var r row
-		there, err := s.find(ctx, nil, &s.statements.head, a, &r, r.head())
+		there, err := s.find(ctx, nil, &s.statements.head, a, &r, r.head(s.dialect.asText))
 		// A running row of the lease is of a claim that arrived after the release,
 		// because its call was cut off.
 		if err == nil && there && !r.expired() && !(r.isOf(&l) && r.isUnsettled()) {
@@ -87,7 +87,7 @@ func (s *Store) restore(ctx context.Context, tx *sql.Tx, l *storage.Lease, a *ar
 	a[pTookOver] = number(l.TookOver)
 	for range rounds {
 		var r row
-		there, err := s.find(ctx, tx, s.statements.headIn(tx), a, &r, r.head())
+		there, err := s.find(ctx, tx, s.statements.headIn(tx), a, &r, r.head(s.dialect.asText))
 		if err != nil {
 			return false, err
 		}

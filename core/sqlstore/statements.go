@@ -9,32 +9,36 @@ package sqlstore
 // time ends no later than its caller expects, because callers count from before the
 // call.
 
+// {head} is a row without its response, and {whole} is a row with it. A dialect reads them
+// as a text or as columns: see dialect.asText, and row.head for the order.
 const (
 	// words are eleven numbers, the state and three hexadecimal words, the last of which
 	// may be missing. Zero stands for null.
 	words = `concat_ws(' ', :now, version, attempt, took_over, revision, coalesce(lease_until, 0), coalesce(retain_until, 0),
 	expires_at, claimed_at, coalesce(settled_at, 0), coalesce(status, 0), state, {hex token}, {hex fingerprint}, {hex digest})`
 
-	// Most columns are read as one text: the words, the header and the origin, with a line
-	// break after the first and the second. Each column costs a replay up to half a
-	// microsecond in every driver, so that a column each would cost a tenth on SQLite.
-	// Without short names, SQLite and MySQL return each expression's text with each row.
-	summary = `concat_ws('
-', ` + words + `, coalesce(header, ''), coalesce(origin, '')) AS a`
-	identity = `concat_ws('
+	// The text is the words, the header and the origin, with a line break after the first
+	// and the second. Without short names, SQLite and MySQL return each expression's text
+	// with each row.
+	textHead = `concat_ws('
 ', ` + words + `, '', coalesce(origin, '')) AS a`
+	textWhole = `concat_ws('
+', ` + words + `, coalesce(header, ''), coalesce(origin, '')) AS a, CASE WHEN state = 'in_progress' THEN steps ELSE body END AS b, sketch`
 
-	// readStatement reads the steps of a run in progress in place of a body.
-	readStatement = `SELECT ` + summary + `, CASE WHEN state = 'in_progress' THEN steps ELSE body END AS b, sketch FROM {table} WHERE record_key = :key`
+	columnsHead = `:now AS a, version, attempt, took_over, revision, lease_until, retain_until, expires_at, claimed_at, settled_at, status,
+	state, token, fingerprint, digest, origin`
+	columnsWhole = columnsHead + `, header, steps, body, sketch`
+
+	readStatement = `SELECT {whole} FROM {table} WHERE record_key = :key`
 
 	// headStatement is for decisions about a row. It reads no response.
-	headStatement = `SELECT ` + identity + ` FROM {table} WHERE record_key = :key`
+	headStatement = `SELECT {head} FROM {table} WHERE record_key = :key`
 	// lockStatement is headStatement within a handler's transaction: it locks the row,
 	// and so reads its newest version under every isolation level.
 	lockStatement = headStatement + ` FOR UPDATE`
 
 	// listStatement is headStatement for the rows after a key.
-	listStatement = `SELECT record_key, ` + identity + ` FROM {table} WHERE record_key > :key ORDER BY record_key LIMIT :limit`
+	listStatement = `SELECT record_key, {head} FROM {table} WHERE record_key > :key ORDER BY record_key LIMIT :limit`
 )
 
 // sweepAfter is the full hour after the earlier end of a row.
