@@ -36,7 +36,7 @@ LONG_PACKAGES := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/interna
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time.
 PARALLEL := 12
-PACKAGES := 3
+PACKAGES := 2
 
 # PostgreSQL creates thousands of small files in tests: they are in memory where it has room for 4 GiB of them.
 IN_MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }')" -gt 4194304 2>/dev/null && \
