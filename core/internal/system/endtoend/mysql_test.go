@@ -195,24 +195,9 @@ func TestKilledInTheTransferOnMySQL(t *testing.T) {
 func TestFrozenInTheTransferOnMySQL(t *testing.T) {
 	t.Parallel()
 	onEachMySQL(t, time.Second, func(t *testing.T, f *mysqlFixture) {
-		first, second := f.startTwo()
-		move := transfer("key-1")
-
-		stale, lift := f.beginUntil(first, move, mysqlBetweenItsWrites)
-		first.Pause()
-		first.awaitFrozen()
-		lift()
-		original := second.retryWhile(move, inProgress).expect(t, created)
-		first.Resume()
-
-		if answer := <-stale; answer.err != nil || answer.status < http.StatusBadRequest {
-			t.Errorf("the frozen process's client got %v, want an error", answer)
-		}
-		first.expectEvent("lease_lost")
-		for _, process := range []*instance{first, second} {
-			process.send(move).expectCopyOf(t, original)
-		}
-		f.expectMoved(move.key)
+		freezeInTheTransfer(t, f.fixture, func(first *instance, move request) (<-chan answer, func()) {
+			return f.beginUntil(first, move, mysqlBetweenItsWrites)
+		}, f.expectMoved)
 	})
 }
 

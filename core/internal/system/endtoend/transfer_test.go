@@ -66,13 +66,23 @@ func TestKilledInTheTransfer(t *testing.T) {
 func TestFrozenInTheTransfer(t *testing.T) {
 	t.Parallel()
 	f := newPostgresFixture(t, time.Second)
+	freezeInTheTransfer(t, f, func(first *instance, move request) (<-chan answer, func()) {
+		stale, stop, _ := f.beginUntil(first, move, betweenItsWrites)
+		return stale, stop.lift
+	}, f.expectTransfers)
+}
+
+// freezeInTheTransfer freezes a process where begin has stopped its transfer, and expects
+// another process to do the transfer.
+func freezeInTheTransfer(t *testing.T, f *fixture, begin func(*instance, request) (stale <-chan answer, lift func()), expectMoved func(keys ...string)) {
+	t.Helper()
 	first, second := f.startTwo()
 	move := transfer("key-1")
 
-	stale, stop, _ := f.beginUntil(first, move, betweenItsWrites)
+	stale, lift := begin(first, move)
 	first.Pause()
 	first.awaitFrozen()
-	stop.lift()
+	lift()
 	original := second.retryWhile(move, inProgress).expect(t, created)
 	first.Resume()
 
@@ -83,7 +93,7 @@ func TestFrozenInTheTransfer(t *testing.T) {
 	for _, process := range []*instance{first, second} {
 		process.send(move).expectCopyOf(t, original)
 	}
-	f.expectTransfers(move.key)
+	expectMoved(move.key)
 }
 
 // Case 9: the pool is closed after the last transaction.
