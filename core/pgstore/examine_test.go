@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -26,33 +26,7 @@ var checks = []string{
 // examined returns the finding of each check.
 func examined(ctx context.Context, t *testing.T, store *pgstore.Store) map[string]storage.Finding {
 	t.Helper()
-	findings := map[string]storage.Finding{}
-	var order []string
-	for _, f := range store.Examine(ctx) {
-		findings[f.Check] = f
-		order = append(order, f.Check)
-		if f.Seen == "" || (f.Advice == "") != (f.Grade == storage.Good) {
-			t.Errorf("the finding %+v says too little, or too much", f)
-		}
-	}
-	if !slices.Equal(order, checks) {
-		t.Errorf("the checks are %q, want %q", order, checks)
-	}
-	return findings
-}
-
-// wantFinding expects a grade, and texts of the finding.
-func wantFinding(t *testing.T, findings map[string]storage.Finding, check string, grade storage.Grade, texts ...string) {
-	t.Helper()
-	f := findings[check]
-	if check == "round trip" && grade == storage.Good && f.Grade != storage.Skipped {
-		grade = f.Grade // a busy machine is slow
-	}
-	for _, text := range texts {
-		if f.Grade != grade || !strings.Contains(f.Seen+" "+f.Advice, text) {
-			t.Errorf("the finding is %+v, want %q to be %s, with %q", f, check, grade, text)
-		}
-	}
+	return testkit.Examined(t, store.Examine(ctx), checks)
 }
 
 // session changes the settings of a pool's sessions.

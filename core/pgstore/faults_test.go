@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -22,25 +23,7 @@ func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Durable()...)
 	store := pgstore.New(migrated(t, server.DSN(), nil))
-	finish(t, store, "finished")
-	running := win(t, store, claim("running"))
-	server.Kill()
-	for operation, err := range tryAll(t, store, running, 5*time.Second) {
-		if err == nil || errors.Is(err, storage.ErrLeaseLost) || !strings.Contains(err.Error(), `"`) {
-			t.Errorf("%s returned %v, want an error that names the key", operation, err)
-		}
-	}
-	server.Restart()
-	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
-	if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
-		t.Errorf("the record is %+v, want it in progress", r)
-	}
-	must(t, store.Complete(t.Context(), running, result("late")))
-	if r := find(t, store, claim("running")); string(r.Body) != "late" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
+	testkit.SurvivesKill(t, store, server, claim, result)
 }
 
 // Case 19: the connection dies while a claim waits. Either no caller has won, or the
@@ -207,29 +190,9 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 }
 
 // tryAll makes each call with a deadline, Acquire for a new key.
-func tryAll(t *testing.T, store *pgstore.Store, lease storage.Lease, patience time.Duration) map[string]error {
+func tryAll(t *testing.T, store storage.Store, lease storage.Lease, patience time.Duration) map[string]error {
 	t.Helper()
-	limited := func(call func(ctx context.Context) error) error {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		return call(ctx)
-	}
-	return map[string]error{
-		"Acquire": limited(func(ctx context.Context) error {
-			_, _, err := store.Acquire(ctx, claim("another"))
-			return err
-		}),
-		"Extend":   limited(func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) }),
-		"Complete": limited(func(ctx context.Context) error { return store.Complete(ctx, lease, result("answer")) }),
-		"Release":  limited(func(ctx context.Context) error { return store.Release(ctx, lease) }),
-		"BeginTransaction": limited(func(ctx context.Context) error {
-			_, transaction, err := store.BeginTransaction(ctx, lease)
-			if err == nil {
-				err = transaction.Rollback(ctx)
-			}
-			return err
-		}),
-	}
+	return testkit.TryAll(t, store, lease, claim("another"), result("answer"), patience)
 }
 
 func TestNonsense(t *testing.T) {

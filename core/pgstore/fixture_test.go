@@ -19,7 +19,7 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-var win, find, must = testkit.Win, testkit.Find, testkit.Must
+var win, find, must, wantFinding = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 

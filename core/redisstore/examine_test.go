@@ -3,13 +3,13 @@ package redisstore_test
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -24,33 +24,7 @@ var checks = []string{
 // examined returns the finding of each check.
 func examined(t *testing.T, store *redisstore.Store) map[string]storage.Finding {
 	t.Helper()
-	findings := map[string]storage.Finding{}
-	var order []string
-	for _, f := range store.Examine(t.Context()) {
-		findings[f.Check] = f
-		order = append(order, f.Check)
-		if f.Seen == "" || (f.Advice == "") != (f.Grade == storage.Good) {
-			t.Errorf("the finding %+v says too little, or too much", f)
-		}
-	}
-	if !slices.Equal(order, checks) {
-		t.Errorf("the checks are %q, want %q", order, checks)
-	}
-	return findings
-}
-
-// wantFinding expects a grade, and texts of the finding.
-func wantFinding(t *testing.T, findings map[string]storage.Finding, check string, grade storage.Grade, texts ...string) {
-	t.Helper()
-	f := findings[check]
-	if check == "round trip" && grade == storage.Good && f.Grade != storage.Skipped {
-		grade = f.Grade // a busy machine is slow
-	}
-	for _, text := range texts {
-		if f.Grade != grade || !strings.Contains(f.Seen+" "+f.Advice, text) {
-			t.Errorf("the finding is %+v, want %q to be %s, with %q", f, check, grade, text)
-		}
-	}
+	return testkit.Examined(t, store.Examine(t.Context()), checks)
 }
 
 // edited is a hook that changes replies, for settings that no server of a test can have.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -163,20 +164,7 @@ func refuses(t *testing.T, rdb *redis.Client, lease storage.Lease, mentions stri
 // tryAll makes each call with a deadline, Acquire for a new key.
 func tryAll(t *testing.T, store storage.Store, lease storage.Lease, patience time.Duration) map[string]error {
 	t.Helper()
-	limited := func(call func(ctx context.Context) error) error {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		return call(ctx)
-	}
-	return map[string]error{
-		"Acquire": limited(func(ctx context.Context) error {
-			_, _, err := store.Acquire(ctx, claim("another"))
-			return err
-		}),
-		"Extend":   limited(func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) }),
-		"Complete": limited(func(ctx context.Context) error { return store.Complete(ctx, lease, result("answer")) }),
-		"Release":  limited(func(ctx context.Context) error { return store.Release(ctx, lease) }),
-	}
+	return testkit.TryAll(t, store, lease, claim("another"), result("answer"), patience)
 }
 
 func TestUnreachableServer(t *testing.T) {

@@ -155,7 +155,7 @@ func result(body string) storage.Result {
 	return storage.Result{State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
 }
 
-var win, find, must = testkit.Win, testkit.Find, testkit.Must
+var win, find, must, wantFinding = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
 
 // eventually waits until a condition on a server is true.
 func eventually(t *testing.T, condition func() bool) {

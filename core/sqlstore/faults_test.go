@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/sqlstore"
@@ -37,22 +38,7 @@ func overOwnServer(t *testing.T, settings []string, test func(t *testing.T, serv
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	overOwnServer(t, nil, func(t *testing.T, server *mysqltest.Server, store *sqlstore.Store, _ *sql.DB) {
-		finish(t, store, "finished")
-		running := win(t, store, claim("running"))
-		server.Kill()
-		for operation, err := range tryAll(t, store, running, 5*time.Second) {
-			if err == nil || errors.Is(err, storage.ErrLeaseLost) || !strings.Contains(err.Error(), `"`) {
-				t.Errorf("%s returned %v, want an error that names the key", operation, err)
-			}
-		}
-		server.Restart()
-		if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
-			t.Errorf("the record is %+v, want the response", r)
-		}
-		if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
-			t.Errorf("the record is %+v, want it in progress", r)
-		}
-		must(t, store.Complete(t.Context(), running, result("late")))
+		testkit.SurvivesKill(t, store, server, claim, result)
 	})
 }
 
@@ -256,22 +242,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 }
 
 // tryAll makes each call with a deadline, Acquire for a new key.
-func tryAll(t *testing.T, store *sqlstore.Store, lease storage.Lease, patience time.Duration) map[string]error {
+func tryAll(t *testing.T, store storage.Store, lease storage.Lease, patience time.Duration) map[string]error {
 	t.Helper()
-	return map[string]error{
-		"Acquire": limited(t, patience, func(ctx context.Context) error {
-			_, _, err := store.Acquire(ctx, claim("another"))
-			return err
-		}),
-		"Extend":   limited(t, patience, func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) }),
-		"Complete": limited(t, patience, func(ctx context.Context) error { return store.Complete(ctx, lease, result("answer")) }),
-		"Release":  limited(t, patience, func(ctx context.Context) error { return store.Release(ctx, lease) }),
-		"BeginTransaction": limited(t, patience, func(ctx context.Context) error {
-			_, transaction, err := store.BeginTransaction(ctx, lease)
-			if err == nil {
-				err = transaction.Rollback(ctx)
-			}
-			return err
-		}),
-	}
+	return testkit.TryAll(t, store, lease, claim("another"), result("answer"), patience)
 }

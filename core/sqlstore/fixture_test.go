@@ -1,7 +1,6 @@
 package sqlstore_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"path/filepath"
@@ -22,7 +21,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-var win, find, must = testkit.Win, testkit.Find, testkit.Must
+var win, find, must, limited = testkit.Win, testkit.Find, testkit.Must, testkit.Limited
 
 func TestMain(m *testing.M) {
 	_ = mysql.SetLogger(&mysql.NopLogger{}) // tests break connections, and the driver logs each
@@ -187,12 +186,4 @@ func eventually(t testing.TB, condition func() bool) {
 			return
 		}
 	}
-}
-
-// limited makes a call with a deadline.
-func limited(t testing.TB, patience time.Duration, call func(ctx context.Context) error) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	return call(ctx)
 }

@@ -1,0 +1,73 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// TryAll calls each operation of a store with its own time limit, and returns the errors by the operations' names. Acquire
+// claims another key than the lease's. BeginTransaction is one of them where the store is a [storage.Transactor].
+func TryAll(t testing.TB, store storage.Store, lease storage.Lease, another storage.Claim, answer storage.Result, patience time.Duration) map[string]error {
+	t.Helper()
+	limited := func(call func(ctx context.Context) error) error { return Limited(t, patience, call) }
+	failures := map[string]error{
+		"Acquire": limited(func(ctx context.Context) error {
+			_, _, err := store.Acquire(ctx, another)
+			return err
+		}),
+		"Extend":   limited(func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) }),
+		"Complete": limited(func(ctx context.Context) error { return store.Complete(ctx, lease, answer) }),
+		"Release":  limited(func(ctx context.Context) error { return store.Release(ctx, lease) }),
+	}
+	if transactor, is := store.(storage.Transactor); is {
+		failures["BeginTransaction"] = limited(func(ctx context.Context) error {
+			_, transaction, err := transactor.BeginTransaction(ctx, lease)
+			if err == nil {
+				err = transaction.Rollback(ctx)
+			}
+			return err
+		})
+	}
+	return failures
+}
+
+// Limited makes a call with a time limit.
+func Limited(t testing.TB, patience time.Duration, call func(ctx context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return call(ctx)
+}
+
+// SurvivesKill kills a store's server, and expects it back with all it has acknowledged.
+func SurvivesKill(t testing.TB, store storage.Store, server interface {
+	Kill()
+	Restart()
+}, claim func(key string) storage.Claim, result func(body string) storage.Result,
+) {
+	t.Helper()
+	Must(t, store.Complete(t.Context(), Win(t, store, claim("finished")), result("finished")))
+	running := Win(t, store, claim("running"))
+	server.Kill()
+	for operation, err := range TryAll(t, store, running, claim("another"), result("answer"), 5*time.Second) {
+		if err == nil || errors.Is(err, storage.ErrLeaseLost) || !strings.Contains(err.Error(), `"`) {
+			t.Errorf("%s returned %v, want an error that names the key", operation, err)
+		}
+	}
+	server.Restart()
+	if r := Find(t, store, claim("finished")); string(r.Body) != "finished" {
+		t.Errorf("the record is %+v, want the response", r)
+	}
+	if r := Find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
+		t.Errorf("the record is %+v, want it in progress", r)
+	}
+	Must(t, store.Complete(t.Context(), running, result("late")))
+	if r := Find(t, store, claim("running")); string(r.Body) != "late" {
+		t.Errorf("the record is %+v, want the response", r)
+	}
+}
