@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -69,12 +68,7 @@ func TestWrongUse(t *testing.T) {
 // A store or a page that cannot be reached ends with 3, and changes nothing.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a free port
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := listener.Addr().String()
-	_ = listener.Close()
+	const nobody = "127.0.0.1:1" // a port that no other test's server takes
 	for _, args := range [][]string{
 		{"--redis", "redis://" + nobody, "list"},
 		{"--redis", "redis://" + nobody + "?addr=" + nobody, "list"},
