@@ -124,17 +124,20 @@ func TestLostReplyToCommitIsNotARollback(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			proxy := faultproxy.Start(t, addressOf(t, dsn))
+			waits, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			pool := connect(t, dsn, func(config *pgxpool.Config) {
 				through(config, proxy)
-				config.ConnConfig.Tracer = &commitTracer{func() { proxy.Set(fault) }}
+				config.ConnConfig.Tracer = &commitTracer{func() {
+					proxy.Set(fault)
+					time.AfterFunc(time.Second, cancel) // not before, however slow the statements are
+				}}
 			})
 			store := pgstore.New(pool)
 			lease := win(t, store, claim(name))
 			_, transaction, err := store.BeginTransaction(t.Context(), lease)
 			must(t, err)
-			short, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			err = transaction.Commit(short, lease, result("paid"))
+			err = transaction.Commit(waits, lease, result("paid"))
 			proxy.Set(faultproxy.None())
 			if err == nil || errors.Is(err, storage.ErrRolledBack) || errors.Is(err, storage.ErrLeaseLost) {
 				t.Errorf("Commit returned %v, want an error that leaves the outcome open", err)

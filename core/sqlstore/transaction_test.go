@@ -121,7 +121,7 @@ func TestConfirmationOfACommitIsLost(t *testing.T) {
 		h := s.begin(t)
 		must(t, h.store.Extend(t.Context(), h.lease, time.Minute)) // by another connection
 		committed := sqlstore.BeforeCommit(h.Transaction, func() { proxy.Set(faultproxy.LoseReplies()) })
-		err := limited(t, 500*time.Millisecond, func(ctx context.Context) error { return committed.Commit(ctx, h.lease, result("paid")) })
+		err := limited(t, time.Minute, func(ctx context.Context) error { return committed.Commit(ctx, h.lease, result("paid")) })
 		if err == nil || errors.Is(err, storage.ErrRolledBack) || errors.Is(err, storage.ErrLeaseLost) {
 			t.Errorf("Commit returned %v, want an error of an unknown end", err)
 		}
