@@ -5,13 +5,11 @@ package examples_test
 import (
 	"context"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +17,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"go.uber.org/goleak"
+
+	"github.com/oncekey/oncekey/examples/internal/freeport"
 )
 
 const (
@@ -114,7 +114,7 @@ func start(t *testing.T, router string) *program {
 
 func launch(t *testing.T, binary string) *program {
 	t.Helper()
-	addr := freeAddress(t)
+	addr := freeport.Reserve(t)
 	var log strings.Builder
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary)
 	command.Env = append(os.Environ(), "ADDR="+addr)
@@ -166,28 +166,6 @@ func listens(t *testing.T, addr string, exited <-chan struct{}) bool {
 		case <-ticker.C:
 		}
 	}
-}
-
-// freeAddress names a port below those of outgoing connections. Until the test ends, the UDP socket of that number keeps
-// other tests from taking it: those of core/internal/testkit/server do the same.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	const lowest, count = 12_000, 10_000
-	var listen net.ListenConfig
-	for range count {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowest+rand.IntN(count)))
-		reservation, err := listen.ListenPacket(t.Context(), "udp", address)
-		if err != nil {
-			continue
-		}
-		t.Cleanup(func() { reservation.Close() })
-		if listener, err := listen.Listen(t.Context(), "tcp", address); err == nil {
-			listener.Close()
-			return address
-		}
-	}
-	t.Fatal("found no free port")
-	return ""
 }
 
 type answer struct {
