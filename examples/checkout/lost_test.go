@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/examples/internal/browsertest"
+	"github.com/oncekey/oncekey/examples/internal/freeport"
 
 	"github.com/chromedp/chromedp"
 )
@@ -79,7 +80,7 @@ const growing = `document.querySelector("#drawing .run")?.width.baseVal.value > 
 // The steps run in one tab: the page tells when its shop is out of reach, and recovers.
 func TestLostShop(t *testing.T) {
 	t.Parallel()
-	m, program := startMortal(t, "127.0.0.1:0")
+	m, program := startMortal(t, freeport.Reserve(t)) // no other program takes it while the shop is closed
 	p := openBrowser(t, program)
 	p.load(true)
 
