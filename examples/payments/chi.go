@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -12,11 +11,12 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-func chiRouter(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler {
+func chiRouter(s *shop, engine *core.Engine, times times) http.Handler {
 	idem := idemchi.New(engine)
 	money := []policy.Option{
 		policy.TTLHours(48),
-		policy.LockTTL(lockTTL),
+		policy.LockTTL(times.lockTTL),
+		policy.StoreTimeout(times.storeTimeout),
 		policy.ExcludeFields("clientTimestamp", "requestNonce"),
 	}
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -11,11 +10,12 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-func ginRouter(s *shop, engine *core.Engine, lockTTL time.Duration) http.Handler {
+func ginRouter(s *shop, engine *core.Engine, times times) http.Handler {
 	idem := idemgin.New(engine)
 	money := []policy.Option{
 		policy.TTLHours(48),
-		policy.LockTTL(lockTTL),
+		policy.LockTTL(times.lockTTL),
+		policy.StoreTimeout(times.storeTimeout),
 		policy.ExcludeFields("clientTimestamp", "requestNonce"),
 	}
 

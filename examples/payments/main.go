@@ -113,7 +113,7 @@ func serve(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	handler := routers[s.router](newShop(opened), engine, s.lockTTL)
+	handler := routers[s.router](newShop(opened), engine, s.times)
 	token := rand.Text()
 	if s.inspect {
 		if handler, err = withInspector(handler, engine, events, token); err != nil {

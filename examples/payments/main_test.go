@@ -29,6 +29,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		{"-lock-ttl 30", "-lock-ttl", `"30"`, "such as 30s"},
 		{"-lock-ttl 1ms", "-lock-ttl", `"1ms"`, "from 100ms to 1h"},
 		{"-lock-ttl 72h", "-lock-ttl", `"72h"`, "from 100ms to 1h"},
+		{"-store-timeout 0s", "-store-timeout", `"0s"`, "from 10ms to 1h"},
 		{"-redis localhost:6379", "-redis", `"localhost:6379"`, "redis://127.0.0.1:6379/0"},
 		{"-postgres localhost:5432", "-postgres", `"localhost:5432"`, "postgres://127.0.0.1:5432/postgres"},
 		{"-mysql x", "-mysql", "", "-h lists the flags"},
@@ -55,7 +56,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 	if code := run(t.Context(), []string{"-h"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Errorf("code %d, stderr %q, want neither", code, &stderr)
 	}
-	for _, name := range []string{"-addr", "-router", "-store", "-redis", "-postgres", "-file", "-dsn", "-lock-ttl", "-ledger"} {
+	for _, name := range []string{"-addr", "-router", "-store", "-redis", "-postgres", "-file", "-dsn", "-lock-ttl", "-store-timeout", "-ledger"} {
 		if !strings.Contains(stdout.String(), "  "+name+" ") {
 			t.Errorf("%s is not listed in\n%s", name, &stdout)
 		}
@@ -172,7 +173,7 @@ func TestSlowestCardIsCharged(t *testing.T) {
 		request.Header.Set("Authorization", "Bearer alice")
 		request.Header.Set(core.KeyHeader, "k")
 		recorder := httptest.NewRecorder()
-		chiRouter(newShop(backend{ledger: books}), engine, 100*time.Millisecond).ServeHTTP(recorder, request)
+		chiRouter(newShop(backend{ledger: books}), engine, times{100 * time.Millisecond, time.Second}).ServeHTTP(recorder, request)
 		if recorder.Code != http.StatusCreated || len(books.entries[charges]) != 1 {
 			t.Errorf("got %d and %d charges, want 201 and one charge", recorder.Code, len(books.entries[charges]))
 		}

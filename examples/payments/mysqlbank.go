@@ -44,7 +44,7 @@ func openMySQL(ctx context.Context, s settings, j *journal) (backend, error) {
 	if config.Params == nil {
 		config.Params = map[string]string{}
 	}
-	config.Params["wait_timeout"] = strconv.FormatFloat(math.Ceil(s.lockTTL.Seconds()), 'f', 0, 64)
+	config.Params["wait_timeout"] = strconv.FormatFloat(math.Ceil(s.times.lockTTL.Seconds()), 'f', 0, 64)
 	if config.Timeout == 0 {
 		config.Timeout = connectTimeout
 	}
@@ -52,7 +52,7 @@ func openMySQL(ctx context.Context, s settings, j *journal) (backend, error) {
 	if err != nil {
 		return backend{}, err
 	}
-	db.SetConnMaxIdleTime(s.lockTTL / 2)
+	db.SetConnMaxIdleTime(s.times.lockTTL / 2)
 	b.bank = &mysqlBank{db}
 	return b, nil
 }

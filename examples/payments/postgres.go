@@ -46,7 +46,7 @@ func openDatabase(ctx context.Context, s settings) (*database, error) {
 	// that takes over after the lease. So the server ends such a transaction when the lease
 	// ends too. A handler that stays idle in its transaction for longer, because it waits
 	// for another service, needs a longer timeout.
-	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(s.lockTTL.Milliseconds(), 10)
+	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = strconv.FormatInt(s.times.lockTTL.Milliseconds(), 10)
 
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

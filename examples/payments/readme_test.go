@@ -47,7 +47,7 @@ func TestTranscript(t *testing.T) {
 				t.Fatal(err)
 			}
 			books := backend{ledger: newMemoryLedger(&journal{})}
-			server := httptest.NewServer(router(newShop(books), engine, time.Minute))
+			server := httptest.NewServer(router(newShop(books), engine, times{time.Minute, time.Minute}))
 			t.Cleanup(server.Close)
 			for part := range strings.SplitSeq(strings.TrimPrefix(transcript, "$ "), "\n$ ") {
 				command, want, _ := strings.Cut(part, "\n")

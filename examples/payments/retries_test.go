@@ -40,7 +40,7 @@ func TestMoneyIsSafeToRetry(t *testing.T) {
 				books := newMemoryLedger(&journal{})
 				return handlertest.Service{
 					Routes: func(engine *core.Engine) http.Handler {
-						return build(newShop(backend{ledger: ledgerInWorld{books, w}}), engine, 30*time.Second)
+						return build(newShop(backend{ledger: ledgerInWorld{books, w}}), engine, times{30 * time.Second, 500 * time.Millisecond})
 					},
 					Request: handlertest.Request{
 						Path: path, Body: `{"order_id":"42","amount":100,"currency":"EUR","card":"tok_ok"}`,

@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/policy"
 )
 
 // settings are the values of the command line.
@@ -25,7 +27,7 @@ type settings struct {
 	postgres string
 	file     string // of SQLite
 	dsn      string // of MySQL
-	lockTTL  time.Duration
+	times    times
 	ledger   string
 	inspect  bool
 }
@@ -34,7 +36,7 @@ type settings struct {
 // expected form. After -h the error is flag.ErrHelp.
 func parseSettings(args []string, stdout io.Writer) (settings, error) {
 	s := settings{
-		addr: "127.0.0.1:8080", router: "chi", store: "memory", lockTTL: 30 * time.Second,
+		addr: "127.0.0.1:8080", router: "chi", store: "memory", times: times{30 * time.Second, policy.DefaultStoreTimeout},
 		redis: &redis.Options{Addr: "127.0.0.1:6379"}, postgres: "postgres://127.0.0.1:5432/postgres?sslmode=disable",
 		file: "payments.db", dsn: "root@tcp(127.0.0.1:3306)/payments",
 	}
@@ -47,7 +49,9 @@ func parseSettings(args []string, stdout io.Writer) (settings, error) {
 	flags.Func("postgres", "`URL` of the PostgreSQL, whose tables are made at the start (default "+s.postgres+")", s.setPostgres)
 	flags.StringVar(&s.file, "file", s.file, "`path` of the SQLite database, which is made at the start")
 	flags.StringVar(&s.dsn, "dsn", s.dsn, "`address` of the MySQL or MariaDB, in the form of go-sql-driver/mysql, whose tables are made at the start")
-	flags.Func("lock-ttl", "`duration` for which a crash blocks its key (default 30s)", s.setLockTTL)
+	flags.Func("lock-ttl", "`duration` for which a crash blocks its key (default 30s)", duration(&s.times.lockTTL, 100*time.Millisecond, "30s"))
+	flags.Func("store-timeout", "`duration` of a payment's longest wait for a call of the store (default 500ms)",
+		duration(&s.times.storeTimeout, 10*time.Millisecond, "500ms"))
 	flags.StringVar(&s.ledger, "ledger", "", "`file` to append every side effect except transfers to; processes can share the file")
 	flags.BoolVar(&s.inspect, "inspect", false, "serve a page for operators, and print its address and a password")
 
@@ -89,15 +93,17 @@ func (s *settings) setPostgres(value string) error {
 	return nil
 }
 
-// setLockTTL keeps the value within the limits of the routes' policies. An invalid policy
+// duration keeps the value within the limits of the routes' policies. An invalid policy
 // panics when its route is declared.
-func (s *settings) setLockTTL(value string) error {
-	ttl, err := time.ParseDuration(value)
-	if err != nil || ttl < 100*time.Millisecond || ttl > time.Hour {
-		return errors.New("give a duration from 100ms to 1h, such as 30s")
+func duration(target *time.Duration, least time.Duration, example string) func(string) error {
+	return func(value string) error {
+		given, err := time.ParseDuration(value)
+		if err != nil || given < least || given > time.Hour {
+			return fmt.Errorf("give a duration from %s to 1h, such as %s", least, example)
+		}
+		*target = given
+		return nil
 	}
-	s.lockTTL = ttl
-	return nil
 }
 
 func oneOf[V any](target *string, choices map[string]V) func(string) error {

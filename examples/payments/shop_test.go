@@ -103,7 +103,7 @@ func serveBooks(t *testing.T, router string, books ledger) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(routers[router](newShop(backend{ledger: books}), engine, time.Minute))
+	server := httptest.NewServer(routers[router](newShop(backend{ledger: books}), engine, times{time.Minute, time.Minute}))
 	t.Cleanup(server.Close)
 	return server.URL
 }
