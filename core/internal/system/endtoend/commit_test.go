@@ -14,24 +14,28 @@ import (
 func TestTransferThatIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		stops     []string
-		fail      func(f *fixture, backend int)
-		mayBeDone bool
+		stops        []string
+		fail         func(f *fixture, backend int)
+		storeTimeout time.Duration
+		mayBeDone    bool
 	}{
 		"backend ended in its commit": {
-			stops: []string{inItsCommit},
-			fail:  func(f *fixture, backend int) { f.database.terminate(backend) },
+			stops:        []string{inItsCommit},
+			fail:         func(f *fixture, backend int) { f.database.terminate(backend) },
+			storeTimeout: longStoreTimeout,
 		},
 		"commit takes too long": {
-			stops:     []string{inItsCommit},
-			fail:      func(*fixture, int) {},
-			mayBeDone: true, // the client gives up, and the server may not notice
+			stops:        []string{inItsCommit},
+			fail:         func(*fixture, int) {},
+			storeTimeout: 3 * shortStoreTimeout, // the test must see the commit wait
+			mayBeDone:    true,                  // the client gives up, and the server may not notice
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newPostgresFixture(t, 30*time.Second)
+			f.storeTimeout = test.storeTimeout
 			first, second := f.startTwo()
 			f.database.letCommitsWait()
 			move := transfer("key-1")
@@ -92,7 +96,6 @@ func TestTransferWhoseConfirmationIsLost(t *testing.T) {
 	(<-answers).expect(t, unconfirmed)
 	proxy.Set(faultproxy.None())
 
-	// A replay, unless this test took longer than the process waits for its commit.
 	original := second.retryThrough(move).expectDone(t)
 	first.retryThrough(move).expectCopyOf(t, original)
 	f.expectTransfers(move.key)

@@ -25,6 +25,9 @@ const (
 	patience = time.Minute
 	// pollInterval is how often a wait looks.
 	pollInterval = 20 * time.Millisecond
+	// longStoreTimeout is that of tests whose servers respond or refuse: a busy server is not late. The tests with
+	// servers that do not respond wait for shortStoreTimeout.
+	longStoreTimeout, shortStoreTimeout = 20 * time.Second, time.Second
 )
 
 // fixture is the store and the ledger file that the processes of a test share.
@@ -35,6 +38,8 @@ type fixture struct {
 	flags    []string // the flags that name the store
 	ledger   string
 	lockTTL  time.Duration
+	// storeTimeout is for the processes that are started next.
+	storeTimeout time.Duration
 }
 
 // newFixture starts a new Redis.
@@ -100,7 +105,7 @@ func newFixtureOver(t *testing.T, lockTTL time.Duration, dsn string) *fixture {
 
 func bareFixture(t *testing.T, lockTTL time.Duration) *fixture {
 	t.Helper()
-	return &fixture{t: t, lockTTL: lockTTL, ledger: filepath.Join(t.TempDir(), "ledger")}
+	return &fixture{t: t, lockTTL: lockTTL, storeTimeout: longStoreTimeout, ledger: filepath.Join(t.TempDir(), "ledger")}
 }
 
 // onEachStore runs a test of the engine on each store, because the place of the records
@@ -147,7 +152,8 @@ func (f *fixture) launch(router string, flags ...string) *instance {
 		f.t.Fatal(err)
 	}
 	arguments := slices.Concat([]string{
-		"-addr", "127.0.0.1:0", "-router", router, "-lock-ttl", f.lockTTL.String(), "-ledger", f.ledger,
+		"-addr", "127.0.0.1:0", "-router", router, "-lock-ttl", f.lockTTL.String(), "-store-timeout", f.storeTimeout.String(),
+		"-ledger", f.ledger,
 	}, f.flags, flags)
 	command := exec.CommandContext(context.Background(), binary, arguments...)
 	i := &instance{Process: serverproc.Start(f.t, "payments on "+router, command), t: f.t}

@@ -8,10 +8,13 @@ import (
 )
 
 // postgresOutages are the outages of a PostgreSQL server, and their ends.
-var postgresOutages = map[string]struct{ begin, end func(*postgrestest.Server) }{
-	"stopped": {(*postgrestest.Server).Stop, (*postgrestest.Server).Restart},
-	"killed":  {(*postgrestest.Server).Kill, (*postgrestest.Server).Restart},
-	"frozen":  {(*postgrestest.Server).Pause, (*postgrestest.Server).Resume},
+var postgresOutages = map[string]struct {
+	begin, end   func(*postgrestest.Server)
+	storeTimeout time.Duration
+}{
+	"stopped": {(*postgrestest.Server).Stop, (*postgrestest.Server).Restart, longStoreTimeout},
+	"killed":  {(*postgrestest.Server).Kill, (*postgrestest.Server).Restart, longStoreTimeout},
+	"frozen":  {(*postgrestest.Server).Pause, (*postgrestest.Server).Resume, shortStoreTimeout},
 }
 
 // Cases 12, 13 and 19: one server fails around the claim and around the settlement.
@@ -24,6 +27,7 @@ func TestPostgresAway(t *testing.T) {
 			// A pending claim may take effect when a frozen server wakes up. It then blocks its
 			// key, for less time than a test waits.
 			f := newFixtureAt(t, 10*time.Second, server.DSN())
+			f.storeTimeout = outage.storeTimeout
 			first, second := f.startTwo()
 			earlier := payment("tok_ok").withKey("earlier")
 			kept := first.send(earlier).expect(t, created)

@@ -11,10 +11,13 @@ import (
 )
 
 // outages are the outages of a Redis server, and their ends.
-var outages = map[string]struct{ begin, end func(*redistest.Server) }{
-	"stopped": {(*redistest.Server).Stop, (*redistest.Server).Restart},
-	"killed":  {(*redistest.Server).Kill, (*redistest.Server).Restart},
-	"frozen":  {(*redistest.Server).Pause, (*redistest.Server).Resume},
+var outages = map[string]struct {
+	begin, end   func(*redistest.Server)
+	storeTimeout time.Duration
+}{
+	"stopped": {(*redistest.Server).Stop, (*redistest.Server).Restart, longStoreTimeout},
+	"killed":  {(*redistest.Server).Kill, (*redistest.Server).Restart, longStoreTimeout},
+	"frozen":  {(*redistest.Server).Pause, (*redistest.Server).Resume, shortStoreTimeout},
 }
 
 func TestRedisAwayBeforeTheHandler(t *testing.T) {
@@ -23,6 +26,7 @@ func TestRedisAwayBeforeTheHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 30*time.Second)
+			f.storeTimeout = outage.storeTimeout
 			first, second := f.startTwo()
 			pay := payment("tok_ok")
 
@@ -48,6 +52,7 @@ func TestRedisAwayWhenTheHandlerEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, 30*time.Second, redistest.Persistent()...)
+			f.storeTimeout = outage.storeTimeout
 			first, second := f.startTwo()
 			pay := payment("tok_slow:4s")
 
@@ -69,6 +74,7 @@ func TestRedisAwayWhenTheHandlerEnds(t *testing.T) {
 func TestRedisFrozen(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 30*time.Second)
+	f.storeTimeout = shortStoreTimeout
 	first, second := f.startTwo()
 	pay := payment("tok_ok")
 	// Over open connections, claims reach the frozen server and take effect in the end, when
@@ -79,11 +85,11 @@ func TestRedisFrozen(t *testing.T) {
 
 	f.redis.Pause()
 	for _, process := range []*instance{first, second} {
-		const storeTimeout, slack = 500 * time.Millisecond, 8 * time.Second
+		const slack = 8 * time.Second
 		sent := time.Now()
 		process.send(pay).expect(t, unavailable)
-		if took := time.Since(sent); took > storeTimeout+slack {
-			t.Errorf("the refusal took %v, want about %v", took, storeTimeout)
+		if took := time.Since(sent); took > f.storeTimeout+slack {
+			t.Errorf("the refusal took %v, want about %v", took, f.storeTimeout)
 		}
 	}
 	if runs := first.attempts() + second.attempts(); runs != 1 {

@@ -56,6 +56,7 @@ func newCrashes(t *testing.T, store string) *crashes {
 	} else {
 		s.fixture = newFixtureAt(t, soakLease, s.server.DSN())
 	}
+	s.storeTimeout = shortStoreTimeout
 	s.replace(0)
 	s.replace(1)
 	// Enough money for all transfers of a long soak.
