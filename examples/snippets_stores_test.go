@@ -22,6 +22,7 @@ import (
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/core/tieredstore"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // The stores' own tests use Redis; this test only makes the stores.
@@ -123,7 +124,7 @@ func TestSQLite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payTwice(t, guard.Handler(http.HandlerFunc(pay)), "/payments")
+	payTwice(t, guard.Handler(http.HandlerFunc(pay), policy.StoreTimeout(time.Minute)), "/payments") // the disk may be busy
 }
 
 // migrateAndSweep is compiled, and not run: the tests of pgstore have a database.
