@@ -197,26 +197,31 @@ func TestAttemptLivesAsLongAsItsResponse(t *testing.T) {
 	})
 }
 
-// HTTP/2 streams that hang are cut off and repeated like connections.
+// HTTP/2 streams that hang are cut off and repeated like connections. On a busy machine some attempts end before the
+// server has received them.
 func TestAttemptTimeoutOverRealConnections(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*httptest.Server){"HTTP/1.1": (*httptest.Server).Start, "HTTP/2": startHTTP2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var received atomic.Int32
-			server := startServer(t, func(_ http.ResponseWriter, r *http.Request) {
-				received.Add(1)
+			server := startServer(t, func(w http.ResponseWriter, r *http.Request) {
 				drain(r) // HTTP/1.1 sees a disconnect only after the body
+				if received.Add(1) > 2 && r.URL.Path != "/hangs" {
+					fmt.Fprint(w, "done")
+					return
+				}
 				<-r.Context().Done()
 			}, start)
-			transport := transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(2), httpclient.AttemptTimeout(time.Second))
-			got := post(t, transport, server.URL, "{}")
+			const limit = 500 * time.Millisecond
+			post(t, transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(100), httpclient.AttemptTimeout(limit)), server.URL, "{}").
+				expect(t, http.StatusOK, "done")
+
+			transport := transportTo(t, server.Client().Transport, quickly(), httpclient.MaxAttempts(2), httpclient.AttemptTimeout(limit))
+			got := post(t, transport, server.URL+"/hangs", "{}")
 			got.expectGivenUp(t, 2, context.DeadlineExceeded)
-			if given := got.givenUp(t); !given.Timeout() || !strings.Contains(given.Error(), "no response within 1s") {
+			if given := got.givenUp(t); !given.Timeout() || !strings.Contains(given.Error(), "no response within 500ms") {
 				t.Errorf("got %v", given)
-			}
-			if received.Load() != 2 {
-				t.Errorf("the server received %d requests, want 2", received.Load())
 			}
 		})
 	}
