@@ -20,6 +20,7 @@ import (
 	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // atOnce is less than go-redis takes to dial five times.
@@ -87,7 +88,7 @@ func TestEventOfARefusedConnection(t *testing.T) {
 	request := httptest.NewRequest(http.MethodPost, "/payments", strings.NewReader("{}"))
 	request.Header.Set("Idempotency-Key", "key")
 	response := httptest.NewRecorder()
-	guard.Handler(http.NotFoundHandler()).ServeHTTP(response, request)
+	guard.Handler(http.NotFoundHandler(), policy.StoreTimeout(time.Minute)).ServeHTTP(response, request)
 	if response.Code != http.StatusServiceUnavailable || !errors.Is(errors.Join(reported...), syscall.ECONNREFUSED) {
 		t.Errorf("the status is %d, and the events have %v: want 503 and ECONNREFUSED", response.Code, reported)
 	}
@@ -122,7 +123,7 @@ func TestRefusedConnectionsAreTheirOwnCalls(t *testing.T) {
 	eventually(t, func() bool { // the question about eviction has had the connection
 		return strings.Contains(admin.Info(t.Context(), "commandstats").Val(), "cmdstat_config|get") && rdb.PoolStats().IdleConns == 1
 	})
-	proxy.Set(faultproxy.Latency(200 * time.Millisecond))
+	proxy.Set(faultproxy.HoldReplies())
 	var call sync.WaitGroup
 	call.Go(func() { must(t, store.Complete(t.Context(), lease, result("answer"))) })
 	eventually(t, func() bool { return rdb.PoolStats().IdleConns == 0 })
@@ -130,6 +131,7 @@ func TestRefusedConnectionsAreTheirOwnCalls(t *testing.T) {
 		t.Errorf("Release returned %v, want ECONNREFUSED", err)
 	}
 	<-dialed
+	proxy.Set(faultproxy.None())
 	call.Wait()
 }
 

@@ -249,7 +249,7 @@ func TestWaitLeavesTimeToUndo(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
 	r.replica.Pause()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	_, _, err := r.waiting(late).Acquire(ctx, claim("key"))
 	if !errors.Is(err, redisstore.ErrTooFewReplicas) || ctx.Err() != nil {
