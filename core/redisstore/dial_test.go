@@ -95,6 +95,17 @@ func TestEventOfARefusedConnection(t *testing.T) {
 	must(t, guard.Shutdown(t.Context()))
 }
 
+// awaitQuestion returns when the question about eviction has had a connection.
+func awaitQuestion(t *testing.T, server *redistest.Server, rdb *redis.Client) {
+	t.Helper()
+	admin := connect(t, server, nil)
+	eventually(t, func() bool {
+		asked := strings.Contains(admin.Info(t.Context(), "commandstats").Val(), "cmdstat_config|get")
+		pool := rdb.PoolStats()
+		return asked && pool.IdleConns > 0 && pool.IdleConns == pool.TotalConns
+	})
+}
+
 type observe func(event.Event)
 
 func (o observe) Observe(_ context.Context, event event.Event) { o(event) }
@@ -119,10 +130,7 @@ func TestRefusedConnectionsAreTheirOwnCalls(t *testing.T) {
 	})
 	store := redisstore.New(rdb)
 	lease := win(t, store, claim("key"))
-	admin := connect(t, server, nil)
-	eventually(t, func() bool { // the question about eviction has had the connection
-		return strings.Contains(admin.Info(t.Context(), "commandstats").Val(), "cmdstat_config|get") && rdb.PoolStats().IdleConns == 1
-	})
+	awaitQuestion(t, server, rdb)
 	proxy.Set(faultproxy.HoldReplies())
 	var call sync.WaitGroup
 	call.Go(func() { must(t, store.Complete(t.Context(), lease, result("answer"))) })

@@ -16,7 +16,8 @@ import (
 	"github.com/oncekey/oncekey/core/redisstore"
 )
 
-// through connects by way of a proxy.
+// through connects by way of a proxy. The store has claimed a key, so that it has a
+// connection that greeted the server, and no call of its own under way.
 func through(t *testing.T) (*redisstore.Store, *faultproxy.Proxy) {
 	t.Helper()
 	server := redistest.Start(t)
@@ -25,7 +26,10 @@ func through(t *testing.T) (*redisstore.Store, *faultproxy.Proxy) {
 		options.Addr = proxy.Addr()
 		options.ContextTimeoutEnabled = true
 	})
-	return redisstore.New(client), proxy
+	store := redisstore.New(client)
+	win(t, store, claim("first"))
+	awaitQuestion(t, server, client)
+	return store, proxy
 }
 
 // Case 11: a retry finds a write that was applied although its reply was lost.
