@@ -92,9 +92,7 @@ func TestHeldRowHoldsUpItsOwnCall(t *testing.T) {
 			}
 			release()
 			eventually(t, func() bool { return done.Load() == callers-1 })
-			if !isWaiting(t, pool) {
-				t.Error("no call waits for the held row")
-			}
+			eventually(t, func() bool { return isWaiting(t, pool) }) // the call that the batch has left out
 			must(t, holder.Rollback(t.Context()))
 			running.Wait()
 		})
