@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ type moody struct {
 	sealedstore.AEAD
 	mutex            sync.Mutex
 	encrypt, decrypt func() error
-	calls            int
+	calls            atomic.Int64
 }
 
 func newMoody() *moody { return &moody{AEAD: newGCM(1)} }
@@ -37,7 +38,7 @@ func (m *moody) set(encrypt, decrypt func() error) {
 
 func (m *moody) mood(mood *func() error) error {
 	m.mutex.Lock()
-	m.calls++
+	m.calls.Add(1)
 	fail := *mood
 	m.mutex.Unlock()
 	if fail == nil {

@@ -84,11 +84,11 @@ func TestStepsOfNoMethodArePlain(t *testing.T) {
 	released.Steps, completed.Steps = plainSteps, plainSteps
 	must(t, store.Release(t.Context(), released))
 	must(t, store.Complete(t.Context(), completed, result(storage.Completed)))
-	lease, calls := win(t, store, claim("key")), aead.calls
+	lease, calls := win(t, store, claim("key")), aead.calls.Load()
 	must(t, store.Extend(t.Context(), lease, time.Minute))
 	must(t, store.Extend(t.Context(), lease, 0))
-	if again := win(t, store, takeOver(lease.Claim)); again.Steps != "" || aead.calls != calls {
-		t.Errorf("without steps the take-over got %q, after %d calls of the AEAD", again.Steps, aead.calls-calls)
+	if again := win(t, store, takeOver(lease.Claim)); again.Steps != "" || aead.calls.Load() != calls {
+		t.Errorf("without steps the take-over got %q, after %d calls of the AEAD", again.Steps, aead.calls.Load()-calls)
 	}
 	for _, steps := range next.steps {
 		if steps != "" {
