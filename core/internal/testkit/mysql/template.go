@@ -19,26 +19,22 @@ const (
 	templateAge = 7 * 24 * time.Hour
 )
 
-// makeTemplate returns a data folder for copies. It is made once for each version, and kept in the user's cache folder:
+// makeTemplate returns a data folder for copies. It is made once for each version, and kept in a cache folder:
 // MySQL computes for three seconds to make one, and a copy takes 0.2 seconds.
 func (v *Vendor) makeTemplate() (string, error) {
 	found, err := v.find()
 	if err != nil {
 		return "", err
 	}
-	cache, err := os.UserCacheDir()
+	cache, err := cacheFolder()
 	if err != nil {
 		return "", err
 	}
-	cache = filepath.Join(cache, "oncekey-tests")
 	made := slices.Concat([]string{found.version}, v.initialize, v.settings)
 	folder := filepath.Join(cache, fmt.Sprintf("%s-%x", v.name, sha256.Sum256([]byte(strings.Join(made, "\n"))))[:len(v.name)+17])
 	now := time.Now()
 	if os.Chtimes(folder, now, now) == nil { // it exists, and is in use
 		return folder, nil
-	}
-	if err := os.MkdirAll(cache, 0o750); err != nil {
-		return "", err
 	}
 	removeOld(cache)
 	temporary, err := os.MkdirTemp(cache, "new-")
@@ -53,6 +49,19 @@ func (v *Vendor) makeTemplate() (string, error) {
 		return "", err // and no other process was faster
 	}
 	return folder, nil
+}
+
+// cacheFolder makes a folder in the user's cache folder, or among the temporary files for a user without a home.
+func cacheFolder() (string, error) {
+	const name = "oncekey-tests"
+	if cache, err := os.UserCacheDir(); err == nil {
+		folder := filepath.Join(cache, name)
+		if os.MkdirAll(folder, 0o750) == nil {
+			return folder, nil
+		}
+	}
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("%s-%d", name, os.Getuid()))
+	return folder, os.MkdirAll(folder, 0o750)
 }
 
 // initializeIn makes the data folder in a folder.
