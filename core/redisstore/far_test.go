@@ -47,22 +47,17 @@ func TestFarServerIsReached(t *testing.T) {
 		handler.ServeHTTP(response, request)
 		return response.Code
 	}
-	for ask() != http.StatusCreated {
-		if key > 20 {
-			t.Fatalf("none of %d requests reached the server", key)
-		}
-	}
-	served := 0
-	const all = 10
-	for range all {
+	// Without its connections no request is ever served. On a busy machine some are late.
+	const enough, most = 8, 100
+	for served := 0; served < enough; {
 		if ask() == http.StatusCreated {
 			served++
 		}
+		if key == most && served < enough {
+			t.Fatalf("%d of %d requests were served, want %d", served, most, enough)
+		}
 	}
-	if served < all/2 { // on a busy machine some are late, but not most
-		t.Errorf("%d of %d requests were served once a connection was ready", served, all)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must(t, guard.Shutdown(ctx))
 }
