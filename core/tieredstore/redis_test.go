@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/redisstore"
@@ -29,7 +30,7 @@ func TestConformanceOverRedis(t *testing.T) {
 	storetest.Run(t, storetest.Config{
 		New: func(testing.TB) storage.Store {
 			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", cases.Add(1))))
-			return tieredstore.New(hot, memstore.New(), tieredstore.Logger(silent))
+			return tieredstore.New(testkit.Patient{Inspectable: hot}, memstore.New(), tieredstore.Logger(silent))
 		},
 		Unit: 400 * time.Millisecond,
 	})

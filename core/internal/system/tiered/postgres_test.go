@@ -44,7 +44,7 @@ func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 				t.Fatal(err)
 			}
 			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
-			return tieredstore.New(hot, pgstore.New(pool, schema), tieredstore.Logger(slog.New(slog.DiscardHandler)))
+			return tieredstore.New(testkit.Patient{Inspectable: hot}, pgstore.New(pool, schema), tieredstore.Logger(slog.New(slog.DiscardHandler)))
 		},
 		Unit: 400 * time.Millisecond,
 	})
