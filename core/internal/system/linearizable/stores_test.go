@@ -136,7 +136,7 @@ func TestStores(t *testing.T) {
 			store := open(t)
 			for name, load := range loads {
 				t.Run(name, func(t *testing.T) {
-					for seed := range uint64(5) {
+					for seed := range uint64(2) {
 						expectOrder(t, store, load, seed)
 					}
 				})
