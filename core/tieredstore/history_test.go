@@ -195,8 +195,8 @@ func tiered(hot, durable storage.Store) storage.Store {
 func TestNothingRunsTwice(t *testing.T) {
 	t.Parallel()
 	seeds := 2000
-	if raceDetector { // which makes them ten times slower
-		seeds = 200
+	if raceDetector { // which makes them ten times slower, and needs few of them
+		seeds = 50
 	}
 	var total tally
 	for seed := range seeds {
