@@ -27,12 +27,18 @@ PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc ad
 # The packages whose tests spend their time in servers run once, with the race detector, but for the tests that it disturbs.
 # All others run a second time without it: for such tests, and for the coverage, whose counters would double the time of a
 # raced test.
-SERVED         := /core/((pg|sql|redis)store$$|internal/(system|testkit|explore/model)(/|$$))|/oncekey/oncekey/examples(/|$$)
+SERVED         := /core/((pg|sql|redis)store$$|internal/(system|testkit)(/|$$))|/oncekey/oncekey/examples(/|$$)
 SERVED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore
 NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite)$$
 
+# The packages that run without the race detector alone: those without concurrency, those whose work other programs do, the
+# benchmarks, and system/tiered. There tieredstore runs over two real servers. The tests of the three stores, of
+# system/linearizable and of system/endtoend run the same code with the race detector.
+UNRACED := /core/(problem|storage|internal/(storedheader|explore/(model|mutants)|system/(consumers|tiered)))$$|/policy(/tablefile)?$$|/adapters/(openapi|internal/rpc|gin/internal/routes)$$|/examples/(quickstart|bench(/internal/report)?)$$
+
 # The packages that take longest come first, so that none of them is left to run alone at the end.
-LONG_PACKAGES := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/tieredstore ./core/internal/explore/model ./examples/bench ./examples/checkout ./core/internal/system/tiered ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
+LONG_RACED   := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/internal/system/linearizable ./core/tieredstore ./examples/checkout ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
+LONG_UNRACED := ./core/internal/system/tiered ./examples/bench ./core/tieredstore ./core/internal/explore/model
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time.
 PARALLEL := 12
@@ -62,7 +68,7 @@ CHECKS := servers tidy-check fmt-check vet lint race cover
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check $(CHECKS) test model fmt tidy fuzz explore mutants soak bench microbench profile release sbom vulnerabilities clean
+.PHONY: help check $(CHECKS) raced unraced test model fmt tidy fuzz explore mutants soak bench microbench profile release sbom vulnerabilities clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,13 +97,19 @@ test: ## Run the tests, quickly: no race detector, tests without their server ar
 model: ## Search all states of the lease protocol's model with Spin
 	ONCEKEY_REQUIRE_SERVERS=1 go test -count 1 ./core/internal/explore/model
 
-race: ## Run all tests with the race detector, and most of them again with coverage; a test without its server fails
+race: ## Run the tests with the race detector, and those that need it least without; a test without its server fails
 	@mkdir -p build
-	$(TESTRUN) '$(CURDIR)' -count 1 -race -vet off -timeout 1h -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new $(LONG_PACKAGES) work
-	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new $$(go list work | grep -vE '$(SERVED)')
+	@$(MAKE) --no-print-directory raced
+	@$(MAKE) --no-print-directory unraced
+	@cat build/served.new build/coverage.new > build/coverage.out && rm build/served.new build/coverage.new
+
+raced:
+	$(TESTRUN) '$(CURDIR)' -count 1 -race -vet off -timeout 1h -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new $(LONG_RACED) $$(go list work | grep -vE '$(UNRACED)')
+
+unraced:
+	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_UNRACED) $$(go list work | grep -vE '$(SERVED)') $$(go list work | grep -E '$(UNRACED)')
 	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -run '$(NOT_RACED)' ./core/redisstore ./core/sqlstore
 	$(TESTRUN) '$(CURDIR)/tools' -race -timeout 1h ./...
-	@cat build/served.new build/coverage.new > build/coverage.out && rm build/served.new build/coverage.new
 
 cover: ## Fail where make race has covered less than 90% of a package
 	@test -f build/coverage.out || $(MAKE) --no-print-directory race
