@@ -40,7 +40,8 @@ UNRACED := /core/(problem|storage|internal/(storedheader|explore/(model|mutants)
 LONG_RACED   := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/internal/system/linearizable ./core/tieredstore ./examples/checkout ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
 LONG_UNRACED := ./core/internal/system/tiered ./examples/bench ./core/tieredstore ./core/internal/explore/model
 
-# Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time.
+# Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time
+# with the race detector. Beside them one package runs without it.
 PARALLEL := 12
 PACKAGES := 2
 
@@ -99,15 +100,17 @@ model: ## Search all states of the lease protocol's model with Spin
 
 race: ## Run the tests with the race detector, and those that need it least without; a test without its server fails
 	@mkdir -p build
-	@$(MAKE) --no-print-directory raced
-	@$(MAKE) --no-print-directory unraced
-	@cat build/served.new build/coverage.new > build/coverage.out && rm build/served.new build/coverage.new
+	@$(MAKE) --no-print-directory unraced >build/unraced.log 2>&1 & unraced=$$!; \
+	$(MAKE) --no-print-directory raced; raced=$$?; \
+	wait $$unraced; unraced=$$?; \
+	cat build/unraced.log && exit $$((raced | unraced))
+	@cat build/served.new build/coverage.new > build/coverage.out && rm build/served.new build/coverage.new build/unraced.log
 
 raced:
 	$(TESTRUN) '$(CURDIR)' -count 1 -race -vet off -timeout 1h -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new $(LONG_RACED) $$(go list work | grep -vE '$(UNRACED)')
 
 unraced:
-	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_UNRACED) $$(go list work | grep -vE '$(SERVED)') $$(go list work | grep -E '$(UNRACED)')
+	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -p 1 -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_UNRACED) $$(go list work | grep -vE '$(SERVED)') $$(go list work | grep -E '$(UNRACED)')
 	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -run '$(NOT_RACED)' ./core/redisstore ./core/sqlstore
 	$(TESTRUN) '$(CURDIR)/tools' -race -timeout 1h ./...
 
