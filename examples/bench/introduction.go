@@ -58,18 +58,22 @@ func (s *suite) introduction(wanted []part, flags *flag.FlagSet) string {
 	row("command", "`"+command(flags)+"`")
 	row("machine", fmt.Sprintf("%d processors, %s, %s/%s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH))
 	row("Go", runtime.Version())
-	redisVersion, postgresVersion, mariadbVersion := missing, missing, missing
+	redisVersion, postgresVersion, mysqlVersion, mariadbVersion := missing, missing, missing, missing
 	if s.redis != nil {
 		redisVersion = s.redis.Version + ", without persistence"
 	}
 	if s.postgres != nil {
 		postgresVersion = s.postgres.Version + ", fsync on"
 	}
+	if s.mysql != nil {
+		mysqlVersion = s.mysql.Version + ", innodb_flush_log_at_trx_commit 1, binary log on"
+	}
 	if s.mariadb != nil {
 		mariadbVersion = s.mariadb.Version + ", innodb_flush_log_at_trx_commit 1"
 	}
 	row("Redis", redisVersion)
 	row("PostgreSQL", postgresVersion)
+	row("MySQL", mysqlVersion)
 	row("MariaDB", mariadbVersion)
 	row("modules", modules())
 	if len(wanted) < len(parts) || s.only != nil {

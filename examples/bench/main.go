@@ -6,8 +6,8 @@
 //	go run . -parts inprocess -arms 'first|floor'   # some arms of one part
 //	go run . -profile ../../build                   # CPU profiles of a first-time request and of a replay
 //
-// It starts its own Redis, PostgreSQL and MariaDB, and skips the parts whose server is not
-// installed. Compare the ratios of one run, not the times of two runs. Package
+// It starts its own Redis, PostgreSQL, MySQL and MariaDB, and skips the parts whose server is
+// not installed. Compare the ratios of one run, not the times of two runs. Package
 // internal/harness explains the method.
 //
 // To add an arm, append it to the arms of a comparison: a name, and a function that does
@@ -67,7 +67,8 @@ type suite struct {
 
 	redis    *servers.Redis    // nil: not installed
 	postgres *servers.Postgres // nil: not installed
-	mariadb  *servers.MariaDB  // nil: not installed
+	mysql    *servers.MySQL    // nil: not installed
+	mariadb  *servers.MySQL    // nil: not installed
 }
 
 func (s *suite) plan(processors int) harness.Plan {
@@ -164,18 +165,22 @@ func (s *suite) startServers(ctx context.Context) (stop func(), err error) {
 		if s.postgres != nil {
 			s.postgres.Stop()
 		}
+		if s.mysql != nil {
+			s.mysql.Stop()
+		}
 		if s.mariadb != nil {
 			s.mariadb.Stop()
 		}
 	}
-	if s.redis, err = servers.StartRedis(ctx); err != nil && !errors.Is(err, servers.ErrMissing) {
-		return stop, err
-	}
-	if s.postgres, err = servers.StartPostgres(ctx); err != nil && !errors.Is(err, servers.ErrMissing) {
-		return stop, err
-	}
-	if s.mariadb, err = servers.StartMariaDB(ctx); err != nil && !errors.Is(err, servers.ErrMissing) {
-		return stop, err
+	for _, start := range []func() error{
+		func() (err error) { s.redis, err = servers.StartRedis(ctx); return err },
+		func() (err error) { s.postgres, err = servers.StartPostgres(ctx); return err },
+		func() (err error) { s.mysql, err = servers.StartMySQL(ctx); return err },
+		func() (err error) { s.mariadb, err = servers.StartMariaDB(ctx); return err },
+	} {
+		if err := start(); err != nil && !errors.Is(err, servers.ErrMissing) {
+			return stop, err
+		}
 	}
 	return stop, nil
 }

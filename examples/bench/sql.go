@@ -17,6 +17,7 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
+	"github.com/oncekey/oncekey/examples/bench/internal/servers"
 )
 
 // sqlDatabase is a database that is reached through database/sql.
@@ -52,7 +53,7 @@ func microsecondsAbove(comparison, arm, below string) measure {
 // sqlTargets are the targets of sqlstore. A finished record has more columns than the bare
 // row, and its INSERT and UPDATE name what they expect.
 func sqlTargets() (all []target) {
-	for _, name := range []string{"PostgreSQL", "MariaDB", "SQLite"} {
+	for _, name := range []string{"PostgreSQL", "MySQL", "MariaDB", "SQLite"} {
 		for _, callers := range sqlCallers {
 			comparison := sqlComparison(name, callers)
 			all = append(all,
@@ -68,7 +69,7 @@ func sqlTargets() (all []target) {
 const (
 	sqlCommits = "a first-time request commits twice. *" + twiceArm + "* is the minimum, and with many callers it is processor time, not the " +
 		"disk, that bounds all arms: the record has 21 columns and an index for the sweeper."
-	sqlColumns = "a replay reads 16 columns, as one text except on MariaDB, and the body beside them, where SELECT reads one column."
+	sqlColumns = "a replay reads 16 columns, as one text except on MySQL and MariaDB, and the body beside them, where SELECT reads one column."
 )
 
 // sqlDatabases returns the installed databases, and the names of those that are missing.
@@ -81,11 +82,16 @@ func (s *suite) sqlDatabases(folder string) (all []sqlDatabase, missing []string
 			server: s.postgres.ProcessorTime,
 		})
 	}
-	if s.mariadb == nil {
-		missing = append(missing, "MariaDB")
-	} else {
+	for _, vendor := range []struct {
+		name   string
+		server *servers.MySQL
+	}{{"MySQL", s.mysql}, {"MariaDB", s.mariadb}} {
+		if vendor.server == nil {
+			missing = append(missing, vendor.name)
+			continue
+		}
 		all = append(all, sqlDatabase{
-			name: "MariaDB", driver: "mysql", dsn: s.mariadb.DSN, dialect: sqlstore.MySQL(), blob: "longblob", server: s.mariadb.ProcessorTime,
+			name: vendor.name, driver: "mysql", dsn: vendor.server.DSN, dialect: sqlstore.MySQL(), blob: "longblob", server: vendor.server.ProcessorTime,
 		})
 	}
 	return append(all, sqlDatabase{

@@ -1,11 +1,11 @@
-// Package servers starts the measured servers: Redis, PostgreSQL and MariaDB on free ports of
+// Package servers starts the measured servers: Redis, PostgreSQL, MySQL and MariaDB on free ports of
 // the loopback interface, with empty folders.
 //
 //	server, err := servers.StartRedis(ctx)
 //	if errors.Is(err, servers.ErrMissing) { ... } // the program is not installed
 //	defer server.Stop()
 //
-// The servers behave like production servers: PostgreSQL and MariaDB wait for their disk. Redis
+// The servers behave like production servers: PostgreSQL, MySQL and MariaDB wait for their disk. Redis
 // persists no data, because the benchmark does not compare Redis' disk.
 package servers
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -80,6 +81,22 @@ func TestMariaDB(t *testing.T) {
 	t.Setenv("ONCEKEY_MARIADB_BIN", t.TempDir())
 	if _, err := servers.StartMariaDB(t.Context()); !errors.Is(err, servers.ErrMissing) {
 		t.Errorf("a server that is not there is the error %v", err)
+	}
+}
+
+// The benchmark itself starts MySQL, which takes seconds.
+func TestMySQLIsMissing(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("ONCEKEY_MYSQL_BIN", folder)
+	for _, program := range []string{"", "#!/bin/sh\necho 'mysqld  Ver 10.11.19-MariaDB'\n", "#!/bin/sh\nexit 1\n"} {
+		if program != "" {
+			if err := os.WriteFile(filepath.Join(folder, "mysqld"), []byte(program), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if server, err := servers.StartMySQL(t.Context()); !errors.Is(err, servers.ErrMissing) {
+			t.Errorf("with the program %q the server is %v and the error %v, want ErrMissing", program, server, err)
+		}
 	}
 }
 
