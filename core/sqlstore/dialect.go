@@ -27,6 +27,8 @@ type dialect struct {
 	hex string
 	// numbered: a parameter is $1 instead of a question mark.
 	numbered bool
+	// div is the operator of the division of integers.
+	div string
 	// prepares: the store prepares its statements once for each connection, because the
 	// driver does not.
 	prepares bool
@@ -59,6 +61,7 @@ func PostgreSQL() Dialect {
 		asText:        true,
 		hex:           "encode(%s, 'hex')",
 		numbered:      true,
+		div:           "/",
 		onConflict:    ` ON CONFLICT (record_key) DO NOTHING`,
 		lock:          []string{`BEGIN`, `SELECT pg_advisory_xact_lock(hashtextextended('oncekey migrations of {table}', 0))`},
 		unlock:        []string{`COMMIT`},
@@ -78,6 +81,7 @@ func MySQL() Dialect {
 		migrations: "mysql",
 		// UTC_TIMESTAMP, because NOW is ambiguous in the hour in which summer time ends.
 		now:        `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
+		div:        "DIV",
 		prepares:   true,
 		lock:       []string{`DO GET_LOCK('oncekey migrations of {table}', 60)`},
 		unlock:     []string{`DO RELEASE_LOCK('oncekey migrations of {table}')`},
@@ -108,6 +112,7 @@ func SQLite() Dialect {
 		migrations:   "sqlite",
 		asText:       true,
 		hex:          "hex(%s)",
+		div:          "/",
 		prepares:     true,
 		singleWriter: true,
 		onConflict:   ` ON CONFLICT (record_key) DO NOTHING`,
@@ -131,7 +136,7 @@ func (d *dialect) compile(text, table string) (string, []parameter) {
 		head, whole = textHead, textWhole
 	}
 	rest := strings.NewReplacer("{head}", head, "{whole}", whole).Replace(text)
-	rest = strings.ReplaceAll(rest, "{table}", table)
+	rest = strings.NewReplacer("{table}", table, "{div}", d.div).Replace(rest)
 	for _, column := range []string{"token", "fingerprint", "digest"} {
 		rest = strings.ReplaceAll(rest, "{hex "+column+"}", fmt.Sprintf(d.hex, column))
 	}

@@ -43,6 +43,10 @@ func TestSweep(t *testing.T) {
 		abandoned := remembered
 		abandoned.Key = "abandoned"
 		win(t, store, abandoned)
+		if wrong := queryOne[int](t, db, `SELECT count(*) FROM oncekey_records WHERE sweep_after % 3600000000 <> 0
+OR sweep_after - coalesce(retain_until, expires_at) NOT BETWEEN 1 AND 3600000000`); wrong != 0 {
+			t.Errorf("the sweeper looks at %d rows at another time than the full hour after their end", wrong)
+		}
 		age(t, db, 3*time.Hour)
 		finish(t, store, "running on")
 		if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != 7 {
