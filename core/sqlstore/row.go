@@ -3,15 +3,11 @@ package sqlstore
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
-	"github.com/oncekey/oncekey/core/internal/storedheader"
 	"github.com/oncekey/oncekey/core/internal/storedorigin"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -234,70 +230,4 @@ func (r *row) readStatus(record *storage.Record) error {
 	}
 	record.Status = int(r.status)
 	return nil
-}
-
-// hashPrefix begins a fingerprint of package fingerprint. A hash in hex follows.
-const hashPrefix = "sha256:"
-
-// packed is the first byte of a fingerprint that is kept as its hash alone. No text in
-// UTF-8 begins with it.
-const packed = 0xff
-
-func packFingerprint(fingerprint string) []byte {
-	const size = 32
-	if digits, is := strings.CutPrefix(fingerprint, hashPrefix); is && len(digits) == 2*size && digits == strings.ToLower(digits) {
-		hash := make([]byte, 1+size)
-		hash[0] = packed
-		if _, err := hex.Decode(hash[1:], []byte(digits)); err == nil {
-			return hash
-		}
-	}
-	return []byte(fingerprint)
-}
-
-func unpackFingerprint(kept []byte) string {
-	if len(kept) > 0 && kept[0] == packed {
-		return hashPrefix + hex.EncodeToString(kept[1:])
-	}
-	return string(kept)
-}
-
-// encodeHeader encodes a header as JSON, or as null for no fields.
-func encodeHeader(header storage.Header) any {
-	if len(header) == 0 {
-		return nil
-	}
-	encoded, err := json.Marshal(storedheader.Encode(header, storedheader.IsPrintable))
-	if err != nil {
-		panic("sqlstore: " + err.Error()) // strings always encode
-	}
-	return string(encoded)
-}
-
-func decodeHeader(encoded string) (storage.Header, error) {
-	if encoded == "" {
-		return nil, nil
-	}
-	fields, readable := storedheader.Words(gjson.Parse(encoded))
-	if !readable || !gjson.Valid(encoded) {
-		return nil, corrupt("its header is %s", excerpt(encoded))
-	}
-	header, err := storedheader.Decode(fields)
-	if err != nil {
-		return nil, corrupt("its %v", err)
-	}
-	return header, nil
-}
-
-func corrupt(format string, details ...any) error {
-	return fmt.Errorf("%w: %s", storage.ErrCorruptRecord, fmt.Sprintf(format, details...))
-}
-
-// excerpt quotes the beginning of a string, which may be long and may hold any bytes.
-func excerpt(s string) string {
-	const enough = 80
-	if len(s) > enough {
-		return fmt.Sprintf("%q...", s[:enough])
-	}
-	return fmt.Sprintf("%q", s)
 }
