@@ -60,14 +60,6 @@ func (s *Store) on(ctx context.Context, of *statement) (*sql.Stmt, error) {
 	}
 }
 
-// within is a prepared statement on a handler's transaction, or on the pool without one.
-func within(ctx context.Context, tx *sql.Tx, prepared *sql.Stmt) *sql.Stmt {
-	if tx != nil {
-		return tx.StmtContext(ctx, prepared)
-	}
-	return prepared
-}
-
 // refresh lets the next use of a statement prepare it again, after an error that says
 // that the database no longer knows it.
 func (of *statement) refresh(prepared *sql.Stmt, err error) {
@@ -76,22 +68,41 @@ func (of *statement) refresh(prepared *sql.Stmt, err error) {
 	}
 }
 
+// database is a pool or a transaction.
+type database interface {
+	ExecContext(ctx context.Context, text string, values ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, text string, values ...any) (*sql.Rows, error)
+}
+
+// run runs a statement on a handler's transaction, or on the pool without one. With a
+// dialect that prepares, it calls prepared, and otherwise direct.
+func run[R any](
+	ctx context.Context, s *Store, tx *sql.Tx, of *statement, a *arguments,
+	prepared func(*sql.Stmt, context.Context, ...any) (R, error), direct func(database, context.Context, string, ...any) (R, error),
+) (result R, err error) {
+	if !s.dialect.prepares {
+		var on database = s.db
+		if tx != nil {
+			on = tx
+		}
+		return direct(on, ctx, of.text, a.list(of.order)...)
+	}
+	made, err := s.on(ctx, of)
+	if err != nil {
+		return result, err
+	}
+	on := made
+	if tx != nil {
+		on = tx.StmtContext(ctx, made)
+	}
+	result, err = prepared(on, ctx, a.list(of.order)...)
+	of.refresh(made, err)
+	return result, err
+}
+
 // query runs a statement for its rows.
 func (s *Store) query(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (*sql.Rows, error) {
-	switch {
-	case s.dialect.prepares:
-		prepared, err := s.on(ctx, of)
-		if err != nil {
-			return nil, err
-		}
-		rows, err := within(ctx, tx, prepared).QueryContext(ctx, a.list(of.order)...) //nolint:sqlclosecheck // the pool closes it, see on
-		of.refresh(prepared, err)
-		return rows, err
-	case tx != nil:
-		return tx.QueryContext(ctx, of.text, a.list(of.order)...)
-	default:
-		return s.db.QueryContext(ctx, of.text, a.list(of.order)...)
-	}
+	return run(ctx, s, tx, of, a, (*sql.Stmt).QueryContext, database.QueryContext)
 }
 
 // exec runs a statement that writes, and reports whether it has changed a row.
@@ -100,29 +111,12 @@ func (s *Store) exec(ctx context.Context, tx *sql.Tx, of *statement, a *argument
 		return false, err
 	}
 	defer s.leave()
-	result, err := s.execute(ctx, tx, of, a)
+	result, err := run(ctx, s, tx, of, a, (*sql.Stmt).ExecContext, database.ExecContext)
 	if err != nil {
 		return false, err
 	}
 	rows, err := result.RowsAffected()
 	return rows > 0, err
-}
-
-func (s *Store) execute(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (sql.Result, error) {
-	switch {
-	case s.dialect.prepares:
-		prepared, err := s.on(ctx, of)
-		if err != nil {
-			return nil, err
-		}
-		result, err := within(ctx, tx, prepared).ExecContext(ctx, a.list(of.order)...) //nolint:sqlclosecheck // the pool closes it, see on
-		of.refresh(prepared, err)
-		return result, err
-	case tx != nil:
-		return tx.ExecContext(ctx, of.text, a.list(of.order)...)
-	default:
-		return s.db.ExecContext(ctx, of.text, a.list(of.order)...)
-	}
 }
 
 // enter waits for the turn of a write, in a database with a single writer. SQLite's own
