@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core/pgstore"
@@ -22,7 +24,8 @@ const (
 	knownRecords = 1024
 
 	insertArm, selectArm = "INSERT", "SELECT"
-	batchedArm           = "INSERT, then UPDATE, in batches"
+	recordArm            = "INSERT, then UPDATE, of a record's columns"
+	batchedArm           = recordArm + ", in batches"
 	firstArmName         = "first (acquire and settle)"
 	replayArmName        = "replay"
 )
@@ -35,7 +38,8 @@ func postgresComparison(callers int) string { return fmt.Sprintf("PostgreSQL, %d
 // has room for the second write on the page, like the store's tables.
 const bareTables = `
 CREATE TABLE IF NOT EXISTS bare (key text COLLATE "C" PRIMARY KEY, payload bytea NOT NULL);
-CREATE TABLE IF NOT EXISTS bare_twice (key text COLLATE "C" PRIMARY KEY, payload bytea NOT NULL) WITH (fillfactor = 50)`
+CREATE TABLE IF NOT EXISTS bare_twice (key text COLLATE "C" PRIMARY KEY, payload bytea NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS bare_record (LIKE oncekey.records INCLUDING ALL) WITH (fillfactor = 25)`
 
 // postgresFloor compares the store's steps with the minimal statements.
 func postgresFloor(ctx context.Context, s *suite) (report.Section, error) {
@@ -56,8 +60,8 @@ func postgresFloor(ctx context.Context, s *suite) (report.Section, error) {
 	section.Text = []string{fmt.Sprintf(
 		"The same pool of %d connections and the same concurrency in each arm, autovacuum on. INSERT writes a row of the size of a finished "+
 			"record's (%d bytes), SELECT reads it by its primary key. *INSERT, then UPDATE* writes the key first and the rest later, which is "+
-			"the minimum for a claim and a response. *In batches* is the minimum for batches of them: two writers, with rows for half of the "+
-			"callers in each statement. *CPU* is the client's process, *CPU of the server* the sum of PostgreSQL's processes. "+
+			"the minimum for a claim and a response. *Of a record's columns* does so in a table like the store's, with its indexes and "+
+			"without its checks, and *in batches* with two writers and rows for half of the callers in each statement. *CPU* is the client's process, *CPU of the server* the sum of PostgreSQL's processes. "+
 			"*Asynchronous claim* is pgstore.AsynchronousClaims.", postgresPool, len(rows.payload)+bareOverhead)}
 	for _, callers := range postgresCallers {
 		plan := s.plan(0)
@@ -146,26 +150,49 @@ func (b bareRows) insertTwice(ctx context.Context, key string) error {
 	return err
 }
 
-// insertBatch is insertTwice for several keys.
-func (b bareRows) insertBatch(ctx context.Context, keys []string) error {
-	if _, err := b.pool.Exec(ctx, `INSERT INTO bare_twice (key, payload) SELECT key, '' FROM unnest($1::text[]) AS k (key)`, keys); err != nil {
+// completeRecords writes the columns of a response. The keys follow.
+const completeRecords = `
+UPDATE bare_record SET state = 'completed', lease_until = NULL, expires_at = now() + $2, status = 201,
+	header = '[["set", "Content-Type", "application/json"]]', body = $3, settled_at = now()
+WHERE key = `
+
+// insertRecord is insertTwice for the columns of a record, with the indexes of the store's
+// table. It checks neither that the key is new nor that the claim is unchanged.
+func (b bareRows) insertRecord(ctx context.Context, c storage.Claim) error {
+	if _, err := b.pool.Exec(ctx, `
+INSERT INTO bare_record (key, version, state, attempt, took_over, token, fingerprint, lease_until, expires_at, claimed_at)
+VALUES ($1, 1, 'in_progress', 1, false, $2, $3, now() + $4, now() + $5, now())`,
+		c.Key, pgtype.UUID{Bytes: c.Token, Valid: true}, c.Fingerprint, c.TTL, c.Retain); err != nil {
 		return err
 	}
-	_, err := b.pool.Exec(ctx, `UPDATE bare_twice SET payload = $2 WHERE key = ANY ($1)`, keys, b.payload)
+	_, err := b.pool.Exec(ctx, completeRecords+`$1`, c.Key, c.Retain, response)
+	return err
+}
+
+// insertBatch is insertRecord for several keys.
+func (b bareRows) insertBatch(ctx context.Context, batch []storage.Claim) error {
+	keys, tokens := make([]string, len(batch)), make([]pgtype.UUID, len(batch))
+	for i, c := range batch {
+		keys[i], tokens[i] = c.Key, pgtype.UUID{Bytes: c.Token, Valid: true}
+	}
+	if _, err := b.pool.Exec(ctx, `
+INSERT INTO bare_record (key, version, state, attempt, took_over, token, fingerprint, lease_until, expires_at, claimed_at)
+SELECT k.key, 1, 'in_progress', 1, false, k.token, $3, now() + $4, now() + $5, now() FROM unnest($1::text[], $2::uuid[]) AS k (key, token)`,
+		keys, tokens, batch[0].Fingerprint, batch[0].TTL, batch[0].Retain); err != nil {
+		return err
+	}
+	_, err := b.pool.Exec(ctx, completeRecords+`ANY ($1)`, keys, batch[0].Retain, response)
 	return err
 }
 
 // batchArm writes rows in batches, with so many writers. The latency is that of a batch.
 func (b bareRows) batchArm(ctx context.Context, writers, size int) harness.Arm {
-	var batches [][]string
+	var batches [][]storage.Claim
 	arm := harness.Timed(batchedArm, writers, func(i int) error { return b.insertBatch(ctx, batches[i]) })
 	run := arm.Run
 	arm.Least *= size
 	arm.Prepare = func(n int) error {
-		batches = make([][]string, (n+size-1)/size)
-		for i, c := range newClaims(n) {
-			batches[i/size] = append(batches[i/size], c.Key)
-		}
+		batches = slices.Collect(slices.Chunk(newClaims(n), size))
 		return nil
 	}
 	arm.Run = func(int) error { return run(len(batches)) }
@@ -180,17 +207,18 @@ func (b bareRows) read(ctx context.Context, key string) error {
 func postgresArms(ctx context.Context, pool *pgxpool.Pool, callers int, rows bareRows, known []storage.Claim) []harness.Arm {
 	work := storeWork{ctx: ctx, store: pgstore.New(pool), workers: callers}
 	asynchronous := storeWork{ctx: ctx, store: pgstore.New(pool, pgstore.AsynchronousClaims()), workers: callers}
-	writes := func(name string, write func(context.Context, string) error) harness.Arm {
-		var claims []storage.Claim
-		arm := harness.Timed(name, callers, func(i int) error { return write(ctx, claims[i].Key) })
-		arm.Prepare = func(n int) error { claims = newClaims(n); return nil }
-		return arm
+	writes := func(name string, write func(context.Context, storage.Claim) error) harness.Arm {
+		return storeWork{ctx: ctx, workers: callers}.claimsArm(name, nil, func(c storage.Claim) error { return write(ctx, c) })
+	}
+	ofKey := func(write func(context.Context, string) error) func(context.Context, storage.Claim) error {
+		return func(ctx context.Context, c storage.Claim) error { return write(ctx, c.Key) }
 	}
 	inTurn := func(i int) storage.Claim { return known[i%len(known)] }
 	writers := min(2, callers)
 	return []harness.Arm{
-		writes(insertArm, rows.insert),
-		writes("INSERT, then UPDATE", rows.insertTwice),
+		writes(insertArm, ofKey(rows.insert)),
+		writes(twiceArm, ofKey(rows.insertTwice)),
+		writes(recordArm, rows.insertRecord),
 		rows.batchArm(ctx, writers, callers/writers),
 		harness.Timed(selectArm, callers, func(i int) error { return rows.read(ctx, inTurn(i).Key) }),
 		work.firstArm(firstArmName, nil),
