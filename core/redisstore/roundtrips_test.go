@@ -2,7 +2,9 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,6 +63,36 @@ func expectRoundTrips(t *testing.T, rdb *redis.Client, claiming int32, options .
 	trips.Store(0)
 	must(t, store.Release(t.Context(), released))
 	expect("releasing", 1)
+}
+
+// The usual settlement has two commands in its script: compare, and write. A later
+// attempt than the ninth needs more, and settles too.
+func TestCommandsOfASettlement(t *testing.T) {
+	t.Parallel()
+	rdb := connect(t, redistest.Start(t), nil)
+	store := redisstore.New(rdb)
+	first := win(t, store, claim("key"))
+	lease := first
+	for lease.Attempt < 11 {
+		must(t, rdb.ConfigResetStat(t.Context()).Err())
+		must(t, store.Extend(t.Context(), lease, 0))
+		stats := rdb.Info(t.Context(), "commandstats").Val()
+		usual := strings.Contains(stats, "cmdstat_getrange:calls=1,") && strings.Contains(stats, "cmdstat_set:calls=1,") &&
+			!strings.Contains(stats, "cmdstat_pttl")
+		if want := lease.Attempt < 10; usual != want {
+			t.Errorf("in attempt %d, one comparison was enough: %t, want %t: %s", lease.Attempt, usual, want, stats)
+		}
+		next := claim("key")
+		next.TakeOver = true
+		lease = win(t, store, next)
+	}
+	if err := store.Complete(t.Context(), first, result("late")); !errors.Is(err, storage.ErrLeaseLost) {
+		t.Errorf("Complete by attempt 1 while attempt 11 has the key returned %v, want ErrLeaseLost", err)
+	}
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+	if _, record, err := store.Acquire(t.Context(), claim("key")); err != nil || record == nil || record.Attempt != 11 {
+		t.Errorf("Acquire returned %+v, %v, want the response of attempt 11", record, err)
+	}
 }
 
 // The check before the first claim loads the scripts of the usual requests.
