@@ -10,12 +10,17 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/peers"
 )
 
-// byHandFirst is the floor of a guard on Redis that checks a token.
-const byHandFirst = "two round trips by hand: first"
+// byHandFirst and byHandReplay are the floor of a guard on Redis that checks a token and a
+// fingerprint.
+const (
+	byHandFirst  = "by hand, with token and fingerprint: first"
+	byHandReplay = "by hand, with token and fingerprint: replay"
+)
 
-// byHand is the floor with values as large as oncekey's.
-func byHand(ctx context.Context, client redis.UniversalClient) (http.Handler, error) {
-	claim, result, err := recordSizes(ctx, client)
+// byHand is the floor with values as large as oncekey's. It empties the database of
+// first-time requests.
+func byHand(ctx context.Context, clients redisClients, client redis.UniversalClient) (http.Handler, error) {
+	claim, result, err := recordSizes(ctx, clients.emptied)
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func TestFiber(t *testing.T) {
 	}
 }
 
-// The floor must settle by its token, with the sizes that it was told.
+// The floor must settle by its token, with the sizes that it was told, and replay.
 func TestByHand(t *testing.T) {
 	t.Parallel()
 	server, err := servers.StartRedis(t.Context())
@@ -175,24 +175,41 @@ func TestByHand(t *testing.T) {
 	defer server.Stop()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
-	length := func() int64 { return client.StrLen(t.Context(), "idempotency:"+key).Val() }
-	take := func() {}
-	handler := peers.ByHand{Client: client, Claim: 400, Result: 800}.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	stored := func() string { return client.RandomKey(t.Context()).Val() }
+	length := func() int64 { return client.StrLen(t.Context(), stored()).Val() }
+	during := func() {}
+	handler := peers.ByHand{Client: client, Claim: 400, Result: 800}.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n := length(); n != 400 {
 			t.Errorf("the claim has %d bytes, want 400", n)
 		}
-		take()
+		during()
+		w.Header().Set("Location", "/payments/1")
 		w.WriteHeader(http.StatusCreated)
+		_, _ = io.Copy(w, r.Body)
 	}))
-	if w := post(t, handler, key, "{}"); w.Code != http.StatusCreated || length() != 800 {
-		t.Errorf("the status is %d, and the value has %d bytes: want 201 and 800", w.Code, length())
+	send := func(when, body string, status int) *httptest.ResponseRecorder {
+		t.Helper()
+		w := post(t, handler, key, body)
+		if w.Code != status {
+			t.Errorf("%s a request gets %d, want %d", when, w.Code, status)
+		}
+		return w
 	}
-	if w := post(t, handler, key, "{}"); w.Code != http.StatusConflict {
-		t.Errorf("a second request gets %d, want 409", w.Code)
+	send("with a malformed body", "{", http.StatusBadRequest)
+	during = func() { send("while the handler runs,", "{}", http.StatusConflict) }
+	first := send("at first", "{}", http.StatusCreated)
+	if n := length(); n != 800 {
+		t.Errorf("the value has %d bytes, want 800", n)
 	}
-	client.Del(t.Context(), "idempotency:"+key)
-	take = func() { client.Set(t.Context(), "idempotency:"+key, "another's", 0) }
-	if w := post(t, handler, key, "{}"); w.Code != http.StatusServiceUnavailable || length() != 9 {
-		t.Errorf("without its claim it gets %d, and the value has %d bytes: want 503 and the other's 9", w.Code, length())
+	replay := send("afterwards", "{}", http.StatusCreated)
+	if replay.Body.String() != first.Body.String() || replay.Header().Get("Location") != "/payments/1" {
+		t.Errorf("the replay is %q %v", replay.Body, replay.Header())
+	}
+	send("with another payload", "[]", http.StatusUnprocessableEntity)
+	client.FlushDB(t.Context())
+	during = func() { client.Set(t.Context(), stored(), "another's", 0) }
+	send("without its claim", "{}", http.StatusServiceUnavailable)
+	if n := length(); n != 9 {
+		t.Errorf("the other's value has %d bytes, want 9", n)
 	}
 }
