@@ -8,6 +8,8 @@ type Cost struct {
 	Time, CPU, Bytes, Allocs float64
 	// Server is the processor time of the plan's server.
 	Server float64
+	// Collections is how often the garbage collector ran in the slice.
+	Collections float64
 	// P50 and P99 are quantiles of the latencies in one slice, and zero for an arm without
 	// latencies.
 	P50, P99 float64
@@ -70,6 +72,8 @@ func (c *Comparison) Median(name string) Cost {
 		Server: figure(func(c Cost) float64 { return c.Server }),
 		P50:    figure(func(c Cost) float64 { return c.P50 }),
 		P99:    figure(P99),
+
+		Collections: figure(func(c Cost) float64 { return c.Collections }),
 	}
 }
 

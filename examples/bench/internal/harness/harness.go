@@ -150,6 +150,7 @@ func (p Plan) slice(ctx context.Context, arm Arm, n int) (Cost, error) {
 	cost := Cost{
 		Time: float64(elapsed) / times, CPU: float64(cpu) / times, Server: float64(server) / times,
 		Bytes: float64(after.TotalAlloc-before.TotalAlloc) / times, Allocs: float64(after.Mallocs-before.Mallocs) / times,
+		Collections: float64(after.NumGC - before.NumGC),
 	}
 	if arm.Took != nil {
 		took := arm.Took()
