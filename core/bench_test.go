@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -99,6 +100,10 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // others would alloc
 	if replayed-base > 3 {
 		t.Errorf("a replay adds %v allocations to the %v of the bare handler, want at most 3", replayed-base, base)
 	}
+	const most = 850 // 816, of which the record has 384 and the subject 336; a collection empties pools
+	if got := bytesPerRun(runs, func() { replay.send("k") }) - bytesPerRun(runs, func() { bare.send("k") }); got > most {
+		t.Errorf("a replay allocates %d bytes above the bare handler's, want at most %d", got, most)
+	}
 
 	first := newExchange(t, guarded(t))
 	next := keys(2 * runs)
@@ -107,6 +112,19 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // others would alloc
 		t.Errorf("a first-time request adds %v allocations to the %v of the bare handler, want at most 4", ran-base, base)
 	}
 	t.Logf("bare %v, replay +%v, first-time +%v", base, replayed-base, ran-base)
+}
+
+// bytesPerRun is testing.AllocsPerRun for bytes.
+func bytesPerRun(runs int, f func()) int64 {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	f()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc-before.TotalAlloc) / int64(runs)
 }
 
 // BenchmarkGuard measures the bare handler, a replay and a first-time request in

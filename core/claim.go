@@ -121,12 +121,11 @@ func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
 	default:
 		return
 	}
-	claimed := a.claimed.monotonic
+	claimed, timeout := a.claimed.monotonic, a.route.policy.StoreTimeout
 	e.inBackground(func(ctx context.Context) {
 		defer func() { <-e.releasing }()
 		again, cancel := context.WithTimeout(e.live.serving, lease.TTL)
 		defer cancel()
-		timeout := a.route.policy.StoreTimeout
 		for try, released := 0, 0; released < 2; try++ {
 			lease.Age = time.Since(claimed)
 			// A release would erase that an abandoned attempt may have had a side effect.

@@ -107,7 +107,8 @@ type typed struct {
 }
 
 func (e *Engine) do(ctx context.Context, call *Call, s typed) (Info, error) {
-	a, err := e.admitCall(call)
+	a := admit(call.Policy)
+	err := e.admitCall(a, call)
 	defer a.forget()
 	switch {
 	case err != nil:
@@ -135,9 +136,8 @@ func (e *Engine) do(ctx context.Context, call *Call, s typed) (Info, error) {
 	}
 }
 
-// admitCall returns the admission of a call, or an error for a wrong call.
-func (e *Engine) admitCall(call *Call) (*admission, error) {
-	a := admit(call.Policy)
+// admitCall sets the request and the input of a call, or returns an error for a wrong call.
+func (e *Engine) admitCall(a *admission, call *Call) error {
 	a.request = Request{Scope: call.Scope, Method: storage.MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key}
 	e.setSubject(a)
 	if a.route == nil {
@@ -145,25 +145,25 @@ func (e *Engine) admitCall(call *Call) (*admission, error) {
 	}
 	switch {
 	case call.Scope == "":
-		return a, errors.New(`oncekey: Call.Scope is empty: name whose key it is, such as a tenant or a queue`)
+		return errors.New(`oncekey: Call.Scope is empty: name whose key it is, such as a tenant or a queue`)
 	case call.Name == "":
-		return a, errors.New(`oncekey: Call.Name is empty: name the function, such as "charge"`)
+		return errors.New(`oncekey: Call.Name is empty: name the function, such as "charge"`)
 	case call.Key == "" && a.route.policy.Required:
-		return a, fmt.Errorf("oncekey: Call.Key of %q is empty: give the intent's name, such as a message's id", call.Name)
+		return fmt.Errorf("oncekey: Call.Key of %q is empty: give the intent's name, such as a message's id", call.Name)
 	case len(call.Key) > maxKeyLength:
-		return a, fmt.Errorf("oncekey: Call.Key of %q has %d bytes: give at most %d", call.Name, len(call.Key), maxKeyLength)
+		return fmt.Errorf("oncekey: Call.Key of %q has %d bytes: give at most %d", call.Name, len(call.Key), maxKeyLength)
 	}
 	input := fingerprint.Request{Method: storage.MethodCall, Path: call.Name}
 	if call.Input != nil {
 		encoded, err := call.Codec.Marshal(call.Input)
 		if err != nil {
-			return a, fmt.Errorf("oncekey: Call.Input of %q cannot be encoded: %w", call.Name, err)
+			return fmt.Errorf("oncekey: Call.Input of %q cannot be encoded: %w", call.Name, err)
 		}
 		input.ContentType, input.Body = call.Codec.MediaType(), encoded
 	}
 	a.digest = e.digest(&a.request)
 	a.read(input)
-	return a, nil
+	return nil
 }
 
 // call runs the function under its lease.
@@ -222,7 +222,7 @@ func recall(record *storage.Record, s typed) (Info, error) {
 // observeCall runs the function without a guard, and reports the decision that a guard
 // would have made.
 func (e *Engine) observeCall(ctx context.Context, a *admission, s typed) error {
-	watched := &observedContext{Context: ctx, subject: &a.subject}
+	watched := &observedContext{Context: ctx, subject: a.subject}
 	run := e.begin(watched, a).Run
 	if run == nil {
 		return s.run(watched)

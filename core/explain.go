@@ -121,7 +121,7 @@ func (x *Explanation) compare(a *admission) {
 // with that policy. Nil means that the policy is not known, and a nil record that there is
 // none.
 func (i *Inspector) Outlook(record *storage.Record, route *Route) Outlook {
-	a := &admission{subject: subject{route: route}}
+	a := &admission{subject: &subject{route: route}}
 	switch {
 	case route == nil && record != nil && record.Abandoned() && !releasedBy(record.Attempt, record.Steps):
 		return Outlook{}
@@ -162,7 +162,7 @@ var ErrInvalidRetry = errors.New("oncekey: the retry is not valid")
 
 // admit identifies a retry, as identify and admitCall identify a request and a call.
 func (i *Inspector) admit(retry Retry) (*admission, fingerprint.Request, error) {
-	a := &admission{subject: subject{route: retry.Route}}
+	a := &admission{subject: &subject{route: retry.Route}}
 	if a.route == nil {
 		a.route = i.engine.defaults
 	}

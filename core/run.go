@@ -77,7 +77,7 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease storage.Lease) *
 	} else {
 		run = new(Run)
 	}
-	run.engine, run.subject, run.lease = e, &a.subject, lease
+	run.engine, run.subject, run.lease = e, a.subject, lease
 	run.claimed, run.renewed.L = a.claimed.monotonic, &run.mu
 	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.add(lease.TTL), notQueued
 	if a.reading != nil {

@@ -283,7 +283,7 @@ func (e *Engine) setExpiry(h http.Header, end time.Time) {
 // keys at the store, without storing responses. Failures are reported and do not
 // change the response. An unreachable store delays the request by StoreTimeout.
 func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	watched := &observedContext{Context: r.Context(), subject: &a.subject}
+	watched := &observedContext{Context: r.Context(), subject: a.subject}
 	body, refusal := a.input.Body, (*problem.Problem)(nil)
 	if a.route.keyField == nil {
 		body, refusal = peekBody(r, a.route.policy.MaxRequestBytes)
