@@ -14,7 +14,7 @@ import (
 // are copied, because a handler may change them in place.
 func headerFields(fields storage.Header, h http.Header) storage.Header {
 	if len(h) > cap(fields) {
-		fields = make(storage.Header, 0, len(h)+len(h)/2) // some names have several values
+		fields = make(storage.Header, 0, len(h)+1) // few names have several values
 	}
 	for name, values := range h {
 		if len(values) == 0 {
@@ -32,8 +32,9 @@ func headerFields(fields storage.Header, h http.Header) storage.Header {
 // headerFields.
 func headerChanges(changes, outer storage.Header, handled http.Header) storage.Header {
 	kept := 0 // fields of outer under a name that handled has too
+	next := 0 // in outer, behind the last fields found
 	for name, values := range handled {
-		before := fieldsOf(outer, name)
+		before := fieldsOf(outer, name, &next)
 		kept += len(before)
 		if len(before) > 0 && before[0].Op == storage.Delete {
 			before = nil
@@ -70,9 +71,16 @@ func appendDeleted(changes, outer storage.Header, handled http.Header) storage.H
 	return changes
 }
 
-// fieldsOf returns the fields of a name.
-func fieldsOf(h storage.Header, name string) storage.Header {
-	for first := range h {
+// fieldsOf returns the fields of a name, and moves next behind them. The search begins at
+// next, which is 0 or such a place. An iteration over a map that has not grown mostly has
+// the same order, beginning anywhere. So most searches end at once: 4 % of a first-time
+// request with twelve outer headers (BenchmarkCapture).
+func fieldsOf(h storage.Header, name string, next *int) storage.Header {
+	for i := range h {
+		first := *next + i
+		if first >= len(h) {
+			first -= len(h)
+		}
 		if h[first].Name != name {
 			continue
 		}
@@ -80,6 +88,7 @@ func fieldsOf(h storage.Header, name string) storage.Header {
 		for after < len(h) && h[after].Name == name {
 			after++
 		}
+		*next = after
 		return h[first:after]
 	}
 	return nil

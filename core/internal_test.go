@@ -118,3 +118,22 @@ func TestBackoffIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// A search begins anywhere, and finds all fields of a name.
+func TestFieldsOf(t *testing.T) {
+	t.Parallel()
+	fields := storage.Header{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}, {Name: "B", Value: "3"}, {Name: "C", Value: "4"}}
+	for _, row := range []struct {
+		name     string
+		from, to int
+	}{{"A", 0, 1}, {"B", 1, 3}, {"C", 3, 4}} {
+		for _, next := range []int{0, 1, 3, 4} {
+			if got := fieldsOf(fields, row.name, &next); !reflect.DeepEqual(got, fields[row.from:row.to]) || next != row.to {
+				t.Errorf("%s: got %v and place %d", row.name, got, next)
+			}
+		}
+	}
+	if next := 3; fieldsOf(fields, "D", &next) != nil || next != 3 || fieldsOf(nil, "A", new(int)) != nil {
+		t.Errorf("an unknown name is found, or moves the place to %d", next)
+	}
+}
