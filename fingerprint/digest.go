@@ -15,10 +15,10 @@ const digestVersionHeaders = "oncekey/bytes/1/headers"
 // Digest returns a short hash of a request as received: method, path, query,
 // content type, header fields and body, each framed by its length. Every byte counts, including
 // excluded fields, so equal digests mean an equal request under any policy and any
-// version of the fingerprint. Digest does not allocate for requests up to a kilobyte
-// and is safe for concurrent use.
+// version of the fingerprint. Digest does not allocate unless the parts before the body
+// take more than 512 bytes. It is safe for concurrent use.
 func Digest(r Request) [16]byte {
-	var buffer [1 << 10]byte
+	var buffer [1 << 9]byte
 	framed := buffer[:0]
 	version := digestVersion
 	if len(r.Headers) > 0 {
@@ -31,15 +31,11 @@ func Digest(r Request) [16]byte {
 	if len(r.Headers) > 0 {
 		framed = appendHeaders(framed, r.Headers)
 	}
+	hash := sha256.New()
+	hash.Write(framed)
+	hash.Write(r.Body) // saves a copy
 	var sum [sha256.Size]byte
-	if len(framed)+len(r.Body) <= len(buffer) {
-		sum = sha256.Sum256(append(framed, r.Body...))
-	} else {
-		hash := sha256.New()
-		hash.Write(framed)
-		hash.Write(r.Body)
-		hash.Sum(sum[:0])
-	}
+	hash.Sum(sum[:0])
 	return [16]byte(sum[:16])
 }
 

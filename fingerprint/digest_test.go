@@ -1,6 +1,7 @@
 package fingerprint_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,9 +34,22 @@ func TestDigestCountsEveryByte(t *testing.T) {
 	}
 }
 
+// Stored digests outlive a deployment.
+func TestDigestStaysEqual(t *testing.T) {
+	t.Parallel()
+	request := fingerprint.Request{Method: "POST", Path: "/payments", RawQuery: "a=1", ContentType: "application/json", Body: []byte(strings.Repeat(`{"n":1}`, 300))}
+	if got := fmt.Sprintf("%x", fingerprint.Digest(request)); got != "6ee17769076772e80f74445c5e9dcdb6" {
+		t.Errorf("got %s", got)
+	}
+	request.Headers = []fingerprint.HeaderField{{Name: "X-Tenant", Value: "t1"}}
+	if got := fmt.Sprintf("%x", fingerprint.Digest(request)); got != "6fde10f2d1eea324faf0097f5cc5d46e" {
+		t.Errorf("with a header field: got %s", got)
+	}
+}
+
 //nolint:paralleltest // AllocsPerRun counts every goroutine's
 func TestDigestDoesNotAllocate(t *testing.T) {
-	request := fingerprint.Request{Method: "POST", Path: "/payments", Body: make([]byte, 300)}
+	request := fingerprint.Request{Method: "POST", Path: "/payments", Body: make([]byte, 100_000)}
 	if n := testing.AllocsPerRun(100, func() { _ = fingerprint.Digest(request) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
