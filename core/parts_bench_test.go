@@ -33,6 +33,13 @@ type partsOfAFirst struct {
 	result storage.Result
 	keys   int
 	buffer [256]byte
+
+	bare  *http.Request
+	state struct { // what memory makes
+		subject   *subject
+		execution *execution
+		request   *http.Request
+	}
 }
 
 func newParts(tb testing.TB) *partsOfAFirst {
@@ -54,7 +61,8 @@ func (p *partsOfAFirst) renew() {
 	if err != nil {
 		p.tb.Fatal(err)
 	}
-	p.engine, p.a = engine, admit(engine.defaults)
+	p.engine, p.a, p.bare = engine, admit(engine.defaults), new(http.Request)
+	p.memory()
 	p.a.request = Request{Scope: "Bearer alice", Method: http.MethodPost, Path: "/payments"}
 	p.names()
 	p.a.read(p.input())
@@ -111,6 +119,26 @@ func (p *partsOfAFirst) records() {
 	}
 }
 
+// memory allocates the state of a run: beside the names and the record, all that a
+// first-time request allocates.
+func (p *partsOfAFirst) memory() {
+	p.state.subject, p.state.execution, p.state.request = new(subject), new(execution), p.bare.WithContext(context.Background())
+}
+
+// capture buffers the response.
+func (p *partsOfAFirst) capture(w http.ResponseWriter) {
+	run, c := &p.state.execution.run, &p.state.execution.captured
+	run.engine, run.subject = p.engine, p.a.subject
+	clear(w.Header())
+	*c = capture{}
+	c.begin(w, p.bare, run)
+	c.Header()["Content-Type"] = []string{"application/json"}
+	c.WriteHeader(p.result.Status)
+	if _, err := c.Write(p.body); err != nil || !c.headerIsSettled() {
+		p.tb.Fatal("the response is not captured")
+	}
+}
+
 // whole is the engine's part of a first-time request: all parts but names, and the
 // bookkeeping of the run between them. It has no handler and no capture.
 func (p *partsOfAFirst) whole() {
@@ -132,13 +160,14 @@ func (p *partsOfAFirst) whole() {
 
 // BenchmarkPartsOfAFirst measures the parts of a first-time request in units of the floor
 // of examples/bench: two SHA-256 sums and one json.Valid. Each figure is the median of the
-// ratios of many slices. "records" includes a name and the store's three calls, and "whole"
-// is Begin and Finish.
+// ratios of many slices. "records" includes a name and the store's three calls, "memory" is
+// the state of a run, and "whole" is Begin and Finish.
 func BenchmarkPartsOfAFirst(b *testing.B) {
 	p := newParts(b)
 	p.renew()
 	reading := fingerprint.Read(p.input(), nil)
 	defer reading.Close()
+	w := &discardWriter{header: make(http.Header)}
 	arms := []struct {
 		name string
 		run  func()
@@ -149,12 +178,16 @@ func BenchmarkPartsOfAFirst(b *testing.B) {
 		{"fingerprint", p.fingerprint},
 		{"sketch", func() { p.sketch(reading) }},
 		{"records", p.records},
+		{"memory", p.memory},
+		{"capture", func() { p.capture(w) }},
 		{"whole", p.whole},
 	}
-	const slice = 1000
+	const slice, perStore = 250, 8 // a short slice is rarely interrupted
 	ratios := make([][]float64, len(arms))
-	for b.Loop() {
-		p.renew()
+	for n := 0; b.Loop(); n++ {
+		if n%perStore == 0 {
+			p.renew()
+		}
 		var floor time.Duration
 		for i, arm := range arms {
 			start := time.Now()

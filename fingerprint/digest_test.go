@@ -11,7 +11,7 @@ import (
 // Case 40: every byte of a request counts, and equal requests have equal digests.
 func TestDigestCountsEveryByte(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{3, 4 << 10} { // summed at once, and piece by piece
+	for _, size := range []int{3, 4 << 10} { // less than a block of SHA-256, and many
 		body := strings.Repeat("a", size)
 		whole := fingerprint.Request{Method: "POST", Path: "/p", RawQuery: "q=1", ContentType: "application/json", Body: []byte(body)}
 		again := whole
