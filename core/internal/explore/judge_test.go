@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -104,5 +105,34 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 				t.Errorf("the judge reports the rule in a sound world:\n%s", render(t, sound))
 			}
 		})
+	}
+}
+
+// A real store may have granted a claim whose call was killed or has failed.
+func TestClaimWithoutAReply(t *testing.T) {
+	t.Parallel()
+	called := Fact{Kind: Called, Op: Acquire}
+	for name, row := range map[string]struct {
+		facts []Fact
+		want  bool
+	}{
+		"no call": {nil, false},
+		"reply":   {[]Fact{called, {Kind: Returned, Op: Acquire}}, false},
+		"killed":  {[]Fact{called}, true},
+		"late":    {[]Fact{called, {Kind: Returned, Op: Acquire, Err: context.DeadlineExceeded, Flags: Faulty}}, true},
+		"late, then reply": {[]Fact{
+			called,
+			{Kind: Returned, Op: Acquire, Err: context.DeadlineExceeded},
+			{Kind: Called, Op: Acquire, N: 1},
+			{Kind: Returned, Op: Acquire, N: 1},
+		}, true},
+	} {
+		r, plan := new(run), twice(100*ms)
+		for i := range row.facts {
+			r.add(&plan, &row.facts[i])
+		}
+		if got := r.mayHaveClaimed(); got != row.want {
+			t.Errorf("%s: got %t, want %t", name, got, row.want)
+		}
 	}
 }

@@ -86,7 +86,7 @@ func (j *judge) outcomeUnknown(r *run) {
 		stored := other.kept > last && other.kept <= r.sent.At
 		released := other.releasedAt > last && other.releasedAt <= r.sent.At &&
 			j.storesClock(r.shown.At) < j.storesClock(other.releasedAt)+j.plan.Policy.TTL
-		held := len(other.grants) > 0 && !stored && !released || j.plan.real.slack > 0 && other.hasUnansweredClaim()
+		held := len(other.grants) > 0 && !stored && !released || j.plan.real.slack > 0 && other.mayHaveClaimed()
 		if other.key == r.key && held {
 			return
 		}
@@ -94,16 +94,17 @@ func (j *judge) outcomeUnknown(r *run) {
 	j.report(UnknownWrongly, "r%d is told that an outcome is unknown, and each attempt of its key has stored its response or released the key", r.id)
 }
 
-// hasUnansweredClaim reports whether an Acquire got no reply, because its pod was killed.
-// A real store may have granted it, and the history does not say so.
-func (r *run) hasUnansweredClaim() bool {
-	answered := 0
+// mayHaveClaimed reports whether an Acquire got no reply from the store: its pod was
+// killed or cut off, or the store was late. A real store may have granted the claim, and
+// the history does not say so.
+func (r *run) mayHaveClaimed() bool {
+	replies := 0
 	for _, c := range r.calls {
-		if c.op == Acquire {
-			answered++
+		if c.op == Acquire && c.err == nil {
+			replies++
 		}
 	}
-	return len(r.begun[Acquire]) > answered
+	return len(r.begun[Acquire]) > replies
 }
 
 // granted is when the store last gave the request a lease, or zero.
