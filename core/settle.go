@@ -237,6 +237,10 @@ func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result,
 // only the reply of a release was lost, a later Extend would claim the key again.
 func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Result) error {
 	timeout := run.subject.route.policy.StoreTimeout
+	if stored != nil {
+		again := *stored // duplicates may be reading the first
+		again.Repeated, stored = true, &again
+	}
 	for try := 0; sleep(ctx, settleBackoff(try)); try++ {
 		err := callStore(ctx, timeout, func(ctx context.Context) error { return e.storeOrRelease(ctx, run, stored) })
 		if err == nil || errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -54,7 +55,7 @@ func TestResponseIsStoredLaterWhenTheStoreFails(t *testing.T) {
 func TestCompletionThatWasAppliedIsRepeatedUnnoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
+		store := &completions{faultyStore: newFaultyStore()}
 		var once sync.Once
 		store.set(&store.complete)(func(apply func() error) error {
 			err := apply()
@@ -66,8 +67,26 @@ func TestCompletionThatWasAppliedIsRepeatedUnnoticed(t *testing.T) {
 		advance(time.Second)
 		wantReplay(t, s.post(t.Context(), "k", payment))
 		s.wantRuns(t, 1)
+		store.mu.Lock()
+		defer store.mu.Unlock()
+		if want := []bool{false, true}; !slices.Equal(store.repeated, want) {
+			t.Errorf("the completions say whether they are repeated: %v, want %v", store.repeated, want)
+		}
 		s.wantEvent(t, event.ResponseLost, 0)
 	})
+}
+
+// completions records whether each Complete is a repeated one.
+type completions struct {
+	*faultyStore
+	repeated []bool
+}
+
+func (s *completions) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
+	s.mu.Lock()
+	s.repeated = append(s.repeated, r.Repeated)
+	s.mu.Unlock()
+	return s.faultyStore.Complete(ctx, l, r)
 }
 
 func TestSettleBudgetEnds(t *testing.T) {

@@ -246,6 +246,10 @@ type Result struct {
 	Retain time.Duration
 	// Remember is the time for which a tombstone is kept after Retain, or zero.
 	Remember time.Duration
+	// Repeated says that an earlier Complete of this result has failed, and may have
+	// taken effect: then the record is kept since that call, and not from now. A store
+	// that copies records to a second place needs it (core/tieredstore). Others ignore it.
+	Repeated bool
 }
 
 // Checker is a Store that can report whether it is ready to serve. The interface is

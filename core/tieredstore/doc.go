@@ -29,7 +29,8 @@
 //	          3. If that result is a finished record, and step 1 got the claim: fill
 //	             the hot tier. If another attempt is running, or the record is a
 //	             tombstone: release the claim of step 1.
-//	Complete  the durable tier; after its success, the hot tier.
+//	Complete  the durable tier; after its success, the hot tier, or where it is repeated
+//	          the release of the claim of step 1.
 //	Release   the durable tier; after its success, the hot tier.
 //	Extend    the durable tier; after its success, the hot tier.
 //	Commit    of a transaction, as Complete.
@@ -58,7 +59,9 @@
 // late to drop a record, and both writers make the hot tier drop it first:
 //
 //   - Complete gives the hot tier the result's Retain, less the time since its call to
-//     the durable tier, and less a [HotTimeout].
+//     the durable tier, and less a [HotTimeout]. A repeated Complete gives the hot tier
+//     nothing, because the durable tier may have kept the result for a while: see
+//     storage.Result.Repeated.
 //   - Step 3 fills the hot tier for [RefillFor], for at most a hundredth of the claim's
 //     Retain, and for at most the time until the durable record's Expires, less a
 //     HotTimeout. After that, Acquire reads the durable tier again. The time until

@@ -110,6 +110,10 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	if err := s.durable.Complete(ctx, l, res); err != nil {
 		return err
 	}
+	if res.Repeated { // the durable tier may have it since an earlier call, so a replay fills the hot tier with the record's times
+		s.hot.release(ctx, storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1})
+		return nil
+	}
 	s.hot.settle(ctx, asked, l, res)
 	return nil
 }

@@ -2,6 +2,7 @@ package tieredstore_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +65,36 @@ func TestHotResponseEndsFirst(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A response whose first confirmation was lost is kept since then. Its repetition, long
+// after, must not make the hot tier keep it for longer than the durable tier does.
+func TestRepeatedResponseEndsFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		lease := win(t, s, remembered("key"))
+		res := result("answer")
+		res.Remember = lease.Remember
+		start := time.Now()
+		s.durable.set(loseReply)
+		if err := s.Complete(t.Context(), lease, res); !errors.Is(err, errDown) {
+			t.Fatalf("Complete returned %v", err)
+		}
+		s.durable.set(nil)
+		pass(t.Context(), 30*time.Minute)
+		res.Repeated = true
+		must(t, s.Complete(t.Context(), lease, res))
+		s.wants(t, 2, 3)
+		for range 2 {
+			if r := find(t, s, remembered("key")); !r.Finished.Equal(start) || !r.Expires.Equal(start.Add(time.Hour)) {
+				t.Errorf("the record has the times %v and %v, want %v and an hour later", r.Finished, r.Expires, start)
+			}
+		}
+		s.wants(t, 3, 1) // the first replay has filled the hot tier
+		pass(t.Context(), time.Until(start.Add(time.Hour)))
+		isExpired(t, s, 201)
+	})
 }
 
 // slow delays a call and its reply.
