@@ -23,8 +23,9 @@ var errOtherGoroutine = errors.New("idemgin: middleware outside this policy runs
 
 // ginFunction is a function of gin that isCalling searches in the call stack.
 type ginFunction struct {
-	name  string
-	known atomic.Uintptr // the place of its call of the handlers, after the first search
+	name    string
+	known   atomic.Uintptr // the place of its call of the handlers, after the first search
+	deepest atomic.Int64   // how many callers a search has needed at most
 }
 
 var (
@@ -36,17 +37,18 @@ var (
 // gin's engine waits on the same goroutine, or c has no engine.
 func ownsContext(c *gin.Context) bool { return serveHTTP.isCalling() || c.Handler() == nil }
 
-// isCalling reports whether the function runs on this goroutine.
+// isCalling reports whether the function runs on this goroutine. It first looks as deep
+// as the function has been before: each caller costs up to 100 ns.
 func (f *ginFunction) isCalling() bool {
 	var callers [64]uintptr
-	known := f.known.Load()
+	if slices.Contains(callers[:runtime.Callers(2, callers[:f.deepest.Load()])], f.known.Load()) {
+		return true
+	}
 	for skip := 2; ; skip += len(callers) {
 		n := runtime.Callers(skip, callers[:])
-		if known != 0 && slices.Contains(callers[:n], known) {
-			return true
-		}
-		if call := f.callIn(callers[:n]); call != 0 {
-			f.known.Store(call)
+		if place := f.placeIn(callers[:n]); place >= 0 {
+			f.known.Store(callers[place])
+			f.deepest.Store(max(f.deepest.Load(), min(int64(skip+place-1), int64(len(callers)))))
 			return true
 		}
 		if n < len(callers) {
@@ -55,13 +57,15 @@ func (f *ginFunction) isCalling() bool {
 	}
 }
 
-func (f *ginFunction) callIn(callers []uintptr) uintptr {
-	for _, caller := range callers {
-		if frame, _ := runtime.CallersFrames([]uintptr{caller}).Next(); frame.Function == f.name {
-			return caller
-		}
+// placeIn returns the function's place among the callers, or -1.
+func (f *ginFunction) placeIn(callers []uintptr) int {
+	if place := slices.Index(callers, f.known.Load()); place >= 0 {
+		return place
 	}
-	return 0
+	return slices.IndexFunc(callers, func(caller uintptr) bool {
+		frame, _ := runtime.CallersFrames([]uintptr{caller}).Next()
+		return frame.Function == f.name
+	})
 }
 
 // serveApart serves a request whose context gin may reuse while the handler runs.
