@@ -81,11 +81,11 @@ func RunReal(plan Plan, backend *Backend, tenant string) (Plan, History, error) 
 	settled, err := w.runReal()
 	trouble := backend.Trouble(w.start, time.Now())
 	facts := w.sorted()
-	plan = plan.clone()
-	plan.disturb(w.start, trouble, settled)
-	plan.real.slack += backend.Slack
-	plan.real.unsteady = plan.real.unsteady || w.real.unsteady.Load()
-	return plan, History{Facts: facts}, err
+	judged := plan.clone() // a watcher of a killed pod may still read the other
+	judged.disturb(w.start, trouble, settled)
+	judged.real.slack += backend.Slack
+	judged.real.unsteady = judged.real.unsteady || w.real.unsteady.Load()
+	return judged, History{Facts: facts}, err
 }
 
 // runReal is run in real time. It ends as soon as all requests have ended.
