@@ -30,6 +30,25 @@ const (
 	longStoreTimeout, shortStoreTimeout = 20 * time.Second, time.Second
 )
 
+// outages are the outages of a server, and their ends.
+var outages = map[string]struct {
+	begin, end   func(server)
+	storeTimeout time.Duration
+}{
+	"stopped": {server.Stop, server.Restart, longStoreTimeout},
+	"killed":  {server.Kill, server.Restart, longStoreTimeout},
+	"frozen":  {server.Pause, server.Resume, shortStoreTimeout},
+}
+
+// server is a server of Redis or PostgreSQL.
+type server interface {
+	Stop()
+	Kill()
+	Restart()
+	Pause()
+	Resume()
+}
+
 // fixture is the store and the ledger file that the processes of a test share.
 type fixture struct {
 	t        *testing.T

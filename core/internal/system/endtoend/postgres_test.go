@@ -7,20 +7,10 @@ import (
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
-// postgresOutages are the outages of a PostgreSQL server, and their ends.
-var postgresOutages = map[string]struct {
-	begin, end   func(*postgrestest.Server)
-	storeTimeout time.Duration
-}{
-	"stopped": {(*postgrestest.Server).Stop, (*postgrestest.Server).Restart, longStoreTimeout},
-	"killed":  {(*postgrestest.Server).Kill, (*postgrestest.Server).Restart, longStoreTimeout},
-	"frozen":  {(*postgrestest.Server).Pause, (*postgrestest.Server).Resume, shortStoreTimeout},
-}
-
 // Cases 12, 13 and 19: one server fails around the claim and around the settlement.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
-	for name, outage := range postgresOutages {
+	for name, outage := range outages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := postgrestest.Start(t, postgrestest.Durable()...)

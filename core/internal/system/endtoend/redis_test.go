@@ -10,16 +10,6 @@ import (
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 )
 
-// outages are the outages of a Redis server, and their ends.
-var outages = map[string]struct {
-	begin, end   func(*redistest.Server)
-	storeTimeout time.Duration
-}{
-	"stopped": {(*redistest.Server).Stop, (*redistest.Server).Restart, longStoreTimeout},
-	"killed":  {(*redistest.Server).Kill, (*redistest.Server).Restart, longStoreTimeout},
-	"frozen":  {(*redistest.Server).Pause, (*redistest.Server).Resume, shortStoreTimeout},
-}
-
 func TestRedisAwayBeforeTheHandler(t *testing.T) {
 	t.Parallel()
 	for name, outage := range outages {
