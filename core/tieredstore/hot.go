@@ -47,6 +47,11 @@ func fillClaim(c storage.Claim) storage.Claim {
 	return c
 }
 
+// fillLease returns the right to fill of the caller that holds a lease.
+func fillLease(l storage.Lease) storage.Lease {
+	return storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1}
+}
+
 // look returns the finished record of a key, or the right to fill it. It returns
 // neither if another caller has that right or the hot tier does not respond.
 func (h *hotTier) look(ctx context.Context, c storage.Claim) (finished *storage.Record, fill *storage.Lease) {
@@ -180,7 +185,8 @@ func (h *hotTier) release(ctx context.Context, fill storage.Lease) {
 
 func (h *hotTier) extend(ctx context.Context, l storage.Lease, ttl time.Duration) {
 	l.TTL = ttl
-	fill := storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1, Age: l.Age}
+	fill := fillLease(l)
+	fill.Age = l.Age
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error { return h.store.Extend(ctx, fill, ttl) })
 }
 

@@ -111,7 +111,7 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		return err
 	}
 	if res.Repeated { // the durable tier may have it since an earlier call, so a replay fills the hot tier with the record's times
-		s.hot.release(ctx, storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1})
+		s.hot.release(ctx, fillLease(l))
 		return nil
 	}
 	s.hot.settle(ctx, asked, l, res)
@@ -124,7 +124,7 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	if err := s.durable.Release(ctx, l); err != nil {
 		return err
 	}
-	s.hot.release(ctx, storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1})
+	s.hot.release(ctx, fillLease(l))
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		return err
 	}
 	if ttl <= 0 { // the key is abandoned, and a right to fill of no length cannot be stored
-		s.hot.release(ctx, storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1})
+		s.hot.release(ctx, fillLease(l))
 		return nil
 	}
 	s.hot.extend(ctx, l, ttl)
