@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/tidwall/gjson"
 
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/internal/storedheader"
 	"github.com/oncekey/oncekey/core/internal/storedorigin"
 	"github.com/oncekey/oncekey/core/storage"
@@ -70,17 +71,17 @@ func (r *storedRecord) ScanRow(rows pgx.Rows) error {
 
 func (r *storedRecord) decode() (*storage.Record, error) {
 	if r.version != version && r.version != versionWithMemory {
-		return nil, corrupt("its version is %d, want %d or %d", r.version, version, versionWithMemory)
+		return nil, corrupt.Record("its version is %d, want %d or %d", r.version, version, versionWithMemory)
 	}
 	if r.attempt < 1 {
-		return nil, corrupt("its attempt number is %d", r.attempt)
+		return nil, corrupt.Record("its attempt number is %d", r.attempt)
 	}
 	if r.state == gone || !r.retainUntil.IsZero() && !r.now.Before(r.retainUntil) {
 		return r.tombstone()
 	}
 	state, known := storage.ParseState(r.state)
 	if !known || state == storage.Expired {
-		return nil, corrupt("its state is %s", excerpt(r.state))
+		return nil, corrupt.Record("its state is %s", corrupt.Excerpt(r.state))
 	}
 	record := &storage.Record{
 		State: state, Fingerprint: r.fingerprint, Digest: r.digest, Attempt: uint64(r.attempt),
@@ -91,7 +92,7 @@ func (r *storedRecord) decode() (*storage.Record, error) {
 	}
 	var readable bool
 	if record.Origin, readable = storedorigin.Decode(r.origin); !readable {
-		return nil, corrupt("its origin is %s", excerpt(r.origin))
+		return nil, corrupt.Record("its origin is %s", corrupt.Excerpt(r.origin))
 	}
 	if state == storage.InProgress {
 		return record, r.readRun(record)
@@ -116,7 +117,7 @@ func (r *storedRecord) tombstone() (*storage.Record, error) {
 
 func (r *storedRecord) readRun(record *storage.Record) error {
 	if r.leaseUntil.IsZero() {
-		return corrupt("it is in progress, and its lease has no end")
+		return corrupt.Record("it is in progress, and its lease has no end")
 	}
 	record.LeaseLeft, record.Steps = r.leaseUntil.Sub(r.now), string(r.steps)
 	return nil
@@ -134,7 +135,7 @@ func (r *storedRecord) readResponse(record *storage.Record) error {
 
 func (r *storedRecord) readStatus(record *storage.Record) error {
 	if r.status == nil || *r.status < minStatus || *r.status > maxStatus {
-		return corrupt("its status is %s", describe(r.status))
+		return corrupt.Record("its status is %s", describe(r.status))
 	}
 	record.Status = int(*r.status)
 	return nil
@@ -158,17 +159,13 @@ func decodeHeader(encoded []byte) (storage.Header, error) {
 	}
 	fields, readable := storedheader.Words(gjson.ParseBytes(encoded))
 	if !readable {
-		return nil, corrupt("its header is %s", excerpt(string(encoded)))
+		return nil, corrupt.Record("its header is %s", corrupt.Excerpt(string(encoded)))
 	}
 	header, err := storedheader.Decode(fields)
 	if err != nil {
-		return nil, corrupt("its %v", err)
+		return nil, corrupt.Record("its %v", err)
 	}
 	return header, nil
-}
-
-func corrupt(format string, details ...any) error {
-	return fmt.Errorf("%w: %s", storage.ErrCorruptRecord, fmt.Sprintf(format, details...))
 }
 
 func describe(status *int64) string {
@@ -176,15 +173,6 @@ func describe(status *int64) string {
 		return "missing"
 	}
 	return fmt.Sprint(*status)
-}
-
-// excerpt quotes the beginning of a string, which may be long and may hold any bytes.
-func excerpt(s string) string {
-	const enough = 80
-	if len(s) > enough {
-		return fmt.Sprintf("%q...", s[:enough])
-	}
-	return fmt.Sprintf("%q", s)
 }
 
 // The types of the statements' arguments are explicit, because some query modes of a

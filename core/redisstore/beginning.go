@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -145,7 +146,7 @@ func (l *listing) recordOf(ctx context.Context, key string, reply *redis.Cmd) (*
 		return l.store.lookUp(ctx, key)
 	}
 	if !enough {
-		return nil, corrupt("it begins with %s", excerpt(head))
+		return nil, corrupt.Record("it begins with %s", corrupt.Excerpt(head))
 	}
 	if err != nil || held.released {
 		return nil, err

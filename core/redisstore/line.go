@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 )
 
 // line is the first line of a value. The members as far as RememberMS come first,
@@ -144,11 +146,11 @@ func readLine(first []byte) (line, error) {
 func readAny(first []byte) (l line, err error) {
 	members := gjson.ParseBytes(first)
 	if !json.Valid(first) || !members.IsObject() {
-		return line{}, corrupt("its first line is not a record's: %s", excerpt(string(first)))
+		return line{}, corrupt.Record("its first line is not a record's: %s", corrupt.Excerpt(string(first)))
 	}
 	members.ForEach(func(name, value gjson.Result) bool {
 		if read := readerOf(name.Str); read != nil && value.Type != gjson.Null && !read(&l, value) {
-			err = corrupt("its first line is not a record's: its member %s is %s", excerpt(name.Str), excerpt(value.Raw))
+			err = corrupt.Record("its first line is not a record's: its member %s is %s", corrupt.Excerpt(name.Str), corrupt.Excerpt(value.Raw))
 		}
 		return err == nil
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -96,7 +97,7 @@ func (s *snapshot) clock(left time.Duration) error {
 	}
 	switch left {
 	case noExpiry:
-		return corrupt("it is in progress, but has no expiry")
+		return corrupt.Record("it is in progress, but has no expiry")
 	case noKey:
 		s.gone, s.record.LeaseLeft = true, briefLease
 	default:

@@ -3,10 +3,10 @@ package redisstore
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/internal/storedheader"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -97,14 +97,14 @@ func decode(value []byte) (stored, error) {
 	}
 	first, body, whole := bytes.Cut(value, []byte{'\n'})
 	if !whole {
-		return stored{}, corrupt("its first line does not end: %s", excerpt(string(value)))
+		return stored{}, corrupt.Record("its first line does not end: %s", corrupt.Excerpt(string(value)))
 	}
 	head, err := parseLine(first)
 	if err != nil {
 		return stored{}, err
 	}
 	if head.Size != len(body) {
-		return stored{}, corrupt("its body has %d bytes, not %d", len(body), head.Size)
+		return stored{}, corrupt.Record("its body has %d bytes, not %d", len(body), head.Size)
 	}
 	return interpret(head, body)
 }
@@ -137,7 +137,7 @@ func decodeBeginning(start []byte) (stored, bool, error) {
 func parseLine(first []byte) (line, error) {
 	head, err := readLine(first)
 	if err == nil && head.Version != version && head.Version != version2 {
-		err = corrupt("its format is version %d, this is version %d", head.Version, version2)
+		err = corrupt.Record("its format is version %d, this is version %d", head.Version, version2)
 	}
 	return head, err
 }
@@ -145,10 +145,10 @@ func parseLine(first []byte) (line, error) {
 func interpret(head line, body []byte) (stored, error) {
 	token, err := storage.ParseToken(head.Token)
 	if err != nil {
-		return stored{}, corrupt("its token is %s", excerpt(head.Token))
+		return stored{}, corrupt.Record("its token is %s", corrupt.Excerpt(head.Token))
 	}
 	if head.Attempt < 1 {
-		return stored{}, corrupt("its attempt number is 0")
+		return stored{}, corrupt.Record("its attempt number is 0")
 	}
 	s := stored{
 		token:    token,
@@ -170,7 +170,7 @@ func (s *stored) read(head line, body []byte) error {
 	}
 	state, known := storage.ParseState(head.State)
 	if !known || state == storage.Expired {
-		return corrupt("its state is %s", excerpt(head.State))
+		return corrupt.Record("its state is %s", corrupt.Excerpt(head.State))
 	}
 	s.record.State, s.record.Origin = state, head.origin()
 	if state == storage.InProgress {
@@ -181,39 +181,26 @@ func (s *stored) read(head line, body []byte) error {
 
 func (s *stored) readClaim(head line, body []byte) error {
 	if s.lease = duration(head.LeaseMS); s.lease == 0 || s.retain < s.lease {
-		return corrupt("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
+		return corrupt.Record("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
 	}
 	if head.Version == version2 {
 		s.remember, s.record.Steps = duration(head.RememberMS), string(body)
 	}
 	if head.RememberMS < 0 || s.remember+s.retain < 0 || head.RememberMS > 0 && s.remember == 0 {
-		return corrupt("it is remembered for %d ms", head.RememberMS)
+		return corrupt.Record("it is remembered for %d ms", head.RememberMS)
 	}
 	return nil
 }
 
 func (s *stored) readResult(head line, body []byte) error {
 	if head.Status < minStatus || head.Status > maxStatus {
-		return corrupt("its status is %d", head.Status)
+		return corrupt.Record("its status is %d", head.Status)
 	}
 	s.record.Status, s.record.Body, s.record.Sketch = head.Status, body, head.Sketch
 	header, err := storedheader.Decode(head.Headers)
 	if err != nil {
-		return corrupt("its %v", err)
+		return corrupt.Record("its %v", err)
 	}
 	s.record.Header = header
 	return nil
-}
-
-func corrupt(format string, details ...any) error {
-	return fmt.Errorf("%w: %s", storage.ErrCorruptRecord, fmt.Sprintf(format, details...))
-}
-
-// excerpt quotes the beginning of a string, which may be long and may hold any bytes.
-func excerpt(s string) string {
-	const enough = 80
-	if len(s) > enough {
-		return fmt.Sprintf("%q...", s[:enough])
-	}
-	return fmt.Sprintf("%q", s)
 }

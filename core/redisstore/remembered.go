@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -97,7 +98,7 @@ func isRemembered(value []byte) bool { return bytes.HasPrefix(value, []byte(reme
 // decodeRemembered reads a short value. Its record has no response yet, see join.
 func decodeRemembered(value []byte) (stored, error) {
 	if len(value) < fingerprintAt {
-		return stored{}, corrupt("its short form has %d bytes, not at least %d", len(value), fingerprintAt)
+		return stored{}, corrupt.Record("its short form has %d bytes, not at least %d", len(value), fingerprintAt)
 	}
 	s := stored{apart: true}
 	copy(s.token[:], value[tokenAt:])
@@ -111,13 +112,13 @@ func decodeRemembered(value []byte) (stored, error) {
 	}
 	switch r := &s.record; {
 	case r.Attempt < 1:
-		return stored{}, corrupt("its attempt number is 0")
+		return stored{}, corrupt.Record("its attempt number is 0")
 	case r.State < storage.Completed || r.State > storage.Unreplayable:
-		return stored{}, corrupt("its state is %d", r.State)
+		return stored{}, corrupt.Record("its state is %d", r.State)
 	case r.Status < minStatus || r.Status > maxStatus:
-		return stored{}, corrupt("its status is %d", r.Status)
+		return stored{}, corrupt.Record("its status is %d", r.Status)
 	case s.remember == 0:
-		return stored{}, corrupt("it is remembered for %d ms", remember)
+		return stored{}, corrupt.Record("it is remembered for %d ms", remember)
 	}
 	err := s.readFingerprint(value[formAt], value[fingerprintAt:])
 	return s, err
@@ -130,7 +131,7 @@ func (s *stored) readFingerprint(form byte, content []byte) error {
 	case form == anyText && utf8.Valid(content):
 		s.record.Fingerprint = string(content)
 	default:
-		return corrupt("its fingerprint of form %d has %d bytes", form, len(content))
+		return corrupt.Record("its fingerprint of form %d has %d bytes", form, len(content))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -52,11 +53,11 @@ func (s *Store) openSteps(ctx context.Context, key, fingerprint string, digest s
 	case steps == "" || !isSealed && s.readPlain:
 		return steps, nil
 	case !isSealed:
-		return "", corrupt("its steps are not sealed")
+		return "", corrupt.Record("its steps are not sealed")
 	}
 	sealed, err := stepsText.DecodeString(strings.TrimRight(text, "="))
 	if err != nil {
-		return "", corrupt("its sealed steps cannot be read: %v", err)
+		return "", corrupt.Record("its sealed steps cannot be read: %v", err)
 	}
 	plain, err := s.decrypt(ctx, sealed, associatedSteps(key))
 	switch {
@@ -67,7 +68,7 @@ func (s *Store) openSteps(ctx context.Context, key, fingerprint string, digest s
 	}
 	bound := requestHash(fingerprint, digest)
 	if len(plain) <= len(bound) || !boundTo(plain, bound) {
-		return "", corrupt("its steps are of another request")
+		return "", corrupt.Record("its steps are of another request")
 	}
 	return string(plain[len(bound):]), nil
 }

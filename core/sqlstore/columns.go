@@ -3,11 +3,11 @@ package sqlstore
 import (
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/internal/storedheader"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -56,24 +56,11 @@ func decodeHeader(encoded string) (storage.Header, error) {
 	}
 	fields, readable := storedheader.Words(gjson.Parse(encoded))
 	if !readable || !gjson.Valid(encoded) {
-		return nil, corrupt("its header is %s", excerpt(encoded))
+		return nil, corrupt.Record("its header is %s", corrupt.Excerpt(encoded))
 	}
 	header, err := storedheader.Decode(fields)
 	if err != nil {
-		return nil, corrupt("its %v", err)
+		return nil, corrupt.Record("its %v", err)
 	}
 	return header, nil
-}
-
-func corrupt(format string, details ...any) error {
-	return fmt.Errorf("%w: %s", storage.ErrCorruptRecord, fmt.Sprintf(format, details...))
-}
-
-// excerpt quotes the beginning of a string, which may be long and may hold any bytes.
-func excerpt(s string) string {
-	const enough = 80
-	if len(s) > enough {
-		return fmt.Sprintf("%q...", s[:enough])
-	}
-	return fmt.Sprintf("%q", s)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/internal/storedorigin"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -129,7 +130,7 @@ func (r *row) parse() error {
 		word, rest, _ = strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
-			return corrupt("its numbers are %s", excerpt(r.text))
+			return corrupt.Record("its numbers are %s", corrupt.Excerpt(r.text))
 		}
 		*target = n
 	}
@@ -139,7 +140,7 @@ func (r *row) parse() error {
 		var err error
 		word, rest, _ = strings.Cut(rest, " ")
 		if *target, err = hex.DecodeString(word); err != nil {
-			return corrupt("its words are %s", excerpt(r.text))
+			return corrupt.Record("its words are %s", corrupt.Excerpt(r.text))
 		}
 	}
 	return nil
@@ -170,14 +171,14 @@ func (r *row) repeats(c *storage.Claim) bool {
 
 func (r *row) decode() (*storage.Record, error) {
 	if r.version != version {
-		return nil, corrupt("its version is %d, want %d", r.version, version)
+		return nil, corrupt.Record("its version is %d, want %d", r.version, version)
 	}
 	if r.attempt < 1 {
-		return nil, corrupt("its attempt number is %d", r.attempt)
+		return nil, corrupt.Record("its attempt number is %d", r.attempt)
 	}
 	record := &storage.Record{Fingerprint: unpackFingerprint(r.fingerprint), Attempt: uint64(r.attempt), Expires: time.UnixMicro(r.expiresAt).UTC()}
 	if len(r.digest) != 0 && len(r.digest) != len(record.Digest) {
-		return nil, corrupt("its digest has %d bytes, want %d", len(r.digest), len(record.Digest))
+		return nil, corrupt.Record("its digest has %d bytes, want %d", len(r.digest), len(record.Digest))
 	}
 	copy(record.Digest[:], r.digest)
 	if r.over() {
@@ -194,18 +195,18 @@ func (r *row) decode() (*storage.Record, error) {
 func (r *row) readState(record *storage.Record) error {
 	var known bool
 	if record.State, known = storage.ParseState(r.state); !known || record.State == storage.Expired {
-		return corrupt("its state is %s", excerpt(r.state))
+		return corrupt.Record("its state is %s", corrupt.Excerpt(r.state))
 	}
 	record.Created = time.UnixMicro(r.claimedAt).UTC()
 	if r.retainUntil != 0 {
 		record.Expires = time.UnixMicro(r.retainUntil).UTC()
 	}
 	if record.Origin, known = storedorigin.Decode(r.origin); !known {
-		return corrupt("its origin is %s", excerpt(r.origin))
+		return corrupt.Record("its origin is %s", corrupt.Excerpt(r.origin))
 	}
 	if record.State == storage.InProgress {
 		if r.leaseUntil == 0 {
-			return corrupt("it is in progress, and its lease has no end")
+			return corrupt.Record("it is in progress, and its lease has no end")
 		}
 		// MySQL's time is that of the statement's begin, and the row may be of a claim after
 		// that.
@@ -226,7 +227,7 @@ func (r *row) readState(record *storage.Record) error {
 
 func (r *row) readStatus(record *storage.Record) error {
 	if r.status < minStatus || r.status > maxStatus {
-		return corrupt("its status is %d, want one from %d to %d", r.status, minStatus, maxStatus)
+		return corrupt.Record("its status is %d, want one from %d to %d", r.status, minStatus, maxStatus)
 	}
 	record.Status = int(r.status)
 	return nil
