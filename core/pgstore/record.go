@@ -2,13 +2,11 @@ package pgstore
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/internal/storedheader"
@@ -141,27 +139,11 @@ func (r *storedRecord) readStatus(record *storage.Record) error {
 	return nil
 }
 
-// encodeHeader encodes a header as JSON. It returns nil for no fields.
-func encodeHeader(header storage.Header) []byte {
-	if len(header) == 0 {
-		return nil
-	}
-	encoded, err := json.Marshal(storedheader.Encode(header, storedheader.IsPrintable))
-	if err != nil {
-		panic("pgstore: " + err.Error()) // strings always encode
-	}
-	return encoded
-}
-
 func decodeHeader(encoded []byte) (storage.Header, error) {
 	if encoded == nil {
 		return nil, nil
 	}
-	fields, readable := storedheader.Words(gjson.ParseBytes(encoded))
-	if !readable {
-		return nil, corrupt.Record("its header is %s", corrupt.Excerpt(string(encoded)))
-	}
-	header, err := storedheader.Decode(fields)
+	header, err := storedheader.Parse(string(encoded))
 	if err != nil {
 		return nil, corrupt.Record("its %v", err)
 	}

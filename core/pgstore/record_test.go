@@ -16,7 +16,7 @@ func TestHeaderFormat(t *testing.T) {
 	t.Parallel()
 	const want = `[["set","Content-Type","a/b"],["add","Vary","\"x\""],["delete","Server",""],["set","WC1SYXc=","/w==","base64"],` +
 		`["set","WC1OdWw=","AA==","base64"],["set","WC3DnA==","","base64"]]`
-	got := encodeHeader(storage.Header{
+	got := storedheader.JSON(storage.Header{
 		{Op: storage.Set, Name: "Content-Type", Value: "a/b"},
 		{Op: storage.Add, Name: "Vary", Value: `"x"`},
 		{Op: storage.Delete, Name: "Server"},
@@ -34,7 +34,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add(uint8(2), "\xff", "\x00\n\r\u2028\ufffd")
 	f.Fuzz(func(t *testing.T, operation uint8, name, value string) {
 		header := storage.Header{{Op: storage.FieldOp(operation % 3), Name: name, Value: value}, {Name: value, Value: name}}
-		got, err := decodeHeader(encodeHeader(header))
+		got, err := decodeHeader(storedheader.JSON(header))
 		if err != nil || !slices.Equal(got, header) {
 			t.Errorf("it is %+v with error %v\nwant %+v", got, err, header)
 		}

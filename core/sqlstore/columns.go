@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -40,25 +39,20 @@ func unpackFingerprint(kept []byte) string {
 
 // encodeHeader encodes a header as JSON, or as null for no fields.
 func encodeHeader(header storage.Header) any {
-	if len(header) == 0 {
-		return nil
+	if encoded := storedheader.JSON(header); encoded != nil {
+		return string(encoded)
 	}
-	encoded, err := json.Marshal(storedheader.Encode(header, storedheader.IsPrintable))
-	if err != nil {
-		panic("sqlstore: " + err.Error()) // strings always encode
-	}
-	return string(encoded)
+	return nil
 }
 
 func decodeHeader(encoded string) (storage.Header, error) {
 	if encoded == "" {
 		return nil, nil
 	}
-	fields, readable := storedheader.Words(gjson.Parse(encoded))
-	if !readable || !gjson.Valid(encoded) {
+	if !gjson.Valid(encoded) { // the column is a text
 		return nil, corrupt.Record("its header is %s", corrupt.Excerpt(encoded))
 	}
-	header, err := storedheader.Decode(fields)
+	header, err := storedheader.Parse(encoded)
 	if err != nil {
 		return nil, corrupt.Record("its %v", err)
 	}

@@ -7,11 +7,13 @@ package storedheader
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -48,10 +50,31 @@ func IsPrintable(text string) bool {
 	return true
 }
 
-// Words returns the words of each field of a JSON header. It returns false for other JSON.
-// It does not check that the text is JSON: that would cost a tenth of a replay, and some
-// databases have checked it.
-func Words(header gjson.Result) (fields [][]string, readable bool) {
+// JSON returns the words of a header as JSON in printable ASCII, or nil for no fields.
+func JSON(header storage.Header) []byte {
+	if len(header) == 0 {
+		return nil
+	}
+	encoded, err := json.Marshal(Encode(header, IsPrintable))
+	if err != nil {
+		panic("storedheader: " + err.Error()) // strings always encode
+	}
+	return encoded
+}
+
+// Parse is the inverse of JSON. The error shows the unreadable part. Parse does not check
+// that the text is JSON: that would cost a tenth of a replay, and some databases have
+// checked it.
+func Parse(text string) (storage.Header, error) {
+	fields, readable := parseWords(gjson.Parse(text))
+	if !readable {
+		return nil, fmt.Errorf("header is %s", corrupt.Excerpt(text))
+	}
+	return Decode(fields)
+}
+
+// parseWords returns the words of each field of a JSON header, and false for other JSON.
+func parseWords(header gjson.Result) (fields [][]string, readable bool) {
 	readable = header.IsArray()
 	header.ForEach(func(_, field gjson.Result) bool {
 		const enough = 4 // words of a field
