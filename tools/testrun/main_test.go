@@ -86,3 +86,22 @@ not an event`))
 		t.Errorf("it printed %q and ended with %v, want %q", printed.String(), err, want)
 	}
 }
+
+// The race detector writes into the output of any test of the package, also of one that passes.
+func TestRaceReportIsPrinted(t *testing.T) {
+	t.Parallel()
+	events := func(end string) string {
+		return `{"Action":"output","Package":"m","Test":"TestBystander","Output":"WARNING: DATA RACE\n"}
+{"Action":"pass","Package":"m","Test":"TestBystander"}
+{"Action":"output","Package":"m","Test":"TestRacy","Output":"--- FAIL: TestRacy (0.01s)\n"}
+{"Action":"fail","Package":"m","Test":"TestRacy"}
+{"Action":"` + end + `","Package":"m","Elapsed":1.2}
+`
+	}
+	for end, want := range map[string]string{"fail": "WARNING: DATA RACE\n--- FAIL: TestRacy (0.01s)\n", "pass": ""} {
+		var printed strings.Builder
+		if err := newResults(&printed).read(strings.NewReader(events(end))); err != nil || printed.String() != want {
+			t.Errorf("%s: it printed %q and ended with %v, want %q", end, printed.String(), err, want)
+		}
+	}
+}

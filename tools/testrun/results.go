@@ -34,7 +34,7 @@ type skipped struct{ name, reason string }
 // results collects events, and prints urgent lines at once.
 type results struct {
 	out      io.Writer
-	output   map[string]map[string][]string // by package and test, of tests that have not passed
+	output   map[string]map[string][]string // by package and test, of tests that have not passed or have a report of a race
 	packages []result
 	tests    []result
 	skips    []skipped
@@ -104,10 +104,13 @@ func (r *results) endTest(e event) {
 	} else if !strings.Contains(e.Test, "/") {
 		r.tests = append(r.tests, result{name, e.Elapsed})
 	}
-	if e.Action != "fail" {
+	// The race detector's report is in the output of whichever test had the last line before it, and this test may pass.
+	if e.Action != "fail" && !slices.Contains(r.output[e.Package][e.Test], raceReport) {
 		delete(r.output[e.Package], e.Test)
 	}
 }
+
+const raceReport = "WARNING: DATA RACE\n"
 
 func (r *results) keep(e event) {
 	if r.output[e.Package] == nil {
@@ -129,7 +132,8 @@ func (r *results) printClosing(line string) {
 	fmt.Fprintln(r.out, line)
 }
 
-// printFailed prints the output of a package's failed tests, and of tests that were running at the package's end.
+// printFailed prints the output of a package's failed tests, of tests that were running at the package's end, and of tests
+// with a report of a race.
 func (r *results) printFailed(name string) {
 	tests := r.output[name]
 	for _, test := range slices.Sorted(maps.Keys(tests)) {
