@@ -42,40 +42,47 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 			return storage.Lease{}, nil, s.failure("acquire", c.Key, errBraces)
 		}
 	}
-	lease, record, err := s.acquire(ctx, c)
+	lease := storage.Lease{Claim: c, Attempt: 1}
+	record, err := s.acquire(ctx, &lease)
 	if err != nil {
 		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
 	}
 	s.evictionOnce.Do(func() { go s.warnOfEviction() })
-	return lease, record, nil
+	if record != nil {
+		return storage.Lease{}, record, nil
+	}
+	return lease, nil, nil
 }
 
-func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	first := storage.Lease{Claim: c, Attempt: 1}
-	value := encodeClaim(first, time.Now())
+// acquire turns the first lease of a key into the lease that was acquired, or returns
+// the record that prevents the claim. The lease must not escape: one on the heap takes
+// 300 bytes of each request.
+func (s *Store) acquire(ctx context.Context, lease *storage.Lease) (*storage.Record, error) {
+	value := encodeClaim(lease, time.Now())
 	var seen, last *snapshot
 	for round := 1; ; round++ {
 		if seen == nil {
 			var err error
-			if seen, err = s.claimOrLook(ctx, c, value); err != nil || seen == nil {
-				return first, nil, err
+			if seen, err = s.claimOrLook(ctx, &lease.Claim, value); err != nil || seen == nil {
+				lease.Attempt, lease.TookOver, lease.Steps = 1, false, ""
+				return nil, err
 			}
 		}
-		next, latest, open := seen.openTo(c)
+		latest, open := seen.openTo(lease)
 		switch {
 		case open:
-			instead, err := s.replace(ctx, seen, next, latest)
+			instead, err := s.replace(ctx, seen, lease, latest)
 			if err != nil || instead == seen {
-				return next, nil, err
+				return nil, err
 			}
 			last, seen = seen, instead // another caller was faster
 		case seen.certain(last):
-			return storage.Lease{}, &seen.record, nil
+			return &seen.record, nil
 		default: // the key expired meanwhile, or only a second look can prove it abandoned
 			last, seen = seen, nil
 		}
 		if round == acquireRounds {
-			return storage.Lease{}, cmp.Or(seen, last).busy(), nil
+			return cmp.Or(seen, last).busy(), nil
 		}
 	}
 }
@@ -112,22 +119,23 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 //
 // An AutoPipeliner merges single commands of several callers, but no pipelines. With it
 // every claim asks late.
-func (s *Store) claimOrLook(ctx context.Context, c storage.Claim, value []byte) (*snapshot, error) {
+func (s *Store) claimOrLook(ctx context.Context, c *storage.Claim, value []byte) (*snapshot, error) {
+	key, life, late := c.Key, lifetime(c.Retain, c.Remember), s.asksLate(c)
 	return boundedCommands(ctx, s, func(ctx context.Context) (*snapshot, error) {
-		found, left, response, err := s.set(ctx, c, value)
+		found, left, response, err := s.set(ctx, key, value, life, late)
 		switch {
 		case errors.Is(err, redis.Nil) && s.replicas.wanted > 0:
-			return look(value, lifeLeft(lifetime(c.Retain, c.Remember)), nil)
+			return look(value, lifeLeft(life), nil)
 		case errors.Is(err, redis.Nil):
 			return nil, nil //nolint:nilnil // the key did not exist: the caller holds the lease
 		case err != nil:
 			return nil, err
 		}
 		seen, err := look(found, left, response)
-		if err != nil || !seen.doubtful(s.asksLate(&c)) {
+		if err != nil || !seen.doubtful(late) {
 			return seen, err
 		}
-		return s.lookClosely(ctx, c.Key, seen)
+		return s.lookClosely(ctx, key, seen)
 	})
 }
 
@@ -139,60 +147,60 @@ func (s *Store) asksLate(c *storage.Claim) bool { return s.merges || c.Remember 
 // set sets a key that does not exist, or returns the key's value, its time to live and
 // its response. Where the claim asks late, the time is noKey. A retry by
 // go-redis, after a connection broke, finds its own claim.
-func (s *Store) set(ctx context.Context, c storage.Claim, value []byte) (there []byte, left time.Duration, response []byte, err error) {
-	key := s.prefix + c.Key
-	found := redis.NewStringCmd(ctx, "set", key, value, "px", lifetime(c.Retain, c.Remember), "nx", "get")
-	if s.asksLate(&c) {
+func (s *Store) set(
+	ctx context.Context, key string, value []byte, life int64, late bool,
+) (there []byte, left time.Duration, response []byte, err error) {
+	full := s.prefix + key
+	found := redis.NewStringCmd(ctx, "set", full, value, "px", life, "nx", "get")
+	if late {
 		if err = s.process(ctx, found); err == nil {
 			there, err = found.Bytes()
 		}
 		return there, noKey, nil, err
 	}
-	lives := redis.NewIntCmd(ctx, "pttl", key)
-	var apart *redis.StringCmd
+	lives := redis.NewIntCmd(ctx, "pttl", full)
 	pipeline := s.client.Pipeline()
 	_ = pipeline.BatchProcess(ctx, found, lives) // Exec sends the commands
-	if c.Remember > 0 {
-		name, _ := s.responseKey(c.Key)
-		apart = pipeline.Get(ctx, name)
-	}
-	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil && (apart == nil || lives.Err() != nil) {
+	name, _ := s.responseKey(key)
+	apart := pipeline.Get(ctx, name)
+	if _, failed := pipeline.Exec(ctx); failed != nil && found.Err() == nil && lives.Err() != nil {
 		found.SetErr(failed)
 	}
-	if there, err = found.Bytes(); err == nil && apart != nil {
+	if there, err = found.Bytes(); err == nil {
 		response, _ = apart.Bytes() // its error is found again by lookClosely
 	}
 	return there, lifeLeft(lives.Val()), response, err
 }
 
-// openTo reports whether the claim may replace the value, and returns the new lease.
-// The value may be replaced only while the key has at most latest milliseconds to
-// live.
-func (s *snapshot) openTo(c storage.Claim) (next storage.Lease, latest int64, open bool) {
-	next = storage.Lease{Claim: c, Attempt: s.record.Attempt + 1}
+// openTo reports whether the claim of a lease may replace the value, and makes the
+// lease the new one. The value may be replaced only while the key has at most latest
+// milliseconds to live.
+func (s *snapshot) openTo(l *storage.Lease) (latest int64, open bool) {
+	l.Attempt, l.TookOver, l.Steps = s.record.Attempt+1, false, ""
 	switch {
 	case s.released:
-		return next, anyTimeLeft, true
+		return anyTimeLeft, true
 	case s.record.State != storage.InProgress:
-		return next, 0, false
-	case s.token == c.Token:
+		return 0, false
+	case s.token == l.Token:
 		// An earlier call claimed the key and its reply was lost, or the replicas
 		// have not been asked yet. Renew the claim.
-		next.Attempt, next.TookOver, next.Steps = s.record.Attempt, s.tookOver, s.record.Steps
-		return next, anyTimeLeft, true
-	case s.record.Abandoned() && c.TakeOver && c.Repeats(s.record.Fingerprint, s.record.Digest):
-		next.TookOver, next.Steps = true, s.record.Steps
-		return next, milliseconds(s.afterLease()), true
+		l.Attempt, l.TookOver, l.Steps = s.record.Attempt, s.tookOver, s.record.Steps
+		return anyTimeLeft, true
+	case s.record.Abandoned() && l.TakeOver && l.Repeats(s.record.Fingerprint, s.record.Digest):
+		l.TookOver, l.Steps = true, s.record.Steps
+		return milliseconds(s.afterLease()), true
 	default:
-		return next, 0, false
+		return 0, false
 	}
 }
 
 // replace claims a key that exists. If the key still has the seen value, replace
 // returns seen. Otherwise it returns a snapshot of the new value, or nil if the key
 // is gone.
-func (s *Store) replace(ctx context.Context, seen *snapshot, next storage.Lease, latest int64) (*snapshot, error) {
-	value := encodeClaim(next, time.Now())
+func (s *Store) replace(ctx context.Context, seen *snapshot, lease *storage.Lease, latest int64) (*snapshot, error) {
+	next := *lease
+	value := encodeClaim(&next, time.Now())
 	return boundedCommands(ctx, s, func(ctx context.Context) (*snapshot, error) {
 		arguments := []any{seen.value, value, lifetime(next.Retain, next.Remember), latest}
 		if seen.remember > 0 {

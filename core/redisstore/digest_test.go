@@ -32,8 +32,8 @@ func TestVersionBeforeDigestsReadsTheseRecords(t *testing.T) {
 	t.Parallel()
 	for name, value := range usualValues() {
 		first, _, _ := bytes.Cut(value, []byte{'\n'})
-		now, err := readLine(first)
-		if err != nil {
+		var now line
+		if err := now.read(string(first)); err != nil {
 			t.Fatalf("%s is not read: %v", name, err)
 		}
 		var before earlierLine

@@ -123,8 +123,17 @@ func appendText(b []byte, text string) []byte {
 	return append(b, strings.TrimSuffix(quoted.String(), "\n")...)
 }
 
-// isPlain reports whether JSON writes the text unchanged: ASCII without escapes.
+// isPlain reports whether JSON writes the text unchanged: ASCII without escapes. It
+// takes words of eight bytes, in which a byte that is not plain sets a highest bit.
 func isPlain(text string) bool {
+	const each, highest = 0x0101010101010101, 0x8080808080808080
+	for ; len(text) >= 8; text = text[8:] {
+		word := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
+			uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
+		if (word|(word-' '*each)|(word+each)|(word^'"'*each-each)|(word^'\\'*each-each))&highest != 0 {
+			return false
+		}
+	}
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			return false
@@ -133,20 +142,20 @@ func isPlain(text string) bool {
 	return true
 }
 
-// readLine reads a line as encoding/json would.
-func readLine(first []byte) (line, error) {
-	if l, usual := readUsual(first); usual {
-		return l, nil
+// read reads a line as encoding/json would.
+func (l *line) read(first string) (err error) {
+	if !l.readUsual(first) {
+		*l, err = readAny(first)
 	}
-	return readAny(first)
+	return err
 }
 
 // readAny reads any line, including one that an operator has edited. gjson takes 2.5 µs where encoding/json takes 3.8 (BenchmarkLine).
 // gjson.Valid would save 0.5 more, but it does not bound how deep a value nests.
-func readAny(first []byte) (l line, err error) {
-	members := gjson.ParseBytes(first)
-	if !json.Valid(first) || !members.IsObject() {
-		return line{}, corrupt.Record("its first line is not a record's: %s", corrupt.Excerpt(string(first)))
+func readAny(first string) (l line, err error) {
+	members := gjson.Parse(first)
+	if !json.Valid([]byte(first)) || !members.IsObject() {
+		return line{}, corrupt.Record("its first line is not a record's: %s", corrupt.Excerpt(first))
 	}
 	members.ForEach(func(name, value gjson.Result) bool {
 		if read := readerOf(name.Str); read != nil && value.Type != gjson.Null && !read(&l, value) {
@@ -203,7 +212,7 @@ func textOf(value gjson.Result) (text string, ok bool) {
 		return value.Str, value.Type == gjson.String
 	}
 	var unusual string
-	_ = json.Unmarshal([]byte(value.Raw), &unusual) // readLine has checked that the JSON is valid
+	_ = json.Unmarshal([]byte(value.Raw), &unusual) // readAny has checked that the JSON is valid
 	return unusual, true
 }
 

@@ -40,8 +40,8 @@ func TestEditedLinesAreReadLikeJSON(t *testing.T) {
 
 func checkReadLikeJSON(t *testing.T, first string) {
 	t.Helper()
-	got, err := readLine([]byte(first))
-	var want line
+	var got, want line
+	err := got.read(first)
 	wantErr := json.Unmarshal([]byte(first), &want)
 	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
 		t.Errorf("%q is read as %+v, %v\nwant %+v, %v", first, got, err, want, wantErr)
@@ -128,10 +128,11 @@ func TestUsualLinesAreUsual(t *testing.T) {
 	l.Age, l.Remember = time.Second, time.Hour
 	header := storage.Header{{Name: "Content-Type", Value: "application/json"}, {Op: storage.Add, Name: "X", Value: "\xff"}}
 	response := storage.Result{State: storage.Completed, Status: 201, Header: header, Body: []byte("{}"), Retain: time.Hour, Sketch: []byte("sketch")}
-	for _, value := range [][]byte{encodeClaim(l, someTime), encodeReleased(l, someTime), encodeResult(l, response, someTime)} {
+	for _, value := range [][]byte{encodeClaim(&l, someTime), encodeReleased(l, someTime), encodeResult(l, response, someTime)} {
 		first, _, _ := bytes.Cut(value, []byte{'\n'})
-		read, usual := readUsual(first)
-		if other, err := readAny(first); !usual || err != nil || !reflect.DeepEqual(read, other) {
+		var read line
+		usual := read.readUsual(string(first))
+		if other, err := readAny(string(first)); !usual || err != nil || !reflect.DeepEqual(read, other) {
 			t.Errorf("%s\nis read as %+v (usual: %t)\nwant %+v, %v", first, read, usual, other, err)
 		}
 	}
@@ -143,13 +144,30 @@ func TestUnusualLinesAreReadToo(t *testing.T) {
 	l := someLease()
 	l.Fingerprint = "é\"\\"
 	for name, value := range map[string]string{
-		"escapes": string(encodeClaim(l, someTime)),
-		"spaces":  strings.Replace(string(encodeClaim(l, someTime)), `,"v":1`, `, "v": 1`, 1),
-		"order":   strings.Replace(string(encodeClaim(l, someTime)), `,"v":1,"attempt":2`, `,"attempt":2,"v":1`, 1),
+		"escapes": string(encodeClaim(&l, someTime)),
+		"spaces":  strings.Replace(string(encodeClaim(&l, someTime)), `,"v":1`, `, "v": 1`, 1),
+		"order":   strings.Replace(string(encodeClaim(&l, someTime)), `,"v":1,"attempt":2`, `,"attempt":2,"v":1`, 1),
 	} {
 		held, err := decode([]byte(value))
 		if err != nil || held.record.Fingerprint != l.Fingerprint || held.record.Attempt != 2 || held.lease != l.TTL {
 			t.Errorf("%s: decode returned %+v and %v", name, held, err)
+		}
+	}
+}
+
+// isPlain reads words of eight bytes, so each byte must count at each place.
+func TestIsPlain(t *testing.T) {
+	t.Parallel()
+	for size := range 20 {
+		for place := range size {
+			for c := range 256 {
+				text := []byte(strings.Repeat("a", size))
+				text[place] = byte(c)
+				want := c >= ' ' && c <= '~' && c != '"' && c != '\\'
+				if got := isPlain(string(text)); got != want {
+					t.Errorf("isPlain(%q) is %t, want %t", text, got, want)
+				}
+			}
 		}
 	}
 }
@@ -162,9 +180,9 @@ func usualValues() map[string][]byte {
 	from.Origin, from.Age = storage.Origin{Route: "POST /payments", Holder: "pod-é", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0"}, time.Second
 	header := storage.Header{{Name: "Content-Type", Value: "application/json"}, {Op: storage.Delete, Name: "Server"}, {Name: "X", Value: "\xff"}}
 	return map[string][]byte{
-		"a claim":                 encodeClaim(l, someTime),
-		"a remembered claim":      encodeClaim(remembered, someTime),
-		"a claim of an origin":    encodeClaim(from, someTime),
+		"a claim":                 encodeClaim(&l, someTime),
+		"a remembered claim":      encodeClaim(&remembered, someTime),
+		"a claim of an origin":    encodeClaim(&from, someTime),
 		"a response of an origin": encodeResult(from, storage.Result{State: storage.Failed, Status: 400, Header: header, Body: []byte("{}"), Retain: time.Hour}, someTime),
 		"a released key":          encodeReleased(l, someTime),
 		"a response":              encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Header: header[:1], Body: []byte("{}")}, someTime),
@@ -181,11 +199,12 @@ func BenchmarkLine(b *testing.B) {
 			_, _ = decode(value)
 		}
 	})
-	first, _, _ := bytes.Cut(value, []byte{'\n'})
+	first, _, _ := strings.Cut(string(value), "\n")
 	b.Run("read", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = readLine(first)
+			var l line
+			_ = l.read(first)
 		}
 	})
 	b.Run("read any", func(b *testing.B) {
@@ -198,13 +217,14 @@ func BenchmarkLine(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var l line
-			_ = json.Unmarshal(first, &l)
+			_ = json.Unmarshal([]byte(first), &l)
 		}
 	})
 	b.Run("encode a claim", func(b *testing.B) {
 		b.ReportAllocs()
+		l := someLease()
 		for b.Loop() {
-			encodeClaim(someLease(), someTime)
+			encodeClaim(&l, someTime)
 		}
 	})
 }

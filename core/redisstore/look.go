@@ -65,14 +65,14 @@ func lookExactly(found []any) (*snapshot, error) {
 // look decodes a value, given the key's time to live, and the value's response if it
 // has one.
 func look(value []byte, left time.Duration, response []byte) (*snapshot, error) {
-	held, err := decode(value)
-	if err == nil && held.apart {
-		err = held.join(response)
+	seen := &snapshot{value: value}
+	err := seen.decode(value)
+	if err == nil && seen.apart {
+		err = seen.join(response)
 	}
 	if err != nil {
 		return nil, err
 	}
-	seen := &snapshot{stored: held, value: value}
 	err = seen.clock(left)
 	return seen, err
 }

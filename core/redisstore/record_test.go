@@ -56,21 +56,21 @@ func TestFormat(t *testing.T) {
 		value []byte
 		want  string
 	}{
-		{"in progress", encodeClaim(l, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
+		{"in progress", encodeClaim(&l, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
 			member + `"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"released", encodeReleased(l, someTime), token + `"released","v":1,"attempt":2,"fingerprint":"sha256:f","at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"completed", encodeResult(l, res, someTime), token + `"completed","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			member + `"at":"2026-01-02T15:04:05Z","status":201,"headers":[["set","Content-Type","application/json"],["add","Vary","a<b>&"],` +
 			`["delete","Server",""],["set","WC1SYXc=","/w==","base64"]],"size":3}` + "\n{}\n"},
-		{"of no digest", encodeClaim(undigested, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
+		{"of no digest", encodeClaim(&undigested, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
 			`"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
-		{"with steps", encodeClaim(stepped, someTime), token + `"in_progress","v":2,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
+		{"with steps", encodeClaim(&stepped, someTime), token + `"in_progress","v":2,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
 			member + `"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":12}` + "\ncharge\nship\n"},
-		{"renewed, with an origin", encodeClaim(from, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
+		{"renewed, with an origin", encodeClaim(&from, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
 			member + `"lease_ms":30000,"retain_ms":86400000,` + origin + `"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"finished, with an origin", encodeResult(from, kept, someTime), token + `"unreplayable","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			member + `"retain_ms":3600000,` + origin + `"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
-		{"remembered", encodeClaim(remembered, someTime), token + `"in_progress","v":2,"attempt":2,"remember_ms":2592000000,"took_over":true,` +
+		{"remembered", encodeClaim(&remembered, someTime), token + `"in_progress","v":2,"attempt":2,"remember_ms":2592000000,"took_over":true,` +
 			`"fingerprint":"sha256:f",` + member + `"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"a response with a key of its own", encodeResult(remembered, apart, someTime), token + `"unreplayable","v":2,"attempt":2,"fingerprint":"sha256:f",` +
 			member + `"at":"2026-01-02T15:04:05Z","status":200,"sketch":"AP8=","size":0}` + "\n"},
@@ -94,13 +94,13 @@ func TestScriptsKnowThePlaces(t *testing.T) {
 	if got := strings.Index(string(appendClaimPrefix(nil, l.Token)), stateInProgress); got != 43 {
 		t.Errorf("a claim's state begins at byte %d, want 43", got)
 	}
-	if got := string(appendClaimPrefix(nil, l.Token)); !strings.HasPrefix(string(encodeClaim(l, someTime)), got) || len(got) != 65 {
+	if got := string(appendClaimPrefix(nil, l.Token)); !strings.HasPrefix(string(encodeClaim(&l, someTime)), got) || len(got) != 65 {
 		t.Errorf("a claim begins with %s", got)
 	}
-	if got := string(attemptPrefix(l)); !strings.HasPrefix(string(encodeClaim(l, someTime)), got) {
+	if got := string(attemptPrefix(l)); !strings.HasPrefix(string(encodeClaim(&l, someTime)), got) {
 		t.Errorf("a claim begins with %s", got)
 	}
-	if got := encodeClaim(l, someTime)[43:65]; string(got) != `,"state":"in_progress"` {
+	if got := encodeClaim(&l, someTime)[43:65]; string(got) != `,"state":"in_progress"` {
 		t.Errorf("bytes 43 to 64 of a claim are %s", got)
 	}
 	if got := encodeReleased(l, someTime)[43:62]; string(got) != `,"state":"released"` {
@@ -112,12 +112,12 @@ func TestScriptsKnowThePlaces(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	whole := string(encodeResult(someLease(), storage.Result{State: storage.Completed, Status: 201, Body: []byte("body"), Sketch: []byte("s"), Header: storage.Header{{Name: "A", Value: "b"}}}, someTime))
-	running := string(encodeClaim(someLease(), someTime))
 	withSteps := someLease()
+	running := string(encodeClaim(&withSteps, someTime))
 	withSteps.Steps = "steps"
-	stepped := string(encodeClaim(withSteps, someTime))
+	stepped := string(encodeClaim(&withSteps, someTime))
 	withSteps.Remember = time.Second
-	remembered := string(encodeClaim(withSteps, someTime))
+	remembered := string(encodeClaim(&withSteps, someTime))
 	change := func(value, old, changed string) string {
 		if !strings.Contains(value, old) {
 			t.Fatalf("%s does not contain %s", value, old)
@@ -202,11 +202,11 @@ func FuzzResult(f *testing.F) {
 
 func FuzzDecode(f *testing.F) {
 	l := someLease()
-	f.Add(encodeClaim(l, someTime))
+	f.Add(encodeClaim(&l, someTime))
 	f.Add(encodeReleased(l, someTime))
 	stepped := l
 	stepped.Steps = "steps"
-	f.Add(encodeClaim(stepped, someTime))
+	f.Add(encodeClaim(&stepped, someTime))
 	f.Add(encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Body: []byte("x"), Header: storage.Header{{Name: "A", Value: "\xff"}}}, someTime))
 	f.Add(encodeRemembered(l, storage.Result{State: storage.Completed, Status: 201, Remember: time.Hour}))
 	f.Add([]byte("{}\n"))

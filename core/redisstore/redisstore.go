@@ -270,7 +270,7 @@ func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		// millisecond ago, so that earlier versions can read the record too.
 		l.TTL, kept = time.Millisecond, l.Retain-time.Millisecond
 	}
-	outcome, err := s.settle(ctx, l, encodeClaim(l, time.Now()), lifetime(kept, l.Remember))
+	outcome, err := s.settle(ctx, l, encodeClaim(&l, time.Now()), lifetime(kept, l.Remember))
 	return outcome == settled, err
 }
 

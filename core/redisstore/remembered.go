@@ -96,11 +96,11 @@ func hashOf(fingerprint string) (hash []byte, is bool) {
 func isRemembered(value []byte) bool { return bytes.HasPrefix(value, []byte(rememberedMark)) }
 
 // decodeRemembered reads a short value. Its record has no response yet, see join.
-func decodeRemembered(value []byte) (stored, error) {
+func (s *stored) decodeRemembered(value []byte) error {
 	if len(value) < fingerprintAt {
-		return stored{}, corrupt.Record("its short form has %d bytes, not at least %d", len(value), fingerprintAt)
+		return corrupt.Record("its short form has %d bytes, not at least %d", len(value), fingerprintAt)
 	}
-	s := stored{apart: true}
+	s.apart = true
 	copy(s.token[:], value[tokenAt:])
 	copy(s.record.Digest[:], value[digestAt:])
 	s.record.Attempt = binary.BigEndian.Uint64(value[attemptAt:])
@@ -112,16 +112,15 @@ func decodeRemembered(value []byte) (stored, error) {
 	}
 	switch r := &s.record; {
 	case r.Attempt < 1:
-		return stored{}, corrupt.Record("its attempt number is 0")
+		return corrupt.Record("its attempt number is 0")
 	case r.State < storage.Completed || r.State > storage.Unreplayable:
-		return stored{}, corrupt.Record("its state is %d", r.State)
+		return corrupt.Record("its state is %d", r.State)
 	case r.Status < minStatus || r.Status > maxStatus:
-		return stored{}, corrupt.Record("its status is %d", r.Status)
+		return corrupt.Record("its status is %d", r.Status)
 	case s.remember == 0:
-		return stored{}, corrupt.Record("it is remembered for %d ms", remember)
+		return corrupt.Record("it is remembered for %d ms", remember)
 	}
-	err := s.readFingerprint(value[formAt], value[fingerprintAt:])
-	return s, err
+	return s.readFingerprint(value[formAt], value[fingerprintAt:])
 }
 
 func (s *stored) readFingerprint(form byte, content []byte) error {

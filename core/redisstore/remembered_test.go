@@ -116,7 +116,7 @@ func TestJoin(t *testing.T) {
 		"of another token":   {of(func(l *storage.Lease, _ *storage.Result) { l.Token[0]++ }), storage.Unreplayable},
 		"of another attempt": {of(func(l *storage.Lease, _ *storage.Result) { l.Attempt++ }), storage.Unreplayable},
 		"of another state":   {of(func(_ *storage.Lease, res *storage.Result) { res.State = storage.Completed }), storage.Unreplayable},
-		"a claim":            {string(encodeClaim(l, someTime)), storage.Unreplayable},
+		"a claim":            {string(encodeClaim(&l, someTime)), storage.Unreplayable},
 		"a short value":      {short, storage.Unreplayable},
 		"cut":                {own[:len(own)-1], 0},
 		"no record":          {"hello", 0},
@@ -146,7 +146,7 @@ func TestLastMillisecond(t *testing.T) {
 		if remember > 0 {
 			finished = encodeRemembered(l, res)
 		}
-		for want, value := range map[storage.State][]byte{storage.InProgress: encodeClaim(l, someTime), storage.Completed: finished} {
+		for want, value := range map[storage.State][]byte{storage.InProgress: encodeClaim(&l, someTime), storage.Completed: finished} {
 			for _, left := range []time.Duration{0, remember} {
 				seen, err := look(value, left, nil)
 				if err != nil || (seen.record.State == want) == (remember > 0) || (seen.record.State == storage.Expired) != (remember > 0) {

@@ -161,7 +161,7 @@ func (s *Store) undoClaim(ctx context.Context, l storage.Lease, value []byte, wh
 	case l.TookOver || l.Steps != "": // the result of the previous attempt is still unknown
 		ended := l
 		ended.TTL = briefLease
-		instead, kept = encodeClaim(ended, time.Now()), lifetime(l.Retain, l.Remember)
+		instead, kept = encodeClaim(&ended, time.Now()), lifetime(l.Retain, l.Remember)
 	case l.Attempt > 1:
 		instead = encodeReleased(l, time.Now())
 	}

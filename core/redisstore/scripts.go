@@ -26,7 +26,7 @@ func newScript(text string) script { return script{redis.NewScript(text), text} 
 // 15).
 func (s *Store) run(ctx context.Context, script script, keys []string, arguments ...any) *redis.Cmd {
 	reply := s.evaluate(ctx, "evalsha", script.Hash(), keys, arguments)
-	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+	if err := reply.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") { // HasErrorPrefix allocates
 		return s.evaluate(ctx, "eval", script.text, keys, arguments)
 	}
 	return reply

@@ -56,7 +56,7 @@ func (s *stored) dateFrom(written time.Time) {
 	}
 }
 
-func (l *line) setOrigin(o storage.Origin) {
+func (l *line) setOrigin(o *storage.Origin) {
 	l.Route, l.Holder, l.KeyHash, l.Trace = o.Route, o.Holder, o.KeyHash, o.Trace
 }
 
