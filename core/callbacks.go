@@ -72,9 +72,14 @@ func toError(callback string, err *error) {
 	}
 }
 
-func (s guardedStore) Acquire(ctx context.Context, c storage.Claim) (l storage.Lease, r *storage.Record, err error) {
+// acquire sends the claim of l, and makes l the new lease or returns a record.
+func (s guardedStore) acquire(ctx context.Context, l *storage.Lease) (r *storage.Record, err error) {
 	defer toError("Store", &err)
-	return s.Store.Acquire(ctx, c)
+	granted, r, err := s.Store.Acquire(ctx, l.Claim)
+	if err == nil && r == nil {
+		*l = granted
+	}
+	return r, err
 }
 
 // find returns the finished record of a key and of a request with equal bytes, if the

@@ -14,16 +14,17 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// acquire claims the key within the policy's StoreTimeout. The request's cancellation
-// does not reach the store, because a claim that is interrupted in flight would block
-// the key. A policy that refuses abandoned keys passes released, or nil: a record that
-// the claim may take over (see isReleased).
-func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Record) (storage.Lease, *storage.Record, error) {
+// acquire sets a.lease to a new lease of the key, or returns the key's record, within
+// the policy's StoreTimeout. The request's cancellation does not reach the store,
+// because a claim that is interrupted in flight would block the key. A policy that
+// refuses abandoned keys passes released, or nil: a record that the claim may take over
+// (see isReleased).
+func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Record) (*storage.Record, error) {
 	p := &a.route.policy
 	a.fingerprint() // sets the storage key and the key's hash too
 	// The token is new for each round of a wait. The late release of an earlier
 	// round's claim must not release the claim of this round.
-	claim := storage.Claim{
+	a.lease.Claim = storage.Claim{
 		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
 		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses() || released != nil,
@@ -32,47 +33,49 @@ func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Re
 	deadline := a.claimed.monotonic.Add(p.StoreTimeout)
 	const tries = 3
 	for try := 0; ; try++ {
-		lease, record, err := e.claim(ctx, a, claim, deadline)
+		record, err := e.claim(ctx, a, deadline)
 		if err == nil || isLasting(err) {
-			return lease, record, err
+			return record, err
 		}
 		// The same token gets its own claim again if the failed call took effect.
 		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
 		if try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
-			e.releaseClaim(a, possibleLease(claim, released))
-			return storage.Lease{}, nil, err
+			a.expectLease(released)
+			e.releaseClaim(a)
+			return nil, err
 		}
 		a.claimed = e.now()
 	}
 }
 
-// possibleLease returns the lease of a claim that may have reached the store: of a new
-// key, or of the released one.
-func possibleLease(claim storage.Claim, released *storage.Record) storage.Lease {
-	if released == nil {
-		return storage.Lease{Claim: claim, Attempt: 1}
+// expectLease sets the lease of a claim that may have reached the store: of a new key, or
+// of the released one.
+func (a *admission) expectLease(released *storage.Record) {
+	a.lease.Attempt, a.lease.TookOver, a.lease.Steps = 1, false, ""
+	if released != nil {
+		a.lease.Attempt, a.lease.Steps = released.Attempt+1, released.Steps
 	}
-	return storage.Lease{Claim: claim, Attempt: released.Attempt + 1, Steps: released.Steps}
 }
 
-// claim calls the store once, with a new context, at a.claimed.
-func (e *Engine) claim(ctx context.Context, a *admission, claim storage.Claim, deadline time.Time) (storage.Lease, *storage.Record, error) {
+// claim calls the store once, with a new context, at a.claimed. It sets a.lease, or
+// returns the key's record.
+func (e *Engine) claim(ctx context.Context, a *admission, deadline time.Time) (*storage.Record, error) {
 	call := &a.call
 	if a.called { // a.call served the first call, and has ended
 		call = new(lazycontext.Context)
 	}
 	a.called = true
 	defer call.Release()
-	lease, record, err := e.store.Acquire(call.Detach(ctx, deadline), claim)
+	record, err := e.store.acquire(call.Detach(ctx, deadline), &a.lease)
 	returned := e.now()
 	a.storeLatency += returned.monotonic.Sub(a.claimed.monotonic)
 	if err == nil && record != nil && isSealed(record) {
 		record, err = nil, errSealed
 	}
-	if err == nil && record == nil && returned.reaches(a.claimed.add(claim.TTL)) {
+	if err == nil && record == nil && returned.reaches(a.claimed.add(a.lease.TTL)) {
 		err = errClaimTooSlow
 	}
-	return lease, record, err
+	return record, err
 }
 
 // errClaimTooSlow says that a lease may have ended before the store's reply arrived.
@@ -110,18 +113,18 @@ func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decis
 	}
 }
 
-// releaseClaim releases an unused claim in the background, so that the key is not
-// blocked until the lease ends. The claim is released twice, because a claim that
+// releaseClaim releases the unused claim of a.lease in the background, so that the key
+// is not blocked until the lease ends. The claim is released twice, because a claim that
 // timed out may reach the store after the first release. At most 64 claims are
 // released at a time, and Shutdown waits for one try each, because the leases also
 // end without a release.
-func (e *Engine) releaseClaim(a *admission, lease storage.Lease) {
+func (e *Engine) releaseClaim(a *admission) {
 	select {
 	case e.releasing <- struct{}{}:
 	default:
 		return
 	}
-	claimed, timeout := a.claimed.monotonic, a.route.policy.StoreTimeout
+	lease, claimed, timeout := a.lease, a.claimed.monotonic, a.route.policy.StoreTimeout
 	e.inBackground(func(ctx context.Context) {
 		defer func() { <-e.releasing }()
 		again, cancel := context.WithTimeout(e.live.serving, lease.TTL)

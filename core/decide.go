@@ -68,7 +68,7 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 	if refusal != "" {
 		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
-	lease, record, err := e.findOrAcquire(ctx, a)
+	record, err := e.findOrAcquire(ctx, a)
 	switch {
 	case err != nil:
 		return e.storeFailed(ctx, a, err), nil
@@ -78,23 +78,23 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 		}
 		return decideByRecord(a, record), nil
 	default:
-		return e.resume(ctx, a, lease), nil
+		return e.resume(ctx, a), nil
 	}
 }
 
 // findOrAcquire returns the record that the store finds in this process's memory, or
-// else the result of a claim.
-func (e *Engine) findOrAcquire(ctx context.Context, a *admission) (storage.Lease, *storage.Record, error) {
+// else the result of a claim: a record, or nil with the lease in a.lease.
+func (e *Engine) findOrAcquire(ctx context.Context, a *admission) (*storage.Record, error) {
 	found, err := e.store.find(ctx, a.digest, a.bytes)
 	if err != nil || found != nil && !isSealed(found) { // a claim reports a sealed record
-		return storage.Lease{}, found, err
+		return found, err
 	}
-	lease, record, err := e.acquire(ctx, a, nil)
+	record, err := e.acquire(ctx, a, nil)
 	if err == nil && record != nil && a.isReleased(record) {
 		a.hasSteps = true
 		return e.acquire(ctx, a, record)
 	}
-	return lease, record, err
+	return record, err
 }
 
 // decideByRecord decides for a request that does not hold the lease.
@@ -129,14 +129,15 @@ func codeOfTombstone(record *storage.Record) string {
 }
 
 // start makes the run of a lease that was just acquired.
-func (e *Engine) start(ctx context.Context, a *admission, lease storage.Lease) Decision {
-	run := newRun(ctx, e, a, lease)
+func (e *Engine) start(ctx context.Context, a *admission) Decision {
+	lease := &a.lease
+	run := newRun(ctx, e, a)
 	if refusal := e.live.add(run); refusal != "" {
 		// The engine is shutting down, or another run of the key has not ended in this
 		// process: the store has lost its claim, or has just left its key abandoned. The
 		// engine gives the unused lease back.
 		run.endContext()
-		e.releaseClaim(a, lease)
+		e.releaseClaim(a)
 		return Decision{Problem: problem.New(refusal, "")}
 	}
 	run.wakeAt(a.claimed.monotonic.Add(lease.TTL / 3))

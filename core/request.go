@@ -66,6 +66,7 @@ type admission struct {
 	hasSteps     bool                 // the store has returned a record with steps
 	served       bool                 // the run belongs to an HTTP handler, behind a capture
 	claimed      moment               // when the last claim was sent, and the earliest start of its lease
+	lease        storage.Lease        // of the last claim, if it has no record; passed on by value it would grow the stack beyond 8 KiB
 	storeLatency time.Duration
 }
 

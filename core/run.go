@@ -69,7 +69,7 @@ type Run struct {
 	smallSketch [128]byte
 }
 
-func newRun(ctx context.Context, e *Engine, a *admission, lease storage.Lease) *Run {
+func newRun(ctx context.Context, e *Engine, a *admission) *Run {
 	var run *Run
 	if a.served {
 		execution := new(execution)
@@ -77,9 +77,9 @@ func newRun(ctx context.Context, e *Engine, a *admission, lease storage.Lease) *
 	} else {
 		run = new(Run)
 	}
-	run.engine, run.subject, run.lease = e, a.subject, lease
+	run.engine, run.subject, run.lease = e, a.subject, a.lease
 	run.claimed, run.renewed.L = a.claimed.monotonic, &run.mu
-	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.add(lease.TTL), notQueued
+	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.add(a.lease.TTL), notQueued
 	if a.reading != nil {
 		run.sketch = a.reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
 	}

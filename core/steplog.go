@@ -144,11 +144,12 @@ func (a *admission) isReleased(record *storage.Record) bool {
 		releasedBy(record.Attempt, record.Steps) && a.repeats(record)
 }
 
-// resume starts the run of a lease, with the steps of earlier attempts.
-func (e *Engine) resume(ctx context.Context, a *admission, lease storage.Lease) Decision {
+// resume starts the run of the lease, with the steps of earlier attempts.
+func (e *Engine) resume(ctx context.Context, a *admission) Decision {
+	lease := &a.lease
 	var err error
 	if a.steps, err = readSteps(lease.Steps); err != nil {
-		e.releaseClaim(a, lease)
+		e.releaseClaim(a)
 		return e.storeFailed(ctx, a, err)
 	}
 	if releasedBy(lease.Attempt-1, lease.Steps) {
@@ -156,11 +157,11 @@ func (e *Engine) resume(ctx context.Context, a *admission, lease storage.Lease) 
 	}
 	if lease.TookOver && a.route.policy.OnAbandoned.Refuses() {
 		// Between the two claims of decide, another attempt ran and was cut off.
-		e.releaseClaim(a, lease)
+		e.releaseClaim(a)
 		e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: lease.Attempt - 1})
 		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	}
-	return e.start(ctx, a, lease)
+	return e.start(ctx, a)
 }
 
 // hasUnknownStep reports whether the outcome of a step is unknown. A handler may return
