@@ -147,6 +147,44 @@ func TestSlowStatementDoesNotHoldTheLane(t *testing.T) {
 	})
 }
 
+// Beside a batch of eight, four calls are sent at once. Three wait for its end, and a call
+// beside a batch of three does not.
+func TestFewCallsWaitBesideABatch(t *testing.T) {
+	t.Parallel()
+	const flight = 10 * time.Millisecond
+	for _, c := range []struct {
+		before, calls int
+		wait          time.Duration
+	}{{8, 4, 0}, {8, 3, flight / 2}, {3, 1, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRoad()
+			r.statements = 2
+			go r.occupy(t, time.Millisecond)
+			synctest.Wait()
+			go r.occupy(t, time.Millisecond)
+			synctest.Wait()
+			for n := range c.before {
+				go func() { _, _ = r.drive(t.Context(), n, 0, 0) }()
+				synctest.Wait()
+			}
+			pass(time.Millisecond + flight/2)
+			start, ends := time.Now(), make(chan time.Duration, c.calls)
+			for n := range c.calls {
+				go func() {
+					_, _ = r.drive(t.Context(), n, 0, flight)
+					ends <- time.Since(start)
+				}()
+				synctest.Wait()
+			}
+			for range c.calls {
+				if end := <-ends; end != c.wait+flight {
+					t.Errorf("%d calls beside a batch of %d ended after %s, want %s", c.calls, c.before, end, c.wait+flight)
+				}
+			}
+		})
+	}
+}
+
 // A statement counts as overdue only if a call has waited for it so long.
 func TestWaitEndsWithItsCalls(t *testing.T) {
 	t.Parallel()
