@@ -30,7 +30,7 @@ var (
 // list). Such a value is probably not meant as a key, or a proxy has joined two header
 // lines.
 func ParseKey(value string) (string, error) {
-	value = strings.Trim(value, " \t")
+	value = trimBlanks(value)
 	key, ok, quoted := value, true, strings.HasPrefix(value, `"`)
 	if quoted {
 		key, ok = unquote(value)
@@ -44,6 +44,18 @@ func ParseKey(value string) (string, error) {
 		return "", errKeyInvalid
 	}
 	return key, nil
+}
+
+// trimBlanks is strings.Trim of spaces and tabs, without the set of characters that Trim
+// makes for two: 2 % of a replay.
+func trimBlanks(s string) string {
+	for s != "" && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
 }
 
 // spellsKey reports whether a quoted or raw key has only allowed characters.
