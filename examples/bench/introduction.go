@@ -63,7 +63,7 @@ func (s *suite) introduction(wanted []part, flags *flag.FlagSet) string {
 		redisVersion = s.redis.Version + ", without persistence"
 	}
 	if s.postgres != nil {
-		postgresVersion = s.postgres.Version + ", fsync on"
+		postgresVersion = s.postgres.Version + ", fsync on, with WAL files to reuse"
 	}
 	if s.mysql != nil {
 		mysqlVersion = s.mysql.Version + ", innodb_flush_log_at_trx_commit 1, binary log on"

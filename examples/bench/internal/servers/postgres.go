@@ -28,7 +28,7 @@ type Postgres struct {
 // table load in a reasonable time. The server waits for the disk, and autovacuum is on.
 var settings = []string{
 	"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "shared_buffers=256MB",
-	"max_wal_size=8GB", "fsync=on", "full_page_writes=on", "synchronous_commit=on", "dynamic_shared_memory_type=mmap",
+	"min_wal_size=3GB", "max_wal_size=8GB", "fsync=on", "full_page_writes=on", "synchronous_commit=on", "dynamic_shared_memory_type=mmap",
 }
 
 // StartPostgres runs the newest installed PostgreSQL, or the one in the folder
@@ -93,6 +93,28 @@ func (s *Postgres) ask(ctx context.Context, data string) error {
 	if err == nil && folder != data {
 		err = errOther
 	}
+	return err
+}
+
+// walFiles is how many WAL files of 16 MB a server keeps at min_wal_size.
+const walFiles = 3 << 30 / (16 << 20)
+
+// Age gives the server WAL files to write to, as many as asked for, but no more than it
+// keeps. A server that has run for a day reuses its files. A new one creates a file each
+// time, and all commits wait for that.
+func (s *Postgres) Age(ctx context.Context, files int) error {
+	connection, err := pgx.Connect(ctx, s.DSN)
+	if err != nil {
+		return err
+	}
+	defer connection.Close(ctx)
+	for range min(files, walFiles) {
+		// Nothing is switched if nothing was written since the last time.
+		if _, err := connection.Exec(ctx, "SELECT pg_logical_emit_message(false, 'bench', ''), pg_switch_wal()"); err != nil {
+			return err
+		}
+	}
+	_, err = connection.Exec(ctx, "CHECKPOINT") // the files before it are reused
 	return err
 }
 

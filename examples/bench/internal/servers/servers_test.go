@@ -52,6 +52,7 @@ func TestPostgres(t *testing.T) {
 		t.Errorf("version %q at %q: %v", server.Version, server.DSN, err)
 	}
 	expectProcessorTime(t, server)
+	expectFiles(t, server)
 	expectEnd(t, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))), server.Stop)
 
 	t.Setenv("ONCEKEY_POSTGRES_BIN", t.TempDir())
@@ -97,6 +98,25 @@ func TestMySQLIsMissing(t *testing.T) {
 		if server, err := servers.StartMySQL(t.Context()); !errors.Is(err, servers.ErrMissing) {
 			t.Errorf("with the program %q the server is %v and the error %v, want ErrMissing", program, server, err)
 		}
+	}
+}
+
+// expectFiles expects that an aged server has WAL files that it has not written to yet.
+func expectFiles(t *testing.T, server *servers.Postgres) {
+	t.Helper()
+	const files = 3
+	if err := server.Age(t.Context(), files); err != nil {
+		t.Fatal(err)
+	}
+	connection, err := pgx.Connect(t.Context(), server.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close(t.Context())
+	var unwritten int
+	if err := connection.QueryRow(t.Context(), "SELECT count(*) FROM pg_ls_waldir() WHERE name > pg_walfile_name(pg_current_wal_lsn())").
+		Scan(&unwritten); err != nil || unwritten < files {
+		t.Errorf("%d WAL files can be reused, want %d: %v", unwritten, files, err)
 	}
 }
 
