@@ -45,14 +45,14 @@ func (r results) find(comparison string, arms ...string) *harness.Comparison {
 
 // compare runs the arms that -arms has chosen, keeps the result and adds its table. The
 // first arm always runs, unless it would run alone.
-func (s *suite) compare(ctx context.Context, section *report.Section, what comparison) (*harness.Comparison, error) {
-	arms := chosenArms(what.arms, s.only)
+func (s *suite) compare(ctx context.Context, section *report.Section, what comparison) error {
+	arms := chosen(what.arms, func(arm harness.Arm) string { return arm.Name }, s.only)
 	if len(arms) == 0 {
-		return nil, nil //nolint:nilnil // no arm was chosen
+		return nil
 	}
 	c, err := harness.Compare(ctx, what.plan, arms)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what.name, err)
+		return fmt.Errorf("%s: %w", what.name, err)
 	}
 	s.results.comparisons[what.name] = c
 	table := report.Table{Caption: what.name + "; A/A control " + report.Interval(c.Control()), Head: []string{"arm"}}
@@ -70,16 +70,17 @@ func (s *suite) compare(ctx context.Context, section *report.Section, what compa
 		table.Rows = append(table.Rows, row)
 	}
 	section.Tables = append(section.Tables, table)
-	return c, nil
+	return nil
 }
 
-func chosenArms(arms []harness.Arm, only *regexp.Regexp) []harness.Arm {
+// chosen returns the arms whose name matches, and the first arm if there are any.
+func chosen[Arm any](arms []Arm, name func(Arm) string, only *regexp.Regexp) []Arm {
 	if only == nil {
 		return arms
 	}
-	chosen, matches := arms[:1:1], only.MatchString(arms[0].Name)
+	chosen, matches := arms[:1:1], only.MatchString(name(arms[0]))
 	for _, arm := range arms[1:] {
-		if only.MatchString(arm.Name) {
+		if only.MatchString(name(arm)) {
 			chosen, matches = append(chosen, arm), true
 		}
 	}

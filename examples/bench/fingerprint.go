@@ -90,7 +90,7 @@ func hash(canonical []byte, err error) error {
 }
 
 func (s *suite) compareDocuments(ctx context.Context, section *report.Section, name string, arms []harness.Arm) error {
-	_, err := s.compare(ctx, section, comparison{
+	err := s.compare(ctx, section, comparison{
 		name, s.plan(1), arms,
 		[]column{timeColumn, bytesColumn, allocsColumn, timesColumn("x oncekey", arm(ourFingerprint))},
 	})

@@ -40,7 +40,7 @@ func inProcess(ctx context.Context, s *suite) (report.Section, error) {
 	if err != nil {
 		return section, err
 	}
-	_, err = s.compare(ctx, &section, comparison{
+	err = s.compare(ctx, &section, comparison{
 		processComparison, s.plan(1), arms,
 		[]column{timeColumn, bytesColumn, allocsColumn, timesColumn("x bare", bareOf)},
 	})

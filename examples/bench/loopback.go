@@ -25,7 +25,8 @@ func loopback(ctx context.Context, s *suite) (report.Section, error) {
 				"of CPU and bytes is included, and the same in all arms. The in-memory arms have GOMAXPROCS(1), the Redis arms all processors, " +
 				"and all arms of a table the same Redis client with the same settings. A ratio is in requests per second to bare, and fiber's, " +
 				"on fasthttp's server, to fiber's own bare. *SET NX first* and *GET first* are the two shapes of tutorials: two round trips for " +
-				"each request, or three for the first and one for a replay. *By hand* is the floor of a guard that checks a token and a fingerprint: two " +
+				"each request, or three for the first and one for a replay. *Floor by hand* is the least that a guard with a fingerprint does in memory: two " +
+				"SHA-256 sums, and for a first-time request json.Valid, a captured response and its record, with no scope function, lease, event, clock or bound. *By hand* is the floor of a guard that checks a token and a fingerprint: two " +
 				"SHA-256 sums and json.Valid, SET NX GET, and a script that compares and sets, with values as large as oncekey's. *Memory before Redis* is tieredstore with a memstore before redisstore.",
 		},
 	}
@@ -53,11 +54,11 @@ func (s *suite) compareServices(ctx context.Context, section *report.Section, on
 		columns = slices.Insert(columns, 4, serverColumn)
 	}
 	for _, connections := range on.callers {
-		arms, end, err := serviceArms(ctx, on.services, connections, 0)
+		arms, end, err := serviceArms(ctx, on.services, connections)
 		if err == nil {
 			plan := s.plan(on.processors)
 			plan.Server = server
-			_, err = s.compare(ctx, section, comparison{fmt.Sprintf(on.name, connections), plan, arms, columns})
+			err = s.compare(ctx, section, comparison{fmt.Sprintf(on.name, connections), plan, arms, columns})
 		}
 		end()
 		if err != nil {
@@ -76,7 +77,7 @@ func bareService(arm string) string {
 }
 
 // serviceArms serves and loads each service, until end. See service.arm.
-func serviceArms(ctx context.Context, services []service, connections int, every time.Duration) (arms []harness.Arm, end func(), err error) {
+func serviceArms(ctx context.Context, services []service, connections int) (arms []harness.Arm, end func(), err error) {
 	var ends []func()
 	end = func() {
 		for _, end := range ends {
@@ -84,7 +85,7 @@ func serviceArms(ctx context.Context, services []service, connections int, every
 		}
 	}
 	for _, service := range services {
-		arm, endService, err := service.arm(ctx, connections, every)
+		arm, endService, err := service.arm(ctx, connections)
 		ends = append(ends, endService)
 		if err != nil {
 			return nil, end, fmt.Errorf("%s: %w", service.name, err)
@@ -116,9 +117,8 @@ func (v service) renew(ctx context.Context, to *server) error {
 	return err
 }
 
-// arm serves and loads the service. With a time between requests, the requests come at
-// that rate; without (zero), each connection sends one after another.
-func (v service) arm(ctx context.Context, connections int, every time.Duration) (arm harness.Arm, end func(), err error) {
+// arm serves and loads the service. Each connection sends one request after another.
+func (v service) arm(ctx context.Context, connections int) (arm harness.Arm, end func(), err error) {
 	server, err := serve(ctx, v.app)
 	if err != nil {
 		return harness.Arm{}, func() {}, err
@@ -128,22 +128,10 @@ func (v service) arm(ctx context.Context, connections int, every time.Duration) 
 		return harness.Arm{}, server.stop, err
 	}
 	end = func() { client.Close(); server.stop() }
-	known := sequence.Add(1)
+	keys := v.keys()
 	var took []float64
 	arm = harness.Arm{Name: v.name, Least: harness.TurnsOfWorkers * connections, Most: 1 << 17, Took: func() []float64 { return took }, Run: func(n int) (err error) {
-		first := sequence.Add(uint64(n)) - uint64(n) + 1
-		key := func(i int, into []byte) {
-			if v.replay {
-				putKey(known, into)
-			} else {
-				putKey(first+uint64(i), into)
-			}
-		}
-		if every > 0 {
-			took, err = client.SendEvery(every, n, http.StatusCreated, key)
-		} else {
-			took, err = client.Send(n, http.StatusCreated, key)
-		}
+		took, err = client.Send(n, http.StatusCreated, keys(n))
 		return err
 	}}
 	if !v.replay {
@@ -153,6 +141,22 @@ func (v service) arm(ctx context.Context, connections int, every time.Duration) 
 	if err := v.renew(ctx, server); err != nil {
 		return arm, end, err
 	}
-	_, err = client.Send(1, http.StatusCreated, func(_ int, into []byte) { putKey(known, into) })
+	_, err = client.Send(1, http.StatusCreated, keys(1))
 	return arm, end, err
+}
+
+// keys returns a function that makes the keys of n requests: new ones, or the same one for
+// all replays.
+func (v service) keys() func(n int) func(i int, into []byte) {
+	known := sequence.Add(1)
+	return func(n int) func(int, []byte) {
+		first := sequence.Add(uint64(n)) - uint64(n) + 1
+		return func(i int, into []byte) {
+			if v.replay {
+				putKey(known, into)
+			} else {
+				putKey(first+uint64(i), into)
+			}
+		}
+	}
 }

@@ -21,7 +21,15 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/servers"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if isChild, err := serveAsChild(context.Background()); isChild {
+		if err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
@@ -166,7 +174,7 @@ func expectBars(t *testing.T, chart, table string) {
 // Only arms that match run, with the first of their table.
 func TestRunOfSomeArms(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
 	file := filepath.Join(t.TempDir(), "result.md")
-	arguments := []string{"-quick", "-rounds", "1", "-slice", "1ms", "-parts", "inprocess,fingerprint", "-arms", "^chi: (bare|first)$", "-o", file}
+	arguments := []string{"-quick", "-rounds", "1", "-slice", "1ms", "-parts", "inprocess,openloop,fingerprint", "-arms", "^chi: (bare|first)$", "-o", file}
 	if err := run(t.Context(), arguments); err != nil {
 		t.Fatal(err)
 	}

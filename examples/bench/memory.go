@@ -147,7 +147,7 @@ func (s *suite) measureContention(ctx context.Context, section *report.Section) 
 	plan := s.plan(0)
 	plan.Collect = false // a collection of a large heap would take longer than a slice
 	alone := map[bool]string{true: arms[0].Name, false: arms[1].Name}
-	_, err = s.compare(ctx, section, comparison{"Under contention, on all processors", plan, arms, []column{
+	err = s.compare(ctx, section, comparison{"Under contention, on all processors", plan, arms, []column{
 		timeColumn, timesColumn("x one at once", func(arm string) string { return alone[strings.HasPrefix(arm, "replay")] }),
 	}})
 	return err

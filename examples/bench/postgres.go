@@ -77,7 +77,7 @@ func postgresFloor(ctx context.Context, s *suite) (report.Section, error) {
 		if callers >= 64 {
 			plan.Slice *= 4 // several turns for each caller
 		}
-		if _, err := s.compare(ctx, &section, comparison{
+		if err := s.compare(ctx, &section, comparison{
 			postgresComparison(callers), plan, postgresArms(ctx, pool, callers, rows, known),
 			[]column{
 				rateColumn, p50Column, p99Column, cpuColumn, serverColumn,

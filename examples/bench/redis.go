@@ -71,7 +71,7 @@ func (s *suite) compareRedis(ctx context.Context, section *report.Section, name 
 	}
 	plan := s.plan(0)
 	plan.Server = s.redis.ProcessorTime
-	_, err = s.compare(ctx, section, comparison{name, plan, arms, []column{
+	err = s.compare(ctx, section, comparison{name, plan, arms, []column{
 		rateColumn, p50Column, p99Column, cpuColumn, serverColumn,
 		timesColumn("time x SET PX", arm("SET PX")), timesColumn("time x GET", arm("GET")),
 	}})

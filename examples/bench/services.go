@@ -30,6 +30,8 @@ const (
 	tutorialFirst   = "tutorial, SET NX first: first"
 	tutorialReplay  = "tutorial, SET NX first: replay"
 	bareServiceName = "bare"
+	handmadeFirst   = "floor by hand: first"
+	handmadeReplay  = "floor by hand: replay"
 )
 
 func inMemoryServices() backend {
@@ -42,7 +44,8 @@ func inMemoryServices() backend {
 	steady, emptied := peers.NewStorage(), peers.NewStorage()
 	return backend{inMemoryName, []int{16, 64}, 1, []service{
 		{name: bareServiceName, fresh: barePay, replay: true},
-		{name: keeperName, fresh: newKeeper},
+		{name: handmadeFirst, fresh: handmade},
+		{name: handmadeReplay, fresh: handmade, replay: true},
 		{name: oursFirst, fresh: ours},
 		{name: oursReplay, fresh: ours, replay: true},
 		{name: "tutorial: first", fresh: tutorial(false)},
@@ -53,6 +56,11 @@ func inMemoryServices() backend {
 		{name: "fiber v3: first", app: peers.Fiber3(emptied, response), storage: emptied},
 		{name: "fiber v3: replay", app: peers.Fiber3(steady, response), storage: steady, replay: true},
 	}}
+}
+
+// handmade is the floor of a guard in memory.
+func handmade(context.Context) (http.Handler, error) {
+	return peers.NewHandmade().Handler(http.HandlerFunc(pay)), nil
 }
 
 func barePay(context.Context) (http.Handler, error) { return http.HandlerFunc(pay), nil }

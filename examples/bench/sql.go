@@ -146,7 +146,7 @@ func (s *suite) compareSQL(ctx context.Context, section *report.Section, d sqlDa
 			columns = append(columns, serverColumn)
 		}
 		work := storeWork{ctx: ctx, store: sqlstore.New(db, d.dialect), workers: callers}
-		if _, err := s.compare(ctx, section, comparison{
+		if err := s.compare(ctx, section, comparison{
 			sqlComparison(d.name, callers), plan, sqlArms(work, rows, known),
 			append(columns, speedColumn("x INSERT", arm(insertArm)), speedColumn("x SELECT", arm(selectArm))),
 		}); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 // found has a comparison of known costs.
 func found() results {
 	cost := func(time float64) []harness.Cost {
-		return []harness.Cost{{Time: time, CPU: time, Server: 2 * time, P99: 10 * time}}
+		return []harness.Cost{{Time: time, CPU: time, Server: 2 * time, P99: 10 * time, Latencies: harness.HistogramOf([]float64{time})}}
 	}
 	r := newResults()
 	r.comparisons["c"] = harness.NewComparison("bare", map[string][]harness.Cost{
@@ -19,6 +20,15 @@ func found() results {
 	})
 	r.figures["bytes"] = 300
 	return r
+}
+
+// pooledTo2 rounds a ratio of buckets that are 1 % wide.
+func pooledTo2(q float64) measure {
+	return func(r results) (harness.Estimate, bool) {
+		e, measured := pooled("c", q, "ours", "bare")(r)
+		e.Median = math.Round(10*e.Median) / 10
+		return e, measured
+	}
 }
 
 func TestMeasures(t *testing.T) {
@@ -31,11 +41,13 @@ func TestMeasures(t *testing.T) {
 		"the time above bare, of both":   {overhead("c", "theirs", "bare", "ours", "bare"), 3},
 		"operations a second":            {speed("c", "ours", "theirs"), 2},
 		"p99":                            {ratio("c", harness.P99, "ours", "bare"), 2},
+		"pooled latencies":               {pooledTo2(0.99), 2},
 		"microseconds above another arm": {microsecondsAbove("c", "ours", "bare"), 1},
 		"a count":                        {count("bytes"), 300},
 		"an arm that did not run":        {speed("c", "ours", "another"), 0},
 		"a bare arm that did not run":    {overhead("c", "ours", "bare", "theirs", "another"), 0},
 		"above an arm that did not run":  {microsecondsAbove("c", "ours", "another"), 0},
+		"no pool of such an arm":         {pooled("c", 0.99, "ours", "another"), 0},
 		"a comparison that did not run":  {ratio("another", harness.P99, "ours", "bare"), 0},
 		"a count that was not made":      {count("another"), 0},
 	} {

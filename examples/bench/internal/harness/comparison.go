@@ -13,6 +13,8 @@ type Cost struct {
 	// P50 and P99 are quantiles of the latencies in one slice, and zero for an arm without
 	// latencies.
 	P50, P99 float64
+	// Latencies are those of one slice, for Comparison.Pooled. They may be nil.
+	Latencies *Histogram
 }
 
 // Figure picks one figure of a cost.

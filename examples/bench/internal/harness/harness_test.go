@@ -250,45 +250,46 @@ func TestTimed(t *testing.T) {
 	})
 }
 
-// The first piece holds the only worker for 100 ms. The pieces behind it were due at 10, 20
-// and 30 ms: a closed loop would say that each took 1 ms.
-func TestPacedCountsTheWait(t *testing.T) {
+func TestHistogram(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		//nolint:forbidigo // in virtual time
-		took, err := harness.Paced(1, 12, 10*time.Millisecond, time.Sleep, func(_, i int) error {
-			if i == 0 {
-				time.Sleep(99 * time.Millisecond) //nolint:forbidigo // in virtual time
-			}
-			time.Sleep(time.Millisecond) //nolint:forbidigo // in virtual time
-			return nil
-		})
-		const ms = 1e6
-		want := []float64{100 * ms, 91 * ms, 82 * ms, 73 * ms, 64 * ms, 55 * ms, 46 * ms, 37 * ms, 28 * ms, 19 * ms, 10 * ms, ms}
-		if err != nil || !slices.Equal(took, want) {
-			t.Errorf("the latencies are %v with error %v, want %v", took, err, want)
+	var latencies []float64
+	for i := range 10_000 {
+		latencies = append(latencies, float64(1000+i))
+	}
+	halves := harness.HistogramOf(latencies[:5000])
+	halves.Add(harness.HistogramOf(latencies[5000:]))
+	for _, q := range []float64{0.01, 0.5, 0.99, 1} {
+		if got, want := halves.Quantile(q), harness.Quantile(latencies, q); !near(got, want, want/100) {
+			t.Errorf("the quantile %v of pooled latencies is %v, want %v within 1 %%", q, got, want)
 		}
-	})
+	}
+	if got := harness.HistogramOf(nil).Quantile(0.5); !math.IsNaN(got) {
+		t.Errorf("the median of no latencies is %v, want NaN", got)
+	}
 }
 
-func TestPacedKeepsTheRate(t *testing.T) {
+// One stall in a hundred rounds is most of that round, and little of all of them.
+func TestPooledRatio(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		var late atomic.Int64
-		//nolint:forbidigo // in virtual time
-		_, err := harness.Paced(64, 100, time.Millisecond, time.Sleep, func(_, i int) error {
-			late.Add(int64(time.Since(begin) - time.Duration(i)*time.Millisecond))
-			time.Sleep(50 * time.Millisecond) //nolint:forbidigo // in virtual time
-			return nil
-		})
-		if err != nil || late.Load() != 0 || time.Since(begin) != 149*time.Millisecond {
-			t.Errorf("with free workers, work began %v late and ended after %v, with error %v", time.Duration(late.Load()), time.Since(begin), err)
+	samples := make(map[string][]harness.Cost)
+	for round := range 100 {
+		for arm, latency := range map[string]float64{"bare": 1000, "ours": 1500, harness.ControlArm: 1000} {
+			latencies := slices.Repeat([]float64{latency}, 100)
+			if round == 0 && arm == "bare" {
+				latencies = slices.Repeat([]float64{1e6}, 90)
+			}
+			samples[arm] = append(samples[arm], harness.Cost{Latencies: harness.HistogramOf(latencies)})
 		}
-		broken := errors.New("broken")
-		//nolint:forbidigo // in virtual time
-		if _, err := harness.Paced(2, 5, time.Millisecond, time.Sleep, func(_, _ int) error { return broken }); !errors.Is(err, broken) {
-			t.Errorf("the error is %v", err)
-		}
-	})
+	}
+	c := harness.NewComparison("bare", samples)
+	got := c.PooledRatio(0.9, "ours", "bare")
+	if !near(got.Median, 1.5, 0.03) || !near(got.Low, 1.5, 0.03) || !near(got.High, 1.5, 0.03) {
+		t.Errorf("the pooled ratio is %+v, want 1.5 within 2 %%", got)
+	}
+	if low := c.PooledRatio(0.995, "ours", "bare").Low; low > 0.01 {
+		t.Errorf("the interval ends at %v, and many draws have the stall in their last half percent", low)
+	}
+	if got := c.Pooled("bare").Quantile(1); !near(got, 1e6, 1e4) {
+		t.Errorf("the longest latency is %v, want that of the stall", got)
+	}
 }

@@ -52,32 +52,3 @@ func Timed(name string, workers int, work func(i int) error) Arm {
 		Took: func() []float64 { return took },
 	}
 }
-
-// Paced starts piece of work i at a fixed time, i times every after the first, and returns
-// the nanoseconds from that time to the end of the piece. A piece that waits for a free
-// worker counts its wait: no slow piece hides the delay of the pieces behind it
-// (coordinated omission). The function sleep waits for a time that may be short.
-func Paced(workers, n int, every time.Duration, sleep func(time.Duration), work func(worker, i int) error) ([]float64, error) {
-	took, due, begin := make([]float64, n), make(chan int, n), time.Now()
-	var group sync.WaitGroup
-	group.Go(func() {
-		defer close(due)
-		for i := range n {
-			if early := time.Until(begin.Add(time.Duration(i) * every)); early > 0 {
-				sleep(early)
-			}
-			due <- i
-		}
-	})
-	err := Parallel(workers, workers, func(worker, _ int) error {
-		for i := range due {
-			if err := work(worker, i); err != nil {
-				return err
-			}
-			took[i] = float64(time.Since(begin.Add(time.Duration(i) * every)))
-		}
-		return nil
-	})
-	group.Wait()
-	return took, err
-}

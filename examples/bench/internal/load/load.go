@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
@@ -31,8 +30,13 @@ const patience = 60 * time.Second
 type Client struct{ connections []*connection }
 
 type connection struct {
-	conn    net.Conn
-	reader  *bufio.Reader
+	preparedRequest
+	conn   net.Conn
+	reader *bufio.Reader
+}
+
+// preparedRequest is a request in which only the key changes.
+type preparedRequest struct {
 	request []byte
 	key     []byte // the place of the key in the request
 }
@@ -46,21 +50,19 @@ func Dial(ctx context.Context, address string, connections int, body []byte) (*C
 			c.Close()
 			return nil, err
 		}
-		c.connections = append(c.connections, newConnection(conn, address, body))
+		c.connections = append(c.connections, &connection{prepareRequest(address, body), conn, bufio.NewReaderSize(conn, 8<<10)})
 	}
 	return c, nil
 }
 
-func newConnection(conn net.Conn, address string, body []byte) *connection {
+func prepareRequest(address string, body []byte) preparedRequest {
 	head := fmt.Sprintf("POST /payments HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer alice\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\nIdempotency-Key: ", address, len(body))
 	request := make([]byte, len(head)+KeySize, len(head)+KeySize+4+len(body))
 	copy(request, head)
 	request = append(request, "\r\n\r\n"...)
 	request = append(request, body...)
-	return &connection{
-		conn: conn, reader: bufio.NewReaderSize(conn, 8<<10), request: request, key: request[len(head) : len(head)+KeySize],
-	}
+	return preparedRequest{request: request, key: request[len(head) : len(head)+KeySize]}
 }
 
 // Close ends the connections.
@@ -85,23 +87,6 @@ func (c *Client) Send(n, status int, key func(i int, into []byte)) ([]float64, e
 		return err
 	})
 	return took, err
-}
-
-// SendEvery sends n requests at a fixed rate, whether or not the server keeps up, and
-// returns the nanoseconds from the time that each was due. See harness.Paced.
-func (c *Client) SendEvery(every time.Duration, n, status int, key func(i int, into []byte)) ([]float64, error) {
-	if err := c.setDeadline(); err != nil {
-		return nil, err
-	}
-	return harness.Paced(len(c.connections), n, every, preciseSleep, func(worker, i int) error {
-		return c.connections[worker].send(status, i, key)
-	})
-}
-
-// preciseSleep is time.Sleep, which may be a millisecond late, with less delay.
-func preciseSleep(d time.Duration) {
-	wait := syscall.NsecToTimespec(int64(d))
-	_ = syscall.Nanosleep(&wait, nil) // an early return lets one request start early
 }
 
 func (c *Client) setDeadline() error {

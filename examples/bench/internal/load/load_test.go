@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,10 +54,6 @@ func TestSend(t *testing.T) {
 			t.Errorf("a response took %v ns", latency)
 		}
 	}
-	paced, err := client.SendEvery(time.Millisecond, 20, http.StatusCreated, key)
-	if err != nil || len(paced) != 20 || slices.Min(paced) <= 0 || len(seen) != 20 {
-		t.Errorf("at a fixed rate, the latencies are %v and the keys %v, with error %v", paced, seen, err)
-	}
 	if _, err := client.Send(1, http.StatusOK, key); err == nil || !strings.Contains(err.Error(), "201") {
 		t.Errorf("an unexpected status gives the error %v", err)
 	}
@@ -77,5 +74,93 @@ func TestSendToNobody(t *testing.T) {
 	}
 	if _, err := load.Dial(t.Context(), "127.0.0.1:1", 1, nil); err == nil { // a port that no other test's server takes
 		t.Error("a server that is not there was dialled")
+	}
+}
+
+// held is a server that holds its first response until the channel is closed.
+func held(t *testing.T, until <-chan struct{}, seen func()) (address string) {
+	t.Helper()
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		first := requests.Add(1) == 1
+		seen()
+		if first {
+			<-until
+		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, strings.Repeat("b", 300))
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+func pacer(t *testing.T, address string, connections int) *load.Pacer {
+	t.Helper()
+	p, err := load.DialPaced(address, connections, []byte(`{"a":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func number(i int, into []byte) { copy(into, strings.Repeat(string(rune('a'+i)), load.KeySize)) }
+
+// The first response comes after the other requests have: they are sent when they are due.
+func TestPacerDoesNotWait(t *testing.T) {
+	t.Parallel()
+	const n = 20
+	others := make(chan struct{})
+	var seen atomic.Int64
+	address := held(t, others, func() {
+		if seen.Add(1) == n {
+			close(others)
+		}
+	})
+	took, err := pacer(t, address, n).Send(time.Millisecond, n, http.StatusCreated, nil, number)
+	if err != nil || len(took) != n || slices.Min(took) <= 0 {
+		t.Errorf("the latencies are %v with error %v", took, err)
+	}
+}
+
+// With one connection, a request ends after the first one, which began i times every
+// earlier. Its latency says so.
+func TestPacerCountsTheWait(t *testing.T) {
+	t.Parallel()
+	const n, every = 20, time.Millisecond
+	later := make(chan struct{})
+	time.AfterFunc(n*every, func() { close(later) })
+	took, err := pacer(t, held(t, later, func() {}), 1).Send(every, n, http.StatusCreated, nil, number)
+	if err != nil || len(took) != n {
+		t.Fatalf("%d latencies, with error %v", len(took), err)
+	}
+	for i, latency := range took {
+		if latency < took[0]-float64(i)*float64(every) {
+			t.Errorf("request %d took %v ns, and it waited for the first, which took %v", i, latency, took[0])
+		}
+	}
+}
+
+func TestPacerFails(t *testing.T) {
+	t.Parallel()
+	now := make(chan struct{})
+	close(now)
+	address := held(t, now, func() {})
+	if _, err := pacer(t, address, 1).Send(0, 1, http.StatusOK, nil, number); err == nil || !strings.Contains(err.Error(), "201") {
+		t.Errorf("an unexpected status gives the error %v", err)
+	}
+	server := httptest.NewServer(http.NotFoundHandler())
+	stopped := pacer(t, server.Listener.Addr().String(), 1)
+	server.CloseClientConnections()
+	server.Close()
+	if _, err := stopped.Send(0, 1, http.StatusOK, nil, number); err == nil {
+		t.Error("a stopped server has responded")
+	}
+	if _, err := load.DialPaced("127.0.0.1:1", 1, nil); err == nil { // a port that no other test's server takes
+		t.Error("a server that is not there was dialled")
+	}
+	if _, err := load.DialPaced("localhost", 1, nil); err == nil {
+		t.Error("an address without a port was dialled")
 	}
 }

@@ -162,6 +162,35 @@ func TestFiber(t *testing.T) {
 	}
 }
 
+func TestHandmade(t *testing.T) {
+	t.Parallel()
+	runs, during := 0, func() {}
+	handler := peers.NewHandmade().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		runs++
+		during()
+		w.Header().Set("Location", "/payments/1")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.Copy(w, r.Body)
+	}))
+	send := func(body string, status int) *httptest.ResponseRecorder {
+		t.Helper()
+		w := post(t, handler, key, body)
+		if w.Code != status {
+			t.Errorf("%s gets %d, want %d", body, w.Code, status)
+		}
+		return w
+	}
+	send("{", http.StatusBadRequest)
+	during = func() { send(`{"a":1}`, http.StatusConflict) }
+	first := send(`{"a":1}`, http.StatusCreated)
+	replay := send(`{"a":1}`, http.StatusCreated)
+	send(`{"a":2}`, http.StatusUnprocessableEntity)
+	if runs != 1 || replay.Body.String() != first.Body.String() || replay.Header().Get("Location") != "/payments/1" ||
+		replay.Header().Get("X-Idempotent-Replay") != "true" || first.Header().Get("X-Idempotent-Replay") != "" {
+		t.Errorf("after %d runs the replay is %q %v", runs, replay.Body, replay.Header())
+	}
+}
+
 // The floor must settle by its token, with the sizes that it was told, and replay.
 func TestByHand(t *testing.T) {
 	t.Parallel()
