@@ -45,9 +45,10 @@ LONG_UNRACED := ./core/internal/system/tiered ./examples/bench ./core/tieredstor
 PARALLEL := 12
 PACKAGES := 2
 
-# PostgreSQL creates thousands of small files in tests: they are in memory where it has room for 4 GiB of them.
+# PostgreSQL creates thousands of small files in tests, and servers wait for the disk: their files are in memory where
+# it has room for 4 GiB of them.
 IN_MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $$4 }')" -gt 4194304 2>/dev/null && \
-	echo ONCEKEY_POSTGRES_DATA=/dev/shm)
+	echo ONCEKEY_TEST_DATA=/dev/shm)
 
 # Reasons for which a test of the check may be skipped: it is one of the above, belongs to make soak, or does not apply.
 MAY_SKIP := race detector|ONCEKEY_SOAK|is no storage.(Inspector|Finder)|TestGinSwallowsInformationalResponses

@@ -93,9 +93,9 @@ func TestClientThatHangsUpFindsItsAnswer(t *testing.T) {
 // The lease is renewed while the handler runs, and no other process gets it.
 func TestHandlerMayTakeLongerThanItsLease(t *testing.T) {
 	t.Parallel()
-	onEachStore(t, time.Second, func(t *testing.T, f *fixture) {
+	onEachStore(t, 3*time.Second, func(t *testing.T, f *fixture) {
 		first, second := f.startTwo()
-		pay := payment("tok_slow:4s")
+		pay := payment("tok_slow:7s")
 
 		answers := first.begin(pay)
 		retried := second.retryWhile(pay, inProgress)

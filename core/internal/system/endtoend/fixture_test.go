@@ -98,7 +98,7 @@ func newTieredFixture(t *testing.T, lockTTL time.Duration, dsn string) *fixture 
 func newSQLiteFixture(t *testing.T, lockTTL time.Duration) *fixture {
 	t.Helper()
 	f := bareFixture(t, lockTTL)
-	f.flags = []string{"-store", "sqlite", "-file", filepath.Join(t.TempDir(), "payments.db")}
+	f.flags = []string{"-store", "sqlite", "-file", filepath.Join(serverproc.Folder(t), "payments.db")}
 	return f
 }
 

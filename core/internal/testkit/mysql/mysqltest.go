@@ -58,6 +58,7 @@ func (v *Vendor) Start(t testing.TB, settings ...string) *Server {
 	if err != nil {
 		t.Fatalf("mysqltest: prepare the data of %s: %v", v.name, err)
 	}
+	// Not in the folder ONCEKEY_TEST_DATA: in /dev/shm, MariaDB maps its log into memory, and loses nothing that it may lose.
 	if s.folder, err = os.MkdirTemp("", "oncekey-mysql-"); err != nil { //nolint:usetesting // a shared server outlives the test that starts it
 		t.Fatalf("mysqltest: %v", err)
 	}

@@ -16,7 +16,7 @@
 // ONCEKEY_REQUIRE_SERVERS is set. PostgreSQL refuses to run as root: for root the server runs as an
 // unprivileged user, preferably postgres. The package imports no PostgreSQL client.
 //
-// Data folders are in the folder ONCEKEY_POSTGRES_DATA, or else among the temporary files. A file system in memory halves
+// Data folders are in the folder ONCEKEY_TEST_DATA, or else among the temporary files. A file system in memory halves
 // the processor time of tests that create many databases.
 package postgrestest
 
@@ -169,7 +169,7 @@ func (s *Server) createFolder() {
 		serverproc.Missing(s.t, err.Error())
 	}
 	s.account = account
-	s.folder, err = os.MkdirTemp(os.Getenv("ONCEKEY_POSTGRES_DATA"), "oncekey-postgres-")
+	s.folder, err = os.MkdirTemp(os.Getenv("ONCEKEY_TEST_DATA"), "oncekey-postgres-")
 	if err != nil {
 		s.t.Fatalf("postgrestest: %v", err)
 	}

@@ -55,7 +55,7 @@ type Server struct {
 // must not require a password.
 func Start(t testing.TB, arguments ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: requireBinary(t), directory: t.TempDir(), arguments: arguments}
+	s := &Server{t: t, binary: requireBinary(t), directory: serverproc.Folder(t), arguments: arguments}
 	s.start()
 	return s
 }

@@ -1,0 +1,23 @@
+package serverproc
+
+import (
+	"os"
+	"testing"
+)
+
+// Folder makes a folder for the files of a server or of a database until the end of the test. It is in the folder
+// ONCEKEY_TEST_DATA, or else among the temporary files. On a file system in memory no write waits for a busy disk: such a wait
+// ends a short lease, and a sentinel believes that its clock has jumped.
+func Folder(t testing.TB) string {
+	t.Helper()
+	folder, err := os.MkdirTemp(os.Getenv("ONCEKEY_TEST_DATA"), "oncekey-") //nolint:usetesting // in a folder that is chosen
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Errorf("remove the data: %v", err)
+		}
+	})
+	return folder
+}
