@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/load"
+	"github.com/oncekey/oncekey/examples/bench/internal/servers"
 )
 
 // childVariable makes this program serve the payments of one arm of the open loop, instead
@@ -65,10 +65,7 @@ func used() (u usage) {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	u.Bytes, u.Allocs, u.Collections = memory.TotalAlloc, memory.Mallocs, memory.NumGC
-	threads, _ := filepath.Glob("/proc/self/task/*/schedstat") // fails for a malformed pattern only
-	for _, thread := range threads {
-		u.CPU += scheduled(thread)
-	}
+	u.CPU = servers.Running("self")
 	return u
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/oncekey/oncekey/examples/bench/internal/load"
+	"github.com/oncekey/oncekey/examples/bench/internal/servers"
 )
 
 const (
@@ -106,10 +107,10 @@ func (w *watcher) disturbed() bool {
 
 // othersTime is the processor time of other programs' threads.
 func (w *watcher) othersTime() (total time.Duration) {
-	threads, _ := filepath.Glob("/proc/[0-9]*/task/*/schedstat") // fails for a malformed pattern only
-	for _, thread := range threads {
-		if process := strings.Split(thread, "/")[2]; !w.ours[process] {
-			total += scheduled(thread)
+	processes, _ := filepath.Glob("/proc/[0-9]*") // fails for a malformed pattern only
+	for _, process := range processes {
+		if pid := filepath.Base(process); !w.ours[pid] {
+			total += servers.Running(pid)
 		}
 	}
 	return total
@@ -122,12 +123,4 @@ func processesBegun() int {
 	number, _, _ := strings.Cut(after, "\n")
 	n, _ := strconv.Atoi(number) // the system writes only numbers
 	return n
-}
-
-// scheduled is for how long a thread has run, by its schedstat.
-func scheduled(file string) time.Duration {
-	text, _ := os.ReadFile(file) //nolint:gosec // of /proc
-	first, _, _ := strings.Cut(string(text), " ")
-	nanoseconds, _ := strconv.ParseInt(first, 10, 64) // the system writes only numbers
-	return time.Duration(nanoseconds)
 }

@@ -1,15 +1,11 @@
 package harness
 
-import (
-	"math"
-	"math/rand/v2"
-	"slices"
-)
+import "math"
 
 // Histogram counts latencies in buckets that are 1 % wide, so that the latencies of many
 // rounds can be pooled and drawn again at little cost.
 type Histogram struct {
-	counts []uint64 // by bucketOf
+	counts []uint64 // by bucket
 	total  uint64
 }
 
@@ -20,9 +16,7 @@ func HistogramOf(latencies []float64) *Histogram {
 	h := &Histogram{}
 	for _, latency := range latencies {
 		bucket := int(math.Log(max(latency, 1)) / bucketWidth)
-		if missing := bucket + 1 - len(h.counts); missing > 0 {
-			h.counts = append(h.counts, make([]uint64, missing)...)
-		}
+		h.grow(bucket + 1)
 		h.counts[bucket]++
 		h.total++
 	}
@@ -31,13 +25,18 @@ func HistogramOf(latencies []float64) *Histogram {
 
 // Add adds the latencies of another histogram.
 func (h *Histogram) Add(other *Histogram) {
-	if missing := len(other.counts) - len(h.counts); missing > 0 {
-		h.counts = append(h.counts, make([]uint64, missing)...)
-	}
+	h.grow(len(other.counts))
 	for bucket, n := range other.counts {
 		h.counts[bucket] += n
 	}
 	h.total += other.total
+}
+
+// grow makes room for so many buckets.
+func (h *Histogram) grow(buckets int) {
+	if missing := buckets - len(h.counts); missing > 0 {
+		h.counts = append(h.counts, make([]uint64, missing)...)
+	}
 }
 
 // Quantile returns the latency that the share q does not exceed. It is NaN for no
@@ -69,20 +68,14 @@ func (c *Comparison) Pooled(arm string) *Histogram {
 // drawn round counts for both arms.
 func (c *Comparison) PooledRatio(q float64, arm, to string) Estimate {
 	ours, theirs := c.of(arm), c.of(to)
-	random := rand.New(rand.NewPCG(1, uint64(len(ours)))) //nolint:gosec // a sample, not a secret
-	ratios := make([]float64, resamples)
-	for i := range ratios {
+	median := c.Pooled(arm).Quantile(q) / c.Pooled(to).Quantile(q)
+	return bootstrap(median, len(ours), func(draw func() int) float64 {
 		over, under := &Histogram{}, &Histogram{}
 		for range ours {
-			round := random.IntN(len(ours))
+			round := draw()
 			over.Add(ours[round].Latencies)
 			under.Add(theirs[round].Latencies)
 		}
-		ratios[i] = over.Quantile(q) / under.Quantile(q)
-	}
-	slices.Sort(ratios)
-	return Estimate{
-		Median: c.Pooled(arm).Quantile(q) / c.Pooled(to).Quantile(q),
-		Low:    quantile(ratios, 0.025), High: quantile(ratios, 0.975),
-	}
+		return over.Quantile(q) / under.Quantile(q)
+	})
 }

@@ -17,17 +17,26 @@ type Estimate struct{ Median, Low, High float64 }
 // medians are the interval (the percentile bootstrap). Equal figures always have an equal
 // interval.
 func EstimateOf(figures []float64) Estimate {
-	random := rand.New(rand.NewPCG(1, uint64(len(figures)))) //nolint:gosec // a sample, not a secret
-	medians, drawn := make([]float64, resamples), make([]float64, len(figures))
-	for i := range medians {
-		for j := range drawn {
-			drawn[j] = figures[random.IntN(len(figures))]
+	drawn := make([]float64, len(figures))
+	return bootstrap(Median(figures), len(figures), func(draw func() int) float64 {
+		for i := range drawn {
+			drawn[i] = figures[draw()]
 		}
 		slices.Sort(drawn)
-		medians[i] = quantile(drawn, 0.5)
+		return quantile(drawn, 0.5)
+	})
+}
+
+// bootstrap adds the interval to a figure of n samples: the middle 95 % of the same figure of
+// many draws. The function figure calls draw n times for the place of a sample.
+func bootstrap(median float64, n int, figure func(draw func() int) float64) Estimate {
+	random := rand.New(rand.NewPCG(1, uint64(n))) //nolint:gosec // a sample, not a secret
+	figures := make([]float64, resamples)
+	for i := range figures {
+		figures[i] = figure(func() int { return random.IntN(n) })
 	}
-	slices.Sort(medians)
-	return Estimate{Median: Median(figures), Low: quantile(medians, 0.025), High: quantile(medians, 0.975)}
+	slices.Sort(figures)
+	return Estimate{Median: median, Low: quantile(figures, 0.025), High: quantile(figures, 0.975)}
 }
 
 // Median returns the middle figure. For an even number of figures it is the mean of the

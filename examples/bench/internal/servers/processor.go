@@ -15,20 +15,21 @@ import (
 func (p *process) ProcessorTime() time.Duration {
 	server := p.command.Process.Pid
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", server, server)) // without /proc there are none
-	total := running(strconv.Itoa(server))
+	total := Running(strconv.Itoa(server))
 	for child := range strings.FieldsSeq(string(children)) {
-		total += running(child)
+		total += Running(child)
 	}
 	return total + ended(strconv.Itoa(server)) // last: a child that ends meanwhile is not lost
 }
 
-// running is the time of a process's threads, in nanoseconds. The times in its stat would be
-// in steps of 10 ms, as long as a slice of the benchmark uses. A thread that has ended in
-// between has none, so compare two times only while the clients keep their connections.
-func running(pid string) (total time.Duration) {
+// Running returns the processor time of the threads of a process, named by its number or
+// "self". The times in its stat would be in steps of 10 ms, as long as a slice of the
+// benchmark uses. A thread that has ended in between has none, so compare two times only while
+// the clients keep their connections.
+func Running(pid string) (total time.Duration) {
 	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat") // fails for a malformed pattern only
 	for _, thread := range threads {
-		text, _ := os.ReadFile(thread) //nolint:gosec // of a process of this program
+		text, _ := os.ReadFile(thread) //nolint:gosec // of /proc
 		first, _, _ := strings.Cut(string(text), " ")
 		nanoseconds, _ := strconv.ParseInt(first, 10, 64) // the system writes only numbers
 		total += time.Duration(nanoseconds)
