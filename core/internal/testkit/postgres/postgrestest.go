@@ -169,11 +169,7 @@ func (s *Server) createFolder() {
 		serverproc.Missing(s.t, err.Error())
 	}
 	s.account = account
-	s.folder, err = os.MkdirTemp(os.Getenv("ONCEKEY_TEST_DATA"), "oncekey-postgres-")
-	if err != nil {
-		s.t.Fatalf("postgrestest: %v", err)
-	}
-	s.t.Cleanup(func() { s.must("remove the data of", os.RemoveAll(s.folder)) })
+	s.folder = serverproc.Folder(s.t)
 	if err := s.account.own(s.folder); err != nil {
 		s.t.Fatalf("postgrestest: %v", err)
 	}
