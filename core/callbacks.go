@@ -72,8 +72,9 @@ func toError(callback string, err *error) {
 	}
 }
 
-// acquire sends the claim of l, and makes l the new lease or returns a record.
-func (s guardedStore) acquire(ctx context.Context, l *storage.Lease) (r *storage.Record, err error) {
+// Acquire sends the claim of l, and makes l the new lease or returns a record. It hides the
+// store's own Acquire, whose panic would not be recovered.
+func (s guardedStore) Acquire(ctx context.Context, l *storage.Lease) (r *storage.Record, err error) {
 	defer toError("Store", &err)
 	granted, r, err := s.Store.Acquire(ctx, l.Claim)
 	if err == nil && r == nil {

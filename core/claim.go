@@ -66,7 +66,7 @@ func (e *Engine) claim(ctx context.Context, a *admission, deadline time.Time) (*
 	}
 	a.called = true
 	defer call.Release()
-	record, err := e.store.acquire(call.Detach(ctx, deadline), &a.lease)
+	record, err := e.store.Acquire(call.Detach(ctx, deadline), &a.lease)
 	returned := e.now()
 	a.storeLatency += returned.monotonic.Sub(a.claimed.monotonic)
 	if err == nil && record != nil && isSealed(record) {
