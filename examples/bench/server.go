@@ -31,7 +31,8 @@ func serve(ctx context.Context, app fasthttp.RequestHandler) (*server, error) {
 		fast := &fasthttp.Server{Handler: app, NoDefaultServerHeader: true}
 		accept, s.close = fast.Serve, fast.Shutdown
 	} else {
-		standard := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A connection of the open loop may wait minutes for its first request.
+		standard := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			(*s.handler.Load()).ServeHTTP(w, r)
 		})}
 		accept, s.close = standard.Serve, standard.Close

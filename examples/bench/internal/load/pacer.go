@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"runtime"
 	"strconv"
@@ -165,8 +166,10 @@ func (c *paced) receive(status int) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, err
+	case n == 0 && len(c.received) == cap(c.received):
+		return false, errLongResponse
 	case n == 0:
-		return false, errLongResponse // or the end of the connection
+		return false, io.ErrUnexpectedEOF
 	}
 	c.received = c.received[:len(c.received)+n]
 	head, body, found := bytes.Cut(c.received, []byte("\r\n\r\n"))
