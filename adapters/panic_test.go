@@ -134,6 +134,30 @@ func TestClassifierLearnsOfARecoveredPanic(t *testing.T) {
 	})
 }
 
+// Case 39: a classifier that panics is replaced by the default, also where outer middleware
+// responds in the handler's place.
+func TestPanickingClassifierOfAnErrorAlone(t *testing.T) {
+	t.Parallel()
+	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{
+			native: func(c *gin.Context) { _ = c.Error(errors.New("out of stock")) },
+			policy: []policy.Option{policy.Classifier(func(failure.Outcome) failure.Class { panic("classifier bug") })},
+		}})
+		for range 2 {
+			if answer := s.do(payment("k")); answer.Code != http.StatusInternalServerError {
+				t.Errorf("got %d %s, want 500", answer.Code, answer.Body)
+			}
+		}
+		s.ran(2)
+		if len(s.events.of(event.CallbackPanicked)) == 0 {
+			t.Error("no event reports the panic")
+		}
+		if left := s.engine.Running(); len(left) > 0 {
+			t.Errorf("the runs %+v have not ended", left)
+		}
+	})
+}
+
 // A second WriteHeader without a panic has no effect.
 func TestSecondStatusWithoutAPanic(t *testing.T) {
 	t.Parallel()

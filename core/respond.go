@@ -124,7 +124,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 		return false
 	default:
 		outcome.Status = c.left
-		if c.run.subject.route.policy.Classify(outcome) == failure.ClassCache {
+		if c.run.classify(outcome) == failure.ClassCache {
 			c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
 			return false
 		}
