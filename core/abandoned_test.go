@@ -219,3 +219,37 @@ func TestRecoveredResponseOfALostLeaseIsNotShown(t *testing.T) {
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 	})
 }
+
+// A recovered response that cannot be kept is shown once, as a handler's is.
+func TestRecoveredResponseThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		status int
+		body   string
+		option policy.Option
+	}{
+		"too large":              {http.StatusCreated, `{"payment_id":"p1"}`, policy.MaxResponseBytes(8)},
+		"too large and an error": {http.StatusConflict, `{"error":"refused"}`, policy.MaxResponseBytes(8)},
+		"cannot be redacted":     {http.StatusCreated, `{"payment_id":"p1"`, policy.RedactFields("secret")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				crash(t, store)
+				advance(time.Second)
+				s := newService(t, store, created, row.option, policy.OnAbandoned(policy.Recover(
+					func(context.Context, policy.Abandoned) (*policy.Response, error) {
+						header := http.Header{"Content-Type": {"application/json"}}
+						return &policy.Response{Status: row.status, Header: header, Body: []byte(row.body)}, nil
+					})))
+				w := s.post(t.Context(), "k", payment)
+				if w.Code != row.status || w.Body.String() != row.body || w.Header().Get("Content-Type") != "application/json" {
+					t.Errorf("got %d %v %q, want the recovered response", w.Code, w.Header(), w.Body)
+				}
+				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
+				s.wantRuns(t, 0)
+			})
+		})
+	}
+}

@@ -216,7 +216,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	if err := e.Finish(run, outcome, result); err != nil {
 		return Decision{Problem: unstoredProblem(err)}
 	}
-	return Decision{Record: run.record()}
+	return Decision{Record: run.recovered(result)}
 }
 
 // waitTurn waits for a concurrent request to end. It reports false when the policy's

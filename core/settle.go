@@ -270,10 +270,7 @@ func storedResult(p *policy.Policy, response Response) storage.Result {
 	if response.Status == 0 {
 		response.Status = http.StatusOK
 	}
-	result := storage.Result{State: storage.Completed, Status: response.Status, Retain: p.TTL}
-	if response.Status >= http.StatusBadRequest {
-		result.State = storage.Failed
-	}
+	result := storage.Result{State: stateOf(response.Status), Status: response.Status, Retain: p.TTL}
 	header := storedHeader(p, response.Header)
 	size := int64(len(response.Body))
 	for _, field := range header {
@@ -285,6 +282,14 @@ func storedResult(p *policy.Policy, response Response) storage.Result {
 	}
 	result.Header, result.Body = header, response.Body
 	return result
+}
+
+// stateOf returns the state of a kept response.
+func stateOf(status int) storage.State {
+	if status >= http.StatusBadRequest {
+		return storage.Failed
+	}
+	return storage.Completed
 }
 
 // storedHeader removes fields that the policy does not keep, such as fields of one
