@@ -25,8 +25,9 @@ type liveRuns struct {
 	closed       bool          // idle is closed
 	idle         chan struct{} // closed when closing is set and work is zero
 
-	// background is the context of work that continues after a response. Shutdown
-	// ends background when the work or Shutdown's context has ended.
+	// background is the context of work that continues after a response. It ends with
+	// Shutdown's context, and not with the last work: a claim that comes too late is
+	// released even then.
 	background context.Context
 	abortAll   context.CancelFunc
 	// serving ends when Shutdown begins.
@@ -129,7 +130,6 @@ func (l *liveRuns) close() <-chan struct{} {
 func (l *liveRuns) closeIfIdle() {
 	if l.closing && l.work == 0 && !l.closed {
 		l.closed = true
-		l.abortAll()
 		close(l.idle)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // Case 9: responses in flight are stored before the process ends.
@@ -104,6 +105,9 @@ func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 		})
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
 		s.wantRuns(t, 0)
+		synctest.Wait()
+		store.set(&store.acquire)(nil)
+		wantFirst(t, newService(t, store, created, policy.OnAbandoned(policy.Refuse)).post(t.Context(), "k", payment))
 	})
 }
 
