@@ -101,6 +101,9 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		unfinished := e.live.abort()
+		if unfinished == 0 { // select takes either channel where both are ready
+			return nil
+		}
 		return fmt.Errorf("%w (%d left): %w", ErrShutdown, unfinished, context.Cause(ctx))
 	}
 }

@@ -111,6 +111,21 @@ func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 	})
 }
 
+// Shutdown succeeds without work, even if its context has ended before: the shutdown of
+// the server may have taken all its time.
+func TestShutdownWithoutWork(t *testing.T) {
+	t.Parallel()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 20 { // a select takes either of two ready channels
+		s := newService(t, newFaultyStore(), created)
+		wantFirst(t, s.post(t.Context(), "k", payment))
+		if err := s.Shutdown(ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // After a Shutdown that gave up, a second Shutdown waits for the rest of the work.
 func TestShutdownAfterOneThatGaveUp(t *testing.T) {
 	t.Parallel()
