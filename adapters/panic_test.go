@@ -158,6 +158,26 @@ func TestPanickingClassifierOfAnErrorAlone(t *testing.T) {
 	})
 }
 
+// A mark that an error carries counts as well where the handler panics after it: it
+// beats the list that has the panic's status.
+func TestGinErrorBeforeAPanic(t *testing.T) {
+	t.Parallel()
+	onRouters(t, "gin/", func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{
+			native: func(c *gin.Context) {
+				_ = c.Error(failure.Uncertain(errors.New("the provider's reply was lost")))
+				panic("handler bug")
+			},
+			policy: []policy.Option{policy.OnAbandoned(policy.Refuse), policy.Free("5xx")},
+		}})
+		if _, panicked := s.try(payment("k")); panicked != "handler bug" {
+			t.Errorf("got the panic %v", panicked)
+		}
+		s.refuses(payment("k"), http.StatusConflict, problem.OutcomeUnknown)
+		s.ran(1)
+	})
+}
+
 // A second WriteHeader without a panic has no effect.
 func TestSecondStatusWithoutAPanic(t *testing.T) {
 	t.Parallel()

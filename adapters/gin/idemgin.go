@@ -179,9 +179,9 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.Request = r
 	c.Set(failure.ContextKey, r.Context())
 	known := errorsOf(c)
-	if w == http.ResponseWriter(&s.outer) { // an observing policy, or no guard
+	defer func() { markErrors(known.since(c), r) }() // also after a panic
+	if w == http.ResponseWriter(&s.outer) {          // an observing policy, or no guard
 		s.handler(c)
-		markErrors(known.since(c), r)
 		return
 	}
 	defer func(before gin.ResponseWriter) { c.Writer = before }(c.Writer)
@@ -189,9 +189,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inner = writer{ResponseWriter: c.Writer, captured: w, status: status, size: noWritten}
 	c.Writer = &s.inner
 	s.handler(c)
-	errs := known.since(c)
-	markErrors(errs, r)
-	s.report(w, len(errs) > 0, status, written)
+	s.report(w, len(known.since(c)) > 0, status, written)
 }
 
 // report passes results from gin to the engine: a status without a body, errors
