@@ -271,3 +271,16 @@ func TestOnlySuccessOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// Read returns the reason of the last mark with a reason, whichever marks follow.
+func TestReasonOfAnEarlierMark(t *testing.T) {
+	t.Parallel()
+	marks := new(failure.Marks)
+	ctx := failure.NewContext(t.Context(), marks)
+	failure.MarkUncertain(ctx, "the provider timed out")
+	failure.MarkRetryable(ctx)
+	failure.MarkUncertain(ctx)
+	if _, reason := marks.Read(failure.Outcome{}); reason != "the provider timed out" {
+		t.Errorf("the reason is %q", reason)
+	}
+}

@@ -50,7 +50,7 @@ func (m *Marks) Value(key any) any {
 func MarkRetryable(ctx context.Context, reason ...string) bool {
 	return marksFrom(ctx).set(func(m *Marks) {
 		m.retryable = true
-		m.reason = strings.Join(reason, " ")
+		m.explain(reason)
 	})
 }
 
@@ -77,10 +77,15 @@ func MarkExecuted(ctx context.Context) bool {
 func MarkUncertain(ctx context.Context, reason ...string) bool {
 	return marksFrom(ctx).set(func(m *Marks) {
 		m.uncertain = true
-		if len(reason) > 0 {
-			m.reason = strings.Join(reason, " ")
-		}
+		m.explain(reason)
 	})
+}
+
+// explain sets the reason, unless the mark has none.
+func (m *Marks) explain(reason []string) {
+	if len(reason) > 0 {
+		m.reason = strings.Join(reason, " ")
+	}
 }
 
 // Read adds the marks set so far to an outcome. It also returns the reason of the
