@@ -28,8 +28,8 @@ type Decision struct {
 }
 
 // Begin decides whether a request runs the handler. The values and the deadline of
-// ctx reach the handler, and the cancellation of ctx only ends a Wait. A nil route
-// means the default policy.
+// ctx reach the handler, and the cancellation of ctx only ends a Wait. The values may be
+// read after Finish (see Do). A nil route means the default policy.
 //
 // Serve and Do call Begin and Finish. Call both yourself to guard another kind of
 // request.
