@@ -91,7 +91,7 @@ func (g *Guard) serve(ctx context.Context, request connect.AnyRequest, message p
 		return response, nil
 	case reply.Own:
 		outer.retain(&reply)
-		return nil, failed
+		return nil, withoutMark(failed)
 	}
 	outer.restore()
 	if reply.Message == nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
+	"syscall"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/status"
@@ -82,8 +84,8 @@ func (i *handlerInfo) result(response connect.AnyResponse, err error) rpc.Result
 	r := rpc.Result{Err: err, Status: statusOf(err), Header: make(http.Header), Trailer: make(http.Header)}
 	i.header.addChanges(r.Header)
 	i.trailer.addChanges(r.Trailer)
-	if failed := new(connect.Error); errors.As(err, &failed) {
-		maps.Copy(r.Trailer, failed.Meta())
+	if failed := new(connect.Error); errors.As(err, &failed) && !connect.IsWireError(err) {
+		maps.Copy(r.Trailer, metaOf(failed)) // connect does not forward those of another server's error
 	}
 	if err == nil && response != nil {
 		r.Message, _ = response.Any().(proto.Message)
@@ -91,6 +93,28 @@ func (i *handlerInfo) result(response connect.AnyResponse, err error) rpc.Result
 		maps.Copy(r.Trailer, response.Trailer())
 	}
 	return r
+}
+
+// metaOf returns the metadata of an error. Meta writes to an error without any, and
+// handlers may share an error.
+func metaOf(failed *connect.Error) http.Header {
+	own := *failed
+	return own.Meta()
+}
+
+// withoutMark returns a handler's error without a forged mark of a replay.
+func withoutMark(err error) error {
+	failed := new(connect.Error)
+	if !errors.As(err, &failed) || connect.IsWireError(err) || metaOf(failed)[rpc.ReplayHeader] == nil {
+		return err
+	}
+	own := connect.NewError(failed.Code(), failed.Unwrap())
+	for _, detail := range failed.Details() {
+		own.AddDetail(detail)
+	}
+	maps.Copy(own.Meta(), metaOf(failed))
+	delete(own.Meta(), rpc.ReplayHeader)
+	return own
 }
 
 // statusOf returns the status of a handler's error, or nil. connect sends the same.
@@ -102,8 +126,10 @@ func statusOf(err error) *status.Status {
 	case errors.As(err, &failed):
 	case errors.Is(err, context.Canceled):
 		failed = connect.NewError(connect.CodeCanceled, err)
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		failed = connect.NewError(connect.CodeDeadlineExceeded, err)
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		failed = connect.NewError(connect.CodeCanceled, err)
 	default:
 		failed = connect.NewError(connect.CodeUnknown, err)
 	}

@@ -1,0 +1,111 @@
+package idemconnect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/oncekey/oncekey/adapters/internal/rpc/rpctest"
+	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// failingWith serves Pay with a handler that returns one error after its side effect, and
+// returns a call under a key.
+func failingWith(t *testing.T, failed error, opts ...connect.ClientOption) func(key string) rpctest.Response {
+	t.Helper()
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), policy.Row("POST "+rpctest.Pay))
+	call := clientOf(t, serve(t, unary(func(ctx context.Context, _ *request) (*response, error) {
+		failure.MarkExecuted(ctx)
+		return nil, failed
+	}), guard), opts...)
+	return func(key string) rpctest.Response {
+		return call(t.Context(), rpctest.Pay, rpctest.Key(key), new(shop.PayRequest))
+	}
+}
+
+// connect does not forward the metadata of an error that another server sent, because they
+// are that server's response header. A replay does not either.
+func TestMetadataOfAnotherServersErrorAreNotReplayed(t *testing.T) {
+	t.Parallel()
+	failed := connect.NewWireError(connect.CodeNotFound, errors.New("no such card"))
+	failed.Meta().Set("X-Internal", "10.0.0.7")
+	for name, returned := range map[string]error{"as received": failed, "wrapped": fmt.Errorf("charge: %w", failed)} {
+		call := failingWith(t, returned)
+		for _, replayed := range []bool{false, true} {
+			r := call("k")
+			if got := r.Metadata.Get("X-Internal"); got != "" || r.Status.GetMessage() != "no such card" || r.Replayed() != replayed {
+				t.Errorf("%s: got %v %v, want no X-Internal, and a replay: %t", name, r.Status, r.Metadata, replayed)
+			}
+		}
+	}
+}
+
+// Case 27: a handler cannot mark its error as a replay.
+func TestErrorCannotForgeTheReplayMark(t *testing.T) {
+	t.Parallel()
+	failed := connect.NewError(connect.CodeNotFound, errors.New("no"))
+	failed.Meta().Set("X-Meta", "1")
+	failed.Meta().Set("Idempotent-Replay", "true")
+	for name, returned := range map[string]error{"as it is": failed, "wrapped": fmt.Errorf("charge: %w", failed)} {
+		for protocol, opts := range map[string][]connect.ClientOption{"Connect": nil, "gRPC": {connect.WithGRPC()}} {
+			call := failingWith(t, returned, opts...)
+			for _, replayed := range []bool{false, true} {
+				r := call("k")
+				if r.Replayed() != replayed || !slices.Equal(r.Metadata["X-Meta"], []string{"1"}) || r.Status.GetMessage() != "no" {
+					t.Errorf("%s, %s: got %v %v, want X-Meta, and a replay: %t", name, protocol, r.Status, r.Metadata, replayed)
+				}
+			}
+		}
+	}
+	if failed.Meta().Get("Idempotent-Replay") == "" {
+		t.Error("the handler's own error was changed")
+	}
+}
+
+// Handlers may share one error, as errors.New makes it: the guard does not write to it.
+// The race detector sees it.
+func TestHandlersMayShareAnError(t *testing.T) {
+	t.Parallel()
+	const atOnce = 8
+	failed := connect.NewError(connect.CodeNotFound, errors.New("no"))
+	var handlers, calls sync.WaitGroup
+	handlers.Add(atOnce)
+	guard := mustGuard(t, rpctest.NewEngine(t, memstore.New(), core.SharedScope), policy.Row("POST "+rpctest.Pay))
+	call := clientOf(t, serve(t, unary(func(context.Context, *request) (*response, error) {
+		handlers.Done()
+		handlers.Wait()
+		return nil, failed
+	}), guard))
+	for i := range atOnce {
+		calls.Go(func() { call(t.Context(), rpctest.Pay, rpctest.Key(fmt.Sprint("k", i)), new(shop.PayRequest)) })
+	}
+	calls.Wait()
+}
+
+// connect has codes for errors of the network too. A replay has the code of the first
+// response.
+func TestReplayHasTheCodeOfTheFirstResponse(t *testing.T) {
+	t.Parallel()
+	for _, failed := range []error{
+		errors.New("down"), context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded,
+		&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, syscall.ECONNRESET, &net.OpError{Op: "write", Err: syscall.EPIPE},
+	} {
+		call := failingWith(t, failed)
+		first, second := call("k"), call("k")
+		if first.Status.GetCode() != second.Status.GetCode() || first.Replayed() || !second.Replayed() {
+			t.Errorf("%v: got %v, and then %v", failed, first.Status, second.Status)
+		}
+	}
+}
