@@ -63,7 +63,8 @@ type Retry struct {
 //     repeated too.
 //   - Unavailable, Unknown, Internal, DeadlineExceeded and Canceled are repeated while
 //     the call's context lives, Aborted and ResourceExhausted with a RetryInfo. An error
-//     of a guard is repeated exactly if it has a RetryInfo. Every other code is final.
+//     of a guard is repeated exactly if it has a RetryInfo. Every other code is final, and
+//     so is a replay: another attempt gets the same error.
 //
 // A wait is at least as long as the RetryInfo says, up to MaxBackoff. When the attempts
 // or the time run out, the caller gets the last error unchanged. A server that ignores
@@ -106,7 +107,7 @@ func NewClient(o ClientOptions) (connect.Interceptor, error) {
 				response, err = next(ctx, request)
 				return err
 			}
-			err = client.Do(ctx, procedure, key, request.Any(), attempt, statusOf)
+			err = client.Do(ctx, procedure, key, request.Any(), attempt, failedAs)
 			return response, err
 		}
 	}), nil

@@ -10,9 +10,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
+	idemconnect "github.com/oncekey/oncekey/adapters/connect"
 	"github.com/oncekey/oncekey/adapters/internal/rpc/rpctest"
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
 	"github.com/oncekey/oncekey/core"
@@ -106,6 +108,24 @@ func TestReplayHasTheCodeOfTheFirstResponse(t *testing.T) {
 		first, second := call("k"), call("k")
 		if first.Status.GetCode() != second.Status.GetCode() || first.Replayed() || !second.Replayed() {
 			t.Errorf("%v: got %v, and then %v", failed, first.Status, second.Status)
+		}
+	}
+}
+
+// A replay of an error is final for clients, because another attempt gets the same.
+func TestReplayedErrorsAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]connect.ClientOption{"Connect": nil, "gRPC": {connect.WithGRPC()}} {
+		attempts := 0
+		interceptor, err := idemconnect.NewClient(idemconnect.ClientOptions{
+			Backoff: time.Millisecond, OnRetry: func(idemconnect.Retry) { attempts++ },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := failingWith(t, connect.NewError(connect.CodeInternal, errors.New("charged, and then lost")), append(opts, connect.WithInterceptors(interceptor))...)
+		if r := call("k"); !r.Replayed() || attempts != 1 {
+			t.Errorf("%s: got %v %v after %d repetitions, want the stored error after one", name, r.Status, r.Metadata, attempts)
 		}
 	}
 }

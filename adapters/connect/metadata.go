@@ -140,6 +140,12 @@ func statusOf(err error) *status.Status {
 	return s
 }
 
+// failedAs returns the status of an error that a client got, and whether it is a replay.
+func failedAs(err error) (s *status.Status, isReplay bool) {
+	failed := new(connect.Error)
+	return statusOf(err), errors.As(err, &failed) && metaOf(failed).Get(rpc.ReplayHeader) == "true"
+}
+
 // errorOf returns the error of a reply.
 func errorOf(reply *rpc.Reply) error {
 	failed := connect.NewError(connect.Code(reply.Status.GetCode()), errors.New(reply.Status.GetMessage()))

@@ -3,9 +3,11 @@ package idemgrpc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
@@ -65,7 +67,8 @@ type Retry struct {
 //     repeated too.
 //   - Unavailable, Unknown, Internal, DeadlineExceeded and Canceled are repeated while
 //     the call's context lives, Aborted and ResourceExhausted with a RetryInfo. An error
-//     of a guard is repeated exactly if it has a RetryInfo. Every other code is final.
+//     of a guard is repeated exactly if it has a RetryInfo. Every other code is final, and
+//     so is a replay: another attempt gets the same error.
 //
 // A wait is at least as long as the RetryInfo says, up to MaxBackoff. When the attempts
 // or the time run out, the caller gets the last error unchanged. A server that ignores
@@ -94,8 +97,11 @@ func UnaryClientInterceptor(o ClientOptions) (grpc.UnaryClientInterceptor, error
 			message.ProtoReflect().Set(field, protoreflect.ValueOfString(key))
 			request = message
 		}
+		var header metadata.MD
+		opts = append(slices.Clip(opts), grpc.Header(&header))
 		attempt := func(ctx context.Context) error { return invoke(ctx, method, request, reply, connection, opts...) }
-		return client.Do(ctx, method, key, request, attempt, statusOf)
+		failedAs := func(err error) (*spb.Status, bool) { return statusOf(err), slices.Contains(header[replayName], "true") }
+		return client.Do(ctx, method, key, request, attempt, failedAs)
 	}, nil
 }
 
@@ -105,8 +111,11 @@ func UnaryClientInterceptor(o ClientOptions) (grpc.UnaryClientInterceptor, error
 // handler the name has no effect, because every call there has its own key.
 func WithCall(ctx context.Context, name string) context.Context { return outgoing.WithCall(ctx, name) }
 
-// keyName is the metadata of the key.
-var keyName = strings.ToLower(core.KeyHeader)
+// The metadata of the key, and of the mark of a replay.
+var (
+	keyName    = strings.ToLower(core.KeyHeader)
+	replayName = strings.ToLower(rpc.ReplayHeader)
+)
 
 // keyIn returns the key that the caller has put into the metadata, or "".
 func keyIn(ctx context.Context) string {

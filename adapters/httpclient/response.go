@@ -64,14 +64,20 @@ func mayRepeat(status int) bool {
 	return false
 }
 
-// asksForRepetition reports whether the call is repeated after this response. A conflict
-// is repeated only if it is temporary: it has a Retry-After, or is oncekey's in_progress.
+// replayHeader marks a stored response (core.WithReplayHeader has this default).
+const replayHeader = "X-Idempotent-Replay"
+
+// asksForRepetition reports whether the call is repeated after this response. A replay is
+// final, because another attempt gets the same response. A conflict is repeated only if it
+// is temporary: it has a Retry-After, or is oncekey's in_progress.
 func (c *call) asksForRepetition(response *http.Response) bool {
 	var again, known bool
 	peek(response, func(shown *http.Response) { again, known = c.repeatIf(shown) })
 	switch {
 	case known:
 		return again
+	case response.Header.Get(replayHeader) == "true":
+		return false
 	case response.StatusCode != http.StatusConflict:
 		return mayRepeat(response.StatusCode)
 	case response.Header.Get("Retry-After") != "":

@@ -30,6 +30,24 @@ func TestWhichResponsesAreRepeated(t *testing.T) {
 	})
 }
 
+// docs/clients.md: a replay is final, also of a 500, because another attempt gets the same.
+func TestReplaysAreNotRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, code := range []int{409, 425, 429, 500, 502, 503, 504} {
+			stored := step{status: code, body: "stored", header: map[string]string{"X-Idempotent-Replay": "true", "Retry-After": "1"}}
+			shop := serverThat(failing(), stored)
+			send(transportTo(t, shop), newRequest(t, "", "{}")).expect(t, code, "stored")
+			shop.expectAttempts(t, 2)
+			shop.expectBodiesClosed(t)
+
+			shop = serverThat(stored, status(http.StatusCreated))
+			repeat := httpclient.RepeatIf(func(*http.Response) (again, known bool) { return true, true })
+			send(transportTo(t, shop, repeat, httpclient.MaxAttempts(2)), newRequest(t, "", "{}")).expect(t, http.StatusCreated, "")
+		}
+	})
+}
+
 // Case 67: a conflict is repeated if it has a Retry-After or oncekey's code, in any form
 // of the problem.
 func TestWhichConflictsAreRepeated(t *testing.T) {
