@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"time"
 )
 
 // source gives every attempt its own body.
@@ -17,7 +18,7 @@ type source struct {
 }
 
 // newSource reads a body into memory if it cannot be sent again otherwise.
-func newSource(request *http.Request, most int64) *source {
+func newSource(request *http.Request, most int64, deadline time.Time) *source {
 	switch {
 	case isEmpty(request.Body):
 		return &source{again: func() (io.ReadCloser, error) { return request.Body, nil }, repeatable: true}
@@ -26,19 +27,30 @@ func newSource(request *http.Request, most int64) *source {
 	case most == 0 || request.ContentLength > most:
 		return &source{first: request.Body}
 	default:
-		return buffered(request.Context(), request.Body, most)
+		ctx, cancel := context.WithDeadlineCause(request.Context(), deadline, errBodyTooSlow)
+		defer cancel()
+		return buffered(ctx, request.Body, most)
 	}
 }
 
 func isEmpty(body io.ReadCloser) bool { return body == nil || body == http.NoBody }
 
+// buffered returns when ctx ends, even if the body does not: a Read of a pipe may block
+// for ever, and not every Close ends it.
 func buffered(ctx context.Context, body io.ReadCloser, most int64) *source {
-	// The end of the request's context ends the wait for an idle pipe.
-	stop := context.AfterFunc(ctx, func() { body.Close() })
 	most = min(most, math.MaxInt64-1) // most+1 bytes are read, to detect a longer body
-	head, err := io.ReadAll(io.LimitReader(body, most+1))
-	if !stop() && err != nil {
-		err = context.Cause(ctx)
+	var head []byte
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		head, err = io.ReadAll(io.LimitReader(body, most+1))
+	}()
+	select {
+	case <-read:
+	case <-ctx.Done():
+		body.Close()
+		return &source{err: &bodyError{context.Cause(ctx)}}
 	}
 	switch {
 	case err != nil:

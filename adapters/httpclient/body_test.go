@@ -165,6 +165,39 @@ func TestBodyThatNeverComes(t *testing.T) {
 	})
 }
 
+// A body whose Close does not end its Read, as http.NewRequest makes it from a reader
+// without Close: the context and MaxTime end the call all the same.
+func TestBodyThatIgnoresItsClose(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		timeout time.Duration
+		opts    []httpclient.Option
+	}{
+		"the context": {time.Second, nil},
+		"MaxTime":     {time.Hour, []httpclient.Option{httpclient.MaxTime(time.Second)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				reader, writer := io.Pipe()
+				timer := time.AfterFunc(time.Minute, func() { writer.Close() })
+				defer writer.Close()
+				defer timer.Stop()
+				ctx, cancel := context.WithTimeout(t.Context(), row.timeout)
+				defer cancel()
+				body := &upload{Reader: reader}
+				begun := time.Now()
+				shop := serverThat(status(http.StatusCreated))
+				send(transportTo(t, shop, row.opts...), newUpload(t, body, -1).WithContext(ctx)).expectGivenUp(t, 0, context.DeadlineExceeded)
+				if took := time.Since(begun); took != time.Second || body.closed.Load() != 1 {
+					t.Errorf("it took %v, and the body was closed %d times", took, body.closed.Load())
+				}
+				shop.expectAttempts(t, 0)
+			})
+		})
+	}
+}
+
 // Every body is closed, for each end of a call.
 func TestBodiesAreClosed(t *testing.T) {
 	t.Parallel()

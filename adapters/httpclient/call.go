@@ -28,7 +28,7 @@ func (t *Transport) newCall(request *http.Request, key string) *call {
 	if deadline, has := request.Context().Deadline(); has && deadline.Before(c.deadline) {
 		c.deadline = deadline
 	}
-	c.body = newSource(request, t.maxBufferedBody)
+	c.body = newSource(request, t.maxBufferedBody, c.begun.Add(t.maxTime))
 	return c
 }
 

@@ -44,6 +44,9 @@ func (e *AttemptsError) Timeout() bool {
 // errSentTooOften ends an attempt when net/http would exceed the allowed attempts.
 var errSentTooOften = errors.New("the connections broke, and repetitions by net/http have used up the attempts")
 
+// errBodyTooSlow is the error of a request's body that takes longer than MaxTime.
+var errBodyTooSlow = fmt.Errorf("not read within MaxTime: %w", context.DeadlineExceeded)
+
 // attemptTimeout is the error of an attempt that took longer than its limit.
 func attemptTimeout(after time.Duration) error {
 	return fmt.Errorf("no response within %v: %w", after.Round(time.Millisecond), context.DeadlineExceeded)
