@@ -92,6 +92,23 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// The name of a call is no pattern: the first word of "SQS payments" is not its method.
+func TestNameOfACallIsWhole(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"SQS payments", "POST /payments", "PAY"} {
+		s := newService(t, memstore.New())
+		if _, _, err := core.Do(t.Context(), s.engine, core.Call{Scope: "queue", Name: name, Key: "k"}, func(context.Context) (int, error) { return 1, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if method, route := s.values("http.request.method"), s.values("http.route"); !slices.Equal(method, []string{"CALL"}) || !slices.Equal(route, []string{name}) {
+			t.Errorf("method %q, route %q, want CALL and %s", method, route, name)
+		}
+		if spans := s.ended(); len(spans) != 1 || spans[0].Name() != "idempotency CALL "+name {
+			t.Errorf("the spans are %v, want one of CALL %s", spans, name)
+		}
+	}
+}
+
 // Attributes separate observed decisions from enforced decisions.
 func TestObservedRoutes(t *testing.T) {
 	t.Parallel()
