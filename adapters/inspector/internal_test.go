@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,8 @@ func TestMaskJSON(t *testing.T) {
 		`{"card":{"brand":"visa","last":[1,null,true]}}`: `{"card":{"brand":"(masked)","last":["(masked)",null,"(masked)"]}}`,
 		`[{"access_token":"t","company":"pan"}]`:         `[{"access_token":"(masked)","company":"pan"}]`,
 		`{"CVC":123,"n":1e400,"text":"<b>"}`:             `{"CVC":"(masked)","n":1e400,"text":"\u003cb\u003e"}`,
+		`{"APIToken":"t","PANNumber":1,"XMLNote":"n"}`:   `{"APIToken":"(masked)","PANNumber":"(masked)","XMLNote":"n"}`,
+		`{"CVV":1,"Pan":1,"iD_token":"t","eIBAN2":1}`:    `{"CVV":"(masked)","Pan":"(masked)","iD_token":"(masked)","eIBAN2":"(masked)"}`,
 		`{"PAN-number":1} {"card":1}`:                    "",
 		`{"open":`:                                       "",
 		``:                                               "",
@@ -60,6 +63,12 @@ func TestMaskJSON(t *testing.T) {
 		got, ok := maskJSON([]byte(body))
 		if ok != (want != "") || compacted(got) != want {
 			t.Errorf("%s becomes %s, want %s", body, compacted(got), want)
+		}
+	}
+	// Case 32: brackets that would overflow the stack, and end the process.
+	for _, deep := range []string{strings.Repeat("[", 8<<20), strings.Repeat(`{"a":`, 4<<20)} {
+		if _, ok := maskJSON([]byte(deep)); ok {
+			t.Error("a text that is nested too deeply is shown")
 		}
 	}
 	if _, shown := (&Page{}).mask("text/plain", []byte("secret")); shown {

@@ -85,12 +85,16 @@ func isJSON(contentType string) bool {
 }
 
 // maskJSON returns a document with indentation, and with masked values. It returns false
-// for a text that is no JSON document.
+// for a text that is no JSON document, or is nested too deeply for package json: such a one
+// would overflow the stack.
 func maskJSON(body []byte) ([]byte, bool) {
+	if !json.Valid(body) {
+		return nil, false
+	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	m := masker{decoder: decoder}
-	if !m.value(false) || decoder.More() {
+	if !m.value(false) {
 		return nil, false
 	}
 	var indented bytes.Buffer
@@ -160,27 +164,26 @@ func isSecret(name string) bool {
 	return slices.ContainsFunc(wordsOf(name), func(word string) bool { return slices.Contains(maskedNames, word) })
 }
 
-// wordsOf returns the words of a name in lower case: card_number, cardNumber, PAN.
+// wordsOf returns the words of a name in lower case: card_number, cardNumber, PANNumber.
 func wordsOf(name string) (words []string) {
-	var word []rune
-	end := func() {
-		if len(word) > 0 {
-			words, word = append(words, strings.ToLower(string(word))), nil
+	letters := []rune(name)
+	begin := 0
+	end := func(at int) {
+		if at > begin {
+			words = append(words, strings.ToLower(string(letters[begin:at])))
 		}
+		begin = at
 	}
-	var last rune
-	for _, r := range name {
+	for i, r := range letters {
 		switch {
 		case !unicode.IsLetter(r):
-			end()
-		case unicode.IsUpper(r) && unicode.IsLower(last):
-			end()
-			word = append(word, r)
-		default:
-			word = append(word, r)
+			end(i)
+			begin = i + 1
+		case i == 0 || !unicode.IsUpper(r):
+		case unicode.IsLower(letters[i-1]), unicode.IsUpper(letters[i-1]) && i+1 < len(letters) && unicode.IsLower(letters[i+1]):
+			end(i)
 		}
-		last = r
 	}
-	end()
+	end(len(letters))
 	return words
 }
