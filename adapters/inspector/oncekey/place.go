@@ -140,7 +140,7 @@ func (p *place) store() (storage.Store, error) {
 func (p *place) redis() (storage.Store, error) {
 	client, err := redisClient(p.Redis)
 	if err != nil {
-		return nil, usage("--redis: %v", err)
+		return nil, usage("--redis: %v", withoutPassword(p.Redis, err))
 	}
 	p.closers = append(p.closers, func() { _ = client.Close() })
 	return redisstore.New(client, redisstore.Prefix(p.Prefix)), nil
@@ -149,8 +149,8 @@ func (p *place) redis() (storage.Store, error) {
 // redisClient returns a client of one server, of a Cluster or of Sentinel.
 func redisClient(address string) (redis.UniversalClient, error) {
 	parsed, err := url.Parse(address)
-	if wrong := new(url.Error); errors.As(err, &wrong) {
-		return nil, wrong.Err // without the URL, which can have a password
+	if err != nil {
+		return nil, err
 	}
 	switch query := parsed.Query(); {
 	case query.Has("master_name"):
@@ -176,6 +176,16 @@ func redisClient(address string) (redis.UniversalClient, error) {
 	return redis.NewClient(options), nil
 }
 
+// withoutPassword returns the error of a URL, or another one in its place if a part of the
+// password may be in its text: a bare / ? # or @ in the password ends the host too early.
+func withoutPassword(address string, err error) error {
+	parsed, wrong := url.Parse(address)
+	if wrong != nil || strings.Contains(parsed.Path+parsed.RawQuery+parsed.Fragment, "@") {
+		return errors.New("it is no URL such as redis://user:secret@host:6379/0: in the secret write / ? # @ and % as %2F %3F %23 %40 and %25")
+	}
+	return err
+}
+
 // postgres opens the store in PostgreSQL. It connects with the first call.
 func (p *place) postgres() (*pgstore.Store, error) {
 	pool, err := p.pool()
@@ -191,7 +201,7 @@ func (p *place) pool() (*pgxpool.Pool, error) {
 	}
 	config, err := pgxpool.ParseConfig(p.Postgres)
 	if err != nil {
-		return nil, usage("--postgres: %v", err)
+		return nil, usage("--postgres: the DSN cannot be read: %s", reasonOf(err))
 	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
@@ -199,6 +209,17 @@ func (p *place) pool() (*pgxpool.Pool, error) {
 	}
 	p.closers = append(p.closers, pool.Close)
 	return pool, nil
+}
+
+// reasonOf returns pgx's error without the DSN before it, in which pgx does not find every
+// password.
+func reasonOf(err error) string {
+	text := err.Error()
+	const end = "`: " // of the DSN
+	if at := strings.LastIndex(text, end); at >= 0 {
+		return text[at+len(end):]
+	}
+	return text
 }
 
 // anyPage returns the page at the URL, or one on an empty store, for commands that only
