@@ -27,7 +27,7 @@ func (c *listCommand) Run(ctx context.Context, out *printer, where *place) error
 		return err
 	}
 	query := c.query()
-	all := new(inspector.Records)
+	all := &inspector.Records{Records: []inspector.Row{}} // an empty list in JSON is no null
 	for {
 		shown := new(inspector.Records)
 		if _, err := from.get(ctx, "", query, shown); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,7 +84,8 @@ func (p *page) withPrefix(ctx context.Context, prefix, state string) (found []st
 			return nil, false, err
 		}
 		for _, one := range shown.Records {
-			if one.Record[:min(len(prefix), len(one.Record))] == prefix {
+			// Redis may list a record twice.
+			if strings.HasPrefix(one.Record, prefix) && !slices.Contains(found, one.Record) {
 				found = append(found, one.Record)
 			}
 		}

@@ -73,12 +73,22 @@ func TestDigitsOfSeveralRecords(t *testing.T) {
 		says string
 	}{
 		{`{"records":[{"record":"abcdef01"},{"record":"abcdef02"}]}`, exitUsage, "2 records begin with abcdef: abcdef01 and abcdef02"},
+		{`{"record":"abcdef01","found":true,"records":[{"record":"abcdef01"},{"record":"abcdef01"}]}`, exitDone, "abcdef01"}, // Redis may list one twice
 		{`{"records":[],"lookedAt":20000,"next":"more"}`, exitNothing, "among the first 20000: give the whole id"},
 		{`{"records":[]}`, exitNothing, "no record begins with abcdef"},
 	} {
 		if text, code := (stub{http.StatusOK, row.json}).said(t, "show", "abcdef"); code != row.code || !strings.Contains(text, row.says) {
 			t.Errorf("%s: exit code %d and %q, want %d and %q", row.json, code, text, row.code, row.says)
 		}
+	}
+}
+
+// A list without records is an empty list for programs, as the page's is.
+func TestEmptyListAsJSON(t *testing.T) {
+	t.Parallel()
+	text, code := stub{http.StatusOK, `{"records":[],"lookedAt":4}`}.said(t, "list", "-o", "json")
+	if code != exitNothing || !strings.Contains(text, `"records": []`) {
+		t.Errorf("exit code %d and %s, want %d and no null", code, text, exitNothing)
 	}
 }
 
