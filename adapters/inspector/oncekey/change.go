@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -79,7 +80,7 @@ func (c *change) make(ctx context.Context, out *printer, from *page) error {
 		return err
 	}
 	if c.found == "did-not-happen" {
-		if err := c.confirm(out, record.Record); err != nil {
+		if err := c.confirm(ctx, out, record.Record); err != nil {
 			return err
 		}
 	}
@@ -115,7 +116,7 @@ func (c *change) action(record *inspector.Record) (string, error) {
 
 // confirm asks the operator to type the record's first digits, unless the command line has
 // them.
-func (c *change) confirm(out *printer, id string) error {
+func (c *change) confirm(ctx context.Context, out *printer, id string) error {
 	if c.yes != "" {
 		if c.yes != short(id) {
 			return usage("--yes-run-again is %q: give the record's first %d digits, %s", c.yes, idDigits, short(id))
@@ -123,7 +124,7 @@ func (c *change) confirm(out *printer, id string) error {
 		return nil
 	}
 	fmt.Fprintf(out.err, "The next retry RUNS the handler. Type %s to go on: ", short(id))
-	typed, _ := bufio.NewReader(out.in).ReadString('\n') // the end of the input is no confirmation
+	typed, _ := out.read(ctx, func(in io.Reader) (string, error) { return bufio.NewReader(in).ReadString('\n') }) // the end of the input is no confirmation
 	if strings.TrimSpace(typed) != short(id) {
 		return errors.New("not confirmed; nothing was changed")
 	}

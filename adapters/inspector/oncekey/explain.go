@@ -23,7 +23,7 @@ type explainCommand struct {
 
 // Run implements the command.
 func (c *explainCommand) Run(ctx context.Context, out *printer, where *place) error {
-	body, err := c.body(out.in)
+	body, err := c.body(ctx, out)
 	if err != nil {
 		return usage("--body: %v", err)
 	}
@@ -46,13 +46,15 @@ func (c *explainCommand) Run(ctx context.Context, out *printer, where *place) er
 	return out.explanation(found)
 }
 
-func (c *explainCommand) body(in io.Reader) (string, error) {
+func (c *explainCommand) body(ctx context.Context, out *printer) (string, error) {
 	switch c.Body {
 	case "":
 		return "", nil
 	case "-":
-		text, err := io.ReadAll(in)
-		return string(text), err
+		return out.read(ctx, func(in io.Reader) (string, error) {
+			text, err := io.ReadAll(in)
+			return string(text), err
+		})
 	default:
 		text, err := os.ReadFile(c.Body)
 		return string(text), err

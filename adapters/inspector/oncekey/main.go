@@ -50,6 +50,24 @@ type world struct {
 	network  http.RoundTripper // to a page at a URL
 }
 
+// read calls from with the standard input. A read of a terminal does not end by a signal, so
+// it stays behind when ctx ends.
+func (w *world) read(ctx context.Context, from func(io.Reader) (string, error)) (text string, err error) {
+	done := make(chan struct{})
+	var read string
+	var failed error
+	go func() {
+		defer close(done)
+		read, failed = from(w.in)
+	}()
+	select {
+	case <-done:
+		return read, failed
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
 // command is the command line.
 type command struct {
 	Place  place  `embed:""`

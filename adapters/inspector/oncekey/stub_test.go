@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // stub is a page with one reply to every request.
@@ -80,6 +83,30 @@ func TestDigitsOfSeveralRecords(t *testing.T) {
 		if text, code := (stub{http.StatusOK, row.json}).said(t, "show", "abcdef"); code != row.code || !strings.Contains(text, row.says) {
 			t.Errorf("%s: exit code %d and %q, want %d and %q", row.json, code, text, row.code, row.says)
 		}
+	}
+}
+
+// A signal ends a command that waits for the standard input, and changes nothing.
+func TestSignalWhileTheInputIsAwaited(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"forget", "/payments", "k", "--why", "x"},
+		{"explain", "/payments", "k", "--body", "-"},
+	} {
+		in, terminal := io.Pipe()
+		timer := time.AfterFunc(10*time.Second, func() { terminal.Close() })
+		ctx, cancel := context.WithCancel(t.Context())
+		signalled := time.AfterFunc(50*time.Millisecond, cancel)
+		var out bytes.Buffer
+		page := stub{http.StatusOK, `{"record":"abcdef01","found":true,"state":"completed","attempt":1}`}
+		begun := time.Now()
+		code := run(ctx, append([]string{"--url", "http://shop/ops"}, args...), world{in, &out, &out, inProcess{page}})
+		if took := time.Since(begun); code == exitDone || took > 5*time.Second || strings.Contains(out.String(), "the next retry runs") {
+			t.Errorf("%s: exit code %d after %v and %s", args, code, took, &out)
+		}
+		signalled.Stop()
+		timer.Stop()
+		terminal.Close()
 	}
 }
 
