@@ -5,9 +5,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // fill makes a record in every state but expired.
@@ -155,4 +157,23 @@ func TestFind(t *testing.T) {
 		s.wantPage(s.post("/find", form), http.StatusBadRequest)
 	}
 	s.wantPage(s.get("/records/abc"), http.StatusNotFound, "64 hex digits")
+}
+
+// An empty list is [] in JSON, because programs walk through it.
+func TestEmptyListsAreNoNull(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	s := newService(t, store)
+	absent := s.get("/records/"+s.id("absent"), acceptsJSON...).Body.String()
+	lease, _, err := store.Acquire(t.Context(), storage.Claim{Key: s.id("bare"), Token: storage.NewToken(), TTL: time.Minute, Retain: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Complete(t.Context(), lease, storage.Result{State: storage.Completed, Status: http.StatusNoContent, Retain: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	bare := s.get("/records/"+s.id("bare"), acceptsJSON...).Body.String()
+	if !strings.Contains(absent, `"timeline":[]`) || !strings.Contains(bare, `"headers":[]`) || strings.Contains(absent+bare, "null") {
+		t.Errorf("got %s and %s, want empty lists and no null", absent, bare)
+	}
 }

@@ -35,7 +35,7 @@ func (p *Page) responseOf(record *storage.Record, reveal bool) *Response {
 	if record.Status == 0 || record.State == storage.InProgress {
 		return nil
 	}
-	shown := &Response{Status: record.Status, Bytes: len(record.Body)}
+	shown := &Response{Status: record.Status, Bytes: len(record.Body), Headers: []Header{}}
 	contentType := ""
 	for _, field := range record.Header {
 		name := http.CanonicalHeaderKey(field.Name)

@@ -60,9 +60,10 @@ func isInRecord(record *storage.Record, one *seen) bool {
 }
 
 // ofRecord returns the times that a record has.
-func ofRecord(record *storage.Record) (all []Moment) {
+func ofRecord(record *storage.Record) []Moment {
+	all := []Moment{} // no null in JSON
 	if record == nil {
-		return nil
+		return all
 	}
 	add := func(at time.Time, tone, text, note string) {
 		if !at.IsZero() {
