@@ -3,16 +3,12 @@ package core
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
-	"github.com/oncekey/oncekey/policy"
 )
 
 // Decision tells the caller of Begin to run the handler, or to respond without the
@@ -176,47 +172,6 @@ func (e *Engine) beginTransaction(run *Run) error {
 	}
 	run.handler, run.tx, run.endTransaction = handler, tx, cancel
 	return nil
-}
-
-// recoverAbandoned calls the policy's RecoverFunc for the result of the abandoned
-// attempt.
-func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
-	outcomeKnown, returned := false, false
-	defer func() {
-		if !returned { // find panicked, and the panic continues
-			run.report(event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the RecoverFunc panicked"), Final: true})
-		}
-		if !outcomeKnown {
-			run.abandon()
-		}
-	}()
-	request := run.subject.request
-	ctx := failure.NewContext(run.Context(), new(failure.Marks)) // its marks are not the handler's
-	ctx = context.WithValue(ctx, stepKey{}, inRecoverFunc)
-	found, err := find(ctx, policy.Abandoned{
-		Key: request.Key, Scope: request.Scope,
-		Method: request.Method, Path: request.Path, Attempt: run.lease.Attempt,
-		Step: run.steps.cutOff(),
-	})
-	returned = true
-	if err == nil && found != nil && (found.Status < http.StatusOK || found.Status > 999) {
-		err = errors.New("oncekey: the RecoverFunc's response has no status from 200 to 999")
-	}
-	switch {
-	case err != nil:
-		run.report(event.Event{Result: event.RecoverError, Err: err})
-		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
-	case found == nil:
-		outcomeKnown, run.cleared = true, true
-		return Decision{Run: run}
-	}
-	outcomeKnown = true
-	result := Response{Status: found.Status, Header: headerChanges(nil, nil, found.Header), Body: found.Body}
-	outcome := failure.Outcome{Status: found.Status, Executed: true}
-	if err := e.Finish(run, outcome, result); err != nil {
-		return Decision{Problem: unstoredProblem(err)}
-	}
-	return Decision{Record: run.recovered(result)}
 }
 
 // waitTurn waits for a concurrent request to end. It reports false when the policy's

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/problem"
@@ -208,18 +207,6 @@ func statusOf(err error) int {
 		return http.StatusUnprocessableEntity
 	}
 	return http.StatusInternalServerError
-}
-
-// recovered returns the record of a run that ended with the response of the RecoverFunc. A
-// response that is not kept is shown once, as a handler's is.
-func (r *Run) recovered(response Response) *storage.Record {
-	record := r.record()
-	if record.State != storage.Unreplayable {
-		return record
-	}
-	record.Header, record.Body = storedHeader(&r.subject.route.policy, response.Header), response.Body
-	record.State, record.Expires = stateOf(record.Status), time.Time{}
-	return record
 }
 
 // recall decodes the stored result of an earlier call.
