@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"net/http"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -22,38 +20,8 @@ import (
 // the default logger.
 
 // panicOf returns an error for a recovered panic of the named callback, or nil
-// without a panic. The error names the file and line, because the stack is lost
-// before the error is logged. For a value that is no runtime error, the error names
-// only the type: the text could contain a request's data (Case 43).
-func panicOf(callback string, recovered any) error {
-	if recovered == nil {
-		return nil
-	}
-	text := fmt.Sprintf("a value of type %T", recovered)
-	if runtimeError, ok := recovered.(runtime.Error); ok {
-		text = runtimeError.Error()
-	}
-	return fmt.Errorf("oncekey: the %s panicked at %s: %s", callback, placeOfPanic(), text)
-}
-
-// placeOfPanic returns the file and line that panicked. The deferred function that
-// recovers is two callers above placeOfPanic.
-func placeOfPanic() string {
-	var callers [64]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
-	for panicking := false; ; {
-		frame, more := frames.Next()
-		switch {
-		case frame.Function == "runtime.gopanic":
-			panicking = true
-		case panicking && !strings.HasPrefix(frame.Function, "runtime."):
-			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
-		}
-		if !more {
-			return "an unknown place"
-		}
-	}
-}
+// without a panic.
+func panicOf(callback string, recovered any) error { return panicked.Error(callback, recovered) }
 
 // guardedStore turns panics of a store into errors.
 type guardedStore struct {
@@ -67,8 +35,8 @@ func guard(store storage.Store) guardedStore {
 }
 
 func toError(callback string, err *error) {
-	if panicked := panicOf(callback, recover()); panicked != nil {
-		*err = panicked
+	if failed := panicOf(callback, recover()); failed != nil {
+		*err = failed
 	}
 }
 

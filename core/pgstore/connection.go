@@ -2,12 +2,13 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekey/oncekey/core/internal/panicked"
 )
 
 // patience is how long a statement may go on after its caller has given up. pgx
@@ -162,11 +163,4 @@ func (r failedRow) Scan(...any) error { return r.err }
 
 // recovered turns a panic of call into an error, such as a panic of the pool's
 // tracer. On a goroutine of the store the panic would end the process (case 39).
-func recovered(call func() error) (err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("panic: %v", panicked)
-		}
-	}()
-	return call()
-}
+func recovered(call func() error) error { return panicked.Call("PostgreSQL client", call) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekey/oncekey/core/internal/panicked"
 )
 
 const (
@@ -20,6 +22,8 @@ const (
 	reloadEvery = time.Second
 	// evictionDeadline bounds the request for the server's settings.
 	evictionDeadline = 5 * time.Second
+	// redisClient names the code whose panic is an error: it has hooks of the program.
+	redisClient = "Redis client"
 )
 
 // bounded runs a call that ends with its context (case 12). While go-redis waits for
@@ -31,6 +35,9 @@ const (
 //
 // The call's own context ends earlier when the call waits for a connection and the
 // server refuses connections, see dialing.
+//
+// A panic of the call, such as that of one of the client's hooks, is an error. On a
+// goroutine of the store the panic would end the process (case 39).
 func bounded[T any](ctx context.Context, s *Store, call func(ctx context.Context) (T, error)) (T, error) {
 	return boundedIf(ctx, s, false, call)
 }
@@ -42,6 +49,7 @@ func boundedCommands[T any](ctx context.Context, s *Store, call func(ctx context
 }
 
 func boundedIf[T any](ctx context.Context, s *Store, ends bool, call func(ctx context.Context) (T, error)) (result T, err error) {
+	defer panicked.ToError(redisClient, &err)
 	if err := ctx.Err(); err != nil {
 		return result, err
 	}
@@ -99,8 +107,10 @@ func watched[T any](ctx context.Context, s *Store, call func(ctx context.Context
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		result, err := dialed(ctx, s, call)
-		done <- outcome{result, err}
+		var got outcome
+		defer func() { done <- got }()
+		defer panicked.ToError(redisClient, &got.err)
+		got.result, got.err = dialed(ctx, s, call)
 	}()
 	select {
 	case got := <-done:
@@ -175,6 +185,7 @@ func looksDead(err error) bool {
 // warnOfEviction logs a warning when the server may drop records before they expire.
 // It logs no warning if the server hides its settings, as managed servers may.
 func (s *Store) warnOfEviction() {
+	defer panicked.ToError(redisClient, new(error))
 	ctx, cancel := context.WithTimeout(context.Background(), evictionDeadline)
 	defer cancel()
 	settings, err := s.client.ConfigGet(ctx, "maxmemory*").Result()

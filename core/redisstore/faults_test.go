@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,6 +166,59 @@ func refuses(t *testing.T, rdb *redis.Client, lease storage.Lease, mentions stri
 func tryAll(t *testing.T, store storage.Store, lease storage.Lease, patience time.Duration) map[string]error {
 	t.Helper()
 	return testkit.TryAll(t, store, lease, claim("another"), result("answer"), patience)
+}
+
+// panicking is a hook that panics while it is told to.
+type panicking struct{ panics atomic.Bool }
+
+func (p *panicking) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *panicking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		if p.panics.Load() {
+			panic("hook bug")
+		}
+		return next(ctx, command)
+	}
+}
+
+func (p *panicking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if p.panics.Load() {
+			panic("hook bug")
+		}
+		return next(ctx, commands)
+	}
+}
+
+// Case 39: a panic of one of the client's hooks is an error of the call, from the first
+// claim of a process on, and the next call works.
+func TestPanickingHookIsAnError(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, punctual := range map[string]bool{"punctual": true, "plain": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hook := &panicking{}
+			rdb := connect(t, server, func(options *redis.Options) { options.ContextTimeoutEnabled = punctual })
+			rdb.AddHook(hook)
+			store := redisstore.New(rdb, redisstore.Prefix(name+":"))
+			hook.panics.Store(true)
+			if err := tryAll(t, store, storage.Lease{}, time.Second)["Acquire"]; err == nil || !strings.Contains(err.Error(), "the Redis client panicked at ") {
+				t.Errorf("the first claim returned %v, want the panic", err)
+			}
+			hook.panics.Store(false)
+			lease := win(t, store, claim("key"))
+			hook.panics.Store(true)
+			for operation, err := range tryAll(t, store, lease, time.Second) {
+				if err == nil || !strings.Contains(err.Error(), "the Redis client panicked at ") {
+					t.Errorf("%s returned %v, want the panic", operation, err)
+				}
+			}
+			hook.panics.Store(false)
+			must(t, store.Complete(t.Context(), lease, result("answer")))
+		})
+	}
 }
 
 func TestUnreachableServer(t *testing.T) {

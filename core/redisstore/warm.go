@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/oncekey/oncekey/core/internal/panicked"
 )
 
 const (
@@ -40,8 +42,8 @@ func (s *Store) warmUp() {
 		for range min(wanted, warmAtOnce) {
 			// The client has two kinds of connections: for pipelines and for
 			// commands.
-			round.Go(func() { _ = s.check(ctx) })
-			round.Go(func() { _ = s.client.Ping(ctx).Err() })
+			round.Go(func() { _ = panicked.Call(redisClient, func() error { return s.check(ctx) }) })
+			round.Go(func() { _ = panicked.Call(redisClient, func() error { return s.client.Ping(ctx).Err() }) })
 		}
 		round.Wait()
 		cancel()

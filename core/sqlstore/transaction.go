@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // rollbackDeadline bounds a Rollback.
 const rollbackDeadline = 2 * time.Second
+
+// sqlDriver names the code whose panic is an error on a goroutine of the store, where it
+// would end the process (case 39): many drivers have hooks of the program.
+const sqlDriver = "SQL driver"
 
 // The savepoint exists for as long as the handler's transaction. A handler that ends
 // the transaction by its own SQL, or by a statement that commits implicitly (as CREATE
@@ -181,7 +186,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		defer t.cancel()
-		done <- t.tx.Commit()
+		done <- panicked.Call(sqlDriver, t.tx.Commit)
 	}()
 	select {
 	case err := <-done:
@@ -204,7 +209,7 @@ func (t *transaction) Rollback(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		defer t.cancel()
-		done <- t.tx.Rollback()
+		done <- panicked.Call(sqlDriver, t.tx.Rollback)
 	}()
 	select {
 	case err := <-done:

@@ -1,0 +1,55 @@
+// Package panicked turns the panics of a program's own code into errors.
+package panicked
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// Error returns an error for a recovered panic of the named code, or nil without a panic.
+// The error names the file and line, because the stack is lost before the error is
+// logged. For a value that is no runtime error, the error names only the type: the text
+// could contain a request's data (Case 43).
+func Error(code string, recovered any) error {
+	if recovered == nil {
+		return nil
+	}
+	text := fmt.Sprintf("a value of type %T", recovered)
+	if runtimeError, ok := recovered.(runtime.Error); ok {
+		text = runtimeError.Error()
+	}
+	return fmt.Errorf("oncekey: the %s panicked at %s: %s", code, place(), text)
+}
+
+// place returns the file and line that panicked. A deferred function that recovers is
+// among the callers.
+func place() string {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers[:])])
+	for panicking := false; ; {
+		frame, more := frames.Next()
+		switch {
+		case frame.Function == "runtime.gopanic":
+			panicking = true
+		case panicking && !strings.HasPrefix(frame.Function, "runtime."):
+			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
+		}
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
+
+// ToError sets the error of a function whose deferred call it is, if the function panics.
+func ToError(code string, err *error) {
+	if panicked := Error(code, recover()); panicked != nil {
+		*err = panicked
+	}
+}
+
+// Call returns the error of a call, or its panic as an error.
+func Call(code string, call func() error) (err error) {
+	defer ToError(code, &err)
+	return call()
+}
