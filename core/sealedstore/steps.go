@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/internal/frame"
@@ -85,9 +86,15 @@ func (s *Store) openRecordSteps(ctx context.Context, key string, found *storage.
 }
 
 // openLeaseSteps opens the steps of a lease that the next store has granted. If that
-// fails, the claim ends again, so that the key is not blocked for a lease.
+// fails, the claim ends again, so that the key is not blocked for a lease. A quarter of
+// the time left is for this.
 func (s *Store) openLeaseSteps(ctx context.Context, l storage.Lease) (storage.Lease, error) {
-	steps, err := s.openSteps(ctx, l.Key, l.Fingerprint, l.Digest, l.Steps)
+	opening, cancel := ctx, context.CancelFunc(func() {})
+	if deadline, limited := ctx.Deadline(); limited {
+		opening, cancel = context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/4))
+	}
+	defer cancel()
+	steps, err := s.openSteps(opening, l.Key, l.Fingerprint, l.Digest, l.Steps)
 	if err != nil {
 		l.Steps = "" // the record keeps its own
 		return storage.Lease{}, errors.Join(err, s.next.Extend(ctx, l, 0))

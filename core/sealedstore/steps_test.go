@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/core/memstore"
@@ -308,6 +309,26 @@ func TestStepsWithoutTheAEAD(t *testing.T) {
 	if r := find(t, store, claim("key")); r.Steps != plainSteps {
 		t.Errorf("the record has %q, want the steps before the outage", r.Steps)
 	}
+}
+
+// An AEAD that hangs until the deadline leaves the key abandoned, too.
+func TestStepsWithAHangingAEAD(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		next, aead := memstore.New(), &hanging{AEAD: newGCM(1), letGo: make(chan struct{})}
+		store, c := sealedstore.New(next, aead), claim("key")
+		leave(t, store, c, plainSteps)
+		aead.hangs.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, _, err := store.Acquire(ctx, takeOver(c)); !errors.Is(err, storage.ErrUnreadable) {
+			t.Errorf("the take-over returned %v, want ErrUnreadable", err)
+		}
+		if r := find(t, next, claim("key")); !r.Abandoned() {
+			t.Errorf("the take-over has left %+v, want the key abandoned", r)
+		}
+		close(aead.letGo)
+	})
 }
 
 // Steps from before the seal are read with ReadPlain alone.
