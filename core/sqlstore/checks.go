@@ -24,7 +24,7 @@ var mysqlChecks = []check{
 		wants(storage.Look, "set it to 1: a replica that is promoted after a crash may lack the last claims and responses", "1", "no binary log"),
 	},
 	{
-		"storage engine", `SELECT engine FROM information_schema.tables WHERE table_schema = database() AND table_name = '{table}'`,
+		"storage engine", `SELECT engine FROM information_schema.tables WHERE concat(table_schema, '.', table_name) IN ('{table}', concat(database(), '.{table}'))`,
 		wants(storage.Mend, "ALTER TABLE the records to InnoDB: another engine has no row locks, and loses records in a crash", "InnoDB"),
 	},
 	{"sql_mode", `SELECT @@sql_mode`, func(value string) (storage.Grade, string) {

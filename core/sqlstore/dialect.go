@@ -73,6 +73,9 @@ func PostgreSQL() Dialect {
 	}}
 }
 
+// mysqlLock is the name of a lock, which may have 64 characters. A schema and a table have more.
+const mysqlLock = `sha2('oncekey migrations of {table}', 224)`
+
 // MySQL is MySQL 8.0 or newer, or MariaDB 10.6 or newer, through
 // github.com/go-sql-driver/mysql.
 func MySQL() Dialect {
@@ -83,9 +86,9 @@ func MySQL() Dialect {
 		now:        `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
 		div:        "DIV",
 		prepares:   true,
-		lock:       []string{`DO GET_LOCK('oncekey migrations of {table}', 60)`},
-		unlock:     []string{`DO RELEASE_LOCK('oncekey migrations of {table}')`},
-		undo:       []string{`DO RELEASE_LOCK('oncekey migrations of {table}')`},
+		lock:       []string{`DO GET_LOCK(` + mysqlLock + `, 60)`},
+		unlock:     []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
+		undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		addVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
 		examine:    mysqlChecks,
 		grant:      "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",

@@ -205,6 +205,28 @@ func TestMigrationsForATool(t *testing.T) {
 	})
 }
 
+// A schema and a table may have long names.
+func TestTableInASchema(t *testing.T) {
+	t.Parallel()
+	over(t, servers, func(t *testing.T, s setUp) {
+		db, schema := s.connect(t, s.dsn(t)), fmt.Sprintf("payments_of_%s_%s", strings.ToLower(s.name), strings.Repeat("x", 32))
+		execute(t, db, `CREATE SCHEMA `+schema)
+		t.Cleanup(func() {
+			_, err := db.ExecContext(context.WithoutCancel(t.Context()), `DROP SCHEMA `+schema+map[string]string{"pgx": " CASCADE"}[s.driver])
+			must(t, err)
+		})
+		table := sqlstore.Table(schema + ".records_" + strings.Repeat("x", 33))
+		must(t, sqlstore.Migrate(t.Context(), db, s.dialect, table))
+		store := sqlstore.New(db, s.dialect, table)
+		goThroughLife(t, store)
+		for _, f := range store.Examine(t.Context()) {
+			if f.Grade == storage.Skipped {
+				t.Errorf("the finding %+v is skipped, want it made", f)
+			}
+		}
+	})
+}
+
 func TestMigrateSaysWhatFailed(t *testing.T) {
 	t.Parallel()
 	over(t, all, func(t *testing.T, s setUp) {

@@ -106,9 +106,9 @@ type Option func(*Store)
 var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Za-z0-9_]{0,40}$`)
 
 // Table sets the name of the table, so that several applications can share a database.
-// The default is [DefaultTable]. A schema may precede the name, with a dot. Table panics
-// when a name has other characters than letters, digits and underscores, or is longer
-// than 41 characters.
+// The default is [DefaultTable]. A schema may precede the name, with a dot, except in
+// SQLite. Table panics when a name has other characters than letters, digits and
+// underscores, or is longer than 41 characters.
 func Table(name string) Option {
 	if !tablePattern.MatchString(name) {
 		panic(fmt.Sprintf("sqlstore: Table(%q): want a name of letters, digits and underscores, possibly after a schema and a dot", name))
