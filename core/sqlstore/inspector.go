@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,10 +54,10 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 	end := time.Now().Add(page.Within)
 	for {
 		size := min(chunk, page.LookAt-listing.LookedAt)
-		read, err := s.listChunk(ctx, after, size, func(key string, r *row) bool {
+		read, err := s.listChunk(ctx, after, size, func(key string, r *row, unreadable error) bool {
 			after = key
 			listing.LookedAt++
-			if record := s.listed(ctx, key, r, &filter); record != nil {
+			if record := s.listed(ctx, key, r, unreadable, &filter); record != nil {
 				listing.Entries = append(listing.Entries, storage.Entry{Key: key, Record: record})
 			}
 			return len(listing.Entries) < page.Limit
@@ -74,7 +75,7 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 }
 
 // listChunk reads up to size rows after a key, until next returns false.
-func (s *Store) listChunk(ctx context.Context, after string, size int, next func(key string, r *row) bool) (read int, err error) {
+func (s *Store) listChunk(ctx context.Context, after string, size int, next func(key string, r *row, unreadable error) bool) (read int, err error) {
 	rows, err := s.query(ctx, nil, &s.statements.list, &arguments{pKey: after, pLimit: int64(size)})
 	if err != nil {
 		return 0, err
@@ -86,8 +87,7 @@ func (s *Store) listChunk(ctx context.Context, after string, size int, next func
 		if err := rows.Scan(append([]any{&key}, r.head(s.dialect.asText)...)...); err != nil {
 			return read, err
 		}
-		_ = r.parse() // decode reports numbers that cannot be read
-		if read++; !next(key, &r) {
+		if read++; !next(key, &r, r.parse()) {
 			return read, nil
 		}
 	}
@@ -95,12 +95,12 @@ func (s *Store) listChunk(ctx context.Context, after string, size int, next func
 }
 
 // listed returns the record of a row that matches, or nil.
-func (s *Store) listed(ctx context.Context, key string, r *row, filter *storage.Filter) *storage.Record {
-	if r.isNoRecord() {
+func (s *Store) listed(ctx context.Context, key string, r *row, unreadable error, filter *storage.Filter) *storage.Record {
+	if unreadable == nil && r.isNoRecord() {
 		return nil
 	}
 	record, err := r.decode()
-	if err != nil {
+	if err = cmp.Or(unreadable, err); err != nil {
 		s.log().WarnContext(ctx, "sqlstore: a list has skipped a record that cannot be read", slog.String("key", key), slog.Any("error", err))
 		return nil
 	}

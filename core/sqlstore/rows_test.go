@@ -133,6 +133,10 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 			"header text":  `header = '[["set"'`,
 			"origin":       `origin = '\'`,
 		}
+		named := []string{"no attempt"}
+		if s.driver == "sqlite" { // a column of numbers takes any text
+			broken["no number"], named = "attempt = 'odd'", append(named, "no number")
+		}
 		for key, change := range broken {
 			finish(t, store, key)
 			if s.driver == "mysql" {
@@ -155,8 +159,10 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 		if err != nil || len(listing.Entries) != headers+1 || listing.LookedAt != len(broken)+1 {
 			t.Errorf("List returned %d of %d records and %v", len(listing.Entries), listing.LookedAt, err)
 		}
-		if !strings.Contains(log.String(), `key="no attempt"`) {
-			t.Errorf("the log does not name a skipped key:\n%s", &log)
+		for _, key := range named {
+			if !strings.Contains(log.String(), fmt.Sprintf("key=%q", key)) {
+				t.Errorf("the log does not name the skipped key %q:\n%s", key, &log)
+			}
 		}
 	})
 }
