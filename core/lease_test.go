@@ -206,6 +206,7 @@ func TestLeaseLostToAnotherAttempt(t *testing.T) {
 		if after := time.Since(start); after != time.Second {
 			t.Errorf("noticed after %v, want at the first renewal", after)
 		}
+		synctest.Wait() // until the event, which follows the end of the context
 		s.wantEvent(t, event.LeaseLost, 1)
 	})
 }
@@ -226,6 +227,7 @@ func TestLeaseThatCannotBeRenewedIsLostInTime(t *testing.T) {
 		if after := time.Since(start); after != 3*time.Second {
 			t.Errorf("cancelled after %v, want when the lease may have ended", after)
 		}
+		synctest.Wait() // until the event, which follows the end of the context
 		s.wantEvent(t, event.LeaseLost, 1)
 		if s.events.count(event.StoreError) == 0 {
 			t.Error("the failed renewals were not reported")
@@ -286,6 +288,7 @@ func TestMaxRunCancelsTheHandlerAndRenewsNoMore(t *testing.T) {
 		if !errors.Is(cause, core.ErrRunTooLong) || time.Since(start) != 5*time.Second {
 			t.Errorf("cancelled after %v by %v", time.Since(start), cause)
 		}
+		synctest.Wait() // until the event, which follows the end of the context
 		s.wantEvent(t, event.RunTooLong, 1)
 
 		// A handler that ignores its context keeps the key until the lease has ended.

@@ -125,6 +125,7 @@ func TestHangingRenewalDoesNotOutliveTheLease(t *testing.T) {
 				if !errors.Is(cause, storage.ErrLeaseLost) || ended != 3*time.Second {
 					t.Errorf("the context ended after %v by %v, want after the 3s of its lease", ended, cause)
 				}
+				synctest.Wait() // until the event, which follows the end of the context
 				s.wantEvent(t, event.LeaseLost, 1)
 			})
 		})
@@ -243,6 +244,7 @@ func TestSuspendedMachineHasLostItsLease(t *testing.T) {
 					created(w, r)
 				}, policy.LockTTL(30*time.Second))
 				wantFirst(t, s.post(t.Context(), "k", payment)) // the store has confirmed it
+				synctest.Wait() // until the event, which follows the end of the context
 				s.wantEvent(t, event.LeaseLost, 1)
 			})
 		})
