@@ -19,10 +19,6 @@ import (
 // problem.Writer that panics by the default writer, and logs an Observer's panic to
 // the default logger.
 
-// panicOf returns an error for a recovered panic of the named callback, or nil
-// without a panic.
-func panicOf(callback string, recovered any) error { return panicked.Error(callback, recovered) }
-
 // guardedStore turns panics of a store into errors.
 type guardedStore struct {
 	storage.Store
@@ -34,16 +30,10 @@ func guard(store storage.Store) guardedStore {
 	return guardedStore{store, finder}
 }
 
-func toError(callback string, err *error) {
-	if failed := panicOf(callback, recover()); failed != nil {
-		*err = failed
-	}
-}
-
 // Acquire sends the claim of l, and makes l the new lease or returns a record. It hides the
 // store's own Acquire, whose panic would not be recovered.
 func (s guardedStore) Acquire(ctx context.Context, l *storage.Lease) (r *storage.Record, err error) {
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	granted, r, err := s.Store.Acquire(ctx, l.Claim)
 	if err == nil && r == nil {
 		*l = granted
@@ -57,28 +47,28 @@ func (s guardedStore) find(ctx context.Context, key [sha256.Size]byte, digest st
 	if s.finder == nil || digest == (storage.Digest{}) {
 		return nil, nil //nolint:nilnil // Acquire decides
 	}
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	return s.finder.Find(ctx, key, digest), nil
 }
 
 func (s guardedStore) Complete(ctx context.Context, l storage.Lease, res storage.Result) (err error) {
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	return s.Store.Complete(ctx, l, res)
 }
 
 func (s guardedStore) Release(ctx context.Context, l storage.Lease) (err error) {
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	return s.Store.Release(ctx, l)
 }
 
 func (s guardedStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) (err error) {
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	return s.Store.Extend(ctx, l, ttl)
 }
 
 // BeginTransaction must only be called for a Transactor. Engine.Route checks that.
 func (s guardedStore) BeginTransaction(ctx context.Context, l storage.Lease) (handler context.Context, tx storage.Transaction, err error) {
-	defer toError("Transactor", &err)
+	defer panicked.ToError("Transactor", &err)
 	handler, tx, err = s.Store.(storage.Transactor).BeginTransaction(ctx, l) //nolint:forcetypeassert // checked by Engine.Route
 	return handler, guardedTransaction{tx}, err
 }
@@ -86,12 +76,12 @@ func (s guardedStore) BeginTransaction(ctx context.Context, l storage.Lease) (ha
 type guardedTransaction struct{ storage.Transaction }
 
 func (t guardedTransaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) (err error) {
-	defer toError("Transaction", &err)
+	defer panicked.ToError("Transaction", &err)
 	return t.Transaction.Commit(ctx, l, res)
 }
 
 func (t guardedTransaction) Rollback(ctx context.Context) (err error) {
-	defer toError("Transaction", &err)
+	defer panicked.ToError("Transaction", &err)
 	return t.Transaction.Rollback(ctx)
 }
 
@@ -100,7 +90,7 @@ type guardedObserver struct{ event.Observer }
 
 func (o guardedObserver) Observe(ctx context.Context, happened event.Event) {
 	defer func() {
-		if err := panicOf("Observer", recover()); err != nil {
+		if err := panicked.Error("Observer", recover()); err != nil {
 			event.Log(nil).Observe(context.Background(), event.Event{Result: event.CallbackPanicked, Err: err})
 		}
 	}()
@@ -144,7 +134,7 @@ func (p *problemRecorder) Write(b []byte) (int, error) {
 
 // record runs write with p as the response writer.
 func (p *problemRecorder) record(write problem.Writer, r *http.Request, about problem.Problem) (err error) {
-	defer toError("ProblemWriter", &err)
+	defer panicked.ToError("ProblemWriter", &err)
 	write(p, r, about)
 	if p.status == 0 {
 		return errors.New("oncekey: the ProblemWriter wrote no status and no body")

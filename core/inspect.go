@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -49,7 +50,7 @@ func (by ByHand) validate(reason bool) error {
 // Lookup returns the record of a storage key (see Engine.StorageKey), or nil when there is
 // none. Do not show its Body: see Reveal.
 func (i *Inspector) Lookup(ctx context.Context, key string) (record *storage.Record, err error) {
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	return i.records.Lookup(ctx, key)
 }
 
@@ -68,7 +69,7 @@ func (i *Inspector) Reveal(ctx context.Context, key string, by ByHand) (*storage
 
 // List returns one page of the records that match a filter, see storage.Inspector.
 func (i *Inspector) List(ctx context.Context, filter storage.Filter, page storage.Page) (listing storage.Listing, err error) {
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	return i.records.List(ctx, filter, page)
 }
 
@@ -108,7 +109,7 @@ func (i *Inspector) Settle(ctx context.Context, key string, attempt uint64, word
 }
 
 func (i *Inspector) settle(ctx context.Context, key string, attempt uint64, word storage.Word) (err error) {
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	return i.records.Settle(ctx, key, attempt, word)
 }
 
@@ -144,7 +145,7 @@ func (i *Inspector) Forget(ctx context.Context, key string, attempt uint64, word
 }
 
 func (i *Inspector) forget(ctx context.Context, key string, word storage.Word) (removed bool, err error) {
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	return i.records.Forget(ctx, key, word)
 }
 

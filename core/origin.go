@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -29,7 +30,7 @@ func (e *Engine) origin(ctx context.Context, a *admission) storage.Origin {
 // traceOf calls the function of WithTrace.
 func (e *Engine) traceOf(ctx context.Context, a *admission) (trace string) {
 	defer func() {
-		if err := panicOf("Trace", recover()); err != nil {
+		if err := panicked.Error("Trace", recover()); err != nil {
 			e.report(ctx, a, event.Event{Result: event.CallbackPanicked, Err: err})
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -28,7 +29,7 @@ func (e *Engine) Ready(ctx context.Context) error {
 }
 
 func (e *Engine) checkStore(ctx context.Context) (err error) {
-	defer toError("Store", &err)
+	defer panicked.ToError("Store", &err)
 	if checker, ok := e.store.Store.(storage.Checker); ok {
 		err = checker.Check(ctx)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -322,7 +323,7 @@ func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next ht
 // changeReplay calls the function of WithOnReplay.
 func (e *Engine) changeReplay(h http.Header, r *http.Request, a *admission, record *storage.Record) {
 	defer func() {
-		if err := panicOf("OnReplay", recover()); err != nil {
+		if err := panicked.Error("OnReplay", recover()); err != nil {
 			e.report(r.Context(), a, event.Event{Result: event.CallbackPanicked, Err: err})
 		}
 	}()

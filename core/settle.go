@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/cause"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -106,7 +107,7 @@ func (r *Run) withoutResult(class failure.Class) event.Result {
 // panics.
 func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 	defer func() {
-		if err := panicOf("Classifier", recover()); err != nil {
+		if err := panicked.Error("Classifier", recover()); err != nil {
 			r.report(event.Event{Result: event.CallbackPanicked, Err: err})
 			class = failure.Classify(outcome)
 		}
