@@ -132,7 +132,8 @@ func TestLinksAreRelative(t *testing.T) {
 	}
 }
 
-// Without its last slash the address leads to the page, behind any prefix.
+// Without its last slash the address leads to the page with the same filters, behind any
+// prefix.
 func TestLastSlash(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
@@ -143,8 +144,8 @@ func TestLastSlash(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a/b?x=1", http.NoBody)
 	w := httptest.NewRecorder()
 	http.StripPrefix("/a/b", page).ServeHTTP(w, r)
-	if got := w.Header().Get("Location"); w.Code != http.StatusMovedPermanently || got != "./b/" {
-		t.Errorf("%d to %q, want ./b/", w.Code, got)
+	if got := w.Header().Get("Location"); w.Code != http.StatusMovedPermanently || got != "./b/?x=1" {
+		t.Errorf("%d to %q, want ./b/?x=1", w.Code, got)
 	}
 }
 

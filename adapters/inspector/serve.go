@@ -60,7 +60,9 @@ func (p *Page) handlers() http.Handler {
 	guarded := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "" { // the address lacks its last slash, and StripPrefix has removed the rest
-			w.Header().Set("Location", "./"+path.Base(requested(r))+"/")
+			sent := requested(r)
+			query := strings.TrimPrefix(r.RequestURI, sent) // has the filters
+			w.Header().Set("Location", "./"+path.Base(sent)+"/"+query)
 			w.WriteHeader(http.StatusMovedPermanently)
 			return
 		}

@@ -99,7 +99,9 @@ func TestPageAtAURL(t *testing.T) {
 	t.Cleanup(server.Close)
 	other := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(other.Close)
-	page := server.URL + "/ops/idempotency"
+	plain := httptest.NewServer(http.StripPrefix("/ops/idempotency", s.page)) // no ServeMux adds the last slash
+	t.Cleanup(plain.Close)
+	page, plainPage := server.URL+"/ops/idempotency", plain.URL+"/ops/idempotency"
 	for _, row := range []struct {
 		name string
 		args []string
@@ -108,6 +110,7 @@ func TestPageAtAURL(t *testing.T) {
 	}{
 		{"a reader may look", []string{"--url", page, "--token", "read", "show", "6fd4993b"}, exitDone, "It ran once, and responded 201"},
 		{"a name and a password", []string{"--url", strings.Replace(page, "http://", "http://ops:secret@", 1), "show", "6fd4993b"}, exitDone, "It ran once"},
+		{"a page behind another router", []string{"--url", plainPage, "--token", "read", "list", "--state", "completed"}, exitDone, "6fd4993b"},
 		{"and may not change", []string{"--url", page, "--token", "read", "settle", "ef652c52", "--happened", "--why", "x"}, exitUsage, "does not allow"},
 		{"no token", []string{"--url", page, "list"}, exitUsage, "Sign in first"},
 		{"no page", []string{"--url", other.URL, "list"}, exitUsage, "give --url of an inspector page"},

@@ -29,6 +29,7 @@ import (
 // shop is a service with an inspector page.
 type shop struct {
 	mux     *http.ServeMux
+	page    http.Handler // without its prefix
 	engine  *core.Engine
 	proceed chan struct{} // ends the slow handlers
 }
@@ -47,7 +48,7 @@ func openShop(t *testing.T) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{mux: http.NewServeMux(), engine: engine, proceed: make(chan struct{})}
+	s := &shop{mux: http.NewServeMux(), page: page, engine: engine, proceed: make(chan struct{})}
 	s.mux.Handle("POST /payments", engine.Handler(http.HandlerFunc(s.pay), policy.TTLHours(48), policy.OnAbandoned(policy.Refuse)))
 	s.mux.Handle("/ops/idempotency/", http.StripPrefix("/ops/idempotency", page))
 	return s

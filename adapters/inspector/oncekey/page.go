@@ -36,7 +36,7 @@ func (p *page) post(ctx context.Context, path string, form url.Values, into any)
 // ask returns the status of a reply that is of the kind of into, and an error for any other
 // reply.
 func (p *page) ask(ctx context.Context, method, path string, query, form url.Values, into any) (status int, err error) {
-	address := p.base.JoinPath(path)
+	address := p.base.ResolveReference(&url.URL{Path: path}) // JoinPath would remove the last slash, and a redirect can lose the query
 	address.RawQuery = query.Encode()
 	r, err := http.NewRequestWithContext(ctx, method, address.String(), strings.NewReader(form.Encode()))
 	if err != nil {
