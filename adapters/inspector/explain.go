@@ -50,7 +50,7 @@ type retryForm struct{ Key, Scope, Target, Route, ContentType, Headers, Body str
 
 func (p *Page) askExplain(visit) (screen, error) {
 	return screen{name: "explain", data: &Explanation{
-		Routes: p.patterns(), Form: retryForm{ContentType: "application/json"}, Members: []Member{},
+		Routes: p.patterns(core.Endpoint.String), Form: retryForm{ContentType: "application/json"}, Members: []Member{},
 	}}, nil
 }
 
@@ -64,7 +64,7 @@ func (p *Page) explain(v visit) (screen, error) {
 	if filled.ContentType != "" {
 		retry.Header.Set("Content-Type", filled.ContentType)
 	}
-	x := &Explanation{Asked: true, Routes: p.patterns(), Form: filled, Members: []Member{}}
+	x := &Explanation{Asked: true, Routes: p.patterns(core.Endpoint.String), Form: filled, Members: []Member{}}
 	if retry.Route, x.Endpoint = p.policyFor(filled.Route, retry); retry.Route == nil {
 		x.Remarks = append(x.Remarks, "No route of this process is known to serve this path, so the default policy was taken: choose the route.")
 	} else {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -67,6 +68,9 @@ func (r Row) LeaseEnded() time.Duration { return time.Duration(-r.LeaseLeft) * t
 // LeaseRest returns the rest of the lease, or zero.
 func (r Row) LeaseRest() time.Duration { return time.Duration(r.LeaseLeft) * time.Millisecond }
 
+// recorded returns a route's pattern as records have it.
+func recorded(e core.Endpoint) string { return e.Pattern }
+
 // list shows records by a filter of the address.
 func (p *Page) list(v visit) (screen, error) {
 	query := v.URL.Query()
@@ -87,7 +91,7 @@ func (p *Page) list(v visit) (screen, error) {
 		return screen{}, err
 	}
 	begin := time.Now()
-	found := &Records{Filter: filter, Waiting: p.waiting(), Routes: p.patterns(), First: !query.Has("cursor")}
+	found := &Records{Filter: filter, Waiting: p.waiting(), Routes: p.patterns(recorded), First: !query.Has("cursor")}
 	counted := make(chan []Count, 1)
 	if found.First {
 		go func() { counted <- p.count(v.Context()) }()

@@ -74,6 +74,26 @@ func TestRecordsAreListedByUrgency(t *testing.T) {
 }
 
 // A page says how far it has looked, and its link goes on from there.
+// The filter offers the routes as records have them: the patterns of chi and gin name no
+// method.
+func TestOfferedRoutesAreThoseOfRecords(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.mux.Handle("/chi", s.engine.Handler(http.HandlerFunc(s.handle)))
+	s.pay("net/http", "")
+	s.request("/chi", "chi", "", payment)
+	page := s.get("/").Body.String()
+	list := read[inspector.Records](s, s.get("/?state=all", acceptsJSON...), http.StatusOK)
+	if len(list.Records) != 2 {
+		t.Fatalf("there are %d records, want 2", len(list.Records))
+	}
+	for _, one := range list.Records {
+		if !strings.Contains(page, `<option value="`+one.Route+`">`) {
+			t.Errorf("the filter does not offer %q:\n%s", one.Route, page)
+		}
+	}
+}
+
 func TestListIsContinued(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())

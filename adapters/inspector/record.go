@@ -250,11 +250,11 @@ func (p *Page) routeOf(pattern string) (found *core.Route) {
 	return found
 }
 
-// patterns returns the patterns of all routes, sorted.
-func (p *Page) patterns() (all []string) {
+// patterns returns the patterns of all routes, sorted: each as written writes it.
+func (p *Page) patterns(written func(core.Endpoint) string) (all []string) {
 	for _, route := range p.engine.Routes() {
 		for _, e := range route.Endpoints() {
-			all = append(all, e.String())
+			all = append(all, written(e))
 		}
 	}
 	slices.Sort(all)
