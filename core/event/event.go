@@ -212,7 +212,8 @@ type Observer interface {
 // slog.Default() at the time of the event. Responses are logged at level Info, whether
 // first ones, replays or refusals, and released keys too. Events for operators are at
 // Warn. Lost responses, runs without protection and panics of callbacks are at Error.
-// Steps in between, such as execute, are at Debug. LogAt changes a level.
+// Steps in between, such as execute, and unguarded requests are at Debug. LogAt changes
+// a level.
 func Log(logger *slog.Logger, options ...LogOption) Observer {
 	o := &logObserver{logger: logger}
 	for _, option := range options {
