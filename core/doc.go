@@ -7,8 +7,9 @@
 // Routers have adapters: adapters/chi and adapters/gin. Stores are the sibling
 // folders. core/memstore is embedded in the process. core/redisstore is shared by
 // the processes of a service. core/pgstore keeps records in PostgreSQL, where a
-// handler can write in one transaction with its response. core/tieredstore puts one
-// store over another.
+// handler can write in one transaction with its response. core/sqlstore does so in other
+// databases, through database/sql. core/tieredstore puts one store over another, and
+// core/sealedstore encrypts records.
 //
 // # Vocabulary
 //

@@ -171,7 +171,7 @@ func (m AbandonedMode) String() string {
 // payment provider or in the team's own tables. The engine calls it under the
 // lease, with the handler's context: one call at a time, in all processes.
 //
-//   - An Response: the engine stores and replays it. The handler does not run.
+//   - A Response: the engine stores and replays it. The handler does not run.
 //   - Nil and nil: the attempt had no side effect. The handler runs.
 //   - An error: the outcome is still unknown. The client gets 409 outcome_unknown,
 //     and the next retry calls the function again.

@@ -24,7 +24,7 @@
 // # Limits
 //
 // A memstore shares no records with other processes, and loses all records when its
-// process ends. Use redisstore or pgstore for two instances behind a load balancer,
+// process ends. Use another store for two instances behind a load balancer,
 // or if a retry may arrive after a deploy.
 package memstore
 

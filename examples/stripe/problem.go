@@ -1,5 +1,5 @@
 // Package stripe has a problem writer for servers whose clients are Stripe's libraries: the engine's problems in the shape of
-// Stripe's errors. It is a module of its own, so that its test's client is in no other module's go.sum.
+// Stripe's errors. The examples are a module of their own, so that its test's client is in no go.sum of the library.
 //
 //	engine, err := core.New(store, core.ScopeBy(account), core.WithProblemWriter(stripe.WriteProblem))
 package stripe

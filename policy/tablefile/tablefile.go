@@ -18,7 +18,7 @@
 // JSON is valid YAML. The file is UTF-8, with or without a byte order mark. Numbers
 // are decimal: 010, 0x10 and 1_000 are refused, because versions of YAML disagree on
 // their values. Anchors, aliases, tags, merge keys and directives are refused too. A
-// file cannot set options that take a function (Classifier, Recover).
+// file cannot set options that take a function (Classifier, Recover, SkipIf).
 package tablefile
 
 import (
