@@ -12,6 +12,7 @@ import (
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
@@ -37,6 +38,9 @@ var stores = map[string]func(t *testing.T) storage.Store{
 	"pgstore":    batches,
 	"pgstore without batches": func(t *testing.T) storage.Store {
 		return pgstore.New(database(t, nil), pgstore.WithoutBatches())
+	},
+	"sqlstore on PostgreSQL": func(t *testing.T) storage.Store {
+		return overSQL(t, "pgx", postgrestest.Shared(t), sqlstore.PostgreSQL())
 	},
 	"sqlstore on SQLite": func(t *testing.T) storage.Store {
 		file := "file:" + filepath.Join(t.TempDir(), "records.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(5000)"
