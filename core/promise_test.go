@@ -244,7 +244,7 @@ func TestSuspendedMachineHasLostItsLease(t *testing.T) {
 					created(w, r)
 				}, policy.LockTTL(30*time.Second))
 				wantFirst(t, s.post(t.Context(), "k", payment)) // the store has confirmed it
-				synctest.Wait() // until the event, which follows the end of the context
+				synctest.Wait()                                 // until the event, which follows the end of the context
 				s.wantEvent(t, event.LeaseLost, 1)
 			})
 		})
