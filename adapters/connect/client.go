@@ -107,7 +107,7 @@ func NewClient(o ClientOptions) (connect.Interceptor, error) {
 				response, err = next(ctx, request)
 				return err
 			}
-			err = client.Do(ctx, procedure, key, request.Any(), attempt, failedAs)
+			err = client.Do(ctx, procedure, key, request.Any(), attempt, statusAtClient)
 			return response, err
 		}
 	}), nil

@@ -140,10 +140,13 @@ func statusOf(err error) *status.Status {
 	return s
 }
 
-// failedAs returns the status of an error that a client got, and whether it is a replay.
-func failedAs(err error) (s *status.Status, isReplay bool) {
+// statusAtClient returns the status of an error that a client got, or nil for a replay.
+func statusAtClient(err error) *status.Status {
 	failed := new(connect.Error)
-	return statusOf(err), errors.As(err, &failed) && metaOf(failed).Get(rpc.ReplayHeader) == "true"
+	if errors.As(err, &failed) && metaOf(failed).Get(rpc.ReplayHeader) == "true" {
+		return nil
+	}
+	return statusOf(err)
 }
 
 // errorOf returns the error of a reply.

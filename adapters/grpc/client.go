@@ -100,8 +100,12 @@ func UnaryClientInterceptor(o ClientOptions) (grpc.UnaryClientInterceptor, error
 		var header metadata.MD
 		opts = append(slices.Clip(opts), grpc.Header(&header))
 		attempt := func(ctx context.Context) error { return invoke(ctx, method, request, reply, connection, opts...) }
-		failedAs := func(err error) (*spb.Status, bool) { return statusOf(err), slices.Contains(header[replayName], "true") }
-		return client.Do(ctx, method, key, request, attempt, failedAs)
+		return client.Do(ctx, method, key, request, attempt, func(err error) *spb.Status {
+			if slices.Contains(header[replayName], "true") {
+				return nil
+			}
+			return statusOf(err)
+		})
 	}, nil
 }
 

@@ -96,9 +96,9 @@ func (c *Client) keyField(message any) (protoreflect.Message, protoreflect.Field
 }
 
 // Do makes attempts until one returns a final error or nil, or until the attempts or the
-// time run out. It returns the last attempt's error unchanged. failedAs returns the status of
-// an error, and whether it is a replay.
-func (c *Client) Do(ctx context.Context, procedure, key string, message any, attempt func(context.Context) error, failedAs func(error) (s *status.Status, isReplay bool)) error {
+// time run out. It returns the last attempt's error unchanged. statusOf returns the status of
+// an error, or nil for a replay: another attempt gets it again.
+func (c *Client) Do(ctx context.Context, procedure, key string, message any, attempt func(context.Context) error, statusOf func(error) *status.Status) error {
 	deadline := time.Now().Add(c.MaxTime)
 	if own, has := ctx.Deadline(); has && own.Before(deadline) {
 		deadline = own
@@ -108,10 +108,7 @@ func (c *Client) Do(ctx context.Context, procedure, key string, message any, att
 		if err == nil || sent == c.MaxAttempts || ctx.Err() != nil {
 			return err
 		}
-		failed, isReplay := failedAs(err)
-		if isReplay {
-			return err // another attempt gets the same
-		}
+		failed := statusOf(err)
 		asked, again := repeats(failed)
 		if failed.GetCode() == int32(code.Code_INTERNAL) && !isEncodable(message) {
 			return err // by this client, in every attempt
