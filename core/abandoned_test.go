@@ -204,6 +204,41 @@ func TestOneCallerRecovers(t *testing.T) {
 	})
 }
 
+// No handler begins after the lease or MaxRun has ended in the RecoverFunc, because
+// another process may have taken the key over.
+func TestRecoverFuncThatIsTooLateRunsNoHandler(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		extend func(func() error) error
+		option policy.Option
+	}{
+		"lease lost": {failUnapplied, policy.MaxRun(time.Hour)},
+		"MaxRun":     {nil, policy.MaxRun(30 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newFaultyStore()
+				crash(t, store)
+				advance(time.Second)
+				there := newService(t, store, created)
+				lock := policy.LockTTL(10 * time.Second)
+				here := newService(t, store, created, lock, row.option, policy.OnAbandoned(policy.Recover(
+					func(context.Context, policy.Abandoned) (*policy.Response, error) {
+						store.set(&store.extend)(row.extend)
+						advance(time.Minute)
+						there.post(t.Context(), "k", payment)
+						return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
+					})))
+				wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+				here.wantRuns(t, 0)
+				here.wantEvent(t, event.RecoverError, 1)
+				there.wantRuns(t, 1)
+			})
+		})
+	}
+}
+
 // A recovered response is not shown when another attempt has taken the key over.
 func TestRecoveredResponseOfALostLeaseIsNotShown(t *testing.T) {
 	t.Parallel()

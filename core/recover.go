@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -34,8 +35,8 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		Step: run.steps.cutOff(),
 	})
 	returned = true
-	if err == nil && found != nil && (found.Status < http.StatusOK || found.Status > 999) {
-		err = errors.New("oncekey: the RecoverFunc's response has no status from 200 to 999")
+	if err == nil {
+		err = run.checkFound(found)
 	}
 	switch {
 	case err != nil:
@@ -52,6 +53,18 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		return Decision{Problem: unstoredProblem(err)}
 	}
 	return Decision{Record: run.recovered(result)}
+}
+
+// checkFound returns an error if a RecoverFunc's result cannot be used.
+func (r *Run) checkFound(found *policy.Response) error {
+	switch {
+	case found == nil && r.context.Err() != nil: // another attempt may hold the key
+		return fmt.Errorf("oncekey: the RecoverFunc returned too late to run the handler: %w", context.Cause(&r.context))
+	case found != nil && (found.Status < http.StatusOK || found.Status > 999):
+		return errors.New("oncekey: the RecoverFunc's response has no status from 200 to 999")
+	default:
+		return nil
+	}
 }
 
 // recovered returns the record of a run that ended with the response of the RecoverFunc. A

@@ -172,7 +172,8 @@ func (m AbandonedMode) String() string {
 // lease, with the handler's context: one call at a time, in all processes.
 //
 //   - A Response: the engine stores and replays it. The handler does not run.
-//   - Nil and nil: the attempt had no side effect. The handler runs.
+//   - Nil and nil: the attempt had no side effect. The handler runs, unless ctx has
+//     ended: that counts as an error.
 //   - An error: the outcome is still unknown. The client gets 409 outcome_unknown,
 //     and the next retry calls the function again.
 type RecoverFunc func(ctx context.Context, abandoned Abandoned) (*Response, error)
