@@ -230,15 +230,17 @@ func (e *Engine) observeCall(ctx context.Context, a *admission, s typed) error {
 		return s.run(watched)
 	}
 	watched.marks = &run.marks
-	outcome := failure.Outcome{Panicked: true}
+	outcome, status := failure.Outcome{Panicked: true}, http.StatusInternalServerError
 	defer func() {
 		run.wouldKeep = true
-		_ = e.Finish(run, outcome, Response{Status: outcome.Status, Unreplayable: true}) // Finish reports failures
+		_ = e.Finish(run, outcome, Response{Status: status, Unreplayable: true}) // Finish reports failures
 	}()
 	err := s.run(watched)
-	outcome = failure.Outcome{Err: err}
 	if err == nil {
-		outcome.Status = http.StatusOK
+		status = http.StatusOK
+		outcome = failure.Outcome{Status: status}
+	} else {
+		status, outcome = statusOf(err), failure.Outcome{Err: err}
 	}
 	return err
 }

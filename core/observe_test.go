@@ -82,6 +82,10 @@ func TestObserveReportsTheDecisionOfAGuard(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 		}, event.Unreplayable},
 		{"flushed, the old way", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, event.Unreplayable},
+		{"shorter than its Content-Length", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "99")
+			created(w, r)
+		}, event.Unreplayable},
 		{"too large", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("a", 101)) }, event.Unreplayable},
 	}
 	for _, test := range tests {

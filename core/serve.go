@@ -313,8 +313,9 @@ func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next ht
 	defer func() {
 		run.routePattern(r.Pattern)
 		outcome.Status = seen.status()
-		run.wouldKeep = !seen.unkept && seen.size() <= run.subject.route.policy.MaxResponseBytes
-		_ = e.Finish(run, outcome, Response{Status: outcome.Status, Unreplayable: true}) // Finish reports failures
+		var response Response
+		response, run.wouldKeep = seen.response(r, w.Header(), outcome.Panicked, run.subject.route.policy.MaxResponseBytes)
+		_ = e.Finish(run, outcome, response) // Finish reports failures
 	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 	outcome.Panicked = false

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strconv"
 
 	"github.com/felixge/httpsnoop"
 
@@ -66,6 +67,23 @@ func (s *responseSeen) size() int64 {
 		return int64(s.router.Size())
 	}
 	return s.metrics.Written
+}
+
+// response returns the status that a guard would have stored, and whether it would have
+// kept the response.
+func (s *responseSeen) response(r *http.Request, header http.Header, panicked bool, limit int64) (_ Response, kept bool) {
+	response := Response{Status: s.status(), Unreplayable: true}
+	switch {
+	case s.unkept || s.size() > limit:
+		return response, false
+	case panicked: // a guard replaces the response
+		response.Status = http.StatusInternalServerError
+		return response, true
+	default:
+		length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
+		short := err == nil && length > max(s.size(), 0) && bodyAllowed(response.Status) && r.Method != http.MethodHead
+		return response, !short
+	}
 }
 
 // observedContext is the context of an observed handler: the request's context, and
