@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -620,35 +621,46 @@ func TestConcurrentSteps(t *testing.T) {
 // unknown, although it asks for a retry.
 func TestHandlerReturnsDuringAStep(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		finish := make(chan struct{})
-		var group sync.WaitGroup
-		s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
-			group.Go(func() {
-				_, err := core.Step(context.WithoutCancel(r.Context()), "charge", func(context.Context) (int, error) { <-finish; return 1, nil })
-				if !failure.IsUncertain(err) || !strings.Contains(err.Error(), "is settled") {
-					t.Errorf("got %v", err)
+	for _, status := range []int{http.StatusCreated, http.StatusUnprocessableEntity, http.StatusTooManyRequests} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				finish := make(chan struct{})
+				var group sync.WaitGroup
+				s := newService(t, memstore.New(), func(w http.ResponseWriter, r *http.Request) {
+					group.Go(func() {
+						_, err := core.Step(context.WithoutCancel(r.Context()), "charge", func(context.Context) (int, error) { <-finish; return 1, nil })
+						if !failure.IsUncertain(err) || !strings.Contains(err.Error(), "is settled") {
+							t.Errorf("got %v", err)
+						}
+					})
+					synctest.Wait()
+					w.WriteHeader(status)
+				}, policy.OnAbandoned(policy.Refuse))
+				if w := s.post(t.Context(), "k", payment); w.Code != status {
+					t.Errorf("got %d, want the handler's %d", w.Code, status)
 				}
+				s.wantEvent(t, event.Uncertain, 1)
+				if all := s.events.seen(); all[len(all)-1].Reason != "the handler returned during a step" {
+					t.Errorf("the reason is %q", all[len(all)-1].Reason)
+				}
+				close(finish)
+				group.Wait()
+				wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
 			})
-			synctest.Wait()
-			w.WriteHeader(http.StatusTooManyRequests)
-		}, policy.OnAbandoned(policy.Refuse))
-		s.post(t.Context(), "k", payment)
-		s.wantEvent(t, event.Uncertain, 1)
-		close(finish)
-		group.Wait()
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-	})
+		})
+	}
 }
 
-// The step ends, with an unknown outcome, while its handler's response is classified.
-// Its mark comes too late, and the key is not released all the same.
+// The step ends, with an unknown outcome, while the store is called for its run. Its mark
+// comes too late, and the key is not released all the same.
 func TestStepEndsDuringTheSettlement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
 		var group sync.WaitGroup
-		s := newService(t, memstore.New(), func(_ http.ResponseWriter, r *http.Request) {
+		store := newFaultyStore()
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
 			group.Go(func() {
 				_, _ = core.Step(context.WithoutCancel(r.Context()), "charge", func(context.Context) (int, error) {
 					<-finish
@@ -656,11 +668,14 @@ func TestStepEndsDuringTheSettlement(t *testing.T) {
 				})
 			})
 			synctest.Wait()
-		}, policy.OnAbandoned(policy.Refuse), policy.Classifier(func(failure.Outcome) failure.Class {
-			close(finish)
-			group.Wait()
-			return failure.ClassRetryable
-		}))
+			store.set(&store.extend)(func(apply func() error) error {
+				close(finish)
+				group.Wait()
+				return apply()
+			})
+			failure.MarkRetryable(r.Context())
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, policy.OnAbandoned(policy.Refuse))
 		s.post(t.Context(), "k", payment)
 		s.wantEvent(t, event.Uncertain, 1)
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
