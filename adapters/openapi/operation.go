@@ -108,7 +108,7 @@ func (m *merger) checkResponses(responses *object) {
 func isExtension(name string) bool { return strings.HasPrefix(name, "x-") }
 
 // addReplays adds the header that marks a replay, and the other headers of the engine, to
-// the responses of the handler, except 5xx responses, which are not stored.
+// the responses of the handler, except 5xx responses that the policy does not keep.
 func (m *merger) addReplays(responses *object, p *policy.Policy) {
 	headers := []addition{{m.replayHeader, replayName, replayHeader}}
 	if len(p.RedactFields) > 0 {
@@ -119,7 +119,7 @@ func (m *merger) addReplays(responses *object, p *policy.Policy) {
 	}
 	for i := range responses.members {
 		response := responses.members[i]
-		if strings.HasPrefix(response.name, "5") || isExtension(response.name) || isInline(response.value) {
+		if !isKept(response.name, p) || isExtension(response.name) || isInline(response.value) {
 			continue
 		}
 		m.change(responses, response.name, func(response *object) {
@@ -128,6 +128,18 @@ func (m *merger) addReplays(responses *object, p *policy.Policy) {
 			}
 		})
 	}
+}
+
+// isKept reports whether a response of this status, or of this range such as 5XX, can be
+// stored: a 5xx only if Keep has it, and no other list has the status itself.
+func isKept(status string, p *policy.Policy) bool {
+	if !strings.HasPrefix(status, "5") || slices.Contains(p.Keep, status) {
+		return true
+	}
+	if strings.EqualFold(status, "5xx") {
+		return slices.ContainsFunc(p.Keep, func(kept string) bool { return strings.HasPrefix(kept, "5") })
+	}
+	return slices.Contains(p.Keep, "5xx") && !slices.Contains(p.Free, status) && !slices.Contains(p.Uncertain, status)
 }
 
 // addProblem describes a response of the engine. A response of the document's own gets
