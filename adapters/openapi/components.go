@@ -139,14 +139,45 @@ func (m *merger) keyOf(format policy.KeyFormats) string {
 	return `{"allOf":[` + every + `,` + compact("pattern", quoted(`^(?:`+inner+`|"`+inner+`")$`)) + `]}`
 }
 
-// unanchored returns an expression without the anchors at its ends, so that it can stand
-// between quotes.
+// unanchored returns an expression without the anchors at the ends of its alternatives, so
+// that it can stand between quotes. Keys match as a whole, with or without anchors.
 func unanchored(expression string) string {
-	inner := strings.TrimPrefix(expression, "^")
-	if whole := strings.TrimSuffix(inner, "$"); !strings.HasSuffix(whole, `\`) {
-		return whole
+	alternatives := alternativesOf(expression)
+	for i, one := range alternatives {
+		one = strings.TrimPrefix(one, "^")
+		if whole := strings.TrimSuffix(one, "$"); !strings.HasSuffix(whole, `\`) { // or it ends in a dollar character
+			one = whole
+		}
+		alternatives[i] = one
 	}
-	return inner // it ends in a dollar character
+	return strings.Join(alternatives, "|")
+}
+
+// alternativesOf cuts an expression at the bars outside of its groups and classes.
+func alternativesOf(expression string) (all []string) {
+	if strings.Contains(expression, `\Q`) { // a bar may be a literal character
+		return []string{expression}
+	}
+	from, groups, class := 0, 0, -1 // class is where a class begins
+	for i := 0; i < len(expression); i++ {
+		switch c := expression[i]; {
+		case c == '\\':
+			i++
+		case class >= 0:
+			if c == ']' && strings.Trim(expression[class+1:i], "^") != "" {
+				class = -1
+			}
+		case c == '[':
+			class = i
+		case c == '(':
+			groups++
+		case c == ')':
+			groups--
+		case c == '|' && groups == 0:
+			all, from = append(all, expression[from:i]), i+1
+		}
+	}
+	return append(all, expression[from:])
 }
 
 // problemMedia is the media type of an engine's response.
