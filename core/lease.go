@@ -155,12 +155,14 @@ func (r *Run) end(cause error, event event.Event) {
 }
 
 // stopRenewing stops renewals, so that none reaches the store after the settlement.
-// The call waits for a renewal that is under way, for StoreTimeout at most.
-func (r *Run) stopRenewing() {
+// The call waits for a renewal that is under way, for StoreTimeout at most. No step begins
+// after it, and it reports whether one still runs.
+func (r *Run) stopRenewing() (inStep bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.settling = true
 	for r.renewing {
 		r.renewed.Wait()
 	}
+	return r.steps != nil && r.steps.running > 0
 }

@@ -56,8 +56,7 @@ type Response struct {
 // the settlement.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
 	defer run.close()
-	run.stopRenewing() // no step begins from here on
-	if run.isInStep() {
+	if run.stopRenewing() {
 		failure.MarkUncertain(&run.context, "the handler returned during a step")
 	}
 	return e.settle(run, outcome, response)

@@ -164,13 +164,6 @@ func (e *Engine) resume(ctx context.Context, a *admission) Decision {
 	return e.start(ctx, a)
 }
 
-// isInStep reports whether a goroutine of the handler runs a step.
-func (r *Run) isInStep() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.steps != nil && r.steps.running > 0
-}
-
 // hasUnknownStep reports whether the outcome of a step is unknown. A handler may return
 // before its steps on other goroutines have ended, and their marks then come too late.
 func (r *Run) hasUnknownStep() bool {
