@@ -14,6 +14,17 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
+// beginClaim counts a claim, so that Shutdown waits for its run or for its release. It
+// returns false when the engine shuts down. The caller must call end after true.
+func (l *liveRuns) beginClaim() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closing {
+		l.work++
+	}
+	return !l.closing
+}
+
 // acquire sets a.lease to a new lease of the key, or returns the key's record, within
 // the policy's StoreTimeout. The request's cancellation does not reach the store,
 // because a claim that is interrupted in flight would block the key. A policy that

@@ -64,7 +64,14 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 	if refusal != "" {
 		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
-	record, err := e.findOrAcquire(ctx, a)
+	record, err := e.store.find(ctx, a.digest, a.bytes)
+	if err == nil && (record == nil || isSealed(record)) { // a claim reports a sealed record
+		if !e.live.beginClaim() {
+			return Decision{Problem: problem.New(problem.ShuttingDown, "")}, nil
+		}
+		defer e.live.end() // when the claim's run or its release counts instead
+		record, err = e.acquireReleased(ctx, a)
+	}
 	switch {
 	case err != nil:
 		return e.storeFailed(ctx, a, err), nil
@@ -78,13 +85,9 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 	}
 }
 
-// findOrAcquire returns the record that the store finds in this process's memory, or
-// else the result of a claim: a record, or nil with the lease in a.lease.
-func (e *Engine) findOrAcquire(ctx context.Context, a *admission) (*storage.Record, error) {
-	found, err := e.store.find(ctx, a.digest, a.bytes)
-	if err != nil || found != nil && !isSealed(found) { // a claim reports a sealed record
-		return found, err
-	}
+// acquireReleased is acquire for a key that an earlier attempt may have released with its
+// steps (see isReleased): the second claim takes such a key over.
+func (e *Engine) acquireReleased(ctx context.Context, a *admission) (*storage.Record, error) {
 	record, err := e.acquire(ctx, a, nil)
 	if err == nil && record != nil && a.isReleased(record) {
 		a.hasSteps = true

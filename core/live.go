@@ -18,7 +18,7 @@ import (
 type liveRuns struct {
 	mu           sync.Mutex
 	byKey        map[[sha256.Size]byte]*Run // by the bytes of the storage key
-	work         int                        // runs and background jobs that are not finished
+	work         int                        // claims, runs and background jobs that are not finished
 	unsettled    int                        // responses that wait for the store
 	maxUnsettled int
 	closing      bool
@@ -101,7 +101,7 @@ func (l *liveRuns) begin() {
 	l.work++
 }
 
-// end must be called once for each add or begin.
+// end must be called once for each add, begin or beginClaim.
 func (l *liveRuns) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,8 @@ func (l *liveRuns) closeIfIdle() {
 	}
 }
 
-// abort ends the background work and returns the number of unfinished runs and jobs.
+// abort ends the background work and returns the number of unfinished claims, runs and
+// jobs.
 func (l *liveRuns) abort() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,7 +91,7 @@ func TestShutdownDoesNotWaitForReleasesOfUnusedClaims(t *testing.T) {
 }
 
 // A request that got its lease while Shutdown began does not run, and its claim is
-// released.
+// released before Shutdown returns: the process may end right after.
 func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,17 +99,47 @@ func TestShutdownWhileAClaimIsUnderWay(t *testing.T) {
 		s := newService(t, store, created)
 		store.set(&store.acquire)(func(apply func() error) error {
 			err := apply()
-			if shutdown := s.Shutdown(t.Context()); shutdown != nil {
-				t.Error(shutdown)
-			}
+			advance(100 * time.Millisecond)
 			return err
 		})
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.ShuttingDown)
-		s.wantRuns(t, 0)
+		refused := make(chan *httptest.ResponseRecorder, 1)
+		go func() { refused <- s.post(t.Context(), "k", payment) }()
 		synctest.Wait()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		store.set(&store.acquire)(nil)
 		wantFirst(t, newService(t, store, created, policy.OnAbandoned(policy.Refuse)).post(t.Context(), "k", payment))
+		wantCode(t, <-refused, http.StatusServiceUnavailable, problem.ShuttingDown)
+		s.wantRuns(t, 0)
 	})
+}
+
+// A claim that hangs at the store holds Shutdown no longer than its context, or the
+// policy's StoreTimeout.
+func TestShutdownWhileAClaimHangs(t *testing.T) {
+	t.Parallel()
+	for _, patience := range []time.Duration{100 * time.Millisecond, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newFaultyStore()
+			store.set(&store.acquire)(func(func() error) error {
+				advance(500 * time.Millisecond)
+				return context.DeadlineExceeded
+			})
+			s := newService(t, store, created)
+			go s.post(t.Context(), "k", payment)
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			start := time.Now()
+			err := s.Shutdown(ctx)
+			if waited, limit := time.Since(start), min(patience, time.Second); waited > limit || (err == nil) != (patience > limit) {
+				t.Errorf("Shutdown returned %v after %v, with %v to wait", err, waited, patience)
+			}
+			synctest.Wait()
+			advance(time.Second)
+		})
+	}
 }
 
 // Shutdown succeeds without work, even if its context has ended before: the shutdown of
