@@ -130,6 +130,22 @@ func TestPanickingStoreIsAFailingStore(t *testing.T) {
 	}
 }
 
+// brokenExaminer is a store with checks that panic.
+type brokenExaminer struct{ *memstore.Store }
+
+func (brokenExaminer) Examine(context.Context) []storage.Finding { panic("examiner bug") }
+
+// Case 39: checks that panic are a finding. An operator's program calls them outside of
+// any request.
+func TestPanickingExaminerIsAFinding(t *testing.T) {
+	t.Parallel()
+	s := newService(t, brokenExaminer{memstore.New()}, created)
+	findings, examined := inspectorOf(t, s).Examine(t.Context())
+	if !examined || len(findings) != 1 || findings[0].Grade != storage.Skipped || !strings.Contains(findings[0].Seen, "the Store panicked at") {
+		t.Errorf("the findings are %+v and %t, want one that names the panic", findings, examined)
+	}
+}
+
 // Case 39: a Classifier that panics is replaced by the default, for a kept response
 // and for one that streams.
 func TestPanickingClassifierIsReplaced(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/examination"
 	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -74,13 +75,22 @@ func (i *Inspector) List(ctx context.Context, filter storage.Filter, page storag
 }
 
 // Examine returns the findings of the store's storage.Examiner. It returns false for a
-// store without one.
+// store without one. A panic of the Examiner is a finding too.
 func (i *Inspector) Examine(ctx context.Context) ([]storage.Finding, bool) {
 	examiner, ok := i.engine.store.Store.(storage.Examiner)
 	if !ok {
 		return nil, false
 	}
-	return examiner.Examine(ctx), true
+	findings, err := examine(ctx, examiner)
+	if err != nil {
+		findings = []storage.Finding{examination.Skipped("set-up", err.Error(), "mend the store's Examine")}
+	}
+	return findings, true
+}
+
+func examine(ctx context.Context, examiner storage.Examiner) (findings []storage.Finding, err error) {
+	defer panicked.ToError("Store", &err)
+	return examiner.Examine(ctx), nil
 }
 
 // Settle ends an abandoned key by the word of an operator, see storage.Inspector, and
