@@ -34,9 +34,14 @@ func (e *Engine) Inspector() (*Inspector, error) {
 type ByHand struct {
 	// Operator is the person's name. Required.
 	Operator string
-	// Reason is required by Settle and Forget, for example a ticket's number.
+	// Reason is required by Settle and Forget, for example a ticket's number: up to
+	// MaxReason bytes.
 	Reason string
 }
+
+// MaxReason is the most bytes of ByHand.Reason, because every log line, span and remembered
+// event of the change has the text.
+const MaxReason = 1000
 
 func (by ByHand) validate(reason bool) error {
 	switch {
@@ -44,6 +49,8 @@ func (by ByHand) validate(reason bool) error {
 		return errors.New("oncekey: ByHand.Operator is empty: give the name of the person")
 	case reason && strings.TrimSpace(by.Reason) == "":
 		return errors.New("oncekey: ByHand.Reason is empty: say why, for example by a ticket's number")
+	case len(by.Reason) > MaxReason:
+		return fmt.Errorf("oncekey: ByHand.Reason has %d bytes: give at most %d, for example a ticket's number", len(by.Reason), MaxReason)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,7 +82,7 @@ func TestChangesByHandNameTheirAuthor(t *testing.T) {
 	s := newService(t, memstore.New(), uncertain)
 	s.post(t.Context(), "k1", payment)
 	i, key := inspectorOf(t, s), keyOfPayment(s)
-	for _, by := range []core.ByHand{{}, {Operator: "m.ortiz", Reason: " "}, {Reason: "INC-2291"}} {
+	for _, by := range []core.ByHand{{}, {Operator: "m.ortiz", Reason: " "}, {Reason: "INC-2291"}, {Operator: "m.ortiz", Reason: strings.Repeat("x", core.MaxReason+1)}} {
 		if err := i.Settle(t.Context(), key, 1, storage.Happened, by); err == nil {
 			t.Errorf("Settle by %+v is accepted", by)
 		}

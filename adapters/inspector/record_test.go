@@ -122,6 +122,7 @@ func TestSettleIsRefused(t *testing.T) {
 		status int
 		text   string
 	}{
+		"a long reason":     {"abandoned", edit("abandoned", "why", strings.Repeat("x", core.MaxReason+1)), http.StatusUnprocessableEntity, "at most 1000 bytes"},
 		"no reason":         {"abandoned", edit("abandoned", "why", " "), http.StatusUnprocessableEntity, "Say why"},
 		"another id":        {"abandoned", edit("abandoned", "confirm", "12345678"), http.StatusUnprocessableEntity, "Type the first 8 digits"},
 		"no finding":        {"abandoned", edit("abandoned", "found", ""), http.StatusUnprocessableEntity, "Say what you found"},

@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -28,8 +29,11 @@ const (
 // readForm reads the fields of a change by hand.
 func readForm(v visit, id string, choices ...string) (f form, ok bool) {
 	f = form{Found: v.PostForm.Get("found"), Why: strings.TrimSpace(v.PostForm.Get("why")), Confirm: strings.TrimSpace(v.PostForm.Get("confirm"))}
-	if f.Why == "" {
+	switch {
+	case f.Why == "":
 		f.WhyFault = "Say why: the event keeps it, with your name."
+	case len(f.Why) > core.MaxReason:
+		f.WhyFault = fmt.Sprintf("Say why in at most %d bytes: yours has %d.", core.MaxReason, len(f.Why))
 	}
 	if f.Confirm != short(id) {
 		f.ConfirmFault = "Type the first 8 digits of this record: " + short(id) + "."
