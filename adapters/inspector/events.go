@@ -52,7 +52,8 @@ func (p *Page) tail(v visit) (screen, error) {
 	return screen{data: p.events.after(after, asked == "")}, nil
 }
 
-// after returns the events after the first n of this process, or the last few.
+// after returns the events after the first n of this process, or the last few. For a number
+// that this process has not reached, it returns all that it remembers.
 func (e *Events) after(n uint64, last bool) *Tail {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -62,7 +63,9 @@ func (e *Events) after(n uint64, last bool) *Tail {
 	if last {
 		n = e.observed - min(kept, few)
 	}
-	n = min(n, e.observed)
+	if n > e.observed { // the number is of a process before a restart, or of another one
+		n = 0
+	}
 	tail := &Tail{Events: []Happened{}, Skipped: first - min(n, first)}
 	n = max(n, first)
 	tail.Next = min(e.observed, n+mostEvents)
