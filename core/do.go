@@ -78,8 +78,8 @@ type Info struct {
 // If function did not run, the error of Do wraps ErrInProgress, ErrKeyReused,
 // ErrNotReplayable, ErrKeyExpired, ErrOutcomeUnknown or ErrUnavailable. If function ran
 // and its result must not be used, the error wraps ErrLeaseLost or ErrNotConfirmed. A
-// panic of function is settled and continues. A call that function makes of itself with
-// its own key, directly or through another Do, gets ErrInProgress after the policy's Wait.
+// panic of function is settled and continues. A call of the same name and key that
+// function makes within another Do gets ErrInProgress after the policy's Wait.
 // Do is safe for concurrent use.
 func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.Context) (T, error)) (T, Info, error) {
 	if call.Codec == nil {
