@@ -7,13 +7,15 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/oncekey/oncekey/core/internal/panicked"
 )
 
 // Run calls sweep until ctx ends, and then returns. Each pause is random, from half of
 // every to one and a half times every, so that instances that start together do not sweep
 // together. The first sweep comes after such a pause. A failed sweep is logged, and the
-// next sweep tries again. Run panics when every is not positive; store is the package's
-// name in that panic.
+// next sweep tries again, and so is a panic of sweep, such as of a tracer (case 39). Run
+// panics when every is not positive. store is the package's name in texts.
 func Run(ctx context.Context, store string, every time.Duration, log func() *slog.Logger, sweep func(context.Context) (int64, error)) {
 	if every <= 0 {
 		panic(fmt.Sprintf("%s: RunSweeper every %s: want a positive time", store, every))
@@ -26,7 +28,11 @@ func Run(ctx context.Context, store string, every time.Duration, log func() *slo
 			return
 		case <-timer.C:
 		}
-		removed, err := sweep(ctx)
+		var removed int64
+		err := panicked.Call(store+"'s sweep", func() (err error) {
+			removed, err = sweep(ctx)
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return
