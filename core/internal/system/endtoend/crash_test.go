@@ -57,7 +57,7 @@ func TestKilledBetweenChargeAndRecord(t *testing.T) {
 // Case 4 with the charge as a row: in the next attempt the constraint decides.
 func TestKilledBetweenChargeAndRecordInPostgres(t *testing.T) {
 	t.Parallel()
-	f := newPostgresFixture(t, 2*time.Second)
+	f := newPostgresFixture(t, 3*time.Second)
 	first, second := f.startTwo()
 	pay := payment("tok_ok")
 

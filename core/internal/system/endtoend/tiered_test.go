@@ -90,7 +90,7 @@ func TestTieredWithoutItsPostgres(t *testing.T) {
 // Cases 3 and 17: Redis loses the claim of a dead process, and the lease still counts.
 func TestTieredLosesTheClaimOfADeadProcess(t *testing.T) {
 	t.Parallel()
-	f := newTieredFixture(t, time.Second, postgrestest.Shared(t))
+	f := newTieredFixture(t, 3*time.Second, postgrestest.Shared(t))
 	first, second := f.startTwo()
 	pay := payment("tok_slow:1s")
 

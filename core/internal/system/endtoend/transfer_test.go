@@ -26,7 +26,7 @@ func TestKilledInTheTransfer(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newPostgresFixture(t, time.Second)
+			f := newPostgresFixture(t, 3*time.Second)
 			routers := []string{"chi", "gin"}
 			processes := []*instance{f.start("chi"), f.start("gin")}
 			f.database.letCommitsWait()
@@ -65,7 +65,7 @@ func TestKilledInTheTransfer(t *testing.T) {
 // transaction.
 func TestFrozenInTheTransfer(t *testing.T) {
 	t.Parallel()
-	f := newPostgresFixture(t, time.Second)
+	f := newPostgresFixture(t, 3*time.Second)
 	freezeInTheTransfer(t, f, func(first *instance, move request) (<-chan answer, func()) {
 		stale, stop, _ := f.beginUntil(first, move, betweenItsWrites)
 		return stale, stop.lift
