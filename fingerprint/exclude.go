@@ -54,8 +54,8 @@ func Exclude(fields ...string) (*Exclusion, error) {
 // Only compiles fields in the notation of [Exclude]. Of a JSON or form body, only these
 // fields count, each with its whole value and its place. All other members and fields
 // are left out, and so are elements of an array without any of the fields: the place of an
-// element is its place among the others. A body without any of the fields counts as a whole, and so do a body of
-// another kind and the query.
+// element is its place among the others. A body without any of the fields counts as a
+// whole, and so do a body of another kind and the query.
 //
 // The error names the first malformed field and the expected form.
 func Only(fields ...string) (*Exclusion, error) {
