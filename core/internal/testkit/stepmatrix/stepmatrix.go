@@ -145,7 +145,7 @@ func (c *cell) newPod(ends bool) *pod {
 		return nil
 	}
 	p.engine = engine
-	opts := []policy.Option{policy.LockTTL(c.lockTTL), policy.MaxRun(c.lockTTL), policy.StoreTimeout(c.lockTTL / 4), c.onAbandoned()}
+	opts := []policy.Option{policy.LockTTL(c.lockTTL), policy.MaxRun(c.lockTTL), policy.StoreTimeout(c.lockTTL / 2), c.onAbandoned()}
 	p.send = c.mount(engine, strings.ReplaceAll(c.name, " ", "_"), func(ctx context.Context) error { return c.handle(ctx, p, ends) }, opts)
 	return p
 }
