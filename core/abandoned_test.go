@@ -38,6 +38,16 @@ func crash(t *testing.T, store storage.Store) {
 	}
 }
 
+// abandonedStore returns a store in which the key "k" is abandoned: its process has
+// crashed, and its lease has ended.
+func abandonedStore(t *testing.T) *faultyStore {
+	t.Helper()
+	store := newFaultyStore()
+	crash(t, store)
+	advance(time.Second)
+	return store
+}
+
 // Cases 3 and 4: a key is blocked for the lease and not for the TTL, then the
 // next attempt runs, with a higher number, and an event reports that.
 func TestAbandonedKeyIsReexecuted(t *testing.T) {
@@ -164,9 +174,7 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				crash(t, store)
-				advance(time.Second)
+				store := abandonedStore(t)
 				s := newService(t, store, created, policy.OnAbandoned(policy.Recover(c.find)))
 				c.want(t, s)
 				if err := s.Shutdown(t.Context()); err != nil {
@@ -181,9 +189,7 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 func TestOneCallerRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		crash(t, store)
-		advance(time.Second)
+		store := abandonedStore(t)
 		calls := make(chan struct{}, 10)
 		find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			calls <- struct{}{}
@@ -218,9 +224,7 @@ func TestRecoverFuncThatIsTooLateRunsNoHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				crash(t, store)
-				advance(time.Second)
+				store := abandonedStore(t)
 				there := newService(t, store, created)
 				lock := policy.LockTTL(10 * time.Second)
 				here := newService(t, store, created, lock, row.option, policy.OnAbandoned(policy.Recover(
@@ -243,9 +247,7 @@ func TestRecoverFuncThatIsTooLateRunsNoHandler(t *testing.T) {
 func TestRecoveredResponseOfALostLeaseIsNotShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		crash(t, store)
-		advance(time.Second)
+		store := abandonedStore(t)
 		store.set(&store.complete)(func(func() error) error { return storage.ErrLeaseLost })
 		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
 			func(context.Context, policy.Abandoned) (*policy.Response, error) {
@@ -270,9 +272,7 @@ func TestRecoveredResponseThatCannotBeKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				crash(t, store)
-				advance(time.Second)
+				store := abandonedStore(t)
 				s := newService(t, store, created, row.option, policy.OnAbandoned(policy.Recover(
 					func(context.Context, policy.Abandoned) (*policy.Response, error) {
 						header := http.Header{"Content-Type": {"application/json"}}

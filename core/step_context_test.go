@@ -245,9 +245,7 @@ func TestStepOfAnObservedWrongSetup(t *testing.T) {
 func TestStepInARecoverFunc(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		crash(t, store)
-		advance(time.Second)
+		store := abandonedStore(t)
 		s := newService(t, store, created, policy.OnAbandoned(policy.Recover(
 			func(ctx context.Context, _ policy.Abandoned) (*policy.Response, error) {
 				if _, err := core.Step(ctx, "charge", wantNoCall(t)); err == nil || !strings.Contains(err.Error(), "inside a RecoverFunc") {

@@ -31,9 +31,7 @@ func TestTakenOverKeyIsNeverReleased(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store := newFaultyStore()
-				crash(t, store)
-				advance(time.Second)
+				store := abandonedStore(t)
 				s := newService(t, store, handler)
 				s.post(t.Context(), "k", payment)
 				s.wantRuns(t, 1)
@@ -51,9 +49,7 @@ func TestTakenOverKeyIsNeverReleased(t *testing.T) {
 func TestClearedKeyIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		crash(t, store)
-		advance(time.Second)
+		store := abandonedStore(t)
 		noEffect := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			return nil, nil //nolint:nilnil // a RecoverFunc that found no effect
 		}
@@ -72,9 +68,7 @@ func TestClearedKeyIsReleased(t *testing.T) {
 func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		crash(t, store)
-		advance(time.Second)
+		store := abandonedStore(t)
 		find := func(ctx context.Context, _ policy.Abandoned) (*policy.Response, error) {
 			if !failure.MarkUncertain(ctx) || !failure.MarkExecuted(ctx) {
 				t.Error("a mark in the RecoverFunc returned false")
@@ -93,9 +87,7 @@ func TestMarksOfRecoverFuncDoNotCount(t *testing.T) {
 func TestListsDoNotDecideAboutRecoverFuncs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		crash(t, store)
-		advance(time.Second)
+		store := abandonedStore(t)
 		find := func(context.Context, policy.Abandoned) (*policy.Response, error) {
 			return &policy.Response{Status: http.StatusPaymentRequired}, nil
 		}
