@@ -73,7 +73,6 @@ func TestRecordsAreListedByUrgency(t *testing.T) {
 	s.wantPage(s.get("/"), http.StatusOK, s.id("abandoned"), "policy: Refuse", "by <code>pod-1</code>", "abandoned: outcome unknown")
 }
 
-// A page says how far it has looked, and its link goes on from there.
 // The filter offers the routes as records have them: the patterns of chi and gin name no
 // method.
 func TestOfferedRoutesAreThoseOfRecords(t *testing.T) {
@@ -94,6 +93,7 @@ func TestOfferedRoutesAreThoseOfRecords(t *testing.T) {
 	}
 }
 
+// A page says how far it has looked, and its link goes on from there.
 func TestListIsContinued(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())
