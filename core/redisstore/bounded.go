@@ -108,9 +108,11 @@ func watched[T any](ctx context.Context, s *Store, call func(ctx context.Context
 	done := make(chan outcome, 1)
 	go func() {
 		var got outcome
-		defer func() { done <- got }()
-		defer panicked.ToError(redisClient, &got.err)
-		got.result, got.err = dialed(ctx, s, call)
+		got.err = panicked.Call(redisClient, func() (err error) {
+			got.result, err = dialed(ctx, s, call)
+			return err
+		})
+		done <- got
 	}()
 	select {
 	case got := <-done:
