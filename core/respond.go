@@ -77,7 +77,12 @@ func (c *capture) finishBuffered(panicked bool) {
 // isShort reports whether the handler wrote less than the declared Content-Length.
 // net/http then cuts the connection, and would do so for each replay.
 func (c *capture) isShort() bool {
-	return c.length > int64(len(c.body)) && bodyAllowed(c.status) && c.r.Method != http.MethodHead
+	return endsShort(c.r, c.status, c.length, int64(len(c.body)))
+}
+
+// endsShort reports whether a response with a body has less than its Content-Length.
+func endsShort(r *http.Request, status int, length, written int64) bool {
+	return length > written && bodyAllowed(status) && r.Method != http.MethodHead
 }
 
 // replaceByProblem replaces the handler's response by the engine's own.

@@ -81,8 +81,7 @@ func (s *responseSeen) response(r *http.Request, header http.Header, panicked bo
 		return response, true
 	default:
 		length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
-		short := err == nil && length > max(s.size(), 0) && bodyAllowed(response.Status) && r.Method != http.MethodHead
-		return response, !short
+		return response, err != nil || !endsShort(r, response.Status, length, max(s.size(), 0))
 	}
 }
 
