@@ -94,7 +94,7 @@ func (p *Page) list(v visit) (screen, error) {
 	found := &Records{Filter: filter, Waiting: p.waiting(), Routes: p.patterns(recorded), First: !query.Has("cursor")}
 	counted := make(chan []Count, 1)
 	if found.First {
-		go func() { counted <- p.count(v.Context()) }()
+		go func() { counted <- p.count(v.Context(), within) }()
 	} else {
 		counted <- nil
 	}
@@ -203,17 +203,15 @@ func (p *Page) waiting() (n int) {
 	return n
 }
 
-// countFor bounds the time of counting, so that the first screen comes soon.
-const countFor = 60 * time.Millisecond
-
 // countedStates are the states that the page counts, in its order.
 var countedStates = []string{abandonedState, "in_progress", "unreplayable", "failed", "completed"}
 
-// count counts the records by state among the first ones of the store. An error leaves
-// the rest uncounted: the list that runs beside has the same error.
-func (p *Page) count(ctx context.Context) []Count {
+// count counts the records by state among the first ones of the store, for as long as the
+// list looks. An error leaves the rest uncounted: the list that runs beside has the same
+// error.
+func (p *Page) count(ctx context.Context, within time.Duration) []Count {
 	n, lookedAt, cursor, whole := make(map[string]int), 0, "", false
-	for end := time.Now().Add(countFor); !whole && lookedAt < lookAt && time.Now().Before(end); {
+	for end := time.Now().Add(within); !whole && lookedAt < lookAt && time.Now().Before(end); {
 		listing, err := p.records.List(ctx, storage.Filter{}, storage.Page{Cursor: cursor, Limit: 1000, LookAt: lookAt - lookedAt, Within: max(1, time.Until(end))})
 		if err != nil {
 			break

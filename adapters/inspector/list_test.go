@@ -70,7 +70,7 @@ func TestRecordsAreListedByUrgency(t *testing.T) {
 	if first.Holder != "pod-1" || first.Attempt != 1 || first.Asked != 1 || first.Created.IsZero() || first.Expires.IsZero() || first.OnAbandoned == "" {
 		t.Errorf("the first record is %+v", first)
 	}
-	s.wantPage(s.get("/"), http.StatusOK, s.id("abandoned"), "policy: Refuse", "by <code>pod-1</code>", "abandoned: outcome unknown")
+	s.wantPage(s.get("/?within=30s"), http.StatusOK, s.id("abandoned"), "policy: Refuse", "by <code>pod-1</code>", "abandoned: outcome unknown")
 }
 
 // The filter offers the routes as records have them: the patterns of chi and gin name no
@@ -81,7 +81,7 @@ func TestOfferedRoutesAreThoseOfRecords(t *testing.T) {
 	s.mux.Handle("/chi", s.engine.Handler(http.HandlerFunc(s.handle)))
 	s.pay("net/http", "")
 	s.request("/chi", "chi", "", payment)
-	page := s.get("/").Body.String()
+	page := s.get("/?within=30s").Body.String()
 	list := read[inspector.Records](s, s.get("/?state=all", acceptsJSON...), http.StatusOK)
 	if len(list.Records) != 2 {
 		t.Fatalf("there are %d records, want 2", len(list.Records))
@@ -114,7 +114,7 @@ func TestListIsContinued(t *testing.T) {
 		}
 		query.Set("cursor", list.Next)
 		if pages == 0 {
-			s.wantPage(s.get("/?state=completed&limit=2"), http.StatusOK, "Look at the next 20,000", "cursor=")
+			s.wantPage(s.get("/?state=completed&limit=2&within=30s"), http.StatusOK, "Look at the next 20,000", "cursor=")
 		}
 		if pages > 5 {
 			t.Fatal("the list does not end")
@@ -130,7 +130,7 @@ func TestEmptyListsSayWhy(t *testing.T) {
 	s := newService(t, memstore.New())
 	s.wantPage(s.get("/"), http.StatusOK, "Nothing is stored yet")
 	s.pay("k1", "")
-	s.wantPage(s.get("/?state=abandoned&route=POST+/payments"), http.StatusOK, "No record matches", "state abandoned, route POST /payments", "All records were looked at")
+	s.wantPage(s.get("/?state=abandoned&route=POST+/payments&within=30s"), http.StatusOK, "No record matches", "state abandoned, route POST /payments", "All records were looked at")
 	for i := range 300 {
 		s.pay("k"+string(rune('a'+i%26))+strings.Repeat("x", i/26), "")
 	}
