@@ -35,11 +35,23 @@ func TestScriptsAreLoadedAgain(t *testing.T) {
 	}
 }
 
+// settingsRead waits until a new store has asked for the server's settings. The store asks in
+// the background, and would otherwise dial a server that these tests have killed.
+func settingsRead(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	eventually(t, func() bool {
+		served, err := server.Do(t.Context(), "INFO", "commandstats")
+		must(t, err)
+		return strings.Contains(served.(string), "cmdstat_config") //nolint:forcetypeassert // INFO's reply is a text
+	})
+}
+
 func TestServerThatRestartsEmpty(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	store := redisstore.New(connect(t, server, nil))
 	completed, released, extended := win(t, store, claim("completed")), win(t, store, claim("released")), win(t, store, claim("extended"))
+	settingsRead(t, server)
 	server.Kill()
 	server.Restart()
 	must(t, store.Complete(t.Context(), completed, result("answer")))
@@ -60,6 +72,7 @@ func TestServerThatRestartsWithItsData(t *testing.T) {
 	store := redisstore.New(connect(t, server, nil))
 	running, finished := win(t, store, claim("running")), win(t, store, claim("finished"))
 	must(t, store.Complete(t.Context(), finished, result("answer")))
+	settingsRead(t, server)
 	server.Kill()
 	server.Restart()
 	if r := find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
