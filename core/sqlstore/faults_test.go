@@ -13,31 +13,29 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncekey/oncekey/core/internal/testkit"
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// overOwnServer runs a test over a server of its own of each vendor of MySQL, and a
-// store on the server.
-func overOwnServer(t *testing.T, settings []string, test func(t *testing.T, server *mysqltest.Server, store *sqlstore.Store, db *sql.DB)) {
+// overOwnServer runs a test over a server of its own of some set-ups, and a store on the
+// server.
+func overOwnServer(
+	t *testing.T, some []setUp, settings []string, test func(t *testing.T, server ownServer, store *sqlstore.Store, db *sql.DB),
+) {
 	t.Helper()
-	for s, vendor := range map[*setUp]*mysqltest.Vendor{&mysqlServer: mysqltest.MySQL, &mariadb: mysqltest.MariaDB} {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			server, own := vendor.Start(t, settings...), *s
-			own.dsn = func(testing.TB) string { return server.DSN() }
-			store, db := own.open(t)
-			test(t, server, store, db)
-		})
-	}
+	over(t, some, func(t *testing.T, s setUp) {
+		server := s.start(t, settings...)
+		s.dsn = func(testing.TB) string { return server.DSN() }
+		store, db := s.open(t)
+		test(t, server, store, db)
+	})
 }
 
 // Case 19: a server that was killed comes back with all it has acknowledged.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
-	overOwnServer(t, nil, func(t *testing.T, server *mysqltest.Server, store *sqlstore.Store, _ *sql.DB) {
+	overOwnServer(t, ofMySQL, nil, func(t *testing.T, server ownServer, store *sqlstore.Store, _ *sql.DB) {
 		testkit.SurvivesKill(t, store, server, claim, result)
 	})
 }
@@ -46,7 +44,7 @@ func TestKilledServer(t *testing.T) {
 // claims in a crash. Examine warns of the setting.
 func TestServerThatLosesClaims(t *testing.T) {
 	t.Parallel()
-	overOwnServer(t, []string{"innodb_flush_log_at_trx_commit=0"}, func(t *testing.T, server *mysqltest.Server, store *sqlstore.Store, _ *sql.DB) {
+	overOwnServer(t, ofMySQL, []string{"innodb_flush_log_at_trx_commit=0"}, func(t *testing.T, server ownServer, store *sqlstore.Store, _ *sql.DB) {
 		for _, f := range store.Examine(t.Context()) {
 			if f.Check == "innodb_flush_log_at_trx_commit" && (f.Grade != storage.Mend || !strings.Contains(f.Advice, "set it to 1")) {
 				t.Errorf("the finding is %+v, want it to be mended", f)
@@ -76,7 +74,7 @@ func TestServerThatLosesClaims(t *testing.T) {
 // out its pending statements when it continues.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
-	overOwnServer(t, nil, func(t *testing.T, server *mysqltest.Server, store *sqlstore.Store, db *sql.DB) {
+	overOwnServer(t, servers, nil, func(t *testing.T, server ownServer, store *sqlstore.Store, db *sql.DB) {
 		lease := win(t, store, claim("key"))
 		_, transaction, err := store.BeginTransaction(t.Context(), win(t, store, claim("in a transaction")))
 		must(t, err)
@@ -108,28 +106,30 @@ func TestFrozenServer(t *testing.T) {
 // on.
 func TestBusyFile(t *testing.T) {
 	t.Parallel()
-	store, db := sqliteWAL.open(t)
-	finish(t, store, "finished")
-	lease := win(t, store, claim("key"))
-	blocker, err := db.Conn(t.Context())
-	must(t, err)
-	_, err = blocker.ExecContext(t.Context(), `BEGIN IMMEDIATE`)
-	must(t, err)
-	start := time.Now()
-	for operation, err := range tryAll(t, store, lease, 100*time.Millisecond) {
-		if operation != "BeginTransaction" && !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s returned %v, want context.DeadlineExceeded", operation, err)
+	over(t, files, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		finish(t, store, "finished")
+		lease := win(t, store, claim("key"))
+		blocker, err := db.Conn(t.Context())
+		must(t, err)
+		_, err = blocker.ExecContext(t.Context(), `BEGIN IMMEDIATE`)
+		must(t, err)
+		start := time.Now()
+		for operation, err := range tryAll(t, store, lease, 100*time.Millisecond) {
+			if operation != "BeginTransaction" && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s returned %v, want context.DeadlineExceeded", operation, err)
+			}
 		}
-	}
-	if took := time.Since(start); took > 3*time.Second {
-		t.Errorf("four calls of 100 ms took %s: want each to end with its context", took)
-	}
-	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
-	_, err = blocker.ExecContext(t.Context(), `ROLLBACK`)
-	must(t, errors.Join(err, blocker.Close()))
-	must(t, store.Complete(t.Context(), lease, result("late")))
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("four calls of 100 ms took %s: want each to end with its context", took)
+		}
+		if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
+			t.Errorf("the record is %+v, want the response", r)
+		}
+		_, err = blocker.ExecContext(t.Context(), `ROLLBACK`)
+		must(t, errors.Join(err, blocker.Close()))
+		must(t, store.Complete(t.Context(), lease, result("late")))
+	})
 }
 
 // Case 19: all connections are taken.
@@ -159,7 +159,7 @@ func TestRolledBackStatementsAreRepeated(t *testing.T) {
 		store, db := s.open(t)
 		must(t, store.Check(t.Context()))
 		tries := func() int { return queryOne[int](t, db, `SELECT count(*) FROM tries`) }
-		if s.driver == "mysql" {
+		if s.database == "mysql" {
 			execute(t, db, `CREATE TABLE tries (n int) ENGINE = MyISAM`)
 			execute(t, db, `CREATE TRIGGER refuse BEFORE INSERT ON oncekey_records FOR EACH ROW BEGIN
 INSERT INTO tries VALUES (1); SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'Deadlock found'; END`)
@@ -178,7 +178,7 @@ PERFORM nextval('tries'); RAISE 'refused' USING ERRCODE = '40P01'; END $$`)
 		}
 		must(t, limited(t, time.Minute, func(ctx context.Context) error {
 			statement := `DROP TRIGGER refuse`
-			if s.driver == "pgx" {
+			if s.database == "postgresql" {
 				statement += ` ON oncekey_records`
 			}
 			_, err := db.ExecContext(ctx, statement)

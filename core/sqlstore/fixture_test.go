@@ -30,15 +30,35 @@ func TestMain(m *testing.M) {
 
 // setUp is a database for the tests.
 type setUp struct {
-	name    string
-	driver  string
-	dialect sqlstore.Dialect
+	name string
+	// driver is the name for sql.Open, and database the one of the dialect's tables.
+	driver, database string
+	dialect          sqlstore.Dialect
 	// dsn returns the address of a database. With one database the cases of a suite have
 	// tables of their own.
 	dsn func(t testing.TB) string
 	// connections is the size of the pool, if it is limited. They are opened at once: one
 	// that opens waits for a write of SQLite in real time.
 	connections int
+	// start starts a server of the test's own, with settings, where the database has one.
+	start func(t testing.TB, settings ...string) ownServer
+}
+
+// ownServer is a server that a test may kill.
+type ownServer interface {
+	DSN() string
+	Kill()
+	Restart()
+	Pause()
+	Resume()
+}
+
+func startPostgreSQL(t testing.TB, settings ...string) ownServer {
+	return postgrestest.Start(t, settings...)
+}
+
+func startMySQL(vendor *mysqltest.Vendor) func(t testing.TB, settings ...string) ownServer {
+	return func(t testing.TB, settings ...string) ownServer { return vendor.Start(t, settings...) }
 }
 
 // quick does without the waits of a durable file, as the tests over the servers do.
@@ -50,27 +70,41 @@ func sqliteFile(settings string) func(t testing.TB) string {
 
 // The set-ups that a program may have.
 var (
-	postgresql  = setUp{name: "PostgreSQL", driver: "pgx", dialect: sqlstore.PostgreSQL(), dsn: postgrestest.Shared}
-	mysqlServer = setUp{name: "MySQL", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.MySQL.Shared}
-	mariadb     = setUp{name: "MariaDB", driver: "mysql", dialect: sqlstore.MySQL(), dsn: mysqltest.MariaDB.Shared}
-	sqliteWAL   = setUp{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)")}
+	postgresql = setUp{
+		name: "PostgreSQL", driver: "pgx", database: "postgresql", dialect: sqlstore.PostgreSQL(),
+		dsn: postgrestest.Shared, start: startPostgreSQL,
+	}
+	mysqlServer = setUp{
+		name: "MySQL", driver: "mysql", database: "mysql", dialect: sqlstore.MySQL(),
+		dsn: mysqltest.MySQL.Shared, start: startMySQL(mysqltest.MySQL),
+	}
+	mariadb = setUp{
+		name: "MariaDB", driver: "mysql", database: "mysql", dialect: sqlstore.MySQL(),
+		dsn: mysqltest.MariaDB.Shared, start: startMySQL(mysqltest.MariaDB),
+	}
+	sqliteWAL = setUp{
+		name: "SQLite", driver: "sqlite", database: "sqlite", dialect: sqlstore.SQLite(),
+		dsn: sqliteFile(quick + "&_pragma=journal_mode(WAL)"),
+	}
 	// SQLite's other ways: a rollback journal, with which a write waits for readers too, and
 	// a database that ends with its only connection. PERSIST is DELETE, the default, without
 	// the file system's time for a new journal in each write.
 	sqliteJournal = setUp{
-		name: "SQLite with a rollback journal", driver: "sqlite", dialect: sqlstore.SQLite(),
+		name: "SQLite with a rollback journal", driver: "sqlite", database: "sqlite", dialect: sqlstore.SQLite(),
 		dsn: sqliteFile(quick + "&_pragma=journal_mode(PERSIST)"), connections: 4,
 	}
 	sqliteMemory = setUp{
-		name: "SQLite in memory", driver: "sqlite", dialect: sqlstore.SQLite(),
+		name: "SQLite in memory", driver: "sqlite", database: "sqlite", dialect: sqlstore.SQLite(),
 		dsn: func(testing.TB) string { return ":memory:" }, connections: 1,
 	}
 
-	servers   = []setUp{postgresql, mysqlServer, mariadb}
-	inProcess = []setUp{sqliteWAL, sqliteJournal, sqliteMemory}
+	ofMySQL   = []setUp{mysqlServer, mariadb}
+	servers   = append([]setUp{postgresql}, ofMySQL...)
+	files     = []setUp{sqliteWAL}
+	inProcess = append([]setUp{sqliteJournal, sqliteMemory}, files...)
 	all       = slices.Concat(servers, inProcess)
 	// outlasting are those whose records outlive their connections.
-	outlasting = append(slices.Clone(servers), sqliteWAL)
+	outlasting = slices.Concat(servers, files)
 )
 
 // over runs a test over some set-ups.
@@ -120,7 +154,7 @@ func (s setUp) open(t testing.TB) (*sqlstore.Store, *sql.DB) {
 // share a pool, and have a table each. SQLite's have a file each.
 func (s setUp) opener(t *testing.T) func(t testing.TB) *sqlstore.Store {
 	t.Helper()
-	if s.driver == "sqlite" {
+	if s.database == "sqlite" {
 		return func(t testing.TB) *sqlstore.Store {
 			store, _ := s.open(t)
 			return store

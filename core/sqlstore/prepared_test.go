@@ -36,7 +36,7 @@ func TestTableChangesUnderPreparedStatements(t *testing.T) {
 		}
 		use("before")
 		changes := map[string][]string{
-			"pgx": {
+			"postgresql": {
 				`ALTER TABLE oncekey_records ADD COLUMN extra int`, `ALTER TABLE oncekey_records ALTER COLUMN sketch TYPE text USING encode(sketch, 'escape')`,
 				`ALTER TABLE oncekey_records ALTER COLUMN sketch TYPE bytea USING sketch::bytea`,
 			},
@@ -48,10 +48,10 @@ func TestTableChangesUnderPreparedStatements(t *testing.T) {
 				`ALTER TABLE oncekey_records ADD COLUMN extra int`, `CREATE TABLE copied AS SELECT * FROM oncekey_records`,
 				`DROP TABLE oncekey_records`, `ALTER TABLE copied RENAME TO oncekey_records`, `CREATE UNIQUE INDEX k ON oncekey_records (record_key)`,
 			},
-		}[s.driver]
+		}[s.database]
 		for i, change := range changes {
 			execute(t, db, change)
-			if s.driver == "sqlite" && i > 0 && i < len(changes)-1 {
+			if s.database == "sqlite" && i > 0 && i < len(changes)-1 {
 				continue // the table is not whole
 			}
 			if r := find(t, store, claim("before")); string(r.Body) != "before" || string(r.Sketch) != "sketch of before" {

@@ -17,7 +17,7 @@ func TestMissingRight(t *testing.T) {
 		db := s.connect(t, dsn)
 		must(t, sqlstore.Migrate(t.Context(), db, s.dialect))
 		role := "r" + strings.ToLower(storage.NewToken().String())[:12]
-		if s.driver == "mysql" {
+		if s.database == "mysql" {
 			execute(t, db, `CREATE USER `+role)
 			dsn = strings.Replace(dsn, "root", role, 1)
 		} else {
@@ -26,11 +26,11 @@ func TestMissingRight(t *testing.T) {
 		}
 		store := sqlstore.New(s.connect(t, dsn), s.dialect)
 		for _, right := range []string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
-			if s.driver == "mysql" && right == "SELECT" {
+			if s.database == "mysql" && right == "SELECT" {
 				execute(t, db, `GRANT SELECT ON oncekey_records TO `+role) // without any right there is no database
 			}
 			_, _, err := store.Acquire(t.Context(), claim("key"))
-			if checkErr := store.Check(t.Context()); s.driver == "pgx" || right != "SELECT" {
+			if checkErr := store.Check(t.Context()); s.database == "postgresql" || right != "SELECT" {
 				if !errors.Is(err, storage.ErrStoreForbidden) || !strings.Contains(err.Error(), "GRANT") || !errors.Is(checkErr, storage.ErrStoreForbidden) {
 					t.Errorf("without %s Acquire returned %v and Check %v, want ErrStoreForbidden with the GRANT", right, err, checkErr)
 				}
@@ -44,10 +44,12 @@ func TestMissingRight(t *testing.T) {
 
 func TestReadOnlyFile(t *testing.T) {
 	t.Parallel()
-	dsn := sqliteWAL.dsn(t)
-	must(t, sqlstore.Migrate(t.Context(), sqliteWAL.connect(t, dsn), sqlstore.SQLite()))
-	store := sqlstore.New(sqliteWAL.connect(t, dsn+"&mode=ro"), sqlstore.SQLite())
-	if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) {
-		t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
-	}
+	over(t, files, func(t *testing.T, s setUp) {
+		dsn := s.dsn(t)
+		must(t, sqlstore.Migrate(t.Context(), s.connect(t, dsn), s.dialect))
+		store := sqlstore.New(s.connect(t, dsn+"&mode=ro"), s.dialect)
+		if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrStoreForbidden) {
+			t.Errorf("Acquire returned %v, want ErrStoreForbidden", err)
+		}
+	})
 }

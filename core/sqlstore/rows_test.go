@@ -134,12 +134,12 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 			"origin":       `origin = '\'`,
 		}
 		named := []string{"no attempt"}
-		if s.driver == "sqlite" { // a column of numbers takes any text
+		if s.database == "sqlite" { // a column of numbers takes any text
 			broken["no number"], named = "attempt = 'odd'", append(named, "no number")
 		}
 		for key, change := range broken {
 			finish(t, store, key)
-			if s.driver == "mysql" {
+			if s.database == "mysql" {
 				change = strings.ReplaceAll(change, `\`, `\\`)
 			}
 			execute(t, db, `UPDATE oncekey_records SET `+change+` WHERE record_key = '`+key+`'`)
@@ -215,10 +215,10 @@ func TestMigrationsForATool(t *testing.T) {
 func TestTableInASchema(t *testing.T) {
 	t.Parallel()
 	over(t, servers, func(t *testing.T, s setUp) {
-		db, schema := s.connect(t, s.dsn(t)), fmt.Sprintf("payments_of_%s_%s", strings.ToLower(s.name), strings.Repeat("x", 32))
+		db, schema := s.connect(t, s.dsn(t)), fmt.Sprintf("payments_of_%s_%s", s.driver, strings.Repeat("x", 32))
 		execute(t, db, `CREATE SCHEMA `+schema)
 		t.Cleanup(func() {
-			_, err := db.ExecContext(context.WithoutCancel(t.Context()), `DROP SCHEMA `+schema+map[string]string{"pgx": " CASCADE"}[s.driver])
+			_, err := db.ExecContext(context.WithoutCancel(t.Context()), `DROP SCHEMA `+schema+map[string]string{"postgresql": " CASCADE"}[s.database])
 			must(t, err)
 		})
 		table := sqlstore.Table(schema + ".records_" + strings.Repeat("x", 33))

@@ -31,7 +31,7 @@ func TestSettingsOfPools(t *testing.T) {
 		},
 		&sqliteWAL: {"&_txlock=immediate"},
 		// Not a setting of sqliteWAL: a change of a file's mode fails while another connection reads.
-		{name: "SQLite", driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick)}: {"&_pragma=journal_mode(DELETE)"},
+		{name: "SQLite", driver: "sqlite", database: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile(quick)}: {"&_pragma=journal_mode(DELETE)"},
 	} {
 		for _, setting := range settings {
 			t.Run(base.name+setting, func(t *testing.T) {
@@ -118,10 +118,10 @@ func TestExamine(t *testing.T) {
 		}
 		want := map[string]map[string]storage.Grade{
 			// The tests' servers and files do not wait for the disk.
-			"pgx":    {"table and rights": storage.Good, "synchronous_commit": storage.Good, "fsync": storage.Mend, "recovery": storage.Good, "sweeping": storage.Good},
-			"mysql":  {"table and rights": storage.Good, "innodb_flush_log_at_trx_commit": storage.Good, "storage engine": storage.Good, "sql_mode": storage.Good, "autocommit": storage.Good, "read_only": storage.Good},
-			"sqlite": {"table and rights": storage.Good, "journal_mode": storage.Good, "synchronous": storage.Mend, "busy_timeout": storage.Good, "file": storage.Good},
-		}[s.driver]
+			"postgresql": {"table and rights": storage.Good, "synchronous_commit": storage.Good, "fsync": storage.Mend, "recovery": storage.Good, "sweeping": storage.Good},
+			"mysql":      {"table and rights": storage.Good, "innodb_flush_log_at_trx_commit": storage.Good, "storage engine": storage.Good, "sql_mode": storage.Good, "autocommit": storage.Good, "read_only": storage.Good},
+			"sqlite":     {"table and rights": storage.Good, "journal_mode": storage.Good, "synchronous": storage.Mend, "busy_timeout": storage.Good, "file": storage.Good},
+		}[s.database]
 		switch s.name {
 		case sqliteJournal.name:
 			want["journal_mode"] = storage.Look
@@ -144,9 +144,9 @@ func TestExamineOfSettingsThatLoseRecords(t *testing.T) {
 	t.Parallel()
 	for check, s := range map[string]setUp{
 		"file":         sqliteMemory,
-		"synchronous":  {driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile("_pragma=synchronous(NORMAL)")},
-		"journal_mode": {driver: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile("")},
-		"sql_mode":     {driver: "mysql", dialect: sqlstore.MySQL(), dsn: func(t testing.TB) string { return mysqlServer.dsn(t) + "?sql_mode=''" }},
+		"synchronous":  {driver: "sqlite", database: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile("_pragma=synchronous(NORMAL)")},
+		"journal_mode": {driver: "sqlite", database: "sqlite", dialect: sqlstore.SQLite(), dsn: sqliteFile("")},
+		"sql_mode":     {driver: "mysql", database: "mysql", dialect: sqlstore.MySQL(), dsn: func(t testing.TB) string { return mysqlServer.dsn(t) + "?sql_mode=''" }},
 	} {
 		t.Run(check, func(t *testing.T) {
 			t.Parallel()

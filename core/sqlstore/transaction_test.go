@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	faultproxy "github.com/oncekey/oncekey/core/internal/testkit/proxy"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -54,7 +52,7 @@ func (s setUp) pay(t *testing.T, store *sqlstore.Store, db *sql.DB) handler {
 func (h handler) connection(t *testing.T) (id int) {
 	t.Helper()
 	query := `SELECT connection_id()`
-	if h.driver == "pgx" {
+	if h.database == "postgresql" {
 		query = `SELECT pg_backend_pid()`
 	}
 	must(t, h.tx.QueryRowContext(h, query).Scan(&id))
@@ -64,7 +62,7 @@ func (h handler) connection(t *testing.T) (id int) {
 // cut ends the transaction's connection at the server.
 func (h handler) cut(t *testing.T, connection int) {
 	t.Helper()
-	if h.driver == "pgx" {
+	if h.database == "postgresql" {
 		queryOne[bool](t, h.db, `SELECT pg_terminate_backend($1)`, connection)
 		eventually(t, func() bool {
 			return queryOne[int](t, h.db, `SELECT count(*) FROM pg_stat_activity WHERE pid = $1`, connection) == 0
@@ -141,19 +139,14 @@ func TestConfirmationOfACommitIsLost(t *testing.T) {
 // writes are there, or neither.
 func TestServerKilledInATransaction(t *testing.T) {
 	t.Parallel()
-	type server interface {
-		DSN() string
-		Kill()
-		Restart()
-	}
-	for base, start := range map[*setUp]func(t *testing.T) server{
-		&postgresql:  func(t *testing.T) server { return postgrestest.Start(t) },
-		&mysqlServer: func(t *testing.T) server { return mysqltest.MySQL.Start(t, "log_bin=log") }, // the default of MySQL
-		&mariadb:     func(t *testing.T) server { return mysqltest.MariaDB.Start(t) },
+	for base, settings := range map[*setUp][]string{
+		&postgresql:  nil,
+		&mysqlServer: {"log_bin=log"}, // the default of MySQL
+		&mariadb:     nil,
 	} {
 		t.Run(base.name, func(t *testing.T) {
 			t.Parallel()
-			s, server := *base, start(t)
+			s, server := *base, base.start(t, settings...)
 			s.dsn = func(testing.TB) string { return server.DSN() }
 			store, db := s.open(t)
 			execute(t, db, `CREATE TABLE payments (amount int)`)
@@ -197,7 +190,7 @@ func TestHandlerEndsItsTransaction(t *testing.T) {
 			"Rollback": func(h handler) error { return h.tx.Rollback() },
 			"in SQL":   func(h handler) error { _, err := h.tx.ExecContext(h, `COMMIT`); return err },
 		}
-		if s.driver == "mysql" {
+		if s.database == "mysql" {
 			ends["implicitly"] = func(h handler) error { _, err := h.tx.ExecContext(h, `CREATE TABLE more (n int)`); return err }
 		}
 		for name, end := range ends {
