@@ -29,7 +29,7 @@ PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc ad
 # raced test.
 SERVED         := /core/((pg|sql|redis)store$$|internal/(system|testkit)(/|$$))|/oncekey/oncekey/examples(/|$$)
 SERVED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/core/redisstore
-NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite)$$
+NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
 
 # The packages that run without the race detector alone: those without concurrency, those whose work other programs do, the
 # benchmarks, and system/tiered. There tieredstore runs over two real servers. The tests of the three stores, of

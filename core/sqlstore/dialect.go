@@ -107,6 +107,10 @@ func MySQL() Dialect {
 //
 //	file:payments.db?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)
 //
+// With github.com/mattn/go-sqlite3:
+//
+//	file:payments.db?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000
+//
 // [Store.Examine] reports other settings. The process's clock is the database's. All
 // processes that use the file must run on one machine.
 func SQLite() Dialect {

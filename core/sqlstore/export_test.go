@@ -5,6 +5,9 @@ import "github.com/oncekey/oncekey/core/storage"
 // MaximumTries of one call.
 const MaximumTries = maximumTries
 
+// IsPrompt reports whether calls of the store's driver need no goroutine.
+func (s *Store) IsPrompt() bool { return s.prompt }
+
 // Judge reads an error of a driver.
 func Judge(err error) (contended, forbidden bool) {
 	f := faultOf(err)

@@ -132,6 +132,17 @@ func TestBusyFile(t *testing.T) {
 	})
 }
 
+// A driver that returns when its context ends is spared the goroutine.
+func TestPromptDrivers(t *testing.T) {
+	t.Parallel()
+	over(t, all, func(t *testing.T, s setUp) {
+		store, _ := s.open(t)
+		if want := s.driver != libpq.driver && s.driver != "sqlite3"; store.IsPrompt() != want {
+			t.Errorf("%s is prompt: %t, want %t", s.driver, store.IsPrompt(), want)
+		}
+	})
+}
+
 // Case 19: all connections are taken.
 func TestExhaustedPool(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/lib/pq"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
@@ -74,6 +75,10 @@ var (
 		name: "PostgreSQL", driver: "pgx", database: "postgresql", dialect: sqlstore.PostgreSQL(),
 		dsn: postgrestest.Shared, start: startPostgreSQL,
 	}
+	libpq = setUp{
+		name: "PostgreSQL with lib-pq", driver: "postgres", database: "postgresql", dialect: sqlstore.PostgreSQL(),
+		dsn: postgrestest.Shared, start: startPostgreSQL,
+	}
 	mysqlServer = setUp{
 		name: "MySQL", driver: "mysql", database: "mysql", dialect: sqlstore.MySQL(),
 		dsn: mysqltest.MySQL.Shared, start: startMySQL(mysqltest.MySQL),
@@ -99,8 +104,8 @@ var (
 	}
 
 	ofMySQL   = []setUp{mysqlServer, mariadb}
-	servers   = append([]setUp{postgresql}, ofMySQL...)
-	files     = []setUp{sqliteWAL}
+	servers   = append([]setUp{postgresql, libpq}, ofMySQL...)
+	files     = append([]setUp{sqliteWAL}, cgo...)
 	inProcess = append([]setUp{sqliteJournal, sqliteMemory}, files...)
 	all       = slices.Concat(servers, inProcess)
 	// outlasting are those whose records outlive their connections.

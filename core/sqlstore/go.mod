@@ -5,6 +5,8 @@ go 1.26.0
 require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/lib/pq v1.12.3
+	github.com/mattn/go-sqlite3 v1.14.53
 	github.com/oncekey/oncekey v0.0.0
 	github.com/tidwall/gjson v1.20.0
 	go.uber.org/goleak v1.3.0

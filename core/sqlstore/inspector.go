@@ -54,18 +54,16 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 	end := time.Now().Add(page.Within)
 	for {
 		size := min(chunk, page.LookAt-listing.LookedAt)
-		read, err := s.listChunk(ctx, after, size, func(key string, r *row, unreadable error) bool {
-			after = key
-			listing.LookedAt++
-			if record := s.listed(ctx, key, r, unreadable, &filter); record != nil {
-				listing.Entries = append(listing.Entries, storage.Entry{Key: key, Record: record})
-			}
-			return len(listing.Entries) < page.Limit
-		})
-		switch {
-		case err != nil:
+		wanted := page.Limit - len(listing.Entries)
+		read, err := ask(ctx, s, func() (storage.Listing, error) { return s.listChunk(ctx, after, size, wanted, &filter) })
+		if err != nil {
 			return storage.Listing{}, fmt.Errorf("sqlstore: list: %w", s.explained(ended(ctx, err)))
-		case read < size && len(listing.Entries) < page.Limit:
+		}
+		listing.Entries = append(listing.Entries, read.Entries...)
+		listing.LookedAt += read.LookedAt
+		after = read.Next
+		switch {
+		case read.LookedAt < size && len(listing.Entries) < page.Limit:
 			return listing, nil // the last page
 		case len(listing.Entries) == page.Limit, listing.LookedAt >= page.LookAt, time.Now().After(end):
 			listing.Next = cursorPrefix + after
@@ -74,21 +72,22 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 	}
 }
 
-// listChunk reads up to size rows after a key, until next returns false.
-func (s *Store) listChunk(ctx context.Context, after string, size int, next func(key string, r *row, unreadable error) bool) (read int, err error) {
+// listChunk reads up to size rows after a key, until limit of them match. Next is the key
+// of the last row.
+func (s *Store) listChunk(ctx context.Context, after string, size, limit int, filter *storage.Filter) (read storage.Listing, err error) {
 	rows, err := s.query(ctx, nil, &s.statements.list, &arguments{pKey: after, pLimit: int64(size)})
 	if err != nil {
-		return 0, err
+		return read, err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		var key string
+	for len(read.Entries) < limit && rows.Next() {
 		var r row
-		if err := rows.Scan(append([]any{&key}, r.head(s.dialect.asText)...)...); err != nil {
+		if err := rows.Scan(append([]any{&read.Next}, r.head(s.dialect.asText)...)...); err != nil {
 			return read, err
 		}
-		if read++; !next(key, &r, r.parse()) {
-			return read, nil
+		read.LookedAt++
+		if record := s.listed(ctx, read.Next, &r, r.parse(), filter); record != nil {
+			read.Entries = append(read.Entries, storage.Entry{Key: read.Next, Record: record})
 		}
 	}
 	return read, rows.Err()

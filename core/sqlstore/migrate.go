@@ -60,7 +60,12 @@ func Migrations(dialect Dialect, options ...Option) []Migration {
 // UPDATE and DELETE on its table, and no right to the table of the versions.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options ...Option) error {
 	s := New(db, dialect, options...)
-	if err := s.retry(ctx, func() error { return s.migrate(ctx, Migrations(dialect, options...)) }); err != nil {
+	steps := Migrations(dialect, options...)
+	err := s.retry(ctx, func() error {
+		_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.migrate(ctx, steps) })
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("sqlstore: migrate: %w", err)
 	}
 	return nil

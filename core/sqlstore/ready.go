@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 
@@ -26,13 +27,9 @@ func (s *Store) ready(ctx context.Context) error {
 }
 
 func (s *Store) check(ctx context.Context) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
 	for _, probe := range probeStatements {
 		text, _ := s.dialect.compile(probe, s.table)
-		if _, err := s.db.ExecContext(ctx, text); err != nil {
+		if _, err := inTurn(ctx, s, func() (sql.Result, error) { return s.db.ExecContext(ctx, text) }); err != nil {
 			return err
 		}
 	}
@@ -46,8 +43,11 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 	findings := []storage.Finding{s.examineRights(ctx)}
 	for _, c := range s.dialect.examine {
 		finding := storage.Finding{Check: c.name}
-		var value string
-		if err := s.db.QueryRowContext(ctx, s.inTable(c.query)).Scan(&value); err != nil {
+		value, err := ask(ctx, s, func() (value string, err error) {
+			err = s.db.QueryRowContext(ctx, s.inTable(c.query)).Scan(&value)
+			return value, err
+		})
+		if err != nil {
 			finding.Grade, finding.Seen, finding.Advice = storage.Skipped, err.Error(), "check by hand: "+s.inTable(c.query)
 		} else {
 			finding.Grade, finding.Advice = c.judge(value)

@@ -3,9 +3,18 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"reflect"
+	"slices"
 	"sync/atomic"
+
+	"github.com/oncekey/oncekey/core/internal/panicked"
 )
+
+// sqlDriver names the code whose panic is an error on a goroutine of the store, where it
+// would end the process (case 39): many drivers have hooks of the program.
+const sqlDriver = "SQL driver"
 
 // statement is a statement in the words of the store's dialect.
 type statement struct {
@@ -107,51 +116,94 @@ func (s *Store) query(ctx context.Context, tx *sql.Tx, of *statement, a *argumen
 
 // exec runs a statement that writes, and reports whether it has changed a row.
 func (s *Store) exec(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (bool, error) {
-	if err := s.enter(ctx); err != nil {
-		return false, err
-	}
-	defer s.leave()
-	result, err := run(ctx, s, tx, of, a, (*sql.Stmt).ExecContext, database.ExecContext)
-	if err != nil {
-		return false, err
-	}
-	rows, err := result.RowsAffected()
+	rows, err := inTurn(ctx, s, func() (int64, error) {
+		return affected(run(ctx, s, tx, of, a, (*sql.Stmt).ExecContext, database.ExecContext))
+	})
 	return rows > 0, err
 }
 
-// enter waits for the turn of a write, in a database with a single writer. SQLite's own
-// wait polls, and does not end with the context.
-func (s *Store) enter(ctx context.Context) error {
+func affected(result sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// inTurn makes a call that writes. In a database with a single writer it waits for its
+// turn: SQLite's own wait polls.
+func inTurn[R any](ctx context.Context, s *Store, call func() (R, error)) (result R, err error) {
 	if s.writer == nil {
-		return nil
+		return ask(ctx, s, call)
 	}
 	select {
 	case s.writer <- struct{}{}:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return result, ctx.Err()
 	}
+	return ask(ctx, s, func() (R, error) {
+		defer func() { <-s.writer }()
+		return call()
+	})
 }
 
-func (s *Store) leave() {
-	if s.writer != nil {
-		<-s.writer
+// prompt are the packages of drivers whose calls return when their context ends. lib/pq
+// waits for a server that does not answer, and go-sqlite3 for its busy_timeout.
+var prompt = []string{"github.com/jackc/pgx/v5/stdlib", "github.com/go-sql-driver/mysql", "modernc.org/sqlite"}
+
+// isPrompt reports whether a driver is known to be one of them. A driver that wraps
+// another is not.
+func isPrompt(d driver.Driver) bool {
+	return slices.ContainsFunc(prompt, func(of string) bool { return reflect.Indirect(reflect.ValueOf(d)).Type().PkgPath() == of })
+}
+
+// ask makes a call of the driver, which returns when ctx ends. It saves a prompt driver
+// the goroutine, which would be 8 % of a replay.
+func ask[R any](ctx context.Context, s *Store, call func() (R, error)) (R, error) {
+	if s.prompt {
+		return call()
+	}
+	return within(ctx, call)
+}
+
+// within makes a call on a goroutine, and returns when ctx ends. The call then goes on
+// until the driver returns, so it may change nothing that its caller uses.
+func within[R any](ctx context.Context, call func() (R, error)) (result R, err error) {
+	type outcome struct {
+		result R
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		o.err = panicked.Call(sqlDriver, func() (err error) {
+			o.result, err = call()
+			return err
+		})
+		done <- o
+	}()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-ctx.Done():
+		return result, ctx.Err()
 	}
 }
 
 // find reads the row of a key with a statement, into the columns of r. It returns false
 // where the key has no row.
 func (s *Store) find(ctx context.Context, tx *sql.Tx, of *statement, a *arguments, r *row, columns []any) (bool, error) {
-	rows, err := s.query(ctx, tx, of, a)
-	if err != nil {
-		return false, err
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return false, rows.Err()
-	}
-	if err := errors.Join(rows.Scan(columns...), rows.Close()); err != nil {
-		return false, err
-	}
-	return true, r.parse()
+	return ask(ctx, s, func() (bool, error) {
+		rows, err := s.query(ctx, tx, of, a)
+		if err != nil {
+			return false, err
+		}
+		defer rows.Close()
+		if !rows.Next() {
+			return false, rows.Err()
+		}
+		if err := errors.Join(rows.Scan(columns...), rows.Close()); err != nil {
+			return false, err
+		}
+		return true, r.parse()
+	})
 }

@@ -45,6 +45,13 @@
 // its deadline may hold the key until its lease ends. No handler runs then. Give the
 // pool enough idle connections (SetMaxIdleConns), because database/sql keeps two.
 //
+// Not every driver returns when a context ends: lib/pq waits for a server that does not
+// answer, and mattn/go-sqlite3 for its busy_timeout. So the store calls a driver on a
+// goroutine, unless it is pgx, go-sql-driver/mysql or modernc.org/sqlite. A call whose
+// context has ended leaves the goroutine to wait for the driver. A limit of the pool
+// (SetMaxOpenConns) limits these goroutines. They cost a replay a tenth of its speed, and
+// in SQLite a quarter. A driver that wraps another, for example for tracing, has them too.
+//
 // # Durability
 //
 // MySQL and MariaDB need innodb_flush_log_at_trx_commit=1, PostgreSQL needs
@@ -88,6 +95,8 @@ type Store struct {
 	proven atomic.Bool
 	// seen is nil where reading costs no round trip.
 	seen *seen
+	// prompt: a call of the driver returns when its context ends.
+	prompt bool
 	// writer has room for the one write at a time of a database with a single writer.
 	writer chan struct{}
 }
@@ -127,7 +136,9 @@ func New(db *sql.DB, dialect Dialect, options ...Option) *Store {
 	if db == nil {
 		panic("sqlstore: New(nil): want a pool")
 	}
-	return configured(db, dialect, options)
+	s := configured(db, dialect, options)
+	s.prompt = isPrompt(db.Driver())
+	return s
 }
 
 func configured(db *sql.DB, dialect Dialect, options []Option) *Store {

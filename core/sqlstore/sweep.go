@@ -62,20 +62,22 @@ func (s *Store) sweep(ctx context.Context, batch int) (found int, removed int64,
 }
 
 // overdue returns the keys of up to limit rows for the sweeper.
-func (s *Store) overdue(ctx context.Context, limit int) (keys []any, err error) {
-	rows, err := s.query(ctx, nil, &s.statements.overdue, &arguments{pLimit: int64(limit)})
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var key string
-		if err := rows.Scan(&key); err != nil {
+func (s *Store) overdue(ctx context.Context, limit int) ([]any, error) {
+	return ask(ctx, s, func() (keys []any, err error) {
+		rows, err := s.query(ctx, nil, &s.statements.overdue, &arguments{pLimit: int64(limit)})
+		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, key)
-	}
-	return keys, rows.Err()
+		defer rows.Close()
+		for rows.Next() {
+			var key string
+			if err := rows.Scan(&key); err != nil {
+				return nil, err
+			}
+			keys = append(keys, key)
+		}
+		return keys, rows.Err()
+	})
 }
 
 // each runs a statement for a list of keys, and returns how many rows it has changed.
@@ -94,15 +96,9 @@ func (s *Store) each(ctx context.Context, text string, keys []any) (int64, error
 			places.WriteByte('?')
 		}
 	}
-	if err := s.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer s.leave()
-	result, err := s.db.ExecContext(ctx, strings.Replace(text, here, places.String(), 1), append(values, keys...)...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return inTurn(ctx, s, func() (int64, error) {
+		return affected(s.db.ExecContext(ctx, strings.Replace(text, here, places.String(), 1), append(values, keys...)...))
+	})
 }
 
 // RunSweeper sweeps until ctx ends, and then returns. Run it in its own goroutine, in

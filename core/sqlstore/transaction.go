@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
 // rollbackDeadline bounds a Rollback.
 const rollbackDeadline = 2 * time.Second
-
-// sqlDriver names the code whose panic is an error on a goroutine of the store, where it
-// would end the process (case 39): many drivers have hooks of the program.
-const sqlDriver = "SQL driver"
 
 // The savepoint exists for as long as the handler's transaction. A handler that ends
 // the transaction by its own SQL, or by a statement that commits implicitly (as CREATE
@@ -104,10 +99,13 @@ func (s *Store) begin(ctx context.Context) (*transaction, error) {
 	if s.dialect.readCommitted {
 		level = sql.LevelReadCommitted
 	}
-	tx, err := s.db.BeginTx(lasting, &sql.TxOptions{Isolation: level})
-	if err == nil {
-		_, err = tx.ExecContext(ctx, setSavepoint)
-	}
+	tx, err := ask(ctx, s, func() (*sql.Tx, error) {
+		tx, err := s.db.BeginTx(lasting, &sql.TxOptions{Isolation: level})
+		if err == nil {
+			_, err = tx.ExecContext(ctx, setSavepoint)
+		}
+		return tx, err
+	})
 	if !detach() && err == nil {
 		err = ctx.Err()
 	}
@@ -152,7 +150,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 	if t.beforeCommit != nil {
 		t.beforeCommit()
 	}
-	err := t.commit(ctx)
+	err := t.end(ctx, t.tx.Commit)
 	if err != nil && faultOf(err).refused() {
 		return t.store.refusal(operation, l.Key, err)
 	}
@@ -164,7 +162,7 @@ func (t *transaction) complete(ctx context.Context, l *storage.Lease, res *stora
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := t.tx.ExecContext(ctx, releaseSavepoint); err != nil {
+	if _, err := ask(ctx, t.store, func() (sql.Result, error) { return t.tx.ExecContext(ctx, releaseSavepoint) }); err != nil {
 		if faultOf(err).noSavepoint() || errors.Is(err, sql.ErrTxDone) {
 			return fmt.Errorf("%w: %w", errEndedEarly, err)
 		}
@@ -180,20 +178,14 @@ func (t *transaction) complete(ctx context.Context, l *storage.Lease, res *stora
 	return err
 }
 
-// commit sends COMMIT, and returns when ctx ends. The pool gets its connection back
-// when the driver returns.
-func (t *transaction) commit(ctx context.Context) error {
-	done := make(chan error, 1)
-	go func() {
+// end sends COMMIT or ROLLBACK. The pool gets its connection back when the driver
+// returns.
+func (t *transaction) end(ctx context.Context, send func() error) error {
+	_, err := within(ctx, func() (struct{}, error) {
 		defer t.cancel()
-		done <- panicked.Call(sqlDriver, t.tx.Commit)
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+		return struct{}{}, send()
+	})
+	return err
 }
 
 // Rollback implements [storage.Transaction]. It may take up to two seconds after ctx
@@ -206,22 +198,12 @@ func (t *transaction) Rollback(ctx context.Context) error {
 	t.ended = true
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rollbackDeadline)
 	defer stop()
-	done := make(chan error, 1)
-	go func() {
-		defer t.cancel()
-		done <- panicked.Call(sqlDriver, t.tx.Rollback)
-	}()
-	select {
-	case err := <-done:
-		if err != nil && !errors.Is(err, sql.ErrTxDone) {
-			// The connection has been closed, and the server rolls back the uncommitted
-			// transaction.
-			return fmt.Errorf("sqlstore: roll back: %w", err)
-		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("sqlstore: roll back: %w", ctx.Err())
+	if err := t.end(ctx, t.tx.Rollback); err != nil && !errors.Is(err, sql.ErrTxDone) {
+		// The connection has been closed, and the server rolls back the uncommitted
+		// transaction.
+		return fmt.Errorf("sqlstore: roll back: %w", err)
 	}
+	return nil
 }
 
 // refusal returns why a transaction was rolled back. A right may be missing only for a

@@ -29,6 +29,7 @@ var foreign = []string{
 	"github.com/chromedp/chromedp", "github.com/stripe/stripe-go/v84", "github.com/gofiber/fiber/v3", "github.com/anishathalye/porcupine",
 	"github.com/standard-webhooks/standard-webhooks/libraries", "github.com/alecthomas/kong",
 	"google.golang.org/grpc", "connectrpc.com/connect", "modernc.org/sqlite", "github.com/go-sql-driver/mysql",
+	"github.com/lib/pq", "github.com/mattn/go-sqlite3",
 }
 
 // everywhere are the modules whose code each program links.
@@ -65,7 +66,10 @@ func TestConsumers(t *testing.T) {
 				golang.org/x/sync`,
 		},
 		// The module's tests use the drivers. A program links the driver that it imports.
-		"database/sql": {program: databaseSQL, part: "/core/sqlstore", lifts: "github.com/jackc/pgx/v5 github.com/go-sql-driver/mysql modernc.org/sqlite", sums: 51, graph: 60},
+		"database/sql": {
+			program: databaseSQL, part: "/core/sqlstore", sums: 55, graph: 62,
+			lifts: "github.com/jackc/pgx/v5 github.com/lib/pq github.com/go-sql-driver/mysql modernc.org/sqlite github.com/mattn/go-sqlite3",
+		},
 		"metrics": {
 			program: metrics, part: "/adapters/otel", lifts: "go.opentelemetry.io/otel", sums: 48, graph: 65,
 			linked: `github.com/cespare/xxhash/v2 github.com/go-logr/logr github.com/go-logr/stdr go.opentelemetry.io/auto/sdk

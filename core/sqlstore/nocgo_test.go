@@ -1,0 +1,5 @@
+//go:build !cgo || race
+
+package sqlstore_test
+
+var cgo []setUp
