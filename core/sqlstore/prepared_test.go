@@ -1,10 +1,135 @@
 package sqlstore_test
 
 import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/oncekey/oncekey/core/sqlstore"
 )
+
+// watched is a driver that reports what it prepares and queries.
+type watched struct {
+	of      driver.Driver
+	dsn     string
+	prepare func(c driver.Conn, text string)
+	query   func(text string) error
+}
+
+func (w *watched) Connect(context.Context) (driver.Conn, error) {
+	connection, err := w.of.Open(w.dsn)
+	return watchedConn{connection, w}, err
+}
+
+func (w *watched) Driver() driver.Driver { return w.of }
+
+type watchedConn struct {
+	driver.Conn
+	driver *watched
+}
+
+func (c watchedConn) Prepare(text string) (driver.Stmt, error) {
+	c.driver.prepare(c.Conn, text)
+	prepared, err := c.Conn.Prepare(text)
+	return watchedStmt{prepared, text, c.driver}, err
+}
+
+type watchedStmt struct {
+	driver.Stmt
+	text   string
+	driver *watched
+}
+
+func (s watchedStmt) QueryContext(ctx context.Context, values []driver.NamedValue) (driver.Rows, error) {
+	if err := s.driver.query(s.text); err != nil {
+		return nil, err
+	}
+	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, values)
+}
+
+// openWatched returns a store over a watched driver of SQLite, that has checked its rights.
+func openWatched(t *testing.T, w *watched) *sqlstore.Store {
+	t.Helper()
+	w.dsn, w.prepare, w.query = sqliteWAL.dsn(t), func(driver.Conn, string) {}, func(string) error { return nil }
+	plain := sqliteWAL.connect(t, w.dsn)
+	must(t, sqlstore.Migrate(t.Context(), plain, sqlstore.SQLite()))
+	w.of = plain.Driver()
+	db := sql.OpenDB(w)
+	t.Cleanup(func() { must(t, db.Close()) })
+	db.SetMaxIdleConns(16)
+	store := sqlstore.New(db, sqlstore.SQLite())
+	must(t, store.Check(t.Context()))
+	return store
+}
+
+// Callers that come at once prepare each statement once for each connection.
+func TestStatementsArePreparedOnce(t *testing.T) {
+	t.Parallel()
+	var mutex sync.Mutex
+	times := map[string]int{}
+	var w watched
+	store := openWatched(t, &w)
+	w.prepare = func(c driver.Conn, text string) {
+		mutex.Lock()
+		times[fmt.Sprintf("%p: %s", c, text)]++
+		mutex.Unlock()
+		<-time.After(time.Millisecond) // for the others to come too
+	}
+	if winners := race(t, store, "key"); winners != 1 {
+		t.Errorf("%d callers got the lease, want 1", winners)
+	}
+	for statement, n := range times {
+		if n != 1 {
+			t.Errorf("prepared %d times on one connection, want once: %s", n, statement)
+		}
+	}
+}
+
+// A statement that the database has forgotten is closed when its last user is done. The
+// caller that has found it forgotten does not wait for the others.
+func TestForgottenStatementInUse(t *testing.T) {
+	t.Parallel()
+	var w watched
+	store := openWatched(t, &w)
+	finish(t, store, "key")
+	var once sync.Once
+	running, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	forgotten := errors.New("Error 1615 (HY000): Prepared statement needs to be re-prepared")
+	w.query = func(text string) (err error) {
+		if !strings.Contains(text, "SELECT") {
+			return nil
+		}
+		first := false
+		once.Do(func() { first = true })
+		if !first {
+			return forgotten
+		}
+		close(running)
+		<-release
+		return nil
+	}
+	go func() {
+		defer close(ended)
+		_, _ = store.Lookup(context.WithoutCancel(t.Context()), "key")
+	}()
+	<-running
+	start := time.Now()
+	err := limited(t, 50*time.Millisecond, func(ctx context.Context) error {
+		_, err := store.Lookup(ctx, "key")
+		return err
+	})
+	if took := time.Since(start); err == nil || took > 30*time.Second {
+		t.Errorf("Lookup returned %v after %s, want an error at the end of its context", err, took)
+	}
+	close(release)
+	<-ended
+}
 
 // A pool without idle connections prepares each statement for each call.
 func TestPoolWithoutIdleConnections(t *testing.T) {

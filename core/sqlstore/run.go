@@ -52,28 +52,34 @@ func (all *statements) headIn(tx *sql.Tx) *statement {
 }
 
 // on is the statement on the pool. It is prepared once for each connection, and closed
-// with the connection.
+// with the connection. One caller prepares, and the others wait: a second statement
+// would have to be closed, which waits for its connection's next user, past any deadline.
 func (s *Store) on(ctx context.Context, of *statement) (*sql.Stmt, error) {
-	for {
-		if prepared := of.prepared.Load(); prepared != nil {
-			return prepared, nil
-		}
-		made, err := s.db.PrepareContext(ctx, of.text)
-		if err != nil {
-			return nil, err
-		}
-		if of.prepared.CompareAndSwap(nil, made) {
-			return made, nil
-		}
-		_ = made.Close() //nolint:sqlclosecheck // another request was faster
+	if prepared := of.prepared.Load(); prepared != nil {
+		return prepared, nil
 	}
+	select {
+	case s.preparing <- struct{}{}:
+		defer func() { <-s.preparing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if prepared := of.prepared.Load(); prepared != nil {
+		return prepared, nil
+	}
+	made, err := s.db.PrepareContext(ctx, of.text) //nolint:sqlclosecheck // the pool closes it
+	if err == nil {
+		of.prepared.Store(made)
+	}
+	return made, err
 }
 
 // refresh lets the next use of a statement prepare it again, after an error that says
-// that the database no longer knows it.
-func (of *statement) refresh(prepared *sql.Stmt, err error) {
+// that the database no longer knows it. The statement is closed once its last user is
+// done, which may be after ctx.
+func (of *statement) refresh(ctx context.Context, prepared *sql.Stmt, err error) {
 	if err != nil && faultOf(err).stale && of.prepared.CompareAndSwap(prepared, nil) {
-		_ = prepared.Close() // the database may have forgotten it
+		_, _ = within(ctx, func() (struct{}, error) { return struct{}{}, prepared.Close() }) // the database may have forgotten it
 	}
 }
 
@@ -105,7 +111,7 @@ func run[R any](
 		on = tx.StmtContext(ctx, made)
 	}
 	result, err = prepared(on, ctx, a.list(of.order)...)
-	of.refresh(made, err)
+	of.refresh(ctx, made, err)
 	return result, err
 }
 

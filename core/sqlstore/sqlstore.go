@@ -95,6 +95,8 @@ type Store struct {
 	proven atomic.Bool
 	// seen is nil where reading costs no round trip.
 	seen *seen
+	// preparing has room for the one caller that prepares a statement.
+	preparing chan struct{}
 	// prompt: a call of the driver returns when its context ends.
 	prompt bool
 	// writer has room for the one write at a time of a database with a single writer.
@@ -145,7 +147,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	if dialect.dialect == nil {
 		panic("sqlstore: the dialect is missing: want PostgreSQL(), MySQL() or SQLite()")
 	}
-	s := &Store{db: db, dialect: dialect.dialect, table: DefaultTable}
+	s := &Store{db: db, dialect: dialect.dialect, table: DefaultTable, preparing: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(s)
 	}
