@@ -108,12 +108,12 @@ race: ## Run the tests with the race detector, and those that need it least with
 	@cat build/served.new build/coverage.new > build/coverage.out && rm build/served.new build/coverage.new build/unraced.log
 
 raced:
-	$(TESTRUN) '$(CURDIR)' -count 1 -race -vet off -timeout 1h -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new $(LONG_RACED) $$(go list work | grep -vE '$(UNRACED)')
+	$(TESTRUN) '$(CURDIR)' -count 1 -race -vet off -timeout 20m -p $(PACKAGES) -parallel $(PARALLEL) -covermode atomic -coverpkg '$(SERVED_COVERED)' -coverprofile build/served.new $(LONG_RACED) $$(go list work | grep -vE '$(UNRACED)')
 
 unraced:
-	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -p 1 -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_UNRACED) $$(go list work | grep -vE '$(SERVED)') $$(go list work | grep -E '$(UNRACED)')
-	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 1h -run '$(NOT_RACED)' ./core/redisstore ./core/sqlstore
-	$(TESTRUN) '$(CURDIR)/tools' -race -timeout 1h ./...
+	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 20m -p 1 -parallel $(PARALLEL) -coverpkg '$(COVERED)' -coverprofile build/coverage.new $(LONG_UNRACED) $$(go list work | grep -vE '$(SERVED)') $$(go list work | grep -E '$(UNRACED)')
+	$(TESTRUN) '$(CURDIR)' -count 1 -vet off -timeout 20m -run '$(NOT_RACED)' ./core/redisstore ./core/sqlstore
+	$(TESTRUN) '$(CURDIR)/tools' -race -timeout 20m ./...
 
 cover: ## Fail where make race has covered less than 90% of a package
 	@test -f build/coverage.out || $(MAKE) --no-print-directory race
