@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
+	pgxstdlib "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/oncekey/oncekey/core/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
@@ -141,6 +143,14 @@ func TestPromptDrivers(t *testing.T) {
 			t.Errorf("%s is prompt: %t, want %t", s.driver, store.IsPrompt(), want)
 		}
 	})
+	var none *pgxstdlib.Driver
+	for name, d := range map[string]driver.Driver{"no driver": nil, "a nil driver": none} {
+		db := sql.OpenDB(&watched{of: d})
+		if want := name == "a nil driver"; sqlstore.New(db, sqlstore.SQLite()).IsPrompt() != want {
+			t.Errorf("a connector with %s is prompt: %t, want %t", name, !want, want)
+		}
+		must(t, db.Close())
+	}
 }
 
 // Case 19: all connections are taken.

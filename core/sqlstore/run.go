@@ -157,9 +157,13 @@ func inTurn[R any](ctx context.Context, s *Store, call func() (R, error)) (resul
 var prompt = []string{"github.com/jackc/pgx/v5/stdlib", "github.com/go-sql-driver/mysql", "modernc.org/sqlite"}
 
 // isPrompt reports whether a driver is known to be one of them. A driver that wraps
-// another is not.
+// another is not, and a connector may have none.
 func isPrompt(d driver.Driver) bool {
-	return slices.ContainsFunc(prompt, func(of string) bool { return reflect.Indirect(reflect.ValueOf(d)).Type().PkgPath() == of })
+	of := reflect.TypeOf(d)
+	if of != nil && of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	return of != nil && slices.Contains(prompt, of.PkgPath())
 }
 
 // ask makes a call of the driver, which returns when ctx ends. It saves a prompt driver
