@@ -24,7 +24,7 @@ const (
 	LeaseNotRenewed   Rule = "abandoned-without-fault"    // a lease is renewed while the store is reachable
 	DecisionEvents    Rule = "decision-events"            // each request has one decision event
 	SettlementEvents  Rule = "settlement-events"          // each run has one settlement event
-	ShutdownLate      Rule = "shutdown-late"              // Shutdown returns when its context ends
+	ShutdownLate      Rule = "shutdown-late"              // Shutdown returns when its context ends, or before, with the last work
 	ShutdownFails     Rule = "shutdown-fails"             // Shutdown returns no error when no work is left
 	CutShort          Rule = "cut-short"                  // MaxRun counts from the handler's start
 	CallCutOff        Rule = "call-cut-off"               // a call at the store gets the whole StoreTimeout, and its own context
@@ -47,7 +47,7 @@ const (
 	RecoverSkipped    Rule = "recover-skipped"            // OnAbandoned=Recover calls the RecoverFunc before a second run
 	StartsLate        Rule = "starts-after-lease"         // a handler does not start under a lease that may have ended
 	TwoAtOnce         Rule = "two-at-once"                // one process runs one handler per key, even if the store grants two leases
-	WorkAfterShutdown Rule = "work-after-shutdown"        // no work continues after a successful Shutdown
+	WorkAfterShutdown Rule = "work-after-shutdown"        // no work continues after a successful Shutdown, and none begins after its start
 	Stuck             Rule = "stuck"                      // no goroutine is left
 	UnprotectedBeside Rule = "unprotected-beside"         // FailOpen does not apply if another handler of the key may run or have run
 	RollbackHidden    Rule = "rollback-hidden"            // the client learns that the database refused a commit

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -8,6 +9,7 @@ import (
 // closing is the state of one pod's shutdowns.
 type closing struct {
 	open   int           // calls of Shutdown that have not returned
+	begun  *Fact         // the first call
 	gaveUp bool          // one call has given up: from then on no work continues in the background
 	done   bool          // one call has succeeded
 	at     time.Duration // when a call gave up
@@ -39,9 +41,10 @@ func (j *judge) closing(f *Fact, c *closing) {
 	switch {
 	case f.Kind == Closing:
 		c.open++
+		c.begun = cmp.Or(c.begun, f)
 	case f.Kind == Closed:
 		j.closed(f, c)
-	case c.isWork(f, j.runs[f.Request], j.slack()) && j.plan.frozen(f.Pod) == 0 && !j.plan.kills(f.Pod):
+	case (c.isWork(f, j.runs[f.Request], j.slack()) || c.letsIn(f, j.runs[f.Request], j.plan.real.slack)) && j.plan.frozen(f.Pod) == 0 && !j.plan.kills(f.Pod):
 		j.report(WorkAfterShutdown, "p%d works for r%d at %v, after its Shutdown", f.Pod, f.Request, f.At)
 	}
 }
@@ -58,6 +61,12 @@ func (c *closing) isWork(f *Fact, r *run, slack time.Duration) bool {
 	return c.gaveUp && calls && inBackground && f.At > c.at+slack
 }
 
+// letsIn reports whether a handler starts under a claim that the store granted after
+// Shutdown had begun.
+func (c *closing) letsIn(f *Fact, r *run, slack time.Duration) bool {
+	return f.Kind == Started && f.has(Guarded) && r != nil && len(r.held) > 0 && r.held[0].known > c.begun.At+slack
+}
+
 // closed judges a Shutdown that has returned.
 func (j *judge) closed(f *Fact, c *closing) {
 	c.open--
@@ -65,17 +74,19 @@ func (j *judge) closed(f *Fact, c *closing) {
 	if took > patience+j.plan.frozen(f.Pod)+j.slack() {
 		j.report(ShutdownLate, "p%d takes %v to shut down, want at most %v", f.Pod, took, patience)
 	}
-	if f.Err == nil {
-		c.done = true
-		return
-	}
-	c.at = f.At
 	idle := !j.plan.ends(f.Pod) || c.gaveUp && !j.serves(f.Pod, f.Since) ||
 		j.plan.onlyStops() && !j.serves(f.Pod, f.At-50*time.Millisecond-j.plan.real.slack)
-	if idle {
+	switch {
+	case f.Err == nil && idle && patience > 0 && took >= patience && j.plan.real.slack == 0: // a busy machine may be as slow
+		j.report(ShutdownLate, "p%d has no work left, and Shutdown returns at the end of its context, %v", f.Pod, patience)
+	case f.Err != nil && idle:
 		j.report(ShutdownFails, "p%d has no work left, and Shutdown returns %v", f.Pod, f.Err)
 	}
-	c.gaveUp = true
+	if f.Err == nil {
+		c.done = true
+	} else {
+		c.gaveUp, c.at = true, f.At
+	}
 }
 
 // serves reports whether a request of the pod was open at that time.
