@@ -20,6 +20,7 @@ type watched struct {
 	dsn     string
 	prepare func(c driver.Conn, text string)
 	query   func(text string) error
+	exec    func(text string)
 }
 
 func (w *watched) Connect(context.Context) (driver.Conn, error) {
@@ -53,10 +54,16 @@ func (s watchedStmt) QueryContext(ctx context.Context, values []driver.NamedValu
 	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, values)
 }
 
+func (s watchedStmt) ExecContext(ctx context.Context, values []driver.NamedValue) (driver.Result, error) {
+	s.driver.exec(s.text)
+	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, values)
+}
+
 // openWatched returns a store over a watched driver of SQLite, that has checked its rights.
 func openWatched(t *testing.T, w *watched) *sqlstore.Store {
 	t.Helper()
 	w.dsn, w.prepare, w.query = sqliteWAL.dsn(t), func(driver.Conn, string) {}, func(string) error { return nil }
+	w.exec = func(string) {}
 	plain := sqliteWAL.connect(t, w.dsn)
 	must(t, sqlstore.Migrate(t.Context(), plain, sqlstore.SQLite()))
 	w.of = plain.Driver()
@@ -88,6 +95,31 @@ func TestStatementsArePreparedOnce(t *testing.T) {
 		if n != 1 {
 			t.Errorf("prepared %d times on one connection, want once: %s", n, statement)
 		}
+	}
+}
+
+// A take-over has seen an abandoned claim, whose holder then releases it, and stores a
+// response under the same token: the take-over must not replace the response.
+func TestTakeOverOfARestoredRow(t *testing.T) {
+	t.Parallel()
+	var w watched
+	store := openWatched(t, &w)
+	short := claim("key")
+	short.TTL = time.Microsecond
+	lease := win(t, store, short)
+	<-time.After(time.Millisecond) // the lease has ended
+	other := sqlstore.New(sqliteWAL.connect(t, w.dsn), sqlstore.SQLite())
+	var once sync.Once
+	w.exec = func(text string) {
+		if strings.Contains(text, "UPDATE") {
+			once.Do(func() {
+				must(t, other.Release(t.Context(), lease))
+				must(t, other.Complete(t.Context(), lease, result("answer")))
+			})
+		}
+	}
+	if r := find(t, store, takeOver("key")); string(r.Body) != "answer" {
+		t.Errorf("the record is %+v, want the response", r)
 	}
 }
 

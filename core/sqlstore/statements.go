@@ -49,10 +49,12 @@ const sweepAfter = `((:now + :first) {div} 3600000000 + 1) * 3600000000`
 const notOver = `(retain_until <= :now) IS NOT TRUE`
 
 // insertStatement adds a whole row.
+// The revision begins at the time: a claim that has seen an earlier row of the same token
+// must not take the new one for it (TestTakeOverOfARestoredRow).
 const insertStatement = `
 INSERT INTO {table} (record_key, version, state, attempt, took_over, token, revision, fingerprint, digest, origin,
 	lease_until, retain_until, expires_at, sweep_after, claimed_at, settled_at, status, header, body, sketch, steps)
-VALUES (:key, 1, :state, :attempt, :took_over, :token, 1, :fingerprint, :digest, :origin,
+VALUES (:key, 1, :state, :attempt, :took_over, :token, :now, :fingerprint, :digest, :origin,
 	:now + :lease, :now + :retain, :now + :keep, ` + sweepAfter + `, :now - :age, :now + :settled, :status, :header, :body, :sketch, :steps)`
 
 // claimStatement is insertStatement for a key's first claim. Half as many parameters and,
