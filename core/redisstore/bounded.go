@@ -70,7 +70,7 @@ func boundedIf[T any](ctx context.Context, s *Store, ends bool, call func(ctx co
 	case alone:
 		result, err = dialed(ctx, s, call)
 	default:
-		result, err = watched(ctx, s, call)
+		result, err = panicked.Within(ctx, redisClient, func() (T, error) { return dialed(ctx, s, call) })
 	}
 	return result, s.noticed(ctx, err)
 }
@@ -97,30 +97,6 @@ func dialed[T any](ctx context.Context, s *Store, call func(ctx context.Context)
 		err = s.dialing.reason(ctx, err)
 	}
 	return result, err
-}
-
-// watched runs a call in a goroutine, and returns when its context ends.
-func watched[T any](ctx context.Context, s *Store, call func(ctx context.Context) (T, error)) (T, error) {
-	type outcome struct {
-		result T
-		err    error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		var got outcome
-		got.err = panicked.Call(redisClient, func() (err error) {
-			got.result, err = dialed(ctx, s, call)
-			return err
-		})
-		done <- got
-	}()
-	select {
-	case got := <-done:
-		return got.result, got.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
 }
 
 // isPunctual reports whether the client's calls end with their deadline.

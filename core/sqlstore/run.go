@@ -175,28 +175,9 @@ func ask[R any](ctx context.Context, s *Store, call func() (R, error)) (R, error
 	return within(ctx, call)
 }
 
-// within makes a call on a goroutine, and returns when ctx ends. The call then goes on
-// until the driver returns, so it may change nothing that its caller uses.
-func within[R any](ctx context.Context, call func() (R, error)) (result R, err error) {
-	type outcome struct {
-		result R
-		err    error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		var o outcome
-		o.err = panicked.Call(sqlDriver, func() (err error) {
-			o.result, err = call()
-			return err
-		})
-		done <- o
-	}()
-	select {
-	case o := <-done:
-		return o.result, o.err
-	case <-ctx.Done():
-		return result, ctx.Err()
-	}
+// within makes a call on a goroutine, and returns when ctx ends, see [panicked.Within].
+func within[R any](ctx context.Context, call func() (R, error)) (R, error) {
+	return panicked.Within(ctx, sqlDriver, call)
 }
 
 // find reads the row of a key with a statement, into the columns of r. It returns false

@@ -2,6 +2,7 @@
 package panicked
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -45,6 +46,31 @@ func place() string {
 func ToError(code string, err *error) {
 	if panicked := Error(code, recover()); panicked != nil {
 		*err = panicked
+	}
+}
+
+// Within makes a call on a goroutine, and returns its result, or its panic as an error, or
+// the error of ctx as soon as ctx ends. The call then goes on without its caller, so it
+// may change nothing that its caller uses.
+func Within[R any](ctx context.Context, code string, call func() (R, error)) (result R, err error) {
+	type outcome struct {
+		result R
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		var got outcome
+		got.err = Call(code, func() (err error) {
+			got.result, err = call()
+			return err
+		})
+		done <- got
+	}()
+	select {
+	case got := <-done:
+		return got.result, got.err
+	case <-ctx.Done():
+		return result, ctx.Err()
 	}
 }
 

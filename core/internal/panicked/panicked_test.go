@@ -1,6 +1,7 @@
 package panicked_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -22,5 +23,27 @@ func TestPanicsAreErrors(t *testing.T) {
 	own := errors.New("its own")
 	if err := panicked.Call("hook", func() error { return own }); !errors.Is(err, own) {
 		t.Errorf("the error is %v, want the call's own", err)
+	}
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	if n, err := panicked.Within(t.Context(), "hook", func() (int, error) { return 1, nil }); n != 1 || err != nil {
+		t.Errorf("the call returned %d and %v, want its result", n, err)
+	}
+	if _, err := panicked.Within(t.Context(), "hook", func() (int, error) { panic("secret") }); err == nil ||
+		!strings.Contains(err.Error(), "the hook panicked at ") {
+		t.Errorf("the error is %v, want the panic", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	release := make(chan struct{})
+	defer close(release)
+	n, err := panicked.Within(ctx, "hook", func() (int, error) {
+		cancel()
+		<-release
+		return 1, nil
+	})
+	if n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("the call returned %d and %v, want the end of its context", n, err)
 	}
 }
