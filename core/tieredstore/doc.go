@@ -78,8 +78,9 @@
 // the durable tier has a tombstone, the hot tier's record has ended (claim 2), and
 // step 3 fills nothing.
 //
-// A replay from the hot tier has the origin of the run, and the times of the durable
-// record: a refill carries them within the trace of its hot record's Origin. After a
+// A replay from the hot tier has the origin of the run, and the attempt number and times
+// of the durable record: a refill carries them within the trace of its hot record's
+// Origin, because its own attempt number is that of the right to fill. After a
 // Complete the times are the hot tier's own. They differ by the time between the two
 // writes, and Expires is earlier by at most five seconds and a HotTimeout. Times that
 // the store does not know are zero.

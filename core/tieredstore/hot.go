@@ -107,10 +107,8 @@ func (h *hotTier) correct(ctx context.Context, asked time.Time, c storage.Claim,
 		h.release(ctx, fill) // the running holder fills, or there is nothing to keep
 		return
 	}
-	claimed := fill.Attempt
-	fill.Fingerprint, fill.Digest, fill.Attempt = truth.Fingerprint, truth.Digest, max(truth.Attempt, claimed)
-	fill.Origin = withTimes(truth.Origin, truth.Created, truth.Finished, truth.Expires)
-	h.complete(ctx, asked, fill, claimed, storage.Result{
+	fill.Fingerprint, fill.Digest, fill.Origin = truth.Fingerprint, truth.Digest, withRun(truth.Origin, truth.Attempt, truth.Created, truth.Finished, truth.Expires)
+	h.complete(ctx, asked, fill, storage.Result{
 		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Sketch: truth.Sketch, Retain: retain,
 	})
 }
@@ -126,22 +124,21 @@ func (h *hotTier) refill(retain time.Duration) time.Duration {
 func (h *hotTier) settle(ctx context.Context, asked time.Time, l storage.Lease, res storage.Result) {
 	res.Remember = 0
 	if res.Retain -= time.Since(asked) + h.timeout; res.Retain >= shortest {
-		h.complete(ctx, asked, l, 1, res)
+		h.complete(ctx, asked, l, res)
 	}
 }
 
-// complete stores a result that the durable tier has had since asked. claimed is the attempt number of the claim in the hot
-// tier. It is 1, or higher for a claim that has taken over an older one: attempt numbers never decrease.
-func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease, claimed uint64, res storage.Result) {
+// complete stores a result that the durable tier has had since asked. The attempt number
+// is the durable tier's, whose claim is normally attempt 1 in the hot tier, or the hot
+// tier's own.
+func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease, res storage.Result) {
 	if time.Since(asked) > fillWithin {
 		return
 	}
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error {
 		err := h.store.Complete(ctx, l, res)
-		if errors.Is(err, storage.ErrLeaseLost) && l.Attempt > claimed {
-			fill := l
-			fill.Attempt = claimed
-			if h.store.Release(ctx, fill) == nil {
+		if errors.Is(err, storage.ErrLeaseLost) && l.Attempt > 1 {
+			if h.store.Release(ctx, fillLease(l)) == nil {
 				err = h.store.Complete(ctx, l, res)
 			}
 		}
@@ -164,15 +161,15 @@ func (h *hotTier) replace(ctx context.Context, l storage.Lease, res storage.Resu
 		return err
 	}
 	if short := h.refill(l.Retain); short < res.Retain {
-		res.Retain, l.Origin = short, withTimes(l.Origin) // so its end is not the durable record's
+		res.Retain, l.Origin = short, withRun(l.Origin, l.Attempt) // so its end is not the durable record's
 	}
 	return h.store.Complete(ctx, l, res)
 }
 
 // holds reports whether a record already has the result.
 func holds(r *storage.Record, l storage.Lease, res storage.Result) bool {
-	same := r.State == res.State && r.Status == res.Status && r.Attempt == l.Attempt && r.Fingerprint == l.Fingerprint &&
-		r.Digest == l.Digest && bytes.Equal(r.Sketch, res.Sketch)
+	same := r.State == res.State && r.Status == res.Status && r.Fingerprint == l.Fingerprint && r.Digest == l.Digest &&
+		bytes.Equal(r.Sketch, res.Sketch)
 	if res.State == storage.Unreplayable {
 		return same
 	}

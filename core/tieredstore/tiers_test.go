@@ -114,19 +114,22 @@ func TestColdHotTierIsRefilled(t *testing.T) {
 	}
 }
 
-// Acquire reads the durable tier again and again, so the hot tier is not late for long
-// when the clocks disagree.
 // A store that was once used alone can have left a claim whose lease is over, and so can a claim of this store whose record
 // ends in the same millisecond as its lease.
 func TestRefillInPlaceOfAClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newTiers()
-		win(t, s.hot, claim("key"))
-		finish(t, s.durable, "key", "answer")
-		pass(t.Context(), 2*time.Minute)
-		replays(t, s, "key", "answer")
-		replays(t, s, "key", "answer")
+		for range 2 {
+			win(t, s.hot, claim("key")) // the second time as attempt 2
+			pass(t.Context(), 2*time.Minute)
+		}
+		want := find(t, s.durable, finish(t, s.durable, "key", "answer").Claim)
+		for range 3 {
+			if got := find(t, s, claim("key")); string(got.Body) != "answer" || got.Attempt != 1 || !got.Created.Equal(want.Created) {
+				t.Errorf("the key has %+v, want the durable tier's attempt 1", got)
+			}
+		}
 		s.hot.taken()
 		s.durable.taken()
 		replays(t, s, "key", "answer")
@@ -134,6 +137,29 @@ func TestRefillInPlaceOfAClaim(t *testing.T) {
 	})
 }
 
+// The hot tier keeps the number of its own claim, which may be above or below that of the run.
+func TestRefillOfALaterAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newTiers()
+		for range 2 {
+			win(t, s.hot, claim("key"))
+			pass(t.Context(), 2*time.Minute)
+		}
+		for range 4 {
+			win(t, s.durable, claim("key"))
+			pass(t.Context(), 2*time.Minute)
+		}
+		finish(t, s.durable, "key", "answer") // as attempt 5
+		find(t, s, claim("key"))
+		if r := s.replay(t); r.Attempt != 5 {
+			t.Errorf("the replay is of attempt %d, want 5", r.Attempt)
+		}
+	})
+}
+
+// Acquire reads the durable tier again and again, so the hot tier is not late for long
+// when the clocks disagree.
 func TestRefillIsKeptForAShortTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
