@@ -185,6 +185,36 @@ func TestAbandonedKeyIsRecovered(t *testing.T) {
 	}
 }
 
+// KeepFor counts for the response that the RecoverFunc found, and not for the handler's.
+func TestKeepForInARecoverFunc(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		found *policy.Response
+		kept  time.Duration
+	}{
+		"found":     {&policy.Response{Status: http.StatusCreated}, 5 * time.Minute},
+		"not found": {nil, 24 * time.Hour}, // the policy's
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := abandonedStore(t)
+				s := newService(t, store, created, policy.OnAbandoned(policy.Recover(func(ctx context.Context, _ policy.Abandoned) (*policy.Response, error) {
+					if !core.KeepFor(ctx, 5*time.Minute) {
+						t.Error("KeepFor had no effect")
+					}
+					return row.found, nil
+				})))
+				s.post(t.Context(), "k", payment)
+				record, err := store.Store.(storage.Inspector).Lookup(t.Context(), storage.Key("alice", http.MethodPost, "/payments", "k"))
+				if err != nil || record.Expires.Sub(record.Finished) != row.kept {
+					t.Errorf("the record is %+v and %v, want it kept for %s", record, err, row.kept)
+				}
+			})
+		})
+	}
+}
+
 // One caller at a time runs the RecoverFunc, in all processes.
 func TestOneCallerRecovers(t *testing.T) {
 	t.Parallel()

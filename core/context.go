@@ -58,8 +58,9 @@ const maxKeep = 10 * 365 * 24 * time.Hour
 
 // KeepFor keeps the response of this run for d, in place of the policy's TTL: longer
 // for a payment, shorter for a preview. The key is remembered for the policy's Remember
-// after d. Call KeepFor inside the handler or function; the last call counts. A d above
-// ten years counts as ten years. KeepFor has no effect on a run that releases its key.
+// after d. Call KeepFor inside the handler or function; the last call counts. Inside a
+// policy.RecoverFunc it counts for the response that the function finds. A d above ten
+// years counts as ten years. KeepFor has no effect on a run that releases its key.
 //
 // KeepFor returns false, without effect, outside a guarded run, after the response was
 // settled, and for a d below a millisecond.
@@ -75,6 +76,14 @@ func KeepFor(ctx context.Context, d time.Duration) bool {
 	}
 	run.keepFor = min(d, maxKeep)
 	return true
+}
+
+// forgetKeepFor ends the effect of a RecoverFunc's KeepFor, which was for a response that
+// the RecoverFunc did not find.
+func (r *Run) forgetKeepFor() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keepFor = 0
 }
 
 // retention ends the effect of KeepFor, and returns its time, or the policy's.

@@ -44,6 +44,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	case found == nil:
 		outcomeKnown, run.cleared = true, true
+		run.forgetKeepFor()
 		return Decision{Run: run}
 	}
 	outcomeKnown = true
