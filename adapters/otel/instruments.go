@@ -3,6 +3,7 @@ package idemotel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -78,7 +79,12 @@ func observeGauges(meter metric.Meter, age func() time.Duration, records func() 
 	}
 	_, err := meter.Int64ObservableGauge("idempotency.store.records", metric.WithUnit("{record}"),
 		metric.WithDescription("Records in the program's store."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) (err error) {
+			defer func() { // the provider's goroutine has no recover
+				if reason := recover(); reason != nil {
+					err = fmt.Errorf("idemotel: the function of WithRecords panicked with a value of type %T", reason)
+				}
+			}()
 			o.Observe(int64(records()))
 			return nil
 		}))

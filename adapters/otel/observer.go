@@ -75,7 +75,8 @@ func WithNext(next event.Observer) Option {
 
 // WithRecords adds the gauge idempotency.store.records, the number of records in the
 // program's store. The provider calls count at each collection, so count must be cheap and
-// safe for concurrent use, as memstore.Store.Len is. Default no gauge.
+// safe for concurrent use, as memstore.Store.Len is. A panic of count is an error of the
+// collection. Default no gauge.
 func WithRecords(count func() int) Option {
 	return func(o *Observer) error {
 		if count == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,5 +138,20 @@ func TestRecords(t *testing.T) {
 	}
 	if _, exists := newTelemetry(t).collect()["idempotency.store.records"]; exists {
 		t.Error("without WithRecords there is a gauge")
+	}
+}
+
+// Case 39: a panic of the program's count is an error of the collection, which has all other
+// metrics. On the provider's goroutine it would end the process.
+func TestPanickingRecords(t *testing.T) {
+	t.Parallel()
+	seen := newTelemetry(t, idemotel.WithRecords(func() int { panic("count") }))
+	var all metricdata.ResourceMetrics
+	err := seen.reader.Collect(t.Context(), &all)
+	if err == nil || !strings.Contains(err.Error(), "the function of WithRecords panicked with a value of type string") {
+		t.Errorf("the collection returned %v, want the panic", err)
+	}
+	if len(all.ScopeMetrics) != 1 || len(all.ScopeMetrics[0].Metrics) == 0 {
+		t.Errorf("the collection has %+v, want the other metrics", all.ScopeMetrics)
 	}
 }
