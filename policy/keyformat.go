@@ -55,17 +55,13 @@ func (f KeyFormats) Expected() string {
 	return "a key that matches " + f.name
 }
 
-// Expression returns a regular expression of the whole keys, or "" where every key is
-// allowed.
+// Expression returns an RE2 expression that an allowed key matches as a whole, or "" where
+// every key is allowed.
 func (f KeyFormats) Expression() string {
-	switch {
-	case f == UUIDKey:
-		return "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
-	case f.pattern != nil:
-		return "^(?:" + f.name + ")$"
-	default:
-		return ""
+	if f == UUIDKey {
+		return "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 	}
+	return f.name
 }
 
 func isUUID(key string) bool {

@@ -39,7 +39,7 @@ func TestKeyFormats(t *testing.T) {
 			}
 		}
 	}
-	if expression := regexp.MustCompile(policy.UUIDKey.Expression()); !expression.MatchString(uuid) || expression.MatchString(uuid+"0") {
+	if expression := regexp.MustCompile("^(?:" + policy.UUIDKey.Expression() + ")$"); !expression.MatchString(uuid) || expression.MatchString(uuid+"0") {
 		t.Error("the expression of UUIDKey is another format")
 	}
 }

@@ -128,56 +128,11 @@ const keySchema = `{
 // keyOf returns the schema of the keys of a format.
 func (m *merger) keyOf(format policy.KeyFormats) string {
 	every := m.ref("schemas", keyName, keySchema)
-	expression := format.Expression()
-	if expression == "" {
+	pattern, ok := keyPattern(format.Expression())
+	if format.Expression() == "" || !ok {
 		return every
 	}
-	inner := unanchored(expression)
-	if format != policy.UUIDKey {
-		inner = "(?:" + unanchored(format.String()) + ")"
-	}
-	return `{"allOf":[` + every + `,` + compact("pattern", quoted(`^(?:`+inner+`|"`+inner+`")$`)) + `]}`
-}
-
-// unanchored returns an expression without the anchors at the ends of its alternatives, so
-// that it can stand between quotes. Keys match as a whole, with or without anchors.
-func unanchored(expression string) string {
-	alternatives := alternativesOf(expression)
-	for i, one := range alternatives {
-		one = strings.TrimPrefix(one, "^")
-		if whole := strings.TrimSuffix(one, "$"); !strings.HasSuffix(whole, `\`) { // or it ends in a dollar character
-			one = whole
-		}
-		alternatives[i] = one
-	}
-	return strings.Join(alternatives, "|")
-}
-
-// alternativesOf cuts an expression at the bars outside of its groups and classes.
-func alternativesOf(expression string) (all []string) {
-	if strings.Contains(expression, `\Q`) { // a bar may be a literal character
-		return []string{expression}
-	}
-	from, groups, class := 0, 0, -1 // class is where a class begins
-	for i := 0; i < len(expression); i++ {
-		switch c := expression[i]; {
-		case c == '\\':
-			i++
-		case class >= 0:
-			if c == ']' && strings.Trim(expression[class+1:i], "^") != "" {
-				class = -1
-			}
-		case c == '[':
-			class = i
-		case c == '(':
-			groups++
-		case c == ')':
-			groups--
-		case c == '|' && groups == 0:
-			all, from = append(all, expression[from:i]), i+1
-		}
-	}
-	return append(all, expression[from:])
+	return `{"allOf":[` + every + `,` + compact("pattern", quoted(pattern)) + `]}`
 }
 
 // problemMedia is the media type of an engine's response.

@@ -2,34 +2,66 @@ package openapi_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
 )
 
-// The guard reads a key in quotes as the raw key. The described pattern allows both, also
-// for an expression with anchors in its alternatives.
-func TestKeyPatternWithAnchorsInAlternatives(t *testing.T) {
+// describedPattern returns the pattern of the header's values, or "".
+func describedPattern(t *testing.T, expression string) string {
+	t.Helper()
+	format := policy.KeyFormat(policy.KeyPattern(expression))
+	doc := document(t, policy.TableRow{Route: "POST /p", Options: []policy.Option{format}})
+	return operation(t, doc, "POST", "/p").Get("parameters.0.schema.allOf.1.pattern").Str
+}
+
+// spellings returns the header's values of a key: in quotes, and raw where it can be.
+func spellings(key string) []string {
+	inQuotes := `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`).Replace(key) + `"`
+	if raw, err := core.ParseKey(key); err == nil && raw == key {
+		return []string{inQuotes, key}
+	}
+	return []string{inQuotes}
+}
+
+// The described pattern allows the keys that the guard allows, raw and in quotes, also for
+// an expression whose syntax JSON Schema does not have.
+func TestKeyPattern(t *testing.T) {
 	t.Parallel()
+	keys := []string{"ord_1", "inv_1", "ORD_1", "xord_1", "inv_1x", "ord_", "a.b", "a-b", "aXb", "ab", "abab", "abc", "a|b", `a"b`, `a\b`, `a\\b`, "k]", "K^", "ord 1"}
+	for char := rune('!'); char <= '~'; char++ {
+		keys = append(keys, string(char))
+	}
 	for _, expression := range []string{
 		"^ord_[0-9]+$|^inv_[0-9]+$", "^(ord|inv)_[0-9]+$", "ord_[0-9]+|^inv_[0-9]+", "^ord_[0-9|]+$|^inv_[]|0-9]+$", `^ord_\d+$|^inv_\d+$`,
+		"(?i)ord_[0-9]+", "(?i:k)", "(?P<kind>ord|inv)_[[:digit:]]+", `\Aord_\d+\z`, `\pL+_\PL`, `\Qa.b`, `\Qa|b\E`, `a\x62`, `a\x{62}+`, `a\142`,
+		".+", ".*?", ".", "a.b", `a\.b`, `[^a-z]+`, `[\w.-]+`, `[\[\]^-]`, `\W`, `\D`, `\S+`, "[[:punct:]]", "[[:^alpha:]]", "(?s).{3}", "(ab){2}", "(?:ab){1,}",
+		"(ab|a){1,2}c?", `\bab\b`, `a\Bb`, "(?m)^ab$", "(^a)?b?", `a["\\]b`, `a\\+b`, "x|", "[^\\x00-\\x{10FFFF}]|ab", "é|ab", "ord 1", "a,b|a;b|ab",
 	} {
-		format := policy.KeyFormat(policy.KeyPattern(expression))
-		doc := document(t, policy.TableRow{Route: "POST /p", Options: []policy.Option{format}})
-		described := operation(t, doc, "POST", "/p").Get("parameters.0.schema.allOf.1.pattern").Str
+		described := describedPattern(t, expression)
 		pattern, err := regexp.Compile(described)
-		if err != nil {
-			t.Fatal(err)
+		if described == "" || err != nil {
+			t.Errorf("%s is described as %q (%v)", expression, described, err)
+			continue
 		}
-		for _, value := range []string{`ord_1`, `inv_1`, `"ord_1"`, `"inv_1"`, `xord_1`, `inv_1x`, `"xinv_1"`, `ord_`} {
-			key, err := core.ParseKey(value)
-			if err != nil {
-				t.Fatal(err)
+		for _, key := range keys {
+			for _, value := range spellings(key) {
+				if want := policy.KeyPattern(expression).Allows(key) && key != "ord 1"; pattern.MatchString(value) != want {
+					t.Errorf("%s: the guard allows %s: %t, and the document has %s", expression, value, want, described)
+				}
 			}
-			if want := policy.KeyPattern(expression).Allows(key); pattern.MatchString(value) != want {
-				t.Errorf("%s: the guard allows %s: %t, and the document has %s", expression, value, want, described)
-			}
+		}
+	}
+}
+
+// An anchor between characters cannot stand between quotes: the document has no pattern.
+func TestKeyPatternWithAnAnchorInside(t *testing.T) {
+	t.Parallel()
+	for _, expression := range []string{"a?^b", "(a$)+b?", `a|b\zc`} {
+		if described := describedPattern(t, expression); described != "" {
+			t.Errorf("%s is described as %s, want no pattern", expression, described)
 		}
 	}
 }
