@@ -95,7 +95,8 @@ func TestPathTemplates(t *testing.T) {
 		"/members/{id}":                {"/members/{id}", []string{"id"}, ""},
 		"/members/{id:[0-9]{1,3}}/x":   {"/members/{id}/x", []string{"id"}, "^[0-9]{1,3}$"},
 		"/members/{id:^[0-9]+$}":       {"/members/{id}", []string{"id"}, "^[0-9]+$"},
-		`/words/{w:\w+"<}`:             {"/words/{w}", []string{"w"}, `^\w+"<$`},
+		`/words/{w:\w+"<}`:             {"/words/{w}", []string{"w"}, `^[0-9A-Z_a-z]+"<$`},
+		"/words/{w:(?m)^a$}":           {"/words/{w}", []string{"w"}, ""}, // no pattern can say it
 		"/files/*":                     {"/files/{wildcard}", []string{"wildcard"}, ""},
 		"/a/{year}-{month}.json":       {"/a/{year}-{month}.json", []string{"year", "month"}, ""},
 		"/members/:id":                 {"/members/{id}", []string{"id"}, ""},

@@ -84,8 +84,8 @@ func closing(s string) int {
 // describedAs returns the parameter in JSON, under the template's name.
 func (p pathParameter) describedAs(name string) string {
 	schema := []string{"type", `"string"`}
-	if p.expression != "" { // the expression matches the whole segment
-		schema = append(schema, "pattern", quoted("^"+strings.TrimSuffix(strings.TrimPrefix(p.expression, "^"), "$")+"$"))
+	if pattern, ok := pathPattern(p.expression); ok && p.expression != "" {
+		schema = append(schema, "pattern", quoted(pattern))
 	}
 	members := []string{"name", quoted(name), "in", `"path"`}
 	if p.isRest {

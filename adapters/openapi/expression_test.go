@@ -65,3 +65,27 @@ func TestKeyPatternWithAnAnchorInside(t *testing.T) {
 		}
 	}
 }
+
+// The described pattern of a path parameter allows the values that chi's expression allows.
+func TestPathPattern(t *testing.T) {
+	t.Parallel()
+	values := []string{"", "a", "A", "k", "\u212a", "ab", "a-b", "x", "xy", "é", "日本", "7", "a/b", "a\nb", "\n", "^", "]", "😀", "\x7f"}
+	for _, expression := range []string{
+		"[0-9]+", "^[a-z-]+$", "(?i)[a-k]+", "(?i)k", "[[:alnum:]]+", `\pL+`, `\p{Han}+`, `\PL`, ".+", "(?s).*", ".", "[^/]+", "[^a]", `[^\d\n]`, "x|y", "(?:x|xy)", "é|😀",
+		`\Aa\z`, `\bab\b`, `[\]^\\-]`, `\Qa-b\E`, "a{0}", `[^\x00-\x{10FFFF}]`, "[😀é]",
+	} {
+		doc := document(t, policy.Row("POST /a/{p:"+expression+"}"))
+		described := operation(t, doc, "POST", "/a/{p}").Get("parameters.0.schema.pattern").Str
+		pattern, err := regexp.Compile(described)
+		if described == "" || err != nil {
+			t.Errorf("%s is described as %q (%v)", expression, described, err)
+			continue
+		}
+		chi := regexp.MustCompile("^" + strings.TrimSuffix(strings.TrimPrefix(expression, "^"), "$") + "$")
+		for _, value := range values {
+			if want := chi.MatchString(value); pattern.MatchString(value) != want {
+				t.Errorf("%s: chi allows %q: %t, and the document has %s", expression, value, want, described)
+			}
+		}
+	}
+}
