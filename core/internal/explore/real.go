@@ -60,6 +60,9 @@ type leeway struct {
 // realPatience bounds how long a key may be busy at the end.
 const realPatience = time.Minute
 
+// settlingPatience bounds how late a run reports its end after its last call.
+const settlingPatience = 5 * time.Second
+
 // reality is the real store under one plan.
 type reality struct {
 	*Backend
@@ -105,6 +108,7 @@ func (w *world) runReal() (settled time.Duration, err error) {
 	w.group.Wait()
 	settled = w.since()
 	w.finish(pods)
+	w.awaitSettlements()
 	if err := w.real.resolve(); err != nil {
 		return settled, err
 	}
@@ -143,6 +147,17 @@ func (w *world) finish(pods map[int]*pod) {
 	}
 	for _, p := range serving {
 		p.shutDown(time.Minute)
+	}
+}
+
+// awaitSettlements waits for what a Shutdown that gave up has left behind. It cancels the
+// calls under way, which may go on at a real store until their own deadline. Their runs
+// report their end then.
+func (w *world) awaitSettlements() {
+	isMissing := func(v Violation) bool { return v.Rule == SettlementEvents }
+	limit := w.since() + w.plan.Policy.StoreTimeout + settlingPatience
+	for w.since() < limit && slices.ContainsFunc(Judge(w.plan, History{Facts: w.sorted()}), isMissing) {
+		sleep(20 * time.Millisecond)
 	}
 }
 
