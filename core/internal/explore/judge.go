@@ -97,8 +97,9 @@ func (j *judge) protection(r *run) {
 // unprotected: a handler runs without a lease only if the policy allows this, the
 // store fails, and no other handler of the key is known.
 func (j *judge) unprotected(r *run) {
-	if !r.faulty || !j.plan.Policy.FailOpen {
-		j.report(Unprotected, "the handler of r%d runs without protection: a call of it failed: %v, FailOpen: %v", r.id, r.faulty, j.plan.Policy.FailOpen)
+	failed := r.faulty || j.plan.real.unsteady // a claim that outlasts its lease has failed too
+	if !failed || !j.plan.Policy.FailOpen {
+		j.report(Unprotected, "the handler of r%d runs without protection: a call of it failed: %v, FailOpen: %v", r.id, failed, j.plan.Policy.FailOpen)
 	}
 	if r.seen != nil {
 		j.report(UnprotectedBeside, "the handler of r%d runs without protection, and the store had said that its key is %s", r.id, r.seen.Text)
