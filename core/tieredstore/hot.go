@@ -107,7 +107,8 @@ func (h *hotTier) correct(ctx context.Context, asked time.Time, c storage.Claim,
 		h.release(ctx, fill) // the running holder fills, or there is nothing to keep
 		return
 	}
-	fill.Fingerprint, fill.Digest, fill.Origin = truth.Fingerprint, truth.Digest, withRun(truth.Origin, truth.Attempt, truth.Created, truth.Finished, truth.Expires)
+	fill.Fingerprint, fill.Digest = truth.Fingerprint, truth.Digest
+	fill.Origin = withRun(truth.Origin, truth.Attempt, truth.Created, truth.Finished, truth.Expires)
 	h.complete(ctx, asked, fill, storage.Result{
 		State: truth.State, Status: truth.Status, Header: truth.Header, Body: truth.Body, Sketch: truth.Sketch, Retain: retain,
 	})
@@ -137,10 +138,8 @@ func (h *hotTier) complete(ctx context.Context, asked time.Time, l storage.Lease
 	}
 	_ = h.call(ctx, h.timeout, func(ctx context.Context) error {
 		err := h.store.Complete(ctx, l, res)
-		if errors.Is(err, storage.ErrLeaseLost) && l.Attempt > 1 {
-			if h.store.Release(ctx, fillLease(l)) == nil {
-				err = h.store.Complete(ctx, l, res)
-			}
+		if errors.Is(err, storage.ErrLeaseLost) && l.Attempt > 1 && h.store.Release(ctx, fillLease(l)) == nil {
+			err = h.store.Complete(ctx, l, res)
 		}
 		if errors.Is(err, storage.ErrLeaseLost) && h.inspector != nil {
 			err = h.replace(ctx, l, res)
