@@ -129,7 +129,7 @@ const keySchema = `{
 func (m *merger) keyOf(format policy.KeyFormats) string {
 	every := m.ref("schemas", keyName, keySchema)
 	pattern, ok := keyPattern(format.Expression())
-	if format.Expression() == "" || !ok {
+	if !ok {
 		return every
 	}
 	return `{"allOf":[` + every + `,` + compact("pattern", quoted(pattern)) + `]}`

@@ -13,9 +13,12 @@ import (
 // writes means the same in both, with ECMA-262's u or v flag too.
 
 // pathPattern returns an expression for a path parameter's values, which chi matches with
-// this one. It returns false for an expression that does not compile, or has an anchor of
-// lines.
+// this one. It returns false for an expression that is empty, does not compile, or has an
+// anchor of lines.
 func pathPattern(expression string) (pattern string, ok bool) {
+	if expression == "" {
+		return "", false
+	}
 	whole := "^" + strings.TrimSuffix(strings.TrimPrefix(expression, "^"), "$") + "$"
 	parsed, err := syntax.Parse(whole, syntax.Perl)
 	if err != nil {
@@ -27,8 +30,12 @@ func pathPattern(expression string) (pattern string, ok bool) {
 
 // keyPattern returns an expression for the header's values whose keys match this one as a
 // whole: raw, or as an RFC 8941 string in quotes. It returns false for an expression that
-// does not compile, or has an anchor in its middle, which cannot stand between quotes.
+// is empty, does not compile, or has an anchor in its middle, which cannot stand between
+// quotes.
 func keyPattern(expression string) (pattern string, ok bool) {
+	if expression == "" {
+		return "", false
+	}
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
 		return "", false

@@ -84,7 +84,7 @@ func closing(s string) int {
 // describedAs returns the parameter in JSON, under the template's name.
 func (p pathParameter) describedAs(name string) string {
 	schema := []string{"type", `"string"`}
-	if pattern, ok := pathPattern(p.expression); ok && p.expression != "" {
+	if pattern, ok := pathPattern(p.expression); ok {
 		schema = append(schema, "pattern", quoted(pattern))
 	}
 	members := []string{"name", quoted(name), "in", `"path"`}
