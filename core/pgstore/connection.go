@@ -67,28 +67,12 @@ func (s *Store) prepares() bool {
 // onConnection runs call on a connection of the pool and returns its result, or the
 // error of ctx as soon as ctx ends. call gets its own context, because its connection
 // and its prepared statements outlive ctx. call must not use the caller's memory.
-func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Context, db querier) (T, error)) (T, error) {
-	type outcome struct {
-		value T
-		err   error
-	}
-	var none T
+func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Context, db querier) (T, error)) (none T, err error) {
 	connection, err := s.connect(ctx)
 	if err != nil {
 		return none, err
 	}
-	done := make(chan outcome, 1)
-	go func() {
-		var o outcome
-		o.value, o.err = use(ctx, s, connection, call)
-		done <- o
-	}()
-	select {
-	case o := <-done:
-		return o.value, o.err
-	case <-ctx.Done():
-		return none, ctx.Err()
-	}
+	return panicked.Within(ctx, postgresClient, func() (T, error) { return use(ctx, s, connection, call) })
 }
 
 // connect takes a connection from the pool.
@@ -161,6 +145,9 @@ type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }
 
+// postgresClient names the code whose panic is an error.
+const postgresClient = "PostgreSQL client"
+
 // recovered turns a panic of call into an error, such as a panic of the pool's
 // tracer. On a goroutine of the store the panic would end the process (case 39).
-func recovered(call func() error) error { return panicked.Call("PostgreSQL client", call) }
+func recovered(call func() error) error { return panicked.Call(postgresClient, call) }
