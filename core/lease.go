@@ -62,11 +62,15 @@ func (r *Run) beginRenewal() bool {
 // latest.
 func (r *Run) renew() {
 	timeout := min(r.subject.route.policy.StoreTimeout, r.lease.TTL/3, r.leaseLeft())
-	r.renewedBy(r.extend(timeout))
+	calledAt, err := r.extend(timeout)
+	if err == nil {
+		r.report(event.Event{Result: event.Renewed, Renewal: true}) // before the settlement's, which waits
+	}
+	r.renewedBy(calledAt, err, true)
 }
 
-// renewedBy ends a renewal that was called at calledAt.
-func (r *Run) renewedBy(calledAt time.Time, err error) {
+// renewedBy ends a renewal that was called at calledAt: a scheduled one, or one that stores a step.
+func (r *Run) renewedBy(calledAt time.Time, err error, scheduled bool) {
 	next := calledAt.Add(r.lease.TTL / 3)
 	r.mu.Lock()
 	r.renewing, r.lastError = false, err
@@ -77,12 +81,12 @@ func (r *Run) renewedBy(calledAt time.Time, err error) {
 	case errors.Is(err, storage.ErrLeaseLost):
 		// Another attempt holds the key, so the store decides about duplicates.
 		r.engine.live.forget(r)
-		r.lose(err)
+		r.end(storage.ErrLeaseLost, event.Event{Result: event.LeaseLost, Err: err, Renewal: scheduled})
 		return
 	case over:
 		return
 	case err != nil:
-		r.report(event.Event{Result: event.StoreError, Err: err})
+		r.report(event.Event{Result: event.StoreError, Err: err, Renewal: scheduled})
 		next = time.Now().Add(r.lease.TTL / 10)
 	}
 	r.wakeAt(next)
@@ -132,13 +136,9 @@ func (r *Run) loseInTime() bool {
 	if why == nil {
 		why = context.DeadlineExceeded
 	}
-	r.lose(fmt.Errorf("%w: it could not be renewed in time: %w", storage.ErrLeaseLost, why))
-	return true
-}
-
-// lose ends the handler's context because the lease is lost.
-func (r *Run) lose(why error) {
+	why = fmt.Errorf("%w: it could not be renewed in time: %w", storage.ErrLeaseLost, why)
 	r.end(storage.ErrLeaseLost, event.Event{Result: event.LeaseLost, Err: why})
+	return true
 }
 
 // end ends the handler's context early with a cause, and reports the event. Later

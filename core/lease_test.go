@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -257,6 +258,34 @@ func TestAfterALostLeaseTheStoreDecides(t *testing.T) {
 		advance(time.Second)
 		wantFirst(t, winner.post(t.Context(), "k", payment))
 		wantReplay(t, stubborn.post(t.Context(), "k", payment))
+	})
+}
+
+// Each renewal is an event, whatever its result.
+func TestRenewalsAreReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaultyStore()
+		setExtend := store.set(&store.extend)
+		s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+			advance(2500 * time.Millisecond)
+			setExtend(failUnapplied)
+			advance(600 * time.Millisecond)
+			setExtend(func(func() error) error { return storage.ErrLeaseLost })
+			<-r.Context().Done()
+			created(w, r)
+		}, policy.LockTTL(3*time.Second))
+		s.post(t.Context(), "k", payment)
+		synctest.Wait() // until the last event, which follows the end of the context
+		renewals := make(map[event.Result]int)
+		for _, one := range s.events.seen() {
+			if one.Renewal {
+				renewals[one.Result]++
+			}
+		}
+		if want := (map[event.Result]int{event.Renewed: 2, event.StoreError: 1, event.LeaseLost: 1}); !maps.Equal(renewals, want) {
+			t.Errorf("the renewals are %v, want %v", renewals, want)
+		}
 	})
 }
 

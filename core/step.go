@@ -237,7 +237,7 @@ func (r *Run) storeSteps(timeout time.Duration) error {
 		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
 		final := err == nil || errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden)
 		if final || time.Until(deadline) <= wait || !sleep(r.engine.live.background, wait) {
-			r.renewedBy(calledAt, err)
+			r.renewedBy(calledAt, err, false)
 			return err
 		}
 	}

@@ -17,6 +17,8 @@
 //	idempotency.settlement.pending.age  gauge, s                 age of the oldest pending settlement of the process; zero without one
 //	idempotency.store.records       gauge, {record}              records in the program's store; only with WithRecords
 //	idempotency.lease.expired       counter, {lease}             abandoned attempts that the engine found
+//	idempotency.lease.renewals      counter, {renewal}           renewals of leases whose handlers ran on: lease_renewed, store_error
+//	                                                             (also with error.type) or lease_lost
 //	idempotency.store.errors        counter, {error}             failed store calls, also with error.type
 //	idempotency.decision.duration   histogram, s                 from a request's arrival to its decision, including a Wait
 //	idempotency.run.duration        histogram, s                 from a request's arrival to its run's last settlement
@@ -34,7 +36,7 @@
 //	http.request.method   GET, POST, ..., or _OTHER; CALL for core.Do
 //	http.route            the route's pattern without the method, or the name of the call;
 //	                      "unmatched" while no route is known
-//	error.type            corrupt_record, store_full, timeout, canceled or _OTHER; only on store.errors
+//	error.type            corrupt_record, store_full, timeout, canceled or _OTHER; only on store.errors and lease.renewals
 //
 // A route has about 120 series in Prometheus, of which decision.duration has 20 for each
 // result that occurs. run.duration and store.duration have no result for that reason. A

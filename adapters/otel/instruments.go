@@ -12,7 +12,8 @@ import (
 // instruments are this package's metrics.
 type instruments struct {
 	requests, conflicts, settlements metric.Int64Counter
-	leaseExpired, storeErrors        metric.Int64Counter
+	leaseExpired, renewals           metric.Int64Counter
+	storeErrors                      metric.Int64Counter
 	pending, running                 metric.Int64UpDownCounter
 	decision, run, store             metric.Float64Histogram
 }
@@ -50,6 +51,7 @@ func newInstruments(meter metric.Meter, age func() time.Duration, records func()
 	all.conflicts = counter("idempotency.conflicts", "{request}", "Requests with a 409 or 422 response.")
 	all.settlements = counter("idempotency.settlements", "{settlement}", "Results of runs.")
 	all.leaseExpired = counter("idempotency.lease.expired", "{lease}", "Abandoned attempts that the engine found.")
+	all.renewals = counter("idempotency.lease.renewals", "{renewal}", "Renewals of leases whose handlers ran on.")
 	all.storeErrors = counter("idempotency.store.errors", "{error}", "Failed store calls.")
 	all.decision = histogram("idempotency.decision.duration", "Time from a request's arrival to its decision.", decisionBounds)
 	all.run = histogram("idempotency.run.duration", "Time from a request's arrival to its run's last settlement.", runBounds)

@@ -62,7 +62,7 @@ func TestEveryResultIsMeasured(t *testing.T) {
 		seen := newTelemetry(t)
 		seen.observer.Observe(t.Context(), event.Event{Result: result})
 		counted := int64(0)
-		for _, name := range []string{"requests", "settlements", "lease.expired", "store.errors"} {
+		for _, name := range []string{"requests", "settlements", "lease.expired", "lease.renewals", "store.errors"} {
 			counted += seen.total("idempotency." + name)
 		}
 		if counted == 0 {

@@ -116,7 +116,7 @@ func (o *Observer) Observe(ctx context.Context, event event.Event) {
 	effects := effectsOf(event.Result)
 	known := o.series.of(labelsOf(&event, effects))
 	begun := o.pending.find(ctx)
-	effects = effects.ending(&event)
+	effects = effects.of(&event)
 
 	o.count(ctx, effects, known)
 	o.time(ctx, &event, effects, known)
@@ -140,6 +140,9 @@ func (o *Observer) count(ctx context.Context, effects effect, s *series) {
 	}
 	if effects.has(isLeaseExpired) {
 		o.instruments.leaseExpired.Add(ctx, 1, s.counted...)
+	}
+	if effects.has(isRenewal) {
+		o.instruments.renewals.Add(ctx, 1, s.counted...)
 	}
 	if effects.has(isStoreError) {
 		o.instruments.storeErrors.Add(ctx, 1, s.counted...)

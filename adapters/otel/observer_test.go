@@ -80,6 +80,7 @@ func TestInstruments(t *testing.T) {
 		"idempotency.conflicts":         {"counter", "{request}"},
 		"idempotency.settlements":       {"counter", "{settlement}"},
 		"idempotency.lease.expired":     {"counter", "{lease}"},
+		"idempotency.lease.renewals":    {"counter", "{renewal}"},
 		"idempotency.store.errors":      {"counter", "{error}"},
 		"idempotency.decision.duration": {"histogram", "s"},
 		"idempotency.run.duration":      {"histogram", "s"},

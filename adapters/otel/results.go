@@ -12,6 +12,7 @@ const (
 	isConflict                        // counts in conflicts
 	isSettlement                      // counts in settlements
 	isLeaseExpired                    // counts in lease.expired
+	isRenewal                         // counts in lease.renewals
 	isStoreError                      // counts in store.errors
 	isPending                         // the settlement goes on in the background
 	hasCode                           // the problem's code is a label, because operators react by it
@@ -47,10 +48,11 @@ var effects = map[event.Result]effect{
 	event.Deferred:     isSettlement | isStoreError | isPending | marksSpan,
 	event.ResponseLost: isSettlement | endsRun | endsSpan | isFailure,
 	event.NotConfirmed: isSettlement | isStoreError | isPending | marksSpan,
-	event.LeaseLost:    isSettlement | marksSpan | isFailure, // see ending
+	event.LeaseLost:    isSettlement | marksSpan | isFailure, // see of
 	event.LeaseExpired: isLeaseExpired | marksSpan,
 	event.RunTooLong:   isSettlement | marksSpan,
-	event.StoreError:   isStoreError | marksSpan | isFailure, // see ending
+	event.Renewed:      isRenewal,
+	event.StoreError:   isStoreError | marksSpan | isFailure, // see of
 	event.RecoverError: isSettlement | marksSpan,
 
 	event.CallbackPanicked: isSettlement | marksSpan | isFailure,
@@ -69,9 +71,13 @@ func effectsOf(result event.Result) effect {
 	return isSettlement | marksSpan
 }
 
-// ending adds the end of the run for results that end a run only at times, such as a
-// lease that is lost to a renewal or to the settlement (see event.Event.Ends).
-func (e effect) ending(happened *event.Event) effect {
+// of adds what the result does not tell: that a renewal of the lease has failed, and that
+// the event ends its run. A lease is lost to a renewal or to the settlement, for example
+// (see event.Event.Ends).
+func (e effect) of(happened *event.Event) effect {
+	if happened.Renewal {
+		e |= isRenewal
+	}
 	if happened.Final && happened.Ends() {
 		return e&^marksSpan | endsRun | endsSpan
 	}

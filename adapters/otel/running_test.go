@@ -95,6 +95,23 @@ func TestAgeOfThePendingSettlements(t *testing.T) {
 	})
 }
 
+// Renewals are counted by their result. One that failed is a store error too.
+func TestLeaseRenewals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newBrokenStore()
+		s := newPayments(t, store, func(w http.ResponseWriter, r *http.Request) {
+			advance(11 * time.Second)
+			store.fails(errStoreDown, &store.extend)
+			advance(10 * time.Second)
+			created(w, r)
+		}, policy.LockTTL(30*time.Second))
+		s.post(t.Context(), "/payments", "k", "1")
+		s.want("idempotency.lease.renewals", map[event.Result]int64{event.Renewed: 1, event.StoreError: 1})
+		s.want("idempotency.store.errors", map[event.Result]int64{event.StoreError: 1})
+	})
+}
+
 // A 503 of a process that shuts down does not look like one of a store that is unreachable.
 func TestUnavailableHasItsCode(t *testing.T) {
 	t.Parallel()

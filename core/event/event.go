@@ -54,6 +54,7 @@ const (
 	LeaseLost    Result = "lease_lost"      // another attempt holds the key
 	LeaseExpired Result = "lease_expired"   // an abandoned attempt was seen
 	RunTooLong   Result = "run_too_long"    // the handler passed MaxRun
+	Renewed      Result = "lease_renewed"   // the handler still runs
 	StoreError   Result = "store_error"     // one call at the store failed
 	RecoverError Result = "recover_error"   // the policy's RecoverFunc returned an error
 
@@ -91,6 +92,9 @@ type Event struct {
 	Trace string
 	// Final says that a LeaseLost, StoreError or CallbackPanicked ends its run, see Ends.
 	Final bool
+	// Renewal says that the event is about the renewal of a lease: a Renewed, or a
+	// StoreError or LeaseLost from it. What core.Step stores is no renewal.
+	Renewal bool
 	// Duration since the request was admitted.
 	Duration time.Duration
 	// StoreLatency is the time spent waiting for the store in this step.
@@ -311,7 +315,7 @@ func (e *Event) appendDifferences(attrs []slog.Attr) []slog.Attr {
 
 func (e *Event) level() slog.Level {
 	switch e.Result {
-	case Execute, NoKey, Skipped:
+	case Execute, NoKey, Skipped, Renewed:
 		return slog.LevelDebug
 	case Completed, Failed, Unreplayable:
 		if e.Panicked { // after MarkExecuted: the effect has happened, and the response is a 500
