@@ -43,7 +43,7 @@ func (c *capture) finishUnreplayable(panicked bool) {
 
 // finishBuffered stores the response, and then sends the response.
 func (c *capture) finishBuffered(panicked bool) {
-	outcome := c.run.marked(failure.Outcome{Status: c.status, Panicked: panicked || c.recovered})
+	outcome := failure.Outcome{Status: c.status, Panicked: panicked || c.recovered}
 	switch {
 	case panicked:
 		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
@@ -122,7 +122,7 @@ func WentAround(w http.ResponseWriter, status int) {
 // settledOutside settles a run with a response that the guard does not write. It
 // returns false where the guard must respond.
 func (c *capture) settledOutside(panicked bool) bool {
-	outcome := c.run.marked(failure.Outcome{Status: c.around, Panicked: panicked})
+	outcome := failure.Outcome{Status: c.around, Panicked: panicked}
 	switch {
 	case c.around != 0:
 	case panicked, c.left == 0, c.status != 0, c.run.context.Err() != nil:

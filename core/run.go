@@ -118,12 +118,6 @@ func (r *Run) record() *storage.Record {
 	return record
 }
 
-// marked adds the handler's marks to the outcome.
-func (r *Run) marked(o failure.Outcome) failure.Outcome {
-	o, _ = r.marks.Read(o)
-	return o
-}
-
 // isKept reports whether the run was settled with a response.
 func (r *Run) isKept() bool {
 	r.mu.Lock()

@@ -59,20 +59,19 @@ func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) er
 	if run.stopRenewing() {
 		failure.MarkUncertain(&run.context, "the handler returned during a step")
 	}
-	return e.settle(run, outcome, response)
-}
-
-// settle is Finish for a run with a handler that may still be running.
-func (e *Engine) settle(run *Run, outcome failure.Outcome, response Response) error {
-	run.marks.Seal()
-	retain := run.retention(run.subject.route.policy.TTL)
-	outcome = run.marked(outcome)
 	if outcome.Panicked && outcome.Err == nil {
 		outcome.Err = errHandlerPanicked
 	}
-	run.stopRenewing()
+	run.marks.Seal()
+	return e.settle(run, run.classify(outcome), outcome, response)
+}
+
+// settle is Finish for a run of this class, whose handler may still be running. The run
+// takes no more marks, and its lease is not renewed any more.
+func (e *Engine) settle(run *Run, class failure.Class, outcome failure.Outcome, response Response) error {
+	retain := run.retention(run.subject.route.policy.TTL)
 	done, stored := event.Event{Status: cmp.Or(response.Status, outcome.Status), Panicked: outcome.Panicked, Err: outcome.Err}, (*storage.Result)(nil)
-	switch class := run.classify(outcome); class {
+	switch class {
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, response)
 		run.subject.route.redact(&run.storing)
@@ -106,9 +105,10 @@ func (r *Run) withoutResult(class failure.Class) event.Result {
 	}
 }
 
-// classify calls the policy's Classifier, and failure.Classify if the Classifier
-// panics.
+// classify calls the policy's Classifier with the handler's marks, and failure.Classify
+// if the Classifier panics.
 func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
+	outcome, _ = r.marks.Read(outcome)
 	defer func() {
 		if err := panicked.Error("Classifier", recover()); err != nil {
 			r.report(event.Event{Result: event.CallbackPanicked, Err: err})

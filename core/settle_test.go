@@ -293,6 +293,24 @@ func TestStreamWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
+// A mark that comes while a stream begins, from another goroutine of the handler, does not
+// release the stream's key.
+func TestMarkWhileAStreamBegins(t *testing.T) {
+	t.Parallel()
+	var request *http.Request
+	s := newService(t, newFaultyStore(), func(w http.ResponseWriter, r *http.Request) {
+		request = r
+		created(w, r)
+		_ = http.NewResponseController(w).Flush()
+	}, policy.Classifier(func(outcome failure.Outcome) failure.Class {
+		defer failure.MarkRetryable(request.Context())
+		return failure.Classify(outcome)
+	}))
+	wantFirst(t, s.post(t.Context(), "k", payment))
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
+	s.wantRuns(t, 1)
+}
+
 // A stream is recorded before its first byte. MaxRun still limits the handler, although
 // the lease is no longer renewed.
 func TestStreamKeepsItsContextUntilMaxRun(t *testing.T) {

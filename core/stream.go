@@ -26,12 +26,15 @@ func (c *capture) stream() error {
 // recordUnreplayable settles a response before it is sent, unless the response will
 // release the key. A release waits for the end of the handler.
 func (c *capture) recordUnreplayable(status int) error {
-	outcome := c.run.marked(failure.Outcome{Status: status})
-	if c.run.classify(outcome) != failure.ClassCache {
+	outcome := failure.Outcome{Status: status}
+	class := c.run.classify(outcome)
+	if class != failure.ClassCache {
 		return nil
 	}
 	c.settled = true
-	c.err = c.run.engine.settle(c.run, outcome, Response{Status: status, Unreplayable: true})
+	c.run.marks.Seal() // a later mark must not release the key of a response that streams
+	c.run.stopRenewing()
+	c.err = c.run.engine.settle(c.run, class, outcome, Response{Status: status, Unreplayable: true})
 	if c.err != nil {
 		c.settleHeader(nil)
 		c.run.engine.refuseWith(c.w, c.r, c.run.subject.route, *unstoredProblem(c.err))
