@@ -35,8 +35,8 @@ type seen struct {
 }
 
 // Remember returns an observer that passes events on to next, and keeps the last n of them
-// for the page, about 300 bytes each. It keeps no key, no scope and no path. A nil next
-// means event.Log(nil), and an n of zero or less means 10,000.
+// for the page, about 300 bytes each. It keeps no key, no scope and no path, and no renewal
+// that succeeded. A nil next means event.Log(nil), and an n of zero or less means 10,000.
 //
 //	events := inspector.Remember(event.Log(logger), 10_000)
 //	engine, err := core.New(store, scope, core.WithObserver(events))
@@ -54,6 +54,9 @@ func Remember(next event.Observer, n int) *Events {
 // Observe implements event.Observer.
 func (e *Events) Observe(ctx context.Context, happened event.Event) {
 	e.next.Observe(ctx, happened)
+	if happened.Result == event.Renewed { // those of long runs would push all others out
+		return
+	}
 	one := seen{
 		at: time.Now(), result: happened.Result, endpoint: happened.Endpoint(), route: happened.Route,
 		code: happened.Code, record: happened.Record, operator: happened.Operator, reason: happened.Reason,

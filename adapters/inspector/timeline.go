@@ -98,7 +98,6 @@ var texts = map[event.Result]func(*seen) string{
 	event.DeleteKey:     releasedText,
 	event.Retryable:     releasedText,
 	event.Deferred:      func(*seen) string { return "The store did not take the response: it waits in this process" },
-	event.Renewed:       func(*seen) string { return "The lease was renewed" },
 	event.SettledByHand: func(one *seen) string { return "Settled by hand by " + one.operator },
 	event.Forgotten:     func(one *seen) string { return "Forgotten by " + one.operator },
 	event.Revealed:      func(one *seen) string { return "The body was shown to " + one.operator },
