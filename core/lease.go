@@ -10,10 +10,10 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// wakeAt schedules watch for that time, or earlier for the end of the lease or of
-// MaxRun.
-func (r *Run) wakeAt(at time.Time) {
-	end, now := r.endOfMaxRun(), r.engine.now()
+// wakeAt schedules watch for that time, or earlier for the end of the lease or of MaxRun.
+// now may be a little old.
+func (r *Run) wakeAt(now moment, at time.Time) {
+	end := r.endOfMaxRun()
 	r.mu.Lock()
 	// After a suspension the wall clock is ahead, and decides when the lease ends.
 	if lease := now.monotonic.Add(now.left(r.heldUntil)); !r.settling && lease.Before(end) {
@@ -41,7 +41,7 @@ func (r *Run) watch() {
 	if r.loseInTime() {
 		return // the handler may still run, so this process keeps refusing duplicates
 	}
-	r.wakeAt(r.endOfMaxRun())
+	r.wakeAt(r.engine.now(), r.endOfMaxRun())
 	if r.beginRenewal() {
 		r.renew()
 	}
@@ -89,7 +89,7 @@ func (r *Run) renewedBy(calledAt time.Time, err error, scheduled bool) {
 		r.report(event.Event{Result: event.StoreError, Err: err, Renewal: scheduled})
 		next = time.Now().Add(r.lease.TTL / 10)
 	}
-	r.wakeAt(next)
+	r.wakeAt(r.engine.now(), next)
 }
 
 // extend renews the lease at the store, and stores the steps.

@@ -56,9 +56,9 @@ func shortened(text string, limit int) string {
 func (r *Run) currentLease() storage.Lease {
 	lease := r.lease
 	lease.Age = time.Since(r.claimed)
-	lease.Origin.Route = shortened(r.routePattern(""), maxOriginRoute)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	lease.Origin.Route = shortened(r.pattern, maxOriginRoute)
 	if r.steps != nil {
 		lease.Steps = r.steps.text
 	}
