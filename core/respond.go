@@ -44,12 +44,16 @@ func (c *capture) finishUnreplayable(panicked bool) {
 // finishBuffered stores the response, and then sends the response.
 func (c *capture) finishBuffered(panicked bool) {
 	outcome := failure.Outcome{Status: c.status, Panicked: panicked || c.recovered}
+	cancelled := !panicked && c.isCutOff() // asked before the settlement begins, see loseInTime
+	if cancelled {
+		outcome.Err, outcome.ContextEnded = context.Cause(&c.run.context), true
+	}
+	class := c.run.conclude(&outcome)
 	switch {
 	case panicked:
 		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
-	case c.status == 0 && c.run.context.Err() != nil:
-		outcome.Err, outcome.ContextEnded = context.Cause(&c.run.context), true
-		c.replaceByProblem(cancelledProblem(outcome, c.run.classify(outcome) == failure.ClassCache))
+	case cancelled:
+		c.replaceByProblem(cancelledProblem(outcome, class == failure.ClassCache))
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
 	}
@@ -58,7 +62,7 @@ func (c *capture) finishBuffered(panicked bool) {
 	if !settled {
 		response.Header = append(response.Header, c.trailers()...)
 	}
-	err := c.run.engine.Finish(c.run, outcome, response)
+	err := c.run.engine.finish(c.run, class, outcome, response)
 	switch {
 	case panicked: // outer middleware recovers and responds
 		c.settleHeader(nil)
@@ -73,6 +77,9 @@ func (c *capture) finishBuffered(panicked bool) {
 		writeResponse(c.w, response.Status, response.Body)
 	}
 }
+
+// isCutOff reports whether the handler wrote no response and its context has ended.
+func (c *capture) isCutOff() bool { return c.status == 0 && c.run.context.Err() != nil }
 
 // isShort reports whether the handler wrote less than the declared Content-Length.
 // net/http then cuts the connection, and would do so for each replay.
@@ -129,12 +136,13 @@ func (c *capture) settledOutside(panicked bool) bool {
 		return false
 	default:
 		outcome.Status = c.left
-		if c.run.classify(outcome) == failure.ClassCache {
-			c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
-			return false
-		}
 	}
-	c.err = c.run.engine.Finish(c.run, outcome, Response{Status: outcome.Status, Unreplayable: true})
+	class := c.run.conclude(&outcome)
+	if c.around == 0 && class == failure.ClassCache {
+		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
+		return false
+	}
+	c.err = c.run.engine.finish(c.run, class, outcome, Response{Status: outcome.Status, Unreplayable: true})
 	for name := range c.header {
 		if c.isMarker(name) {
 			delete(c.header, name)

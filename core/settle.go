@@ -55,15 +55,26 @@ type Response struct {
 // renewal first. It takes no context, so that a client's disconnect cannot interrupt
 // the settlement.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
-	defer run.close()
-	if run.stopRenewing() {
-		failure.MarkUncertain(&run.context, "the handler returned during a step")
+	return e.finish(run, run.conclude(&outcome), outcome, response)
+}
+
+// conclude ends the renewals and the marks of a run whose handler has returned, and
+// returns its class. A response that depends on the class is made after it.
+func (r *Run) conclude(outcome *failure.Outcome) failure.Class {
+	if r.stopRenewing() {
+		failure.MarkUncertain(&r.context, "the handler returned during a step")
 	}
 	if outcome.Panicked && outcome.Err == nil {
 		outcome.Err = errHandlerPanicked
 	}
-	run.marks.Seal()
-	return e.settle(run, run.classify(outcome), outcome, response)
+	r.marks.Seal()
+	return r.classify(*outcome)
+}
+
+// finish is Finish for a run that is concluded.
+func (e *Engine) finish(run *Run, class failure.Class, outcome failure.Outcome, response Response) error {
+	defer run.close()
+	return e.settle(run, class, outcome, response)
 }
 
 // settle is Finish for a run of this class, whose handler may still be running. The run

@@ -311,6 +311,26 @@ func TestMarkWhileAStreamBegins(t *testing.T) {
 	s.wantRuns(t, 1)
 }
 
+// A mark that comes after the handler was cut off, from another goroutine, does not keep a
+// response that tells the client to try again.
+func TestMarkAfterTheHandlerWasCutOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var request *http.Request
+		s := newService(t, newFaultyStore(), func(_ http.ResponseWriter, r *http.Request) {
+			request = r
+			<-r.Context().Done()
+		}, policy.MaxRun(time.Second), policy.Classifier(func(outcome failure.Outcome) failure.Class {
+			defer failure.MarkExecuted(request.Context())
+			return failure.Classify(outcome)
+		}))
+		for range 2 {
+			wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.HandlerCancelled)
+		}
+		s.wantRuns(t, 2)
+	})
+}
+
 // A stream is recorded before its first byte. MaxRun still limits the handler, although
 // the lease is no longer renewed.
 func TestStreamKeepsItsContextUntilMaxRun(t *testing.T) {
