@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,6 +85,24 @@ func TestPanickingObserverChangesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A Classifier that ends its goroutine, as a test's FailNow does, ends the run too.
+func TestClassifierThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t, newFaultyStore(), created, policy.Classifier(func(failure.Outcome) failure.Class {
+			runtime.Goexit()
+			return failure.ClassCache
+		}))
+		go s.post(t.Context(), "k", payment)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Case 39: a store that panics is a store that fails, before and after its work.

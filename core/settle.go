@@ -59,8 +59,15 @@ func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) er
 }
 
 // conclude ends the renewals and the marks of a run whose handler has returned, and
-// returns its class. A response that depends on the class is made after it.
+// returns its class. A response that depends on the class is made after it. A Classifier
+// that ends its goroutine ends the run.
 func (r *Run) conclude(outcome *failure.Outcome) failure.Class {
+	classified := false
+	defer func() {
+		if !classified {
+			r.close()
+		}
+	}()
 	if r.stopRenewing() {
 		failure.MarkUncertain(&r.context, "the handler returned during a step")
 	}
@@ -68,7 +75,9 @@ func (r *Run) conclude(outcome *failure.Outcome) failure.Class {
 		outcome.Err = errHandlerPanicked
 	}
 	r.marks.Seal()
-	return r.classify(*outcome)
+	class := r.classify(*outcome)
+	classified = true
+	return class
 }
 
 // finish is Finish for a run that is concluded.
