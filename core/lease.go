@@ -69,7 +69,8 @@ func (r *Run) renew() {
 	r.renewedBy(calledAt, err, true)
 }
 
-// renewedBy ends a renewal that was called at calledAt: a scheduled one, or one that stores a step.
+// renewedBy ends a renewal that was called at calledAt: a scheduled one, or one that
+// stores a step.
 func (r *Run) renewedBy(calledAt time.Time, err error, scheduled bool) {
 	next := calledAt.Add(r.lease.TTL / 3)
 	r.mu.Lock()

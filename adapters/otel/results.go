@@ -48,11 +48,11 @@ var effects = map[event.Result]effect{
 	event.Deferred:     isSettlement | isStoreError | isPending | marksSpan,
 	event.ResponseLost: isSettlement | endsRun | endsSpan | isFailure,
 	event.NotConfirmed: isSettlement | isStoreError | isPending | marksSpan,
-	event.LeaseLost:    isSettlement | marksSpan | isFailure, // see of
+	event.LeaseLost:    isSettlement | marksSpan | isFailure, // see effect.of
 	event.LeaseExpired: isLeaseExpired | marksSpan,
 	event.RunTooLong:   isSettlement | marksSpan,
 	event.Renewed:      isRenewal,
-	event.StoreError:   isStoreError | marksSpan | isFailure, // see of
+	event.StoreError:   isStoreError | marksSpan | isFailure, // see effect.of
 	event.RecoverError: isSettlement | marksSpan,
 
 	event.CallbackPanicked: isSettlement | marksSpan | isFailure,
