@@ -89,12 +89,9 @@ func TestUnreachable(t *testing.T) {
 // A page at a URL, as a service has it: the rights are those of the token.
 func TestPageAtAURL(t *testing.T) {
 	t.Parallel()
-	var s *shop
-	synctest.Test(t, func(t *testing.T) { // the times of the records do not matter here
-		s = openShop(t)
-		s.post("order-41", `{"amount":4200}`)
-		s.post("order-42", `{"amount":4200}`)
-	})
+	s := openShop(t)
+	s.post("order-41", `{"amount":4200}`)
+	s.post("order-42", `{"amount":4200}`)
 	server := httptest.NewServer(s.mux)
 	t.Cleanup(server.Close)
 	other := httptest.NewServer(http.NotFoundHandler())

@@ -34,10 +34,17 @@ type shop struct {
 	proceed chan struct{} // ends the slow handlers
 }
 
-// openShop starts a service at a fixed time, inside a synctest bubble.
-func openShop(t *testing.T) *shop {
+// openShopAtTwo starts a service at ten past two of a fixed day, inside a synctest bubble. What it stores must be read there:
+// it expires two days later, and the clock outside has any date.
+func openShopAtTwo(t *testing.T) *shop {
 	t.Helper()
 	time.Sleep(time.Until(time.Date(2026, time.November, 22, 2, 10, 0, 0, time.UTC))) //nolint:forbidigo // the bubble's clock
+	return openShop(t)
+}
+
+// openShop starts a service.
+func openShop(t *testing.T) *shop {
+	t.Helper()
 	events := inspector.Remember(event.Log(slog.New(slog.DiscardHandler)), 100)
 	engine, err := core.New(memstore.New(), core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }),
 		core.WithObserver(events), core.WithInstance("pod-7f9c"))
@@ -198,7 +205,7 @@ func TestOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := openShop(t)
+				s := openShopAtTwo(t)
 				s.tradingDay(t)
 				text, code := s.spoken(t, row.stdin, row.args...)
 				golden(t, name, "$ oncekey "+quoted(row.args)+"\n"+text)
