@@ -122,7 +122,8 @@ cover: ## Fail where make race has covered less than 90% of a package
 vet: ## Run go vet on each module alone, with the versions that its own go.mod requires
 	for module in $(MODULES); do GOWORK=off go -C "$$module" vet ./... || exit 1; done
 
-lint: $(LINTERS) ## Run the linters of .golangci.yml
+lint: $(LINTERS) ## Run the linters of .golangci.yml, and find values that leave a synctest bubble
+	go -C tools run ./bubbles '$(CURDIR)'
 	$(GOLANGCI_LINT) run $(patsubst %,./%/...,$(filter-out tools,$(MODULES)))
 	cd tools && '$(CURDIR)/$(GOLANGCI_LINT)' run --config '$(CURDIR)/.golangci.yml' ./...
 

@@ -71,10 +71,10 @@ func TestHeadersOfProblems(t *testing.T) {
 		for _, row := range refusals() {
 			t.Run(form+"/"+row.name, func(t *testing.T) {
 				t.Parallel()
+				row.program.options = options
 				for _, m := range mountings {
 					t.Run(m.name, func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
-							row.program.options = options
 							s := m.start(t, row.program)
 							if row.paid {
 								s.do(payment("k"))

@@ -134,7 +134,7 @@ func everythingHappens(t *testing.T) (all exported) {
 		s.abandoned(t, store)
 		s.byHand(t)
 		s.shutsDown(t)
-		all = scrape(t, s)
+		all = scrape(t, s) // leaves the bubble: names and numbers
 	})
 	return all
 }
@@ -155,7 +155,7 @@ func healthy(t *testing.T) (all exported) {
 		s := startService(t, &faultyStore{Store: memstore.New()})
 		s.post("/payments", "k", "1")
 		s.post("/payments", "k", "1")
-		all = scrape(t, s)
+		all = scrape(t, s) // leaves the bubble: names and numbers
 	})
 	return all
 }

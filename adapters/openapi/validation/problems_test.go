@@ -58,7 +58,7 @@ func TestRealProblemsAreAsDescribed(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			var recorded *httptest.ResponseRecorder
-			synctest.Test(t, func(t *testing.T) { recorded = provoke(t) })
+			synctest.Test(t, func(t *testing.T) { recorded = provoke(t) }) // leaves the bubble: a response
 			var body map[string]any
 			if err := json.Unmarshal(recorded.Body.Bytes(), &body); err != nil {
 				t.Fatalf("%v in %s", err, recorded.Body)

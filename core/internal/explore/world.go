@@ -42,7 +42,7 @@ func Run(t *testing.T, plan *Plan) (h History) {
 		h.Facts = w.sorted()
 	}()
 	synctest.Test(t, func(*testing.T) {
-		w = newWorld(plan)
+		w = newWorld(plan) // leaves the bubble: its facts have virtual times alone
 		w.run()
 	})
 	return h
