@@ -1,0 +1,62 @@
+package examples_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/failure"
+)
+
+// Case 101: the log proves how often a handler ran. The number of the attempt does not: a released key begins at 1 again.
+func TestRunsOfAKeyInTheLog(t *testing.T) {
+	t.Parallel()
+	var lines bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&lines, nil))
+	engine, err := core.New(memstore.New(), core.ScopeBy(userID), core.WithObserver(
+		event.Log(logger, event.LogAt(slog.LevelInfo, event.Execute)), // one line for each run, when it begins
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	handler := engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch runs++; runs {
+		case 1:
+			w.WriteHeader(http.StatusInternalServerError) // releases the key
+		case 2:
+			panic(http.ErrAbortHandler) // so does a panic
+		case 3:
+			failure.MarkRetryable(r.Context())
+		default:
+			w.WriteHeader(http.StatusCreated)
+		}
+	}))
+	for range 6 {
+		func() {
+			defer func() {
+				if cause, _ := recover().(error); cause != nil && !errors.Is(cause, http.ErrAbortHandler) {
+					panic(cause)
+				}
+			}()
+			sent(t, handler, "k")
+		}()
+	}
+	begun := strings.Count(lines.String(), "event=idempotency.execute ")
+	replays := strings.Count(lines.String(), "event=idempotency.replay ")
+	first := strings.Count(lines.String(), "event=idempotency.execute result=execute endpoint=\"POST /payments\" attempt=1 ")
+	if runs != 4 || begun != 4 || first != 4 || replays != 2 {
+		t.Errorf("%d runs, %d lines of runs, %d with attempt=1 and %d of replays, want 4, 4, 4, 2:\n%s", runs, begun, first, replays, &lines)
+	}
+	for line := range strings.Lines(lines.String()) {
+		if !strings.Contains(line, " record=") {
+			t.Errorf("a line without the record: %s", line)
+		}
+	}
+}
