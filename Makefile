@@ -3,6 +3,9 @@
 FUZZTIME ?= 30s
 SOAK     ?= 10m
 
+# The days of make days: ends of a month, of a leap day and of a year, and one later than most certificates.
+DAYS ?= 2027-02-28T23:58:00Z 2028-02-29T12:00:00Z 2036-12-31T23:58:00Z
+
 SCHEDULES ?= 10000000
 FROM      ?= 0
 
@@ -70,7 +73,7 @@ CHECKS := servers tidy-check fmt-check vet lint race cover
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check $(CHECKS) raced unraced test model fmt tidy fuzz explore mutants soak bench microbench profile release sbom vulnerabilities clean
+.PHONY: help check $(CHECKS) raced unraced test days model fmt tidy fuzz explore mutants soak bench microbench profile release sbom vulnerabilities clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +98,11 @@ servers: ## Install the servers and programs that tests need, where they are mis
 test: ## Run the tests, quickly: no race detector, tests without their server are skipped
 	go test ./...
 	for module in $(filter-out .,$(MODULES)); do go -C "$$module" test -count 1 ./... || exit 1; done
+
+days: ## Run the check on each of DAYS
+	for day in $(DAYS); do \
+		go -C tools run ./otherday -dir '$(CURDIR)/build/otherday' "$$day" $(MAKE) -C '$(CURDIR)' check || exit 1; \
+	done
 
 model: ## Search all states of the lease protocol's model with Spin
 	ONCEKEY_REQUIRE_SERVERS=1 go test -count 1 ./core/internal/explore/model
