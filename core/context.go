@@ -23,6 +23,20 @@ func runFrom(ctx context.Context) *Run {
 	return nil
 }
 
+// RouteFrom returns the route that has decided about the request or the call of ctx: one
+// that guards it, observes it, or has let it through, such as a request without a key. It
+// returns nil where no route has. Adapters call RouteFrom, so that a request is guarded once.
+func RouteFrom(ctx context.Context) *Route {
+	switch found := recorderOf(ctx).(type) {
+	case *Run:
+		return found.subject.route
+	case *Route:
+		return found
+	default:
+		return nil
+	}
+}
+
 // KeyFrom returns the idempotency key that the client sent with the guarded request
 // of ctx, or "" outside a guarded route. Two clients may choose the same key. For a
 // provider that does not separate your clients, use DeriveKey.

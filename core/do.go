@@ -120,7 +120,7 @@ func (e *Engine) do(ctx context.Context, call *Call, s typed) (Info, error) {
 		return Info{}, err
 	case a.request.Key == "":
 		e.report(ctx, a, event.Event{Result: event.NoKey})
-		return Info{}, s.run(unrecorded(ctx))
+		return Info{}, s.run(unrecorded(ctx, a.route))
 	case a.outside(ctx) != nil:
 		return Info{}, s.run(ctx)
 	}
@@ -136,7 +136,7 @@ func (e *Engine) do(ctx context.Context, call *Call, s typed) (Info, error) {
 	case decision.Problem != nil:
 		return Info{}, &RefusedError{Problem: *decision.Problem}
 	default:
-		return Info{}, s.run(unrecorded(ctx))
+		return Info{}, s.run(unrecorded(ctx, a.route))
 	}
 }
 

@@ -110,7 +110,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		return
 	}
 	if route.policy.SkipIf != nil && e.skips(r, route) {
-		passThrough(w, r, next)
+		passThrough(w, r, route, next)
 		return
 	}
 	a := admit(route)
@@ -121,7 +121,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		e.refuse(w, r, a, refusal, next)
 	case a.request.Key == "":
 		e.report(r.Context(), a, event.Event{Result: event.NoKey})
-		passThrough(w, r, next)
+		passThrough(w, r, route, next)
 	case outer == route: // one policy, mounted twice
 		next.ServeHTTP(w, r)
 	case outer != nil:
@@ -183,22 +183,22 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 	case decision.Problem != nil:
 		e.refuseWith(w, r, a.route, *decision.Problem)
 	default:
-		e.unprotected(w, r, body, next)
+		e.unprotected(w, r, a.route, body, next)
 	}
 }
 
 // passThrough runs the handler without a run.
-func passThrough(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	passed := r.WithContext(unrecorded(r.Context()))
+func passThrough(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
+	passed := r.WithContext(unrecorded(r.Context(), route))
 	defer func() { removeFiles(passed, r) }()
 	next.ServeHTTP(w, passed)
 }
 
 // unprotected runs the handler without a store.
-func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, body []byte, next http.Handler) {
+func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, route *Route, body []byte, next http.Handler) {
 	var restored restoredBody
 	defer restored.Close()
-	unguarded := restored.in(r, unrecorded(r.Context()), body)
+	unguarded := restored.in(r, unrecorded(r.Context(), route), body)
 	defer removeFiles(unguarded, r)
 	next.ServeHTTP(w, unguarded)
 }
@@ -208,7 +208,7 @@ func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, body []byte
 func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *problem.Problem, next http.Handler) {
 	e.report(r.Context(), a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(e.naming(*refusal).Error)})
 	if a.route.observes {
-		passThrough(w, r, next)
+		passThrough(w, r, a.route, next)
 		return
 	}
 	dispose(w, r, refusal)

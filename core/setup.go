@@ -18,10 +18,16 @@ func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, re
 func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admission, reason error, next http.Handler) {
 	e.report(r.Context(), a, event.Event{Result: event.WrongSetup, Code: problem.WrongSetup, Err: reason})
 	if a.route.observes {
-		passThrough(w, r, next)
+		passThrough(w, r, a.route, next)
 		return
 	}
 	e.refuseWith(w, r, a.route, *problem.New(problem.WrongSetup, reason.Error()))
+}
+
+// ReportSetup reports event.WrongSetup about a request that the engine does not refuse:
+// the guard does not protect the handler as the route declares. Adapters call ReportSetup.
+func (e *Engine) ReportSetup(r *http.Request, route *Route, reason error) {
+	e.report(r.Context(), e.unread(r, route), event.Event{Result: event.WrongSetup, Err: reason})
 }
 
 // reportUnguarded reports, once for each route, that the policy does not guard a PUT or
@@ -30,8 +36,8 @@ func (e *Engine) reportUnguarded(r *http.Request, route *Route) {
 	if r.Method != http.MethodPut && r.Method != http.MethodDelete || !route.unguarded.first() {
 		return
 	}
-	e.report(r.Context(), e.unread(r, route), event.Event{Result: event.WrongSetup, Err: fmt.Errorf(
-		"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method)})
+	e.ReportSetup(r, route, fmt.Errorf(
+		"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method))
 }
 
 // errTwoPolicies returns an error that names both policies of a request.

@@ -75,17 +75,20 @@ func runStep(ctx context.Context, name string, s typed) error {
 	case len(name) > maxStepName || !utf8.ValidString(name):
 		return fmt.Errorf("oncekey: the name of step %.100q has %d bytes: give at most %d bytes of UTF-8", name, len(name), maxStepName)
 	}
-	switch recorder := recorderOf(ctx); recorder {
-	case nil:
-		return fmt.Errorf("oncekey: step %q has no guarded run: give the context of a guarded handler or of Do's function", name)
-	case letThrough:
+	recorder := recorderOf(ctx)
+	switch found := recorder.(type) {
+	case *Run:
+		return found.step(ctx, name, s)
+	case *Route: // let through
 		return s.run(&stepContext{Context: storage.WithoutTransaction(ctx)})
+	}
+	switch recorder {
 	case inStep:
 		return fmt.Errorf("oncekey: step %q is inside another step: call it after the other", name)
 	case inRecoverFunc:
 		return fmt.Errorf("oncekey: step %q is inside a RecoverFunc: call it in the handler", name)
 	default:
-		return recorder.(*Run).step(ctx, name, s) //nolint:forcetypeassert // stepKey has no other values
+		return fmt.Errorf("oncekey: step %q has no guarded run: give the context of a guarded handler or of Do's function", name)
 	}
 }
 

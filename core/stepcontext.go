@@ -8,21 +8,21 @@ import (
 )
 
 // stepKey is the context key of the run that records typed, or of the reason for which
-// there is none. The innermost value counts.
+// there is none: the *Route of a guard that lets the request through, so that steps run
+// without recording, or a noRecording. The innermost value counts.
 type stepKey struct{}
 
-// noRecording says that steps of a context are not recorded.
+// noRecording says that there are no steps in a context.
 type noRecording int
 
 const (
-	letThrough    noRecording = iota // by the guard: steps run without recording
-	inStep                           // the context is a step's
+	inStep        noRecording = iota // the context is a step's
 	inRecoverFunc                    // the context is a RecoverFunc's
 )
 
-// unrecorded returns the context of a request that the guard lets through.
-func unrecorded(ctx context.Context) context.Context {
-	return context.WithValue(ctx, stepKey{}, letThrough)
+// unrecorded returns the context of a request that the guard of a route lets through.
+func unrecorded(ctx context.Context, route *Route) context.Context {
+	return context.WithValue(ctx, stepKey{}, route)
 }
 
 // recorderOf returns the value of stepKey, also of the guarded context that an adapter

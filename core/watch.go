@@ -100,7 +100,7 @@ func (c *observedContext) Value(key any) any {
 	case observedKey{}:
 		return c.subject
 	case stepKey{}:
-		return letThrough
+		return c.subject.route
 	}
 	if c.marks != nil {
 		if marks := c.marks.Value(key); marks != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/oncekey/oncekey/adapters/chi/internal/routes"
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -31,7 +32,7 @@ func Audit(r chi.Routes, idem *Guard, tables ...*policy.Table) policy.Report {
 		return policy.Report{Errors: []error{errors.New("idemchi: Audit is given a nil router or a nil table: give the router and the tables that serve")}}
 	}
 	idem.mustEngine()
-	inspection := declared.Inspection{Engine: idem.engine, Tables: tables, Canonical: canonical}
+	inspection := declared.Inspection{Engine: idem.engine, Tables: tables, Canonical: routes.Canonical}
 	checking.Lock()
 	defer checking.Unlock()
 	walk(r, func(key declared.Key, endpoint http.Handler, middlewares []func(http.Handler) http.Handler) {

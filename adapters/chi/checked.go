@@ -2,75 +2,128 @@ package idemchi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/oncekey/oncekey/adapters/chi/internal/routes"
 	"github.com/oncekey/oncekey/adapters/internal/declared"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // checked wraps a handler below a table, or below a policy with inner policies. The
 // table or policy decides by the path and may pass a request that middleware in
-// between rewrites; checked guards such a request by its final path.
+// between rewrites; checked guards such a request by the route of its handler.
 type checked struct {
 	by   *guarding
 	next http.Handler
 }
 
-// passedKey marks a request that a table or policy passed by its path.
+// passedKey marks a request that a table or policy passed inside another guard.
 type passedKey struct{ by *guarding }
 
+// passed returns the request for the next handler, where m does not guard it. The
+// context of a sub-request has the guard of the handler that sends it: passed marks such
+// a request, so that checked does not take that guard for its own.
 func (m *guarding) passed(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), passedKey{m}, true))
+	if other := core.RouteFrom(r.Context()); other != nil {
+		return r.WithContext(context.WithValue(r.Context(), passedKey{m}, other))
+	}
+	return r
 }
 
 // ServeHTTP implements http.Handler.
 func (h *checked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Context().Value(passedKey{h.by}) != nil {
-		routing := chi.RouteContext(r.Context())
-		key := declared.Key{Method: methodOf(routing, r), Pattern: canonical(routing.RoutePattern())}
-		route := h.by.cover.RouteOf(key)
-		if known := h.by.guard.routersOf(routing); route != nil && !known.guardsInside(h.by, key) {
-			r.Pattern = key.Pattern
-			h.by.cover.Engine.Serve(w, r, route, h.next)
-			return
-		}
+	routing := chi.RouteContext(r.Context())
+	if !h.by.guards(routes.MethodOf(routing, r)) {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	known := h.by.guard.routersOf(routing)
+	key := h.by.checkOnce(routing.Routes, known).keyOf(h, routing, r)
+	route, guard := h.by.cover.RouteOf(key), core.RouteFrom(r.Context())
+	switch {
+	case key.Pattern == "", route == nil, known.guardsInside(h.by, key):
+	case guard == nil, r.Context().Value(passedKey{h.by}) == any(guard): // not guarded since h.by
+		r.Pattern = key.Pattern
+		h.by.serve(w, r, route, h.next)
+		return
+	case guard != route && h.by.rowOf(guard) != "":
+		h.by.cover.Engine.ReportSetup(r, route, fmt.Errorf("idemchi: middleware inside the table sends requests of %s to %s, "+
+			"and the policy of the first row counts: mount the middleware outside the table", h.by.rowOf(guard), key))
 	}
 	h.next.ServeHTTP(w, r)
+}
+
+// rowOf returns the row that has the policy, or "".
+func (m *guarding) rowOf(route *core.Route) string {
+	for key, row := range m.cover.Rows {
+		if row == route {
+			return key.String()
+		}
+	}
+	return ""
 }
 
 // checking is locked while handlers are replaced or all handlers are read.
 var checking sync.Mutex
 
-// checkOnce wraps each handler of the routers below m in a checked. Each request to
-// these routers passes m first and waits until checkOnce is done.
-func (m *guarding) checkOnce(root chi.Routes) {
-	once, done := m.checked.Load(root)
-	if !done {
-		once, _ = m.checked.LoadOrStore(root, new(sync.Once))
-	}
-	once.(*sync.Once).Do(func() { //nolint:forcetypeassert // the map holds only this type
-		checking.Lock()
-		defer checking.Unlock()
-		m.checkIn(root, false)
-	})
+// checks are the routes of a root below a table or policy.
+type checks struct {
+	once    sync.Once
+	wrapped map[declared.Key][]*checked // every request of such a route has passed the table or policy
+	partial bool                        // a row of the table is not in wrapped
+	hidden  *chi.Mux                    // the rows without a route: a handler that is no chi router may serve them
 }
 
-func (m *guarding) checkIn(routes chi.Routes, below bool) {
-	below = below || m.isIn(routes.Middlewares())
-	mux, _ := routes.(*chi.Mux)
-	for _, route := range routes.Routes() {
+// checkOnce wraps each handler of the routers below m in a checked. Each request to
+// these routers passes m first and waits until checkOnce is done.
+func (m *guarding) checkOnce(root chi.Routes, known *routers) *checks {
+	found, done := m.checked.Load(root)
+	if !done {
+		found, _ = m.checked.LoadOrStore(root, &checks{wrapped: make(map[declared.Key][]*checked), hidden: chi.NewRouter()})
+	}
+	all := found.(*checks) //nolint:forcetypeassert // the map holds only this type
+	all.once.Do(func() {
+		checking.Lock()
+		defer checking.Unlock()
+		m.checkIn(all, root, "", false)
+		for row := range m.cover.Rows {
+			all.partial = all.partial || all.wrapped[row] == nil
+			if !known.routes[row] {
+				add := func() { all.hidden.Method(row.Method, row.Pattern, http.NotFoundHandler()) }
+				_ = declared.Try(new(policy.Declaration), add) // no router has a pattern that chi refuses
+			}
+		}
+	})
+	return all
+}
+
+func (m *guarding) checkIn(all *checks, router chi.Routes, prefix string, below bool) {
+	below = below || m.isIn(router.Middlewares())
+	mux := routes.MuxOf(router)
+	for _, route := range router.Routes() {
 		if route.SubRoutes != nil {
 			chain, _ := route.Handlers["*"].(*chi.ChainHandler)
-			m.checkIn(route.SubRoutes, below || chain != nil && m.isIn(chain.Middlewares))
+			m.checkIn(all, route.SubRoutes, prefix+route.Pattern, below || chain != nil && m.isIn(chain.Middlewares))
 			continue
 		}
 		for method, handler := range route.Handlers {
-			if below && mux != nil && method != "*" && !isCheckedBy(handler, m) {
-				mux.Method(method, route.Pattern, &checked{m, handler})
+			if !below || mux == nil || method == "*" {
+				continue
 			}
+			found := checkedBy(handler, m)
+			if found == nil {
+				found = &checked{m, handler}
+				mux.Method(method, route.Pattern, found)
+			}
+			key := declared.Key{Method: method, Pattern: routes.Canonical(prefix + route.Pattern)}
+			all.wrapped[key] = append(all.wrapped[key], found)
 		}
 	}
 }
@@ -81,12 +134,44 @@ func (m *guarding) isIn(middlewares chi.Middlewares) bool {
 	})
 }
 
-func isCheckedBy(handler http.Handler, m *guarding) bool {
+func checkedBy(handler http.Handler, m *guarding) *checked {
 	for {
 		found, isChecked := handler.(*checked)
 		if !isChecked || found.by == m {
-			return isChecked
+			return found
 		}
 		handler = found.next
+	}
+}
+
+// keyOf returns the route by which a request has come to h, or a zero Key. If a handler
+// has sent the request to its router again, chi's pattern begins with the pattern of
+// that handler.
+func (c *checks) keyOf(h *checked, routing *chi.Context, r *http.Request) declared.Key {
+	key := declared.Key{Method: routes.MethodOf(routing, r), Pattern: routes.Canonical(r.Pattern)}
+	if slices.Contains(c.wrapped[key], h) {
+		return key
+	}
+	for own, handlers := range c.wrapped {
+		if own.Method == key.Method && strings.HasSuffix(key.Pattern, own.Pattern) && slices.Contains(handlers, h) {
+			return own
+		}
+	}
+	return declared.Key{}
+}
+
+// reportUnguarded reports a passed request that came to the route of a row without a
+// checked: a route below a handler that is no chi router.
+func (h *guarded) reportUnguarded(r *http.Request, all *checks) {
+	routing := chi.RouteContext(r.Context())
+	method, pattern := routes.MethodOf(routing, r), routes.Canonical(routing.RoutePattern())
+	known := h.guard.routersOf(routing)
+	for row, route := range h.cover.Rows {
+		isHere := row.Pattern == pattern || !known.routes[row] && strings.HasSuffix(pattern, row.Pattern)
+		if row.Method == method && isHere && all.wrapped[row] == nil && !known.guardsInside(h.guarding, row) {
+			r.Pattern = pattern
+			h.cover.Engine.ReportSetup(r, route, fmt.Errorf("idemchi: %s %s ran without a guard: the table has the row %s, and sees no such route: "+
+				"mount the route's router by chi's Mount or Route, and path rewriting outside the table", method, pattern, row))
+		}
 	}
 }

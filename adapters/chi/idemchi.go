@@ -20,12 +20,14 @@
 package idemchi
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/oncekey/oncekey/adapters/chi/internal/routes"
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
@@ -84,7 +86,7 @@ type guarding struct {
 	guard   *Guard
 	cover   declared.Cover
 	guards  func(method string) bool // false: no route of this method is guarded
-	checked sync.Map                 // from chi.Routes to a sync.Once; see checkOnce
+	checked sync.Map                 // from chi.Routes to *checks; see checkOnce
 }
 
 func (m *guarding) around(next http.Handler) http.Handler {
@@ -106,44 +108,67 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		probe.found = h.guarding
 		return
 	}
-	route, r := h.decide(r)
-	if route == nil {
-		h.next.ServeHTTP(w, r)
+	route, r, all := h.decide(r)
+	if route != nil {
+		h.serve(w, r, route, h.next)
 		return
 	}
-	h.cover.Engine.Serve(w, r, route, h.next)
+	if all.partial {
+		defer h.reportUnguarded(r, all)
+	}
+	h.next.ServeHTTP(w, r)
+}
+
+// serve guards a request of the route, or refuses a request whose own method is another
+// than the method of its route in chi's context.
+func (m *guarding) serve(w http.ResponseWriter, r *http.Request, route *core.Route, next http.Handler) {
+	if m.cover.Table != nil && !route.Guards(r.Method) {
+		m.cover.Engine.Refuse(w, r, route, fmt.Errorf("idemchi: %s is a route of a table, and the request has the method %s: "+
+			"middleware that sets chi's RouteMethod must set the request's Method too", r.Pattern, r.Method), next)
+		return
+	}
+	m.cover.Engine.Serve(w, r, route, next)
 }
 
 // decide returns the policy for a request, or nil, and the request for the next
 // handler.
-func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request) {
+func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request, *checks) {
 	routing := chi.RouteContext(r.Context())
 	known := h.guard.routersOf(routing)
 	if known == nil && h.cover.Table != nil {
 		panic("idemchi: a Table guards only routes of a chi router: mount the table with the router's Use")
 	}
 	if known == nil || h.cover.Table == nil && known.shadowed[h.guarding] == nil {
-		return h.cover.Route, r // one policy for every route
+		return h.cover.Route, r, nil // one policy for every route
 	}
-	h.checkOnce(routing.Routes)
-	method := methodOf(routing, r)
-	if !h.guards(method) {
-		return nil, r
-	}
-	candidates := known.candidates(routing, method, r)
-	if len(candidates) == 0 {
-		return h.cover.Route, r // an unknown path, or inner middleware rewrites the path
-	}
-	for _, pattern := range candidates {
-		key := declared.Key{Method: method, Pattern: pattern}
-		if route := h.cover.RouteOf(key); route != nil && !known.guardsInside(h.guarding, key) {
+	all := h.checkOnce(routing.Routes, known)
+	if method := routes.MethodOf(routing, r); h.guards(method) {
+		if route, pattern := h.predict(routing, known, all, method, r); route != nil {
 			if h.cover.Table != nil {
 				r.Pattern = pattern
 			}
-			return route, r
+			return route, r, all
 		}
 	}
-	return nil, h.passed(r)
+	return nil, h.passed(r), all // not ours, unless inner middleware rewrites the path
+}
+
+// predict returns the policy for the route that the path has now, and its pattern.
+func (h *guarded) predict(routing *chi.Context, known *routers, all *checks, method string, r *http.Request) (*core.Route, string) {
+	candidates := known.candidates(routing, method, r)
+	for _, pattern := range candidates {
+		key := declared.Key{Method: method, Pattern: pattern}
+		if route := h.cover.RouteOf(key); route != nil && !known.guardsInside(h.guarding, key) {
+			return route, pattern
+		}
+	}
+	if len(candidates) == 0 && h.cover.Route != nil {
+		return h.cover.Route, "" // an unknown path, or inner middleware rewrites the path
+	}
+	if pattern := routes.Find(all.hidden, method, routes.Prefix(routing)+routes.PathBelow(routing, r)); pattern != "" && (len(candidates) == 0 || strings.HasSuffix(candidates[0], "*")) {
+		return h.cover.Rows[declared.Key{Method: method, Pattern: pattern}], pattern
+	}
+	return nil, ""
 }
 
 // named sets r.Pattern, where the engine reads the route's pattern. With a policy on
@@ -155,17 +180,11 @@ func named(next http.Handler) http.Handler {
 		routing := chi.RouteContext(r.Context())
 		switch {
 		case routing == nil:
-		case isFound(routing):
+		case routes.IsFound(routing):
 			r.Pattern = routing.RoutePattern()
 		default:
 			defer func() { r.Pattern = routing.RoutePattern() }()
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// isFound reports whether chi has found the route, and not just a mount.
-func isFound(routing *chi.Context) bool {
-	n := len(routing.RoutePatterns)
-	return n > 0 && !strings.HasSuffix(routing.RoutePatterns[n-1], "*")
 }

@@ -1,20 +1,19 @@
 package idemchi
 
 import (
-	"cmp"
 	"net/http"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/oncekey/oncekey/adapters/chi/internal/routes"
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 )
 
 // routers is an outermost router with all routers below.
 type routers struct {
 	byPrefix map[string]chi.Routes // routers by the prefix of their mount
+	routes   map[declared.Key]bool // the routes of all of them
 	// shadowed has the policies and tables with others inside, and by route the
 	// inner policies and tables.
 	shadowed map[*guarding]map[declared.Key][]*guarding
@@ -36,9 +35,10 @@ func (g *Guard) routersOf(routing *chi.Context) *routers {
 func newRouters(root chi.Routes) *routers {
 	checking.Lock()
 	defer checking.Unlock()
-	all := &routers{map[string]chi.Routes{"": root}, make(map[*guarding]map[declared.Key][]*guarding)}
+	all := &routers{map[string]chi.Routes{"": root}, make(map[declared.Key]bool), make(map[*guarding]map[declared.Key][]*guarding)}
 	all.add("", root)
 	walk(root, func(key declared.Key, endpoint http.Handler, middlewares []func(http.Handler) http.Handler) {
+		all.routes[key] = true
 		covers := coversOf(endpoint, middlewares)
 		for i, outer := range covers {
 			if inner := covers[i+1:]; len(inner) > 0 {
@@ -52,12 +52,12 @@ func newRouters(root chi.Routes) *routers {
 	return all
 }
 
-func (s *routers) add(prefix string, routes chi.Routes) {
-	for _, route := range routes.Routes() {
+func (s *routers) add(prefix string, of chi.Routes) {
+	for _, route := range of.Routes() {
 		if route.SubRoutes == nil {
 			continue
 		}
-		at := prefixOf(prefix + route.Pattern)
+		at := routes.PrefixOf(prefix + route.Pattern)
 		if s.byPrefix[at] == nil { // a router mounted at the outer router's own path is found by the outer router
 			s.byPrefix[at] = route.SubRoutes
 		}
@@ -72,68 +72,35 @@ func (s *routers) guardsInside(outer *guarding, route declared.Key) bool {
 	})
 }
 
-func methodOf(routing *chi.Context, r *http.Request) string {
-	return cmp.Or(routing.RouteMethod, r.Method)
-}
-
 // candidates predicts the pattern of a request's route. It returns two patterns if chi
 // gives a mount and the mounted router's "/" one pattern.
 func (s *routers) candidates(routing *chi.Context, method string, r *http.Request) []string {
-	prefix := prefixOf(canonical(strings.Join(routing.RoutePatterns, "")))
+	prefix := routes.Prefix(routing)
 	router := s.byPrefix[prefix]
 	if router == nil { // With and Group: chi has found the route
 		return []string{routing.RoutePattern()}
 	}
-	searched := pathBelow(routing, r)
-	found := router.Find(chi.NewRouteContext(), method, searched)
-	if found == "" { // inner middleware may clean the path
-		found = router.Find(chi.NewRouteContext(), method, path.Clean(searched))
-	}
+	found := routes.Find(router, method, routes.PathBelow(routing, r))
 	if found == "" {
 		return nil
 	}
-	found = canonical(prefix + found)
+	found = routes.Canonical(prefix + found)
 	if mounted := s.byPrefix[found]; mounted != nil { // the mount's own path is the "/" of its router
-		return []string{found, canonical(found + mounted.Find(chi.NewRouteContext(), method, "/"))}
+		return []string{found, routes.Canonical(found + mounted.Find(chi.NewRouteContext(), method, "/"))}
 	}
 	return []string{found}
-}
-
-// pathBelow is the path that the next router will search. In the middleware of a
-// mount (With, Group) chi has not yet removed the prefix.
-func pathBelow(routing *chi.Context, r *http.Request) string {
-	if n := len(routing.RoutePatterns); n > 0 && !strings.HasSuffix(routing.RoutePatterns[n-1], "*") {
-		return "/"
-	}
-	if n := len(routing.URLParams.Keys); n > 0 && routing.URLParams.Keys[n-1] == "*" && routing.URLParams.Values[n-1] != "" {
-		return "/" + routing.URLParams.Values[n-1]
-	}
-	return cmp.Or(routing.RoutePath, r.URL.RawPath, r.URL.Path, "/")
-}
-
-// canonical spells a pattern like chi.Context.RoutePattern.
-func canonical(pattern string) string {
-	for strings.Contains(pattern, "/*/") {
-		pattern = strings.ReplaceAll(pattern, "/*/", "/")
-	}
-	return cmp.Or(strings.TrimSuffix(pattern, "/"), "/")
-}
-
-// prefixOf is the prefix of a mount's pattern: "/v1" for "/v1/*".
-func prefixOf(pattern string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(pattern, "*"), "/")
 }
 
 // walk calls see for each route, with the middlewares from outside to inside.
 func walk(root chi.Routes, see func(key declared.Key, endpoint http.Handler, middlewares []func(http.Handler) http.Handler)) {
 	_ = chi.Walk(root, func(method, pattern string, endpoint http.Handler, middlewares ...func(http.Handler) http.Handler) error {
-		if found, isChecked := endpoint.(*checked); isChecked {
+		for found, isChecked := endpoint.(*checked); isChecked; found, isChecked = endpoint.(*checked) {
 			endpoint = found.next
-			if chain, isChain := endpoint.(*chi.ChainHandler); isChain {
-				endpoint, middlewares = chain.Endpoint, append(middlewares, chain.Middlewares...)
-			}
 		}
-		see(declared.Key{Method: method, Pattern: canonical(pattern)}, endpoint, middlewares)
+		if chain, isChain := endpoint.(*chi.ChainHandler); isChain { // chi.Walk sees only the checked
+			endpoint, middlewares = chain.Endpoint, append(middlewares, chain.Middlewares...)
+		}
+		see(declared.Key{Method: method, Pattern: routes.Canonical(pattern)}, endpoint, middlewares)
 		return nil
 	}) // the callback never returns an error
 }

@@ -3,6 +3,7 @@ package idemchi
 import (
 	"net/http"
 
+	"github.com/oncekey/oncekey/adapters/chi/internal/routes"
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -30,7 +31,7 @@ func (g *Guard) Table(table *policy.Table) func(http.Handler) http.Handler {
 	if table == nil {
 		panic("idemchi: Table is given a nil table: give the table from policy.NewTable")
 	}
-	rows := declared.Rows(engine, table, canonical)
+	rows := declared.Rows(engine, table, routes.Canonical)
 	methods := make(map[string]bool)
 	for row := range rows {
 		methods[row.Method] = true

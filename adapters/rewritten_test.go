@@ -1,0 +1,203 @@
+package adapters_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-chi/chi/v5"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/policy"
+)
+
+type chiMiddleware = func(http.Handler) http.Handler
+
+// rewriter is middleware that sends a request for the path to the route of a row.
+type rewriter struct {
+	rewrite chiMiddleware
+	path    string // of the request, which may have no route of its own
+	method  string // POST where empty
+	row     string // POST /payments where empty
+	needs   string // chi, which has no context yet around the router
+}
+
+// toPath writes r.URL.Path, as most middleware does that is written by hand.
+func toPath(from, to string) chiMiddleware {
+	return before(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == from {
+			r.URL.Path = to
+		}
+	}).std
+}
+
+// rewritings are the ways in which chi's own middleware, and middleware by hand, write
+// the path.
+var rewritings = map[string]rewriter{
+	"PathRewrite":  {rewrite: chimiddleware.PathRewrite("/old", "/payments"), path: "/old"},
+	"URLFormat":    {rewrite: chimiddleware.URLFormat, needs: "chi", path: "/payments.json"},
+	"StripSlashes": {rewrite: chimiddleware.StripSlashes, path: "/payments/"},
+	"CleanPath":    {rewrite: chimiddleware.CleanPath, needs: "chi", path: "/a/..//payments"},
+	"StripPrefix":  {rewrite: chimiddleware.StripPrefix("/api"), path: "/api/payments"},
+	"GetHead":      {rewrite: chimiddleware.GetHead, path: "/payments"},
+	"URL.Path":     {rewrite: toPath("/old", "/payments"), path: "/old"},
+	"URL.RawPath": {rewrite: before(func(_ http.ResponseWriter, r *http.Request) {
+		r.URL.Path, r.URL.RawPath = "/a/b/payments", "/a%2Fb/payments"
+	}).std, path: "/old", row: "POST /{bank}/payments"},
+	"a copy of the request": {rewrite: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r = r.Clone(r.Context())
+			r.URL.Path = "/payments"
+			next.ServeHTTP(w, r)
+		})
+	}, path: "/old"},
+	"RoutePath": {rewrite: before(func(_ http.ResponseWriter, r *http.Request) {
+		if routing := chi.RouteContext(r.Context()); routing != nil {
+			routing.RoutePath = "/payments"
+		} else {
+			r.URL.Path = "/payments"
+		}
+	}).std, path: "/old"},
+	"into a router below": {rewrite: toPath("/old", "/v1/payments"), path: "/old", row: "POST /v1/payments"},
+	"from a router below": {rewrite: toPath("/v1/old", "/payments"), path: "/v1/old"},
+	"into a deep router":  {rewrite: toPath("/old", "/v1/of/7/payments"), path: "/old", row: "POST /v1/of/{id}/payments"},
+	"method from POST":    {rewrite: toMethod(http.MethodPatch), path: "/members/7", row: "PATCH /members/{id}"},
+	"method from GET":     {rewrite: toMethod(http.MethodPost), path: "/payments", method: http.MethodGet},
+	"method and path at once": {rewrite: func(next http.Handler) http.Handler {
+		return toMethod(http.MethodPatch)(toPath("/old", "/members/7")(next))
+	}, path: "/old", row: "PATCH /members/{id}"},
+}
+
+// toMethod overrides the method, as forms and old proxies need it.
+func toMethod(method string) chiMiddleware {
+	return before(func(_ http.ResponseWriter, r *http.Request) { r.Method = method }).std
+}
+
+// rewritten are programs in which the rewriting is before the table or inside of it.
+var rewritten = map[string]func(table chiMiddleware, m rewriter, declare func(chi.Router)) http.Handler{
+	"around the router": func(table chiMiddleware, m rewriter, declare func(chi.Router)) http.Handler {
+		r := chi.NewRouter()
+		r.Use(table)
+		declare(r)
+		return m.rewrite(r)
+	},
+	"before the table": func(table chiMiddleware, m rewriter, declare func(chi.Router)) http.Handler {
+		r := chi.NewRouter()
+		r.Use(m.rewrite, table)
+		declare(r)
+		return r
+	},
+	"inside the table": func(table chiMiddleware, m rewriter, declare func(chi.Router)) http.Handler {
+		r := chi.NewRouter()
+		r.Use(table, m.rewrite)
+		declare(r)
+		return r
+	},
+	"inside the table, among others": func(table chiMiddleware, m rewriter, declare func(chi.Router)) http.Handler {
+		r := chi.NewRouter()
+		r.Use(chimiddleware.RequestID, table, chimiddleware.NoCache, m.rewrite, chimiddleware.WithValue("user", "alice"))
+		declare(r)
+		return r
+	},
+}
+
+// rewrittenProgram declares both routers of a program, and counts the effects.
+func (m rewriter) start(t *testing.T, mount func(chiMiddleware, rewriter, func(chi.Router)) http.Handler, oldRoute bool) *service {
+	t.Helper()
+	row := m.row
+	if row == "" {
+		row = "POST /payments"
+	}
+	table, err := policy.NewTable(policy.Row(row))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *service
+	s = everywhere(t, func(e *core.Engine) http.Handler {
+		handler := func(w http.ResponseWriter, r *http.Request) {
+			s.runs.Add(1)
+			created(w, r)
+		}
+		return mount(idemchi.New(e).Table(table), m, func(r chi.Router) {
+			r.Post("/payments", handler)
+			r.Post("/{bank}/payments", handler)
+			r.Patch("/members/{id}", handler)
+			r.Route("/v1", func(r chi.Router) {
+				r.Post("/payments", handler)
+				r.Route("/of/{id}", func(r chi.Router) { r.With(chimiddleware.NoCache).Post("/payments", handler) })
+			})
+			if oldRoute {
+				for _, path := range []string{"/old", "/payments.json", "/payments/", "/v1/old"} {
+					r.HandleFunc(path, handler)
+				}
+			}
+		})
+	})
+	return s
+}
+
+// onRewritings runs a test for each middleware, in each order.
+func onRewritings(t *testing.T, test func(t *testing.T, start func(*testing.T) *service, sent func(key string) *http.Request)) {
+	t.Helper()
+	for order, mount := range rewritten {
+		for name, m := range rewritings {
+			if m.needs == "chi" && order == "around the router" {
+				continue
+			}
+			for _, route := range []string{"no old route", "an old route"} {
+				t.Run(order+"/"+name+"/"+route, func(t *testing.T) {
+					t.Parallel()
+					method := m.method
+					if method == "" {
+						method = http.MethodPost
+					}
+					test(t, func(t *testing.T) *service { return m.start(t, mount, route == "an old route") },
+						func(key string) *http.Request { return post(m.path, key, amount, with(method)) })
+				})
+			}
+		}
+	}
+}
+
+// Cases 62 and 84: middleware rewrites the path before the table or inside of it. The
+// handler that runs is guarded, whether the path from before has a route or not.
+func TestRewrittenPath(t *testing.T) {
+	t.Parallel()
+	onRewritings(t, func(t *testing.T, start func(*testing.T) *service, sent func(string) *http.Request) {
+		s := start(t)
+		s.runsAgain(sent("k"))
+		s.replays(sent("k"))
+		s.replays(sent("k"))
+		s.runsAgain(sent("other"))
+		s.ran(2)
+		if claims := s.store.acquires.Load(); claims != 4 {
+			t.Errorf("the store was asked %d times, want once a request", claims)
+		}
+		if executed := s.events.of(event.Execute); len(executed) != 2 {
+			t.Errorf("the runs are %+v, want two", executed)
+		}
+		if wrong := s.events.of(event.WrongSetup); len(wrong) != 0 {
+			t.Errorf("a guarded request is reported: %+v", wrong)
+		}
+	})
+}
+
+// Cases 62 and 84: of many requests at once, one has an effect.
+func TestRewrittenPathAtOnce(t *testing.T) {
+	t.Parallel()
+	onRewritings(t, func(t *testing.T, start func(*testing.T) *service, sent func(string) *http.Request) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t)
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() { s.do(sent("k")) })
+			}
+			all.Wait()
+			s.ran(1)
+		})
+	})
+}

@@ -1,0 +1,422 @@
+package adapters_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-chi/chi/v5"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// plain hides a router from the router in which it is mounted, as tracing does.
+func plain(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
+}
+
+// ownRouter is a program's own type of router.
+type ownRouter struct {
+	*chi.Mux
+	name string
+}
+
+// detours are programs in which a request comes to the route of a row on a way that the
+// table does not see when the request passes.
+var detours = map[string]struct {
+	path, row string
+	program   func(table chiMiddleware, pay http.HandlerFunc) http.Handler
+}{
+	"mounted behind a plain handler": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r, v1 := chi.NewRouter(), chi.NewRouter()
+		v1.Post("/payments", pay)
+		r.Use(table)
+		r.Mount("/v1", plain(v1))
+		return r
+	}},
+	"mounted behind a plain handler, with parameters": {"/of/acme/payments/7", "POST /of/{tenant}/payments/{id}", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r, below := chi.NewRouter(), chi.NewRouter()
+		below.Post("/payments/{id}", pay)
+		r.Use(table)
+		r.Mount("/of/{tenant}", plain(below))
+		return r
+	}},
+	"the table on a router behind a plain handler": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r, v1 := chi.NewRouter(), chi.NewRouter()
+		v1.Use(table)
+		v1.Post("/payments", pay)
+		r.Mount("/v1", plain(v1))
+		return r
+	}},
+	"the table around a mount of a plain handler": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r, v1 := chi.NewRouter(), chi.NewRouter()
+		v1.Post("/payments", pay)
+		r.With(table).Mount("/v1", plain(v1))
+		return r
+	}},
+	"below http.StripPrefix": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r, v1 := chi.NewRouter(), chi.NewRouter()
+		v1.Post("/payments", pay)
+		r.Use(table)
+		r.Handle("/v1/*", http.StripPrefix("/v1", v1))
+		return r
+	}},
+	"a ServeMux below": {"/v1/payments", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r, v1 := chi.NewRouter(), http.NewServeMux()
+		v1.Handle("POST /v1/payments", pay)
+		r.Use(table)
+		r.Mount("/v1", v1)
+		return r
+	}},
+	"a second router for unknown paths": {"/payments", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r, legacy := chi.NewRouter(), chi.NewRouter()
+		legacy.Post("/payments", pay)
+		r.Use(table)
+		r.Get("/", created)
+		r.NotFound(legacy.ServeHTTP)
+		return r
+	}},
+	"unknown paths sent to the router again": {"/old", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r := chi.NewRouter()
+		r.Use(table)
+		r.Post("/payments", pay)
+		r.NotFound(func(w http.ResponseWriter, request *http.Request) {
+			request.URL.Path = "/payments"
+			r.ServeHTTP(w, request)
+		})
+		return r
+	}},
+	"sent to the router again by a handler": {"/old", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r := chi.NewRouter()
+		r.Use(table)
+		r.Post("/payments", pay)
+		r.Post("/old", func(w http.ResponseWriter, request *http.Request) {
+			request.URL.Path = "/payments"
+			r.ServeHTTP(w, request)
+		})
+		return r
+	}},
+	"a type that embeds a router": {"/v1/old", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r, v1 := chi.NewRouter(), ownRouter{chi.NewRouter(), "v1"}
+		v1.Use(routed("/old", "/payments"))
+		v1.Post("/payments", pay)
+		r.Use(table)
+		r.Mount("/v1", v1)
+		return r
+	}},
+	"a router below rewrites": {"/v1/old", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r := chi.NewRouter()
+		r.With(table).Route("/v1", func(r chi.Router) {
+			r.Use(routed("/old", "/payments"), chimiddleware.URLFormat)
+			r.Post("/payments", pay)
+		})
+		return r
+	}},
+	"a group around a router that rewrites": {"/v1/payments.json", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r := chi.NewRouter()
+		r.Group(func(r chi.Router) {
+			r.Use(table)
+			r.Route("/v1", func(r chi.Router) {
+				r.Use(chimiddleware.URLFormat)
+				r.With(chimiddleware.NoCache).Post("/payments", pay)
+			})
+		})
+		return r
+	}},
+	"the table on the router that rewrites": {"/v1/payments.json", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r := chi.NewRouter()
+		r.Route("/v1", func(r chi.Router) {
+			r.Use(table, chimiddleware.URLFormat)
+			r.Post("/payments", pay)
+		})
+		return r
+	}},
+	"rewritten before the table of a router below": {"/v1/payments.json", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r := chi.NewRouter()
+		r.Route("/v1", func(r chi.Router) {
+			r.Use(chimiddleware.URLFormat, table)
+			r.Post("/payments", pay)
+		})
+		return r
+	}},
+}
+
+// routed writes chi's path of a router below another.
+func routed(from, to string) chiMiddleware {
+	return before(func(_ http.ResponseWriter, r *http.Request) {
+		if routing := chi.RouteContext(r.Context()); routing.RoutePath == from {
+			routing.RoutePath = to
+		}
+	}).std
+}
+
+func startDetour(t *testing.T, row string, program func(chiMiddleware, http.HandlerFunc) http.Handler) *service {
+	t.Helper()
+	table, err := policy.NewTable(policy.Row(row))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startNested(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+		return program(idemchi.New(e).Table(table), handler)
+	})
+}
+
+// Cases 62 and 84: the route of a row has one effect, wherever the table stands.
+func TestDetour(t *testing.T) {
+	t.Parallel()
+	for name, way := range detours {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startDetour(t, way.row, way.program)
+			s.runsAgain(post(way.path, "k", amount))
+			s.replays(post(way.path, "k", amount))
+			s.replays(post(way.path, "k", amount))
+			if claims := s.store.acquires.Load(); claims != 3 {
+				t.Errorf("the store was asked %d times, want once a request", claims)
+			}
+			if wrong := s.events.of(event.WrongSetup); len(wrong) != 0 {
+				t.Errorf("a guarded request is reported: %+v", wrong)
+			}
+			if answer := s.do(post("/nowhere", "k", amount)); name[:2] != "un" && answer.Code != http.StatusNotFound {
+				t.Errorf("an unknown path got %d, want 404", answer.Code)
+			}
+		})
+		t.Run(name+", at once", func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := startDetour(t, way.row, way.program)
+				var all sync.WaitGroup
+				for range 50 {
+					all.Go(func() { s.do(post(way.path, "k", amount)) })
+				}
+				all.Wait()
+				s.ran(1)
+			})
+		})
+	}
+}
+
+// Cases 62 and 84: a row's route that runs without a guard is an event for each run.
+func TestUnguardedRunIsReported(t *testing.T) {
+	t.Parallel()
+	for name, way := range map[string]struct {
+		path, row string
+		program   func(table chiMiddleware, pay http.HandlerFunc) http.Handler
+	}{
+		"a router behind a plain handler rewrites": {"/v1/old", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+			r, v1 := chi.NewRouter(), chi.NewRouter()
+			v1.Use(routed("/old", "/payments"))
+			v1.Post("/payments", pay)
+			r.Use(table)
+			r.Mount("/v1", plain(v1))
+			return r
+		}},
+		"a row without the prefix": {"/v1/payments", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+			r := chi.NewRouter()
+			r.Use(table)
+			r.Route("/v1", func(r chi.Router) { r.Post("/payments", pay) })
+			return r
+		}},
+		"the table in another function": {"/old", "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+			r := chi.NewRouter()
+			r.Use(func(next http.Handler) http.Handler { return table(next) }, chimiddleware.PathRewrite("/old", "/payments"))
+			r.Post("/payments", pay)
+			return r
+		}},
+		"a router that With has made": {"/old", "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+			r, v1 := chi.NewRouter(), chi.NewRouter().With(chimiddleware.NoCache)
+			v1.Post("/payments", pay)
+			r.Use(table, chimiddleware.PathRewrite("/old", "/v1/payments"))
+			r.Mount("/v1", v1)
+			return r
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startDetour(t, way.row, way.program)
+			s.runsAgain(post(way.path, "k", amount))
+			s.runsAgain(post(way.path, "k", amount))
+			wrong := s.events.of(event.WrongSetup)
+			if len(wrong) != 2 || wrong[0].code != "" {
+				t.Errorf("events are %+v, want one a run", s.events.all)
+			}
+		})
+	}
+}
+
+// The middleware of a mounted router that With has made runs once.
+func TestMountedWith(t *testing.T) {
+	t.Parallel()
+	var passed atomic.Int64
+	s := startDetour(t, "POST /v1/payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+		r, v1 := chi.NewRouter(), chi.NewRouter().With(before(func(http.ResponseWriter, *http.Request) { passed.Add(1) }).std)
+		v1.Post("/payments", pay)
+		r.Use(table)
+		r.Mount("/v1", v1)
+		return r
+	})
+	s.runsAgain(post("/v1/payments", "k", amount))
+	s.replays(post("/v1/payments", "k", amount))
+	if n := passed.Load(); n != 1 {
+		t.Errorf("the middleware ran %d times for one run, want 1", n)
+	}
+}
+
+// A row whose path middleware inside the table sends to another row guards the request,
+// and an event says so.
+func TestOneRowSentToAnother(t *testing.T) {
+	t.Parallel()
+	table, err := policy.NewTable(policy.Row("POST /old"), policy.Row("POST /payments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startNested(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+		r := chi.NewRouter()
+		r.Use(idemchi.New(e).Table(table), chimiddleware.PathRewrite("/old", "/payments"))
+		r.Post("/payments", handler)
+		r.Post("/old", handler)
+		return r
+	})
+	s.runsAgain(post("/old", "k", amount))
+	s.replays(post("/old", "k", amount))
+	if wrong := s.events.of(event.WrongSetup); len(wrong) != 1 || wrong[0].route != "/payments" || wrong[0].code != "" {
+		t.Errorf("events are %+v, want one for the run", s.events.all)
+	}
+}
+
+// A handler sends sub-requests to paths that middleware inside the table rewrites: each is
+// guarded by its own row, and its handler runs once, also when the outer handler runs again.
+func TestRewrittenSubRequests(t *testing.T) {
+	t.Parallel()
+	table, err := policy.NewTable(policy.Row("POST /batch"), policy.Row("POST /payments/{id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{"/batch", "/plain", "/payments/outer"} {
+		s := startNested(t, func(e *core.Engine, pay http.HandlerFunc) http.Handler {
+			r := chi.NewRouter()
+			r.Use(idemchi.New(e).Table(table), chimiddleware.PathRewrite("/pay/", "/payments/"))
+			batch := func(w http.ResponseWriter, request *http.Request) {
+				for _, part := range []string{"/pay/1", "/pay/2", "/payments/2"} {
+					sub := subRequest(request, part, amount)
+					sub = sub.WithContext(context.WithValue(sub.Context(), chi.RouteCtxKey, (*chi.Context)(nil)))
+					r.ServeHTTP(httptest.NewRecorder(), sub)
+				}
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			r.Post("/batch", batch)
+			r.Post("/plain", batch)
+			r.Post("/payments/{id}", func(w http.ResponseWriter, request *http.Request) {
+				if chi.URLParam(request, "id") == "outer" {
+					batch(w, request)
+					return
+				}
+				pay(w, request)
+			})
+			return r
+		})
+		for range 2 {
+			s.do(post(from, "k", amount))
+		}
+		s.ran(2)
+	}
+}
+
+// Requests that a row lets through, or only observes, are reported once.
+func TestRewrittenPathOfARowThatLetsThrough(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		option policy.Option
+		key    string
+		want   event.Result
+	}{
+		{policy.Required(false), "", event.NoKey},
+		{policy.SkipIf(func(*http.Request) bool { return true }), "k", event.Skipped},
+		{policy.Observe(true), "k", event.Replay},
+	} {
+		table, err := policy.NewTable(policy.Row("POST /payments", row.option))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := startNested(t, func(e *core.Engine, handler http.HandlerFunc) http.Handler {
+			r := chi.NewRouter()
+			r.Use(idemchi.New(e).Table(table), chimiddleware.PathRewrite("/old", "/payments"))
+			r.Post("/payments", handler)
+			return r
+		})
+		for n, path := range []string{"/old", "/payments"} {
+			sent := func() *http.Request {
+				r := post(path, row.key+strings.Repeat("k", n), amount)
+				if row.key == "" {
+					withoutKey(r)
+				}
+				return r
+			}
+			s.do(sent())
+			before := len(s.events.all)
+			s.do(sent())
+			if all := s.events.all[before:]; len(all) != 1 || all[0].result != row.want {
+				t.Errorf("%s: events are %+v, want one %s", path, all, row.want)
+			}
+		}
+		s.ran(4)
+	}
+}
+
+// A table costs no allocation for a request of another method.
+func TestTableAllocations(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	measure := func(tabled bool) float64 {
+		s := startDetour(t, "POST /payments", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+			r := chi.NewRouter()
+			if tabled {
+				r.Use(table)
+			}
+			r.Post("/payments", pay)
+			r.Get("/payments", created)
+			return r
+		})
+		return testing.AllocsPerRun(100, func() { s.ServeHTTP(httptest.NewRecorder(), post("/payments", "k", amount, with(http.MethodGet))) })
+	}
+	if with, without := measure(true), measure(false); with > without {
+		t.Errorf("a GET takes %v allocations with a table, and %v without", with, without)
+	}
+}
+
+// A request whose own method is not the one of its route is refused before the handler.
+func TestRouteMethodAlone(t *testing.T) {
+	t.Parallel()
+	for _, inside := range []bool{false, true} {
+		s := startDetour(t, "PATCH /members/{id}", func(table chiMiddleware, pay http.HandlerFunc) http.Handler {
+			r := chi.NewRouter()
+			override := before(func(_ http.ResponseWriter, r *http.Request) {
+				chi.RouteContext(r.Context()).RouteMethod = http.MethodPatch
+			}).std
+			if inside {
+				r.Use(table, override)
+			} else {
+				r.Use(override, table)
+			}
+			r.Patch("/members/{id}", pay)
+			return r
+		})
+		for range 2 {
+			s.refuses(post("/members/7", "k", amount, with(http.MethodGet)), http.StatusInternalServerError, problem.WrongSetup)
+		}
+		if wrong := s.events.of(event.WrongSetup); len(wrong) != 2 || wrong[0].code != problem.WrongSetup {
+			t.Errorf("events are %+v, want one a request", s.events.all)
+		}
+	}
+}
