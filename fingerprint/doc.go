@@ -45,7 +45,8 @@
 //
 // # Excluded fields
 //
-// [Exclude] describes the notation. Excluded fields leave no trace: the fingerprint
+// [Exclude] describes the notation. Names match as encoding/json matches them, so that a
+// member which a handler decodes is the member that was excluded. Excluded fields leave no trace: the fingerprint
 // equals that of the document without the fields, which [Strip] returns.
 //
 // # Changed members

@@ -25,7 +25,7 @@ func ExampleOf() {
 	// Output:
 	// retry is the same: true
 	// other is the same: false
-	// sha256:a84defe07d7e72e62964f6ed3e35a966d286d877fc286a8c9e98b2c75baca38c
+	// sha256:6065f7f416e25ae66be40997aff3a7b69eafae5180232ad623affc1890b08e3d
 }
 
 func ExampleStrip() {

@@ -11,15 +11,15 @@ import (
 // fields that count. It is
 // immutable and safe for concurrent use. Nil and the zero value are empty.
 type Exclusion struct {
-	fields  names       // decoded names, for forms
-	members names       // the same names in the canonical spelling of JSON strings
-	paths   [][]segment // paths of two segments or more
-	steps   []uint64    // by depth: the lengthBits of the names, all bits for a star
-	only    bool        // the fields are those of a body that count: see Only
+	names names       // bare names
+	paths [][]segment // paths of two segments or more
+	steps []uint64    // by depth: the lengthBits of the names, all bits for a star
+	only  bool        // the fields are those of a body that count: see Only
 }
 
-// Exclude compiles fields. Each field is a name or a path. The case of ASCII letters
-// does not matter.
+// Exclude compiles fields. Each field is a name or a path. Names match as encoding/json
+// matches them with the fields of a struct: case does not matter, in any script, and
+// "ſku" (U+017F) is "sku".
 //
 // A name ("timestamp") excludes every member of that name, at any depth of a
 // JSON document, and every query parameter, form field and multipart part of
@@ -45,8 +45,7 @@ func Exclude(fields ...string) (*Exclusion, error) {
 			x.addPath(path)
 			continue
 		}
-		x.fields.add(path[0].name)
-		x.members.add(spelling.Replace(path[0].name))
+		x.names.add(foldedName(path[0].name))
 	}
 	return x, nil
 }
@@ -79,7 +78,7 @@ func (x *Exclusion) ofQuery() *Exclusion {
 func (x *Exclusion) addPath(path []segment) {
 	x.paths = append(x.paths, path)
 	for i := range path {
-		path[i].name = spelling.Replace(path[i].name)
+		path[i].name = foldedName(path[i].name)
 		if i == len(x.steps) {
 			x.steps = append(x.steps, 0)
 		}
@@ -87,8 +86,7 @@ func (x *Exclusion) addPath(path []segment) {
 	}
 }
 
-// spelling turns a name into its canonical spelling, like walker.string.
-var spelling = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+func foldedName(name string) string { return string(appendFoldedText(nil, []byte(name))) }
 
 var (
 	errEmptyField   = errors.New("the field is empty; give a member's name or a path such as meta.trace.id")

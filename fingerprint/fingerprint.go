@@ -9,7 +9,7 @@ import (
 // version is the first part of every fingerprint. Stored fingerprints outlive a
 // deployment, so any change of the rules that changes a fingerprint must change
 // version.
-const version = "oncekey/3"
+const version = "oncekey/4"
 
 // maxCanonical bounds text in canonical form, so that offsets fit in 32 bits. Longer
 // text counts byte by byte.

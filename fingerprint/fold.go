@@ -14,7 +14,8 @@ import (
 // several matching members wins. The order of such members is therefore part of a
 // request. Members are sorted by folded name, and members of one folded name keep
 // their order. Names fold as in encoding/json: each lone surrogate and each byte that
-// is not UTF-8 becomes U+FFFD, then unicode.SimpleFold applies.
+// is not UTF-8 becomes U+FFFD, then unicode.SimpleFold applies. The names that a policy
+// gives match by the same folds, so that they match the members that a handler decodes.
 
 // foldWord turns the upper-case letters of an ASCII word to lower case.
 func foldWord(word uint64) uint64 {
@@ -67,6 +68,14 @@ func appendFolded(dst, name []byte) []byte {
 		var char rune
 		char, at = folded(name, at)
 		dst = utf8.AppendRune(dst, char)
+	}
+	return dst
+}
+
+// appendFoldedText is appendFolded for text without escapes.
+func appendFoldedText(dst, text []byte) []byte {
+	for _, char := range string(text) {
+		dst = utf8.AppendRune(dst, foldRune(char))
 	}
 	return dst
 }

@@ -29,7 +29,7 @@ func (b *builder) form(source []byte) {
 func (b *builder) pair(group *opening, pair []byte) {
 	name, value, _ := bytes.Cut(pair, []byte{'='})
 	decoded, wellFormed := b.decode(name)
-	if b.matcher.skips(wellFormed && b.matcher.exclusion.fields.has(decoded)) {
+	if b.matcher.skips(wellFormed && b.matcher.hasField(decoded)) {
 		return
 	}
 	d := &b.draft

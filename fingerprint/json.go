@@ -157,7 +157,7 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 		return malformed, out
 	}
 	inner := place
-	if name := w.text[start+1 : named-1]; place != nowhere || w.matcher.exclusion.members.mayHave(name) {
+	if name := w.text[start+1 : named-1]; place != nowhere || w.matcher.exclusion.names.mayHave(name) {
 		if w.matcher.exclusion.only {
 			return w.onlyMember(colon+1, out, start, named, place, group)
 		}

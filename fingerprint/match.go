@@ -1,7 +1,7 @@
 package fingerprint
 
-// names is a set of names that ignores case. The zero value is empty. The walker looks
-// up every member of a document, so a miss must be fast.
+// names is a set of folded names. The zero value is empty. The walker looks up every
+// member of a document, so a miss must be fast.
 type names struct {
 	taken   uint64 // bit n: bucket n has a name
 	buckets [64][]string
@@ -19,14 +19,18 @@ func bucketOf(length int, first byte) uint {
 	return (11*uint(length) + uint(first|0x20)) % 64
 }
 
-// mayHave reports whether the bucket of name has any name.
+// mayHave reports whether the set may have a member's name, in canonical spelling. The
+// fold of a name that is not plain may have another length and beginning.
 func (n *names) mayHave(name []byte) bool {
-	return len(name) > 0 && n.taken>>bucketOf(len(name), name[0])&1 == 1
+	if n.taken == 0 || len(name) == 0 {
+		return false
+	}
+	return n.taken>>bucketOf(len(name), name[0])&1 == 1 || !isPlain(name)
 }
 
-// has reports whether name is in the set, in any case.
+// has reports whether the set has a name that is folded or plain.
 func (n *names) has(name []byte) bool {
-	if !n.mayHave(name) {
+	if len(name) == 0 || n.taken>>bucketOf(len(name), name[0])&1 == 0 {
 		return false
 	}
 	for _, other := range n.buckets[bucketOf(len(name), name[0])] {
@@ -41,7 +45,7 @@ func lengthBit(length int) uint64 { return 1 << min(length, 63) }
 
 // segment is one step of a path.
 type segment struct {
-	name  string // in any case; canonical spelling
+	name  string // folded
 	any   bool   // true for a star, which matches every name and index
 	index int    // the array index that name spells, or noIndex
 }
@@ -69,6 +73,7 @@ func (s *segment) matches(name []byte, index int) bool {
 // by step on the way through a document. It is not safe for concurrent use.
 type matcher struct {
 	exclusion *Exclusion
+	folded    []byte  // one name at a time
 	hits      int     // of the fields that alone count
 	alive     []int   // a stack of indexes of paths
 	places    []place // a stack, by scope
@@ -93,7 +98,32 @@ func (m *matcher) use(x *Exclusion) {
 	m.exclusion = x
 }
 
-func (m *matcher) reset() { m.exclusion = nil }
+func (m *matcher) reset() {
+	m.exclusion = nil
+	empty(&m.folded)
+}
+
+// foldable returns a member's name, in canonical spelling, for a comparison: folded
+// unless it is plain. The result is valid until the next call.
+func (m *matcher) foldable(name []byte) []byte {
+	if isPlain(name) {
+		return name
+	}
+	m.folded = appendFolded(m.folded[:0], name)
+	return m.folded
+}
+
+// hasField reports whether the bare names have the decoded name of a form's field.
+func (m *matcher) hasField(name []byte) bool {
+	if m.exclusion.names.taken == 0 {
+		return false
+	}
+	if !isPlain(name) {
+		m.folded = appendFoldedText(m.folded[:0], name)
+		name = m.folded
+	}
+	return m.exclusion.names.has(name)
+}
 
 // root returns the scope of a document's root.
 func (m *matcher) root() scope {
@@ -116,7 +146,8 @@ func (m *matcher) enter(p place) scope {
 // scope of the value, which leave must end. The name is in canonical spelling, without
 // quotation marks.
 func (m *matcher) member(object scope, name []byte) (inner scope, excluded bool) {
-	if m.exclusion.members.has(name) {
+	name = m.foldable(name)
+	if m.exclusion.names.has(name) {
 		return nowhere, true
 	}
 	if object == nowhere {
@@ -196,7 +227,8 @@ func (m *matcher) leave(inner scope) {
 	}
 }
 
-// equalFold reports whether two names are equal when ASCII case is ignored.
+// equalFold reports whether a folded name is equal to the fold of another that is folded
+// or plain.
 func equalFold(one string, other []byte) bool {
 	if len(one) != len(other) {
 		return false
@@ -205,14 +237,14 @@ func equalFold(one string, other []byte) bool {
 		return true
 	}
 	for i, char := range other {
-		if lower(char) != lower(one[i]) {
+		if lower(char) != one[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// lower folds only ASCII. More would depend on a version of Unicode.
+// lower folds only ASCII.
 func lower(char byte) byte {
 	if 'A' <= char && char <= 'Z' {
 		return char + ('a' - 'A')

@@ -8,7 +8,10 @@ import (
 
 // Member is a compiled path to one member of a JSON document. It is immutable and safe
 // for concurrent use.
-type Member struct{ at *Exclusion }
+type Member struct {
+	at      *Exclusion
+	parents []*Exclusion // the members around it, outermost first
+}
 
 // The errors of Member.Find.
 var (
@@ -19,8 +22,8 @@ var (
 var errSeveralMembers = errors.New(`a star would match several members; for a star that is part of a name write \*`)
 
 // ParseMember compiles a path in the notation of [Exclude]. A bare name is a member of
-// the document's root, and a star is not allowed. The case of ASCII letters does not
-// matter. The error names the expected form.
+// the document's root, and a star is not allowed. Names match as in Exclude. The
+// error names the expected form.
 func ParseMember(path string) (*Member, error) {
 	segments, err := parseField(path)
 	if err == nil && slices.ContainsFunc(segments, func(s segment) bool { return s.any }) {
@@ -29,14 +32,20 @@ func ParseMember(path string) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint: no member is at %q: %w", path, err)
 	}
-	x := &Exclusion{}
-	x.addPath(segments)
-	return &Member{x}, nil
+	m := &Member{at: &Exclusion{}}
+	m.at.addPath(segments)
+	for i := 1; i < len(segments); i++ {
+		parent := &Exclusion{}
+		parent.addPath(segments[:i])
+		m.parents = append(m.parents, parent)
+	}
+	return m, nil
 }
 
 // Find returns the member's value as it is written in the JSON document. The error is
-// ErrNoMember, also for a document that is not valid JSON, or ErrRepeatedMember.
-// Parsers disagree about the value of a repeated member.
+// ErrNoMember, also for a document that is not valid JSON, or ErrRepeatedMember, also
+// where a member around it is repeated. Parsers disagree about the value of a repeated
+// member.
 func (m *Member) Find(document []byte) (value []byte, err error) {
 	found, err := findExcluded(document, m.at)
 	switch {
@@ -44,7 +53,11 @@ func (m *Member) Find(document []byte) (value []byte, err error) {
 		return nil, ErrNoMember
 	case len(found) > 1:
 		return nil, ErrRepeatedMember
-	default:
-		return document[found[0].value:found[0].valueEnd], nil
 	}
+	for _, parent := range m.parents {
+		if around, err := findExcluded(document, parent); err != nil || len(around) > 1 {
+			return nil, ErrRepeatedMember
+		}
+	}
+	return document[found[0].value:found[0].valueEnd], nil
 }

@@ -35,6 +35,13 @@ func TestMember(t *testing.T) {
 		{"id", `{"id":"k","id":"k"}`, "", fingerprint.ErrRepeatedMember},
 		{"id", `{"id":"k","a":1,"Id":"j"}`, "", fingerprint.ErrRepeatedMember},
 		{"meta.id", `{"meta":{"id":1},"meta":{"id":1}}`, "", fingerprint.ErrRepeatedMember},
+		{"meta.id", `{"meta":{"id":1},"META":null}`, "", fingerprint.ErrRepeatedMember},
+		{"a.b.id", `{"a":{"b":{"id":1},"b":2}}`, "", fingerprint.ErrRepeatedMember},
+		{"a.b.id", `{"a":{"b":{"id":1}},"b":2}`, `1`, nil},
+		{"sku", `{"ſKU":"k"}`, `"k"`, nil},
+		{"ſku", `{"sku":"k"}`, `"k"`, nil},
+		{"kind.id", `{"\u212aind":{"id":1}}`, `1`, nil},
+		{"sku", `{"sku":"k","ſku":"j"}`, "", fingerprint.ErrRepeatedMember},
 	} {
 		member, err := fingerprint.ParseMember(row.path)
 		if err != nil {

@@ -57,7 +57,7 @@ func parsedHeaders(part *multipart.Part) int {
 
 func (b *builder) part(part *multipart.Part) bool {
 	b.decoded = append(b.decoded[:0], part.FormName()...)
-	if b.matcher.skips(b.matcher.exclusion.fields.has(b.decoded)) {
+	if b.matcher.skips(b.matcher.hasField(b.decoded)) {
 		return true
 	}
 	b.partNames = appendFrame(b.partNames, b.decoded)

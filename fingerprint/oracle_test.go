@@ -235,7 +235,7 @@ func (n *node) without(chosen []rule, trail ...string) *node {
 	for i, child := range n.children {
 		step, isMember := fmt.Sprint(i), n.kind == '{'
 		if isMember {
-			step = foldedName(n.names[i])
+			step = decodedName(n.names[i])
 		}
 		here := append(slices.Clone(trail), step)
 		if slices.ContainsFunc(chosen, func(r rule) bool { return r.excludes(here, isMember) }) {
@@ -251,25 +251,9 @@ func (n *node) without(chosen []rule, trail ...string) *node {
 
 func (r rule) excludes(trail []string, isMember bool) bool {
 	if r.path == nil {
-		return isMember && trail[len(trail)-1] == r.name
+		return isMember && trail[len(trail)-1] == decodedName(unitsOf(r.name))
 	}
-	return slices.EqualFunc(r.path, trail, func(want, got string) bool { return want == "any" || want == "="+got })
-}
-
-// foldedName returns a name in lower case. All names of rules are UTF-8.
-func foldedName(units []unit) string {
-	var name []byte
-	for _, u := range units {
-		if u >= loneSurrogate {
-			return "\xff lone surrogate"
-		}
-		if 'A' <= u && u <= 'Z' {
-			u += 'a' - 'A'
-		}
-		name = append(name, byte(u))
-	}
-	if !utf8.Valid(name) {
-		return "\xff not UTF-8"
-	}
-	return string(name)
+	return slices.EqualFunc(r.path, trail, func(want, got string) bool {
+		return want == "any" || decodedName(unitsOf(want)) == "="+got
+	})
 }
