@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -46,6 +47,23 @@ func TestCanonicalPath(t *testing.T) {
 			t.Errorf("two resources are both %s", path)
 		}
 		seen[path] = true
+	}
+}
+
+// Case 89: a path costs a few allocations, whatever its segments are.
+func TestLongPathIsCheap(t *testing.T) { //nolint:paralleltest // others would allocate in between
+	for _, segment := range []string{"/", "/a", "/%2F", "/%25"} {
+		u, err := url.ParseRequestURI(strings.Repeat(segment, 10_000) + "%2F")
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := 10.0
+		if strings.Contains(segment, "%") {
+			most += 2 * 10_000 // each such segment is unescaped, and escaped again
+		}
+		if got := testing.AllocsPerRun(10, func() { canonicalPath(u) }); got > most {
+			t.Errorf("10,000 segments %s take %v allocations, want at most %v", segment, got, most)
+		}
 	}
 }
 

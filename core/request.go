@@ -239,10 +239,13 @@ func canonicalPath(u *url.URL) string {
 	segments := strings.Split(u.RawPath, "/")
 	for i, segment := range segments {
 		plain, _ := url.PathUnescape(segment) // no error, as for the whole RawPath above
-		segments[i] = strings.NewReplacer("%", "%25", "/", "%2F").Replace(plain)
+		segments[i] = segmentEscapes.Replace(plain)
 	}
 	return strings.Join(segments, "/")
 }
+
+// segmentEscapes is made once: a path can have a million segments.
+var segmentEscapes = strings.NewReplacer("%", "%25", "/", "%2F")
 
 // StorageKey returns the storage key of a record of this engine: storage.Key with the
 // service's name (see WithService) as a further part.
