@@ -15,7 +15,9 @@ func TestSpareBytesAfterForms(t *testing.T) {
 		form := fmt.Sprintf("c%[1]s=%[2]s&b%[1]s=%[2]s&a=", name, value)
 		var b builder
 		b.matcher.use(nil)
-		b.form([]byte(form))
+		if !b.form([]byte(form)) {
+			t.Errorf("%q is not read", form)
+		}
 		if text := string(b.draft.text); length < 100 && !strings.HasPrefix(text, "d\x01ad\x00,") {
 			t.Errorf("%q became %q", form, text)
 		}

@@ -37,9 +37,11 @@
 //     disposition (hence name and file name), content type, transfer encoding
 //     and content.
 //   - Any other body counts byte by byte. So does a body that does not match its
-//     content type: JSON that is malformed or nested deeper than 512, a form of more
-//     than 1,000 parts or with more than 128 KiB of part headers. A content type of
-//     more than 4 KiB is not parsed: content type and body count byte by byte.
+//     content type: JSON that is malformed or nested deeper than 512, and a form of
+//     more than 10,000 pairs, more than 1,000 parts, or more than 128 KiB of part
+//     headers. A query of more than 10,000 pairs counts byte by byte too. A content
+//     type of more than 4 KiB is not parsed: content type and body count byte by byte.
+//     No field is excluded from a body or query that counts byte by byte.
 //   - The media type counts without regard to case or the order of its
 //     parameters, and charset=utf-8 equals no charset.
 //

@@ -142,16 +142,19 @@ func (b *builder) query(raw string) {
 		b.queryText = span{}
 		return
 	}
-	if len(raw) > maxCanonical {
-		b.draft.text = appendFrame(appendFrame(b.draft.text, string(kindRaw)), raw)
-		b.queryText = span{}
-		return
+	if len(raw) <= maxCanonical {
+		before := len(b.draft.text)
+		b.label = append(b.label[:0], raw...)
+		b.draft.text = appendFrame(b.draft.text, string(kindForm))
+		content := b.draft.beginFrame()
+		if b.form(b.label) {
+			b.queryText = b.draft.endFrame(content)
+			return
+		}
+		b.draft.cut(before)
 	}
-	b.label = append(b.label[:0], raw...)
-	b.draft.text = appendFrame(b.draft.text, string(kindForm))
-	content := b.draft.beginFrame()
-	b.form(b.label)
-	b.queryText = b.draft.endFrame(content)
+	b.draft.text = appendFrame(appendFrame(b.draft.text, string(kindRaw)), raw)
+	b.queryText = span{}
 }
 
 // body adds the media type, the kind of body and the body to the fingerprint. A body
@@ -227,8 +230,7 @@ func (b *builder) canonicalBody(of kind, media *mediaType, body []byte) bool {
 	case kindJSON:
 		return b.json(body) == nil
 	case kindForm:
-		b.form(body)
-		return true
+		return b.form(body)
 	case kindMultipart:
 		return b.multipart(body, media.parameters[boundary])
 	default:

@@ -5,12 +5,20 @@ import (
 	"slices"
 )
 
+// maxPairs is the largest number of pairs that are sorted, the default limit of net/url.
+// It bounds the time: a pair needs two bytes, and sorting takes longer than hashing.
+const maxPairs = 10_000
+
 // form appends a query or a form-encoded body to the draft, as a group of pairs
-// without the excluded pairs.
-func (b *builder) form(source []byte) {
+// without the excluded pairs. It returns false if there are too many pairs, as net/url
+// counts them: url.ParseQuery, and so a handler, reads none of them.
+func (b *builder) form(source []byte) bool {
 	// A pair takes four bytes more than its spelling: the kinds and the lengths
 	// of its two components.
 	pairs := bytes.Count(source, []byte{'&'}) + 1
+	if pairs > maxPairs {
+		return false
+	}
 	b.draft.text = slices.Grow(b.draft.text, len(source)+4*pairs)
 	b.draft.open = slices.Grow(b.draft.open, pairs)
 	b.draft.folds = false // parsers of forms do not fold names
@@ -24,6 +32,7 @@ func (b *builder) form(source []byte) {
 	}
 	b.draft.text = slices.Grow(b.draft.text, slack)
 	b.draft.end(&group, len(b.draft.text))
+	return true
 }
 
 func (b *builder) pair(group *opening, pair []byte) {
