@@ -60,7 +60,7 @@ const ReplayHeader = "Idempotent-Replay"
 // Serve runs the handler of a call, or replays its stored response, or refuses the call.
 // A panic of the handler is settled and continues.
 func (g *Guard) Serve(ctx context.Context, call *Call) Reply {
-	text := AppendText(make([]byte, 0, 256), call.Message.ProtoReflect())
+	text := AppendText(make([]byte, 0, 256), call.Message.ProtoReflect(), call.Method.maxBytes)
 	call.Header["Content-Type"] = []string{"application/json"}
 	request := &http.Request{
 		Method: http.MethodPost, URL: &url.URL{Path: call.Method.procedure}, Pattern: call.Method.procedure,

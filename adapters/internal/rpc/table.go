@@ -28,6 +28,7 @@ type Guard struct {
 type Method struct {
 	procedure string
 	route     *core.Route
+	maxBytes  int64 // the policy's MaxRequestBytes
 	response  protoreflect.MessageType
 }
 
@@ -95,7 +96,7 @@ func (g *Guard) compile(row *policy.Declaration) (*Method, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Method{procedure: row.Pattern, route: route, response: typeOf(described.Output())}, nil
+	return &Method{procedure: row.Pattern, route: route, maxBytes: row.Policy.MaxRequestBytes, response: typeOf(described.Output())}, nil
 }
 
 // describe finds a procedure in the generated code that the program links.

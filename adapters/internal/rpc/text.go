@@ -20,13 +20,17 @@ import (
 // the options of policies name fields.
 //
 // A field that the schema of this process does not know is the member "?12", with the
-// tag and the value as received. A google.protobuf.Any is not opened.
-func AppendText(text []byte, m protoreflect.Message) []byte {
+// tag and the value as received. More than 10,000 such fields of a message are one member
+// "?0", in the order in which they were received. A google.protobuf.Any is not opened.
+//
+// AppendText stops when the text is longer than limit bytes, and sorts nothing that will
+// be longer. The text is not whole then, and the engine refuses it by its length.
+func AppendText(text []byte, m protoreflect.Message, limit int64) []byte {
 	type populated struct {
 		field protoreflect.FieldDescriptor
 		value protoreflect.Value
 	}
-	fields := make([]populated, 0, 8)
+	var fields []populated // none in an empty message, of which a list can have many
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		fields = append(fields, populated{field, value})
 		return true
@@ -34,14 +38,17 @@ func AppendText(text []byte, m protoreflect.Message) []byte {
 	slices.SortFunc(fields, func(a, b populated) int { return cmp.Compare(a.field.Number(), b.field.Number()) })
 	text = append(text, '{')
 	for _, f := range fields {
+		if int64(len(text)) > limit {
+			return text
+		}
 		name := string(f.field.Name())
 		if f.field.IsExtension() {
 			name = "[" + string(f.field.FullName()) + "]"
 		}
-		text = appendValue(append(appendQuoted(text, name), ':'), f.field, f.value)
+		text = appendValue(append(appendQuoted(text, name), ':'), f.field, f.value, limit)
 		text = append(text, ',')
 	}
-	text = appendUnknown(text, m.GetUnknown())
+	text = appendUnknown(text, m.GetUnknown(), limit)
 	return closed(text, '}')
 }
 
@@ -54,40 +61,60 @@ func closed(text []byte, end byte) []byte {
 	return append(text, end)
 }
 
-func appendValue(text []byte, field protoreflect.FieldDescriptor, value protoreflect.Value) []byte {
+func appendValue(text []byte, field protoreflect.FieldDescriptor, value protoreflect.Value, limit int64) []byte {
 	switch {
 	case field.IsList():
 		text = append(text, '[')
 		for i := range value.List().Len() {
-			text = append(appendSingle(text, field, value.List().Get(i)), ',')
+			if int64(len(text)) > limit {
+				return text
+			}
+			text = append(appendSingle(text, field, value.List().Get(i), limit), ',')
 		}
 		return closed(text, ']')
 	case field.IsMap():
-		return appendMap(text, field, value.Map())
+		return appendMap(text, field, value.Map(), limit)
 	default:
-		return appendSingle(text, field, value)
+		return appendSingle(text, field, value, limit)
 	}
 }
 
-func appendMap(text []byte, field protoreflect.FieldDescriptor, m protoreflect.Map) []byte {
-	keys := make([]protoreflect.MapKey, 0, m.Len())
-	m.Range(func(key protoreflect.MapKey, _ protoreflect.Value) bool {
-		keys = append(keys, key)
+func appendMap(text []byte, field protoreflect.FieldDescriptor, m protoreflect.Map, limit int64) []byte {
+	const shortest = len(`"":0,`)
+	if int64(len(text)+shortest*m.Len()) > limit {
+		return exceeding(text, limit)
+	}
+	type entry struct {
+		name  string
+		value protoreflect.Value
+	}
+	entries := make([]entry, 0, m.Len())
+	m.Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+		entries = append(entries, entry{key.String(), value})
 		return true
 	})
-	slices.SortFunc(keys, func(a, b protoreflect.MapKey) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	text = append(text, '{')
-	for _, key := range keys {
-		text = append(appendQuoted(text, key.String()), ':')
-		text = append(appendSingle(text, field.MapValue(), m.Get(key)), ',')
+	for _, e := range entries {
+		if int64(len(text)) > limit {
+			return text
+		}
+		text = append(appendQuoted(text, e.name), ':')
+		text = append(appendSingle(text, field.MapValue(), e.value, limit), ',')
 	}
 	return closed(text, '}')
 }
 
-func appendSingle(text []byte, field protoreflect.FieldDescriptor, value protoreflect.Value) []byte {
+// exceeding returns a text that is longer than limit bytes, in place of one with a part
+// that would be too long.
+func exceeding(text []byte, limit int64) []byte {
+	return append(text, make([]byte, max(0, limit+1-int64(len(text))))...)
+}
+
+func appendSingle(text []byte, field protoreflect.FieldDescriptor, value protoreflect.Value, limit int64) []byte {
 	switch v := value.Interface().(type) {
 	case protoreflect.Message:
-		return AppendText(text, v)
+		return AppendText(text, v, limit)
 	case bool:
 		return strconv.AppendBool(text, v)
 	case protoreflect.EnumNumber:
@@ -134,14 +161,23 @@ func appendQuoted(text []byte, s string) []byte {
 	return append(text, '"')
 }
 
+// maxUnknown is the largest number of unknown fields that are sorted. It bounds the time:
+// a field needs two bytes.
+const maxUnknown = 10_000
+
 // appendUnknown appends the fields that the schema does not have, by their numbers. The
 // values of one number keep their order.
-func appendUnknown(text []byte, unknown protoreflect.RawFields) []byte {
+func appendUnknown(text []byte, unknown protoreflect.RawFields, limit int64) []byte {
+	if size := base64.StdEncoding.EncodedLen(len(unknown)); int64(len(text)+size) > limit {
+		return exceeding(text, limit)
+	}
 	raw := make(map[protowire.Number][]byte)
-	for len(unknown) > 0 {
+	whole := unknown
+	for count := 0; len(unknown) > 0; count++ {
 		number, _, n := protowire.ConsumeField(unknown)
-		if n < 0 { // the decoder refuses such a message
-			raw[0] = append(raw[0], unknown...)
+		if n < 0 || count == maxUnknown { // the decoder refuses a malformed field
+			clear(raw)
+			raw[0] = whole
 			break
 		}
 		raw[number] = append(raw[number], unknown[:n]...)
