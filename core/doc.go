@@ -28,7 +28,8 @@
 // and claims the lease of its key at the store. Of any number of concurrent
 // callers, one gets the lease and runs the handler. The handler's context outlives
 // the client's disconnect, and the lease is renewed while the handler runs. The
-// response is stored first and sent second. The other callers get the stored
+// response is stored first and sent second. A response that streams is not stored, and its
+// handler follows the client (see Engine.Serve). The other callers get the stored
 // response, 409 while there is none, or 422 when their payload differs.
 //
 // A handler with several side effects records each of them by Step, and the next

@@ -36,6 +36,9 @@ type Run struct {
 	uncertain bool
 	// wouldKeep says for an observed run that a guard would have kept the response.
 	wouldKeep bool
+	// streams says that the response is sent while the handler runs. It is set before the
+	// settlement.
+	streams bool
 	// execution is nil unless the run belongs to an HTTP handler.
 	execution *execution
 
@@ -91,8 +94,9 @@ func newRun(ctx context.Context, e *Engine, a *admission) *Run {
 
 // Context returns the handler's context, which has the values and the deadline of
 // Begin's context, the lease, and the marks of package failure. A client's disconnect
-// does not cancel the context. The context ends when the lease is lost (cause
-// ErrLeaseLost), at the policy's MaxRun (cause ErrRunTooLong), and by Finish.
+// does not cancel the context, unless the response streams (see Engine.Serve). The
+// context ends when the lease is lost (cause ErrLeaseLost), at the policy's MaxRun
+// (cause ErrRunTooLong), and by Finish.
 func (r *Run) Context() context.Context { return r.handler }
 
 // Lease returns the lease that the run holds.
@@ -213,7 +217,7 @@ func (r *Run) endContext() {
 
 // runContext is the handler's context. It has the values of the request's context, a
 // deadline that middleware set, and the run with its marks. A client's disconnect does
-// not end a runContext, because it must not stop a handler half-way.
+// not end a runContext before follow, because it must not stop a handler half-way.
 //
 // It behaves like context.WithCancelCause over context.WithoutCancel, but creates its
 // Done channel on first use. Most handlers never call Done, and the context then takes

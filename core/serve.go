@@ -89,6 +89,11 @@ func guardsInside(next http.Handler, r *http.Request) bool {
 // (text/event-stream and similar types) are never held. A response shorter than its
 // Content-Length is sent unchanged and cannot be replayed.
 //
+// Once the store has confirmed that a response is sent directly, the client's disconnect
+// ends the handler's context, as in net/http: no retry gets that response. A stream whose
+// status or marks release the key, or leave it abandoned, keeps its context. On a hijacked
+// connection net/http notices no disconnect.
+//
 // The run ends when next returns. A panic of next is settled and continues. So next
 // must not return before its work is done: http.TimeoutHandler inside the guard
 // returns early, and its 503 releases the key while the handler still runs. Put

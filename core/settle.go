@@ -151,7 +151,7 @@ func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Resul
 	latency := time.Since(calledAt)
 	switch {
 	case err == nil:
-		run.show(stored, true)
+		run.confirm(stored)
 		e.live.forget(run)
 		done.StoreLatency = latency
 		run.report(done)
@@ -244,7 +244,7 @@ func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result,
 		err := e.keepSettling(ctx, run, stored)
 		switch lost := errors.Is(err, storage.ErrLeaseLost); {
 		case err == nil:
-			run.show(stored, true)
+			run.confirm(stored)
 			run.report(done)
 		case lost && !(mayShow && stored != nil): // no client was shown the response
 			run.report(event.Event{Result: event.LeaseLost, Err: err, Final: true})

@@ -2,12 +2,14 @@ package core
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
 
@@ -31,15 +33,51 @@ func (c *capture) recordUnreplayable(status int) error {
 	if class != failure.ClassCache {
 		return nil
 	}
-	c.settled = true
+	c.settled, c.run.streams = true, true
 	c.run.marks.Seal() // a later mark must not release the key of a response that streams
 	c.run.stopRenewing()
 	c.err = c.run.engine.settle(c.run, class, outcome, Response{Status: status, Unreplayable: true})
 	if c.err != nil {
+		c.run.context.end(c.err) // nothing that the handler still does can be shown
 		c.settleHeader(nil)
 		c.run.engine.refuseWith(c.w, c.r, c.run.subject.route, *unstoredProblem(c.err))
 	}
 	return c.err
+}
+
+// confirm shows a result that the store has confirmed. If the response streams, no retry
+// needs the handler any more, and the handler's context follows the client.
+func (r *Run) confirm(result *storage.Result) {
+	r.show(result, true)
+	if r.streams {
+		r.context.follow()
+	}
+}
+
+// follow makes the client's disconnect end the context from now on, with the cause that
+// the request's context has. The deadline of that context is this one's already.
+func (c *runContext) follow() {
+	disconnected := func() {
+		if errors.Is(c.parent.Err(), context.Canceled) {
+			c.end(context.Cause(c.parent))
+		}
+	}
+	if c.parent.Err() != nil {
+		disconnected()
+		return
+	}
+	leave := context.AfterFunc(c.parent, disconnected)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wait(); c.ended {
+		leave()
+		return
+	}
+	cancel := c.cancel
+	c.cancel = func(cause error) {
+		leave()
+		cancel(cause)
+	}
 }
 
 // FlushError sends the buffered part of the response, which streams from then on. See
