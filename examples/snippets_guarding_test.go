@@ -2,7 +2,6 @@ package examples_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +11,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/adaptor"
-	"github.com/labstack/echo/v5"
+	recoverer "github.com/gofiber/fiber/v3/middleware/recover"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -27,29 +26,14 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// guardEcho guards a route of echo. An error of the handler becomes a response inside of
-// the guard, because the guard stores responses.
-func guardEcho(engine *core.Engine, opts ...policy.Option) echo.MiddlewareFunc {
-	route := engine.MustRoute(opts...)
-	guard := echo.WrapMiddleware(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { engine.Serve(w, r, route, next) })
-	})
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return guard(func(c *echo.Context) error {
-			if err := next(c); err != nil {
-				c.Echo().HTTPErrorHandler(c, err)
-			}
-			return nil
-		})
-	}
-}
-
 // send sends a payment under a key, and returns the status, the body and the mark of a
 // replay.
 func send(t *testing.T, handle func(*http.Request) *http.Response, key string) (status int, body, replay string) {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", strings.NewReader(`{"amount":1}`))
-	request.Header.Set(core.KeyHeader, key)
+	if key != "" {
+		request.Header.Set(core.KeyHeader, key)
+	}
 	response := handle(request)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
@@ -69,44 +53,19 @@ func wantStored(t *testing.T, handle func(*http.Request) *http.Response, key str
 	}
 }
 
-func TestOnEcho(t *testing.T) {
-	t.Parallel()
-	engine, e, runs := newEngine(t), echo.New(), 0
-	pay := func(c *echo.Context) error {
-		runs++
-		switch core.KeyFrom(c.Request().Context()) {
-		case "refused":
-			return echo.NewHTTPError(http.StatusNotFound, "no such account")
-		case "failed":
-			return errors.New("the provider is down")
-		}
-		failure.MarkExecuted(c.Request().Context())
-		return c.String(http.StatusCreated, "paid")
-	}
-	e.POST("/payments", pay, guardEcho(engine, policy.TTLHours(48)))
-
-	handle := func(r *http.Request) *http.Response {
-		w := httptest.NewRecorder()
-		e.ServeHTTP(w, r)
-		return w.Result()
-	}
-	wantStored(t, handle, "paid", http.StatusCreated)
-	wantStored(t, handle, "refused", http.StatusNotFound)
-	for range 2 { // the key is released
-		if status, _, replay := send(t, handle, "failed"); status != http.StatusInternalServerError || replay != "" {
-			t.Errorf("got %d %q", status, replay)
-		}
-	}
-	if runs != 4 {
-		t.Errorf("%d handlers ran, want 4", runs)
-	}
-}
-
 func TestOnFiber(t *testing.T) {
 	t.Parallel()
 	engine, app, runs := newEngine(t), fiber.New(), 0
+	app.Use(recoverer.New())
 	pay := func(w http.ResponseWriter, r *http.Request) { // a handler of net/http
 		runs++
+		switch core.KeyFrom(r.Context()) {
+		case "panicked":
+			panic("the provider's client is nil")
+		case "missing":
+			http.Error(w, "no such account", http.StatusNotFound)
+			return
+		}
 		failure.MarkExecuted(r.Context())
 		w.WriteHeader(http.StatusCreated)
 	}
@@ -120,8 +79,14 @@ func TestOnFiber(t *testing.T) {
 		return response
 	}
 	wantStored(t, handle, "k", http.StatusCreated)
-	if runs != 1 {
-		t.Errorf("%d handlers ran, want 1", runs)
+	wantStored(t, handle, "missing", http.StatusNotFound)
+	for range 2 { // the key is released
+		if status, _, replay := send(t, handle, "panicked"); status != http.StatusInternalServerError || replay != "" {
+			t.Errorf("a panic is %d %q", status, replay)
+		}
+	}
+	if runs != 4 {
+		t.Errorf("%d handlers ran, want 4", runs)
 	}
 }
 
