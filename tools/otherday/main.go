@@ -82,7 +82,7 @@ func writeOverlay(folder, original string) (overlay string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", original, err)
 	}
-	replacement := filepath.Join(folder, "time.go")
+	replacement := filepath.Join(folder, "time.go.txt") // no package of the project
 	table, err := json.Marshal(map[string]map[string]string{"Replace": {original: replacement}})
 	if err != nil {
 		return "", err
