@@ -87,11 +87,11 @@ func TestImports(t *testing.T) {
 }
 
 // An adapter translates: a guard, a writer, Mount, Table and Audit in the router's
-// words, and finds the policy of a route among several (cases 62 and 64). An
-// adapter that grows has begun to decide.
+// words, finds the policy of a route among several (cases 62 and 64), and knows what
+// gin keeps from a run (81 and 83). An adapter that grows has begun to decide.
 func TestAdaptersStaySmall(t *testing.T) {
 	t.Parallel()
-	const most = 500
+	const most = 560
 	for _, adapter := range []string{"chi", "gin"} {
 		files, err := filepath.Glob(filepath.Join(adapter, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -7,20 +7,13 @@ import (
 
 	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/guarded"
 )
 
-// runFrom returns the run of a context, or of the guarded context that an adapter
-// published under failure.ContextKey, or nil.
+// runFrom returns the run of a context, or nil.
 func runFrom(ctx context.Context) *Run {
-	if run, ok := ctx.Value(runKey{}).(*Run); ok {
-		return run
-	}
-	if guarded, ok := ctx.Value(failure.ContextKey).(context.Context); ok {
-		run, _ := guarded.Value(runKey{}).(*Run)
-		return run
-	}
-	return nil
+	run, _ := guarded.Value(ctx, runKey{}).(*Run)
+	return run
 }
 
 // RouteFrom returns the route that has decided about the request or the call of ctx: one

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/guarded"
 )
 
 // stepKey is the context key of the run that records typed, or of the reason for which
@@ -25,17 +25,8 @@ func unrecorded(ctx context.Context, route *Route) context.Context {
 	return context.WithValue(ctx, stepKey{}, route)
 }
 
-// recorderOf returns the value of stepKey, also of the guarded context that an adapter
-// published under failure.ContextKey.
-func recorderOf(ctx context.Context) any {
-	if found := ctx.Value(stepKey{}); found != nil {
-		return found
-	}
-	if guarded, ok := ctx.Value(failure.ContextKey).(context.Context); ok {
-		return guarded.Value(stepKey{})
-	}
-	return nil
-}
+// recorderOf returns the value of stepKey, or nil.
+func recorderOf(ctx context.Context) any { return guarded.Value(ctx, stepKey{}) }
 
 // stepContext returns the context for the function of a step, and a function that ends
 // the context.

@@ -10,6 +10,7 @@ import (
 	"github.com/felixge/httpsnoop"
 
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/guarded"
 )
 
 // responseSeen records facts about a response that the guard does not buffer.
@@ -112,6 +113,6 @@ func (c *observedContext) Value(key any) any {
 
 // watchedIn returns the request that an outer policy observes, or nil.
 func watchedIn(ctx context.Context) *subject {
-	watched, _ := ctx.Value(observedKey{}).(*subject)
+	watched, _ := guarded.Value(ctx, observedKey{}).(*subject)
 	return watched
 }

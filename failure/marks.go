@@ -4,12 +4,14 @@ import (
 	"context"
 	"strings"
 	"sync"
+
+	"github.com/oncekey/oncekey/internal/guarded"
 )
 
 // ContextKey names the guarded context in a router's own context type, for types
 // that look up only strings (gin's, in its default configuration). Adapters set
 // it. The value is a context.Context.
-const ContextKey = "oncekey.context"
+const ContextKey = guarded.ContextKey
 
 type marksKey struct{}
 
@@ -119,18 +121,8 @@ func (m *Marks) set(mark func(*Marks)) bool {
 	return true
 }
 
-// marksFrom returns the marks of ctx, or of the guarded context under ContextKey,
-// or nil.
+// marksFrom returns the marks of ctx, or nil.
 func marksFrom(ctx context.Context) *Marks {
-	if ctx == nil {
-		return nil
-	}
-	if marks, ok := ctx.Value(marksKey{}).(*Marks); ok {
-		return marks
-	}
-	if guarded, ok := ctx.Value(ContextKey).(context.Context); ok {
-		marks, _ := guarded.Value(marksKey{}).(*Marks)
-		return marks
-	}
-	return nil
+	marks, _ := guarded.Value(ctx, marksKey{}).(*Marks)
+	return marks
 }

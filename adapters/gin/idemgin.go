@@ -175,7 +175,11 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.handler(c)
 		return
 	}
-	defer func() { c.Request = before }()
+	outer, _ := c.Get(failure.ContextKey)
+	defer func() {
+		c.Request = before
+		c.Set(failure.ContextKey, outer) // outer middleware must not find a run that has ended
+	}()
 	c.Request = r
 	c.Set(failure.ContextKey, r.Context())
 	known := errorsOf(c)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"time"
+
+	"github.com/oncekey/oncekey/internal/guarded"
 )
 
 // Call makes an outgoing call with the faults of the run. Put it around calls of clients
@@ -49,7 +51,7 @@ func (w *World) outgoing(ctx context.Context, k kind, name string, do func() err
 // attemptOf returns the attempt of a context. A call without the request's context
 // belongs to the last attempt. A call before the first request has none.
 func (w *World) attemptOf(ctx context.Context) *attempt {
-	if a, _ := ctx.Value(attemptKey{}).(*attempt); a != nil {
+	if a, _ := guarded.Value(ctx, attemptKey{}).(*attempt); a != nil {
 		return a
 	}
 	w.mu.Lock()

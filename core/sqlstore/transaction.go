@@ -40,7 +40,8 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 
 // Tx returns the transaction of the request with this context, on a route whose
 // policy is Transactional. The handler's writes in the transaction are committed
-// together with the handler's response, or not at all.
+// together with the handler's response, or not at all. ctx is the request's context, one
+// derived from it, or the handler's *gin.Context.
 //
 //	func pay(w http.ResponseWriter, r *http.Request) {
 //		tx, err := sqlstore.Tx(r.Context())

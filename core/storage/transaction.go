@@ -1,6 +1,10 @@
 package storage
 
-import "context"
+import (
+	"context"
+
+	"github.com/oncekey/oncekey/internal/guarded"
+)
 
 // Transactor is a Store in a database that handlers write to. A handler can write
 // in one transaction with its response. After a crash either both writes exist or
@@ -57,9 +61,10 @@ func WithTransaction(ctx context.Context, tx any) context.Context {
 }
 
 // TransactionFrom returns the transaction of WithTransaction, or nil: ctx carries none,
-// or belongs to a step of core.Step.
+// or belongs to a step of core.Step. It finds the transaction also in a *gin.Context of
+// the handler.
 func TransactionFrom(ctx context.Context) any {
-	tx := ctx.Value(transactionKey{})
+	tx := guarded.Value(ctx, transactionKey{})
 	if tx == (hidden{}) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/guarded"
 )
 
 type callName struct{}
@@ -23,7 +24,7 @@ func WithCall(ctx context.Context, name string) context.Context {
 // NewKey derives a key from the outer request's key, if any. The outer handler may run
 // again, and must then repeat its calls with the same keys. Otherwise the key is random.
 func NewKey(ctx context.Context, operation string) string {
-	name, _ := ctx.Value(callName{}).(string)
+	name, _ := guarded.Value(ctx, callName{}).(string)
 	if derived := core.DeriveKey(ctx, operation+"\n"+name); derived != "" {
 		return derived
 	}

@@ -1,0 +1,106 @@
+package ginservice
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
+	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/sqlstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+var databases = []database{
+	{
+		name: "pgstore", noTransaction: pgstore.ErrNoTransaction, open: openPool,
+		tx: func(ctx context.Context) error { _, err := pgstore.Tx(ctx); return err },
+	},
+	overSQL("sqlstore on PostgreSQL", "pgx", sqlstore.PostgreSQL(), postgrestest.Shared),
+	overSQL("sqlstore on MariaDB", "mysql", sqlstore.MySQL(), mysqltest.MariaDB.Shared),
+}
+
+const table = `CREATE TABLE transfers (id varchar(40))`
+
+// queries is a repository over pgx.
+type queries struct{ pool *pgxpool.Pool }
+
+func (q queries) Transfer(ctx context.Context, id string) error {
+	tx, err := pgstore.Tx(ctx)
+	if err == nil {
+		_, err = tx.Exec(ctx, `INSERT INTO transfers VALUES ($1)`, id)
+		return err
+	}
+	return pgx.BeginFunc(ctx, q.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO transfers VALUES ($1)`, id)
+		return err
+	})
+}
+
+func openPool(t *testing.T) (storage.Store, repository, *sql.DB) {
+	t.Helper()
+	dsn := postgrestest.Shared(t)
+	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	db := openDB(t, "pgx", dsn)
+	if err := pgstore.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	return pgstore.New(pool), queries{pool}, db
+}
+
+// statements is a repository over database/sql.
+type statements struct{ db *sql.DB }
+
+func (s statements) Transfer(ctx context.Context, id string) error {
+	const insert = `INSERT INTO transfers VALUES ('`
+	if tx, err := sqlstore.Tx(ctx); err == nil {
+		_, err = tx.ExecContext(ctx, insert+id+`')`)
+		return err
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, insert+id+`')`); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func overSQL(name, driver string, dialect sqlstore.Dialect, dsn func(testing.TB) string) database {
+	return database{
+		name: name, noTransaction: sqlstore.ErrNoTransaction,
+		tx: func(ctx context.Context) error { _, err := sqlstore.Tx(ctx); return err },
+		open: func(t *testing.T) (storage.Store, repository, *sql.DB) {
+			t.Helper()
+			db := openDB(t, driver, dsn(t))
+			if err := sqlstore.Migrate(t.Context(), db, dialect); err != nil {
+				t.Fatal(err)
+			}
+			return sqlstore.New(db, dialect), statements{db}, db
+		},
+	}
+}
+
+// openDB opens a database, and makes the table of the transfers.
+func openDB(t *testing.T, driver, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if _, err := db.ExecContext(t.Context(), table); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
