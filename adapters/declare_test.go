@@ -81,6 +81,7 @@ func TestNilArguments(t *testing.T) {
 		{"idemchi: Handle is given a nil handler", func() { forChi.Handle(nil) }},
 		{"idemchi: Table is given a nil table", func() { forChi.Table(nil) }},
 		{"idemchi: the middleware is given a nil handler", func() { forChi.Policy()(nil) }},
+		{"idemchi: the middleware is given a nil handler", func() { forChi.Policy()(http.HandlerFunc(nil)) }},
 		{"idemchi: Mount is given a nil router or a nil guard", func() { failing(idemchi.Mount(nil, forChi, API{created})) }},
 		{"idemchi: Mount is given a nil router or a nil guard", func() { failing(idemchi.Mount(chi.NewRouter(), nil, API{created})) }},
 		{"POST /payments", func() { failing(idemchi.Mount(chi.NewRouter(), forChi, API{})) }},

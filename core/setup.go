@@ -24,9 +24,10 @@ func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admissio
 	e.refuseWith(w, r, a.route, *problem.New(problem.WrongSetup, reason.Error()))
 }
 
-// ReportSetup reports event.WrongSetup about a request that the engine does not refuse:
-// the guard does not protect the handler as the route declares. Adapters call ReportSetup.
-func (e *Engine) ReportSetup(r *http.Request, route *Route, reason error) {
+// Warn reports event.WrongSetup, and leaves the response as it is. Adapters call Warn
+// where the handler runs, or has run, with less protection than its policy declares. The
+// event contains the reason.
+func (e *Engine) Warn(r *http.Request, route *Route, reason error) {
 	e.report(r.Context(), e.unread(r, route), event.Event{Result: event.WrongSetup, Err: reason})
 }
 
@@ -36,7 +37,7 @@ func (e *Engine) reportUnguarded(r *http.Request, route *Route) {
 	if r.Method != http.MethodPut && r.Method != http.MethodDelete || !route.unguarded.first() {
 		return
 	}
-	e.ReportSetup(r, route, fmt.Errorf(
+	e.Warn(r, route, fmt.Errorf(
 		"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method))
 }
 

@@ -54,7 +54,7 @@ func (h *checked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.by.serve(w, r, route, h.next)
 		return
 	case guard != route && h.by.rowOf(guard) != "":
-		h.by.cover.Engine.ReportSetup(r, route, fmt.Errorf("idemchi: middleware inside the table sends requests of %s to %s, "+
+		h.by.cover.Engine.Warn(r, route, fmt.Errorf("idemchi: middleware inside the table sends requests of %s to %s, "+
 			"and the policy of the first row counts: mount the middleware outside the table", h.by.rowOf(guard), key))
 	}
 	h.next.ServeHTTP(w, r)
@@ -170,7 +170,7 @@ func (h *guarded) reportUnguarded(r *http.Request, all *checks) {
 		isHere := row.Pattern == pattern || !known.routes[row] && strings.HasSuffix(pattern, row.Pattern)
 		if row.Method == method && isHere && all.wrapped[row] == nil && !known.guardsInside(h.guarding, row) {
 			r.Pattern = pattern
-			h.cover.Engine.ReportSetup(r, route, fmt.Errorf("idemchi: %s %s ran without a guard: the table has the row %s, and sees no such route: "+
+			h.cover.Engine.Warn(r, route, fmt.Errorf("idemchi: %s %s ran without a guard: the table has the row %s, and sees no such route: "+
 				"mount the route's router by chi's Mount or Route, and path rewriting outside the table", method, pattern, row))
 		}
 	}

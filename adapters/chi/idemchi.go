@@ -90,7 +90,7 @@ type guarding struct {
 }
 
 func (m *guarding) around(next http.Handler) http.Handler {
-	if next == nil {
+	if function, is := next.(http.HandlerFunc); next == nil || is && function == nil {
 		panic("idemchi: the middleware is given a nil handler: give the handler to guard")
 	}
 	return &guarded{m, named(next)}

@@ -23,12 +23,13 @@ import (
 //	for _, warning := range report.Warnings { slog.Warn(warning) }      // a POST without a policy
 //
 // A policy that guards none of its routes is an error too, such as a policy on PUT
-// with the default Methods, or a policy inside a time-out package's middleware.
+// with the default Methods, a policy inside a time-out package's middleware, or a policy
+// after the handler.
 // Warnings name middleware that belongs outside the guard (cors, compression, method
 // override, time-outs), as far as function names show.
 //
-// Audit sees Policy, Handle, Mount and Table of guards on idem's engine, but not a
-// guarded handler that another function calls.
+// Audit sees Policy, Handle, Mount and Table of guards on idem's engine. If another
+// function calls a guard, Audit lists the route as not guarded.
 //
 // gin has no API for the middleware of a route, so Audit reads the router's unexported
 // tree. If a version of gin has an unknown tree, a warning reports this, and Audit sees
@@ -53,6 +54,9 @@ func audit(chains []routes.Chain, whole bool, idem *Guard, tables []*policy.Tabl
 			switch {
 			case codeOf(handler) == serveCode:
 				cover := guardedOf(handler)
+				if i == len(chain.Handlers)-1 && cover.isMisplaced(&refused, route.Key) {
+					continue
+				}
 				route.Covers = append(route.Covers, cover.cover)
 				limited(&refused, limits, cover, route.Key)
 			case len(route.Covers) > 0 && i < len(chain.Handlers)-1:
@@ -70,6 +74,17 @@ func audit(chains []routes.Chain, whole bool, idem *Guard, tables []*policy.Tabl
 		report.Warnings = append(report.Warnings, "this version of gin is unknown: Audit does not see middleware of groups and routes, and lists routes guarded there as not guarded")
 	}
 	return report
+}
+
+// isMisplaced reports a policy or a table that is the last handler of a route.
+func (h *guarded) isMisplaced(report *policy.Report, key declared.Key) bool {
+	route := h.cover.RouteOf(key)
+	if !h.isMiddleware || route == nil {
+		return false
+	}
+	report.Errors = append(report.Errors, fmt.Errorf("policy: %s: gin calls no handler behind the policy declared at %s: "+
+		"put the policy before the handler, or use Handle", key, route.DeclaredAt()))
+	return true
 }
 
 // limited reports a policy or a table behind middleware that runs the handlers on

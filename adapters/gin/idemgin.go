@@ -16,6 +16,10 @@
 // fails with 500 wrong_setup before the handler runs, and the error names both
 // declarations.
 //
+// A policy or table behind which gin calls no handler responds with 500 wrong_setup: it
+// stands after the handler, or a function calls it and then the handler. Where a function
+// calls the handler, call the result of Handle.
+//
 // A handler that calls c.Error without a response leaves the response to outer
 // middleware, and the guard releases the key. After failure.MarkExecuted the guard
 // responds with 500 and stores the 500. An error that failure.Retryable wraps releases
@@ -34,11 +38,11 @@
 package idemgin
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/oncekey/oncekey/adapters/gin/internal/routes"
 	"github.com/oncekey/oncekey/adapters/internal/declared"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/event"
@@ -107,45 +111,52 @@ func (h *guarded) serve(c *gin.Context) {
 		c.Set(guardedKey, h)
 		return
 	}
-	route := h.routeOf(c)
-	if route == nil || h.isMiddleware && leavesToChain(c) {
+	route, misplaced := h.routeOf(c), false
+	if route != nil && h.isMiddleware {
+		var leaves bool
+		if leaves, misplaced = place(c); leaves {
+			route = nil
+		}
+	}
+	if route == nil {
 		h.handler(c)
 		return
 	}
 	c.Request.Pattern = c.FullPath() // gin leaves net/http's field empty
-	if !route.Guards(c.Request.Method) || ownsContext(c) {
+	switch {
+	case !route.Guards(c.Request.Method):
+		h.serveIn(c, route)
+	case misplaced:
+		h.refuse(c, route, fmt.Errorf("%w: it is declared at %s", errNothingBehind, route.DeclaredAt()))
+	case ownsContext(c):
 		if !h.serveIn(c, route) {
 			c.Abort()
 		}
-		return
+	default:
+		if own := h.apart(c); own != nil {
+			h.serveApart(c, own, route)
+			return
+		}
+		h.refuse(c, route, errOtherGoroutine)
 	}
-	if own := h.apart(c); own != nil {
-		h.serveApart(c, own, route)
+}
+
+// refuse responds with 500 wrong_setup, or lets the request pass where the route only
+// observes. It adds nothing to a response that a handler before the guard has written.
+func (h *guarded) refuse(c *gin.Context, route *core.Route, reason error) {
+	if c.Writer.Written() {
+		h.cover.Engine.Warn(c.Request, route, reason)
+		c.Abort()
 		return
 	}
 	passed := false
-	h.cover.Engine.Refuse(c.Writer, c.Request, route, errOtherGoroutine, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	h.cover.Engine.Refuse(c.Writer, c.Request, route, reason, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		passed = true
 		h.handler(c)
 	}))
 	if !passed {
 		c.Abort()
 	}
-}
-
-// leavesToChain reports whether a policy on a group passes the request on: an inner
-// handler has its own policy, or the request has no route and no handler.
-func leavesToChain(c *gin.Context) bool {
-	rest, known := routes.Rest(c)
-	for _, handler := range rest {
-		if codeOf(handler) != serveCode {
-			continue
-		}
-		if route := guardedOf(handler).routeOf(c); route != nil && route.Guards(c.Request.Method) {
-			return true
-		}
-	}
-	return known && len(rest) == 0 && c.FullPath() == ""
 }
 
 // serveIn serves the request of c and reports whether the handler ran.

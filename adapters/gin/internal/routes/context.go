@@ -24,9 +24,28 @@ func Rest(c *gin.Context) (gin.HandlersChain, bool) {
 	if !fieldsKnown {
 		return nil, false
 	}
+	handlers, index := chainOf(c)
+	return handlers[min(index+1, len(handlers)):], true
+}
+
+// Running returns the handler that gin has called, or nil: gin has called none, c is
+// aborted, or this version of gin has unknown fields.
+func Running(c *gin.Context) gin.HandlerFunc {
+	if !fieldsKnown {
+		return nil
+	}
+	handlers, index := chainOf(c)
+	if index < 0 || index >= len(handlers) {
+		return nil
+	}
+	return handlers[index]
+}
+
+// chainOf must only be called if fieldsKnown is true.
+func chainOf(c *gin.Context) (handlers gin.HandlersChain, index int) {
 	//nolint:gosec // contextFields has checked the types
-	handlers := *(*gin.HandlersChain)(unsafe.Add(unsafe.Pointer(c), handlersAt))
+	handlers = *(*gin.HandlersChain)(unsafe.Add(unsafe.Pointer(c), handlersAt))
 	//nolint:gosec // contextFields has checked the types
-	next := int(*(*int8)(unsafe.Add(unsafe.Pointer(c), indexAt))) + 1
-	return handlers[min(next, len(handlers)):], true
+	index = int(*(*int8)(unsafe.Add(unsafe.Pointer(c), indexAt)))
+	return handlers, index
 }

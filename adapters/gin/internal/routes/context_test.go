@@ -30,6 +30,33 @@ func TestRest(t *testing.T) {
 	}
 }
 
+// Running is the function that gin has called, and not one that it calls.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	var self gin.HandlerFunc = func(c *gin.Context) {
+		if Running(c) == nil || c.Handler() == nil {
+			t.Error("no handler runs")
+		}
+		seen++
+	}
+	r := gin.New()
+	r.POST("/", self, func(c *gin.Context) {
+		self(c)
+		c.Abort()
+		if Running(c) != nil {
+			t.Error("a handler runs in an aborted context")
+		}
+	})
+	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody))
+	if seen != 2 {
+		t.Errorf("%d calls, want 2", seen)
+	}
+	if Running(new(gin.Context)) != nil {
+		t.Error("a handler runs in an empty context")
+	}
+}
+
 func TestUnknownContexts(t *testing.T) {
 	t.Parallel()
 	for name, shape := range map[string]reflect.Type{

@@ -1,0 +1,40 @@
+package idemgin
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/oncekey/oncekey/adapters/gin/internal/routes"
+)
+
+// errNothingBehind refuses a policy whose handler gin does not call: the handler stands
+// before the policy, or a function calls the policy and then the handler.
+var errNothingBehind = errors.New("idemgin: gin calls no handler behind this policy, so it would guard nothing: put the policy before the handler, " +
+	"as in router.POST(path, idem.Policy(), handler), or call idem.Handle(handler) where another function calls the handler")
+
+// place looks at the handlers behind a policy. The policy leaves the request to them if an
+// inner handler has a policy of its own, or if gin responds to an unknown path. misplaced
+// says that no handler runs behind the policy, or behind an inner one.
+func place(c *gin.Context) (leaves, misplaced bool) {
+	rest, known := routes.Rest(c)
+	for i, handler := range rest {
+		if codeOf(handler) != serveCode {
+			continue
+		}
+		inner := guardedOf(handler)
+		if route := inner.routeOf(c); route != nil && route.Guards(c.Request.Method) {
+			misplaced = inner.isMiddleware && i == len(rest)-1 && c.FullPath() != ""
+			return !misplaced, misplaced
+		}
+	}
+	if !known || slices.ContainsFunc(rest, func(handler gin.HandlerFunc) bool { return handler != nil }) { // gin skips nil
+		return false, false
+	}
+	leaves = c.FullPath() == "" && isGuard(routes.Running(c))
+	return leaves, !leaves
+}
+
+// isGuard reports whether Policy, Handle or Table has returned the handler.
+func isGuard(handler gin.HandlerFunc) bool { return handler != nil && codeOf(handler) == serveCode }
