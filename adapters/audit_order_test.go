@@ -57,6 +57,7 @@ func TestAuditOfTheOrder(t *testing.T) {
 	counted(t, report.Warnings, "/wrong corsForChi", "/wrong Compress", "/wrong methodOverrideForChi")
 
 	router, ginGuard, h := gin.New(), idemgin.New(e), gin.WrapF(created)
+	router.ContextWithFallback = true
 	router.Use(corsForGin, gzipForGin)
 	router.POST("/right", ginGuard.Policy(), gin.Logger(), h)
 	router.POST("/handle", timeoutForGin, ginGuard.Handle(h))
@@ -89,6 +90,7 @@ func TestAuditOfMethods(t *testing.T) {
 	chiReport := idemchi.Audit(r, guard)
 
 	router, ginGuard, h := gin.New(), idemgin.New(e), gin.WrapF(created)
+	router.ContextWithFallback = true
 	router.PUT("/with", ginGuard.Policy(), h)
 	router.DELETE("/handle", ginGuard.Handle(h))
 	router.GET("/get", ginGuard.Policy(), h)

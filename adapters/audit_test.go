@@ -57,6 +57,7 @@ var audits = map[string]func(*testing.T, *core.Engine, ...*policy.Table) policy.
 	"gin": func(t *testing.T, e *core.Engine, tables ...*policy.Table) policy.Report {
 		t.Helper()
 		r, guard, stranger, h := gin.New(), idemgin.New(e), idemgin.New(engineFor(t)), gin.WrapF(created)
+		r.ContextWithFallback = true
 		r.Use(gin.Recovery(), guard.Table(tables[0]))
 		r.POST("/policy", guard.Policy(), h)
 		r.POST("/handle", guard.Handle(h, policy.TTLHours(48)))
@@ -180,6 +181,7 @@ func TestAuditCallsOnlyGuards(t *testing.T) {
 		t.Error("Audit built a stranger's middleware")
 	}
 	router := gin.New()
+	router.ContextWithFallback = true
 	router.Use(func(*gin.Context) { t.Error("the middleware ran") })
 	router.POST("/payments", func(*gin.Context) { t.Error("the handler ran") })
 	if report := idemgin.Audit(router, idemgin.New(e)); len(report.Warnings) != 1 {

@@ -1,10 +1,12 @@
 package examples_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
@@ -31,7 +33,7 @@ func payGin(c *gin.Context) { c.Status(http.StatusCreated) }
 func TestOnGinAndNetHTTP(t *testing.T) {
 	t.Parallel()
 	engine, login, mux := newEngine(t), authenticate, http.NewServeMux()
-	r := gin.New() // payGin is a func(*gin.Context)
+	r := gin.New(func(e *gin.Engine) { e.ContextWithFallback = true }) // c ends with its run
 	r.Use(gin.Recovery(), gin.BasicAuth(gin.Accounts{"alice": "pw"}))
 	r.POST("/payments", idemgin.New(engine).Handle(payGin, policy.TTLHours(48)))
 	guarded := engine.Handler(http.HandlerFunc(pay), policy.TTLHours(48)) // net/http
@@ -69,11 +71,50 @@ func TestGroupOfRoutes(t *testing.T) {
 	t.Parallel()
 	pay, refund := payGin, payGin
 	router, idem := gin.New(), idemgin.New(newEngine(t))
+	router.ContextWithFallback = true
 	v1 := router.Group("/v1", idem.Policy())
 	v1.POST("/payments", idem.Handle(pay, policy.TTLHours(48))) // 48 hours
 	v1.POST("/refunds", refund)                                 // the group's policy
 	payTwice(t, router, "/v1/payments")
 	payTwice(t, router, "/v1/refunds")
+}
+
+// transfers stands for a repository, which gets a context.
+type transfers struct{ ended bool }
+
+func (t *transfers) Transfer(ctx context.Context, to string) error {
+	if to == "slow" {
+		<-ctx.Done()
+		t.ended = true
+	}
+	return ctx.Err()
+}
+
+func TestGinsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		idem, repository := idemgin.New(newEngine(t)), new(transfers)
+		r := gin.New()
+		r.ContextWithFallback = true
+		r.POST("/transfers", idem.Handle(func(c *gin.Context) {
+			if err := repository.Transfer(c, c.Query("to")); err != nil { // c is the context of the run
+				c.Status(http.StatusServiceUnavailable)
+				return
+			}
+			c.Status(http.StatusCreated)
+		}))
+		for to, want := range map[string]int{"bob": http.StatusCreated, "slow": http.StatusServiceUnavailable} {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/transfers?to="+to, nil)
+			request.Header.Set(core.KeyHeader, to)
+			w := httptest.NewRecorder()
+			if r.ServeHTTP(w, request); w.Code != want {
+				t.Errorf("got %d for %s, want %d", w.Code, to, want)
+			}
+		}
+		if !repository.ended {
+			t.Error("the repository did not notice MaxRun")
+		}
+	})
 }
 
 func TestRollOut(t *testing.T) {

@@ -25,6 +25,9 @@ import (
 // A policy that guards none of its routes is an error too, such as a policy on PUT
 // with the default Methods, a policy inside a time-out package's middleware, or a policy
 // after the handler.
+// A warning says that ContextWithFallback of the router is false: a handler's *gin.Context
+// then does not end with its run.
+//
 // Warnings name middleware that belongs outside the guard (cors, compression, method
 // override, time-outs), as far as function names show.
 //
@@ -40,7 +43,11 @@ func Audit(router *gin.Engine, idem *Guard, tables ...*policy.Table) policy.Repo
 	}
 	idem.mustEngine()
 	chains, whole := routes.Chains(router)
-	return audit(chains, whole, idem, tables)
+	report := audit(chains, whole, idem, tables)
+	if !router.ContextWithFallback {
+		report.Warnings = append(report.Warnings, noFallback)
+	}
+	return report
 }
 
 func audit(chains []routes.Chain, whole bool, idem *Guard, tables []*policy.Table) policy.Report {

@@ -29,6 +29,7 @@ func ExampleMount() {
 		panic(err)
 	}
 	router := gin.New()
+	router.ContextWithFallback = true // a handler's c ends with its run
 	err = idemgin.Mount(router.Group("/v1"), idemgin.New(engine), API{Pay: pay, Update: update, List: list})
 	fmt.Println(err)
 	send(router, "/v1/payments", "8e03978e", `{"amount":1999,"clientTimestamp":"12:00:00"}`)
@@ -51,6 +52,7 @@ func ExampleGuard_Table() {
 		panic(err)
 	}
 	router := gin.New()
+	router.ContextWithFallback = true            // a handler's c ends with its run
 	router.Use(idemgin.New(engine).Table(table)) // after authentication, before the routes
 	router.Group("/v1").POST("/payments/:order", pay)
 
@@ -73,6 +75,7 @@ func ExampleAudit() {
 	}
 	idem := idemgin.New(engine)
 	router := gin.New()
+	router.ContextWithFallback = true // a handler's c ends with its run
 	router.Use(idem.Table(table))
 	router.POST("/payments", pay)
 	router.POST("/refunds", pay)

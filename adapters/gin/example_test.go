@@ -43,6 +43,7 @@ func Example() {
 	}
 	idem := idemgin.New(engine)
 	router := gin.New()
+	router.ContextWithFallback = true // a handler's c ends with its run
 	router.POST("/payments", idem.Handle(pay, policy.TTLHours(48)))
 
 	send(router, "/payments", "8e03978e", `{"amount":1999}`)
@@ -63,6 +64,7 @@ func ExampleGuard_Policy() {
 		panic(err)
 	}
 	router := gin.New()
+	router.ContextWithFallback = true // a handler's c ends with its run
 	v1 := router.Group("/v1", idemgin.New(engine).Policy(policy.ExcludeFields("sentAt")))
 	v1.POST("/orders/:sku", order)
 
@@ -94,6 +96,7 @@ func Example_retryableError() {
 		panic(err)
 	}
 	router := gin.New()
+	router.ContextWithFallback = true // a handler's c ends with its run
 	router.POST("/users", idemgin.New(engine).Handle(signUp))
 
 	send(router, "/users", "k1", `{"email":"alice@example.com"}`)

@@ -11,6 +11,11 @@
 // Mount authentication and gin.Recovery outside the guard. docs/middleware.md has the
 // order of other middleware.
 //
+// Set ContextWithFallback on the gin engine. Without it gin keeps a handler's
+// *gin.Context from ending, so that code with that context as its context.Context notices
+// neither policy.MaxRun nor a lost lease. The guard reports this once, as
+// event.WrongSetup, and Audit warns. Marks, keys, steps and transactions work in any case.
+//
 // If a group and its route both have a policy, the route's policy applies. If another
 // function calls the inner policy, the outer policy cannot see it. Such a request
 // fails with 500 wrong_setup before the handler runs, and the error names both
@@ -40,6 +45,7 @@ package idemgin
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
 
@@ -51,14 +57,17 @@ import (
 )
 
 // Guard declares policies on gin routes. It is safe for concurrent use.
-type Guard struct{ engine *core.Engine }
+type Guard struct {
+	engine *core.Engine
+	warned atomic.Bool // see warnOnce
+}
 
 // New returns a guard that uses engine. It panics when engine is nil.
 func New(engine *core.Engine) *Guard {
 	if engine == nil {
 		panic("idemgin: New is given a nil engine: give the engine from core.New")
 	}
-	return &Guard{engine}
+	return &Guard{engine: engine}
 }
 
 func (g *Guard) mustEngine() *core.Engine {
@@ -91,6 +100,7 @@ func (g *Guard) handle(handler gin.HandlerFunc, route *core.Route) gin.HandlerFu
 
 func (g *Guard) guarded(handler gin.HandlerFunc, route *core.Route) *guarded {
 	return &guarded{
+		guard:   g,
 		cover:   declared.Cover{Engine: g.engine, Route: route},
 		routeOf: func(*gin.Context) *core.Route { return route },
 		handler: handler,
@@ -100,10 +110,12 @@ func (g *Guard) guarded(handler gin.HandlerFunc, route *core.Route) *guarded {
 // guarded is a handler that a policy or a table guards. Policy, Handle and Table
 // return its method values, which Audit recognizes.
 type guarded struct {
+	guard        *Guard
 	cover        declared.Cover
 	routeOf      func(*gin.Context) *core.Route // nil: the request is not guarded
 	handler      gin.HandlerFunc
-	isMiddleware bool // handler is the rest of the chain
+	isMiddleware bool        // handler is the rest of the chain
+	looked       atomic.Bool // see warnOnce
 }
 
 func (h *guarded) serve(c *gin.Context) {
@@ -161,7 +173,7 @@ func (h *guarded) refuse(c *gin.Context, route *core.Route, reason error) {
 
 // serveIn serves the request of c and reports whether the handler ran.
 func (h *guarded) serveIn(c *gin.Context, route *core.Route) bool {
-	s := serving{c: c, handler: h.handler, outer: final{ResponseWriter: c.Writer}}
+	s := serving{c: c, guarded: h, route: route, outer: final{ResponseWriter: c.Writer}}
 	h.cover.Engine.Serve(&s.outer, c.Request, route, &s)
 	s.outer.finish()
 	return s.ran
@@ -169,11 +181,12 @@ func (h *guarded) serveIn(c *gin.Context, route *core.Route) bool {
 
 // serving is one request on its way through the guard to its handler.
 type serving struct {
-	c       *gin.Context
-	handler gin.HandlerFunc
-	outer   final  // the guard writes to it
-	inner   writer // a guarded handler writes to it
-	ran     bool
+	*guarded
+	c     *gin.Context
+	route *core.Route
+	outer final  // the guard writes to it
+	inner writer // a guarded handler writes to it
+	ran   bool
 }
 
 // ServeHTTP runs the handler for the guard. While the handler runs, gin's context
@@ -199,6 +212,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.handler(c)
 		return
 	}
+	s.warnOnce(c, s.route)
 	defer func(before gin.ResponseWriter) { c.Writer = before }(c.Writer)
 	status, written := c.Writer.Status(), c.Writer.Written()
 	s.inner = writer{ResponseWriter: c.Writer, captured: w, status: status, size: noWritten}

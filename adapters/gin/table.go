@@ -25,7 +25,7 @@ func (g *Guard) Table(table *policy.Table) gin.HandlerFunc {
 		return rows[declared.Key{Method: c.Request.Method, Pattern: c.FullPath()}]
 	}
 	cover := declared.Cover{Engine: engine, Table: table, Rows: rows}
-	return (&guarded{cover, routeOf, (*gin.Context).Next, true}).serve
+	return (&guarded{guard: g, cover: cover, routeOf: routeOf, handler: (*gin.Context).Next, isMiddleware: true}).serve
 }
 
 // asWritten spells a pattern like gin.Context.FullPath.

@@ -130,7 +130,9 @@ var routers = []router{
 
 func newGin() *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
-	return gin.New()
+	engine := gin.New()
+	engine.ContextWithFallback = true
+	return engine
 }
 
 // exchange sends one request after another to a handler, and allocates no memory itself.

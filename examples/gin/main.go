@@ -35,6 +35,7 @@ func main() {
 	idem := idemgin.New(engine)
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
+	r.ContextWithFallback = true                                          // a handler's c ends with its run
 	r.Use(gin.Recovery(), gin.BasicAuth(gin.Accounts{"alice": "secret"})) // both outside the guard
 	r.POST("/payments", idem.Handle(pay, policy.TTLHours(48), policy.LockTTL(time.Minute)))
 	server := &http.Server{Handler: r, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute}

@@ -21,7 +21,8 @@ func ginRouter(s *shop, engine *core.Engine, times times) http.Handler {
 
 	gin.SetMode(gin.ReleaseMode) // the debug mode prints to standard output
 	e := gin.New()
-	e.Use(gin.Recovery()) // outside the guard: the engine settles a panic before this recovers
+	e.ContextWithFallback = true // a handler's c ends with its run
+	e.Use(gin.Recovery())        // outside the guard: the engine settles a panic before this recovers
 	e.GET("/ledger", gin.WrapF(s.showLedger))
 	e.GET("/attempts", gin.WrapF(s.showAttempts))
 	g := e.Group("/", ginAuthenticate) // before the guard: the engine needs the user, and replays only to the same user

@@ -45,6 +45,7 @@ var routers = map[string]router{
 	"gin": func(engine *core.Engine, key string, handle func(context.Context) error, opts []policy.Option) func(string) reply {
 		gin.SetMode(gin.ReleaseMode)
 		mux := gin.New()
+		mux.ContextWithFallback = true
 		mux.POST("/orders", idemgin.New(engine).Handle(func(c *gin.Context) {
 			if err := handle(c.Request.Context()); err != nil {
 				c.Status(http.StatusServiceUnavailable)
