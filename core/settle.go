@@ -99,6 +99,7 @@ func (e *Engine) settle(run *Run, class failure.Class, outcome failure.Outcome, 
 		run.storing.Sketch = run.sketch
 		stored = &run.storing
 		done.Result = run.resultStored(stored.State)
+		run.reportUnusedTransaction(outcome, done.Status)
 	default:
 		_, done.Reason = run.marks.Read(outcome)
 		done.Result = run.withoutResult(class)

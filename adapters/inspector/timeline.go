@@ -89,18 +89,19 @@ func onHolder(record *storage.Record) string {
 
 // texts describe events whose result alone is no sentence.
 var texts = map[event.Result]func(*seen) string{
-	event.Execute:       func(one *seen) string { return fmt.Sprintf("The handler runs, attempt %d", one.attempt) },
-	event.Replay:        func(one *seen) string { return "Replayed " + statusText(one.status) },
-	event.Completed:     settledText,
-	event.Failed:        settledText,
-	event.Unreplayable:  settledText,
-	event.Uncertain:     func(*seen) string { return "Left abandoned: the outcome is uncertain" },
-	event.DeleteKey:     releasedText,
-	event.Retryable:     releasedText,
-	event.Deferred:      func(*seen) string { return "The store did not take the response: it waits in this process" },
-	event.SettledByHand: func(one *seen) string { return "Settled by hand by " + one.operator },
-	event.Forgotten:     func(one *seen) string { return "Forgotten by " + one.operator },
-	event.Revealed:      func(one *seen) string { return "The body was shown to " + one.operator },
+	event.Execute:           func(one *seen) string { return fmt.Sprintf("The handler runs, attempt %d", one.attempt) },
+	event.Replay:            func(one *seen) string { return "Replayed " + statusText(one.status) },
+	event.Completed:         settledText,
+	event.Failed:            settledText,
+	event.Unreplayable:      settledText,
+	event.Uncertain:         func(*seen) string { return "Left abandoned: the outcome is uncertain" },
+	event.DeleteKey:         releasedText,
+	event.Retryable:         releasedText,
+	event.Deferred:          func(*seen) string { return "The store did not take the response: it waits in this process" },
+	event.TransactionUnused: func(*seen) string { return "The handler did not take the transaction of its run" },
+	event.SettledByHand:     func(one *seen) string { return "Settled by hand by " + one.operator },
+	event.Forgotten:         func(one *seen) string { return "Forgotten by " + one.operator },
+	event.Revealed:          func(one *seen) string { return "The body was shown to " + one.operator },
 }
 
 func settledText(one *seen) string { return "Settled: " + stateName(string(one.result)) }
@@ -131,7 +132,7 @@ func toneOfResult(result event.Result) string {
 		return "good"
 	case event.Execute:
 		return "flight"
-	case event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.Failed, event.Unreplayable, event.Deferred, event.Forgotten, event.SettledByHand:
+	case event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.Failed, event.Unreplayable, event.Deferred, event.TransactionUnused, event.Forgotten, event.SettledByHand:
 		return "warn"
 	case event.OutcomeUnknown, event.LeaseExpired, event.Uncertain, event.ResponseLost, event.Unavailable, event.StoreError, event.LeaseLost:
 		return "bad"

@@ -55,6 +55,8 @@ var effects = map[event.Result]effect{
 	event.StoreError:   isStoreError | marksSpan | isFailure, // see effect.of
 	event.RecoverError: isSettlement | marksSpan,
 
+	event.TransactionUnused: isSettlement | marksSpan | isFailure,
+
 	event.CallbackPanicked: isSettlement | marksSpan | isFailure,
 
 	event.SettledByHand: isSettlement | marksSpan,

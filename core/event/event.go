@@ -58,6 +58,10 @@ const (
 	StoreError   Result = "store_error"     // one call at the store failed
 	RecoverError Result = "recover_error"   // the policy's RecoverFunc returned an error
 
+	// TransactionUnused: a run of a transactional route keeps its response, and its handler
+	// never took the transaction. The handler's effects were outside of it.
+	TransactionUnused Result = "transaction_unused"
+
 	CallbackPanicked Result = "callback_panicked" // a function or store of the program panicked
 )
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/oncekey/oncekey/internal/guarded"
 )
@@ -54,21 +55,37 @@ type Transaction interface {
 
 type transactionKey struct{}
 
+// carried is a transaction in a context.
+type carried struct {
+	tx    any
+	taken atomic.Bool // by TransactionFrom
+}
+
 // WithTransaction returns a context that carries a transaction to a handler. The store's
 // own function for handlers finds the transaction by TransactionFrom.
 func WithTransaction(ctx context.Context, tx any) context.Context {
-	return context.WithValue(ctx, transactionKey{}, tx)
+	return context.WithValue(ctx, transactionKey{}, &carried{tx: tx})
 }
 
 // TransactionFrom returns the transaction of WithTransaction, or nil: ctx carries none,
 // or belongs to a step of core.Step. It finds the transaction also in a *gin.Context of
 // the handler.
 func TransactionFrom(ctx context.Context) any {
-	tx := guarded.Value(ctx, transactionKey{})
-	if tx == (hidden{}) {
+	found, carries := guarded.Value(ctx, transactionKey{}).(*carried)
+	if !carries {
 		return nil
 	}
-	return tx
+	found.taken.Store(true)
+	return found.tx
+}
+
+// TransactionTaken reports whether TransactionFrom has returned the transaction of ctx. It
+// returns true for a context that WithTransaction did not make, because its transaction
+// may be taken in another way. The engine calls TransactionTaken for a handler that has
+// responded.
+func TransactionTaken(ctx context.Context) bool {
+	found, carries := ctx.Value(transactionKey{}).(*carried)
+	return !carries || found.taken.Load()
 }
 
 // WithoutTransaction returns a context that hides the transaction of ctx. The engine

@@ -19,3 +19,27 @@ func TestWithoutTransaction(t *testing.T) {
 		}
 	}
 }
+
+// Case 82: a transaction is taken by TransactionFrom alone, through each derived context.
+func TestTransactionTaken(t *testing.T) {
+	t.Parallel()
+	outer := storage.WithTransaction(t.Context(), "outer")
+	derived, end := context.WithCancel(outer)
+	defer end()
+	inner := storage.WithTransaction(derived, "inner")
+	_ = storage.TransactionFrom(storage.WithoutTransaction(outer))
+	if storage.TransactionTaken(outer) || storage.TransactionTaken(inner) {
+		t.Error("a transaction is taken")
+	}
+	_ = storage.TransactionFrom(inner)
+	if storage.TransactionTaken(outer) || !storage.TransactionTaken(inner) {
+		t.Error("not the inner transaction is taken")
+	}
+	_ = storage.TransactionFrom(derived)
+	if !storage.TransactionTaken(outer) {
+		t.Error("the outer transaction is not taken")
+	}
+	if !storage.TransactionTaken(t.Context()) {
+		t.Error("a transaction that may be taken unseen is not taken")
+	}
+}

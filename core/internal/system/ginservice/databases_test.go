@@ -3,23 +3,31 @@ package ginservice
 import (
 	"context"
 	"database/sql"
+	"log/slog"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
+	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/sealedstore"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/core/tieredstore"
 )
 
 var databases = []database{
-	{
-		name: "pgstore", noTransaction: pgstore.ErrNoTransaction, open: openPool,
-		tx: func(ctx context.Context) error { _, err := pgstore.Tx(ctx); return err },
-	},
+	overPool("pgstore", func(durable storage.Store) storage.Store { return durable }),
+	overPool("tieredstore over pgstore", func(durable storage.Store) storage.Store {
+		return tieredstore.New(memstore.New(), durable, tieredstore.Logger(slog.New(slog.DiscardHandler)))
+	}),
+	overPool("sealedstore over pgstore", func(durable storage.Store) storage.Store {
+		return sealedstore.New(durable, testkit.NewGCM(1))
+	}),
 	overSQL("sqlstore on PostgreSQL", "pgx", sqlstore.PostgreSQL(), postgrestest.Shared),
 	overSQL("sqlstore on MariaDB", "mysql", sqlstore.MySQL(), mysqltest.MariaDB.Shared),
 }
@@ -39,6 +47,18 @@ func (q queries) Transfer(ctx context.Context, id string) error {
 		_, err := tx.Exec(ctx, `INSERT INTO transfers VALUES ($1)`, id)
 		return err
 	})
+}
+
+func overPool(name string, over func(durable storage.Store) storage.Store) database {
+	return database{
+		name: name, noTransaction: pgstore.ErrNoTransaction,
+		tx: func(ctx context.Context) error { _, err := pgstore.Tx(ctx); return err },
+		open: func(t *testing.T) (storage.Store, repository, *sql.DB) {
+			t.Helper()
+			durable, repo, db := openPool(t)
+			return over(durable), repo, db
+		},
+	}
 }
 
 func openPool(t *testing.T) (storage.Store, repository, *sql.DB) {

@@ -63,6 +63,13 @@ func (b *bank) Observe(_ context.Context, happened event.Event) {
 	b.seen[happened.Result]++
 }
 
+// had returns the number of events with a result.
+func (b *bank) had(result event.Result) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seen[result]
+}
+
 type someKey struct{}
 
 // derivations are the contexts that code makes of a handler's c.
@@ -78,6 +85,8 @@ var derivations = map[string]func(*gin.Context) context.Context{
 	"a copy":               func(c *gin.Context) context.Context { return c.Copy() },
 	"of the request":       func(c *gin.Context) context.Context { return c.Request.Context() },
 }
+
+var inTransaction = []policy.Option{policy.Transactional(true), policy.StoreTimeout(20 * time.Second), policy.LockTTL(time.Minute)}
 
 // start runs the service over gin's own settings.
 func start(t *testing.T, d database) (*bank, http.Handler) {
@@ -112,8 +121,14 @@ func start(t *testing.T, d database) (*bank, http.Handler) {
 			default:
 				c.JSON(http.StatusCreated, gin.H{"id": c.GetHeader(core.KeyHeader)})
 			}
-		}, policy.Transactional(true), policy.StoreTimeout(20*time.Second), policy.LockTTL(time.Minute)))
+		}, inTransaction...))
 	}
+	router.POST("/outside", idem.Handle(func(c *gin.Context) { // a repository that gets another context
+		if err := b.Transfer(context.WithoutCancel(t.Context()), c.GetHeader(core.KeyHeader)); err != nil {
+			t.Error(err)
+		}
+		c.Status(http.StatusCreated)
+	}, inTransaction...))
 	router.POST("/step", idem.Handle(func(c *gin.Context) {
 		_, err := core.Step(c, "charge", func(ctx context.Context) (int, error) {
 			if err := d.tx(ctx); !errors.Is(err, d.noTransaction) {
@@ -128,7 +143,7 @@ func start(t *testing.T, d database) (*bank, http.Handler) {
 			t.Error(err)
 		}
 		c.Status(http.StatusCreated)
-	}, policy.Transactional(true), policy.StoreTimeout(20*time.Second), policy.LockTTL(time.Minute)))
+	}, inTransaction...))
 	return b, router
 }
 
@@ -151,7 +166,8 @@ func (b *bank) written(t *testing.T, key string) (n int) {
 }
 
 // Case 81: the repository finds the transaction of the run in c, and in each context that
-// is derived from it. Its work is committed together with the record, or not at all.
+// is derived from it. Its work is committed together with the record, or not at all. Case
+// 82: work outside of the transaction is reported.
 func TestRepositoryGetsC(t *testing.T) {
 	t.Parallel()
 	for _, d := range databases {
@@ -179,6 +195,14 @@ func TestRepositoryGetsC(t *testing.T) {
 			}
 			if w := b.send(t, router, "/step", "step"); w.Code != http.StatusCreated || b.written(t, "step") != 1 {
 				t.Errorf("after a step got %d and %d transfers", w.Code, b.written(t, "step"))
+			}
+			if n := b.had(event.TransactionUnused); n != 0 {
+				t.Errorf("%d transactions were not taken", n)
+			}
+			b.send(t, router, "/outside", "outside")
+			b.send(t, router, "/outside", "outside")
+			if n := b.had(event.TransactionUnused); n != 1 {
+				t.Errorf("%d events about a repository outside of the run, want 1", n)
 			}
 		})
 	}
