@@ -72,18 +72,18 @@ func (b *bank) had(result event.Result) int {
 
 type someKey struct{}
 
-// derivations are the contexts that code makes of a handler's c.
-var derivations = map[string]func(*gin.Context) context.Context{
-	"c": func(c *gin.Context) context.Context { return c },
-	"with a timeout": func(c *gin.Context) context.Context {
-		ctx, cancel := context.WithTimeout(c, time.Minute)
-		context.AfterFunc(c.Request.Context(), cancel)
-		return ctx
+// derivations are the contexts that code makes of a handler's c. The handler ends them.
+var derivations = map[string]func(*gin.Context) (context.Context, context.CancelFunc){
+	"c":              func(c *gin.Context) (context.Context, context.CancelFunc) { return c, func() {} },
+	"with a timeout": func(c *gin.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(c, time.Minute) },
+	"with a value": func(c *gin.Context) (context.Context, context.CancelFunc) {
+		return context.WithValue(c, someKey{}, 1), func() {}
 	},
-	"with a value":         func(c *gin.Context) context.Context { return context.WithValue(c, someKey{}, 1) },
-	"without cancellation": func(c *gin.Context) context.Context { return context.WithoutCancel(c) },
-	"a copy":               func(c *gin.Context) context.Context { return c.Copy() },
-	"of the request":       func(c *gin.Context) context.Context { return c.Request.Context() },
+	"without cancellation": func(c *gin.Context) (context.Context, context.CancelFunc) {
+		return context.WithoutCancel(c), func() {}
+	},
+	"a copy":         func(c *gin.Context) (context.Context, context.CancelFunc) { return c.Copy(), func() {} },
+	"of the request": func(c *gin.Context) (context.Context, context.CancelFunc) { return c.Request.Context(), func() {} },
 }
 
 var inTransaction = []policy.Option{policy.Transactional(true), policy.StoreTimeout(20 * time.Second), policy.LockTTL(time.Minute)}
@@ -109,7 +109,9 @@ func start(t *testing.T, d database) (*bank, http.Handler) {
 	for name, derive := range derivations {
 		router.POST("/"+name, idem.Handle(func(c *gin.Context) {
 			b.runs.Add(1)
-			if err := b.Transfer(derive(c), c.GetHeader(core.KeyHeader)); err != nil {
+			ctx, cancel := derive(c)
+			defer cancel()
+			if err := b.Transfer(ctx, c.GetHeader(core.KeyHeader)); err != nil {
 				_ = c.AbortWithError(http.StatusInternalServerError, err)
 				return
 			}
