@@ -22,7 +22,7 @@ MINIMUM     := 90
 # The modules: each beside the root has dependencies that users of the root must not get. All but tools, which has its own
 # workspace, are in go.work: go test work tests their packages together.
 MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/inspector/oncekey \
-	adapters/openapi/validation core/internal/system examples examples/bench tools
+	adapters/openapi/validation core/internal/foreign core/internal/system examples examples/bench tools
 
 # Those among them that users get, and that a release tags.
 PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/inspector/oncekey
@@ -35,13 +35,14 @@ SERVED_COVERED := $(LIBRARY)/core/pgstore,$(LIBRARY)/core/sqlstore,$(LIBRARY)/co
 NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
 
 # The packages that run without the race detector alone: those without concurrency, those whose work other programs do, the
-# benchmarks, and system/tiered. There tieredstore runs over two real servers. The tests of the three stores, of
+# benchmarks, foreign and system/tiered. Raced, foreign's frameworks would be compiled a second time, and its guards run with
+# the race detector in adapters. system/tiered runs tieredstore over two real servers. The tests of the three stores, of
 # system/linearizable and of system/endtoend run the same code with the race detector.
-UNRACED := /core/(problem|storage|internal/(storedheader|explore/(model|mutants)|system/(consumers|tiered)))$$|/policy(/tablefile)?$$|/adapters/(openapi|internal/rpc|gin/internal/routes)$$|/examples/(quickstart|bench(/internal/report)?)$$
+UNRACED := /core/(problem|storage|internal/(foreign(/[a-z]+)?|storedheader|explore/(model|mutants)|system/(consumers|tiered)))$$|/policy(/tablefile)?$$|/adapters/(openapi|internal/rpc|gin/internal/routes)$$|/examples/(quickstart|bench(/internal/report)?)$$
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
 LONG_RACED   := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/internal/system/linearizable ./core/tieredstore ./examples/checkout ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
-LONG_UNRACED := ./core/internal/system/tiered ./examples/bench ./core/tieredstore ./core/internal/explore/model
+LONG_UNRACED := ./core/internal/system/tiered ./examples/bench ./core/internal/foreign ./core/tieredstore ./core/internal/explore/model
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time
 # with the race detector. Beside them one package runs without it.
