@@ -292,8 +292,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// transfers is the route, for the program and for its unit test.
-func transfers(engine *core.Engine, save func(ctx context.Context, id string) error, opts ...policy.Option) http.Handler {
+// transferRoute is the route, for the program and for its unit test.
+func transferRoute(engine *core.Engine, save func(ctx context.Context, id string) error, opts ...policy.Option) http.Handler {
 	return engine.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := save(r.Context(), core.KeyFrom(r.Context())); err != nil {
 			http.Error(w, "try again", http.StatusServiceUnavailable)
@@ -317,7 +317,7 @@ func TestUnitOfATransactionalRoute(t *testing.T) {
 	t.Parallel()
 	saved := 0
 	save := func(context.Context, string) error { saved++; return nil }
-	handler := transfers(newEngine(t), save) // a memstore
+	handler := transferRoute(newEngine(t), save) // a memstore
 	payTwice(t, handler, "/payments")
 	if saved != 1 {
 		t.Errorf("saved %d times, want 1", saved)
@@ -327,7 +327,7 @@ func TestUnitOfATransactionalRoute(t *testing.T) {
 		t.Error("a memstore accepts a transactional route")
 	}
 	program := func(engine *core.Engine) http.Handler {
-		return transfers(engine, saveTransfer, pgstore.Transactional())
+		return transferRoute(engine, saveTransfer, pgstore.Transactional())
 	}
 	_ = program // runs over PostgreSQL, as in transactions.md
 }
