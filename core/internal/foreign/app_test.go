@@ -29,8 +29,6 @@ type program struct {
 	deaf   bool // the framework's own context does not end with the run
 	remote bool // the handler runs behind a connection, with another context
 	store  func(*testing.T, *app) storage.Store
-
-	pending map[string]string // from a check that fails to the case that it waits for
 }
 
 // app is what a program gets: the engine, its policy, and the operation to run.
