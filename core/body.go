@@ -67,15 +67,14 @@ func announcesBody(r *http.Request) bool {
 }
 
 // readAll reads to the end, or beyond the limit, or to an error. The length is the
-// client's claim, or negative, and reserves at most 64 KiB.
+// client's claim, or negative.
 func readAll(r io.Reader, buffer []byte, length, limit int64) ([]byte, error) {
-	const firstRead = 64 << 10
-	if need := int(min(length, firstRead)) + 1; need > cap(buffer) { // plus 1 byte, to see the end
-		buffer = make([]byte, 0, need)
+	if int64(cap(buffer)) <= length { // 1 byte more, to see the end
+		buffer = reallocated(buffer, length, limit)
 	}
 	for int64(len(buffer)) <= limit {
 		if len(buffer) == cap(buffer) {
-			buffer = slices.Grow(buffer, max(bytes.MinRead, len(buffer)))
+			buffer = reallocated(buffer, length, limit)
 		}
 		n, err := r.Read(buffer[len(buffer):cap(buffer)])
 		buffer = buffer[:len(buffer)+n]
@@ -87,6 +86,37 @@ func readAll(r io.Reader, buffer []byte, length, limit int64) ([]byte, error) {
 		}
 	}
 	return buffer, nil
+}
+
+// reallocated returns the bytes read so far in a larger buffer, of exactly the size of
+// bufferSize. Package slices would round the size up by as much as a quarter.
+func reallocated(read []byte, length, limit int64) []byte {
+	return append(slices.Grow([]byte(nil), int(bufferSize(int64(len(read)), length, limit))), read...)
+}
+
+const (
+	// trustedBytes is the largest announced length for which a whole buffer is allocated
+	// before the first byte has arrived.
+	trustedBytes = 64 << 10
+	// bufferGrowth is the number of times that a further buffer is larger than the bytes
+	// that have arrived.
+	bufferGrowth = 8
+)
+
+// bufferSize returns the size of the buffer for a body of which so many bytes have been
+// read. A client that announces a length and sends nothing costs at most trustedBytes.
+// The sizes below a longer announced length are an eighth of it, an eighth of that, and
+// so on: all buffers together take 1.15 times the length, and at most eight times the
+// bytes that have arrived. A buffer for an unknown length doubles.
+func bufferSize(read, length, limit int64) int64 {
+	size := length + 1 // to see the end
+	if read >= size {  // the length is unknown or wrong
+		return min(max(bytes.MinRead, 2*read), limit) + 1
+	}
+	for size > trustedBytes && size/bufferGrowth > read {
+		size = size/bufferGrowth + 1
+	}
+	return size
 }
 
 func isTooLarge(err error) bool {

@@ -8,17 +8,19 @@ import (
 )
 
 // draft holds the text to hash: frames and canonical text. The members of a JSON
-// object or form first stand in input order; arrange sorts all groups at the end.
-// Every byte therefore moves once at any depth. Sorting each object at its end would
+// object or form first stand in input order; arrange or writeSorted sorts all groups at
+// the end. Every byte therefore moves once at any depth. Sorting each object at its end would
 // move the innermost members once per enclosing level. The zero value is ready for
 // use.
 type draft struct {
 	text    []byte
-	spare   []byte   // work space of arrange
+	spare   []byte   // work space of arrange and writeSorted
 	open    []member // members of open groups, innermost last
 	settled []member // members of unordered groups, sorted by group
 	groups  []group  // unordered groups, sorted by end
 	folds   bool     // names belong to JSON members and are compared by their folds
+
+	sorter sorter // of writeSorted
 
 	folded        []byte // work space of sortFolded
 	foldedMembers []foldedMember
@@ -38,6 +40,7 @@ type group struct {
 	start, end uint32 // offsets into text
 	from, to   uint32 // indexes into settled
 	before     uint32 // number of groups that ended before the group began
+	next       uint32 // see putSorted
 }
 
 // opening is an open group.
@@ -54,12 +57,26 @@ func (d *draft) begin(start int) opening {
 
 // add adds a complete member to the group.
 func (d *draft) add(o *opening, key uint64, start, nameEnd, end int) {
-	d.open = append(d.open, member{key, span{uint32(start), uint32(nameEnd)}, uint32(end), uint32(len(d.groups))})
+	d.open = append(grown(d, d.open, 1, end), member{key, span{uint32(start), uint32(nameEnd)}, uint32(end), uint32(len(d.groups))})
 	if key <= o.last {
 		last := len(d.open) - 1
 		o.unordered = o.unordered || last > o.members && d.before(&d.open[last], &d.open[last-1])
 	}
 	o.last = key
+}
+
+// grown returns items with room for n more, when those before have taken the text up to
+// end. The text has the capacity for the whole document, so the number of items to come
+// is known roughly. append would grow in small steps, and leave four times as much behind.
+func grown[T any](d *draft, items []T, n, end int) []T {
+	count := len(items) + n
+	if count <= cap(items) {
+		return items
+	}
+	const few, most = 16, 8
+	expected := int(int64(count) * int64(cap(d.text)) / int64(end))
+	size := max(min(expected+expected/16, most*count), count+count/4) + few
+	return append(slices.Grow([]T(nil), size), items...)
 }
 
 // small is the largest group, in bytes, whose members are moved at once, while the
@@ -80,8 +97,12 @@ func (d *draft) end(o *opening, end int) {
 		return
 	}
 	from := len(d.settled)
-	d.settled = append(d.settled, members...)
-	d.groups = append(d.groups, group{
+	if from+o.members == 0 { // no copy for one large object
+		d.settled, d.open = members, d.settled
+	} else {
+		d.settled = append(grown(d, d.settled, len(members), end), members...)
+	}
+	d.groups = append(grown(d, d.groups, 1, end), group{
 		start: uint32(o.start), end: uint32(end), from: uint32(from), to: uint32(len(d.settled)), before: uint32(o.groups),
 	})
 }
@@ -149,47 +170,6 @@ func (d *draft) compareNames(a, b *member) int {
 // nameOf returns a member's name. A JSON member's name lacks its quotation marks.
 func (d *draft) nameOf(m *member) []byte { return d.text[m.name.from:m.name.to:m.name.to] }
 
-// arrange sorts the members of all groups in text[from:].
-func (d *draft) arrange(from int) {
-	if len(d.groups) == 0 {
-		return
-	}
-	to := len(d.text)
-	d.spare = slices.Grow(append(d.spare[:0], d.text[:from]...), to-from+slack)[:to]
-	d.fill(d.spare, uint32(from), uint32(to), uint32(len(d.groups)))
-	d.text, d.spare = d.spare, d.text
-	d.settled, d.groups = d.settled[:0], d.groups[:0]
-}
-
-// fill writes the sorted text[from:to] at the end of space and returns the space
-// before. It works backwards, because the outermost group ends last. Only the first
-// groups of d.groups can lie in the text. The recursion is as deep as the groups are
-// nested.
-func (d *draft) fill(space []byte, from, to, groups uint32) (left []byte) {
-	for groups > 0 && d.groups[groups-1].start >= from {
-		g := &d.groups[groups-1]
-		space = putLast(space, d.text[g.end:to])
-		for i := g.to; i > g.from; i-- {
-			m := &d.settled[i-1]
-			space = d.fill(space, m.name.from, m.end, m.groups)
-			if i-1 > g.from {
-				space = putLast(space, comma)
-			}
-		}
-		to, groups = g.start, g.before
-	}
-	return putLast(space, d.text[from:to])
-}
-
-var comma = []byte{','}
-
-// putLast copies text to the end of space and returns the space before.
-func putLast(space, text []byte) (left []byte) {
-	left = space[:len(space)-len(text)]
-	copy(space[len(left):], text)
-	return left
-}
-
 // appendFrame appends the length of a part and the part. The length keeps parts
 // apart.
 func appendFrame[T string | []byte](dst []byte, part T) []byte {
@@ -207,10 +187,8 @@ func (d *draft) beginFrame() (content int) {
 // frameHeader is the size in bytes of the length field of a part from beginFrame.
 const frameHeader = 8
 
-// endFrame sorts the members of the part's content, writes the length, and returns
-// the content's span.
+// endFrame writes the length of the part's content, and returns the content's span.
 func (d *draft) endFrame(content int) span {
-	d.arrange(content)
 	d.frameLength(content, len(d.text)-content)
 	return span{uint32(content), uint32(len(d.text))}
 }
@@ -218,6 +196,15 @@ func (d *draft) endFrame(content int) span {
 // frameLength writes the length before the content.
 func (d *draft) frameLength(content, length int) {
 	binary.BigEndian.PutUint64(d.text[content-frameHeader:], uint64(length))
+}
+
+// room returns text with room for n more bytes. Unlike slices.Grow it adds no further
+// capacity, which would be as much as a quarter of a large body.
+func room(text []byte, n int) []byte {
+	if cap(text)-len(text) >= n {
+		return text
+	}
+	return append(slices.Grow([]byte(nil), len(text)+n), text...)
 }
 
 // cut removes the text from an offset on, and all groups, which lie in that text.

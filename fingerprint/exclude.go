@@ -15,6 +15,7 @@ type Exclusion struct {
 	paths [][]segment // paths of two segments or more
 	steps []uint64    // by depth: the lengthBits of the names, all bits for a star
 	only  bool        // the fields are those of a body that count: see Only
+	most  int         // limit of the removals that are recorded, or zero
 }
 
 // Exclude compiles fields. Each field is a name or a path. Names match as encoding/json

@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"crypto/sha256"
+	"hash"
 	"strings"
 	"unsafe"
 )
@@ -36,8 +37,9 @@ type HeaderField struct{ Name, Value string }
 type builder struct {
 	draft   draft
 	matcher matcher
-	label   []byte // one query or media type at a time
-	decoded []byte // one name, value or content of a form at a time
+	label   []byte    // one query or media type at a time
+	decoded []byte    // one name or value of a form at a time
+	hash    hash.Hash // of sumSorted, on first use
 
 	// For sketches:
 	of        kind   // kind of the body
@@ -74,14 +76,27 @@ func (b *builder) headers(fields []HeaderField) {
 
 // sum hashes the draft and then raw.
 func (b *builder) sum(raw []byte, digest *[sha256.Size]byte) {
-	if len(raw) == 0 {
+	switch {
+	case len(b.draft.groups) > 0:
+		b.sumSorted(digest)
+	case len(raw) == 0:
 		*digest = sha256.Sum256(b.draft.text)
-		return
+	default:
+		sum := sha256.New()
+		sum.Write(b.draft.text)
+		sum.Write(raw) // saves a copy
+		sum.Sum(digest[:0])
 	}
-	hash := sha256.New()
-	hash.Write(b.draft.text)
-	hash.Write(raw) // saves a copy
-	hash.Sum(digest[:0])
+}
+
+// sumSorted hashes a draft whose body is not arranged.
+func (b *builder) sumSorted(digest *[sha256.Size]byte) {
+	if b.hash == nil {
+		b.hash = sha256.New()
+	}
+	b.hash.Reset()
+	b.draft.writeSorted(b.hash, span{0, uint32(len(b.draft.text))}, len(b.draft.groups))
+	b.hash.Sum(digest[:0])
 }
 
 // release empties b and drops buffers that a huge request made grow.
@@ -148,6 +163,7 @@ func (b *builder) query(raw string) {
 		b.draft.text = appendFrame(b.draft.text, string(kindForm))
 		content := b.draft.beginFrame()
 		if b.form(b.label) {
+			b.draft.arrange(content)
 			b.queryText = b.draft.endFrame(content)
 			return
 		}
@@ -166,6 +182,9 @@ func (b *builder) body(contentType string, body []byte) (raw []byte) {
 		before := len(b.draft.text)
 		content := b.heading(&media, of)
 		if b.canonical(of, &media, body) {
+			if len(b.draft.text)-content <= maxArranged {
+				b.draft.arrange(content)
+			}
 			b.of, b.bodyText = of, b.draft.endFrame(content)
 			return nil
 		}

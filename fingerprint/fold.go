@@ -174,7 +174,11 @@ type foldedMember struct {
 // sortFolded sorts members if at least one name does not fold byte by byte. It folds
 // each name once, because comparing long names takes as long as folding.
 func (d *draft) sortFolded(members []member) {
-	d.folded, d.foldedMembers = d.folded[:0], d.foldedMembers[:0]
+	names := 0
+	for i := range members {
+		names += len(d.nameOf(&members[i]))
+	}
+	d.folded, d.foldedMembers = room(d.folded[:0], names), slices.Grow(d.foldedMembers[:0], len(members))
 	for _, m := range members {
 		from := len(d.folded)
 		d.folded = appendFolded(d.folded, d.nameOf(&m))

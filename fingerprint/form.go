@@ -13,13 +13,13 @@ const maxPairs = 10_000
 // without the excluded pairs. It returns false if there are too many pairs, as net/url
 // counts them: url.ParseQuery, and so a handler, reads none of them.
 func (b *builder) form(source []byte) bool {
-	// A pair takes four bytes more than its spelling: the kinds and the lengths
+	// A pair takes up to eight bytes more than its spelling: the kinds and the lengths
 	// of its two components.
 	pairs := bytes.Count(source, []byte{'&'}) + 1
 	if pairs > maxPairs {
 		return false
 	}
-	b.draft.text = slices.Grow(b.draft.text, len(source)+4*pairs)
+	b.draft.text = room(b.draft.text, len(source)+8*pairs+slack)
 	b.draft.open = slices.Grow(b.draft.open, pairs)
 	b.draft.folds = false // parsers of forms do not fold names
 	group := b.draft.begin(len(b.draft.text))

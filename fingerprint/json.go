@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 )
 
 // maxDepth is the deepest allowed nesting of a JSON document.
@@ -59,7 +58,7 @@ func (w *walker) walk() error {
 	d.folds = true
 	out := len(d.text)
 	// The canonical form is never longer than the document.
-	d.text = slices.Grow(d.text, len(w.source)+slack)
+	d.text = room(d.text, len(w.source)+slack)
 	w.text = d.text[:cap(d.text)]
 	end, out := w.value(0, out, w.matcher.root())
 	d.text = d.text[:out]
@@ -275,7 +274,7 @@ func (w *walker) remove(start, value, previous int, afterKept bool, out int) (en
 		return malformed
 	}
 	w.draft.groups = w.draft.groups[:groups]
-	if !w.recording {
+	if most := w.matcher.exclusion.most; !w.recording || most > 0 && removals >= most {
 		return end
 	}
 	r := removal{start: start, value: w.skipSpace(value), valueEnd: end}

@@ -32,10 +32,10 @@ func ParseMember(path string) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fingerprint: no member is at %q: %w", path, err)
 	}
-	m := &Member{at: &Exclusion{}}
+	m := &Member{at: &Exclusion{most: 2}} // a second one is refused
 	m.at.addPath(segments)
 	for i := 1; i < len(segments); i++ {
-		parent := &Exclusion{}
+		parent := &Exclusion{most: 2}
 		parent.addPath(segments[:i])
 		m.parents = append(m.parents, parent)
 	}

@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"mime/multipart"
 	"slices"
@@ -23,6 +24,7 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 		return false
 	}
 	b.partNames = append(b.partNames[:0], make([]byte, wordSize)...) // see sipHash.absorb
+	b.draft.text = room(b.draft.text, len(source)+maxParts*partOverhead)
 	headers := 0
 	reader := multipart.NewReader(bytes.NewReader(source), boundary)
 	for count := 0; count <= maxParts; count++ {
@@ -41,6 +43,10 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 	}
 	return false
 }
+
+// partOverhead is the number of bytes that a part may take more than its spelling, so that
+// the draft grows once.
+const partOverhead = 32
 
 // partFrames is the number of frames of a part: three headers and the content.
 const partFrames = 4
@@ -68,16 +74,28 @@ func (b *builder) part(part *multipart.Part) bool {
 		b.draft.text = appendFrame(b.draft.text, b.label)
 	}
 	b.draft.text = appendFrame(b.draft.text, strings.ToLower(part.Header.Get("Content-Transfer-Encoding")))
-	content, err := appendAll(b.decoded[:0], part)
-	b.decoded = content
-	b.draft.text = appendFrame(b.draft.text, content)
+	var err error
+	b.draft.text, err = appendContent(b.draft.text, part)
 	return err == nil
+}
+
+// appendContent appends the content of a part as appendFrame does, without a further copy
+// of a file.
+func appendContent(dst []byte, r io.Reader) ([]byte, error) {
+	start := len(dst)
+	content := start + binary.MaxVarintLen64
+	dst, err := appendAll(append(dst, make([]byte, binary.MaxVarintLen64)...), r)
+	length := len(dst) - content
+	end := start + binary.PutUvarint(dst[start:], uint64(length))
+	return dst[:end+copy(dst[end:], dst[content:])], err
 }
 
 // appendAll appends the whole content of r.
 func appendAll(dst []byte, r io.Reader) ([]byte, error) {
 	for {
-		dst = slices.Grow(dst, 512)
+		if len(dst) == cap(dst) {
+			dst = slices.Grow(dst, 512)
+		}
 		read, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+read]
 		if err == io.EOF {

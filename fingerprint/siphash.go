@@ -70,6 +70,39 @@ func (s sipHash) absorbWord(word uint64) sipHash {
 	return s
 }
 
+// sipWriter absorbs text that comes in pieces, as absorb does at once. The zero value
+// of all fields but hash is ready for use.
+type sipWriter struct {
+	hash   sipHash
+	word   [wordSize]byte // begins with the bytes of an incomplete word
+	length int
+}
+
+func (w *sipWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	if filled := w.length % wordSize; filled > 0 {
+		taken := copy(w.word[filled:], p)
+		w.length += taken
+		if p = p[taken:]; filled+taken < wordSize {
+			return n, nil
+		}
+		w.hash = w.hash.absorbWord(wordAt(w.word[:], 0))
+	}
+	for ; len(p) >= wordSize; p = p[wordSize:] {
+		w.hash = w.hash.absorbWord(wordAt(p, 0))
+		w.length += wordSize
+	}
+	w.length += copy(w.word[:], p)
+	return n, nil
+}
+
+// end returns the hash of the text and its length.
+func (w *sipWriter) end() sipHash {
+	left := w.length % wordSize
+	last := wordAt(w.word[:], 0) & (1<<(8*left) - 1)
+	return w.hash.absorbWord(last | uint64(w.length)<<56)
+}
+
 // then adds the mark of the next text.
 func (s sipHash) then(mark uint64) sipHash {
 	s.v2 ^= mark

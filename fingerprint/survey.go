@@ -12,6 +12,8 @@ type survey struct {
 	names   []byte // the text that trail refers to
 	trail   []span // the names on the path to the current value; empty for an element
 	path    []byte // one path at a time
+	sorting *draft // of the text, if its members are not in order; otherwise nil
+	sums    sipWriter
 }
 
 // visitor receives each member. It returns false to end the survey.
@@ -26,7 +28,7 @@ func (s *survey) begin(key [16]byte, v visitor) { s.key, s.visitor = key, v }
 
 func (s *survey) reset() {
 	if s.visitor != nil { // most requests have no survey
-		s.key, s.visitor, s.text, s.names = [16]byte{}, nil, nil, nil
+		s.key, s.visitor, s.text, s.names, s.sorting = [16]byte{}, nil, nil, nil, nil
 	}
 }
 
@@ -52,6 +54,17 @@ func (s *survey) rawMember(place sipHash, from, to int) (end int) {
 	return s.member(place, place.then(valueMark).absorb(s.text, from, to), to)
 }
 
+// treeMember passes the object or array text[from:to] to the visitor as one member. Its
+// value is the sorted text.
+func (s *survey) treeMember(place sipHash, from, to int) (end int) {
+	if s.sorting == nil {
+		return s.rawMember(place, from, to)
+	}
+	s.sums = sipWriter{hash: place.then(valueMark)}
+	s.sorting.writeSorted(&s.sums, span{uint32(from), uint32(to)}, s.sorting.groupsBefore(uint32(to)))
+	return s.member(place, s.sums.end(), to)
+}
+
 // surveyQuery surveys the query's parameters.
 func (b *builder) surveyQuery() (more bool) {
 	return b.survey.form(b.draft.text, b.queryText, kindQuery)
@@ -59,6 +72,9 @@ func (b *builder) surveyQuery() (more bool) {
 
 // surveyBody surveys the members of the body, which end depth levels deep.
 func (b *builder) surveyBody(depth int) (more bool) {
+	if b.survey.sorting = nil; len(b.draft.groups) > 0 {
+		b.survey.sorting = &b.draft
+	}
 	switch b.of {
 	case kindJSON:
 		return b.survey.json(b.draft.text, b.bodyText, depth)

@@ -25,7 +25,7 @@ func (s *survey) value(at int, place sipHash) (end int) {
 	case s.isLeaf(at):
 		return s.rawMember(place, at, s.skipLeaf(at))
 	case len(s.trail) == s.depth:
-		return s.rawMember(place, at, s.skip(at))
+		return s.treeMember(place, at, s.skip(at))
 	case first == '{':
 		return s.object(at, place.then(nameMark))
 	default:

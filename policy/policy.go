@@ -82,7 +82,8 @@ type Policy struct {
 	// MaxRun is the longest run of a handler. The engine then cancels the handler's
 	// context and stops renewing the lease. Default 15 minutes.
 	MaxRun time.Duration
-	// MaxRequestBytes bounds the request body. Default 1 MiB.
+	// MaxRequestBytes bounds the request body. Default 1 MiB. A body of known length takes
+	// at most 2.5 times its length and 256 KiB in memory.
 	MaxRequestBytes int64
 	// MaxResponseBytes bounds a stored response body. A larger response streams to
 	// the client and cannot be replayed. Default 1 MiB.
