@@ -23,13 +23,18 @@ const crowd = 100
 // decisions.
 func rush(t *testing.T, m mounting, opts ...policy.Option) (*service, []*httptest.ResponseRecorder) {
 	t.Helper()
+	return rushOf(t, m, crowd, opts...)
+}
+
+func rushOf(t *testing.T, m mounting, requests int, opts ...policy.Option) (*service, []*httptest.ResponseRecorder) {
+	t.Helper()
 	answering := make(chan struct{})
 	s := m.start(t, program{route: route{policy: opts, handler: func(w http.ResponseWriter, r *http.Request) {
 		<-answering
 		created(w, r)
 	}}})
 	var all sync.WaitGroup
-	answers := make([]*httptest.ResponseRecorder, crowd)
+	answers := make([]*httptest.ResponseRecorder, requests)
 	for i := range answers {
 		all.Go(func() { answers[i] = s.do(payment("k")) })
 	}
@@ -81,6 +86,31 @@ func TestConcurrentDuplicatesWait(t *testing.T) {
 			if replays != crowd-1 {
 				t.Errorf("%d replays, want %d", replays, crowd-1)
 			}
+		})
+	})
+}
+
+// Case 88: above 128 waiting duplicates, further ones are refused at once.
+func TestWaitersOfAKeyAreLimited(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		synctest.Test(t, func(t *testing.T) {
+			const most, more = 128, 7
+			s, answers := rushOf(t, m, 1+most+more, policy.Wait(time.Minute))
+			s.ran(1)
+			replays, refused := 0, 0
+			for _, answer := range answers {
+				switch {
+				case answer.Code == http.StatusCreated && isReplay(answer):
+					replays++
+				case answer.Code == http.StatusConflict && answer.Header().Get("Retry-After") == "1" && problemIn(t, answer).Code == problem.InProgress:
+					refused++
+				}
+			}
+			if replays != most || refused != more {
+				t.Errorf("%d replays and %d refused, want %d and %d", replays, refused, most, more)
+			}
+			s.replays(payment("k"))
 		})
 	})
 }

@@ -42,11 +42,11 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 }
 
 func (e *Engine) begin(ctx context.Context, a *admission) Decision {
-	defer a.forget()
+	defer e.leave(a)
 	for round := 0; ; round++ {
 		decision, localRun := e.decide(ctx, a)
 		concurrent := decision.Problem != nil && decision.Problem.Code == problem.InProgress
-		if !concurrent || a.route.observes || !a.waitTurn(ctx, localRun, round) {
+		if !concurrent || a.route.observes || !e.waitTurn(ctx, a, localRun, round) {
 			e.reportDecision(ctx, a, decision, localRun)
 			return decision
 		}
@@ -178,12 +178,16 @@ func (e *Engine) beginTransaction(run *Run) error {
 }
 
 // waitTurn waits for a concurrent request to end. It reports false when the policy's
-// Wait or the request has ended.
-func (a *admission) waitTurn(ctx context.Context, localRun *Run, round int) bool {
+// Wait or the request has ended, and when too many requests wait.
+func (e *Engine) waitTurn(ctx context.Context, a *admission, localRun *Run, round int) bool {
 	left := a.route.policy.Wait - time.Since(a.started)
 	if left <= 0 {
 		return false
 	}
+	if !e.takePlace(a) {
+		return false
+	}
+	a.closeReading()
 	var ended <-chan struct{}
 	if localRun != nil && localRun.context.Err() == nil {
 		ended = localRun.context.Done()
@@ -253,8 +257,9 @@ func (a *admission) differences(localRun *Run) (names []string, others, missing 
 	if a.sketch == nil && localRun != nil {
 		a.sketch = localRun.sketch
 	}
-	if a.reading == nil { // the caller of Begin passed only the fingerprint
+	reading := a.parsed()
+	if reading == nil {
 		return nil, 0, 0
 	}
-	return a.reading.Differences(a.sketch, a.sketchKey())
+	return reading.Differences(a.sketch, a.sketchKey())
 }

@@ -49,6 +49,7 @@ type Engine struct {
 	declared     declaredRoutes
 	inspected    event.Subject // of events about changes by hand
 	renewals     renewals
+	waiters      waiters
 	releasing    chan struct{} // bounds the concurrent releases of releaseClaim
 }
 

@@ -111,9 +111,9 @@ func (x *Explanation) compare(a *admission) {
 		a.sketch = x.Found.Sketch
 	}
 	if x.Sketched = len(a.sketch) > 0; x.Sketched {
-		a.fingerprint() // reads the members
-		x.Same = a.reading.Same(a.sketch, a.sketchKey())
-		x.Differs, x.Others, x.Missing = a.reading.Differences(a.sketch, a.sketchKey())
+		reading := a.parsed()
+		x.Same = reading.Same(a.sketch, a.sketchKey())
+		x.Differs, x.Others, x.Missing = reading.Differences(a.sketch, a.sketchKey())
 	}
 }
 

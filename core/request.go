@@ -57,11 +57,12 @@ type admission struct {
 	keyHash      string               // event.KeyHash of the key, beside the fingerprint
 	input        fingerprint.Request  // until the decision; its Body is set early where the policy has a KeyField
 	bytes        storage.Digest       // of the input; zero when the caller of Begin passed the fingerprint
-	reading      *fingerprint.Reading // of the input, on first use: see fingerprint
+	reading      *fingerprint.Reading // of the input, on first use: see parsed
 	sketch       []byte               // of the first request with the key, if this request differs
 	failure      error                // of the store, for the event of the decision
 	found        *storage.Record      // the last record that decided
 	waited       bool                 // the key was in progress in an earlier round
+	waits        bool                 // the request counts as waiting
 	steps        *stepLog             // of earlier attempts, in the lease that was acquired
 	hasSteps     bool                 // the store has returned a record with steps
 	served       bool                 // the run belongs to an HTTP handler, behind a capture
@@ -96,13 +97,31 @@ func (a *admission) recordName() string {
 // which saves two allocations for each first-time request.
 func (a *admission) fingerprint() string {
 	if a.request.Fingerprint == "" && a.bytes != (storage.Digest{}) {
-		a.reading = fingerprint.Read(a.input, a.route.exclusion)
+		a.parsed()
 		var buffer [hashesSize + fingerprint.Size]byte
 		hashes := frame.AppendShort(hex.AppendEncode(buffer[:0], a.digest[:]), a.request.Key)
 		names := string(a.reading.AppendFingerprint(hashes))
 		a.storageKey, a.keyHash, a.request.Fingerprint = names[:2*sha256.Size], names[2*sha256.Size:hashesSize], names[hashesSize:]
 	}
 	return a.request.Fingerprint
+}
+
+// parsed returns the parsed input. A request that has waited parses it again, because it
+// keeps no parse while it waits. parsed returns nil when the caller of Begin passed only
+// the fingerprint.
+func (a *admission) parsed() *fingerprint.Reading {
+	if a.reading == nil && a.bytes != (storage.Digest{}) {
+		a.reading = fingerprint.Read(a.input, a.route.exclusion)
+	}
+	return a.reading
+}
+
+// closeReading drops the parsed input.
+func (a *admission) closeReading() {
+	if a.reading != nil {
+		a.reading.Close()
+		a.reading = nil
+	}
 }
 
 // hashesSize is the length of a storage key and the hash of a client's key.
@@ -116,10 +135,7 @@ func (a *admission) repeats(record *storage.Record) bool {
 
 // forget drops the request's body, because events outlive the request.
 func (a *admission) forget() {
-	if a.reading != nil {
-		a.reading.Close()
-		a.reading = nil
-	}
+	a.closeReading()
 	a.input = fingerprint.Request{}
 }
 

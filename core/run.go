@@ -83,8 +83,8 @@ func newRun(ctx context.Context, e *Engine, a *admission) *Run {
 	run.engine, run.subject, run.lease = e, a.subject, a.lease
 	run.claimed, run.renewed.L = a.claimed.monotonic, &run.mu
 	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.add(a.lease.TTL), notQueued
-	if a.reading != nil {
-		run.sketch = a.reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
+	if reading := a.parsed(); reading != nil {
+		run.sketch = reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
 	}
 	run.steps = a.steps
 	run.context.begin(ctx, run)

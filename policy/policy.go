@@ -68,7 +68,8 @@ type Policy struct {
 	// FailClosed.
 	OnStoreError StoreErrorMode
 	// Wait is the time for which a concurrent duplicate waits for the response. The
-	// client gets a 409 after that time. Default 0: a duplicate does not wait.
+	// client gets a 409 after that time, or at once while 128 requests wait for the key
+	// or 1,024 in the process. Default 0: a duplicate does not wait.
 	Wait time.Duration
 	// OnAbandoned decides about a key whose holder crashed. Default Reexecute.
 	OnAbandoned AbandonedMode

@@ -119,8 +119,8 @@ type Event struct {
 	// Observed says that the route only observes. The handler ran without a guard, and
 	// Result is the decision that a guard would have made.
 	Observed bool
-	// Err is the store's error, the function's or handler's, or the cause that ended
-	// the run early. The text may quote the request: log ErrorText instead.
+	// Err is the store's error, the function's or handler's, the cause that ended the
+	// run early, or the limit at which a request may not wait. The text may quote the request: log ErrorText instead.
 	Err error
 
 	// Subject is the request or call; nil when there is none.

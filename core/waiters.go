@@ -1,0 +1,71 @@
+package core
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"sync"
+)
+
+// Limits of the requests that wait for a response (policy.Wait) in one process. A waiting
+// request keeps its body and its connection. Further requests are refused at once with
+// 409 in_progress.
+const (
+	maxWaitersOfKey = 128
+	maxWaiters      = 1024
+)
+
+// errTooManyWaiters is the error of the event about a request that may not wait.
+var errTooManyWaiters = fmt.Errorf("oncekey: too many requests wait: at most %d for one key and %d in one process", maxWaitersOfKey, maxWaiters)
+
+// waiters counts the requests that wait. The zero value is ready for use.
+type waiters struct {
+	mu    sync.Mutex
+	all   int
+	byKey map[[sha256.Size]byte]int // above zero, by the bytes of the storage key
+}
+
+// begin counts a request, or returns false at a limit. The caller must call end after
+// true.
+func (w *waiters) begin(key *[sha256.Size]byte) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all == maxWaiters || w.byKey[*key] == maxWaitersOfKey {
+		return false
+	}
+	if w.byKey == nil {
+		w.byKey = make(map[[sha256.Size]byte]int)
+	}
+	w.all++
+	w.byKey[*key]++
+	return true
+}
+
+func (w *waiters) end(key *[sha256.Size]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all--
+	if w.byKey[*key]--; w.byKey[*key] == 0 {
+		delete(w.byKey, *key)
+	}
+}
+
+// takePlace reports whether the request may wait. It keeps its place between the rounds,
+// until the decision.
+func (e *Engine) takePlace(a *admission) bool {
+	if !a.waits {
+		a.waits = e.waiters.begin(&a.digest)
+	}
+	if !a.waits && a.failure == nil {
+		a.failure = errTooManyWaiters
+	}
+	return a.waits
+}
+
+// leave ends the admission of a request that Begin has decided about.
+func (e *Engine) leave(a *admission) {
+	a.forget()
+	if a.waits {
+		e.waiters.end(&a.digest)
+		a.waits = false
+	}
+}
