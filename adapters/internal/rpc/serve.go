@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -65,13 +64,28 @@ func (g *Guard) Serve(ctx context.Context, call *Call) Reply {
 	request := &http.Request{
 		Method: http.MethodPost, URL: &url.URL{Path: call.Method.procedure}, Pattern: call.Method.procedure,
 		Proto: "HTTP/2.0", ProtoMajor: 2, Header: call.Header, Host: call.Host, RemoteAddr: call.Peer, TLS: call.TLS,
-		Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
+		Body: &textBody{text}, ContentLength: int64(len(text)),
 	}
 	s := &serving{call: call, header: make(http.Header)}
 	s.deadline, s.limited = ctx.Deadline()
 	g.engine.Serve(s, request.WithContext(patient{ctx}), call.Method.route, s)
 	return s.reply(g.engine.ReplayHeader())
 }
+
+// textBody is a request body that drops the text once it is read: the engine keeps a copy,
+// and a call may wait.
+type textBody struct{ rest []byte }
+
+func (b *textBody) Read(p []byte) (int, error) {
+	n := copy(p, b.rest)
+	if b.rest = b.rest[n:]; len(b.rest) > 0 {
+		return n, nil
+	}
+	b.rest = nil
+	return n, io.EOF
+}
+
+func (b *textBody) Close() error { return nil }
 
 // patient is a client's context without its deadline. A deadline of a call says how long
 // the client waits, and a guarded handler outlives its client: policy.MaxRun bounds the
