@@ -118,6 +118,9 @@ func (s *service) handle(w http.ResponseWriter, r *http.Request) {
 	case "decline":
 		w.WriteHeader(http.StatusPaymentRequired)
 		return
+	case "text":
+		_, _ = io.WriteString(w, "token 4111111111111111")
+		return
 	case "stream":
 		_ = http.NewResponseController(w).Flush()
 		return

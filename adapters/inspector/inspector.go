@@ -99,18 +99,19 @@ func Redact(mask func(contentType string, body []byte) []byte) Option {
 	}
 }
 
-// neverShown are response headers that carry credentials.
-var neverShown = []string{"Set-Cookie", "Authorization", "Proxy-Authorization", "Www-Authenticate", "Authentication-Info"}
+// neverShown are response headers that carry credentials without a word that says so.
+var neverShown = []string{"Www-Authenticate", "Proxy-Authenticate", "Authentication-Info", "Proxy-Authentication-Info"}
 
 // Headers lists the response headers whose values the page shows. The other headers appear
-// by name only. Default Content-Type and Location. Headers that carry credentials, such as
-// Set-Cookie, are an error.
+// by name only. Default Content-Type and Location, of which the parameters are masked by
+// their names as members of a body are. Headers that carry credentials are an error:
+// Set-Cookie, and those with a word such as token, secret or apikey in the name.
 func Headers(names ...string) Option {
 	return func(p *Page) error {
 		p.headers = nil
 		for _, name := range names {
 			canonical := textproto.CanonicalMIMEHeaderKey(name)
-			if slices.Contains(neverShown, canonical) {
+			if slices.Contains(neverShown, canonical) || isCredential(canonical) {
 				return fmt.Errorf("inspector: Headers is given %q: its value is a credential, and never shown", name)
 			}
 			p.headers = append(p.headers, canonical)

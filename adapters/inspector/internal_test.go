@@ -65,14 +65,60 @@ func TestMaskJSON(t *testing.T) {
 			t.Errorf("%s becomes %s, want %s", body, compacted(got), want)
 		}
 	}
+	// Case 91: the words in the plural, run together, cut, or written in another way.
+	for _, name := range []string{
+		"cards", "tokens", "passwords", "secrets", "numbers", "pans", "PANs", "CVVs", "cvcs", "ibans", "IBANs", "authorizations",
+		"cardnumber", "accesstoken", "cardNumbers", "access_tokens", "CARD-NUMBERS", "refreshtokens", "userpassword", "clientsecrets",
+		"creditcards", "CREDITCARD", "idToken2", "cardpan", "panhash", "maskedpans", "cvv2", "CVV2", "bankiban", "passWord", "Pass_words",
+		"i_ban", "xauthorizationheader", "authorisation", "ſecret", "toKen", "ｔｏｋｅｎ", "to\u200bken", "apiKey", "api_key", "APIKEY", "privateKeys",
+		"passphrase", "passwd", "passcode", "credentials", "cookies", "Set-Cookie", "pin", "PINs", "discardToken", "companyPan", "wildcardcards",
+	} {
+		if !isSecret(name) {
+			t.Errorf("the value of %s is shown", name)
+		}
+	}
+	for _, name := range []string{
+		"company", "companies", "japan", "discarded", "wildcards", "cardinality", "timespan", "panel", "expanded", "secretary", "carDriver",
+		"shipAndBill", "shipping", "spinner", "keys", "amount", "currency", "apiVersion", "Spanish", "dashboard", "",
+	} {
+		if isSecret(name) {
+			t.Errorf("the value of %s is masked", name)
+		}
+	}
 	// Case 32: brackets that would overflow the stack, and end the process.
 	for _, deep := range []string{strings.Repeat("[", 8<<20), strings.Repeat(`{"a":`, 4<<20)} {
 		if _, ok := maskJSON([]byte(deep)); ok {
 			t.Error("a text that is nested too deeply is shown")
 		}
 	}
-	if _, shown := (&Page{}).mask("text/plain", []byte("secret")); shown {
-		t.Error("a body that is not JSON is shown")
+	// Case 91: the text of a body that is not shown is not returned either, because programs read the JSON of a page.
+	for contentType, body := range map[string]string{"text/plain": "secret", "application/json": `{"token":`, "": `{"token":1}`} {
+		if text, shown := (&Page{}).mask(contentType, []byte(body)); shown || text != "" {
+			t.Errorf("%s of %q is shown as %q", body, contentType, text)
+		}
+	}
+}
+
+// Case 91: addresses have parameters with the same names as members, and headers are credentials by such names.
+func TestMaskedAddressesAndHeaders(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"/payments/p1": "/payments/p1",
+		"https://shop.example/pay?access_token=4&page=2":       "https://shop.example/pay?access_token=(masked)&page=2",
+		"https://shop.example/pay?cardnumber=4#idTokens=4&a=1": "https://shop.example/pay?cardnumber=(masked)#idTokens=(masked)&a=1",
+		"https://ops:4@shop.example/pay?a=1;sec%72et=4&%zz=4":  "https://(masked)@shop.example/pay?a=1&sec%72et=(masked)&%zz=(masked)",
+	} {
+		if got := maskAddress(address); got != want {
+			t.Errorf("%s becomes %s, want %s", address, got, want)
+		}
+	}
+	for _, name := range []string{"set-cookie", "Set-Cookie2", "Authorization", "Proxy-Authorization", "www-authenticate", "X-Api-Key", "X-Auth-Token", "X-Accesstoken"} {
+		if err := Headers(name)(new(Page)); err == nil {
+			t.Errorf("the header %s is shown", name)
+		}
+	}
+	if err := Headers("Content-Type", "X-Page-Number", "Location", "Idempotent-Replayed")(new(Page)); err != nil {
+		t.Error(err)
 	}
 }
 

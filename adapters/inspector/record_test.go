@@ -179,6 +179,17 @@ func TestReveal(t *testing.T) {
 	}
 }
 
+// Case 91: of a body that cannot be masked, no text reaches the JSON of the page.
+func TestBodyThatIsNotJSON(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.pay("k1", "text")
+	w := s.post("/records/"+s.id("k1")+"/reveal", nil, acceptsJSON...)
+	if shown := read[inspector.Record](s, w, http.StatusOK).Response; shown.Shown || shown.Body != "" || shown.Bytes == 0 {
+		t.Errorf("the response is %+v, want no body", shown)
+	}
+}
+
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(), inspector.Redact(func(contentType string, body []byte) []byte {

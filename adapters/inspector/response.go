@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -48,6 +47,9 @@ func (p *Page) responseOf(record *storage.Record, reveal bool) *Response {
 		header := Header{Name: name, Hidden: !slices.Contains(p.headers, name)}
 		if !header.Hidden {
 			header.Value = field.Value
+			if strings.HasSuffix(name, "Location") {
+				header.Value = maskAddress(field.Value)
+			}
 		}
 		shown.Headers = append(shown.Headers, header)
 	}
@@ -58,25 +60,22 @@ func (p *Page) responseOf(record *storage.Record, reveal bool) *Response {
 	return shown
 }
 
-// masked stands for a value that is not shown.
-const masked = "(masked)"
-
-// maskedNames are the words in the name of a member whose value is masked: cardNumber,
-// card_number and CARD-NUMBER all have the word number.
-var maskedNames = []string{"card", "pan", "number", "cvc", "cvv", "iban", "password", "secret", "token", "authorization"}
-
-// mask returns the text of a body that an operator may see. It returns false for a body
-// that only Redact can mask, where there is no Redact.
+// mask returns the text of a body that an operator may see. It returns no text and false
+// for a body that only Redact can mask, where there is no Redact.
 func (p *Page) mask(contentType string, body []byte) (text string, shown bool) {
 	if isJSON(contentType) {
 		if masked, ok := maskJSON(body); ok {
 			body, shown = masked, true
 		}
 	}
-	if p.redact != nil {
+	switch {
+	case p.redact != nil:
 		return string(p.redact(contentType, bytes.Clone(body))), true
+	case shown:
+		return string(body), true
+	default:
+		return "", false
 	}
-	return string(body), shown
 }
 
 func isJSON(contentType string) bool {
@@ -157,33 +156,4 @@ func (m *masker) write(token any) bool {
 	text, err := json.Marshal(token)
 	m.out.Write(text)
 	return err == nil
-}
-
-// isSecret reports whether one of the words of a name is masked.
-func isSecret(name string) bool {
-	return slices.ContainsFunc(wordsOf(name), func(word string) bool { return slices.Contains(maskedNames, word) })
-}
-
-// wordsOf returns the words of a name in lower case: card_number, cardNumber, PANNumber.
-func wordsOf(name string) (words []string) {
-	letters := []rune(name)
-	begin := 0
-	end := func(at int) {
-		if at > begin {
-			words = append(words, strings.ToLower(string(letters[begin:at])))
-		}
-		begin = at
-	}
-	for i, r := range letters {
-		switch {
-		case !unicode.IsLetter(r):
-			end(i)
-			begin = i + 1
-		case i == 0 || !unicode.IsUpper(r):
-		case unicode.IsLower(letters[i-1]), unicode.IsUpper(letters[i-1]) && i+1 < len(letters) && unicode.IsLower(letters[i+1]):
-			end(i)
-		}
-	}
-	end(len(letters))
-	return words
 }
