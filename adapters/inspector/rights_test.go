@@ -64,6 +64,32 @@ func TestReadersSeeNoForms(t *testing.T) {
 	}
 }
 
+// Case 93: a page names the store, the process and the operators to its readers only. Every page, also one with a fault,
+// names them to a reader.
+func TestStrangersLearnNothing(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.fill()
+	for address, needed := range s.addresses() {
+		method, path, _ := strings.Cut(address, " ")
+		for _, accept := range []string{"text/html", "application/json"} {
+			s.may = everything
+			strangers := s.call(method, path, nil, "Stranger", "yes", "Accept", accept)
+			s.may = inspector.Reveal | inspector.Settle
+			forbidden := s.call(method, path, nil, "Accept", accept)
+			for _, w := range []*httptest.ResponseRecorder{strangers, forbidden} {
+				if text := regexp.MustCompile(`memstore|pod-1|/payments`).FindString(w.Body.String()); text != "" || w.Code < http.StatusUnauthorized {
+					t.Errorf("%s as %s: %d names %s to a stranger", address, accept, w.Code, text)
+				}
+			}
+		}
+		s.may = inspector.Read
+		if w := s.call(method, path, nil); needed == inspector.Read && (!strings.Contains(w.Body.String(), "memstore") || !strings.Contains(w.Body.String(), "pod-1")) {
+			t.Errorf("%s names no store or no process to a reader", address)
+		}
+	}
+}
+
 func TestOtherSitesChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New())

@@ -180,7 +180,8 @@ func (p *Page) storeAway(err error) *Fault {
 	return away
 }
 
-// shell is the data of every HTML page around its screen.
+// shell is the data of every HTML page around its screen. Store and Instance are empty for
+// a person who may not read.
 type shell struct {
 	Screen, Root    string
 	Operator        Operator
@@ -203,7 +204,11 @@ func (p *Page) write(w http.ResponseWriter, v visit, s screen) {
 		w.WriteHeader(http.StatusSeeOther)
 	default:
 		var html strings.Builder
-		err := templates.ExecuteTemplate(&html, s.name+".html", shell{s.name, root, v.operator, p.records.Store(), p.records.Instance(), s.data})
+		around := shell{Screen: s.name, Root: root, Operator: v.operator, Data: s.data}
+		if v.operator.may(Read) {
+			around.Store, around.Instance = p.records.Store(), p.records.Instance()
+		}
+		err := templates.ExecuteTemplate(&html, s.name+".html", around)
 		if err != nil {
 			http.Error(w, "inspector: the page cannot be written", http.StatusInternalServerError)
 			return
