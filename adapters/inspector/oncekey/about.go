@@ -18,7 +18,9 @@ func (c *lintCommand) Run(out *printer) error {
 	for _, name := range c.Files {
 		table, err := tablefile.Read(name)
 		if err != nil {
-			out.line("%s", err)
+			for _, line := range linesOf(err) {
+				out.line("%s", line)
+			}
 			failed = errNothing
 			continue
 		}

@@ -269,12 +269,16 @@ func TestAbout(t *testing.T) {
 func TestPrinter(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	p := &printer{world: world{out: &out}, colour: true}
-	if err := p.table([][]string{{"a\x1b[31mb\nc", "d"}}); err != nil || out.String() != "a?[31mb?c  d\n" {
+	p := newPrinter(world{out: &out, err: &out}, hiding(nil))
+	if err := p.table([][]string{{"a\x1b[31mb\nc", "d"}}); err != nil || out.String() != `a\u001b[31mb\nc  d`+"\n" {
 		t.Errorf("the table is %q (%v)", &out, err)
 	}
-	if got, want := p.emphasized("abandoned"), "\x1b[1;31mABANDONED\x1b[0m"; got != want {
-		t.Errorf("a state is %q, want %q", got, want)
+	out.Reset()
+	p.colour = true
+	p.emphasized("a\x1b ", "abandoned", " b\n")
+	p.emphasized("", "of a page\x1b", "")
+	if want := `a\u001b ` + "\x1b[1;31mABANDONED\x1b[0m" + ` b\n` + "\n" + `OF A PAGE\u001b` + "\n"; out.String() != want {
+		t.Errorf("the states are %q, want %q", &out, want)
 	}
 	if coloured(&out) {
 		t.Error("a buffer is a terminal")
@@ -297,7 +301,7 @@ func TestPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	p := &printer{world: world{strings.NewReader(`{"sentAt":1}`), &out, &out, nil}, format: "table"}
+	p := newPrinter(world{strings.NewReader(`{"sentAt":1}`), &out, &out, nil}, hiding(nil))
 	where := &place{Policies: file, As: "m.ortiz", Service: "shop", Timeout: time.Minute}
 	from, err := where.anyPage(p)
 	if err != nil {
@@ -358,7 +362,9 @@ func TestTablesInWords(t *testing.T) {
 		{"ndjson", func(p *printer) error { return p.swept(12400, 1100*time.Millisecond) }, `{"removed":12400,"tookMs":1100}` + "\n"},
 	} {
 		var out bytes.Buffer
-		if err := row.say(&printer{world: world{out: &out}, format: row.format}); err != nil || out.String() != row.want {
+		p := newPrinter(world{out: &out}, hiding(nil))
+		p.format = row.format
+		if err := row.say(p); err != nil || out.String() != row.want {
 			t.Errorf("got %q (%v), want %q", &out, err, row.want)
 		}
 	}

@@ -20,6 +20,9 @@ func (*doctorCommand) Run(ctx context.Context, out *printer, where *place) error
 	if _, err := from.get(ctx, "doctor", nil, found); err != nil {
 		return err
 	}
+	for i := range found.Findings { // a driver's error
+		found.Findings[i].Seen = oneLine(out.hide(found.Findings[i].Seen))
+	}
 	if err := out.findings(found); err != nil {
 		return err
 	}
@@ -43,9 +46,9 @@ func (p *printer) findings(found *inspector.Doctor) error {
 		return nil
 	}
 	for _, one := range found.Findings {
-		fmt.Fprintf(p.out, "%s%*s%s: %s\n", p.emphasized(one.Grade), max(1, 9-len(one.Grade)), "", plain(one.Check), plain(one.Seen))
+		p.emphasized("", one.Grade, fmt.Sprintf("%*s%s: %s", max(1, 9-len(one.Grade)), "", one.Check, one.Seen))
 		if one.Advice != "" {
-			fmt.Fprintf(p.out, "%9s%s\n", "", plain(one.Advice))
+			p.line("%9s%s", "", one.Advice)
 		}
 	}
 	p.line("%d checks, %d to mend, %d to look at", len(found.Findings), found.Mend, found.Look)

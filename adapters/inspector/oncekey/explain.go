@@ -62,8 +62,8 @@ func (c *explainCommand) body(ctx context.Context, out *printer) (string, error)
 }
 
 func (p *printer) explanation(x *inspector.Explanation) error {
-	p.line("%s", plain(x.Headline))
-	p.line("%s", plain(x.Story))
+	p.line("%s", x.Headline)
+	p.line("%s", x.Story)
 	rows := [][]string{{"record", x.Record}}
 	if x.State != "" {
 		rows = append(rows, []string{"state", x.State})

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
@@ -37,6 +40,9 @@ func (c *listCommand) Run(ctx context.Context, out *printer, where *place) error
 		all.LookedAt, all.Next = all.LookedAt+shown.LookedAt, shown.Next
 		if !c.All || shown.Next == "" {
 			break
+		}
+		if shown.Next == query.Get("cursor") {
+			return fmt.Errorf("%s: the list does not go on after %q", from.base, shown.Next)
 		}
 		query.Set("cursor", shown.Next)
 	}
@@ -111,7 +117,17 @@ func more(cursor string) string {
 	if cursor == "" {
 		return ", no more"
 	}
-	return "; more: --cursor " + plain(cursor) + ", or --all"
+	return "; more: --cursor " + shellWord(cursor) + ", or --all"
+}
+
+var noQuotes = regexp.MustCompile(`^[A-Za-z0-9_.:/+=-]+$`)
+
+// shellWord returns a text of others as a shell reads it in a command that operators copy.
+func shellWord(text string) string {
+	if noQuotes.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // or returns a text, or a hyphen for an empty one.

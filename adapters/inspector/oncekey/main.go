@@ -107,13 +107,15 @@ func run(ctx context.Context, args []string, w world) (code int) {
 		}
 	}()
 	var line command
-	parser := parserOf(&line, w)
+	p := newPrinter(w, hiding(args))
+	defer p.flush()
+	parser := parserOf(&line, p.world)
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(w.err, "oncekey: %v\n", err)
+		p.fail(err)
 		return exitUsage
 	}
-	p := &printer{world: w, format: line.Output, colour: coloured(w.out)}
+	p.format = line.Output
 	defer line.Place.close()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return p.exitCode(parsed.Run(p, &line.Place, parser.Model))
@@ -139,10 +141,14 @@ var errNothing = errors.New("nothing found")
 // usageError is a fault of the command line.
 type usageError struct{ error }
 
+func (e usageError) Unwrap() error { return e.error }
+
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // awayError says that the store or the page cannot be reached.
 type awayError struct{ error }
+
+func (e awayError) Unwrap() error { return e.error }
 
 // exitCode writes an error, and returns its exit code.
 func (p *printer) exitCode(err error) int {
@@ -153,7 +159,7 @@ func (p *printer) exitCode(err error) int {
 	case errors.Is(err, errNothing):
 		return exitNothing
 	}
-	fmt.Fprintf(p.err, "oncekey: %v\n", err)
+	p.fail(err)
 	switch {
 	case errors.As(err, wrong):
 		return exitUsage

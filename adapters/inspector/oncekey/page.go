@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,10 @@ func (p *page) ask(ctx context.Context, method, path string, query, form url.Val
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	reply, err := p.client.Do(r)
-	if err != nil {
+	switch {
+	case errors.Is(err, errRedirected):
+		return 0, usageError{err}
+	case err != nil:
 		return 0, awayError{err}
 	}
 	defer reply.Body.Close()
@@ -57,34 +61,60 @@ func (p *page) ask(ctx context.Context, method, path string, query, form url.Val
 		return 0, awayError{err}
 	}
 	if !strings.HasPrefix(reply.Header.Get("Content-Type"), "application/json") {
-		return 0, usage("%s responds %s without JSON: give --url of an inspector page", p.base.Redacted(), reply.Status)
+		return 0, usage("%s responds %s without JSON: give --url of an inspector page", p.base, reply.Status)
 	}
 	if fault := new(inspector.Fault); json.Unmarshal(body, fault) == nil && fault.Title != "" {
 		return 0, faultOf(fault)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return 0, fmt.Errorf("%s: %w", p.base.Redacted(), err)
+		return 0, fmt.Errorf("%s: %w", p.base, err)
 	}
 	return reply.StatusCode, nil
 }
 
+// pageFaultError is a page's fault as an error of several lines.
+type pageFaultError struct{ lines []string }
+
+func (f *pageFaultError) Error() string { return strings.Join(f.lines, "\n") }
+
 // faultOf returns a page's fault as an error with the right exit code.
 func faultOf(f *inspector.Fault) error {
-	text := f.Title + ": " + f.Detail
+	fault := &pageFaultError{[]string{f.Title + ": " + f.Detail}}
 	if f.Cause != "" {
-		text += "\n  cause: " + f.Cause
+		fault.lines = append(fault.lines, "cause: "+f.Cause)
 	}
 	if f.Advice != "" {
-		text += "\n  " + f.Advice
+		fault.lines = append(fault.lines, f.Advice)
 	}
 	switch f.Status {
 	case http.StatusServiceUnavailable:
-		return awayError{errors.New(text)}
+		return awayError{fault}
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
-		return usageError{errors.New(text)}
+		return usageError{fault}
 	default:
-		return errors.New(text)
+		return fault
 	}
+}
+
+// errRedirected ends a request at a redirect that is not followed.
+var errRedirected = errors.New("the page redirects to another place: give that as --url if it is the page's")
+
+// samePlace allows a redirect to the same scheme, host and port, and one from http to https
+// of the same host under the usual ports. No other place gets the token, or any request.
+func samePlace(next *http.Request, before []*http.Request) error {
+	const most = 10
+	from, to := before[0].URL, next.URL
+	same := to.Scheme == from.Scheme && port(to) == port(from)
+	better := from.Scheme == "http" && to.Scheme == "https" && port(from) == "80" && port(to) == "443"
+	if len(before) >= most || !strings.EqualFold(from.Hostname(), to.Hostname()) || !same && !better {
+		return fmt.Errorf("%w: %s://%s", errRedirected, to.Scheme, to.Host)
+	}
+	return nil
+}
+
+// port is that of a URL, or its scheme's.
+func port(u *url.URL) string {
+	return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 }
 
 // inProcess is the transport to a page in this process.

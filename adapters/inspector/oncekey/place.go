@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,14 +66,19 @@ func (p *place) page(out *printer) (*page, error) {
 
 func (p *place) remote(out *printer) (*page, error) {
 	base, err := url.Parse(strings.TrimSuffix(p.URL, "/") + "/")
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, usage("--url: give the http or https URL of an inspector page, such as https://host/ops/idempotency/") // p.URL can have a password
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || isCut(base) || base.RawQuery+base.Fragment != "" {
+		return nil, usage("--url: give the http or https URL of an inspector page, such as https://host/ops/idempotency/, without a query; %s", inSecrets) // p.URL can have a password
 	}
 	header := make(http.Header)
 	if p.Token != "" {
 		header.Set("Authorization", "Bearer "+p.Token)
+	} else if user := base.User; user != nil {
+		r := &http.Request{Header: header}
+		password, _ := user.Password()
+		r.SetBasicAuth(user.Username(), password)
 	}
-	return &page{base: base, header: header, client: &http.Client{Transport: out.network, Timeout: p.Timeout}}, nil
+	base.User = nil // errors name the URL
+	return &page{base: base, header: header, client: &http.Client{Transport: out.network, Timeout: p.Timeout, CheckRedirect: samePlace}}, nil
 }
 
 // local returns the page of an engine that serves no request.
@@ -140,7 +146,7 @@ func (p *place) store() (storage.Store, error) {
 func (p *place) redis() (storage.Store, error) {
 	client, err := redisClient(p.Redis)
 	if err != nil {
-		return nil, usage("--redis: %v", withoutPassword(p.Redis, err))
+		return nil, usage("--redis: it is no URL such as redis://user:secret@host:6379/0: %s; %s", reasonOf(err), inSecrets)
 	}
 	p.closers = append(p.closers, func() { _ = client.Close() })
 	return redisstore.New(client, redisstore.Prefix(p.Prefix)), nil
@@ -149,8 +155,8 @@ func (p *place) redis() (storage.Store, error) {
 // redisClient returns a client of one server, of a Cluster or of Sentinel.
 func redisClient(address string) (redis.UniversalClient, error) {
 	parsed, err := url.Parse(address)
-	if err != nil {
-		return nil, err
+	if err != nil || isCut(parsed) {
+		return nil, errors.New("invalid URL")
 	}
 	switch query := parsed.Query(); {
 	case query.Has("master_name"):
@@ -176,14 +182,13 @@ func redisClient(address string) (redis.UniversalClient, error) {
 	return redis.NewClient(options), nil
 }
 
-// withoutPassword returns the error of a URL, or another one in its place if a part of the
-// password may be in its text: a bare / ? # or @ in the password ends the host too early.
-func withoutPassword(address string, err error) error {
-	parsed, wrong := url.Parse(address)
-	if wrong != nil || strings.Contains(parsed.Path+parsed.RawQuery+parsed.Fragment, "@") {
-		return errors.New("it is no URL such as redis://user:secret@host:6379/0: in the secret write / ? # @ and % as %2F %3F %23 %40 and %25")
-	}
-	return err
+// inSecrets is the advice about passwords in URLs.
+const inSecrets = "in a secret write / ? # @ and % as %2F %3F %23 %40 and %25"
+
+// isCut reports whether a bare / ? or # in the password has ended the host of a URL too
+// early: a part of the password is then taken for the path, or for a parameter.
+func isCut(address *url.URL) bool {
+	return strings.Contains(address.EscapedPath()+address.RawQuery+address.EscapedFragment(), "@")
 }
 
 // postgres opens the store in PostgreSQL. It connects with the first call.
@@ -199,28 +204,44 @@ func (p *place) pool() (*pgxpool.Pool, error) {
 	if p.Postgres == "" {
 		return nil, usage("give --postgres: only PostgreSQL has tables and expired rows")
 	}
+	if address, err := url.Parse(p.Postgres); err == nil && address.Scheme != "" && isCut(address) {
+		return nil, usage("--postgres: the DSN cannot be read: %s", inSecrets)
+	}
 	config, err := pgxpool.ParseConfig(p.Postgres)
 	if err != nil {
 		return nil, usage("--postgres: the DSN cannot be read: %s", reasonOf(err))
 	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
-		return nil, usage("--postgres: %v", err)
+		return nil, usage("--postgres: %s", reasonOf(err))
 	}
 	p.closers = append(p.closers, pool.Close)
 	return pool, nil
 }
 
-// reasonOf returns pgx's error without the DSN before it, in which pgx does not find every
-// password.
+// reasonOf returns a driver's error about an address, with the driver's own words only: every
+// other one may be a part of a password.
 func reasonOf(err error) string {
 	text := err.Error()
 	const end = "`: " // of the DSN
 	if at := strings.LastIndex(text, end); at >= 0 {
-		return text[at+len(end):]
+		text = text[at+len(end):]
 	}
-	return text
+	words := strings.Fields(text)
+	for i, one := range words {
+		if !slices.Contains(driverWords, strings.Trim(one, `():,;"`)) {
+			words[i] = "..."
+		}
+	}
+	return strings.Join(slices.CompactFunc(words, func(a, b string) bool { return a == "..." && b == "..." }), " ")
 }
+
+// driverWords are the words of the drivers' errors.
+var driverWords = strings.Fields(`redis invalid URL scheme http https database number option unexpected duration port host name missing bad
+	failed to configure TLS sslmode sslcert sslkey sslrootcert sslpassword is be in the of a an not cannot parse as or and keyword/value
+	unterminated quoted string connection info percent-encoded token password unable read load CA file open add cert no such directory
+	pool_max_conns pool_min_conns pool_size max_retries db dial_timeout read_timeout write_timeout connect_timeout pool_timeout
+	target_session_attrs min_protocol_version must both require required parameter unknown syntax value`)
 
 // anyPage returns the page at the URL, or one on an empty store, for commands that only
 // compute.

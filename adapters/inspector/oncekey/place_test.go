@@ -23,9 +23,74 @@ func TestFaultsHaveNoPassword(t *testing.T) {
 		{"--postgres", "host=db PASSWORD=Secret sslmode=some"},
 		{"--postgres", "postgres://shop:Secret/Secret@host/db"},
 		{"--url", "http://shop:Secret/Secret@host/"},
+		// Case 92: quoted in the ways of each format, or as a parameter.
+		{"--redis", "redis://shop:12/Secret@127.0.0.1:1/0"},
+		{"--redis", "redis://:p@127.0.0.1:1/0?password=Secret"},
+		{"--redis", "redis://:p@127.0.0.1:1/Secret"},
+		{"--redis", "redis://:p@127.0.0.1:1?read_timeout=Secret"},
+		{"--redis", "redis://:p@127.0.0.1:Secret"},
+		{"--redis", "shop:Secret@127.0.0.1:1"},
+		{"--postgres", "postgres://shop:12/Secret@127.0.0.1/db"},
+		{"--postgres", "postgres://shop:12/Secret/x@127.0.0.1/db"},
+		{"--postgres", "postgres://shop:12?Secret=x@127.0.0.1/db"},
+		{"--postgres", "postgres://shop:12#Secret@127.0.0.1/db"},
+		{"--postgres", "postgres://shop:a@b/Secret@127.0.0.1:1/db"},
+		{"--postgres", "postgres://shop:Sec%rSecret@127.0.0.1:1/db"},
+		{"--postgres", "postgres://shop:p@127.0.0.1:Secret/db"},
+		{"--postgres", "postgres://shop:p@127.0.0.1:1/db?sslmode=Secret"},
+		{"--postgres", "postgres://127.0.0.1:1/db?password=Secret&sslmode=some"},
+		{"--postgres", "postgres://127.0.0.1:1/db?sslkey=/Secret&sslcert=/x&sslpassword=Secret"},
+		{"--postgres", "postgres://127.0.0.1:1/db?connect_timeout=Secret"},
+		{"--postgres", "host=127.0.0.1 port=1 password=two Secret"},
+		{"--postgres", "host=127.0.0.1 port=1 password=my Secret sslmode=disable"},
+		{"--postgres", "host=127.0.0.1 port=1 password='two Secret"},
+		{"--postgres", `host=127.0.0.1 port=1 password=it\'s' Secret`},
+		{"--postgres", `host=127.0.0.1 port=Secret password=Secret`},
+		{"--postgres", "shop:Secret@tcp(127.0.0.1:1)/db"},
+		{"--url", "http://shop:12/Secret@127.0.0.1:1/"},
+		{"--url", "http://127.0.0.1:1/?token=Secret"},
+		{"--url", "ftp://Secret@127.0.0.1:1/"},
 	} {
 		text, code := said(t, append(args, "list")...)
 		if code != exitUsage || !strings.Contains(text, args[0]+":") || strings.Contains(text, "Secret") {
+			t.Errorf("%s: exit code %d and %q", args, code, text)
+		}
+	}
+}
+
+// Case 92: the drivers' errors about servers, and the parser's about arguments in the wrong place, have no part of it either.
+func TestErrorsHaveNoPassword(t *testing.T) {
+	t.Parallel()
+	id := strings.Repeat("ab", 32)
+	for _, args := range [][]string{
+		{"--redis", "redis://shop:Secret@127.0.0.1:1/0", "show", id},
+		{"--redis", "redis://:Secret@127.0.0.1:1/0?addr=127.0.0.1:1", "show", id},
+		{"--redis", "redis://:Secret@127.0.0.1:1/0?master_name=Secret", "show", id},
+		{"--redis", "redis://:Secret@127.0.0.1:1/0", "doctor"},
+		{"--redis", "redis://:Secret@127.0.0.1:1/0", "doctor", "-o", "json"},
+		{"--postgres", "postgres://shop:Secret@127.0.0.1:1/Secret", "show", id},
+		{"--postgres", "postgres://shop:Sec%72et@127.0.0.1:1/Secret", "sweep"},
+		{"--postgres", "postgres://shop:Secret@127.0.0.1:1/Secret", "doctor"},
+		{"--postgres", "postgres://shop:Secret@127.0.0.1:1/Secret", "migrate", "status"},
+		{"--postgres", "postgres://127.0.0.1:1/Secret?user=shop&password=Secret", "sweep"},
+		{"--postgres", "host=127.0.0.1 port=1 dbname=Secret password='Secret'", "sweep"},
+		{"--postgres", `host=127.0.0.1 port=1 dbname=Secret password='it\'s\\ Secret'`, "sweep"},
+		{"--postgres", `host=127.0.0.1 port=1 user=Secret PASSWORD = Se\cret`, "sweep"},
+		{"--postgres", `host=127.0.0.1 port=1 password='a' dbname=Secret sslpassword=Secret`, "sweep"},
+		{"--url", "http://shop:Secret@127.0.0.1:1/ops", "list"},
+		{"--url", "http://Secret@127.0.0.1:1/ops", "list"},
+		{"--url", "http://127.0.0.1:1/Secret", "--token", "Secret", "list"},
+		{"--url", "http://127.0.0.1:1/Secret", "--token=Secret", "list"},
+		{"list", "postgres://shop:Secret@host/db"},
+		{"list", "host=db password='my Secret'"},
+		{"list", "shop:Secret@tcp(host)/db"},
+		{"list", "--limit", "redis://:Secret@host"},
+		{"--redis", "redis://127.0.0.1:1", "show", "redis://:Secret@host"},
+		{"--redis", "redis://127.0.0.1:1", "show", "Redis://Secret@host", "a", "b"},
+		{"--redis", "redis://127.0.0.1:1", "explain", "POST /a?token=Secret", "k", "--body", "/password=Secret"},
+	} {
+		text, code := said(t, append([]string{"--timeout", "2s"}, args...)...)
+		if code == exitDone || strings.Contains(strings.ToLower(text), "secret@") || strings.Contains(text, "Secret") || text == "" {
 			t.Errorf("%s: exit code %d and %q", args, code, text)
 		}
 	}

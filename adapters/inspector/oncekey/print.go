@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,11 +11,67 @@ import (
 	"time"
 )
 
-// printer writes results in the format of the command line.
+// printer writes results in the format of the command line. Its outputs are terminals, so
+// no text of others gets to the real ones as it is.
 type printer struct {
 	world
 	format string
+	hide   func(string) string // the passwords of the command line
+	stdout *terminal
+	stderr *terminal
 	colour bool
+}
+
+func newPrinter(w world, hide func(string) string) *printer {
+	p := &printer{hide: hide, stdout: &terminal{to: w.out}, stderr: &terminal{to: w.err, hide: hide}, colour: coloured(w.out)}
+	p.world = world{w.in, p.stdout, p.stderr, w.network}
+	return p
+}
+
+func (p *printer) flush() {
+	p.stdout.flush()
+	p.stderr.flush()
+}
+
+// fail writes an error.
+func (p *printer) fail(err error) {
+	for i, line := range linesOf(err) {
+		before := "oncekey: "
+		if i > 0 {
+			before = "  "
+		}
+		fmt.Fprintln(p.err, before+safe(oneLine(p.hide(line))))
+	}
+}
+
+// oneLine joins the lines of a driver's error.
+func oneLine(text string) string {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, " ")
+}
+
+// linesOf returns the lines of an error that joins several, or of a page's fault, and any
+// other error as one.
+func linesOf(err error) (lines []string) {
+	if f, isFault := errors.AsType[*pageFaultError](err); isFault {
+		return f.lines
+	}
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return []string{err.Error()}
+	}
+	var texts []string
+	for _, one := range joined.Unwrap() {
+		texts = append(texts, one.Error())
+		lines = append(lines, linesOf(one)...)
+	}
+	if strings.Join(texts, "\n") != err.Error() { // a text with two errors in it
+		return []string{err.Error()}
+	}
+	return lines
 }
 
 // coloured reports whether out is a terminal that shows colours (https://no-color.org).
@@ -41,30 +98,20 @@ func (p *printer) document(result any) error {
 }
 
 func (p *printer) line(format string, args ...any) {
-	fmt.Fprintln(p.out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	fmt.Fprintln(p.out, safe(strings.TrimRight(fmt.Sprintf(format, args...), " ")))
 }
 
-// table writes rows in columns. Texts of others cannot forge lines or colours.
+// table writes rows in columns.
 func (p *printer) table(rows [][]string) error {
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', tabwriter.DiscardEmptyColumns)
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = plain(cell)
+			cells[i] = safe(cell)
 		}
 		fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 	}
 	return w.Flush()
-}
-
-// plain replaces control characters, because the texts come from clients and other processes.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, text)
 }
 
 // The colours of states and grades.
@@ -73,13 +120,17 @@ var colours = map[string]string{
 	"unreplayable": "33", "failed": "33", "look": "33",
 }
 
-// emphasized returns a state or a grade as a terminal shows it.
-func (p *printer) emphasized(state string) string {
-	text := strings.ToUpper(strings.ReplaceAll(plain(state), "_", " "))
-	if code := colours[state]; p.colour && code != "" {
-		return "\x1b[1;" + code + "m" + text + "\x1b[0m"
+// emphasized writes a line with a state or a grade in it, in its colour on a terminal.
+func (p *printer) emphasized(before, state, after string) {
+	text := strings.ToUpper(strings.ReplaceAll(state, "_", " "))
+	code := colours[state]
+	if !p.colour || code == "" {
+		p.line("%s", before+text+after)
+		return
 	}
-	return text
+	_, _ = io.WriteString(p.out, safe(before))
+	p.stdout.coloured(code, text)
+	p.line("%s", after)
 }
 
 // idDigits is the number of digits that stand for a record where people read them.

@@ -25,8 +25,19 @@ var (
 	digits  = regexp.MustCompile(`^[0-9a-f]{6,63}$`)
 )
 
+// isID matches the ids of a page: operators copy commands with their first digits.
+var isID = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+
 // find returns the record, also where it is not found.
 func (s *subject) find(ctx context.Context, from *page) (*inspector.Record, error) {
+	record, err := s.look(ctx, from)
+	if err == nil && !isID.MatchString(record.Record) {
+		return nil, fmt.Errorf("%s: the page names the record %q, and an id has 64 hex digits", from.base, record.Record)
+	}
+	return record, err
+}
+
+func (s *subject) look(ctx context.Context, from *page) (*inspector.Record, error) {
 	record := new(inspector.Record)
 	switch {
 	case len(s.Names) == 2:
@@ -92,7 +103,7 @@ func (p *page) withPrefix(ctx context.Context, prefix, state string) (found []st
 		if shown.Next == "" {
 			return found, true, nil
 		}
-		looked += shown.LookedAt
+		looked += max(1, shown.LookedAt)
 		query.Set("cursor", shown.Next)
 	}
 	return found, false, nil
@@ -144,7 +155,7 @@ func (p *printer) record(r *inspector.Record) error {
 // describe writes a record for people.
 func (p *printer) describe(r *inspector.Record) {
 	p.headline(r)
-	p.line("%s. %s", plain(r.Verdict.Headline), plain(r.Verdict.Story))
+	p.line("%s. %s", r.Verdict.Headline, r.Verdict.Story)
 	gets := r.Verdict.Gets
 	if r.Verdict.Code != "" {
 		gets += " " + r.Verdict.Code
@@ -177,14 +188,14 @@ func (p *printer) describe(r *inspector.Record) {
 
 // headline writes the line that names a record.
 func (p *printer) headline(r *inspector.Record) {
-	text := short(r.Record) + "  " + p.emphasized(r.State) + "  " + plain(r.Route) + "  attempt " + strconv.FormatUint(r.Attempt, 10)
+	text := "  " + r.Route + "  attempt " + strconv.FormatUint(r.Attempt, 10)
 	if r.Status != 0 {
 		text += "  " + strconv.Itoa(r.Status)
 	}
 	if !r.Created.IsZero() {
 		text += "  claimed " + ago(r.Created) + " ago"
 		if r.Holder != "" {
-			text += " by " + plain(r.Holder)
+			text += " by " + r.Holder
 		}
 	}
 	switch lease := time.Duration(r.LeaseLeft) * time.Millisecond; {
@@ -193,7 +204,7 @@ func (p *printer) headline(r *inspector.Record) {
 	case lease > 0:
 		text += ", lease ends in " + span(lease)
 	}
-	p.line("%s", text)
+	p.emphasized(short(r.Record)+"  ", r.State, text)
 }
 
 func stepState(step inspector.Step, state string) string {

@@ -79,6 +79,9 @@ type migrateRun struct {
 
 // Run implements the command.
 func (c *migrateRun) Run(ctx context.Context, out *printer, where *place) error {
+	if safe(where.Schema) != where.Schema { // it is in the SQL that follows
+		return usage("--schema is %q: give a name of characters that a terminal shows", where.Schema)
+	}
 	if c.PrintSQL && where.Postgres == "" {
 		return out.steps(pgstore.Migrations(pgstore.Schema(where.Schema)), true)
 	}
@@ -161,7 +164,7 @@ func (p *printer) steps(steps []pgstore.Migration, withSQL bool) error {
 	}
 	for _, step := range steps {
 		if withSQL {
-			fmt.Fprintf(p.out, "-- version %d: %s\nBEGIN;\n%s\nCOMMIT;\n\n", step.Version, step.Name, step.SQL)
+			fmt.Fprintf(p.out, "-- version %d: %s\nBEGIN;\n%s\nCOMMIT;\n\n", step.Version, step.Name, step.SQL) // has lines of its own
 		} else {
 			p.line("missing: version %d, %s", step.Version, step.Name)
 		}

@@ -69,7 +69,7 @@ func (c *tailCommand) print(out *printer, shown *inspector.Tail) error {
 			}
 			continue
 		}
-		out.line("%s", plain(eventText(one)))
+		out.line("%s", eventText(one))
 	}
 	return nil
 }
