@@ -146,6 +146,8 @@ func storyOf(found *core.Explanation) string {
 		return "Attempt " + number(int(record.Attempt)) + " is in flight" + on(record) + "."
 	case record.State == storage.Expired:
 		return "The key was used, and its response has expired."
+	case isByHand(record):
+		return "The request repeats the record's first request, which an operator has settled by hand: it happened."
 	default:
 		return "The request repeats the record's first request, which ended with " + statusText(record.Status) + "."
 	}

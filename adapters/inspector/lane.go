@@ -60,6 +60,11 @@ func laneOf(record *storage.Record, events []seen) *lane {
 		}
 	case record.Finished.IsZero(), record.Expires.IsZero():
 		return nil
+	case isByHand(record):
+		phases = []phase{
+			{Class: "bad", Text: attempt + ", abandoned", from: record.Created, to: record.Finished},
+			{Class: "warn", Text: "settled by hand", from: record.Finished, to: record.Expires},
+		}
 	default:
 		phases = []phase{
 			{Class: "flight", Text: attempt, from: record.Created, to: record.Finished},

@@ -42,12 +42,14 @@ type Count struct {
 
 // Row is one record of a list.
 type Row struct {
-	Record  string    `json:"record"`
-	State   string    `json:"state"`
-	Route   string    `json:"route,omitempty"`
-	Holder  string    `json:"holder,omitempty"`
-	Attempt uint64    `json:"attempt"`
-	Status  int       `json:"status,omitempty"`
+	Record  string `json:"record"`
+	State   string `json:"state"`
+	Route   string `json:"route,omitempty"`
+	Holder  string `json:"holder,omitempty"`
+	Attempt uint64 `json:"attempt"`
+	Status  int    `json:"status,omitempty"`
+	// ByHand says that an operator has settled the key: there is no status of a response.
+	ByHand  bool      `json:"byHand,omitempty"`
 	Created time.Time `json:"created,omitzero"`
 	// Finished is zero for a record in progress.
 	Finished time.Time `json:"finished,omitzero"`
@@ -167,6 +169,9 @@ func rowOf(key string, record *storage.Record) Row {
 	one := Row{
 		Record: key, State: stateOf(record), Route: record.Origin.Route, Holder: record.Origin.Holder, Attempt: record.Attempt,
 		Status: record.Status, Created: record.Created, Finished: record.Finished, Expires: record.Expires,
+	}
+	if isByHand(record) {
+		one.Status, one.ByHand = 0, true
 	}
 	if record.State == storage.InProgress {
 		one.LeaseLeft = record.LeaseLeft.Milliseconds()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
 	"github.com/oncekey/oncekey/core"
@@ -53,7 +55,7 @@ func TestVerdictOfAnUnknownRoute(t *testing.T) {
 	newService(t, store).pay("k1", "uncertain")
 	s := newService(t, store)
 	record := s.recordOf("k1")
-	if record.Policy != nil || record.Outlook.Result != "" || record.Verdict.Gets != "what the route's policy says" {
+	if record.Policy != nil || record.Outlook.Result != "" || record.Verdict.Gets != "409 outcome_unknown or a run of the handler, as the route's policy decides" {
 		t.Errorf("the record is %+v, %+v", record.Outlook, record.Verdict)
 	}
 }
@@ -214,4 +216,34 @@ func TestStepsAreNamed(t *testing.T) {
 	if strings.Contains(w.Body.String(), "receipt-1") {
 		t.Error("the page shows the result of a step")
 	}
+}
+
+// Case 100: a record that was settled by hand says so, on each screen. It has no response and no duration, because the
+// operator knows neither.
+func TestRecordSettledByHand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		s := newService(t, store)
+		s.pay("abandoned", "uncertain")
+		time.Sleep(54 * time.Second) //nolint:forbidigo // the bubble's clock
+		if w := s.post("/records/"+s.id("abandoned")+"/settle", s.changedForm("abandoned", "happened")); w.Code != http.StatusSeeOther {
+			t.Fatalf("the status is %d: %s", w.Code, w.Body)
+		}
+		for name, process := range map[string]*service{"this process": s, "another one": newService(t, store)} {
+			record := process.recordOf("abandoned")
+			if !record.ByHand || record.Status != 0 || record.Response != nil {
+				t.Errorf("%s: the record is %+v, want one that was settled by hand, without a response", name, record.Row)
+			}
+			pages := process.get("/records/"+s.id("abandoned")).Body.String() + process.get("/?state=all").Body.String() +
+				process.post("/explain", question("abandoned", payment)).Body.String()
+			for text, want := range map[string]bool{
+				"An operator has settled it: it happened": true, "Settled by hand: it happened": true, ">by hand<": true, "200 OK": false, ">200<": false, "999": false, "took 54 s": false, "streamed": false,
+			} {
+				if strings.Contains(pages, text) != want {
+					t.Errorf("%s: the pages have %q: %t", name, text, !want)
+				}
+			}
+		}
+	})
 }

@@ -31,7 +31,7 @@ type Header struct {
 
 // responseOf returns the stored response, with its masked body if it may be shown.
 func (p *Page) responseOf(record *storage.Record, reveal bool) *Response {
-	if record.Status == 0 || record.State == storage.InProgress {
+	if record.Status == 0 || record.State == storage.InProgress || isByHand(record) {
 		return nil
 	}
 	shown := &Response{Status: record.Status, Bytes: len(record.Body), Headers: []Header{}}

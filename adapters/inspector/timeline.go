@@ -74,7 +74,10 @@ func ofRecord(record *storage.Record) []Moment {
 	if record.Abandoned() && record.LeaseLeft < 0 {
 		add(time.Now().Add(record.LeaseLeft).Truncate(time.Millisecond), "bad", "The lease ended", "no result was stored")
 	}
-	if !record.Finished.IsZero() {
+	switch {
+	case isByHand(record):
+		add(record.Finished, toneOf(stateOf(record)), "Settled by hand: it happened", "no response is known")
+	case !record.Finished.IsZero():
 		add(record.Finished, toneOf(stateOf(record)), "Settled: "+stateName(stateOf(record)), statusText(record.Status))
 	}
 	return all

@@ -46,17 +46,27 @@ func verdictOf(record *storage.Record, declared *policy.Policy, outlook core.Out
 	case record.State == storage.Failed:
 		v.Tone, v.Headline = "warn", fmt.Sprintf("It failed with %d, and that response is kept", record.Status)
 		v.Story = ran(record) + askedHere(asked)
+	case isByHand(record):
+		v.Tone, v.Headline = "warn", "An operator has settled it: it happened"
+		v.Story = claimed(record) + settledByHand(record)
 	case record.State == storage.Unreplayable:
 		v.Tone, v.Headline = "warn", "It has finished, and its response is not kept"
-		v.Story = ran(record) + " The response was streamed or too large, or the key was settled by hand."
-	case record.Status == 0:
-		v.Tone, v.Headline = "bad", "It is not known whether it happened"
-		v.Story = "The key was abandoned until its record expired. Only its tombstone is left."
+		v.Story = ran(record) + notKept(record)
 	default:
-		v.Tone, v.Headline = "plain", fmt.Sprintf("It finished with %d, and its response has expired", record.Status)
-		v.Story = "Only the tombstone is left: the fingerprint, the attempt and the status."
+		v.tombstone(record)
 	}
 	return v
+}
+
+// tombstone fills the verdict about an expired record.
+func (v *Verdict) tombstone(record *storage.Record) {
+	if record.Status == 0 {
+		v.Tone, v.Headline = "bad", "It is not known whether it happened"
+		v.Story = "The key was abandoned until its record expired. Only its tombstone is left."
+		return
+	}
+	v.Tone, v.Headline = "plain", fmt.Sprintf("It finished with %d, and its response has expired", record.Status)
+	v.Story = "Only the tombstone is left: the fingerprint, the attempt and the status."
 }
 
 // wait changes the verdict about a run whose result waits in this process for the store.
@@ -76,7 +86,7 @@ func reexecutes(declared *policy.Policy) bool {
 func gets(outlook core.Outlook) string {
 	switch {
 	case outlook.Result == "":
-		return "what the route's policy says"
+		return "409 outcome_unknown or a run of the handler, as the route's policy decides"
 	case outlook.Result == event.Execute && outlook.Recovers:
 		return "what the policy's Recover function finds"
 	case outlook.Result == event.Execute:
@@ -102,6 +112,9 @@ func afterwards(record *storage.Record, declared *policy.Policy, outlook core.Ou
 			code = "outcome_unknown"
 		}
 		return text + ", and then 409 " + code + " for another " + inWords(declared.Remember) + ". Then a retry would run."
+	}
+	if declared == nil && record.State != storage.Expired {
+		return text + ". Then a retry would run, unless the route's policy has Remember."
 	}
 	return text + ". Then the record is gone, and a retry would run."
 }
@@ -149,6 +162,23 @@ func ran(record *storage.Record) string {
 		return text
 	}
 	return strings.TrimSuffix(text, ".") + ", and took " + inWords(record.Finished.Sub(record.Created)) + "."
+}
+
+// settledByHand is the sentence about the operator's word. The time of the run is not known.
+func settledByHand(record *storage.Record) string {
+	if record.Finished.IsZero() {
+		return " It was abandoned, and then settled by hand. No response is known."
+	}
+	return " It was abandoned, and settled by hand at " + moment(record.Finished) + ". No response is known."
+}
+
+// notKept says why a response is not kept. Earlier versions have stored 200 for a key that was
+// settled by hand.
+func notKept(record *storage.Record) string {
+	if record.Status == http.StatusOK {
+		return " The response was streamed or too large, or the key was settled by hand by an earlier version."
+	}
+	return " The response was streamed or too large."
 }
 
 func askedHere(n int) string {

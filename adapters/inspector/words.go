@@ -109,6 +109,11 @@ const (
 	allStates      = "all"
 )
 
+// isByHand reports whether an operator has settled the key as happened.
+func isByHand(record *storage.Record) bool {
+	return record.Status == storage.StatusByHand && (record.State == storage.Unreplayable || record.State == storage.Expired)
+}
+
 func stateOf(record *storage.Record) string {
 	if record.Abandoned() {
 		return abandonedState

@@ -63,7 +63,7 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word sto
 		return nil
 	}
 	d := newDraft(&n, &l, &storage.Result{
-		State: storage.Unreplayable, Status: inspection.Status, Retain: r.expires - now, Remember: r.remember,
+		State: storage.Unreplayable, Status: storage.StatusByHand, Retain: r.expires - now, Remember: r.remember,
 	})
 	d.run = now - r.created
 	s.finish(shard, r, &d, nil, r.expires)

@@ -44,7 +44,7 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word sto
 	// Under another token the lease is lost for its holder.
 	statement, arguments := s.statements.didNotHappen, []any{key, int64(attempt), uuid(storage.NewToken())}
 	if happened {
-		statement, arguments = s.statements.happened, append(arguments, int16(inspection.Status))
+		statement, arguments = s.statements.happened, append(arguments, int16(storage.StatusByHand))
 	}
 	err = s.retry(ctx, func() error {
 		tag, err := s.unprepared(s.pool).Exec(ctx, statement, arguments...)

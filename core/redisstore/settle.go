@@ -56,7 +56,7 @@ func (s *Store) decide(ctx context.Context, key string, token storage.Token, see
 	keys, remember := []string{s.prefix + key}, milliseconds(seen.remember)
 	arguments := []any{seen.value, encodeReleased(l, now), milliseconds(seen.afterLease()), remember, remember}
 	if happened {
-		res := storage.Result{State: storage.Unreplayable, Status: inspection.Status, Retain: r.Expires.Sub(now), Remember: seen.remember}
+		res := storage.Result{State: storage.Unreplayable, Status: storage.StatusByHand, Retain: r.Expires.Sub(now), Remember: seen.remember}
 		value := encodeResult(l, res, now)
 		if remember > 0 {
 			response, possible := s.responseKey(key)

@@ -17,7 +17,7 @@
 // [storage.ErrCorruptRecord]: the engine responds with 503 and runs nothing. So does a record
 // whose key is gone, and a plain record unless [ReadPlain] is given. A writer of the
 // store can still remove records, let them expire, claim keys, and end a key without a
-// response: an Unreplayable record with status 200 and no sketch is plain, because an
+// response: an Unreplayable record with status 999 (or 200) and no sketch is plain, because an
 // operator settles an abandoned key without the key of the seal.
 //
 // Steps are bound to the storage key, and to the fingerprint or the digest of their

@@ -118,11 +118,11 @@ const isAbandoned = `record_key = :key AND attempt = :attempt AND state = 'in_pr
 	AND expires_at > :now AND ` + notOver
 
 // happenedStatement and didNotHappenStatement are an operator's word. A new token makes
-// the lease of the old holder lost.
+// the lease of the old holder lost. The status is storage.StatusByHand.
 const (
 	happenedStatement = `
 UPDATE {table} SET
-	state = 'unreplayable', status = 200, token = :token, revision = revision + 1, steps = NULL, lease_until = NULL, settled_at = :now
+	state = 'unreplayable', status = 999, token = :token, revision = revision + 1, steps = NULL, lease_until = NULL, settled_at = :now
 WHERE ` + isAbandoned
 
 	didNotHappenStatement = `UPDATE {table} SET ` + setReleasedByOperator + ` WHERE ` + isAbandoned

@@ -27,7 +27,7 @@ type Inspector interface {
 	// seen, with a lease that has ended. Otherwise Settle returns ErrNotAbandoned and
 	// changes no record. The comparison and the change are one atomic step.
 	//
-	// With Happened the record becomes Unreplayable with status 200. It expires when it
+	// With Happened the record becomes Unreplayable with StatusByHand. It expires when it
 	// would have, and a Remember holds. Retries get an error and never run. With
 	// DidNotHappen the key is released as by Store.Release, and the next request runs
 	// with a higher attempt number. In both cases the holder of the old lease has lost
@@ -84,6 +84,11 @@ type Entry struct {
 	Key string
 	*Record
 }
+
+// StatusByHand is the status of a record that an operator has settled by Happened, and of
+// its tombstone: the status of the operation's own response is not known. HTTP has no such
+// status. Earlier versions have stored 200.
+const StatusByHand = 999
 
 // Word is a confirmation that Settle and Forget require.
 type Word string

@@ -13,7 +13,7 @@ import (
 var decideCases = []testCase{
 	{
 		name: "settle: it happened",
-		rule: "an abandoned key that is settled by Happened is Unreplayable with status 200, and never runs again. The record " +
+		rule: "an abandoned key that is settled by Happened is Unreplayable with StatusByHand, and never runs again. The record " +
 			"keeps its request, its origin, its attempt, the time of its claim and its end, and has no Steps",
 		test: func(f *fixture) {
 			lease := f.win(f.shortClaim(), 1, false)
@@ -22,7 +22,7 @@ var decideCases = []testCase{
 			f.wait(2 * f.unit)
 			before := f.lookUp(lease.Key)
 			f.settles(nil, lease.Key, 1, storage.Happened)
-			f.replays(lease, storage.Result{State: storage.Unreplayable, Status: 200})
+			f.replays(lease, storage.Result{State: storage.Unreplayable, Status: storage.StatusByHand})
 			r := f.timed(lease.Key)
 			f.isFrom(lease.Key, lease.Origin)
 			f.lasts("created", before.Created, r.Created, 0)
@@ -57,8 +57,8 @@ var decideCases = []testCase{
 				f.Errorf("the record has expired after %s, want %s", after, plain.Retain)
 			}
 			f.wait(f.unit)
-			if r := f.lookUp(remembered.Key); r.State != storage.Expired || r.Status != 200 || r.Fingerprint != fingerprint || r.Attempt != 1 {
-				f.Errorf("the record is %s, want a tombstone of attempt 1 with status 200", describe(r))
+			if r := f.lookUp(remembered.Key); r.State != storage.Expired || r.Status != storage.StatusByHand || r.Fingerprint != fingerprint || r.Attempt != 1 {
+				f.Errorf("the record is %s, want a tombstone of attempt 1 with StatusByHand", describe(r))
 			}
 			f.showsNoRecord("released", released.Key)
 		},
@@ -99,7 +99,7 @@ var decideCases = []testCase{
 				f.isLost("Extend", f.store.Extend(f.Context(), late, f.unit))
 				f.isLost("Release", f.store.Release(f.Context(), late))
 			}
-			f.replays(kept, storage.Result{State: storage.Unreplayable, Status: 200})
+			f.replays(kept, storage.Result{State: storage.Unreplayable, Status: storage.StatusByHand})
 			next := f.claim()
 			next.Key = released.Key
 			lease := f.win(next, 2, false)
@@ -185,7 +185,7 @@ var decideCases = []testCase{
 			if released == 1 {
 				f.win(f.claim(), 2, false)
 			} else {
-				f.replays(lease, storage.Result{State: storage.Unreplayable, Status: 200})
+				f.replays(lease, storage.Result{State: storage.Unreplayable, Status: storage.StatusByHand})
 			}
 		},
 	},

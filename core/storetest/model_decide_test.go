@@ -82,7 +82,7 @@ func (m *model) decidable(e *entry, attempt uint64) bool {
 
 func (m *model) happened(e *entry) *entry {
 	settled := &entry{Lease: e.Lease, expires: e.expires, remember: e.remember, Record: storage.Record{
-		State: storage.Unreplayable, Status: 200, Fingerprint: e.Lease.Fingerprint, Digest: e.Lease.Digest, Attempt: e.Lease.Attempt,
+		State: storage.Unreplayable, Status: storage.StatusByHand, Fingerprint: e.Lease.Fingerprint, Digest: e.Lease.Digest, Attempt: e.Lease.Attempt,
 		Origin: e.Record.Origin, Created: e.Created, Finished: time.Now(), Expires: e.expires,
 	}}
 	settled.Token = storage.NewToken()

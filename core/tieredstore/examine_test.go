@@ -40,7 +40,7 @@ func TestSettleClosesTheHotTier(t *testing.T) {
 		t.Errorf("Lookup returned %+v and %v, want the abandoned record", r, err)
 	}
 	must(t, s.Settle(t.Context(), "key", 1, storage.Happened))
-	if r := find(t, s, claim("key")); r.State != storage.Unreplayable || r.Status != 200 {
+	if r := find(t, s, claim("key")); r.State != storage.Unreplayable || r.Status != storage.StatusByHand {
 		t.Errorf("the record is %+v, want the operator's word", r)
 	}
 }

@@ -9,10 +9,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Status is the status of a record that an operator has settled by storage.Happened.
-// The true status is not known.
-const Status = 200
-
 var errWord = errors.New("pass storage.Happened or storage.DidNotHappen, after you have checked which of them is true")
 
 // Happened reports whether a word of Settle confirms that the operation happened. It
