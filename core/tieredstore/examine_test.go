@@ -1,6 +1,7 @@
 package tieredstore_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -42,5 +43,35 @@ func TestSettleClosesTheHotTier(t *testing.T) {
 	must(t, s.Settle(t.Context(), "key", 1, storage.Happened))
 	if r := find(t, s, claim("key")); r.State != storage.Unreplayable || r.Status != storage.StatusByHand {
 		t.Errorf("the record is %+v, want the operator's word", r)
+	}
+}
+
+// examined is a store with the findings of a test.
+type examined struct {
+	storage.Store
+	findings []storage.Finding
+}
+
+func (e examined) Examine(context.Context) []storage.Finding { return slices.Clone(e.findings) }
+
+// Case 100: the hot tier may lose its records, so no advice asks it to keep them, or to use what is already there: a durable
+// store. The durable tier, and all else about the hot one, is judged as before.
+func TestHotTierNeedNotKeepRecords(t *testing.T) {
+	t.Parallel()
+	findings := []storage.Finding{
+		{Check: "eviction policy", Grade: storage.Mend, Seen: "allkeys-lru", Advice: "set noeviction"},
+		{Check: "persistence", Grade: storage.Look, Seen: "everysec", Advice: "use tieredstore"},
+		{Check: "replication", Grade: storage.Look, Seen: "1 replica", Advice: "see WaitReplicas"},
+		{Check: "replication", Grade: storage.Mend, Seen: "a replica", Advice: "connect to the master"},
+		{Check: "persistence", Grade: storage.Skipped, Seen: "could not see it", Advice: "grant it"},
+		{Check: "memory", Grade: storage.Look, Seen: "full", Advice: "raise maxmemory"},
+	}
+	s := tieredstore.New(examined{memstore.New(), findings}, examined{memstore.New(), findings})
+	for i, f := range s.Examine(t.Context()) {
+		hot, kept := i >= len(findings), i-len(findings) < 3
+		given := findings[i%len(findings)]
+		if want := hot && kept; want != (f.Grade == storage.Good && f.Advice == "") || !want && (f.Grade != given.Grade || f.Advice != given.Advice) {
+			t.Errorf("the finding is %+v, of %+v", f, given)
+		}
 	}
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/oncekey/oncekey/policy/tablefile"
@@ -36,13 +36,24 @@ type versionCommand struct{}
 
 // Run implements the command.
 func (versionCommand) Run(out *printer) error {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return fmt.Errorf("the binary has no build information: build it with Go modules")
-	}
 	if !out.isTable() {
-		return out.document(map[string]string{"version": info.Main.Version, "go": info.GoVersion})
+		version, compiler := versions()
+		return out.document(map[string]string{"version": version, "go": compiler})
 	}
-	out.line("oncekey %s %s", or(info.Main.Version), info.GoVersion)
+	out.line("%s", versionText())
 	return nil
+}
+
+func versionText() string {
+	version, compiler := versions()
+	return "oncekey " + or(version) + " " + compiler
+}
+
+// versions returns the versions of the command and of Go. The first is empty for a binary
+// that was built without modules.
+func versions() (version, compiler string) {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	return version, runtime.Version()
 }

@@ -9,12 +9,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/pgstore"
 )
 
@@ -56,6 +59,9 @@ func TestWrongUse(t *testing.T) {
 		{"migrate status", "give --postgres"},
 		{"tail --redis redis://localhost", "give --url"},
 		{"tail --url http://page --every 0s", "--every is 0s"},
+		{"tail --url http://page --result lost_response", `--result is "lost_response": give one of execute replay `}, // Case 100
+		{"tail --url http://page --result lease_renewed", "--result is"},                                              // no page remembers it
+		{"tail --url http://page --record INC-2291", `--record is "INC-2291"`},
 		{"completion powershell", "powershell"},
 	} {
 		text, code := said(t, strings.Fields(row.args)...)
@@ -189,7 +195,7 @@ func TestFirstDigits(t *testing.T) {
 func TestChangesAreDone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := openShop(t)
+		s := openShopAtTwo(t)
 		s.tradingDay(t)
 		for _, step := range []struct {
 			args []string
@@ -197,6 +203,10 @@ func TestChangesAreDone(t *testing.T) {
 		}{
 			{with("settle", "order-42", "--happened", "--why", "INC-2291"), "settled"},
 			{with("show", "order-42"), "409 not_replayable"},
+			{with("show", "order-42"), "UNREPLAYABLE  POST /payments  attempt 1  settled by hand  claimed"},
+			{with("show", "order-42"), "An operator has settled it: it happened. Attempt 1 began on pod-7f9c at 22 Nov 2026 02:10:00 UTC. It was abandoned, and settled by hand at 22 Nov 2026 02:14:24 UTC."},
+			{[]string{"list", "--state", "unreplayable"}, "by hand"},
+			{with("show", "order-42", "-o", "json"), `"byHand": true`},
 			{with("forget", "order-42", "--why", "INC-2292", "--yes-run-again", "ef652c52", "-o", "json"), `"found": false`},
 			{with("forget", "order-44", "--why", "INC-2293", "--yes-run-again", "f4c66b2d"), "done"},
 			{[]string{"tail", "--once", "--result", "forgotten", "--result", "settled_by_hand"}, "by m.ortiz  INC-2293"},
@@ -250,6 +260,7 @@ func TestAbout(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ args, says string }{
 		{"version", "oncekey "},
+		{"--version", "oncekey "}, // Case 100
 		{"version -o json", `"go": "go1`},
 		{"--help", "Exit codes: 0 done"},
 		{"settle --help", "--did-not-happen"},
@@ -367,5 +378,82 @@ func TestTablesInWords(t *testing.T) {
 		if err := row.say(p); err != nil || out.String() != row.want {
 			t.Errorf("got %q (%v), want %q", &out, err, row.want)
 		}
+	}
+}
+
+// Case 100: filters look at all that the service remembers, also where it takes several replies, and no match is exit code 1.
+func TestTailLooksAtTheWholeWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openShopThat(t, 2500)
+		s.post("order-41", "{}")
+		for range 2400 {
+			s.post("order-44", "{}")
+		}
+		for _, row := range []struct {
+			filter string
+			lines  int
+		}{
+			{"--record 6fd4993b", 2},
+			{"--result completed", 1},
+			{"--result execute --result completed", 3},
+			{"--result replay", 2399},
+			{"--result uncertain", 0},
+			{"--record 00000000", 0},
+			{"", 10},
+		} {
+			text, code := s.spoken(t, "", append([]string{"tail", "--once"}, strings.Fields(row.filter)...)...)
+			if lines := strings.Count(text, "\n"); lines != row.lines || (code == exitDone) != (lines > 0) {
+				t.Errorf("tail --once %s: exit code %d and %d lines, want %d", row.filter, code, lines, row.lines)
+			}
+		}
+		for range 200 { // the first events are not remembered any more
+			s.post("order-44", "{}")
+		}
+		if text, code := s.spoken(t, "", "tail", "--once", "--record", "6fd4993b"); code != exitNothing || !strings.HasSuffix(text, " earlier events are not remembered any more\n") {
+			t.Errorf("exit code %d and %q, want the number of forgotten events", code, text)
+		}
+	})
+}
+
+// The results that tail takes are those of package event.
+func TestResultsAreKnown(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("../../../core/event/event.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []event.Result{event.Renewed}
+	for _, match := range regexp.MustCompile(`(?m)^\t\w+ +Result = "(\w+)"`).FindAllSubmatch(source, -1) {
+		if result := event.Result(match[1]); result != event.Renewed {
+			want = append(want, result)
+		}
+	}
+	if got := append([]event.Result{event.Renewed}, results...); !slices.Equal(got, want) {
+		t.Errorf("tail knows %q, want %q", got, want)
+	}
+}
+
+// Case 100: of a server that cannot be reached, doctor writes a few lines; JSON has each check.
+func TestDoctorIsBrief(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--redis", "redis://127.0.0.1:1"}, {"--postgres", "postgres://127.0.0.1:1/shop"}} {
+		text, code := said(t, append(args, "doctor")...)
+		if code != exitNothing || strings.Count(text, "\n") > 7 || !strings.Contains(text, " checks, from version to canary: the server does not respond") {
+			t.Errorf("%s: exit code %d and\n%s\nwant a few lines", args, code, text)
+		}
+		if text, _ := said(t, append(args, "doctor", "-o", "ndjson")...); strings.Count(text, `"grade":"skipped"`) < 10 {
+			t.Errorf("%s: JSON has not each check:\n%s", args, text)
+		}
+	}
+}
+
+// Case 100: doctor over a store does not say that the program lacks an option, which only the program knows.
+func TestDoctorKnowsNoOptionOfTheProgram(t *testing.T) {
+	t.Parallel()
+	one := inspector.Finding{Check: "replication", Seen: "role master, 1 replicas, WaitReplicas 0", Advice: "a failover may lose the last claims and responses: see WaitReplicas"}
+	asStore(&one)
+	if one.Seen != "role master, 1 replicas" || !strings.HasSuffix(one.Advice, "unless the program has WaitReplicas: its inspector page knows") {
+		t.Errorf("the finding is %+v", one)
 	}
 }

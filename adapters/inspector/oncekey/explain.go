@@ -40,6 +40,7 @@ func (c *explainCommand) Run(ctx context.Context, out *printer, where *place) er
 	if _, err := from.post(ctx, "explain", form, found); err != nil {
 		return err
 	}
+	where.declared(found.Policy)
 	if !out.isTable() {
 		return out.document(found)
 	}

@@ -43,9 +43,12 @@ func openShopAtTwo(t *testing.T) *shop {
 }
 
 // openShop starts a service.
-func openShop(t *testing.T) *shop {
+func openShop(t *testing.T) *shop { return openShopThat(t, 100) }
+
+// openShopThat starts a service that remembers so many events.
+func openShopThat(t *testing.T, remembers int) *shop {
 	t.Helper()
-	events := inspector.Remember(event.Log(slog.New(slog.DiscardHandler)), 100)
+	events := inspector.Remember(event.Log(slog.New(slog.DiscardHandler)), remembers)
 	engine, err := core.New(memstore.New(), core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }),
 		core.WithObserver(events), core.WithInstance("pod-7f9c"))
 	if err != nil {

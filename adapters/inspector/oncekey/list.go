@@ -92,7 +92,10 @@ func (p *printer) records(all *inspector.Records) error {
 	rows := [][]string{{"RECORD", "STATE", "ROUTE", "ATTEMPT", "STATUS", "CLAIMED", "LEASE", "KEPT FOR", "HOLDER"}}
 	for _, one := range all.Records {
 		status, lease := "-", "-"
-		if one.Status != 0 {
+		switch {
+		case one.ByHand:
+			status = "by hand"
+		case one.Status != 0:
 			status = strconv.Itoa(one.Status)
 		}
 		if one.LeaseLeft != 0 {

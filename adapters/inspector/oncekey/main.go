@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
@@ -31,7 +32,8 @@ const (
 )
 
 func main() {
-	redis.SetLogger(silent{}) // the command writes an error once
+	redis.SetLogger(silent{})                                                                                // the command writes an error once
+	slog.SetDefault(slog.New(slog.NewTextHandler(&terminal{to: os.Stderr, hide: hiding(os.Args[1:])}, nil))) // a store's warnings
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	os.Exit(run(ctx, os.Args[1:], world{os.Stdin, os.Stdout, os.Stderr, http.DefaultTransport}))
@@ -70,8 +72,9 @@ func (w *world) read(ctx context.Context, from func(io.Reader) (string, error)) 
 
 // command is the command line.
 type command struct {
-	Place  place  `embed:""`
-	Output string `short:"o" enum:"table,json,ndjson" default:"table" env:"ONCEKEY_OUTPUT" help:"Write a table, JSON, or a JSON document a line: table, json, ndjson."`
+	Place  place            `embed:""`
+	Quick  kong.VersionFlag `name:"version" help:"Print the version, and end."`
+	Output string           `short:"o" enum:"table,json,ndjson" default:"table" env:"ONCEKEY_OUTPUT" help:"Write a table, JSON, or a JSON document a line: table, json, ndjson."`
 
 	Show       showCommand       `cmd:"" help:"Show a record, and what a retry would get."`
 	List       listCommand       `cmd:"" help:"List records."`
@@ -124,7 +127,7 @@ func run(ctx context.Context, args []string, w world) (code int) {
 func parserOf(line *command, w world) *kong.Kong {
 	return kong.Must(line, kong.Name("oncekey"), kong.Description(description), kong.Writers(w.out, w.err),
 		kong.Exit(func(code int) { panic(exited(code)) }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"user": userName()})
+		kong.Vars{"user": userName(), "version": versionText()})
 }
 
 // userName is the default of --as.

@@ -20,6 +20,8 @@ type printer struct {
 	stdout *terminal
 	stderr *terminal
 	colour bool
+
+	revealed bool // the command line asks for a body
 }
 
 func newPrinter(w world, hide func(string) string) *printer {

@@ -125,12 +125,38 @@ func (c *showCommand) Run(ctx context.Context, out *printer, where *place) error
 	if err != nil {
 		return err
 	}
-	if c.Body && record.Found {
+	if out.revealed = c.Body; c.Body && record.Found {
 		if _, err := from.post(ctx, "records/"+record.Record+"/reveal", url.Values{}, record); err != nil {
 			return err
 		}
 	}
-	return out.record(record)
+	where.declared(record.Policy)
+	if err := out.record(record); err != nil || !out.isTable() {
+		return err
+	}
+	return out.table(where.unknown(record))
+}
+
+// declared names the place of a policy over a store: the file of policies, and not this
+// program's own source.
+func (p *place) declared(policy *inspector.RoutePolicy) {
+	if p.URL == "" && policy != nil {
+		policy.DeclaredAt = p.Policies
+	}
+}
+
+// unknown are the facts about a record that a service knows, and a store does not.
+func (p *place) unknown(record *inspector.Record) (rows [][]string) {
+	if p.URL != "" {
+		return nil
+	}
+	if record.Policy == nil {
+		rows = append(rows, []string{"note", "its policy is not known here: give --policies, or --url of the service's page"})
+	}
+	if len(p.Derive) == 0 {
+		rows = append(rows, []string{"note", "its downstream keys are not known here: give --derive with each name of core.DeriveKey"})
+	}
+	return rows
 }
 
 // record writes a record, and returns errNothing if there is none.
@@ -174,7 +200,7 @@ func (p *printer) describe(r *inspector.Record) {
 	if r.Policy != nil {
 		rows = append(rows, []string{"policy", policyText(r.Policy)})
 	}
-	rows = append(rows, responseRows(r.Response)...)
+	rows = append(rows, responseRows(r.Response, p.revealed)...)
 	for _, moment := range r.Timeline {
 		if moment.Source == "this process" {
 			rows = append(rows, []string{"seen", strings.TrimSpace(moment.At.UTC().Format(time.RFC3339) + "  " + moment.Text + "  " + moment.Note)})
@@ -189,7 +215,10 @@ func (p *printer) describe(r *inspector.Record) {
 // headline writes the line that names a record.
 func (p *printer) headline(r *inspector.Record) {
 	text := "  " + r.Route + "  attempt " + strconv.FormatUint(r.Attempt, 10)
-	if r.Status != 0 {
+	switch {
+	case r.ByHand:
+		text += "  settled by hand"
+	case r.Status != 0:
 		text += "  " + strconv.Itoa(r.Status)
 	}
 	if !r.Created.IsZero() {
@@ -226,7 +255,7 @@ func policyText(declared *inspector.RoutePolicy) string {
 	return text + "  (" + declared.DeclaredAt + ")"
 }
 
-func responseRows(response *inspector.Response) (rows [][]string) {
+func responseRows(response *inspector.Response, revealed bool) (rows [][]string) {
 	if response == nil {
 		return nil
 	}
@@ -237,6 +266,9 @@ func responseRows(response *inspector.Response) (rows [][]string) {
 			value = "(hidden)"
 		}
 		rows = append(rows, []string{"header", field.Name + ": " + value})
+	}
+	if revealed && !response.Shown && response.Bytes > 0 {
+		rows = append(rows, []string{"body", "(hidden: only JSON can be masked, or the service's inspector.Redact)"})
 	}
 	name := "body"
 	for line := range strings.Lines(response.Body) {

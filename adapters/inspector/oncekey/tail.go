@@ -4,18 +4,20 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/adapters/inspector"
+	"github.com/oncekey/oncekey/core/event"
 )
 
 // tailCommand follows the events of a service.
 type tailCommand struct {
 	Every  time.Duration `default:"1s" help:"Ask the page so often."`
-	Once   bool          `help:"Print the latest events, and end."`
+	Once   bool          `help:"Print the latest events, and end. With --result or --record: all that the service remembers."`
 	Result []string      `placeholder:"NAME" help:"Only events with this result, such as response_lost."`
 	Record string        `placeholder:"RECORD" help:"Only events of the record whose id begins so."`
 }
@@ -25,37 +27,101 @@ func (c *tailCommand) Run(ctx context.Context, out *printer, where *place) error
 	if where.URL == "" {
 		return usage("give --url: the events are in the memory of a service, and its inspector page has them")
 	}
-	if c.Every <= 0 {
-		return usage("--every is %s: give a positive time", c.Every)
+	if err := c.check(); err != nil {
+		return err
 	}
 	from, err := where.page(out)
 	if err != nil {
 		return err
 	}
 	query := url.Values{}
-	for {
+	if c.filters() {
+		query.Set("after", "0")
+	}
+	for first, found := true, 0; ; first = false {
 		shown := new(inspector.Tail)
 		_, err := from.get(ctx, "events", query, shown)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // a signal ends the command
 		}
-		if err == nil {
-			err = c.print(out, shown)
+		if err != nil {
+			return err
 		}
-		if err != nil || c.Once {
+		n, err := c.print(out, shown, first)
+		if found += n; err != nil {
 			return err
 		}
 		query.Set("after", strconv.FormatUint(shown.Next, 10))
-		select {
-		case <-ctx.Done():
+		if len(shown.Events) >= fullReply {
+			continue // there are more
+		}
+		if c.Once {
+			return c.ended(found)
+		}
+		if !wait(ctx, c.Every) {
 			return nil
-		case <-time.After(c.Every):
 		}
 	}
 }
 
-func (c *tailCommand) print(out *printer, shown *inspector.Tail) error {
-	if shown.Skipped > 0 {
+// wait reports whether the time has passed before a signal.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// fullReply is the number of events from which on a page may have more of them.
+const fullReply = 1000
+
+// ofEvents matches the begin of a record's id.
+var ofEvents = regexp.MustCompile(`^[0-9a-f]{0,64}$`)
+
+// check refuses filters that no event can match.
+func (c *tailCommand) check() error {
+	if c.Every <= 0 {
+		return usage("--every is %s: give a positive time", c.Every)
+	}
+	if !ofEvents.MatchString(c.Record) {
+		return usage("--record is %q: give the first digits of a record's id, record= in the log", c.Record)
+	}
+	for _, name := range c.Result {
+		if !slices.Contains(results, event.Result(name)) {
+			return usage("--result is %q: give one of %s", name, strings.Trim(fmt.Sprint(results), "[]"))
+		}
+	}
+	return nil
+}
+
+// results are those that a page remembers: all but lease_renewed.
+var results = []event.Result{
+	event.Execute, event.Replay, event.InProgress, event.KeyReused, event.NotReplayable, event.KeyExpired, event.OutcomeUnknown,
+	event.Refused, event.Unprotected, event.Unavailable, event.NoKey, event.Skipped, event.WrongSetup,
+	event.Completed, event.Failed, event.Unreplayable, event.DeleteKey, event.Retryable, event.Uncertain, event.Deferred,
+	event.ResponseLost, event.NotConfirmed, event.LeaseLost, event.LeaseExpired, event.RunTooLong, event.StoreError,
+	event.RecoverError, event.CallbackPanicked, event.SettledByHand, event.Forgotten, event.Revealed,
+}
+
+func (c *tailCommand) filters() bool { return c.Record != "" || len(c.Result) > 0 }
+
+// ended returns errNothing for a filter that no event has matched.
+func (c *tailCommand) ended(found int) error {
+	if found == 0 && c.filters() {
+		return errNothing
+	}
+	return nil
+}
+
+// print writes the events that the command line asks for, and returns their number.
+func (c *tailCommand) print(out *printer, shown *inspector.Tail, first bool) (found int, err error) {
+	switch {
+	case shown.Skipped == 0:
+	case first:
+		fmt.Fprintf(out.err, "oncekey: %d earlier events are not remembered any more\n", shown.Skipped)
+	default:
 		fmt.Fprintf(out.err, "oncekey: %d events came faster than --every, and are not remembered any more\n", shown.Skipped)
 	}
 	for i := range shown.Events {
@@ -63,15 +129,16 @@ func (c *tailCommand) print(out *printer, shown *inspector.Tail) error {
 		if !c.wants(one) {
 			continue
 		}
+		found++
 		if !out.isTable() {
 			if err := out.document(one); err != nil {
-				return err
+				return found, err
 			}
 			continue
 		}
 		out.line("%s", eventText(one))
 	}
-	return nil
+	return found, nil
 }
 
 func (c *tailCommand) wants(one *inspector.Happened) bool {

@@ -99,6 +99,7 @@ func (o operator) wants(code int, says, stdin string, args ...string) (stdout, s
 type shop struct {
 	*testing.T
 	guarded http.Handler
+	engine  *core.Engine
 	running sync.WaitGroup
 	proceed chan struct{}
 	begun   chan struct{}
@@ -109,7 +110,7 @@ func openShop(t *testing.T, store storage.Store) *shop {
 	scope := core.ScopeBy(func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil })
 	engine, err := core.New(store, scope, core.WithObserver(event.Log(slog.New(slog.DiscardHandler))), core.WithInstance("pod-7f9c"))
 	must(t, err)
-	s := &shop{T: t, proceed: make(chan struct{}), begun: make(chan struct{})}
+	s := &shop{T: t, engine: engine, proceed: make(chan struct{}), begun: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", engine.Handler(http.HandlerFunc(s.pay), policy.OnAbandoned(policy.Refuse), policy.StoreTimeout(10*time.Second)))
 	s.guarded = mux
@@ -151,6 +152,7 @@ func (o operator) nightOnCall(s *shop) {
 
 	o.wants(0, "COMPLETED", "", named("show", "order-41")...)
 	o.wants(1, "no record", "", named("show", "order-99")...)
+	o.saysAsAPage(s)
 	listed, _ := o.wants(0, `"route":"POST /payments"`, "", "list", "--state", "abandoned", "-o", "ndjson")
 	id := regexp.MustCompile(`"record":"([0-9a-f]{64})"`).FindStringSubmatch(listed)
 	if len(id) != 2 || strings.Count(listed, "\n") != 1 {
@@ -166,6 +168,7 @@ func (o operator) nightOnCall(s *shop) {
 	if !strings.Contains(log, "result=settled_by_hand") || !strings.Contains(log, "operator=m.ortiz reason=INC-2291") {
 		o.Errorf("the log of settle is\n%s\nwant the event with operator and reason", log)
 	}
+	o.wants(0, "An operator has settled it: it happened.", "", "show", id[1])
 	o.wants(1, "not confirmed", "y\n", named("forget", "order-41", "--why", "INC-2292")...)
 	first, _ := o.wants(0, "COMPLETED", "", named("show", "order-41")...)
 	o.wants(0, "the next retry runs", first[:8]+"\n", named("forget", "order-41", "--why", "INC-2292")...)
@@ -178,6 +181,29 @@ func (o operator) nightOnCall(s *shop) {
 			s.Errorf("%s: %d %s, want %d", key, got.Code, got.Body, status)
 		}
 	}
+}
+
+// saysAsAPage checks that show over a store says the same as over a page (Case 100): what a retry gets, by the program's file
+// of policies, and the downstream keys of the given names. Without them it says what is missing.
+func (o operator) saysAsAPage(s *shop) {
+	file := filepath.Join(o.TempDir(), "idempotency.yaml")
+	must(o, os.WriteFile(file, []byte("routes:\n  POST /payments: {OnAbandoned: Refuse, RememberHours: 24}\n"), 0o600))
+	id := s.engine.StorageKey("alice", "POST", "/payments", "order-42")
+	full, _ := o.wants(0, "A retry gets 409 outcome_unknown, until ", "", named("show", "order-42", "--policies", file, "--derive", "charge")...)
+	for _, text := range []string{
+		"The route's policy refuses to run it again.", "and then 409 outcome_unknown for another 24 h. Then a retry would run.",
+		"downstream  charge  " + core.DerivedKey(id, "charge"), "policy      RememberHours=24", "OnAbandoned=Refuse", "(" + file + ")",
+	} {
+		if !strings.Contains(full, text) || strings.Contains(full, "\nnote") {
+			o.Errorf("show with --policies and --derive says\n%s\nwant %q and no note", full, text)
+		}
+	}
+	bare, _ := o.wants(0, "A retry gets 409 outcome_unknown or a run of the handler, as the route's policy decides.", "", named("show", "order-42")...)
+	if !strings.Contains(bare, "give --policies") || !strings.Contains(bare, "give --derive") {
+		o.Errorf("show says\n%s\nwant the flags that are missing", bare)
+	}
+	o.wants(0, file, `{}`, named("explain", "order-41", "--body", "-", "--policies", file)...)
+	o.wants(0, "Then a retry would run, unless the route's policy has Remember.", "", named("show", "order-41")...)
 }
 
 func TestRedis(t *testing.T) {
