@@ -61,6 +61,12 @@ var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 // valueOf converts a node to a value for policy.Named. A node of an unexpected type
 // is returned as written, so that Named refuses it.
 func valueOf(option string, node ast.Node) (any, error) {
+	if isStatuses(option) {
+		switch node.(type) {
+		case *ast.IntegerNode, *ast.StringNode:
+			return []string{textOf(node)}, nil // a list of one
+		}
+	}
 	switch node := node.(type) {
 	case nil, *ast.NullNode:
 		return "", nil
@@ -81,29 +87,38 @@ func valueOf(option string, node ast.Node) (any, error) {
 	case *ast.LiteralNode:
 		return node.Value.Value, nil
 	case *ast.SequenceNode:
-		return namesOf(node)
+		return namesOf(option, node)
 	}
 	return asWritten(node), nil
 }
 
-// status is a number that a list may hold without quotes: Free: [400, 422].
+// isStatuses reports whether the option takes statuses. They may be numbers, also one alone:
+// Free: [400, 422], Keep: 422.
+func isStatuses(option string) bool {
+	return option == "Free" || option == "Keep" || option == "Uncertain"
+}
+
+// status is a number that every list may hold without quotes.
 var status = regexp.MustCompile(`^[1-5][0-9][0-9]$`)
 
-func namesOf(list *ast.SequenceNode) ([]string, error) {
+func namesOf(option string, list *ast.SequenceNode) ([]string, error) {
 	names := make([]string, 0, len(list.Values))
 	for _, node := range list.Values {
-		text := asWritten(node)
-		name, isText := node.(*ast.StringNode)
-		switch {
-		case isText:
-			names = append(names, name.Value)
-		case status.MatchString(string(text)):
-			names = append(names, string(text))
-		default:
-			return nil, fmt.Errorf("%s in a list of names is not text: put it in quotes", text)
+		_, isText := node.(*ast.StringNode)
+		if _, isNumber := node.(*ast.IntegerNode); !isText && (!isNumber || !isStatuses(option) && !status.MatchString(string(asWritten(node)))) {
+			return nil, &policy.FieldError{Field: option, Value: asWritten(node), Want: "a list of names: put it in quotes"}
 		}
+		names = append(names, textOf(node))
 	}
 	return names, nil
+}
+
+// textOf returns a text without its quotes, and a number as it is written.
+func textOf(node ast.Node) string {
+	if text, isText := node.(*ast.StringNode); isText {
+		return text.Value
+	}
+	return string(asWritten(node))
 }
 
 // written is the text of a node in the file.

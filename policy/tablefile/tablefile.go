@@ -8,7 +8,8 @@
 //
 // Each key of routes is a method and a pattern in the router's own syntax. Its value
 // holds options by their names in package policy. Write numbers and booleans bare,
-// durations ("60s") and modes ("Refuse") as text, names as lists. The options in
+// durations ("60s") and modes ("Refuse") as text, names as lists, statuses as numbers or
+// classes, also one alone (Keep: 422). The options in
 // defaults apply to every route; a route's own options override the defaults.
 //
 //	table, err := tablefile.Read("idempotency.yaml")
@@ -18,13 +19,15 @@
 // JSON is valid YAML. The file is UTF-8, with or without a byte order mark. Numbers
 // are decimal: 010, 0x10 and 1_000 are refused, because versions of YAML disagree on
 // their values. Anchors, aliases, tags, merge keys and directives are refused too. A
-// file cannot set options that take a function (Classifier, Recover, SkipIf).
+// file cannot set options that take a function (Classifier, Recover, SkipIf). A file may have
+// 256 KiB, 100 levels and 100 block texts (| or >).
 package tablefile
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"unicode/utf8"
@@ -38,7 +41,12 @@ import (
 
 // Read reads and parses the file at path. The error comes from os.ReadFile or Parse.
 func Read(path string) (*policy.Table, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the program chooses the file
+	file, err := os.Open(path) //nolint:gosec // the program chooses the file
+	if err != nil {
+		return nil, fmt.Errorf("policy: reading a table: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("policy: reading a table: %w", err)
 	}
@@ -51,8 +59,14 @@ func Read(path string) (*policy.Table, error) {
 // YAML the error names the first invalid line.
 func Parse(name string, data []byte) (*policy.Table, error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s: the file has more than %d bytes: it must have at most so many", name, maxFile)
+	}
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("%s:%d: the file is not UTF-8: save it as UTF-8", name, lineOfInvalid(data))
+	}
+	if line, err := tooDeep(data); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", name, line, err)
 	}
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // repeated names are reported with the rest
 	if err != nil {

@@ -146,7 +146,7 @@ func TestInvalidFiles(t *testing.T) {
 		"yes for true":         {"routes:\n  POST /a: {Required: yes}\n", `Required is "yes": it must be true or false`},
 		"a number for seconds": {"routes:\n  POST /a: {LockTTL: 60}\n", `LockTTL is 60: it must be a duration such as 60s`},
 		"text for a list":      {"routes:\n  POST /a: {ExcludeFields: nonce}\n", `ExcludeFields is "nonce": it must be a list of names`},
-		"a number in a list":   {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      - 17\n", `t.yaml:3: POST /a: 17 in a list of names is not text: put it in quotes`},
+		"a number in a list":   {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      - 17\n", `t.yaml:3: POST /a: policy: ExcludeFields is 17: it must be a list of names: put it in quotes`},
 		"a mapping for text":   {"routes:\n  POST /a: {Wait: {a: 1}}\n", `Wait is {a: 1}: it must be a duration such as 2s`},
 		"nothing for a number": {"routes:\n  POST /a:\n    TTLHours:\n", `t.yaml:3: POST /a: policy: TTLHours is "": it must be a whole number of hours`},
 		"no pattern":           {"routes:\n  POST:\n", `t.yaml:2: "POST" is not a route: the pattern must begin with a slash`},
@@ -170,7 +170,7 @@ func TestInvalidFiles(t *testing.T) {
 		"sexagesimal":            {"routes:\n  POST /a: {LockTTL: 1:30}\n", `LockTTL is "1:30": it must be`},
 		"infinity":               {"routes:\n  POST /a: {TTLHours: .inf}\n", `TTLHours is .inf: it must be`},
 		"off for false":          {"routes:\n  POST /a: {Required: off}\n", `Required is "off": it must be true or false`},
-		"an empty list item":     {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      -\n", `t.yaml:3: POST /a: an empty item in a list of names is not text`},
+		"an empty list item":     {"routes:\n  POST /a:\n    ExcludeFields:\n      - a\n      -\n", `t.yaml:3: POST /a: policy: ExcludeFields is an empty item: it must be a list of names`},
 		"a mark inside the file": {"routes:\n  \ufeffPOST /a:\n", `t.yaml:2: "\ufeffPOST /a" is not a route`},
 		"UTF-16":                 {"\xff\xfer\x00o\x00u\x00", `t.yaml:1: the file is not UTF-8: save it as UTF-8`},
 		"UTF-16, big-endian":     {"\xfe\xff\x00r", `t.yaml:1: the file is not UTF-8`},
@@ -293,4 +293,71 @@ routes:
 	// <nil>
 	// idempotency.yaml:4: POST /payments: policy: LockTTL is 2h0m0s: it must be at most TTL, which is 1h0m0s
 	// idempotency.yaml:5: a policy on GET, which is safe to repeat as it is: declare policies on POST, PATCH, PUT or DELETE
+}
+
+// Case 76: statuses may be numbers, also one alone. An error names the field, the value and the line.
+func TestStatuses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{Keep: [422]}": "Keep=422", "{Keep: 422}": "Keep=422", "{Keep: 5xx}": "Keep=5xx", `{Free: "422", Uncertain: [502, "504"]}`: "Free=422 Uncertain=502,504",
+		"{Uncertain: 1000}":   "f.yaml:2: POST /a: policy: Uncertain is \"1000\": it must be a status from 200 to 599, or a class such as 5xx",
+		"{Uncertain: [1000]}": "f.yaml:2: POST /a: policy: Uncertain is \"1000\": it must be a status from 200 to 599, or a class such as 5xx",
+		"{Keep: 0x1A6}":       "f.yaml:2: POST /a: policy: Keep is \"0x1A6\": it must be a status from 200 to 599, or a class such as 5xx",
+		"{Free: [4.5]}":       "f.yaml:2: POST /a: policy: Free is 4.5: it must be a list of names: put it in quotes",
+		"{Free: true}":        "f.yaml:2: POST /a: policy: Free is true: it must be a list of names",
+		"{Methods: 422}":      "f.yaml:2: POST /a: policy: Methods is 422: it must be a list of names",
+		"{Methods: [17]}":     "f.yaml:2: POST /a: policy: Methods is 17: it must be a list of names: put it in quotes",
+	} {
+		table, err := tablefile.Parse("f.yaml", []byte("routes:\n  POST /a: "+text+"\n"))
+		got := fmt.Sprint(err)
+		if err == nil {
+			declared := table.Declarations()[0].Policy
+			got = strings.TrimPrefix(declared.String(), "Methods=POST ")
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// Case 79: a file that is too large or too deep is refused before the parser sees it, which needs time that grows with the
+// square of the depth. A message of the parser would say that it was not.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	var indented strings.Builder
+	for i := range 500 {
+		indented.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	for name, text := range map[string]string{
+		"brackets": strings.Repeat("[", 100_000), "braces": strings.Repeat("{a: ", 50_000), "lines of brackets": strings.Repeat("[\n", 100_000),
+		"items": strings.Repeat("- ", 100_000), "keys": strings.Repeat("? ", 100_000), "indentation": indented.String(), "in a table": "routes:\n  POST /a: " + strings.Repeat("[", 101),
+	} {
+		if _, err := tablefile.Parse("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), "nested more than 100 levels deep") {
+			t.Errorf("%s: %.200v, want the depth", name, err)
+		}
+	}
+	if _, err := tablefile.Parse("f.yaml", []byte(strings.Repeat("a: |- # b\n", 20_000))); err == nil || !strings.Contains(err.Error(), "more than 100 block texts") {
+		t.Errorf("block texts: %.200v, want the limit", err)
+	}
+	large := strings.Repeat("#\n", 500_000)
+	file := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(file, []byte(large), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, read := tablefile.Read(file)
+	_, parsed := tablefile.Parse("f.yaml", []byte(large))
+	for _, err := range []error{read, parsed} {
+		if err == nil || !strings.Contains(err.Error(), "the file has more than 262144 bytes") {
+			t.Errorf("a megabyte: %v, want the limit", err)
+		}
+	}
+	// A table of many routes, with brackets in patterns, quotes and comments, is read.
+	var many strings.Builder
+	many.WriteString("# [{ :-[\nroutes:\n")
+	for i := range 2000 {
+		fmt.Fprintf(&many, "  \"PATCH /members/{id:[0-9]+}/%d\": {ExcludeFields: [a, b], Keep: [422]}\n", i)
+	}
+	if _, err := tablefile.Parse("f.yaml", []byte(many.String())); err != nil {
+		t.Error(err)
+	}
 }
