@@ -103,18 +103,21 @@ func isSealed(record *storage.Record) bool {
 
 // isLasting reports whether the store would return the same error again.
 func isLasting(err error) bool {
-	return errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreFull) || errors.Is(err, storage.ErrStoreForbidden)
+	return errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreFull) || errors.Is(err, storage.ErrStoreForbidden) ||
+		errors.Is(err, storage.ErrNotStorable)
 }
 
-// storeFailed decides without the store. FailOpen does not apply in four cases. The
+// storeFailed decides without the store. FailOpen does not apply in five cases. The
 // record is unreadable, now or ever, or was in progress in an earlier round: then a
 // handler may have run or may be running. The record has steps, which an unprotected
-// handler would repeat. Or this process lacks a right at the store, which is a wrong
-// configuration and no outage.
+// handler would repeat. Or this process lacks a right at the store, or the store can
+// never keep the claim, which are wrong configurations and no outages.
 func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
 	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
 	a.failure = err
-	switch forbidden := errors.Is(err, storage.ErrUnreadable) || errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreForbidden); {
+	forbidden := errors.Is(err, storage.ErrUnreadable) || errors.Is(err, storage.ErrCorruptRecord) || errors.Is(err, storage.ErrStoreForbidden) ||
+		errors.Is(err, storage.ErrNotStorable)
+	switch {
 	case a.waited && !forbidden:
 		return Decision{Problem: problem.New(problem.InProgress, "")}
 	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden && !a.hasSteps:
@@ -149,7 +152,7 @@ func (e *Engine) releaseClaim(a *admission) {
 				released++
 				wait = timeout
 			}
-			if errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden) || !sleep(again, wait) {
+			if err != nil && isFinal(err) || !sleep(again, wait) {
 				return
 			}
 		}

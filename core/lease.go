@@ -102,6 +102,7 @@ func (r *Run) extend(timeout time.Duration) (calledAt time.Time, err error) {
 	if err == nil {
 		r.heldFrom(now)
 	}
+	r.stepsSent(len(lease.Steps), err)
 	return now.monotonic, err
 }
 

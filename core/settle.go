@@ -47,7 +47,9 @@ type Response struct {
 //     engine continues to settle in the background, and a retry gets the result.
 //   - storage.ErrRolledBack: the database refused the commit. The key is released.
 //
-// Finish returns nil when the store is unavailable while the lease is held. The client
+// Finish returns nil when the store refuses the response for good
+// (storage.ErrNotStorable): the store then remembers that the request has finished, and
+// retries get 409 not_replayable. It also returns nil when the store is unavailable while the lease is held. The client
 // gets the response, and the engine stores the response in the background and renews
 // the lease until then.
 //
@@ -146,9 +148,8 @@ func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Resul
 	if stored != nil {
 		run.finished = now.wall
 	}
-	calledAt, call := now.monotonic, run.settlement()
-	err := e.storeOrRelease(call.Detach(&run.context, calledAt.Add(run.subject.route.policy.StoreTimeout)), run, stored)
-	call.Release()
+	calledAt := now.monotonic
+	err := e.settleOnce(run, &done, &stored, calledAt.Add(run.subject.route.policy.StoreTimeout))
 	latency := time.Since(calledAt)
 	switch {
 	case err == nil:
@@ -166,10 +167,29 @@ func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Resul
 		return err
 	case stored != nil && run.tx != nil:
 		return e.notCommitted(run, err)
+	case errors.Is(err, storage.ErrNotStorable):
+		return e.giveUp(run, stored, err)
 	}
-	// Within the lease no other process holds the key, and the response may be shown.
-	// After the lease another attempt may store a different response.
-	deferred := event.Event{Result: event.Deferred, Err: err, StoreLatency: latency}
+	return e.deferSettlement(run, done, stored, event.Event{Result: event.Deferred, Err: err, StoreLatency: latency})
+}
+
+// settleOnce settles the run by a call at the store, or by two if the store refuses the
+// response for good.
+func (e *Engine) settleOnce(run *Run, done *event.Event, stored **storage.Result, deadline time.Time) error {
+	call := run.settlement()
+	defer call.Release()
+	ctx := call.Detach(&run.context, deadline)
+	err := e.storeOrRelease(ctx, run, *stored)
+	if run.tx == nil && run.leaveOut(stored, done, err) {
+		err = e.storeOrRelease(ctx, run, *stored)
+	}
+	return err
+}
+
+// deferSettlement continues a settlement in the background. Within the lease no other
+// process holds the key, and the response may be shown. After the lease another attempt
+// may store a different response.
+func (e *Engine) deferSettlement(run *Run, done event.Event, stored *storage.Result, deferred event.Event) error {
 	mayShow := stored == nil || run.holdsLease()
 	if !mayShow {
 		deferred.Code = problem.NotConfirmed
@@ -177,7 +197,7 @@ func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Resul
 	run.report(deferred)
 	e.settleLater(run, done, stored, mayShow)
 	if !mayShow {
-		return fmt.Errorf("%w: %w", ErrNotConfirmed, err)
+		return fmt.Errorf("%w: %w", ErrNotConfirmed, deferred.Err)
 	}
 	return nil
 }
@@ -242,34 +262,37 @@ func (e *Engine) settleLater(run *Run, done event.Event, stored *storage.Result,
 		defer e.live.forget(run)
 		ctx, cancel := context.WithTimeout(ctx, e.settleBudget)
 		defer cancel()
-		err := e.keepSettling(ctx, run, stored)
+		stored, err := e.keepSettling(ctx, run, stored, &done)
 		switch lost := errors.Is(err, storage.ErrLeaseLost); {
 		case err == nil:
 			run.confirm(stored)
 			run.report(done)
 		case lost && !(mayShow && stored != nil): // no client was shown the response
 			run.report(event.Event{Result: event.LeaseLost, Err: err, Final: true})
-		case stored != nil:
-			run.report(event.Event{Result: event.ResponseLost, Err: err})
 		default:
-			run.report(event.Event{Result: event.StoreError, Err: err, Final: true})
+			run.reportLost(stored, err)
 		}
 	})
 }
 
-// keepSettling repeats the call until the result is final. Meanwhile the lease is
-// renewed if there is a response to store. The lease is not renewed for a release: if
-// only the reply of a release was lost, a later Extend would claim the key again.
-func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Result) error {
+// keepSettling repeats the call until the result is final, and returns the result that it
+// has stored. Meanwhile the lease is renewed if there is a response to store. The lease is
+// not renewed for a release: if only the reply of a release was lost, a later Extend would
+// claim the key again.
+func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Result, done *event.Event) (*storage.Result, error) {
 	timeout := run.subject.route.policy.StoreTimeout
 	if stored != nil {
 		again := *stored // duplicates may be reading the first
 		again.Repeated, stored = true, &again
 	}
 	for try := 0; sleep(ctx, settleBackoff(try)); try++ {
-		err := callStore(ctx, timeout, func(ctx context.Context) error { return e.storeOrRelease(ctx, run, stored) })
-		if err == nil || errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden) {
-			return err
+		settle := func(ctx context.Context) error { return e.storeOrRelease(ctx, run, stored) }
+		err := callStore(ctx, timeout, settle)
+		if run.leaveOut(&stored, done, err) {
+			err = callStore(ctx, timeout, settle)
+		}
+		if err == nil || isFinal(err) {
+			return stored, err
 		}
 		if stored != nil && run.leaseLeft() < run.lease.TTL*2/3 {
 			calledAt := e.now()
@@ -281,7 +304,7 @@ func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Res
 			}
 		}
 	}
-	return context.Cause(ctx)
+	return stored, context.Cause(ctx)
 }
 
 // settleBackoff is short, so that a store that recovers gets the response before the

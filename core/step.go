@@ -238,8 +238,7 @@ func (r *Run) storeSteps(timeout time.Duration) error {
 	for try := 0; ; try++ {
 		calledAt, err := r.extend(time.Until(deadline))
 		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
-		final := err == nil || errors.Is(err, storage.ErrLeaseLost) || errors.Is(err, storage.ErrStoreForbidden)
-		if final || time.Until(deadline) <= wait || !sleep(r.engine.live.background, wait) {
+		if err == nil || isFinal(err) || time.Until(deadline) <= wait || !sleep(r.engine.live.background, wait) {
 			r.renewedBy(calledAt, err, false)
 			return err
 		}

@@ -16,9 +16,10 @@ import (
 // stepLog is the log of a request's steps. The record of the run keeps its text, to
 // which every attempt appends. Run.mu guards a stepLog.
 type stepLog struct {
-	// text has one JSON object a line. Lines are never taken back, because a write that
-	// failed may still have reached the store.
+	// text has one JSON object a line. The first sent bytes are never taken back, because a
+	// write that failed may still have reached the store.
 	text     string
+	sent     int
 	recorded map[string]stepLine // by name: steps with a result or a permanent error
 	open     []string            // steps that were begun and have no end
 	called   map[string]bool     // the names that this run has used
@@ -67,8 +68,21 @@ func readSteps(text string) (*stepLog, error) {
 		}
 		l.apply(line)
 	}
-	l.text = text
+	l.text, l.sent = text, len(text)
 	return l, nil
+}
+
+// cut takes the lines back that the store certainly does not have. The caller makes the
+// run uncertain if one of them was of a step that has run.
+func (l *stepLog) cut() {
+	before, err := readSteps(l.text[:l.sent])
+	if err != nil { // impossible: the text was read, or written by add
+		panic(err)
+	}
+	if before == nil {
+		before = new(stepLog)
+	}
+	l.text, l.recorded, l.open = before.text, before.recorded, before.open
 }
 
 // add appends a line.

@@ -25,10 +25,16 @@ func (e *Event) ErrorText() string {
 		if inner := errors.Unwrap(e.Err); inner != nil { // of a codec
 			return strings.TrimSuffix(e.Err.Error(), inner.Error()) + ErrorTypes(inner)
 		}
-	case slices.Contains(handlersResults, e.Result):
+	case slices.Contains(handlersResults, e.Result) && !e.isRefused():
 		return ErrorTypes(e.Err)
 	}
 	return e.Err.Error()
+}
+
+// isRefused reports whether the store has refused the response of a run for good.
+func (e *Event) isRefused() bool {
+	_, of := e.Err.(*cause.StoreError) //nolint:errorlint // a handler's error may wrap a store's
+	return of
 }
 
 // handlersResults are the results with an Err of a handler or function.

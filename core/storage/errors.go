@@ -38,6 +38,15 @@ var (
 	// does not repeat the call, because waiting does not help.
 	ErrStoreForbidden = errors.New("oncekey: this process lacks a right that it needs at the store")
 
+	// ErrNotStorable says that the store refuses these bytes for good: the response or the
+	// steps are too large for the server or for a column, or a constraint forbids them. The
+	// call has changed no record, and repeating it does not help. A Store wraps
+	// ErrNotStorable with the database's error, and returns it for no fault that may pass.
+	// After it from Complete, the engine completes the lease again at once without the
+	// response (State Unreplayable, no Sketch), so retries get 409 not_replayable.
+	// Transaction.Commit returns it together with ErrRolledBack.
+	ErrNotStorable = errors.New("oncekey: the store refuses to keep this, now and later")
+
 	// ErrRolledBack says that a transaction was certainly rolled back: the database
 	// refused the commit, or the commit was never sent. Transaction.Commit returns
 	// ErrRolledBack wrapped with the database's error. The engine then releases the

@@ -24,7 +24,7 @@ import (
 
 // Store keeps one record for each key, and grants the lease to run its handler.
 //
-// Six rules hold for every method:
+// Seven rules hold for every method:
 //
 //   - The store's own clock decides when a lease or a record expires. Callers pass
 //     durations, never times, so callers whose clocks disagree do no harm.
@@ -36,6 +36,9 @@ import (
 //   - A store that refuses a call because of missing rights returns an error that
 //     wraps ErrStoreForbidden. The store checks its rights once, before the first
 //     claim: a process that may claim keys but not settle them must claim none.
+//   - A store that can never keep what a call writes returns an error that wraps
+//     ErrNotStorable, and changes no record. An outcome without a response is small:
+//     every store keeps it.
 //   - A Store is safe for concurrent use, and keeps no reference to its arguments
 //     (Result.Body, Header, Sketch) after the call has returned.
 //   - A record lives for its Retain. After that the store keeps a tombstone for its
@@ -69,7 +72,7 @@ type Store interface {
 	// Token and Attempt must both match the record, because a late Acquire can take a
 	// key over for a token whose holder works under an earlier attempt. Repeating a
 	// successful Complete returns nil and has no effect. The caller repeats the call
-	// with the same result.
+	// with the same result, or after a wrapped ErrNotStorable without its response.
 	Complete(ctx context.Context, l Lease, res Result) error
 
 	// Release removes the record so that the next request may run, or returns
@@ -100,6 +103,7 @@ type Store interface {
 	// attempt has claimed the key. Callers must therefore not let an Extend overtake
 	// the Release of the same lease. Token and Attempt must both match the record, as
 	// for Complete, because attempt numbers never decrease. ttl is at most l.Retain.
+	// Steps that the store can never keep are a wrapped ErrNotStorable.
 	Extend(ctx context.Context, l Lease, ttl time.Duration) error
 }
 
@@ -274,8 +278,8 @@ const (
 	Completed
 	// Failed: finished with an error response that is stored and replayed.
 	Failed
-	// Unreplayable: finished, but the response was streamed, hijacked or too large
-	// to keep.
+	// Unreplayable: finished, but the response was streamed, hijacked, too large to
+	// keep, or refused by the store (ErrNotStorable).
 	Unreplayable
 	// Expired: a tombstone. The Retain of the record is over, and the store keeps its
 	// fingerprint, digest, attempt and status only.

@@ -43,7 +43,9 @@ type Transaction interface {
 	//   - ErrLeaseLost: another attempt holds the key, or the stored response is not
 	//     this transaction's. The transaction was rolled back.
 	//   - A wrapped ErrRolledBack: the transaction was rolled back for certain, because
-	//     the database returned an error or never received the commit.
+	//     the database returned an error or never received the commit. A response that
+	//     the database can never keep is rolled back too: ErrNotStorable is then wrapped
+	//     as well.
 	//   - Any other error: the reply was lost, and only the record shows whether the
 	//     transaction was committed. A Release after that waits for the transaction to
 	//     end.

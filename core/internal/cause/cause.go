@@ -1,4 +1,4 @@
-// Package cause makes errors with constant texts, which a log may show.
+// Package cause marks errors whose texts a log may show.
 package cause
 
 // Error is an error whose text never quotes a request.
@@ -8,3 +8,11 @@ type Error struct{ text string }
 func New(text string) error { return &Error{text} }
 
 func (e *Error) Error() string { return e.text }
+
+// StoreError is an error of a store in an event about a handler's result.
+type StoreError struct{ error }
+
+// OfStore marks an error as a store's, so that a log shows its text.
+func OfStore(err error) error { return &StoreError{err} }
+
+func (e *StoreError) Unwrap() error { return e.error }

@@ -1,0 +1,226 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// narrowStore refuses for good what has more than some bytes.
+type narrowStore struct {
+	*faultyStore
+	body, sketch, steps int
+}
+
+func newNarrowStore() *narrowStore { return &narrowStore{newFaultyStore(), 100, 1024, 1 << 20} }
+
+func tooLong(has, most int) error {
+	if has <= most {
+		return nil
+	}
+	return fmt.Errorf("narrow: %w: data too long for column body: %d bytes", storage.ErrNotStorable, has)
+}
+
+func (s *narrowStore) Complete(ctx context.Context, l storage.Lease, r storage.Result) error {
+	if err := errors.Join(tooLong(len(r.Body), s.body), tooLong(len(r.Sketch), s.sketch)); err != nil {
+		return s.through(&s.completes, &s.complete, func() error { return err })
+	}
+	return s.faultyStore.Complete(ctx, l, r)
+}
+
+func (s *narrowStore) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
+	if err := tooLong(len(l.Steps), s.steps); err != nil {
+		return s.through(&s.extends, &s.extend, func() error { return err })
+	}
+	return s.faultyStore.Extend(ctx, l, ttl)
+}
+
+// long responds with more bytes than a narrowStore keeps.
+func long(w http.ResponseWriter, _ *http.Request) {
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write([]byte(strings.Repeat("x", 200)))
+}
+
+// Case 95: a store refuses a response for good. The client gets the response, the outcome
+// is kept without it at once, and retries get not_replayable in every process.
+func TestStoreThatRefusesAResponse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newNarrowStore()
+		here, there := newService(t, store, long), newService(t, store, long)
+		if w := here.post(t.Context(), "k", payment); w.Code != http.StatusCreated || w.Body.Len() != 200 {
+			t.Errorf("the first client gets %d with %d bytes, want its response", w.Code, w.Body.Len())
+		}
+		for range 3 {
+			wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
+			wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
+			advance(time.Minute)
+		}
+		here.wantRuns(t, 1)
+		there.wantRuns(t, 0)
+		if n := store.completes.Load(); n != 2 {
+			t.Errorf("the store is asked to complete %d times, want 2: with the response, and without", n)
+		}
+		here.wantEvent(t, event.Deferred, 0)
+		here.wantEvent(t, event.Completed, 0)
+		here.wantEvent(t, event.Unreplayable, 1)
+	})
+}
+
+// Case 95: one line of the log names the cause, at Warn.
+func TestRefusedResponseIsLogged(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	engine, err := core.New(newNarrowStore(), core.SharedScope, core.WithObserver(event.Log(slog.New(slog.NewTextHandler(&log, nil)))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine.Handler(http.HandlerFunc(long)).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
+	const want = "data too long for column body: 200 bytes"
+	if lines := strings.Count(log.String(), want); lines != 1 || !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("want one warning with %q, and the log is\n%s", want, log.String())
+	}
+}
+
+// Case 95: the same where the store refuses the response only when it is back.
+func TestStoreThatRefusesAResponseLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newNarrowStore()
+		setComplete := store.set(&store.complete)
+		here, there := newService(t, store, long), newService(t, store, long)
+		setComplete(failUnapplied)
+		here.post(t.Context(), "k", payment)
+		setComplete(nil)
+		advance(time.Second)
+		wantCode(t, here.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
+		wantCode(t, there.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
+		here.wantEvent(t, event.Deferred, 1)
+		here.wantEvent(t, event.Unreplayable, 1)
+		if err := here.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Case 95: the sketch of a response that streams is refused. The outcome is kept alone.
+func TestStoreThatRefusesASketch(t *testing.T) {
+	t.Parallel()
+	store := newNarrowStore()
+	store.sketch = 0
+	s := newService(t, store, func(w http.ResponseWriter, r *http.Request) {
+		created(w, r)
+		_ = http.NewResponseController(w).Flush()
+	})
+	s.post(t.Context(), "k", payment)
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.NotReplayable)
+	s.wantRuns(t, 1)
+	s.wantEvent(t, event.Unreplayable, 1)
+}
+
+// Case 95: the store refuses the outcome alone too. The engine stops, an event tells it,
+// and the key is abandoned when the lease ends.
+func TestStoreThatRefusesTheOutcome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newNarrowStore()
+		store.set(&store.complete)(func(func() error) error { return tooLong(1, 0) })
+		s := newService(t, store, long, policy.OnAbandoned(policy.Refuse), policy.LockTTL(time.Second))
+		if w := s.post(t.Context(), "k", payment); w.Code != http.StatusCreated {
+			t.Errorf("the client gets %d within the lease, want the response", w.Code)
+		}
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
+		advance(time.Minute)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+		s.wantRuns(t, 1)
+		s.wantEvent(t, event.ResponseLost, 1)
+		if n := store.completes.Load(); n != 2 {
+			t.Errorf("the store is asked to complete %d times, want 2", n)
+		}
+	})
+}
+
+// Case 95: a release that the store refuses is not repeated.
+func TestStoreThatRefusesARelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newNarrowStore()
+		store.set(&store.release)(func(func() error) error { return tooLong(1, 0) })
+		s := newService(t, store, func(_ http.ResponseWriter, r *http.Request) { failure.MarkRetryable(r.Context()) })
+		s.post(t.Context(), "k", payment)
+		advance(time.Minute)
+		if n := store.releases.Load(); n != 1 {
+			t.Errorf("the store is asked to release %d times, want 1", n)
+		}
+		s.wantEvent(t, event.StoreError, 1)
+	})
+}
+
+// Case 95: a claim that the store refuses for good is asked once, and runs no handler
+// under FailOpen: another attempt may have run.
+func TestStoreThatRefusesAClaim(t *testing.T) {
+	t.Parallel()
+	store := newNarrowStore()
+	store.set(&store.acquire)(func(func() error) error { return tooLong(1, 0) })
+	s := newService(t, store, created, policy.OnStoreError(policy.FailOpen))
+	wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
+	s.wantRuns(t, 0)
+	if n := store.acquires.Load(); n != 1 {
+		t.Errorf("the store is asked %d times, want 1", n)
+	}
+}
+
+// Case 95: the store refuses the result of a step. The run is uncertain, the key is
+// abandoned at once, and the steps before it stay recorded. The lease is renewed as long as
+// the handler runs.
+func TestStoreThatRefusesAStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newNarrowStore()
+		store.steps = 200
+		calls := map[string]int{}
+		var cutOff string
+		handler := func(w http.ResponseWriter, r *http.Request) {
+			for name, size := range map[string]int{"a": 1, "b": 300} {
+				if _, err := core.Step(r.Context(), name, func(context.Context) (string, error) {
+					calls[name]++
+					return strings.Repeat("x", size), nil
+				}); err != nil && !errors.Is(err, storage.ErrNotStorable) {
+					t.Errorf("step %s returns %v, want the store's refusal", name, err)
+				}
+			}
+			advance(10 * time.Second) // the lease is renewed meanwhile
+			if r.Context().Err() != nil {
+				t.Error("the run has lost its lease")
+			}
+			created(w, r)
+		}
+		asked := policy.OnAbandoned(policy.Recover(func(_ context.Context, a policy.Abandoned) (*policy.Response, error) {
+			cutOff = a.Step
+			return &policy.Response{Status: http.StatusAccepted}, nil
+		}))
+		s := newService(t, store, handler, policy.LockTTL(3*time.Second), asked)
+		s.post(t.Context(), "k", payment)
+		s.wantEvent(t, event.Uncertain, 1)
+		if w := s.post(t.Context(), "k", payment); w.Code != http.StatusAccepted || cutOff != "b" {
+			t.Errorf("the retry gets %d, and the abandoned step is %q, want 202 from the RecoverFunc and b", w.Code, cutOff)
+		}
+		if calls["a"] != 1 || calls["b"] != 1 {
+			t.Errorf("the steps were called %v times, want once each", calls)
+		}
+	})
+}
