@@ -2,6 +2,8 @@ package sqlstore_test
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,9 +18,25 @@ const unit = 400 * time.Millisecond
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	over(t, servers, func(t *testing.T, s setUp) {
-		open := s.opener(t)
-		storetest.Run(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit})
+		open := s.opener(t, narrow)
+		storetest.Run(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit, TooLarge: tooLarge})
 	})
+}
+
+// tooLarge is a size that a narrow table refuses.
+const tooLarge = 2<<20 + 1
+
+// narrow lets a table refuse texts of tooLarge bytes. SQLite adds no constraint to a table.
+func narrow(t testing.TB, db *sql.DB, table string) {
+	t.Helper()
+	const narrow = `length(body) < %[2]d AND length(steps) < %[2]d`
+	if _, err := db.ExecContext(t.Context(), fmt.Sprintf(`ALTER TABLE %[1]s ADD CHECK (`+narrow+`)`, table, tooLarge)); err == nil {
+		return
+	}
+	for _, write := range []string{"INSERT", "UPDATE"} {
+		execute(t, db, fmt.Sprintf(`CREATE TRIGGER narrow_%[3]s BEFORE %[3]s ON %[1]s WHEN NOT (length(NEW.body) < %[2]d AND length(NEW.steps) < %[2]d)
+			BEGIN SELECT RAISE(ABORT, 'too long'); END`, table, tooLarge, write))
+	}
 }
 
 func TestConformanceOfSQLite(t *testing.T) {
@@ -27,8 +45,8 @@ func TestConformanceOfSQLite(t *testing.T) {
 		t.Skip("the race detector makes SQLite ten times slower, and TestConformance runs under it")
 	}
 	over(t, inProcess, func(t *testing.T, s setUp) {
-		open := s.opener(t)
-		storetest.Run(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit, Wrap: synctest.Test})
+		open := s.opener(t, narrow)
+		storetest.Run(t, storetest.Config{New: func(t testing.TB) storage.Store { return open(t) }, Unit: unit, Wrap: synctest.Test, TooLarge: tooLarge})
 	})
 }
 

@@ -45,6 +45,9 @@ type dialect struct {
 	readCommitted bool
 	// examine returns the settings that matter to the records.
 	examine []check
+	// largestPacket is the query for the limit of a statement with its arguments in bytes.
+	// Empty: there is none worth asking for.
+	largestPacket string
 	// grant is the statement that gives the store its rights.
 	grant string
 }
@@ -91,7 +94,9 @@ func MySQL() Dialect {
 		undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		addVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
 		examine:    mysqlChecks,
-		grant:      "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
+
+		largestPacket: `SELECT @@max_allowed_packet`,
+		grant:         "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
 	}}
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -39,11 +41,12 @@ const (
 	mysqlNoTable      = 1146
 	mysqlNoColumn     = 1054
 	mysqlNoSavepoint  = 1305
-	// A prepared statement is gone: the table has changed too often meanwhile, or a proxy
-	// has led the statement to a session that does not know it.
-	mysqlUnprepared      = 1615
-	mysqlUnknownPrepared = 1243
 )
+
+// staleNumbers are of a prepared statement that is gone, because the table has changed too
+// often meanwhile, or because a proxy has led it to a session that does not know it; or
+// that has kept a part of an earlier call, whose packet was too large.
+var staleNumbers = []int{1615, 1243, 1210, mysqlLongData}
 
 // Primary result codes of SQLite.
 const (
@@ -66,6 +69,19 @@ type fault struct {
 // a field, and no method for it.
 var mysqlPattern = regexp.MustCompile(`^Error (\d+)(?: \([0-9A-Z]{5}\))?: `)
 
+// mysqlNumber is the number of an error of go-sql-driver/mysql, or 0.
+func mysqlNumber(err error) int {
+	found := mysqlPattern.FindStringSubmatch(err.Error())
+	if found == nil {
+		return 0
+	}
+	number, _ := strconv.Atoi(found[1]) // the pattern has digits only
+	if number == mysqlUnknown && strings.Contains(err.Error(), "mysql_send_long_data") {
+		return mysqlLongData
+	}
+	return number
+}
+
 // faultOf reads a driver's error. Importing the drivers for their types would make each
 // program depend on all of them. Drivers of PostgreSQL have the method SQLState, and
 // those of SQLite the method Code or a text.
@@ -79,6 +95,7 @@ func faultOf(err error) (f fault) {
 		f.sqlite = withCode.Code() & sqlitePrimary
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
+		f.sqlite = max(f.sqlite, cgoCode(err)&sqlitePrimary)
 		switch err.Error() { // of mattn/go-sqlite3 and database/sql
 		case "database is locked":
 			f.sqlite = sqliteBusy
@@ -87,11 +104,11 @@ func faultOf(err error) (f fault) {
 		case "sql: statement is closed": // another call has found it stale
 			f.stale = true
 		}
-		if found := mysqlPattern.FindStringSubmatch(err.Error()); found != nil {
-			f.number, _ = strconv.Atoi(found[1])
+		if number := mysqlNumber(err); number != 0 {
+			f.number = number
 		}
 	}
-	f.stale = f.stale || f.state == planChanged || f.number == mysqlUnprepared || f.number == mysqlUnknownPrepared
+	f.stale = f.stale || f.state == planChanged || slices.Contains(staleNumbers, f.number)
 	return f
 }
 
@@ -147,7 +164,7 @@ func (s *Store) retry(ctx context.Context, call func() error) error {
 		if err == nil || try == maximumTries || ctx.Err() != nil {
 			return ended(ctx, err)
 		}
-		if f := faultOf(err); !f.contended() && !f.stale {
+		if f := faultOf(err); !f.contended() && !f.stale || errors.Is(err, storage.ErrNotStorable) {
 			return ended(ctx, err)
 		}
 		timer := time.NewTimer(rand.N(pause)) //nolint:gosec // no secret: the pause separates callers that collided

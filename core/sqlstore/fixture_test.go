@@ -156,20 +156,27 @@ func (s setUp) open(t testing.TB) (*sqlstore.Store, *sql.DB) {
 }
 
 // opener returns a function that opens stores without records. The stores of a server
-// share a pool, and have a table each. SQLite's have a file each.
-func (s setUp) opener(t *testing.T) func(t testing.TB) *sqlstore.Store {
+// share a pool, and have a table each. SQLite's have a file each. The tables may be changed.
+func (s setUp) opener(t *testing.T, tables ...func(t testing.TB, db *sql.DB, table string)) func(t testing.TB) *sqlstore.Store {
 	t.Helper()
 	if s.database == "sqlite" {
 		return func(t testing.TB) *sqlstore.Store {
-			store, _ := s.open(t)
+			store, db := s.open(t)
+			for _, change := range tables {
+				change(t, db, sqlstore.DefaultTable)
+			}
 			return store
 		}
 	}
 	db := s.connect(t, s.dsn(t))
 	var cases atomic.Int32
 	return func(t testing.TB) *sqlstore.Store {
-		table := sqlstore.Table(fmt.Sprintf("case_%d", cases.Add(1)))
+		name := fmt.Sprintf("case_%d", cases.Add(1))
+		table := sqlstore.Table(name)
 		must(t, sqlstore.Migrate(t.Context(), db, s.dialect, table))
+		for _, change := range tables {
+			change(t, db, name)
+		}
 		return sqlstore.New(db, s.dialect, table)
 	}
 }

@@ -125,6 +125,9 @@ func (s *Store) exec(ctx context.Context, tx *sql.Tx, of *statement, a *argument
 	rows, err := inTurn(ctx, s, func() (int64, error) {
 		return affected(run(ctx, s, tx, of, a, (*sql.Stmt).ExecContext, database.ExecContext))
 	})
+	if err != nil && s.neverStores(ctx, tx, a, err) {
+		err = &notStorableError{err}
+	}
 	return rows > 0, err
 }
 

@@ -67,6 +67,9 @@ const (
 	tokenForAttempt
 	clockOfTheCaller
 	bodyMadeText
+	refusalIsAnyError
+	refusalFinishes
+	refusalAbandons
 	sketchForgotten
 	sketchRetained
 	sketchCutAtNUL
@@ -188,7 +191,7 @@ type brokenStore struct {
 }
 
 func brokenStores() []brokenStore {
-	return slices.Concat(generalBugs(), stepBugs(), rememberBugs(), originBugs(), decideBugs())
+	return slices.Concat(generalBugs(), stepBugs(), rememberBugs(), originBugs(), decideBugs(), refusedBugs())
 }
 
 func generalBugs() []brokenStore {

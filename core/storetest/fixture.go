@@ -31,6 +31,8 @@ type fixture struct {
 	testing.TB
 	store storage.Store
 	unit  time.Duration
+	// tooLarge is the Config's.
+	tooLarge int
 	// began is the begin of the case, and waited the sum of its waits so far.
 	began  time.Time
 	waited atomic.Int64 // in nanoseconds

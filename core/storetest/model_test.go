@@ -109,6 +109,10 @@ func (m *model) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
+	if err := m.refusal(len(res.Body)); err != nil {
+		m.refuse(l)
+		return err
+	}
 	now, e := time.Now(), m.lookUp(l.Key)
 	switch {
 	case e == nil && m.bug == completeOnlyWhatIsKnown:
@@ -177,6 +181,10 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
+	if err := m.refusal(len(l.Steps)); err != nil {
+		m.refuse(l)
+		return err
+	}
 	now, e := time.Now(), m.lookUp(l.Key)
 	expires := now.Add(l.Retain)
 	switch {

@@ -40,6 +40,10 @@ type Config struct {
 	// longer than a call takes on the slowest test machine. Zero means 200 ms.
 	Unit time.Duration
 
+	// TooLarge is the size of a response, and of steps, that the store refuses for good
+	// (storage.ErrNotStorable), above 1 MiB. Zero: the store keeps 2 MiB, or refuses them.
+	TooLarge int
+
 	// Wrap runs the body of a case. For a store within this process use a bubble,
 	// where waiting takes no time:
 	//
@@ -85,7 +89,9 @@ func (c testCase) run(t testing.TB, config Config) {
 			t.Logf("the rule: %s", c.rule)
 		}
 	}()
-	c.test(newFixture(t, config.New(t), unit))
+	f := newFixture(t, config.New(t), unit)
+	f.tooLarge = config.TooLarge
+	c.test(f)
 }
 
 func allCases() []testCase {
@@ -93,7 +99,7 @@ func allCases() []testCase {
 	for _, group := range [][]testCase{
 		claimCases, takeOverCases, digestCases, finderCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
 		contentCases, concurrentCases, inspectorCases, listCases, decideCases, waitCases, stepCases,
-		rememberCases, originCases,
+		rememberCases, originCases, refusedCases,
 	} {
 		all = append(all, group...)
 	}
