@@ -44,7 +44,7 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lea
 		return err
 	})
 	if err != nil {
-		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
+		return storage.Lease{}, nil, s.failure("acquire", c.Key, unlessRefused(err))
 	}
 	return lease, found, nil
 }

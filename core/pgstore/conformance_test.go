@@ -26,13 +26,16 @@ func TestConformance(t *testing.T) {
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
 		New: func(t testing.TB) storage.Store {
-			schema := pgstore.Schema(fmt.Sprintf("Case %d", cases.Add(1)))
+			name := fmt.Sprintf("Case %d", cases.Add(1))
+			schema := pgstore.Schema(name)
 			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
 				t.Fatal(err)
 			}
+			narrow(t, pool, name)
 			return pgstore.New(pool, schema).AlwaysBatch()
 		},
-		Unit: 400 * time.Millisecond,
+		Unit:     400 * time.Millisecond,
+		TooLarge: tooLarge,
 	})
 }
 

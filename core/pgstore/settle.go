@@ -145,7 +145,7 @@ func (s *Store) settle(ctx context.Context, operation string, l storage.Lease, c
 	if errors.Is(err, storage.ErrLeaseLost) {
 		return storage.ErrLeaseLost
 	}
-	return s.failure(operation, l.Key, err)
+	return s.failure(operation, l.Key, unlessRefused(err))
 }
 
 // send runs call on a connection of the pool, see onConnection.

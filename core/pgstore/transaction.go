@@ -119,7 +119,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 		if errors.Is(err, storage.ErrLeaseLost) {
 			return storage.ErrLeaseLost
 		}
-		return t.store.refusal(operation, l.Key, err)
+		return t.store.refusal(operation, l.Key, unlessRefused(err))
 	}
 	t.ended = true
 	err := t.tx.Commit(ctx) // releases the connection in any case
