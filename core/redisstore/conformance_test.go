@@ -48,14 +48,15 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// An AutoPipeliner pays no attention to contexts: the store does.
+// An AutoPipeliner pays no attention to contexts: the store does. The server refuses large
+// values.
 func TestConformanceOnAutoPipeline(t *testing.T) {
 	t.Parallel()
-	pipeliner, err := connect(t, redistest.Start(t), nil).AutoPipeline()
+	pipeliner, err := connect(t, redistest.Start(t, "--proto-max-bulk-len", "3mb"), nil).AutoPipeline()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conform(t, pipeliner)
+	conformUpTo(t, 4<<20, pipeliner)
 }
 
 // The contract holds with WaitReplicas too.
@@ -68,13 +69,20 @@ func TestConformanceWithReplicas(t *testing.T) {
 // The unit is long: only a case that waits for the end of a lease takes that long.
 func conform(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) {
 	t.Helper()
+	conformUpTo(t, 0, client, options...)
+}
+
+// conformUpTo is conform over a server that refuses values of some size, or none.
+func conformUpTo(t *testing.T, tooLarge int, client redis.UniversalClient, options ...redisstore.Option) {
+	t.Helper()
 	var cases atomic.Int32
 	storetest.Run(t, storetest.Config{
 		New: func(testing.TB) storage.Store {
 			prefix := redisstore.Prefix(fmt.Sprintf("oncekey:case%d:", cases.Add(1)))
 			return redisstore.New(client, append([]redisstore.Option{prefix}, options...)...)
 		},
-		Unit: 400 * time.Millisecond,
+		Unit:     400 * time.Millisecond,
+		TooLarge: tooLarge,
 	})
 }
 

@@ -28,6 +28,7 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 		examination.One("cluster", e.cluster),
 		examination.One("eviction policy", e.eviction),
 		examination.One("memory", e.memory),
+		examination.One("largest value", e.largest),
 		examination.One("persistence", e.persistence),
 		examination.One("replication", e.replication),
 		examination.One("rights", e.rights),
@@ -70,7 +71,7 @@ func (e *examiner) connect(ctx context.Context) error {
 			e.info = membersOf(text)
 		}
 		e.settings = map[string]string{}
-		for _, name := range []string{"maxmemory*", "append*", "save"} {
+		for _, name := range []string{"maxmemory*", "append*", "save", bulkSetting} {
 			found, err := e.store.client.ConfigGet(ctx, name).Result()
 			if err != nil {
 				e.noSettings = err
@@ -218,6 +219,20 @@ func (e *examiner) memory(_ context.Context, check string) storage.Finding {
 	default:
 		return examination.Good(check, seen)
 	}
+}
+
+// largest names the limit of a response with its header. The room is for the line before it.
+func (e *examiner) largest(_ context.Context, check string) storage.Finding {
+	const room = 64 << 10
+	limit, err := strconv.Atoi(e.settings[bulkSetting])
+	if err != nil {
+		return examination.Skipped(check, fmt.Sprintf("could not see it: %v", e.noSettings), grantConfig)
+	}
+	seen := fmt.Sprintf("%s %d", bulkSetting, limit)
+	if limit < smallestBulk+room {
+		return examination.Mend(check, seen, "raise it above the largest MaxResponseBytes of the policies: a larger response is not kept, and its retries get not_replayable")
+	}
+	return examination.Good(check, seen)
 }
 
 func (e *examiner) persistence(_ context.Context, check string) storage.Finding {

@@ -17,7 +17,7 @@ import (
 
 // checks are the checks of Examine, in their order.
 var checks = []string{
-	"connection", "version", "client", "cluster", "eviction policy", "memory", "persistence", "replication", "rights",
+	"connection", "version", "client", "cluster", "eviction policy", "memory", "largest value", "persistence", "replication", "rights",
 	"rights of operators", "prefix", "clock", "round trip", "canary",
 }
 

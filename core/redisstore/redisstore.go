@@ -235,7 +235,7 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	if err == nil && outcome == settledByOther {
 		return storage.ErrLeaseLost
 	}
-	return s.failure("complete", l.Key, err)
+	return s.failure("complete", l.Key, s.unlessRefused(ctx, sizeOf(arguments), err))
 }
 
 // Release implements [storage.Store].
@@ -257,7 +257,7 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	if err == nil && !extended {
 		return storage.ErrLeaseLost
 	}
-	return s.failure("extend", l.Key, err)
+	return s.failure("extend", l.Key, s.unlessRefused(ctx, len(l.Steps)+lineRoom, err))
 }
 
 // extend writes the claim again with a lease of ttl from now, and with the same

@@ -1,0 +1,89 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
+	"github.com/oncekey/oncekey/core/redisstore"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Case 95: a value that is larger than proto-max-bulk-len. The server ends the connection,
+// often before the client has read the reason. The outcome is kept without its response.
+func TestResponseThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	server := redistest.Start(t, "--proto-max-bulk-len", fmt.Sprint(limit))
+	admin := connect(t, server, nil)
+	user := func(name, rights string) func(*redis.Options) {
+		return func(options *redis.Options) {
+			words := []any{"acl", "setuser", name, "on", ">secret", "~*", "+@all"}
+			for right := range strings.FieldsSeq(rights) {
+				words = append(words, right)
+			}
+			must(t, admin.Do(t.Context(), words...).Err())
+			options.Username, options.Password = name, "secret"
+		}
+	}
+	for name, change := range map[string]func(*redis.Options){
+		"any user":                    nil,
+		"a user without CONFIG":       user("a", "-config"),
+		"a client that never repeats": func(options *redis.Options) { options.MaxRetries = -1 },
+	} {
+		for _, remember := range []time.Duration{0, time.Hour} {
+			t.Run(fmt.Sprint(name, remember), func(t *testing.T) {
+				t.Parallel()
+				store := redisstore.New(connect(t, server, change), redisstore.Prefix(fmt.Sprint(name, remember)))
+				for _, size := range []int{limit, limit + 1, 8 * limit} {
+					c := claim(fmt.Sprint(size))
+					c.Remember = remember
+					lease := win(t, store, c)
+					res := result(strings.Repeat("x", size))
+					res.Remember = remember
+					if err := store.Complete(t.Context(), lease, res); !errors.Is(err, storage.ErrNotStorable) {
+						t.Errorf("Complete of %d bytes returned %v, want ErrNotStorable", size, err)
+					}
+					lease.Steps = strings.Repeat("x", size)
+					if err := store.Extend(t.Context(), lease, time.Minute); !errors.Is(err, storage.ErrNotStorable) {
+						t.Errorf("Extend with %d bytes returned %v, want ErrNotStorable", size, err)
+					}
+					must(t, store.Complete(t.Context(), lease, storage.Result{State: storage.Unreplayable, Status: 201, Retain: time.Hour, Remember: remember}))
+					if r := find(t, store, c); r.State != storage.Unreplayable || r.Status != 201 {
+						t.Errorf("the record is %+v, want an Unreplayable one", r)
+					}
+				}
+			})
+		}
+	}
+	findings := redisstore.New(admin).Examine(t.Context())
+	for _, f := range findings {
+		if f.Check == "largest value" && (f.Grade != storage.Mend || !strings.Contains(f.Seen, fmt.Sprint(limit))) {
+			t.Errorf("the finding is %+v, want the limit", f)
+		}
+	}
+}
+
+// Case 95: too little memory may pass, and a lost connection too.
+func TestFaultsThatMayPass(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := connect(t, server, nil)
+	store := redisstore.New(rdb)
+	lease := win(t, store, claim("key"))
+	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	err := store.Complete(t.Context(), lease, result(strings.Repeat("x", 2<<20)))
+	if err == nil || errors.Is(err, storage.ErrNotStorable) {
+		t.Errorf("without memory Complete returned %v, want an error that may pass", err)
+	}
+	server.Kill()
+	err = store.Complete(t.Context(), lease, result(strings.Repeat("x", 2<<20)))
+	if err == nil || errors.Is(err, storage.ErrNotStorable) {
+		t.Errorf("without a server Complete returned %v, want an error that may pass", err)
+	}
+}
