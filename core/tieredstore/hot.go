@@ -201,7 +201,7 @@ func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(conte
 	switch {
 	case err == nil, errors.Is(err, storage.ErrLeaseLost):
 		h.health.responded(ctx, nil)
-	case errors.Is(err, storage.ErrCorruptRecord), errors.Is(err, storage.ErrStoreFull):
+	case errors.Is(err, storage.ErrCorruptRecord), errors.Is(err, storage.ErrStoreFull), errors.Is(err, storage.ErrNotStorable):
 		h.health.responded(ctx, err) // concerns one key, or new keys: the tier still replays the others
 	case ctx.Err() != nil:
 		// The caller's time is over. The tier may be healthy.
