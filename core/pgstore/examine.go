@@ -24,6 +24,7 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 	return examination.Run(ctx, e.connect, []examination.Step{
 		examination.One("version", e.version),
 		examination.One("schema version", e.schemaVersion),
+		examination.One("table", e.table),
 		examination.One("rights", e.rights),
 		examination.One("primary", e.primary),
 		examination.One("durability", e.durability),

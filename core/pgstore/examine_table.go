@@ -42,6 +42,26 @@ func query[T any](ctx context.Context, e *examiner, check, statement string) (va
 	return value, failed
 }
 
+// table proves the columns and keys, and looks for what may refuse a response.
+func (e *examiner) table(ctx context.Context, check string) storage.Finding {
+	if err := e.store.proveTable(ctx, e.db); err != nil {
+		return examination.Mend(check, err.Error(), "run pgstore.Migrate, or change the table to what the error expects")
+	}
+	var refusing []string
+	if failed := e.ofRecords(ctx, check, refusingStatement, &refusing); failed != nil {
+		return *failed
+	}
+	if len(refusing) > 0 {
+		return examination.Look(check, "constraints and triggers: "+strings.Join(refusing, ", "),
+			"remove those that may refuse a response: it is not kept then, and its retries get not_replayable")
+	}
+	return examination.Good(check, "each column and the key are as expected")
+}
+
+const refusingStatement = `
+SELECT array(SELECT conname::text FROM pg_constraint WHERE conrelid = c.oid AND contype IN ('c', 'f')
+	UNION ALL SELECT tgname::text FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal)` + ofRecords
+
 const autovacuumStatement = `
 SELECT format('%s dead rows of %s, last autovacuum %s', coalesce(s.n_dead_tup, 0), coalesce(s.n_live_tup, 0) + coalesce(s.n_dead_tup, 0),
 		coalesce(date_trunc('second', s.last_autovacuum)::text, 'never')),

@@ -19,7 +19,7 @@ import (
 
 // checks are the checks of Examine, in their order.
 var checks = []string{
-	"connection", "version", "schema version", "rights", "primary", "durability", "synchronous standbys", "pooler", "time limits",
+	"connection", "version", "schema version", "table", "rights", "primary", "durability", "synchronous standbys", "pooler", "time limits",
 	"autovacuum", "sweeping", "fillfactor", "index size", "clock", "round trip", "canary",
 }
 

@@ -63,7 +63,8 @@ func Migrations(options ...Option) []Migration {
 // Migrate brings the tables to this version, in one transaction. Call it before the
 // first program of a new version serves requests. Every instance may call it at
 // start: one instance migrates, and the others wait. If the tables have this version
-// or a newer one, Migrate changes no table.
+// or a newer one, Migrate changes no table. In the end Migrate proves that the table
+// records has the columns, types and the key of this version, see [Store.Check].
 //
 // Rights of the role that migrates: CREATE on the database, if the schema does not
 // exist; CREATE on the schema; for later versions, ownership of the tables. If the
@@ -85,7 +86,12 @@ func Migrations(options ...Option) []Migration {
 // an index, for which requests wait. For a large table, docs/postgres.md has
 // statements that build the index before.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, options ...Option) error {
-	if err := New(pool, options...).migrate(ctx, Migrations(options...)); err != nil {
+	s := New(pool, options...)
+	err := s.migrate(ctx, Migrations(options...))
+	if err == nil {
+		err = s.proveTable(ctx, s.unprepared(pool))
+	}
+	if err != nil {
 		return fmt.Errorf("pgstore: migrate: %w", err)
 	}
 	return nil

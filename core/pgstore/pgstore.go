@@ -61,6 +61,7 @@
 package pgstore
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 
@@ -104,10 +105,12 @@ type Option func(*Store)
 
 // Schema sets the database schema of the tables, so that several applications can
 // share a database. The default is [DefaultSchema]. The name is quoted, so upper case
-// counts. Schema panics when name is empty.
+// counts. Schema panics when name is empty, or has more than 63 bytes: PostgreSQL would cut
+// it off.
 func Schema(name string) Option {
-	if name == "" {
-		panic("pgstore: Schema(\"\"): want a name")
+	const longest = 63
+	if name == "" || len(name) > longest {
+		panic(fmt.Sprintf("pgstore: Schema(%q): want a name of 1 to %d bytes, this one has %d", name, longest, len(name)))
 	}
 	return func(s *Store) { s.schema = name }
 }

@@ -14,7 +14,8 @@ const preparationDeadline = 10 * time.Second
 
 // readiness is the store's knowledge about its database. The zero value has none.
 type readiness struct {
-	// proven: the role has every right, so Acquire need not check again.
+	// proven: the role has every right, and the table is as expected, so Acquire need not
+	// check again.
 	proven atomic.Bool
 	// pooled: there is a pooler before the server, and the next statement may run in
 	// another session.
@@ -32,7 +33,10 @@ type preparation struct {
 	err  error         // read after done
 }
 
-// Check implements [storage.Checker]. It also opens a connection for requests, so
+// Check implements [storage.Checker]. It reads the role's rights, and the columns, types
+// and keys of the table records. A table that is not as the migrations create it is a
+// wrapped storage.ErrNotStorable that names the column, with what was found and expected.
+// The first claim of a process checks too. Check also opens a connection for requests, so
 // that a program that calls Check before it serves has no slow first request.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.prepare().wait(ctx); err != nil {
@@ -95,7 +99,7 @@ func (s *Store) prepare() *preparation {
 	return p
 }
 
-// prepareConnection checks the role's rights (case 38), and prepares the statements
+// prepareConnection checks the role's rights (case 38) and the table, and prepares the statements
 // of every first-time request.
 func (s *Store) prepareConnection(ctx context.Context) error {
 	pooled, err := s.pool.Acquire(ctx)

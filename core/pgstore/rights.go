@@ -23,7 +23,7 @@ SELECT current_user::text, pg_backend_pid()::bigint, r.oid IS NOT NULL AND f.the
 	coalesce(has_table_privilege(r.oid, 'INSERT'), true),
 	coalesce(has_table_privilege(r.oid, 'UPDATE'), true),
 	coalesce(has_table_privilege(r.oid, 'DELETE'), true),
-	f.closed
+	f.closed, ` + columnsOfTable + `
 FROM (SELECT) AS one
 	LEFT JOIN pg_namespace AS n ON n.nspname = $1::text
 	LEFT JOIN pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'records'
@@ -38,16 +38,18 @@ type rights struct {
 	backend                                             int64
 	migrated, usage, selects, inserts, updates, deletes bool
 	closed                                              string // functions that the role may not execute, with commas
+	columns                                             string // see columnsOfTable
 }
 
 // rightsOf reads the rights of this connection's role.
 func (s *Store) rightsOf(ctx context.Context, db querier) (r rights, err error) {
 	err = db.QueryRow(ctx, rightsStatement, s.schema).Scan(
-		&r.role, &r.backend, &r.migrated, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes, &r.closed)
+		&r.role, &r.backend, &r.migrated, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes, &r.closed, &r.columns)
 	return r, err
 }
 
-// check returns an error for rights that the store needs and the role does not have.
+// check returns an error for rights that the store needs and the role does not have, and
+// for a table that is not as expected.
 func (s *Store) check(r rights) error {
 	switch missing := s.missing(r); {
 	case len(missing) > 0:
@@ -55,7 +57,7 @@ func (s *Store) check(r rights) error {
 	case !r.migrated:
 		return s.notMigrated(errNotMigrated)
 	default:
-		return nil
+		return s.prove(r.columns)
 	}
 }
 
