@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -8,7 +9,29 @@ import (
 
 const mayLose = "a crash may lose the last claims and responses, and a retry then runs the handler a second time"
 
+// largestResponse is the policies' default MaxResponseBytes, and packetRoom is for the rest
+// of a statement.
+const largestResponse, packetRoom = 1 << 20, 64 << 10
+
+const notKept = "a larger response is not kept, and its retries get not_replayable"
+
+// limits judges a limit in bytes, possibly after a name and an equals sign.
+func limits(value string) (storage.Grade, string) {
+	limit, err := strconv.Atoi(value[strings.LastIndexByte(value, '=')+1:])
+	if err != nil || limit < largestResponse+packetRoom {
+		return storage.Mend, "raise it above the largest MaxResponseBytes of the policies: " + notKept
+	}
+	return storage.Good, ""
+}
+
+// mayRefuse judges the names of constraints and triggers.
+var mayRefuse = wants(storage.Look, "remove those that may refuse a response: it is not kept then, and its retries get not_replayable", "none")
+
 var postgresqlChecks = []check{
+	{"constraints and triggers", `
+SELECT coalesce(string_agg(name, ', '), 'none') FROM (
+	SELECT conname::text AS name FROM pg_constraint WHERE conrelid = to_regclass('{table}') AND contype IN ('c', 'f')
+	UNION ALL SELECT tgname::text FROM pg_trigger WHERE tgrelid = to_regclass('{table}') AND NOT tgisinternal) AS r`, mayRefuse},
 	{"synchronous_commit", `SHOW synchronous_commit`, wants(storage.Mend, "set it to on: "+mayLose, "on", "remote_apply", "remote_write", "local")},
 	{"fsync", `SHOW fsync`, wants(storage.Mend, "set it to on: "+mayLose, "on")},
 	{
@@ -18,6 +41,13 @@ var postgresqlChecks = []check{
 }
 
 var mysqlChecks = []check{
+	{"max_allowed_packet", `SELECT @@max_allowed_packet`, limits},
+	{"constraints and triggers", `
+SELECT coalesce(group_concat(name SEPARATOR ', '), 'none') FROM (
+	SELECT constraint_name AS name FROM information_schema.table_constraints WHERE constraint_type IN ('CHECK', 'FOREIGN KEY')
+		AND concat(table_schema, '.', table_name) IN ('{table}', concat(database(), '.{table}'))
+	UNION ALL SELECT trigger_name FROM information_schema.triggers
+		WHERE concat(event_object_schema, '.', event_object_table) IN ('{table}', concat(database(), '.{table}'))) AS r`, mayRefuse},
 	{"innodb_flush_log_at_trx_commit", `SELECT @@innodb_flush_log_at_trx_commit`, wants(storage.Mend, "set it to 1: "+mayLose, "1")},
 	{
 		"sync_binlog", `SELECT CASE WHEN @@log_bin = 0 THEN 'no binary log' ELSE concat(@@sync_binlog, '') END`,
@@ -38,6 +68,11 @@ var mysqlChecks = []check{
 }
 
 var sqliteChecks = []check{
+	{"largest value", `SELECT coalesce((SELECT compile_options FROM pragma_compile_options WHERE compile_options LIKE 'MAX_LENGTH=%'),
+	'MAX_LENGTH=1000000000')`, limits},
+	{"constraints and triggers", `
+SELECT coalesce(group_concat(name, ', '), 'none') FROM sqlite_master
+WHERE tbl_name = '{table}' AND (type = 'trigger' OR type = 'table' AND sql LIKE '%CHECK%(%')`, mayRefuse},
 	{"journal_mode", `PRAGMA journal_mode`, wants(storage.Look, "set it to WAL: otherwise replays wait for writes", "wal")},
 	{"synchronous", `PRAGMA synchronous`, wants(storage.Mend, "set it to FULL (2) on each connection: "+mayLose, "2", "3")},
 	{"busy_timeout", `PRAGMA busy_timeout`, func(value string) (storage.Grade, string) {

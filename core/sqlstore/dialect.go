@@ -50,6 +50,12 @@ type dialect struct {
 	largestPacket string
 	// grant is the statement that gives the store its rights.
 	grant string
+	// types are those of the table's columns, and describe is the query for them.
+	types    map[kind][]string
+	describe string
+	// longestName bounds the name of a schema in characters, which are bytes. Zero: there
+	// are no schemas.
+	longestName int
 }
 
 // PostgreSQL is PostgreSQL 13 or newer, through the stdlib package of
@@ -72,6 +78,9 @@ func PostgreSQL() Dialect {
 		addVersion:    `INSERT INTO {table}_migrations (version) VALUES ({version}) ON CONFLICT DO NOTHING`,
 		readCommitted: true,
 		examine:       postgresqlChecks,
+		types:         postgresqlTypes,
+		describe:      postgresqlTable,
+		longestName:   63,
 		grant:         "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
 	}}
 }
@@ -94,6 +103,10 @@ func MySQL() Dialect {
 		undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		addVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
 		examine:    mysqlChecks,
+		types:      mysqlTypes,
+		describe:   mysqlTable,
+
+		longestName: 64,
 
 		largestPacket: `SELECT @@max_allowed_packet`,
 		grant:         "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
@@ -133,6 +146,8 @@ func SQLite() Dialect {
 		undo:         []string{`ROLLBACK`},
 		addVersion:   `INSERT INTO {table}_migrations (version) VALUES ({version}) ON CONFLICT DO NOTHING`,
 		examine:      sqliteChecks,
+		types:        sqliteTypes,
+		describe:     sqliteTable,
 		grant:        "give the process write access to the file and to its folder",
 	}}
 }

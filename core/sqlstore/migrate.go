@@ -54,7 +54,8 @@ func Migrations(dialect Dialect, options ...Option) []Migration {
 // version serves requests. Every instance may call it at start: one instance migrates,
 // and the others wait. If the table has this version or a newer one, Migrate changes no
 // table. The name of the table, with _migrations after it, names the table of the
-// versions that have run.
+// versions that have run. In the end Migrate proves that the table has the columns, types
+// and the key of this version, see [Store.Check].
 //
 // Migrate needs the right to create tables and indexes. The store needs SELECT, INSERT,
 // UPDATE and DELETE on its table, and no right to the table of the versions.
@@ -106,6 +107,9 @@ func (s *Store) migrate(ctx context.Context, migrations []Migration) (err error)
 		if err := run(ctx, append(split(migration.SQL), added)...); err != nil {
 			return fmt.Errorf("version %d (%s): %w", migration.Version, migration.Name, err)
 		}
+	}
+	if err := s.prove(ctx, connection); err != nil { // CREATE TABLE leaves another table of this name as it is
+		return err
 	}
 	return run(ctx, s.dialect.unlock...)
 }

@@ -5,12 +5,20 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/oncekey/oncekey/core/internal/examination"
+	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// proofDeadline bounds a proof, which may begin with a connection to a distant server.
+const proofDeadline = 10 * time.Second
+
 // Check implements [storage.Checker]. It runs four statements that need a right each
-// and change no row.
+// and change no row, and reads the columns, types and keys of the table. A table that is
+// not as the migrations create it is a wrapped storage.ErrNotStorable that names the
+// column, with what was found and expected. The first claim of a process checks too.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.retry(ctx, func() error { return s.check(ctx) }); err != nil {
 		return fmt.Errorf("sqlstore: check: %w", s.explained(err))
@@ -18,7 +26,8 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// ready returns nil once the store has proven all rights. It checks until then.
+// ready returns nil once the store has proven all rights and its table. It checks until
+// then.
 func (s *Store) ready(ctx context.Context) error {
 	if s.proven.Load() {
 		return nil
@@ -26,19 +35,58 @@ func (s *Store) ready(ctx context.Context) error {
 	return s.check(ctx)
 }
 
+// check waits for the proof that is under way, or begins one. A proof has a time of its
+// own, because it takes longer than a claim may take.
 func (s *Store) check(ctx context.Context) error {
+	s.proving.Lock()
+	p := s.proof
+	if p == nil {
+		p = &proof{done: make(chan struct{})}
+		s.proof = p
+		go s.runProof(context.WithoutCancel(ctx), p)
+	}
+	s.proving.Unlock()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// proof is a check of rights and table under way.
+type proof struct {
+	done chan struct{} // closed at the end
+	err  error         // read after done
+}
+
+func (s *Store) runProof(ctx context.Context, p *proof) {
+	ctx, cancel := context.WithTimeout(ctx, proofDeadline)
+	defer cancel()
+	p.err = panicked.Call(sqlDriver, func() error { return s.proveAll(ctx) })
+	s.proving.Lock()
+	s.proof = nil
+	s.proving.Unlock()
+	close(p.done)
+}
+
+func (s *Store) proveAll(ctx context.Context) error {
 	for _, probe := range probeStatements {
 		text, _ := s.dialect.compile(probe, s.table)
 		if _, err := inTurn(ctx, s, func() (sql.Result, error) { return s.db.ExecContext(ctx, text) }); err != nil {
 			return err
 		}
 	}
+	if _, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.prove(ctx, s.db) }); err != nil {
+		return err
+	}
 	s.proven.Store(true)
 	return nil
 }
 
 // Examine implements [storage.Examiner]. It reads the settings of the database that
-// decide which records survive a crash.
+// decide which records survive a crash and which responses are refused, and takes a key of
+// its own through a whole request.
 func (s *Store) Examine(ctx context.Context) []storage.Finding {
 	findings := []storage.Finding{s.examineRights(ctx)}
 	for _, c := range s.dialect.examine {
@@ -55,7 +103,7 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 		}
 		findings = append(findings, finding)
 	}
-	return append(findings, s.examineSweeping(ctx))
+	return append(findings, s.examineSweeping(ctx), examination.Canary(ctx, "canary", s))
 }
 
 func (s *Store) examineRights(ctx context.Context) storage.Finding {

@@ -174,3 +174,37 @@ func TestTransactionWhoseResponseCannotBeStored(t *testing.T) {
 		must(t, store.Release(t.Context(), lease))
 	})
 }
+
+// Case 95: Examine names what may refuse a response, before it does.
+func TestExamineOfRefusals(t *testing.T) {
+	t.Parallel()
+	over(t, all, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		examine := func() map[string]storage.Finding {
+			findings := map[string]storage.Finding{}
+			for _, f := range store.Examine(t.Context()) {
+				findings[f.Check] = f
+			}
+			return findings
+		}
+		for _, check := range []string{"constraints and triggers", "canary"} {
+			if f := examine()[check]; f.Grade != storage.Good {
+				t.Errorf("the finding of a good table is %+v", f)
+			}
+		}
+		narrow(t, db, sqlstore.DefaultTable)
+		if f := examine()["constraints and triggers"]; f.Grade != storage.Look || f.Seen == "none" {
+			t.Errorf("the finding of a narrow table is %+v, want the name of what may refuse", f)
+		}
+	})
+	t.Run("max_allowed_packet", func(t *testing.T) {
+		t.Parallel()
+		db := mariadb.connect(t, mariadb.start(t, "max_allowed_packet=1M").DSN())
+		must(t, sqlstore.Migrate(t.Context(), db, mariadb.dialect))
+		for _, f := range sqlstore.New(db, mariadb.dialect).Examine(t.Context()) {
+			if limited := f.Check == "max_allowed_packet" || f.Check == "canary"; limited && f.Grade != storage.Mend {
+				t.Errorf("the finding is %+v, want the limit", f)
+			}
+		}
+	})
+}

@@ -74,6 +74,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -91,8 +92,10 @@ type Store struct {
 	table      string
 	logger     *slog.Logger
 	statements statements
-	// proven: the store has every right, so Acquire need not check again.
-	proven atomic.Bool
+	// proven: the store has every right and its table, so Acquire need not check again.
+	proven  atomic.Bool
+	proving sync.Mutex
+	proof   *proof // that is under way, or nil
 	// seen is nil where reading costs no round trip.
 	seen *seen
 	// preparing has room for the one caller that prepares a statement.
@@ -119,7 +122,8 @@ var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Z
 // Table sets the name of the table, so that several applications can share a database.
 // The default is [DefaultTable]. A schema may precede the name, with a dot, except in
 // SQLite. Table panics when a name has other characters than letters, digits and
-// underscores, or is longer than 41 characters.
+// underscores, or is longer than 41 characters. New, Migrate and Migrations panic when a
+// schema has more than 63 characters in PostgreSQL, or more than 64 in MySQL.
 func Table(name string) Option {
 	if !tablePattern.MatchString(name) {
 		panic(fmt.Sprintf("sqlstore: Table(%q): want a name of letters, digits and underscores, possibly after a schema and a dot", name))
@@ -150,6 +154,9 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	s := &Store{db: db, dialect: dialect.dialect, table: DefaultTable, preparing: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(s)
+	}
+	if schema, _, qualified := strings.Cut(s.table, "."); qualified && s.dialect.longestName > 0 && len(schema) > s.dialect.longestName {
+		panic(fmt.Sprintf("sqlstore: Table(%q): the schema has %d bytes: %s takes at most %d", s.table, len(schema), s.dialect.name, s.dialect.longestName))
 	}
 	s.compileStatements()
 	if !s.dialect.singleWriter {
