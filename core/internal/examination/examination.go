@@ -136,6 +136,9 @@ type Inspectable interface {
 	storage.Inspector
 }
 
+// canaryBytes is the size of the canary's response: the policies' default MaxResponseBytes.
+const canaryBytes = 1 << 20
+
 // Canary claims, renews and completes a key of its own, reads the response, and removes
 // the key. The record expires within a minute, should the process end meanwhile.
 func Canary(ctx context.Context, check string, store Inspectable) storage.Finding {
@@ -152,7 +155,7 @@ func Canary(ctx context.Context, check string, store Inspectable) storage.Findin
 	if step, err := fly(ctx, store, claim); err != nil {
 		return Mend(check, fmt.Sprintf("%s: %v", step, err), "grant the right that the error names, or mend its cause")
 	}
-	return Good(check, "a key was claimed, renewed, completed, replayed and removed")
+	return Good(check, "a key was claimed, renewed, completed with 1 MiB, replayed and removed")
 }
 
 // fly returns the step that failed.
@@ -164,7 +167,7 @@ func fly(ctx context.Context, store Inspectable, c storage.Claim) (step string, 
 	if err := store.Extend(ctx, lease, c.TTL); err != nil {
 		return "extend", err
 	}
-	res := storage.Result{State: storage.Completed, Status: 200, Body: []byte("canary"), Retain: c.Retain}
+	res := storage.Result{State: storage.Completed, Status: 200, Body: bytes.Repeat([]byte("canary "), canaryBytes/len("canary ")), Retain: c.Retain}
 	if err := store.Complete(ctx, lease, res); err != nil {
 		return "complete", err
 	}
