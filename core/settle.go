@@ -54,8 +54,8 @@ type Response struct {
 // the lease until then.
 //
 // Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
-// renewal first. It takes no context, so that a client's disconnect cannot interrupt
-// the settlement.
+// renewal first. A refused response takes one StoreTimeout more. Finish takes no context,
+// so that a client's disconnect cannot interrupt the settlement.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
 	return e.finish(run, run.conclude(&outcome), outcome, response)
 }
@@ -141,15 +141,19 @@ func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 	return r.subject.route.policy.Classify(outcome)
 }
 
-// settleAtStore settles the run by one store call within StoreTimeout. An error means
-// that the response must not be shown. After a failure the background continues.
+// settleAtStore settles the run by one store call within StoreTimeout, and by a second one
+// if the store refuses the response for good. An error means that the response must not be
+// shown. After a failure the background continues.
 func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Result) error {
 	now := e.now()
 	if stored != nil {
 		run.finished = now.wall
 	}
 	calledAt := now.monotonic
-	err := e.settleOnce(run, &done, &stored, calledAt.Add(run.subject.route.policy.StoreTimeout))
+	err := e.settleWithin(calledAt.Add(run.subject.route.policy.StoreTimeout), run, stored)
+	if run.tx == nil && run.leaveOut(&stored, &done, err) {
+		err = e.settleWithin(time.Now().Add(run.subject.route.policy.StoreTimeout), run, stored)
+	}
 	latency := time.Since(calledAt)
 	switch {
 	case err == nil:
@@ -173,17 +177,11 @@ func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Resul
 	return e.deferSettlement(run, done, stored, event.Event{Result: event.Deferred, Err: err, StoreLatency: latency})
 }
 
-// settleOnce settles the run by a call at the store, or by two if the store refuses the
-// response for good.
-func (e *Engine) settleOnce(run *Run, done *event.Event, stored **storage.Result, deadline time.Time) error {
+// settleWithin settles the run by one call at the store, which ends at the deadline.
+func (e *Engine) settleWithin(deadline time.Time, run *Run, stored *storage.Result) error {
 	call := run.settlement()
 	defer call.Release()
-	ctx := call.Detach(&run.context, deadline)
-	err := e.storeOrRelease(ctx, run, *stored)
-	if run.tx == nil && run.leaveOut(stored, done, err) {
-		err = e.storeOrRelease(ctx, run, *stored)
-	}
-	return err
+	return e.storeOrRelease(call.Detach(&run.context, deadline), run, stored)
 }
 
 // deferSettlement continues a settlement in the background. Within the lease no other

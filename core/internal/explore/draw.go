@@ -61,6 +61,9 @@ func Draw(seed uint64) Plan {
 	}
 	p.Policy.OtherHeaders = d.percent(20)
 	p.Near = d.percent(50)
+	if d.percent(15) {
+		drawRefusals(d, &p)
+	}
 	return p
 }
 

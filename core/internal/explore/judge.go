@@ -60,6 +60,7 @@ func (j *judge) single(r *run) {
 	j.responds(r)
 	j.calls(r)
 	j.settlement(r)
+	j.refusals(r)
 	if r.shown == nil || r.shown.Kind != Shown {
 		return
 	}

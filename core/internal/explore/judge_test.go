@@ -41,6 +41,7 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 	continued := changed(twice(100*ms, Step{Do: InStep}, Step{Do: Respond, N: 500}), func(p *Plan) {
 		p.Requests[1].Handler = []Step{{Do: InStep}}
 	})
+	refused := changed(twice(100*ms, effect), func(p *Plan) { p.Requests[0].Refused = true })
 	unknown := changed(twice(100*ms, effect, Step{Do: MarkUncertain}, Step{Do: Respond, N: 504}), func(p *Plan) { p.Policy.Abandoned = Refuse })
 	for _, c := range []struct {
 		rule Rule
@@ -94,6 +95,8 @@ func TestJudgeSeesEachRuleBroken(t *testing.T) {
 		{UnknownWrongly, sabotaged(losesStatus, remembered)},
 		{StepRepeated, sabotaged(losesSteps, continued)},
 		{StepDiffers, sabotaged(losesSteps, continued)},
+		{RefusalForgotten, sabotaged(keepsRefused, refused)},
+		{RefusalRepeated, sabotaged(sendsRefusedAgain, refused)},
 		{BrokenProblem, sabotaged(breaksProblems, twice(100*ms, effect, Step{Do: Sleep, For: time.Second}))},
 	} {
 		t.Run(string(c.rule), func(t *testing.T) {

@@ -55,6 +55,8 @@ const (
 	expiresAtOnce              // the store returns finished records as expired ones
 	losesSteps                 // the store forgets the steps of a run
 	losesStatus                // the tombstone of a finished record has no status
+	keepsRefused               // the store keeps a response that it says to refuse for good
+	sendsRefusedAgain          // the link sends a refused response again
 )
 
 // Pod is one process with an engine of its own.
@@ -74,6 +76,7 @@ type Request struct {
 	Body         Body
 	Leave        time.Duration // the client disconnects this long after At; zero: the client stays
 	Handler      []Step
+	Refused      bool // the store refuses the response for good, and takes the outcome without it
 }
 
 // Body is a payload. Two bodies with equal Payload and Nonce are canonically equal.

@@ -62,5 +62,7 @@ const (
 	UnknownWrongly    Rule = "unknown-wrongly"            // outcome_unknown only if an attempt stored no response
 	StepRepeated      Rule = "step-repeated"              // a recorded step is not repeated by a later attempt
 	StepDiffers       Rule = "step-differs"               // all attempts get the same result of a step
+	RefusalRepeated   Rule = "refused-response-repeated"  // a response that the store refuses for good is sent once (case 95)
+	RefusalForgotten  Rule = "refused-response-forgotten" // after it the next request gets not_replayable (case 95)
 	BrokenProblem     Rule = "broken-problem"             // no client gets the half response of a problem.Writer that panicked
 )

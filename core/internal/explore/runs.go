@@ -56,6 +56,9 @@ type run struct {
 	stepped    []*Fact                 // effects in steps
 	recorded   []*Fact                 // results of steps
 	keepFor    time.Duration           // the handler's KeepFor, or zero
+
+	refused      time.Duration // when the process learned that the store refuses the response for good
+	refusedAgain time.Duration // when the store got the response once more
 }
 
 // storeCall is one call at the store.
@@ -189,6 +192,7 @@ func (r *run) handled(f *Fact) {
 
 // called adds a call at the store.
 func (r *run) called(p *Plan, f *Fact) {
+	r.addRefusal(f)
 	switch f.Kind {
 	case Called:
 		r.asked[f.Op] = f.At

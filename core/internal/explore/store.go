@@ -138,7 +138,7 @@ func (s *store) hold(l storage.Lease, ttl time.Duration, now time.Time, caller i
 	}
 }
 
-func (s *store) complete(l storage.Lease, res storage.Result, caller int) verdict {
+func (s *store) complete(l storage.Lease, res storage.Result, caller int, op Op) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -155,6 +155,12 @@ func (s *store) complete(l storage.Lease, res storage.Result, caller int) verdic
 	case r.result.State > storage.InProgress:
 		v.word = "again"
 		return v
+	}
+	if s.refuses(res, caller) {
+		v.err, v.word = refusal(op), "refused for good"
+		if s.plan.sabotage != keepsRefused {
+			return v
+		}
 	}
 	res.Header, res.Body, res.Sketch = slices.Clone(res.Header), slices.Clone(res.Body), slices.Clone(res.Sketch)
 	if s.plan.sabotage == altersStatus {

@@ -112,6 +112,9 @@ func (p *Plan) describe(b *strings.Builder) {
 		if r.NoKey {
 			b.WriteString("; without a key")
 		}
+		if r.Refused {
+			b.WriteString("; the store refuses its response for good")
+		}
 		if r.Leave > 0 {
 			fmt.Fprintf(b, "; its client leaves after %v", r.Leave)
 		}
@@ -251,6 +254,8 @@ func reason(err error) string {
 	switch {
 	case errors.Is(err, storage.ErrLeaseLost):
 		return "lease lost"
+	case errors.Is(err, storage.ErrNotStorable):
+		return "refused for good"
 	case errors.Is(err, storage.ErrRolledBack):
 		return "rolled back"
 	case errors.Is(err, context.DeadlineExceeded):

@@ -31,7 +31,7 @@ func (l *link) BeginTransaction(ctx context.Context, lease storage.Lease) (conte
 // Commit implements storage.Transaction.
 func (tx *transaction) Commit(ctx context.Context, lease storage.Lease, res storage.Result) error {
 	return tx.link.call(ctx, Commit, tx.who, func() verdict {
-		v := tx.link.world.store.complete(lease, res, tx.who.request)
+		v := tx.link.world.store.complete(lease, res, tx.who.request, Commit)
 		if v.word == "again" {
 			v.err, v.word = storage.ErrLeaseLost, "lease lost"
 		}

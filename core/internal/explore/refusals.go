@@ -1,0 +1,86 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// refuses reports whether the store refuses the result of a request for good.
+func (s *store) refuses(res storage.Result, caller int) bool {
+	if res.State == storage.Unreplayable && len(res.Sketch) == 0 {
+		return false
+	}
+	for i := range s.plan.Requests {
+		if r := &s.plan.Requests[i]; r.ID == caller {
+			return r.Refused
+		}
+	}
+	return false
+}
+
+// refusal is the error of a result that the store refuses for good. In a transaction it
+// is rolled back.
+func refusal(op Op) error {
+	if op == Commit {
+		return fmt.Errorf("%w: %w", storage.ErrRolledBack, storage.ErrNotStorable)
+	}
+	return storage.ErrNotStorable
+}
+
+// drawRefusals lets the store refuse some responses for good. The other draws come first,
+// as for drawUncertain.
+func drawRefusals(d *dice, p *Plan) {
+	for i := range p.Requests {
+		p.Requests[i].Refused = d.percent(50)
+	}
+}
+
+// addRefusal adds a call that the store has refused for good.
+func (r *run) addRefusal(f *Fact) {
+	if !errors.Is(f.Err, storage.ErrNotStorable) || errors.Is(f.Err, storage.ErrRolledBack) {
+		return
+	}
+	if f.Kind == Applied && r.refused > 0 {
+		r.refusedAgain = f.At
+	}
+	if f.Kind == Returned && r.refused == 0 {
+		r.refused = f.At
+	}
+}
+
+// refusals: a response that the store has refused for good is not sent again, and the next
+// request of the key gets not_replayable.
+func (j *judge) refusals(r *run) {
+	if r.refusedAgain > 0 {
+		j.report(RefusalRepeated, "the store has refused the response of r%d at %v for good, and gets it again at %v", r.id, r.refused, r.refusedAgain)
+	}
+	s := r.shown
+	if s == nil || s.Kind != Shown || j.plan.Policy.Observe {
+		return
+	}
+	for _, other := range j.order {
+		if other == r || other.key != r.key || other.refused == 0 || other.confirmed == 0 || r.sent.At <= other.confirmed {
+			continue
+		}
+		replayed := s.has(Replayed) && s.Source == other.id && s.Text != recovered
+		// The judge's own requests come after all faults.
+		missed := r.probing && j.lastOf(other) && j.body(r) == j.body(other) && !(s.has(Problem) && s.Text == problem.NotReplayable)
+		if replayed || missed {
+			j.report(RefusalForgotten, "r%d gets %d %q, and the store has refused the response of r%d at %v for good", r.id, s.Status, s.Text, other.id, other.refused)
+		}
+	}
+}
+
+// lastOf reports whether the outcome of a run is the key's record when the judge asks.
+func (j *judge) lastOf(r *run) bool {
+	for _, other := range j.order {
+		if other.key == r.key && !other.probing && other != r && other.granted() > r.granted() {
+			return false
+		}
+	}
+	end := j.history.Facts[len(j.history.Facts)-1].At
+	return j.storesClock(end) < j.storesClock(r.kept)+r.ttl(j.plan) && j.plan.real.tenant == ""
+}
