@@ -117,6 +117,10 @@ func refusals() []refusal {
 		},
 		{name: "store unavailable", program: on(failing(outage)), request: pay, status: 503, code: "store_unavailable", retryAfter: "1"},
 		{name: "store full", program: on(failing(storage.ErrStoreFull)), request: pay, status: 503, code: "store_unavailable", retryAfter: "1"},
+		{ // Case 97
+			name: "claim refused for good, fail-open too", program: on(failing(storage.ErrNotStorable), failOpen),
+			request: pay, status: 503, code: "store_unavailable", retryAfter: "1",
+		},
 		{ // Case 20
 			name: "record corrupt, fail-open too", program: on(failing(storage.ErrCorruptRecord), failOpen),
 			request: pay, status: 503, code: "store_unavailable", retryAfter: "1",

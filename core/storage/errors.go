@@ -42,7 +42,8 @@ var (
 	// steps are too large for the server or for a column, or a constraint forbids them. The
 	// call has changed no record, and repeating it does not help. A Store wraps
 	// ErrNotStorable with the database's error, and returns it for no fault that may pass.
-	// After it from Complete, the engine completes the lease again at once without the
+	// Acquire and Checker.Check return it for a table that can keep no record: the engine
+	// then responds with 503 and runs no handler, even under FailOpen. After it from Complete, the engine completes the lease again at once without the
 	// response (State Unreplayable, no Sketch), so retries get 409 not_replayable.
 	// Transaction.Commit returns it together with ErrRolledBack.
 	ErrNotStorable = errors.New("oncekey: the store refuses to keep this, now and later")

@@ -57,7 +57,8 @@ type Store interface {
 	//   - an error: wrapped ErrCorruptRecord for an unreadable record, wrapped
 	//     ErrUnreadable for one that is unreadable at the moment, wrapped ErrStoreFull
 	//     from a bounded store that is full, wrapped ErrStoreForbidden
-	//     when this process may not claim or not settle, or the system's error.
+	//     when this process may not claim or not settle, wrapped ErrNotStorable when the
+	//     store can never keep the claim, or the system's error.
 	//
 	// A caller may repeat Acquire with the same token after a timeout that hid a
 	// success. The repeated call finds the caller's own claim, and returns the lease
