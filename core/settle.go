@@ -225,10 +225,15 @@ func (e *Engine) storeOrRelease(ctx context.Context, run *Run, stored *storage.R
 
 // notCommitted ends a run with a failed commit, by releasing the key. If the
 // transaction was committed and only the reply was lost, the release has no effect, and
-// the next request gets the response.
+// the next request gets the response. A handler that has ended the transaction by itself
+// may have committed its writes without the response, so its key is left abandoned.
 func (e *Engine) notCommitted(run *Run, cause error) error {
 	run.tx = nil
-	released := event.Event{Result: run.withoutResult(failure.ClassDeleteKey), Err: cause}
+	class := failure.ClassDeleteKey
+	if errors.Is(cause, storage.ErrTransactionEnded) {
+		class = failure.ClassUncertain
+	}
+	released := event.Event{Result: run.withoutResult(class), Err: cause}
 	if errors.Is(cause, storage.ErrRolledBack) {
 		_ = e.settleAtStore(run, released, nil) // settleAtStore reports and repeats failures
 		return cause

@@ -155,6 +155,35 @@ func TestCommitThatFailed(t *testing.T) {
 	})
 }
 
+// Case 96: a handler that has ended its transaction may have committed its writes without
+// the response. Its key is left abandoned, and OnAbandoned decides.
+func TestHandlerThatEndedItsTransaction(t *testing.T) {
+	t.Parallel()
+	for name, abandoned := range map[string]policy.Option{"re-execute": policy.OnAbandoned(policy.Reexecute), "refuse": policy.OnAbandoned(policy.Refuse)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBank()
+				b.set(&b.commit)(func(func() error) error { return fmt.Errorf("COMMIT: %w", storage.ErrTransactionEnded) })
+				s := newService(t, b, deposit, policy.Transactional(true), abandoned)
+				wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.NotConfirmed)
+				advance(time.Second)
+				s.wantEvent(t, event.Uncertain, 1)
+				s.wantEvent(t, event.DeleteKey, 0)
+				b.set(&b.commit)(nil)
+				if name == "refuse" {
+					wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
+					s.wantRuns(t, 1)
+					return
+				}
+				wantFirst(t, s.post(t.Context(), "k", payment))
+				s.wantEvent(t, event.LeaseExpired, 1)
+				s.wantRuns(t, 2)
+			})
+		})
+	}
+}
+
 // After a commit with a lost reply, the retry gets the response, and no handler runs.
 func TestCommitWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()

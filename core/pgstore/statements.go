@@ -92,6 +92,10 @@ UPDATE {schema}.records AS r SET
 	status = $6, header = $7::text::jsonb, body = $8, sketch = $9, sketch_token = $2::uuid, settled_at = clock_timestamp()
 WHERE r.key = $1 AND r.version IN (1, 2) AND r.token = $2::uuid AND r.attempt = $10 AND r.state = 'in_progress' AND NOT ` + isOver
 
+// completeBegunStatement is completeStatement in a handler's transaction. It affects no
+// row either in another transaction than the one that the store has begun.
+const completeBegunStatement = completeStatement + ` AND ` + isBegun
+
 // restoreStatement completes a record even if its claim is gone. It affects one row,
 // or none when the lease is lost or the result exists already. Of the time of a lost
 // claim only its age is known, $15.
@@ -213,7 +217,7 @@ DELETE FROM {schema}.records AS r WHERE r.key = $1 RETURNING r.state <> 'release
 // statements are the statements above in the store's schema.
 type statements struct {
 	acquire, complete, restore, extend, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, count, forget, happened, didNotHappen string
-	claimMany, completeMany                                                                                                                    string
+	claimMany, completeMany, completeBegun                                                                                                     string
 }
 
 func newStatements(schema string) statements {
@@ -235,5 +239,7 @@ func newStatements(schema string) statements {
 		didNotHappen: inSchema(schema, didNotHappenStatement),
 		claimMany:    inSchema(schema, claimManyStatement),
 		completeMany: inSchema(schema, completeManyStatement),
+
+		completeBegun: inSchema(schema, completeBegunStatement),
 	}
 }

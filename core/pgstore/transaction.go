@@ -28,8 +28,16 @@ var (
 	// transaction.
 	ErrNotYours = errors.New("pgstore: the engine ends this transaction, together with the response")
 
-	errEndedEarly = errors.New("the handler has ended the transaction by its own SQL")
+	errEndedEarly = fmt.Errorf("%w by its own SQL", storage.ErrTransactionEnded)
 )
+
+// beginStatement begins a handler's transaction, and marks it in the same round trip. The
+// mark ends with the transaction, so a transaction that the handler has begun after it
+// (ROLLBACK AND CHAIN, or BEGIN after COMMIT) has none.
+const beginStatement = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL oncekey.transaction = 'begun'`
+
+// isBegun: the transaction is the one of beginStatement.
+const isBegun = `(current_setting('oncekey.transaction', true) = 'begun') IS TRUE`
 
 // Transactional declares a route whose handler writes in a transaction, which it gets
 // from [Tx]. It is policy.Transactional(true), and reads better beside Tx.
@@ -58,8 +66,15 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 // RESET ROLE before it returns, unless that role may write records too. A handler
 // must not execute SET TRANSACTION READ ONLY, because the store could not complete
 // the record. It must not turn synchronous_commit off, nor execute COMMIT or ROLLBACK
-// in SQL. When the database refuses the record or the commit (for example by a
-// deferred constraint), the whole transaction is rolled back and the key is released.
+// in SQL: the engine then reports an unknown outcome, because the handler's writes may be
+// committed without the response. A handler that chooses a higher isolation level (SET
+// TRANSACTION ISOLATION LEVEL) is rolled back if the lease was renewed, or a step was
+// recorded, since its first statement. When the database refuses the record or the commit
+// (for example by a deferred constraint), the whole transaction is rolled back and the
+// key is released.
+//
+// Locks, settings and temporary tables that outlive the transaction stay with the
+// connection, which goes back to the pool. Prefer SET LOCAL and pg_advisory_xact_lock.
 //
 // The transaction holds a connection of the pool while the handler runs. When as many
 // handlers run as the pool has connections, no request can claim or renew a lease.
@@ -88,7 +103,7 @@ func (handlerTx) Rollback(context.Context) error { return ErrNotYours }
 func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
 	var tx pgx.Tx
 	err := s.retry(ctx, func() (err error) {
-		tx, err = s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		tx, err = s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginStatement})
 		return err
 	})
 	if err != nil {
@@ -110,11 +125,18 @@ type transaction struct {
 // transaction's.
 func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
 	const operation = "commit the transaction of"
-	if err := t.whole(); err != nil {
-		_ = t.Rollback(ctx) // its error does not matter
-		return t.store.failure(operation, l.Key, err)
+	if t.ended {
+		return t.store.failure(operation, l.Key, pgx.ErrTxClosed)
 	}
-	if err := t.complete(ctx, l, res); err != nil {
+	err := t.whole()
+	if err == nil {
+		err = t.complete(ctx, l, res)
+	}
+	switch {
+	case errors.Is(err, storage.ErrTransactionEnded):
+		t.discard(ctx)
+		return t.store.failure(operation, l.Key, err)
+	case err != nil:
 		_ = t.Rollback(ctx) // the server has received no COMMIT, and rolls back even without ROLLBACK
 		if errors.Is(err, storage.ErrLeaseLost) {
 			return storage.ErrLeaseLost
@@ -122,7 +144,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 		return t.store.refusal(operation, l.Key, unlessRefused(err))
 	}
 	t.ended = true
-	err := t.tx.Commit(ctx) // releases the connection in any case
+	err = t.tx.Commit(ctx) // releases the connection in any case
 	if isRefusal(err) {
 		return t.store.refusal(operation, l.Key, err)
 	}
@@ -142,15 +164,28 @@ func isRefusal(err error) bool {
 
 func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage.Result) error {
 	db, c := t.store.often(t.tx), newCompletion(l, res)
-	completed, err := t.store.complete(ctx, db, c)
+	tag, err := db.Exec(ctx, t.store.statements.completeBegun, c.arguments()...)
+	completed := tag.RowsAffected() > 0
 	if err == nil && !completed {
-		completed, err = t.store.restore(ctx, db, c)
+		if err = t.begun(ctx); err == nil {
+			completed, err = t.store.restore(ctx, db, c)
+		}
 	}
 	if err == nil && !completed {
 		return storage.ErrLeaseLost
 	}
 	if err == nil {
 		err = ctx.Err() // send no COMMIT after the deadline: its reply would be lost
+	}
+	return err
+}
+
+// begun returns an error unless the transaction is the one that the store has begun.
+func (t *transaction) begun(ctx context.Context) error {
+	var begun bool
+	err := t.store.unprepared(t.tx).QueryRow(ctx, `SELECT `+isBegun).Scan(&begun)
+	if err == nil && !begun {
+		err = errEndedEarly
 	}
 	return err
 }
@@ -162,13 +197,18 @@ func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage
 // completed.
 func (t *transaction) whole() error {
 	const idle = 'I'
-	if t.ended {
-		return pgx.ErrTxClosed
-	}
 	if t.tx.Conn().PgConn().TxStatus() == idle {
 		return errEndedEarly
 	}
 	return nil
+}
+
+// discard closes the connection, which the handler may have left with locks or settings.
+func (t *transaction) discard(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackDeadline)
+	defer cancel()
+	_ = t.tx.Conn().Close(ctx) // the server rolls back without a reply
+	_ = t.Rollback(ctx)        // the pool takes the connection back, and removes it
 }
 
 // Rollback implements [storage.Transaction]. It may take up to two seconds after ctx

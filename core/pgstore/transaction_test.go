@@ -30,6 +30,12 @@ type run struct {
 // begin claims key and opens a transaction, in a database with a table payments.
 func begin(t *testing.T, change func(*pgxpool.Config)) run {
 	t.Helper()
+	return beginWith(t, change)
+}
+
+// beginWith is begin for a handler that executes statements before it pays.
+func beginWith(t *testing.T, change func(*pgxpool.Config), first ...string) run {
+	t.Helper()
 	r := run{pool: migrated(t, postgrestest.Shared(t), change)}
 	execute(t, r.pool, `CREATE TABLE payments (amount int UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
 	r.store = pgstore.New(r.pool)
@@ -39,6 +45,10 @@ func begin(t *testing.T, change func(*pgxpool.Config)) run {
 	must(t, err)
 	r.tx, err = pgstore.Tx(r.Context)
 	must(t, err)
+	for _, statement := range first {
+		_, err = r.tx.Exec(r.Context, statement)
+		must(t, err)
+	}
 	r.pay(t, 7)
 	return r
 }

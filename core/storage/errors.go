@@ -54,6 +54,12 @@ var (
 	// key, and Engine.Finish returns ErrRolledBack: the response must not be shown.
 	ErrRolledBack = errors.New("oncekey: the transaction was rolled back")
 
+	// ErrTransactionEnded says that a handler has ended its transaction by itself, for
+	// example by COMMIT. Its writes may be committed, and the response is not stored.
+	// Transaction.Commit returns ErrTransactionEnded wrapped. The engine then leaves the
+	// key abandoned, and the policy's OnAbandoned decides about the next request.
+	ErrTransactionEnded = errors.New("oncekey: the handler has ended its transaction")
+
 	// ErrNotAbandoned says that a key is not abandoned under the attempt that the caller
 	// named: it has no record, its lease runs, another attempt has begun, or it is
 	// settled. Inspector.Settle returns ErrNotAbandoned. Look the record up again.

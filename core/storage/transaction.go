@@ -46,6 +46,8 @@ type Transaction interface {
 	//     the database returned an error or never received the commit. A response that
 	//     the database can never keep is rolled back too: ErrNotStorable is then wrapped
 	//     as well.
+	//   - A wrapped ErrTransactionEnded: the handler has ended the transaction by itself.
+	//     Its writes may be committed, and the record is not completed.
 	//   - Any other error: the reply was lost, and only the record shows whether the
 	//     transaction was committed. A Release after that waits for the transaction to
 	//     end.
