@@ -41,6 +41,13 @@ type dialect struct {
 	lock, unlock, undo []string
 	// addVersion adds a version to the table of migrations, unless it is there.
 	addVersion string
+	// before begins each statement, and newest each one in a handler's transaction. hint
+	// follows the first word. See mysql.go.
+	before, newest, hint string
+	// endConnection ends the connection that its statements run on.
+	endConnection []string
+	// keepsLocks: the end of a transaction leaves the locks of tables.
+	keepsLocks bool
 	// readCommitted: a transaction needs this isolation level, whatever the default is.
 	readCommitted bool
 	// examine returns the settings that matter to the records.
@@ -77,6 +84,7 @@ func PostgreSQL() Dialect {
 		undo:          []string{`ROLLBACK`},
 		addVersion:    `INSERT INTO {table}_migrations (version) VALUES ({version}) ON CONFLICT DO NOTHING`,
 		readCommitted: true,
+		endConnection: []string{`ROLLBACK`, `SELECT pg_terminate_backend(pg_backend_pid())`},
 		examine:       postgresqlChecks,
 		types:         postgresqlTypes,
 		describe:      postgresqlTable,
@@ -102,11 +110,16 @@ func MySQL() Dialect {
 		unlock:     []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		addVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
+		before:     mariadbBefore,
+		newest:     mariadbNewest,
+		hint:       mysqlHint,
 		examine:    mysqlChecks,
 		types:      mysqlTypes,
 		describe:   mysqlTable,
 
-		longestName: 64,
+		endConnection: []string{`KILL CONNECTION_ID()`},
+		keepsLocks:    true,
+		longestName:   64,
 
 		largestPacket: `SELECT @@max_allowed_packet`,
 		grant:         "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
@@ -162,7 +175,7 @@ func (d *dialect) compile(text, table string) (string, []parameter) {
 	if d.asText {
 		head, whole = textHead, textWhole
 	}
-	rest := strings.NewReplacer("{head}", head, "{whole}", whole).Replace(text)
+	rest := strings.NewReplacer("{head}", head, "{whole}", whole).Replace(d.limited(text))
 	rest = strings.NewReplacer("{table}", table, "{div}", d.div).Replace(rest)
 	for _, column := range []string{"token", "fingerprint", "digest"} {
 		rest = strings.ReplaceAll(rest, "{hex "+column+"}", fmt.Sprintf(d.hex, column))

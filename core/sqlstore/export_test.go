@@ -1,6 +1,10 @@
 package sqlstore
 
-import "github.com/oncekey/oncekey/core/storage"
+import (
+	"strings"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
 
 // MaximumTries of one call.
 const MaximumTries = maximumTries
@@ -19,4 +23,12 @@ func Judge(err error) (contended, forbidden bool) {
 func BeforeCommit(t storage.Transaction, call func()) storage.Transaction {
 	t.(*transaction).beforeCommit = call
 	return t
+}
+
+// WithUnknownVariable is MySQL's dialect with a variable that no server knows, in place of
+// the one that old servers do not know.
+func WithUnknownVariable() Dialect {
+	d := MySQL()
+	d.newest = strings.Replace(d.newest, "innodb_snapshot_isolation", "innodb_no_such_variable", 1)
+	return d
 }

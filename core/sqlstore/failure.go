@@ -23,6 +23,7 @@ const (
 	undefinedColumn       = "42703"
 	noSavepoint           = "3B001"
 	noTransaction         = "25P01"
+	failedTransaction     = "25P02"
 	// planChanged: the columns that a prepared statement returns have other types since
 	// a change of the table. pgx prepares the statement again after this error.
 	planChanged = "0A000"
@@ -41,12 +42,17 @@ const (
 	mysqlNoTable      = 1146
 	mysqlNoColumn     = 1054
 	mysqlNoSavepoint  = 1305
+	// The server has another version than the one for which the statement was prepared: it
+	// has refused a row that a snapshot does not have, or does not know a variable.
+	mysqlRecordChanged = 1020
+	mysqlNoVariable    = 1193
 )
 
 // staleNumbers are of a prepared statement that is gone, because the table has changed too
 // often meanwhile, or because a proxy has led it to a session that does not know it; or
-// that has kept a part of an earlier call, whose packet was too large.
-var staleNumbers = []int{1615, 1243, 1210, mysqlLongData}
+// that has kept a part of an earlier call, whose packet was too large; or that was prepared
+// for another version of the server.
+var staleNumbers = []int{1615, 1243, 1210, mysqlLongData, mysqlRecordChanged, mysqlNoVariable}
 
 // Primary result codes of SQLite.
 const (

@@ -22,6 +22,10 @@ type statement struct {
 	order []parameter
 	// prepared is the statement on the pool's connections, once it is used.
 	prepared atomic.Pointer[sql.Stmt]
+	// inTransaction is the statement in a handler's transaction, if it is another one.
+	inTransaction *statement
+	// simple is the statement for a server that does not know a variable of text, or "".
+	simple string
 }
 
 // statements are those of every store.
@@ -40,6 +44,7 @@ func (s *Store) compileStatements() {
 		happenedStatement: &all.happened, didNotHappenStatement: &all.didNotHappen, overdueStatement: &all.overdue,
 	} {
 		target.text, target.order = s.dialect.compile(text, s.table)
+		target.inTransaction = s.dialect.forTransaction(target)
 	}
 }
 
@@ -67,7 +72,10 @@ func (s *Store) on(ctx context.Context, of *statement) (*sql.Stmt, error) {
 	if prepared := of.prepared.Load(); prepared != nil {
 		return prepared, nil
 	}
-	made, err := s.db.PrepareContext(ctx, of.text) //nolint:sqlclosecheck // the pool closes it
+	made, err := s.db.PrepareContext(ctx, of.text)
+	if of.simple != "" && faultOf(err).number == mysqlNoVariable {
+		made, err = s.db.PrepareContext(ctx, of.simple)
+	}
 	if err == nil {
 		of.prepared.Store(made)
 	}
@@ -101,6 +109,9 @@ func run[R any](
 			on = tx
 		}
 		return direct(on, ctx, of.text, a.list(of.order)...)
+	}
+	if tx != nil && of.inTransaction != nil {
+		of = of.inTransaction
 	}
 	made, err := s.on(ctx, of)
 	if err != nil {

@@ -1,0 +1,71 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Case 98: the table of the records is locked, and calls run out of time. Their statements
+// end at the server while the table stays locked, unless the pool counts their connections.
+// So they do not use up the server's.
+func TestLockedTableOfRecords(t *testing.T) {
+	t.Parallel()
+	over(t, servers, func(t *testing.T, s setUp) {
+		dsn := s.dsn(t)
+		s.dsn = func(testing.TB) string { return dsn }
+		store, db := s.open(t)
+		lease := win(t, store, claim("held"))
+		const callers, calls = 10, 3
+		lock, waiting := `LOCK TABLES oncekey_records WRITE`, `SELECT count(*) FROM information_schema.processlist WHERE db = database() AND state LIKE 'Waiting%'`
+		if s.database == "postgresql" {
+			lock = `BEGIN; LOCK TABLE oncekey_records`
+			waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+		}
+		locking := s.connect(t, dsn)
+		connection, err := locking.Conn(t.Context())
+		must(t, err)
+		_, err = connection.ExecContext(t.Context(), lock)
+		must(t, err)
+		var group sync.WaitGroup
+		for n := range callers {
+			group.Go(func() {
+				for range calls {
+					for _, call := range []func(ctx context.Context) error{
+						func(ctx context.Context) error { _, _, err := store.Acquire(ctx, claim(fmt.Sprint(n))); return err },
+						func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) },
+						func(ctx context.Context) error { _, err := store.Lookup(ctx, "held"); return err },
+					} {
+						if limited(t, 100*time.Millisecond, call) == nil {
+							t.Error("a call over a locked table has succeeded")
+						}
+					}
+				}
+			})
+		}
+		group.Wait()
+		// lib/pq may wait longer than its call, with a connection of the pool.
+		eventually(t, func() bool { return count(t, db, waiting) <= db.Stats().InUse })
+		must(t, connection.Close())
+		must(t, locking.Close()) // unlocks
+		eventually(t, func() bool { return store.Extend(t.Context(), lease, time.Minute) == nil })
+	})
+}
+
+// count runs a query that counts. MySQL's list of processes fails while a statement has a
+// parameter that is no text.
+func count(t testing.TB, db *sql.DB, query string) (n int) {
+	t.Helper()
+	eventually(t, func() bool {
+		err := db.QueryRowContext(t.Context(), query).Scan(&n)
+		if err != nil && !strings.Contains(err.Error(), "Error 3854") {
+			t.Error(err)
+		}
+		return err == nil
+	})
+	return n
+}

@@ -1,0 +1,42 @@
+package sqlstore
+
+import "strings"
+
+// A call whose context has ended closes its connection. The server does not notice while
+// it waits for a lock: for a year in MySQL, and a day in MariaDB, if the table is locked
+// (LOCK TABLES, ALTER TABLE). Such connections would use up the server's. So a statement
+// waits for a second at most. MySQL reads the hint, and MariaDB the comment before the
+// statement. MySQL has no such hint for the wait for a row.
+const (
+	mysqlHint = ` /*+ SET_VAR(lock_wait_timeout=1) */`
+
+	mariadbLimits = `lock_wait_timeout=1, innodb_lock_wait_timeout=1`
+	mariadbBefore = `/*M!100600 SET STATEMENT ` + mariadbLimits + ` FOR */ `
+
+	// mariadbNewest lets a statement in a handler's transaction write the newest version
+	// of the record. With innodb_snapshot_isolation, on since MariaDB 11.6, the server
+	// refuses a row that has changed since the handler's first read (error 1020), and each
+	// renewal and each step change the record. MySQL, and MariaDB without the setting,
+	// always lock and write the newest version. The handler's own statements keep the
+	// setting.
+	mariadbNewest = `/*M!100600 SET STATEMENT ` + mariadbLimits + `, innodb_snapshot_isolation=OFF FOR */ `
+)
+
+// limited adds the limits of the dialect to a statement.
+func (d *dialect) limited(text string) string {
+	if d.hint == "" {
+		return text
+	}
+	verb, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	return d.before + verb + d.hint + " " + rest
+}
+
+// forTransaction is the statement in a handler's transaction, or nil if it is the same.
+// Servers before 10.6.18, 10.11.8 and 11.2.4 do not know the setting, and need no other
+// statement.
+func (d *dialect) forTransaction(of *statement) *statement {
+	if d.newest == "" {
+		return nil
+	}
+	return &statement{text: strings.Replace(of.text, d.before, d.newest, 1), order: of.order, simple: of.text}
+}
