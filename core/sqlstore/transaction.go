@@ -21,6 +21,7 @@ const rollbackDeadline = 2 * time.Second
 const (
 	setSavepoint     = `SAVEPOINT oncekey`
 	releaseSavepoint = `RELEASE SAVEPOINT oncekey`
+	backToSavepoint  = `ROLLBACK TO SAVEPOINT oncekey`
 )
 
 var (
@@ -30,7 +31,6 @@ var (
 	ErrNoTransaction = errors.New("sqlstore: no transaction in this context: the route's policy is not Transactional, or this is not its request's context")
 
 	errSingleWriter = errors.New("sqlstore: SQLite has no handlers in transactions, because one handler would keep all other requests waiting")
-	errEndedEarly   = errors.New("the handler has ended the transaction")
 	errEnded        = errors.New("the transaction has ended")
 )
 
@@ -52,15 +52,19 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 //		_, err = tx.ExecContext(r.Context(), `INSERT INTO payments (amount) VALUES (?)`, amount)
 //
 // The handler must not call its Commit or Rollback, nor execute statements that end a
-// transaction. In MySQL these are also CREATE, ALTER and other statements that commit
-// implicitly. The engine then reports an unknown outcome, because the handler's writes
-// may be committed without the response. Use the transaction from one goroutine at a
-// time, and not after the handler has returned.
+// transaction. In MySQL these are also CREATE, ALTER, LOCK TABLES and other statements
+// that commit implicitly. The engine then reports an unknown outcome, because the
+// handler's writes may be committed without the response, and the connection is closed.
+// Locks and settings that outlive a transaction stay with any other connection, which goes
+// back to the pool. Use the transaction from one goroutine at a time, and not after the
+// handler has returned.
 //
 // In PostgreSQL its isolation level is READ COMMITTED. In MySQL it is the session's own
-// level. The transaction holds a connection of the pool while the handler runs. When as
-// many handlers run as the pool has connections, no request can claim or renew a lease.
-// Make the pool larger, or give the store its own pool.
+// level. A lease that is renewed meanwhile does not make the commit fail, under any level.
+//
+// The transaction holds a connection of the pool while the handler runs. When as many
+// handlers run as the pool has connections, no request can claim or renew a lease. Make
+// the pool larger, or give the store its own pool.
 //
 // When the context of a statement ends, the driver of MySQL closes the connection, and
 // the transaction is rolled back.
@@ -124,6 +128,8 @@ type transaction struct {
 	// cancel ends the context of tx, which rolls an open transaction back.
 	cancel context.CancelFunc
 	ended  bool
+	// whole: the handler has not ended the transaction. endedEarly: it has.
+	whole, endedEarly bool
 	// beforeCommit is for tests, or nil.
 	beforeCommit func()
 }
@@ -141,7 +147,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 		switch {
 		case errors.Is(err, storage.ErrLeaseLost):
 			return storage.ErrLeaseLost
-		case errors.Is(err, errEndedEarly):
+		case errors.Is(err, storage.ErrTransactionEnded):
 			return t.store.failure(operation, l.Key, err)
 		default:
 			return t.store.refusal(operation, l.Key, ended(ctx, err))
@@ -163,10 +169,7 @@ func (t *transaction) complete(ctx context.Context, l *storage.Lease, res *stora
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := ask(ctx, t.store, func() (sql.Result, error) { return t.tx.ExecContext(ctx, releaseSavepoint) }); err != nil {
-		if faultOf(err).noSavepoint() || errors.Is(err, sql.ErrTxDone) {
-			return fmt.Errorf("%w: %w", errEndedEarly, err)
-		}
+	if err := t.checkWhole(ctx); err != nil {
 		return err
 	}
 	completed, err := t.store.complete(ctx, t.tx, l, res)
@@ -177,6 +180,34 @@ func (t *transaction) complete(ctx context.Context, l *storage.Lease, res *stora
 		err = ctx.Err() // send no COMMIT after the deadline: its reply would be lost
 	}
 	return err
+}
+
+// checkWhole returns an error unless the transaction is the one that the store has begun.
+func (t *transaction) checkWhole(ctx context.Context) error {
+	err := t.exec(ctx, releaseSavepoint)
+	if faultOf(err).state == failedTransaction { // it releases no savepoint
+		if gone := t.exec(ctx, backToSavepoint); gone != nil {
+			err = gone
+		}
+	}
+	t.whole = err == nil
+	if t.endedEarly = faultOf(err).noSavepoint() || errors.Is(err, sql.ErrTxDone); t.endedEarly {
+		return fmt.Errorf("%w: %w", storage.ErrTransactionEnded, err)
+	}
+	return err
+}
+
+func (t *transaction) exec(ctx context.Context, text string) error {
+	_, err := ask(ctx, t.store, func() (sql.Result, error) { return t.tx.ExecContext(ctx, text) })
+	return err
+}
+
+// discard ends the connection at the server, where the handler may have left locks or
+// settings on it. The pool then removes it.
+func (t *transaction) discard(ctx context.Context) {
+	for _, statement := range t.store.dialect.endConnection {
+		_ = t.exec(ctx, statement) // fails with the connection
+	}
 }
 
 // end sends COMMIT or ROLLBACK. The pool gets its connection back when the driver
@@ -199,7 +230,13 @@ func (t *transaction) Rollback(ctx context.Context) error {
 	t.ended = true
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), rollbackDeadline)
 	defer stop()
-	if err := t.end(ctx, t.tx.Rollback); err != nil && !errors.Is(err, sql.ErrTxDone) {
+	if t.store.dialect.keepsLocks && !t.whole && !t.endedEarly {
+		_ = t.checkWhole(ctx) // LOCK TABLES has ended it
+	}
+	if t.endedEarly {
+		t.discard(ctx)
+	}
+	if err := t.end(ctx, t.tx.Rollback); err != nil && !t.endedEarly && !errors.Is(err, sql.ErrTxDone) {
 		// The connection has been closed, and the server rolls back the uncommitted
 		// transaction.
 		return fmt.Errorf("sqlstore: roll back: %w", err)

@@ -180,35 +180,6 @@ func TestServerKilledInATransaction(t *testing.T) {
 	}
 }
 
-// A handler that ends its transaction by itself has committed without the response, or
-// may have. The record must not be written outside of the transaction.
-func TestHandlerEndsItsTransaction(t *testing.T) {
-	t.Parallel()
-	over(t, servers, func(t *testing.T, s setUp) {
-		ends := map[string]func(h handler) error{
-			"Commit":   func(h handler) error { return h.tx.Commit() },
-			"Rollback": func(h handler) error { return h.tx.Rollback() },
-			"in SQL":   func(h handler) error { _, err := h.tx.ExecContext(h, `COMMIT`); return err },
-		}
-		if s.database == "mysql" {
-			ends["implicitly"] = func(h handler) error { _, err := h.tx.ExecContext(h, `CREATE TABLE more (n int)`); return err }
-		}
-		for name, end := range ends {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				h := s.begin(t)
-				must(t, end(h))
-				if err := h.Commit(t.Context(), h.lease, result("paid")); err == nil || errors.Is(err, storage.ErrRolledBack) || errors.Is(err, storage.ErrLeaseLost) {
-					t.Errorf("Commit returned %v, want an error of an unknown end", err)
-				}
-				if r := find(t, h.store, claim("key")); r.State != storage.InProgress {
-					t.Errorf("the record is %+v, want it in progress", r)
-				}
-			})
-		}
-	})
-}
-
 // A take-over, and a release, that meet a Commit wait for it, and then find its end.
 func TestOthersDuringCommit(t *testing.T) {
 	t.Parallel()
