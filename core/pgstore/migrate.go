@@ -105,6 +105,9 @@ func (s *Store) migrate(ctx context.Context, migrations []Migration) error {
 		if _, err := db.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))`, "oncekey migrations of "+s.schema); err != nil {
 			return err
 		}
+		if err := s.refuseOther(ctx, db); err != nil {
+			return err
+		}
 		current, err := s.versionOfTables(ctx, db, len(migrations))
 		if err != nil {
 			return err

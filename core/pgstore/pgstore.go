@@ -79,6 +79,7 @@ const DefaultSchema = "oncekey"
 type Store struct {
 	pool       *pgxpool.Pool
 	schema     string
+	named      bool // by Schema
 	logger     *slog.Logger
 	statements statements
 	// asynchronousClaims: see AsynchronousClaims.
@@ -107,12 +108,15 @@ type Option func(*Store)
 // share a database. The default is [DefaultSchema]. The name is quoted, so upper case
 // counts. Schema panics when name is empty, or has more than 63 bytes: PostgreSQL would cut
 // it off.
+//
+// Without Schema, Migrate and the first claim return an error in a database that has the
+// default table of package sqlstore, because the two stores would share no keys.
 func Schema(name string) Option {
 	const longest = 63
 	if name == "" || len(name) > longest {
 		panic(fmt.Sprintf("pgstore: Schema(%q): want a name of 1 to %d bytes, this one has %d", name, longest, len(name)))
 	}
-	return func(s *Store) { s.schema = name }
+	return func(s *Store) { s.schema, s.named = name, true }
 }
 
 // Logger sets the logger of [Store.RunSweeper] and of skipped records. The default,

@@ -23,7 +23,7 @@ SELECT current_user::text, pg_backend_pid()::bigint, r.oid IS NOT NULL AND f.the
 	coalesce(has_table_privilege(r.oid, 'INSERT'), true),
 	coalesce(has_table_privilege(r.oid, 'UPDATE'), true),
 	coalesce(has_table_privilege(r.oid, 'DELETE'), true),
-	f.closed, ` + columnsOfTable + `
+	f.closed, ` + columnsOfTable + `, ` + otherExists + `
 FROM (SELECT) AS one
 	LEFT JOIN pg_namespace AS n ON n.nspname = $1::text
 	LEFT JOIN pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'records'
@@ -39,12 +39,13 @@ type rights struct {
 	migrated, usage, selects, inserts, updates, deletes bool
 	closed                                              string // functions that the role may not execute, with commas
 	columns                                             string // see columnsOfTable
+	other                                               bool   // there is the table of another store
 }
 
 // rightsOf reads the rights of this connection's role.
 func (s *Store) rightsOf(ctx context.Context, db querier) (r rights, err error) {
 	err = db.QueryRow(ctx, rightsStatement, s.schema).Scan(
-		&r.role, &r.backend, &r.migrated, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes, &r.closed, &r.columns)
+		&r.role, &r.backend, &r.migrated, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes, &r.closed, &r.columns, &r.other)
 	return r, err
 }
 
@@ -56,6 +57,8 @@ func (s *Store) check(r rights) error {
 		return forbidden(r.role, missing)
 	case !r.migrated:
 		return s.notMigrated(errNotMigrated)
+	case r.other && !s.named:
+		return errOtherStore
 	default:
 		return s.prove(r.columns)
 	}

@@ -55,6 +55,8 @@ type dialect struct {
 	// largestPacket is the query for the limit of a statement with its arguments in bytes.
 	// Empty: there is none worth asking for.
 	largestPacket string
+	// other tells whether package pgstore keeps records in this database, where it can.
+	other string
 	// grant is the statement that gives the store its rights.
 	grant string
 	// types are those of the table's columns, and describe is the query for them.
@@ -89,6 +91,7 @@ func PostgreSQL() Dialect {
 		types:         postgresqlTypes,
 		describe:      postgresqlTable,
 		longestName:   63,
+		other:         postgresqlOther,
 		grant:         "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
 	}}
 }

@@ -95,6 +95,9 @@ func (s *Store) migrate(ctx context.Context, migrations []Migration) (err error)
 	if err := run(ctx, s.dialect.lock...); err != nil {
 		return err
 	}
+	if err := s.refuseOther(ctx, connection.QueryRowContext); err != nil {
+		return err
+	}
 	if err := run(ctx, `CREATE TABLE IF NOT EXISTS {table}_migrations (version INTEGER NOT NULL PRIMARY KEY)`); err != nil {
 		return err
 	}

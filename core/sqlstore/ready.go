@@ -77,6 +77,9 @@ func (s *Store) proveAll(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.refuseOther(ctx, s.db.QueryRowContext); err != nil {
+		return err
+	}
 	if _, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.prove(ctx, s.db) }); err != nil {
 		return err
 	}
