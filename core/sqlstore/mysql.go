@@ -6,12 +6,11 @@ import "strings"
 // it waits for a lock: for a year in MySQL, and a day in MariaDB, if the table is locked
 // (LOCK TABLES, ALTER TABLE). Such connections would use up the server's. So a statement
 // waits for a second at most. MySQL reads the hint, and MariaDB the comment before the
-// statement. MySQL has no such hint for the wait for a row.
+// statement. The wait for a row has its own limit, innodb_lock_wait_timeout.
 const (
 	mysqlHint = ` /*+ SET_VAR(lock_wait_timeout=1) */`
 
-	mariadbLimits = `lock_wait_timeout=1, innodb_lock_wait_timeout=1`
-	mariadbBefore = `/*M!100600 SET STATEMENT ` + mariadbLimits + ` FOR */ `
+	mariadbBefore = `/*M!100600 SET STATEMENT lock_wait_timeout=1 FOR */ `
 
 	// mariadbNewest lets a statement in a handler's transaction write the newest version
 	// of the record. With innodb_snapshot_isolation, on since MariaDB 11.6, the server
@@ -19,7 +18,7 @@ const (
 	// renewal and each step change the record. MySQL, and MariaDB without the setting,
 	// always lock and write the newest version. The handler's own statements keep the
 	// setting.
-	mariadbNewest = `/*M!100600 SET STATEMENT ` + mariadbLimits + `, innodb_snapshot_isolation=OFF FOR */ `
+	mariadbNewest = `/*M!100600 SET STATEMENT lock_wait_timeout=1, innodb_snapshot_isolation=OFF FOR */ `
 )
 
 // limited adds the limits of the dialect to a statement.

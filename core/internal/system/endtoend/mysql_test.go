@@ -25,7 +25,7 @@ var (
 	mysqlBeforeItsWrites  = mysqlStop{`SELECT name FROM payments_accounts WHERE name = 'alice' FOR UPDATE`, `UPDATE payments_accounts`}
 	mysqlBetweenItsWrites = mysqlStop{`SELECT name FROM payments_accounts WHERE name = 'bob' FOR UPDATE`, `UPDATE payments_accounts`}
 	mysqlAtItsLastWrite   = mysqlStop{`SELECT number FROM payments_transfers FOR UPDATE`, `INSERT INTO payments_transfers`} // locks the gaps
-	mysqlAtItsRecord      = mysqlStop{`SELECT record_key FROM oncekey_records FOR UPDATE`, "UPDATE oncekey_records SET\n\tstate = "}
+	mysqlAtItsRecord      = mysqlStop{`SELECT record_key FROM oncekey_records FOR UPDATE`, " oncekey_records SET\n\tstate = "}
 )
 
 // onEachMySQL runs a test on both vendors' servers.
@@ -92,7 +92,7 @@ func (f *mysqlFixture) await(stop mysqlStop) {
 // information_schema.processlist fails in MySQL while a statement has binary values.
 func (f *mysqlFixture) running(part string) (id string) {
 	f.t.Helper()
-	rows, err := f.db.QueryContext(f.t.Context(), `SHOW PROCESSLIST`)
+	rows, err := f.db.QueryContext(f.t.Context(), `SHOW FULL PROCESSLIST`)
 	if err != nil {
 		f.t.Fatal(err)
 	}
