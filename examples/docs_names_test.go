@@ -64,6 +64,21 @@ func TestClientsKnowEveryCode(t *testing.T) {
 	}
 }
 
+// docs/guarantees.md has the names of the tests, and CONTRIBUTING.md speaks of tests. In
+// other prose a name makes its sentence longer and proves no more.
+func TestNamesOfTestsStandInOnePlace(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile("`(\\w+: )?Test[A-Z]\\w+`")
+	for _, p := range pages(t) {
+		if strings.HasSuffix(p.path, "/guarantees.md") || strings.HasSuffix(p.path, "/CONTRIBUTING.md") {
+			continue
+		}
+		if found := name.FindAllString(p.prose(), -1); len(found) > 0 {
+			t.Errorf("%s names %s: put the names into docs/guarantees.md", p.path, found)
+		}
+	}
+}
+
 // Every test that a page names exists, in the package that it names.
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
