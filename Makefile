@@ -74,7 +74,7 @@ CHECKS := servers tidy-check fmt-check vet lint race cover
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check $(CHECKS) raced unraced test days model fmt tidy fuzz explore mutants soak bench microbench profile release sbom vulnerabilities clean
+.PHONY: help check $(CHECKS) raced unraced test days model walls fmt tidy fuzz explore mutants soak bench microbench profile release sbom vulnerabilities clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,10 +131,14 @@ cover: ## Fail where make race has covered less than 90% of a package
 vet: ## Run go vet on each module alone, with the versions that its own go.mod requires
 	for module in $(MODULES); do GOWORK=off go -C "$$module" vet ./... || exit 1; done
 
-lint: $(LINTERS) ## Run the linters of .golangci.yml, and find values that leave a synctest bubble
+lint: $(LINTERS) ## Run the linters of .golangci.yml, find values that leave a synctest bubble, and hold the walls between files
 	go -C tools run ./bubbles '$(CURDIR)'
+	go -C tools run ./walls '$(CURDIR)' $(PUBLISHED)
 	$(GOLANGCI_LINT) run $(patsubst %,./%/...,$(filter-out tools,$(MODULES)))
 	cd tools && '$(CURDIR)/$(GOLANGCI_LINT)' run --config '$(CURDIR)/.golangci.yml' ./...
+
+walls: ## Lower the numbers of tools/walls/walls.txt to those of today, and print them; it raises none
+	go -C tools run ./walls -write '$(CURDIR)' $(PUBLISHED)
 
 fmt: $(LINTERS) ## Format the code
 	$(GOFUMPT) -l -w .
