@@ -3,14 +3,16 @@
 //
 //	go run ./core/internal/explore/mutants [-schedules n] [-check] [name...]
 //
-// Each .mutant file describes one mutant: a sentence about the broken rule, the
-// changed file, the old text and the new text. The program builds the test of package
-// explore with the change, runs schedules until a rule is broken, and prints a table.
-// It exits with 1 if a mutant survives, does not build or does not apply.
+// Each .mutant file describes one mutant: a sentence about the broken rule, the changed
+// function, the expression or statement that is changed, as a pattern, and its
+// replacement. The program first sees that every mutant applies and compiles. Then it
+// builds the test of package explore with one change after another, runs schedules
+// until a rule is broken, and prints a table. It exits with 1 if a mutant survives.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,7 +26,7 @@ const folder = "core/internal/explore/mutants"
 
 func main() {
 	schedules := flag.Int("schedules", 60_000, "the most schedules that a mutant may survive")
-	check := flag.Bool("check", false, "only see that each mutant applies and builds")
+	check := flag.Bool("check", false, "only see that each mutant applies and compiles")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	if err := run(ctx, *schedules, *check, flag.Args()); err != nil {
@@ -36,47 +38,50 @@ func main() {
 }
 
 func run(ctx context.Context, schedules int, check bool, names []string) error {
-	files, err := filepath.Glob(filepath.Join(folder, "*.mutant"))
-	if err != nil {
+	mutants, err := readAll(ctx, folder, names)
+	if err != nil || check {
 		return err
-	}
-	if len(files) == 0 {
-		return fmt.Errorf("no mutants in %s: run this command in the module's root", folder)
 	}
 	work, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }() // the folder is temporary
-	sound := mutant{breaks: "No rule: this is the unchanged engine.", file: "core/engine.go", old: "package core\n", new: "package core\n"}
-	if seen := sound.try(ctx, work, schedules, check); seen.unbuilt || seen.killed && !check {
+	if seen := new(mutant).try(ctx, work, schedules); !seen.survived {
 		return fmt.Errorf("the unchanged engine breaks %s in schedule %s", seen.rule, seen.schedules)
 	}
 	fmt.Fprintln(os.Stdout, "| mutant | breaks | seen by | schedules |\n|---|---|---|---:|") //nolint:errcheck // the exit status says the same
 	failed := 0
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".mutant")
-		if len(names) > 0 && !slices.Contains(names, name) {
-			continue
-		}
-		if !try(ctx, work, file, schedules, check) {
+	for _, m := range mutants {
+		seen := m.try(ctx, work, schedules)
+		if !seen.killed {
 			failed++
 		}
+		fmt.Fprintf(os.Stdout, "| %s | %s | %s | %s |\n", m.name, m.breaks, seen.rule, seen.schedules) //nolint:errcheck // as above
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d mutants survive, or do not apply or build", failed)
+		return fmt.Errorf("%d mutants survive, or do not build", failed)
 	}
 	return nil
 }
 
-// try prints the line of one mutant, and reports whether it is killed.
-func try(ctx context.Context, work, file string, schedules int, check bool) bool {
-	m, err := read(file)
-	seen := failure("%v", err)
-	if err == nil {
-		seen = m.try(ctx, work, schedules, check)
+// readAll reads and applies the mutants of these names, or all. The error names each
+// mutant that does not apply or compile.
+func readAll(ctx context.Context, folder string, names []string) (mutants []*mutant, err error) {
+	files, _ := filepath.Glob(filepath.Join(folder, "*.mutant")) // the pattern is sound
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no mutants in %s: run this command in the module's root", folder)
 	}
-	name := strings.TrimSuffix(filepath.Base(file), ".mutant")
-	fmt.Fprintf(os.Stdout, "| %s | %s | %s | %s |\n", name, m.breaks, seen.rule, seen.schedules) //nolint:errcheck // as above
-	return seen.killed
+	e, err := load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var wrong []error
+	for _, file := range files {
+		if name := strings.TrimSuffix(filepath.Base(file), ".mutant"); len(names) == 0 || slices.Contains(names, name) {
+			m, err := read(file, e)
+			mutants, wrong = append(mutants, m), append(wrong, err)
+		}
+	}
+	return mutants, errors.Join(wrong...)
 }

@@ -16,32 +16,42 @@ import (
 
 // mutant is one change of the engine that breaks a promise.
 type mutant struct {
-	breaks   string // a sentence
-	file     string
-	old, new string
+	name                 string
+	breaks               string // a sentence
+	function             string
+	pattern, replacement string
+
+	file    string // that is changed; "": the engine is unchanged
+	changed []byte
 }
 
-// read parses a file: the sentence, the line "file: name", and the two texts after
-// the lines "<<<<" and "====", up to the line ">>>>".
-func read(path string) (mutant, error) {
+// read parses a file: the sentence, the line "func: name", an empty line, the pattern,
+// a line "====", and the replacement. It applies the mutant.
+func read(path string, e *engine) (*mutant, error) {
+	m := &mutant{name: strings.TrimSuffix(filepath.Base(path), ".mutant")}
 	text, err := os.ReadFile(path)
+	head, change, ok1 := strings.Cut(string(text), "\n\n")
+	before, after, ok2 := strings.Cut(change, "\n====\n")
+	var ok3 bool
+	m.breaks, m.function, ok3 = strings.Cut(head, "\nfunc: ")
+	m.pattern, m.replacement = before, strings.TrimSuffix(after, "\n")
+	switch {
+	case err != nil:
+	case !ok1 || !ok2 || !ok3:
+		err = errors.New("it has not the form of a mutant")
+	default:
+		err = e.apply(m)
+	}
 	if err != nil {
-		return mutant{}, err
+		return m, fmt.Errorf("%s: %w", m.name, err)
 	}
-	head, rest, ok1 := strings.Cut(string(text), "\n<<<<\n")
-	before, rest, ok2 := strings.Cut(rest, "\n====\n")
-	after, _, ok3 := strings.Cut("\n"+rest, "\n>>>>\n")
-	breaks, file, ok4 := strings.Cut(head, "\nfile: ")
-	if !ok1 || !ok2 || !ok3 || !ok4 {
-		return mutant{}, fmt.Errorf("%s is not written as a mutant is", path)
-	}
-	return mutant{strings.TrimSpace(breaks), strings.TrimSpace(file), before, strings.TrimPrefix(after, "\n")}, nil
+	return m, nil
 }
 
 // verdict is the result of trying a mutant.
 type verdict struct {
-	killed, unbuilt bool
-	rule, schedules string
+	killed, survived bool
+	rule, schedules  string
 }
 
 func failure(format string, arguments ...any) verdict {
@@ -49,15 +59,10 @@ func failure(format string, arguments ...any) verdict {
 }
 
 // try builds the mutant, and runs it until a rule is broken.
-func (m *mutant) try(ctx context.Context, work string, schedules int, check bool) verdict {
+func (m *mutant) try(ctx context.Context, work string, schedules int) verdict {
 	binary := filepath.Join(work, "explore.test")
 	if err := m.build(ctx, work, binary); err != nil {
-		v := failure("%v", err)
-		v.unbuilt = true
-		return v
-	}
-	if check {
-		return verdict{killed: true, rule: "builds"}
+		return failure("%v", err)
 	}
 	progress := filepath.Join(work, "progress")
 	for _, test := range []string{"^TestExplore$", "^TestCases$"} {
@@ -73,7 +78,7 @@ func (m *mutant) try(ctx context.Context, work string, schedules int, check bool
 			return failure("%v", err)
 		}
 	}
-	return failure("survives %d schedules", schedules)
+	return verdict{survived: true, rule: fmt.Sprintf("**survives %d schedules**", schedules)}
 }
 
 var brokenCase = regexp.MustCompile(`(?s)--- FAIL: TestCases/(\S+).*?BROKEN (\S+):`)
@@ -103,30 +108,16 @@ func seenBy(output []byte, progress string) verdict {
 
 // build makes the test of package explore with the mutant in place.
 func (m *mutant) build(ctx context.Context, work, binary string) error {
-	source, err := os.ReadFile(m.file)
-	if err != nil {
-		return err
+	arguments := []string{"test", "-c", "-o", binary}
+	if m.file != "" {
+		changed, list := filepath.Join(work, "changed.go"), filepath.Join(work, "overlay.json")
+		overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{m.file: changed}})
+		if err := errors.Join(err, os.WriteFile(changed, m.changed, 0o600), os.WriteFile(list, overlay, 0o600)); err != nil {
+			return err
+		}
+		arguments = append(arguments, "-overlay", list)
 	}
-	if n := strings.Count(string(source), m.old); n != 1 {
-		return fmt.Errorf("the old text is %d times in %s", n, m.file)
-	}
-	changed := filepath.Join(work, "changed.go")
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
-		return err
-	}
-	original, err := filepath.Abs(m.file)
-	if err != nil {
-		return err
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	if err != nil {
-		return err
-	}
-	list := filepath.Join(work, "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		return err
-	}
-	output, err := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", list, "-o", binary, "./core/internal/explore").CombinedOutput()
+	output, err := exec.CommandContext(ctx, "go", append(arguments, "./core/internal/explore")...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("the mutant does not build: %s", bytes.ReplaceAll(bytes.TrimSpace(output), []byte("\n"), []byte(" ")))
 	}

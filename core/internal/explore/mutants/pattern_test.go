@@ -1,0 +1,89 @@
+package main
+
+import (
+	"go/ast"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+const sample = `package sample
+
+func (r *Run) Watch() int {
+	if r.left() <= 0 && !r.engine.closed { // the comment does not count
+		r.end(1, 2)
+		return 1
+	}
+	switch { case r.over: return 2 }
+	select { case <-r.done: default: }
+	all := claim{Key: r.key, TTL: 3}
+	r.end(all)
+	return r.left()
+}
+`
+
+func TestPattern(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ pattern, replacement, want string }{
+		"an expression":              {"$r.left() <= 0", "false", "if false && !r.engine.closed {"},
+		"the case of letters":        {"!$engine.Closed", "$engine.open", "r.left() <= 0 && r.engine.open {"},
+		"statements":                 {"$run.end($_)\nreturn $x", "return $x", "TTL: 3}\n\treturn r.left()\n"},
+		"any statements":             {"if $x && $y { $body... }", "if $x || $y { $body... }", "closed { r.end(1, 2)\n\t\treturn 1 }"},
+		"arguments":                  {"$r.end(1, $rest...)", "$0; $r.end($rest...)", "r.end(1, 2); r.end(2)"},
+		"an element":                 {"TTL: $_", "TTL: 4", "r.key, TTL: 4}"},
+		"elements":                   {"claim{$first..., TTL: $x}", "claim{TTL: $x, $first...}", "claim{TTL: 3, Key: r.key}"},
+		"a case":                     {"case $r.over: $body...", "", "switch {  }"},
+		"a case of a select":         {"case <-$_:", "$0 return 3", "case <-r.done: return 3 default:"},
+		"one statement":              {"return 1", "", "r.end(1, 2)\n\t\t\n"},
+		"twice":                      {"$r.left()", "", "2 matches"},
+		"the same wildcard":          {"$r.left() <= $r", "", "0 matches"},
+		"another number of elements": {"claim{Key: $_}", "", "0 matches"},
+		"no Go":                      {"if {", "", "the pattern is no expression"},
+		"nothing":                    {"", "", "the pattern is no expression"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engine{files: token.NewFileSet(), packages: make(map[string][]*ast.File)}
+			if err := e.parse("sample", "sample.go", []byte(sample)); err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			if p, err := parsePattern(c.pattern); err != nil {
+				got = err.Error()
+			} else if found := p.find(&e.functions[0]); len(found) != 1 {
+				got = string(rune('0'+len(found))) + " matches"
+			} else {
+				got = string(found[0].replaced(c.replacement))
+			}
+			if !strings.Contains(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A mutant that does not apply is named at once, with the place where its function may
+// have moved to.
+func TestMutantDoesNotApply(t *testing.T) {
+	t.Parallel()
+	e, err := load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ function, pattern, replacement, want string }{
+		"moved to another type":  {"Watcher.loseInTime", "$now.reaches($_)", "false", "moved to core.Run.loseInTime?"},
+		"moved to another name":  {"Run.loseLate", `"%w: it could not be renewed in time: %w"`, "", "moved to core.Run.loseInTime?"},
+		"nowhere":                {"Run.loseInTime", "$a.noSuchMethod()", "", "the pattern matches 0 times in Run.loseInTime, want once"},
+		"in several places":      {"Run.loseInTime", "$r.mu", "", "the pattern matches 2 times in Run.loseInTime, want once"},
+		"no change":              {"Run.loseInTime", "$now.reaches($_)", "$0", "changes nothing"},
+		"no Go any more":         {"Run.loseInTime", "$now.reaches($_)", "if", "expected operand"},
+		"an unused variable":     {"Run.leaseLeft", "return $now.left($_)", "return 0", "declared and not used: now"},
+		"an unknown name":        {"Run.loseInTime", "$now.reaches($_)", "$now.leaves()", "leaves undefined"},
+		"an import is left over": {"stepLog.apply", "slices.DeleteFunc($_...)", "nil", "\"slices\" imported and not used"},
+	} {
+		m := &mutant{function: c.function, pattern: c.pattern, replacement: c.replacement}
+		if err := e.apply(m); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
