@@ -116,6 +116,9 @@ func TestOneLineForAnUnreachableStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	defer func() { _ = engine.Shutdown(over) }() // ends the release of the claim
 	engine.Handler(http.HandlerFunc(created)).ServeHTTP(httptest.NewRecorder(), newPost(t.Context(), "k", payment))
 	got := out.String()
 	for _, part := range []string{
