@@ -62,7 +62,7 @@ type admission struct {
 	failure      error                // of the store, for the event of the decision
 	found        *storage.Record      // the last record that decided
 	waited       bool                 // the key was in progress in an earlier round
-	waits        bool                 // the request counts as waiting
+	waits        bool                 // the request is counted in Engine.waiters
 	steps        *stepLog             // of earlier attempts, in the lease that was acquired
 	hasSteps     bool                 // the store has returned a record with steps
 	served       bool                 // the run belongs to an HTTP handler, behind a capture

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Limits of the requests that wait for a response (policy.Wait) in one process. A waiting
+// Limits of the requests that wait for a response (policy.Wait) in one engine. A waiting
 // request keeps its body and its connection. Further requests are refused at once with
 // 409 in_progress.
 const (
@@ -52,16 +52,16 @@ func (w *waiters) end(key *[sha256.Size]byte) {
 // takePlace reports whether the request may wait. It keeps its place between the rounds,
 // until the decision.
 func (e *Engine) takePlace(a *admission) bool {
-	if !a.waits {
-		a.waits = e.waiters.begin(&a.digest)
-	}
-	if !a.waits && a.failure == nil {
+	if !a.waits && !e.waiters.begin(&a.digest) {
 		a.failure = errTooManyWaiters
+		return false
 	}
-	return a.waits
+	a.waits = true
+	return true
 }
 
-// leave ends the admission of a request that Begin has decided about.
+// leave ends the admission of a request that Begin has decided about, or whose
+// RecoverFunc has panicked.
 func (e *Engine) leave(a *admission) {
 	a.forget()
 	if a.waits {

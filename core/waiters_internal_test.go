@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -13,68 +14,95 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// panickingObserver panics at the decision about a request that has waited.
-type panickingObserver struct{}
-
-func (panickingObserver) Observe(_ context.Context, e event.Event) {
-	if e.Result == event.InProgress {
-		panic(http.ErrAbortHandler)
-	}
+// waitersOf is a run and the requests that wait for it, in two processes.
+type waitersOf struct {
+	here, elsewhere *Engine
+	run             *Run // in here
+	cancel          func()
 }
 
 // Case 88: however a wait ends, its place is free again.
 func TestWaitersReturnToZero(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(e *Engine, run *Run, cancel func()){
-		"the run ends":           func(e *Engine, run *Run, _ func()) { e.settleUnused(run, nil) },
-		"the client disconnects": func(_ *Engine, _ *Run, cancel func()) { cancel() },
-		"Wait ends":              func(*Engine, *Run, func()) { time.Sleep(time.Minute) }, //nolint:forbidigo // the bubble's clock, not the machine's
-		"the engine shuts down": func(e *Engine, _ *Run, cancel func()) {
-			e.live.close()
-			cancel()
-		},
-	} {
-		for _, observer := range []event.Observer{event.Log(slog.New(slog.DiscardHandler)), panickingObserver{}} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					store := memstore.New()
-					here, err := New(store, SharedScope, WithObserver(observer))
-					if err != nil {
-						t.Fatal(err)
-					}
-					elsewhere, err := New(store, SharedScope, WithObserver(observer))
-					if err != nil {
-						t.Fatal(err)
-					}
-					request := Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k", Fingerprint: "sha256:1"}
-					run := here.Begin(t.Context(), nil, request).Run
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					for _, e := range []*Engine{here, elsewhere, elsewhere} {
-						route := e.MustRoute(policy.Wait(time.Minute))
-						go func() {
-							defer func() { _ = recover() }() // of a guard that passes a panic on
-							if late := e.Begin(ctx, route, request).Run; late != nil {
-								e.settleUnused(late, nil)
-							}
-						}()
-					}
-					synctest.Wait()
-					wantWaiters(t, here, 1, 1)
-					wantWaiters(t, elsewhere, 2, 1)
-					end(here, run, cancel)
-					time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock, not the machine's
-					cancel()
-					synctest.Wait()
-					wantWaiters(t, here, 0, 0)
-					wantWaiters(t, elsewhere, 0, 0)
-					here.live.abort()
-					elsewhere.live.abort()
-				})
-			})
-		}
+	outcome := func(response *policy.Response, err error) policy.Option {
+		return policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) { return response, err }))
 	}
+	for name, test := range map[string]struct {
+		end    func(w waitersOf)
+		after  time.Duration
+		option policy.Option
+	}{
+		"the run ends":           {end: func(w waitersOf) { w.here.settleUnused(w.run, nil) }},
+		"the client disconnects": {end: func(w waitersOf) { w.cancel() }},
+		"Wait ends":              {after: time.Minute},
+		"the engines shut down": {end: func(w waitersOf) {
+			w.here.live.close()
+			w.elsewhere.live.close()
+		}},
+		"the holder crashes":             {end: crash},
+		"a RecoverFunc finds a response": {crash, 0, outcome(&policy.Response{Status: http.StatusCreated}, nil)},
+		"a RecoverFunc finds nothing":    {crash, 0, outcome(nil, nil)},
+		"a RecoverFunc fails":            {crash, 0, outcome(nil, errors.New("unreachable"))},
+		"a RecoverFunc panics": {crash, 0, policy.OnAbandoned(policy.Recover(func(context.Context, policy.Abandoned) (*policy.Response, error) {
+			panic(http.ErrAbortHandler)
+		}))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := beginWaiters(t, test.option)
+				if test.end != nil {
+					test.end(w)
+				}
+				time.Sleep(test.after + time.Second) //nolint:forbidigo // the bubble's clock, not the machine's
+				wantWaiters(t, w.elsewhere, 0, 0)
+				w.cancel()
+				synctest.Wait()
+				wantWaiters(t, w.here, 0, 0)
+				w.here.live.abort()
+				w.elsewhere.live.abort()
+			})
+		})
+	}
+}
+
+// crash abandons the run's key, as the end of its lease does.
+func crash(w waitersOf) { w.run.abandon() }
+
+// beginWaiters begins a run, and requests that wait for it. The option may be nil.
+func beginWaiters(t *testing.T, option policy.Option) (w waitersOf) {
+	t.Helper()
+	store := memstore.New()
+	engine := func() *Engine {
+		e, err := New(store, SharedScope, WithObserver(event.Log(slog.New(slog.DiscardHandler))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	w.here, w.elsewhere = engine(), engine()
+	request := Request{Scope: "alice", Method: http.MethodPost, Path: "/payments", Key: "k", Fingerprint: "sha256:1"}
+	w.run = w.here.Begin(t.Context(), nil, request).Run
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	w.cancel = cancel
+	for _, e := range []*Engine{w.here, w.elsewhere, w.elsewhere} {
+		opts := []policy.Option{policy.Wait(time.Minute)}
+		if option != nil {
+			opts = append(opts, option)
+		}
+		route := e.MustRoute(opts...)
+		go func() {
+			defer func() { _ = recover() }() // of a guard that passes a panic on
+			if late := e.Begin(ctx, route, request).Run; late != nil {
+				e.settleUnused(late, nil)
+			}
+		}()
+	}
+	synctest.Wait()
+	wantWaiters(t, w.here, 1, 1)
+	wantWaiters(t, w.elsewhere, 2, 1)
+	return w
 }
 
 func wantWaiters(t *testing.T, e *Engine, all, keys int) {

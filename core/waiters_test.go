@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,95 +19,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
-
-// Case 88: a waiting request holds its body and no parse, whether the handler runs in the
-// same process or in another.
-func TestWaiterHoldsItsBodyAlone(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
-	const waiters, size = 24, 1 << 20
-	for _, body := range []largeBody{largeForm(size), largeDocument(size), largeMap(size), largeUpload(size)} {
-		for _, elsewhere := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%.30s, elsewhere %t", body.mediaType, elsewhere), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					end := make(chan struct{})
-					store := memstore.New()
-					handle := func(w http.ResponseWriter, r *http.Request) {
-						<-end
-						created(w, r)
-					}
-					opts := []policy.Option{policy.Wait(time.Hour), policy.MaxRequestBytes(1 << 30)}
-					holder := newService(t, store, handle, opts...)
-					waiting := holder
-					if elsewhere {
-						waiting = newService(t, store, handle, opts...)
-					}
-					var all sync.WaitGroup
-					all.Go(func() { body.send(holder.handler, body.text) })
-					synctest.Wait()
-					text := body.text
-					if body.again != nil {
-						text = body.again // not a retry by its bytes
-					}
-					_, before := memoryNow()
-					for range waiters {
-						all.Go(func() { wantReplay(t, body.send(waiting.handler, text)) })
-					}
-					synctest.Wait()
-					_, after := memoryNow()
-					if held := float64(after-before) / waiters / size; held > 1.3 {
-						t.Errorf("a waiter holds %.2f times its body, want at most twice", held)
-					} else {
-						t.Logf("a waiter holds %.2f times its body", held)
-					}
-					close(end)
-					all.Wait()
-					holder.wantRuns(t, 1)
-				})
-			})
-		}
-	}
-}
-
-// Case 88: so does a waiting call of Do.
-func TestWaitingCallHoldsItsInputAlone(t *testing.T) { //nolint:paralleltest // others would allocate in between
-	if raceDetector {
-		t.Skip("the race detector allocates too")
-	}
-	synctest.Test(t, func(t *testing.T) {
-		const waiters, size = 24, 1 << 20
-		input := map[string]string{}
-		for i := range 2000 {
-			input[fmt.Sprintf("m%05d", i)] = strings.Repeat("v", size/2000-12)
-		}
-		store, end := memstore.New(), make(chan struct{})
-		var all sync.WaitGroup
-		begin := func(s *till) {
-			call := chargeCall("k", input)
-			call.Policy = s.MustRoute(policy.Wait(time.Hour))
-			all.Go(func() {
-				if _, _, err := core.Do(t.Context(), s.Engine, call, func(context.Context) (int, error) { <-end; return 1, nil }); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		begin(newTill(t, store))
-		synctest.Wait()
-		other := newTill(t, store)
-		_, before := memoryNow()
-		for range waiters {
-			begin(other)
-		}
-		synctest.Wait()
-		_, after := memoryNow()
-		if held := float64(after-before) / waiters / size; held > 1.5 {
-			t.Errorf("a waiter holds %.2f times its input, want at most twice", held)
-		}
-		close(end)
-		all.Wait()
-	})
-}
 
 // Case 88: a waiter that runs in the end has a sketch, and one that differs is told the
 // members.
@@ -251,8 +161,9 @@ func TestWaitersForAnotherProcessAreLimited(t *testing.T) {
 			advance(100 * time.Millisecond)
 			wantCode(t, other.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
 		}
-		if last := other.events.seen()[9]; last.Result != event.InProgress || last.Err == nil {
-			t.Errorf("the event %+v does not name the limit", last)
+		const limit = "oncekey: too many requests wait: at most 128 for one key and 1024 in one process"
+		if last := other.events.seen()[9]; last.Result != event.InProgress || last.ErrorText() != limit {
+			t.Errorf("the event is %s %q, want in_progress with the limit", last.Result, last.ErrorText())
 		}
 		close(c.end)
 		c.all.Wait()

@@ -10,12 +10,10 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/oncekey/oncekey/adapters/internal/rpc/shop"
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -28,18 +26,7 @@ func TestWaitingCallHoldsItsTextOnce(t *testing.T) { //nolint:paralleltest // ot
 		message := &shop.PayRequest{Currency: strings.Repeat("v", size)}
 		var all sync.WaitGroup
 		send := func(n int) {
-			engine, err := core.New(store, core.SharedScope)
-			if err != nil {
-				t.Fatal(err)
-			}
-			table, err := policy.NewTable(policy.Row("POST "+procedure, policy.Wait(time.Hour), policy.MaxRequestBytes(2*size)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			guard, err := NewGuard(engine, table)
-			if err != nil {
-				t.Fatal(err)
-			}
+			guard := waitingGuard(t, store, procedure, policy.MaxRequestBytes(2*size))
 			for range n {
 				all.Go(func() {
 					reply := guard.Serve(t.Context(), &Call{
