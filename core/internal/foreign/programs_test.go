@@ -172,7 +172,7 @@ func outlives(t *testing.T, p program) (fault error) {
 		c.wantEffects(1)
 		c.wantSent(1, p.statusOf(), false)
 		c.wantEffects(2)
-		fault = c.fault()
+		fault = c.fault() // leaves the bubble: an error
 	})
 	return fault
 }
