@@ -123,19 +123,15 @@ func (h *guarded) serve(c *gin.Context) {
 		c.Set(guardedKey, h)
 		return
 	}
-	route, misplaced := h.routeOf(c), false
-	if route != nil && h.isMiddleware {
-		var leaves bool
-		if leaves, misplaced = place(c); leaves {
-			route = nil
-		}
-	}
+	route, misplaced := h.find(c)
 	if route == nil {
 		h.handler(c)
 		return
 	}
 	c.Request.Pattern = c.FullPath() // gin leaves net/http's field empty
 	switch {
+	case !route.Guards(c.Request.Method) && h.cover.Table != nil:
+		h.refuse(c, route, fmt.Errorf("%w, and it wrote %s", errWrittenMethod, c.Request.Method))
 	case !route.Guards(c.Request.Method):
 		h.serveIn(c, route)
 	case misplaced:
@@ -151,6 +147,18 @@ func (h *guarded) serve(c *gin.Context) {
 		}
 		h.refuse(c, route, errOtherGoroutine)
 	}
+}
+
+// find returns the policy for a request, or nil, and whether no handler runs behind it.
+func (h *guarded) find(c *gin.Context) (route *core.Route, misplaced bool) {
+	if route = h.routeOf(c); route == nil || !h.isMiddleware {
+		return route, false
+	}
+	leaves, misplaced := place(c)
+	if leaves {
+		return nil, false
+	}
+	return route, misplaced
 }
 
 // refuse responds with 500 wrong_setup, or lets the request pass where the route only

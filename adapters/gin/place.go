@@ -14,6 +14,9 @@ import (
 var errNothingBehind = errors.New("idemgin: gin calls no handler behind this policy, so it would guard nothing: put the policy before the handler, " +
 	"as in router.POST(path, idem.Policy(), handler), or call idem.Handle(handler) where another function calls the handler")
 
+// errWrittenMethod refuses a request of a table's route whose method is another one now.
+var errWrittenMethod = errors.New("idemgin: middleware that writes the method must stand around the gin engine, or call HandleContext")
+
 // place looks at the handlers behind a policy. The policy leaves the request to them if an
 // inner handler has a policy of its own, or if gin responds to an unknown path. misplaced
 // says that no handler runs behind the policy, or behind an inner one.
