@@ -2,6 +2,7 @@ package adapters_test
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -189,5 +190,63 @@ func TestTableOutsideOfChi(t *testing.T) {
 	})
 	if _, panicked := s.try(payment("k")); panicked == nil {
 		t.Error("the table guards no route and does not panic")
+	}
+}
+
+// One table on two routers, of which one leads to the other, is one policy.
+func TestOneTableOnTwoRouters(t *testing.T) {
+	t.Parallel()
+	table, err := policy.NewTable(policy.Row("POST /payments"), policy.Row("POST /v1/payments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, program := range map[string]func(*core.Engine, http.HandlerFunc) http.Handler{
+		"chi": func(e *core.Engine, pay http.HandlerFunc) http.Handler {
+			r, v1, guard := chi.NewRouter(), chi.NewRouter(), idemchi.New(e)
+			v1.Use(guard.Table(table))
+			v1.Post("/payments", pay)
+			r.Use(guard.Table(table))
+			r.Post("/payments", pay)
+			r.Mount("/v1", plain(v1))
+			return r
+		},
+		"gin": func(e *core.Engine, pay http.HandlerFunc) http.Handler {
+			r, v1, guard := gin.New(), gin.New(), idemgin.New(e)
+			v1.Use(guard.Table(table))
+			v1.POST("/v1/payments", gin.WrapF(pay))
+			r.Use(guard.Table(table))
+			r.POST("/payments", gin.WrapF(pay))
+			r.NoRoute(gin.WrapH(v1))
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startNested(t, program)
+			for _, path := range []string{"/payments", "/v1/payments"} {
+				s.runsAgain(post(path, "k", amount))
+				s.replays(post(path, "k", amount))
+			}
+		})
+	}
+}
+
+// Case 52: a row that no route has leaves its path unknown.
+func TestRowWithoutARoute(t *testing.T) {
+	t.Parallel()
+	for name, program := range tabledPrograms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program.rows = append(slices.Clone(program.rows), policy.Row("POST /mis/spelled/row"))
+			s, report := program.start(t)
+			for range 2 {
+				if answer := s.do(post("/mis/spelled/row", "k", amount)); answer.Code != http.StatusNotFound {
+					t.Errorf("got %d, want 404", answer.Code)
+				}
+			}
+			if report.Err() == nil {
+				t.Error("Audit does not report the row")
+			}
+		})
 	}
 }

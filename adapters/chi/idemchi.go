@@ -37,6 +37,7 @@ import (
 type Guard struct {
 	engine  *core.Engine
 	routers sync.Map // from chi.Routes to *routers
+	tables  declared.Tables
 }
 
 // New returns a guard that uses engine. It panics when engine is nil.

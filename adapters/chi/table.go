@@ -24,14 +24,16 @@ import (
 // time outside the table.
 //
 // The table sees routes through Mount and Route, but not below handlers that are not
-// chi routers: Audit reports such rows. The middleware panics for a request that no
-// chi router serves.
+// chi routers. A row for such a route guards the paths that match it, and Audit reports
+// the row. A row's route that runs without a guard, such as one below a handler that
+// rewrites the path, is an event event.WrongSetup. The middleware panics for a request
+// that no chi router serves.
 func (g *Guard) Table(table *policy.Table) func(http.Handler) http.Handler {
 	engine := g.mustEngine()
 	if table == nil {
 		panic("idemchi: Table is given a nil table: give the table from policy.NewTable")
 	}
-	rows := declared.Rows(engine, table, routes.Canonical)
+	rows := g.tables.Rows(engine, table, routes.Canonical)
 	methods := make(map[string]bool)
 	for row := range rows {
 		methods[row.Method] = true

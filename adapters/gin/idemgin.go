@@ -60,6 +60,7 @@ import (
 type Guard struct {
 	engine *core.Engine
 	warned atomic.Bool // see warnOnce
+	tables declared.Tables
 }
 
 // New returns a guard that uses engine. It panics when engine is nil.

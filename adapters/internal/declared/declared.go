@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/policy"
@@ -36,9 +37,21 @@ func Fields[H any](engine *core.Engine, api any, also []policy.Addition) ([]Fiel
 	return fields, errors.Join(all...)
 }
 
-// Rows compiles a table. It panics with all faults, as routers do for an invalid
+// Tables are the compiled tables of a guard. A table on two routers, of which one leads to
+// the other, is then one policy, and not two. The zero value is empty.
+type Tables struct{ known sync.Map } // from *policy.Table to its rows
+
+// Rows compiles a table once. It panics with all faults, as routers do for an invalid
 // pattern.
-func Rows(engine *core.Engine, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
+func (t *Tables) Rows(engine *core.Engine, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
+	found, done := t.known.Load(table)
+	if !done {
+		found, _ = t.known.LoadOrStore(table, compileRows(engine, table, canonical))
+	}
+	return found.(map[Key]*core.Route) //nolint:forcetypeassert // the map holds only this type
+}
+
+func compileRows(engine *core.Engine, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
 	var all []error
 	rows := make(map[Key]*core.Route)
 	for _, d := range table.Declarations() {
