@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -46,16 +47,41 @@ func (j *judge) call(r *run, c storeCall) {
 
 // claims: a claim without a handler is given back, and no other claim is. A claim that
 // another request took over while its own request went on may be forgotten: its reply came
-// after the end of its lease.
+// after the end of its lease. After a refusal the engine takes no claim to be made.
 func (j *judge) claims(r *run) {
 	left := r.taken == 0 || r.shown != nil && r.taken > r.shown.At || r.tookOver() && r.taken < r.granted()+j.plan.Policy.LockTTL
-	kept := len(r.grants) > 0 && left && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips()
+	kept := len(r.grants) > 0 && left && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips() && r.noClaim == nil
 	if kept && r.started == nil {
 		j.report(ClaimKept, "r%d has claimed its key, and neither runs nor gives the key back", r.id)
+	}
+	if r.started == nil && !j.plan.skips() && j.plan.real.tenant == "" && j.cameLate(r) {
+		j.report(ClaimKept, "a claim of r%d reaches the store after its release, and is not released again", r.id)
 	}
 	if at := r.released; r.guarded() && at > r.started.At && (r.settled == 0 || at < r.settled) && !j.overlaps(r) {
 		j.report(ReleasedRunning, "the key of r%d is released at %v, while its handler runs", r.id, at)
 	}
+}
+
+// cameLate reports whether the claim reached the store after the last call that gave it
+// back, and the engine had the time for its second: a StoreTimeout after the first call
+// that succeeded, and within the LockTTL.
+func (j *judge) cameLate(r *run) bool {
+	p := &j.plan.Policy
+	var began, first, last time.Duration
+	for _, c := range r.calls {
+		if c.op != Release && c.op != Abandon {
+			continue
+		}
+		if last = c.ended; began == 0 {
+			began = c.began
+		}
+		if c.err == nil && first == 0 {
+			first = c.ended
+		}
+	}
+	const margin = 10 * time.Millisecond
+	second := first + p.StoreTimeout - margin
+	return p.Wait == 0 && first > 0 && r.granted() > last && r.granted() < second && second+2*margin < began+p.LockTTL
 }
 
 // overlaps reports whether a Release of an earlier claim began before the handler.
@@ -83,6 +109,9 @@ func (j *judge) background(r *run) {
 	var completes []storeCall
 	renewed := false
 	for _, c := range r.calls {
+		if over := r.deferred + settleBudget + j.slack(); r.deferred > 0 && c.began > over && c.op != Extend {
+			j.report(SettlesLate, "%s of r%d begins at %v, and its settlement was deferred at %v", opNames[c.op], r.id, c.began, r.deferred)
+		}
 		switch {
 		case c.op == Complete && c.err != nil && !errors.Is(c.err, storage.ErrLeaseLost):
 			completes = append(completes, c)
@@ -128,10 +157,10 @@ func (j *judge) classified(r *run) {
 	if c != keeps && r.asked[Complete]+r.asked[Commit] > 0 {
 		wrong(WronglyKept, "its response is stored")
 	}
-	if c != releases && !refused && p.Wait == 0 && r.asked[Release] > 0 { // a request that waits may release an earlier claim
+	if c != releases && (!refused || r.unknown) && p.Wait == 0 && r.asked[Release] > 0 { // a request that waits may release an earlier claim
 		wrong(WronglyReleased, "its key is released")
 	}
-	if c != abandons && p.Wait == 0 && r.asked[Abandon] > 0 && !(refused && r.tookOver() && !r.cleared()) {
+	if c != abandons && p.Wait == 0 && r.asked[Abandon] > 0 && !(refused && (r.unknown || r.tookOver() && !r.cleared())) {
 		wrong(WronglyAbandoned, "its key is left abandoned")
 	}
 }

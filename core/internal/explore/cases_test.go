@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -24,10 +25,13 @@ func pods(n int) []Pod {
 
 const ms = time.Millisecond
 
-var cases = []struct {
+// planned is a plan that breaks no rule.
+type planned struct {
 	name string
 	plan Plan
-}{
+}
+
+var cases = []planned{
 	{
 		// Case 35: a duplicate waits for a handler of another process. The engine asks the
 		// store again, and the duplicate gets the replay.
@@ -278,7 +282,7 @@ func with(change func(*Policy)) Policy {
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	for _, c := range cases {
+	for _, c := range slices.Concat(cases, lateCases) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if len(judged(t, c.plan)) > 0 {

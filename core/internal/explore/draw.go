@@ -64,6 +64,11 @@ func Draw(seed uint64) Plan {
 	if d.percent(15) {
 		drawRefusals(d, &p)
 	}
+	if d.percent(10) {
+		p.Calls = append(p.Calls, CallFault{
+			Request: d.below(len(p.Requests)), Op: Acquire, N: pick(d, 0, 0, 1), Mode: pick(d, Corrupt, Unreadable, Forbidden),
+		})
+	}
 	return p
 }
 

@@ -1,11 +1,13 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/storage"
@@ -28,6 +30,9 @@ const (
 	sourceHeader  = "X-Run" // names the request whose handler made the response
 	keptFor       = "KeepFor"
 	recovered     = "recovered" // the body of a RecoverFunc's response
+
+	stepFails      = "core.Step"
+	stepBeginsLate = "core.Step begins although its context has ended"
 )
 
 // handling is one run of a handler.
@@ -215,6 +220,9 @@ func (h *handling) callDo(s Step) {
 func (h *handling) step(s Step) bool {
 	cutOff := false
 	made, err := core.Step(h.ctx, fmt.Sprint("step ", s.N%10), func(ctx context.Context) (int, error) {
+		if ctx.Err() != nil {
+			h.add(Fact{Kind: Ran, Text: stepBeginsLate})
+		}
 		sleep(s.For)
 		h.pause()
 		if cutOff = ctx.Err() != nil; cutOff {
@@ -235,7 +243,7 @@ func (h *handling) step(s Step) bool {
 	if cutOff || failure.IsUncertain(err) {
 		h.flags |= Uncertain
 	}
-	h.add(Fact{Kind: Ran, Err: err, Text: "core.Step"})
+	h.add(Fact{Kind: Ran, Err: err, Text: stepFails})
 	if h.status == 0 {
 		h.respond(http.StatusInternalServerError)
 	}
@@ -256,12 +264,14 @@ func (p *pod) recover(ctx context.Context, abandoned policy.Abandoned) (*policy.
 	id, _ := ctx.Value(requestKey{}).(int)
 	p.enter(id, InRecoverFunc)
 	failure.MarkExecuted(ctx) // the marks of a RecoverFunc do not count for the handler
+	sleep(p.world.plan.Find)
 	source, ok := p.world.effectUnder(abandoned.Key)
 	p.world.add(Fact{Pod: p.ID, Request: id, Kind: Ran, Source: source, Text: "RecoverFunc"})
 	if !ok {
-		return nil, nil //nolint:nilnil // no attempt left an effect
+		core.KeepFor(ctx, time.Hour) // counts only for a response that the RecoverFunc finds
+		return nil, nil              //nolint:nilnil // no attempt left an effect
 	}
 	header := http.Header{}
 	header.Set(sourceHeader, fmt.Sprint(source))
-	return &policy.Response{Status: http.StatusCreated, Header: header, Body: []byte(recovered)}, nil
+	return &policy.Response{Status: cmp.Or(p.world.plan.Found, http.StatusCreated), Header: header, Body: []byte(recovered)}, nil
 }

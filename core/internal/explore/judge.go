@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -50,6 +51,7 @@ func (j *judge) single(r *run) {
 	}
 	j.context(r)
 	j.protection(r)
+	j.stepTooLate(r)
 	j.escaped(r)
 	j.unconfirmed(r)
 	j.recovery(r)
@@ -105,6 +107,9 @@ func (j *judge) unprotected(r *run) {
 	if r.seen != nil {
 		j.report(UnprotectedBeside, "the handler of r%d runs without protection, and the store had said that its key is %s", r.id, r.seen.Text)
 	}
+	if r.noClaim != nil {
+		j.report(UnprotectedBeside, "the handler of r%d runs without protection, and the store had said: %v", r.id, r.noClaim)
+	}
 	if other := j.runBeside(r); other != nil {
 		j.report(UnprotectedBeside, "the handler of r%d runs without protection, and it had waited for r%d in the same process", r.id, other.id)
 	}
@@ -146,13 +151,15 @@ func (j *judge) events(r *run) {
 // responds: a response arrives in time.
 func (j *judge) responds(r *run) {
 	y := &j.plan.Policy
-	patience := y.Wait + j.plan.frozen(r.pod) + 12*y.StoreTimeout + 2*time.Second + j.plan.real.slack
+	patience := y.Wait + j.plan.Find + j.plan.frozen(r.pod) + 12*y.StoreTimeout + 2*time.Second + j.plan.real.slack
 	if r.plan != nil {
 		patience += r.plan.duration()
 	}
 	switch {
 	case r.shown == nil:
 		j.report(NoResponse, "r%d was sent at %v and never gets a response", r.id, r.sent.At)
+	case r.shown.Status > 0 && r.shown.Status < http.StatusOK:
+		j.report(NoResponse, "r%d gets the status %d, which is no response", r.id, r.shown.Status)
 	case r.shown.At-r.sent.At > patience:
 		j.report(NoResponse, "r%d gets its response after %v, want at most %v", r.id, r.shown.At-r.sent.At, patience)
 	}

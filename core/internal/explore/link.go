@@ -19,6 +19,9 @@ var (
 	errClient  = errors.New("the store's client panicked")
 )
 
+// lasting are the errors of a store that is no outage: FailOpen does not apply.
+var lasting = map[Mode]error{Corrupt: storage.ErrCorruptRecord, Unreadable: storage.ErrUnreadable, Forbidden: storage.ErrStoreForbidden}
+
 // link connects a pod to the simulated store. It fails as the plan says, and honours
 // contexts exactly: a call returns when its context ends, and at once if the context
 // has already ended.
@@ -154,6 +157,8 @@ func (j *journey) travel(ctx context.Context) verdict {
 		return j.fail(ctx, there, errClient)
 	case FailBefore:
 		return j.fail(ctx, there, errBroken)
+	case Corrupt, Unreadable, Forbidden:
+		return j.fail(ctx, there, lasting[j.fault.Mode])
 	case Late:
 		j.world.later(there+j.fault.For, func() { j.apply() })
 		return j.lost(ctx)

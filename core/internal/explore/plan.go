@@ -18,6 +18,8 @@ type Plan struct {
 	Outages  []Outage
 	Jumps    []Jump
 	Panics   []Panicking
+	Find     time.Duration // how long the RecoverFunc takes
+	Found    int           // the status that the RecoverFunc finds; zero: 201
 
 	sabotage sabotage
 	real     leeway
@@ -143,6 +145,9 @@ const (
 	PanicBefore             // the store's client panics, not applied
 	PanicAfter              // the same, applied
 	numModes
+	Corrupt    // a claim alone: the store says that the record is corrupt
+	Unreadable // the same: that this process cannot read the record now
+	Forbidden  // the same: that this process lacks a right
 )
 
 // CallFault makes the Nth call (from 0) of one kind for one request fail.
@@ -262,7 +267,7 @@ func (p *Plan) nests() bool {
 func (p *Plan) settled() time.Duration {
 	end := time.Second
 	for _, r := range p.Requests {
-		end = max(end, r.At+r.duration()+p.Policy.Wait+p.frozen(r.Pod))
+		end = max(end, r.At+r.duration()+p.Find+p.Policy.Wait+p.frozen(r.Pod))
 	}
 	for _, o := range p.Outages {
 		end = max(end, o.From+o.For)

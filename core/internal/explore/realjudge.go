@@ -9,6 +9,7 @@ import (
 var notReal = map[Rule]string{
 	Stuck:       "only a bubble knows of its goroutines; goleak looks at the end",
 	StaleReplay: "no TTL ends within a plan, because a store does not report when it deletes a record",
+	StepTooLate: "a context may end in the moment in which a step begins",
 	CallCutOff:  "a call that fails counts as hit by a fault, because a network does not report its faults",
 }
 

@@ -64,5 +64,7 @@ const (
 	StepDiffers       Rule = "step-differs"               // all attempts get the same result of a step
 	RefusalRepeated   Rule = "refused-response-repeated"  // a response that the store refuses for good is sent once (case 95)
 	RefusalForgotten  Rule = "refused-response-forgotten" // after it the next request gets not_replayable (case 95)
+	StepTooLate       Rule = "step-after-context"         // no step begins after the end of its context
+	SettlesLate       Rule = "settles-after-budget"       // no settlement is tried after the settle budget
 	BrokenProblem     Rule = "broken-problem"             // no client gets the half response of a problem.Writer that panicked
 )

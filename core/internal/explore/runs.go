@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
 )
 
 // run is the history of one request.
@@ -56,6 +57,9 @@ type run struct {
 	stepped    []*Fact                 // effects in steps
 	recorded   []*Fact                 // results of steps
 	keepFor    time.Duration           // the handler's KeepFor, or zero
+	stepLate   *Fact                   // a step that began after the end of its context
+	unknown    bool                    // the outcome of a step is unknown
+	noClaim    error                   // of the last claim, if it is no outage
 
 	refused      time.Duration // when the process learned that the store refuses the response for good
 	refusedAgain time.Duration // when the store got the response once more
@@ -185,6 +189,10 @@ func (r *run) handled(f *Fact) {
 			r.looked = f
 		case f.Text == keptFor:
 			r.keepFor = f.Since
+		case f.Text == stepBeginsLate:
+			r.stepLate = f
+		case f.Text == stepFails:
+			r.unknown = r.unknown || failure.IsUncertain(f.Err)
 		}
 	default:
 	}
@@ -239,6 +247,14 @@ func (r *run) applied(f *Fact) {
 }
 
 func (r *run) returned(p *Plan, f *Fact) {
+	if f.Op == Acquire {
+		r.noClaim = nil
+		for _, refusal := range lasting {
+			if errors.Is(f.Err, refusal) {
+				r.noClaim = f.Err
+			}
+		}
+	}
 	if f.Err != nil {
 		r.rolledBack = r.rolledBack || errors.Is(f.Err, storage.ErrRolledBack)
 		return

@@ -17,6 +17,13 @@ func (j *judge) steps(a, b *run) {
 	}
 }
 
+// stepTooLate: no step begins after the end of its context.
+func (j *judge) stepTooLate(r *run) {
+	if f := r.stepLate; f != nil && r.guarded() {
+		j.report(StepTooLate, "a step of r%d begins at %v, and its context has ended", r.id, f.At)
+	}
+}
+
 func (j *judge) repeats(first, second *run) {
 	for _, got := range first.recorded {
 		for _, again := range second.stepped {

@@ -12,10 +12,11 @@ import (
 
 var opNames = [numOps]string{"Acquire", "Extend", "Complete", "Release", "Begin", "Commit", "Rollback", "Abandon"}
 
-var modeNames = [numModes]string{
+var modeNames = [...]string{
 	"fails and is not applied", "fails and is applied", "hangs", "hangs and is applied", "is refused",
 	"has a slow request", "has a slow reply", "is applied after the caller gave up",
 	"panics and is not applied", "panics and is applied",
+	Corrupt: "finds a corrupt record", Unreadable: "finds a record that cannot be read now", Forbidden: "is forbidden",
 }
 
 var callbackNames = [numCallbacks]string{"Observer", "Classifier", "ProblemWriter", "RecoverFunc", "Scope"}

@@ -1,0 +1,134 @@
+package explore
+
+import "time"
+
+// Plans in which something comes too late: a claim, a step, the RecoverFunc, the store. The
+// mutants that these plans find are rarely found by a drawn plan.
+var lateCases = []planned{
+	{
+		// A claim reaches the store after its caller gave up, and after its first release. The
+		// second release gives it back.
+		name: "a claim reaches the store after its release",
+		plan: Plan{
+			Policy:   with(func(p *Policy) { p.LockTTL = 2 * time.Second }),
+			Pods:     pods(1),
+			Requests: []Request{{ID: 0, At: ms, Handler: []Step{{Do: Effect}}}},
+			Calls:    []CallFault{{Op: Acquire, Mode: Late, For: 600 * ms}},
+		},
+	},
+	{
+		// The store is away for longer than the settle budget, and the response is lost.
+		name: "the settle budget ends",
+		plan: Plan{
+			Policy:   defaultPolicy(),
+			Pods:     pods(1),
+			Requests: []Request{{ID: 0, At: ms, Handler: []Step{{Do: Sleep, For: 100 * ms}, {Do: Effect}}}},
+			Outages:  []Outage{{Pod: 0, Kind: Cut, From: 50 * ms, For: 40 * time.Second}},
+		},
+	},
+	{
+		// The RecoverFunc finds no effect, and returns after the end of its lease. The handler
+		// does not run.
+		name: "a RecoverFunc ends after its lease",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.Abandoned = Recover }),
+			Pods:   pods(2),
+			Find:   3 * time.Second,
+			Requests: []Request{
+				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: Sleep, For: 500 * ms}}},
+				{ID: 1, Pod: 1, At: 1500 * ms, Handler: []Step{{Do: Effect}}},
+			},
+			Outages: []Outage{
+				{Pod: 0, Kind: Kill, From: 50 * ms, For: time.Second},
+				{Pod: 1, Kind: Partition, From: 1600 * ms, For: 8 * time.Second},
+			},
+		},
+	},
+	{
+		// The RecoverFunc finds an informational response, which ends no request.
+		name: "a RecoverFunc finds a status below 200",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.Abandoned = Recover }),
+			Pods:   pods(2),
+			Found:  150,
+			Requests: []Request{
+				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: Effect}, {Do: Sleep, For: 500 * ms}}},
+				{ID: 1, Pod: 1, At: 1500 * ms, Handler: []Step{{Do: Effect}}},
+			},
+			Outages: []Outage{{Pod: 0, Kind: Kill, From: 50 * ms, For: time.Second}},
+		},
+	},
+	{
+		// MaxRun passes while the line that begins a step is written. The step is not called.
+		name: "a run ends while its step begins",
+		plan: Plan{
+			Policy:   with(func(p *Policy) { p.LockTTL, p.MaxRun = 10*time.Second, 2*time.Second }),
+			Pods:     pods(1),
+			Requests: []Request{{ID: 0, At: ms, Handler: []Step{{Do: Sleep, For: 1900 * ms}, {Do: InStep, For: 10 * ms}}}},
+			Calls:    []CallFault{{Op: Extend, Mode: SlowBack, For: 300 * ms}},
+		},
+	},
+	{
+		// The store does not confirm the result of a step, and the database refuses the commit
+		// of its run. The outcome of the step is unknown, so the key is not released.
+		name: "a commit is refused after a step with an unknown outcome",
+		plan: Plan{
+			Policy:   with(func(p *Policy) { p.LockTTL, p.Transactional = 5*time.Second, true }),
+			Pods:     pods(1),
+			Requests: []Request{{ID: 0, At: ms, Handler: []Step{{Do: MarkExecuted}, {Do: InStep, For: 10 * ms}}}},
+			Calls:    []CallFault{{Op: Extend, N: 1, Mode: Hang}, {Op: Commit, Mode: Refused}},
+		},
+	},
+	{
+		// A run has lost its key, and ends beside a later run of its key in the same process.
+		// The store then forgets the key. The later run still keeps others away.
+		name: "a run that lost its key ends beside a later run",
+		plan: Plan{
+			Policy: defaultPolicy(),
+			Pods:   pods(2),
+			Requests: []Request{
+				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: Sleep, For: 1500 * ms}}},
+				{ID: 1, Pod: 1, At: 150 * ms, Handler: []Step{{Do: MarkRetryable}}},
+				{ID: 2, Pod: 0, At: 600 * ms, Handler: []Step{{Do: Sleep, For: 3 * time.Second}}},
+				{ID: 3, Pod: 0, At: 1750 * ms, Handler: []Step{{Do: Sleep, For: 100 * ms}}},
+			},
+			Jumps: []Jump{{Kind: Skip, At: 100 * ms, By: 2 * time.Second}, {Kind: Skip, At: 1700 * ms, By: time.Hour}},
+		},
+	},
+	{
+		// Between the two claims of a key that was released with steps, another attempt leaves
+		// the key abandoned. Refuse does not take it over.
+		name: "a released key is abandoned before its second claim",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.Abandoned = Refuse }),
+			Pods:   pods(2),
+			Requests: []Request{
+				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: InStep, For: 10 * ms}, {Do: MarkRetryable}}},
+				{ID: 1, Pod: 0, At: 100 * ms, Handler: []Step{{Do: Effect}}},
+				{ID: 2, Pod: 1, At: 110 * ms, Handler: []Step{{Do: MarkUncertain}, {Do: Effect}}},
+			},
+			Calls: []CallFault{{Request: 1, Op: Acquire, N: 1, Mode: Slow, For: 300 * ms}},
+		},
+	},
+	{
+		// The store says that a record cannot be used. That is no outage, and FailOpen does not
+		// apply.
+		name: "FailOpen meets a record that cannot be used",
+		plan: Plan{
+			Policy: with(func(p *Policy) { p.FailOpen = true }),
+			Pods:   pods(1),
+			Requests: []Request{
+				{ID: 0, Key: 0, At: ms, Handler: []Step{{Do: Effect}}},
+				{ID: 1, Key: 1, At: ms, Handler: []Step{{Do: Effect}}},
+				{ID: 2, Key: 2, At: ms, Handler: []Step{{Do: Effect}}},
+			},
+			Calls: []CallFault{
+				{Request: 0, Op: Acquire, Mode: Corrupt},
+				{Request: 1, Op: Acquire, Mode: Unreadable},
+				{Request: 1, Op: Acquire, N: 1, Mode: Unreadable},
+				{Request: 1, Op: Acquire, N: 2, Mode: Unreadable},
+				{Request: 2, Op: Acquire, Mode: Forbidden},
+			},
+		},
+	},
+}
