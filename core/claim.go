@@ -45,12 +45,13 @@ func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Re
 	const tries = 3
 	for try := 0; ; try++ {
 		record, err := e.claim(ctx, a, deadline)
-		if err == nil || isLasting(err) {
+		if err == nil || isLasting(err) && try == 0 {
 			return record, err
 		}
-		// The same token gets its own claim again if the failed call took effect.
+		// The same token gets its own claim again if the failed call took effect. So a
+		// claim is given back after a lasting error too, if a call before may have made it.
 		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
-		if try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
+		if isLasting(err) || try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
 			a.expectLease(released)
 			e.releaseClaim(a)
 			return nil, err

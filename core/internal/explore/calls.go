@@ -47,10 +47,10 @@ func (j *judge) call(r *run, c storeCall) {
 
 // claims: a claim without a handler is given back, and no other claim is. A claim that
 // another request took over while its own request went on may be forgotten: its reply came
-// after the end of its lease. After a refusal the engine takes no claim to be made.
+// after the end of its lease.
 func (j *judge) claims(r *run) {
 	left := r.taken == 0 || r.shown != nil && r.taken > r.shown.At || r.tookOver() && r.taken < r.granted()+j.plan.Policy.LockTTL
-	kept := len(r.grants) > 0 && left && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips() && r.noClaim == nil
+	kept := len(r.grants) > 0 && left && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips()
 	if kept && r.started == nil {
 		j.report(ClaimKept, "r%d has claimed its key, and neither runs nor gives the key back", r.id)
 	}
