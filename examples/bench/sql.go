@@ -146,7 +146,7 @@ func (s *suite) compareSQL(ctx context.Context, section *report.Section, d sqlDa
 		if d.server != nil {
 			columns = append(columns, serverColumn)
 		}
-		work := storeWork{ctx: ctx, store: sqlstore.New(db, d.dialect), workers: callers}
+		work := storeWork{ctx: ctx, store: sqlstore.New(db, d.dialect, besidePgstore), workers: callers}
 		if err := s.compare(ctx, section, comparison{
 			sqlComparison(d.name, callers), plan, sqlArms(work, rows, known),
 			append(columns, speedColumn("x INSERT", arm(insertArm)), speedColumn("x SELECT", arm(selectArm))),
@@ -183,9 +183,13 @@ var recordColumns = []string{
 const sizeOfRecord = `SELECT length(state) + length(token) + length(fingerprint) + length(header) + length(body) + 8 * 10
 FROM oncekey_records WHERE record_key = `
 
+// besidePgstore names the table, because the database has that of pgstore too, and the
+// two stores share no keys.
+var besidePgstore = sqlstore.Table(sqlstore.DefaultTable)
+
 // prepare makes the tables and the statements, and finished records with a bare row each.
 func (d sqlDatabase) prepare(ctx context.Context, db *sql.DB) (*sqlRows, []storage.Claim, error) {
-	if err := sqlstore.Migrate(ctx, db, d.dialect); err != nil {
+	if err := sqlstore.Migrate(ctx, db, d.dialect, besidePgstore); err != nil {
 		return nil, nil, err
 	}
 	for _, table := range []string{
@@ -197,7 +201,7 @@ func (d sqlDatabase) prepare(ctx context.Context, db *sql.DB) (*sqlRows, []stora
 		}
 	}
 	known := newClaims(knownRecords)
-	work := storeWork{ctx: ctx, store: sqlstore.New(db, d.dialect), workers: postgresPool / 2}
+	work := storeWork{ctx: ctx, store: sqlstore.New(db, d.dialect, besidePgstore), workers: postgresPool / 2}
 	if err := work.finish(known, newResult()); err != nil {
 		return nil, nil, err
 	}
