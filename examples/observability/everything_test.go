@@ -82,7 +82,7 @@ func (s *faultyStore) Extend(ctx context.Context, l storage.Lease, ttl time.Dura
 }
 
 func (s *faultyStore) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
-	return ctx, uncommitted{}, nil
+	return storage.WithTransaction(ctx, uncommitted{}), uncommitted{}, nil
 }
 
 type uncommitted struct{}
