@@ -81,7 +81,7 @@ func (s *faultyStore) Extend(ctx context.Context, l storage.Lease, ttl time.Dura
 	return s.Store.Extend(ctx, l, ttl)
 }
 
-func (s *faultyStore) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) {
+func (s *faultyStore) BeginTransaction(ctx context.Context, _ storage.Lease) (context.Context, storage.Transaction, error) { //nolint:unparam // the interface has the results
 	return storage.WithTransaction(ctx, uncommitted{}), uncommitted{}, nil
 }
 
