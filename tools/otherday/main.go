@@ -88,7 +88,8 @@ func writeOverlay(folder, original string) (overlay string, err error) {
 		return "", err
 	}
 	overlay = filepath.Join(folder, "overlay.json")
-	return overlay, errors.Join(os.MkdirAll(folder, 0o750), os.WriteFile(replacement, []byte(changed), 0o600), os.WriteFile(overlay, table, 0o600))
+	all := os.MkdirAll(folder, 0o755) // PostgreSQL's server runs as another user, and loads the clock from here
+	return overlay, errors.Join(all, os.WriteFile(replacement, []byte(changed), 0o600), os.WriteFile(overlay, table, 0o600))
 }
 
 // shifted is the source of package time with a Now that adds the variable's seconds.
