@@ -40,8 +40,8 @@ func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Re
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
 		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses() || released != nil,
 	}
-	a.claimed = e.now()
-	deadline := a.claimed.monotonic.Add(p.StoreTimeout)
+	a.claimed = e.clock.Now()
+	deadline := a.claimed.Monotonic.Add(p.StoreTimeout)
 	const tries = 3
 	for try := 0; ; try++ {
 		record, err := e.claim(ctx, a, deadline)
@@ -56,7 +56,7 @@ func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Re
 			e.releaseClaim(a)
 			return nil, err
 		}
-		a.claimed = e.now()
+		a.claimed = e.clock.Now()
 	}
 }
 
@@ -79,12 +79,12 @@ func (e *Engine) claim(ctx context.Context, a *admission, deadline time.Time) (*
 	a.called = true
 	defer call.Release()
 	record, err := e.store.Acquire(call.Detach(ctx, deadline), &a.lease)
-	returned := e.now()
-	a.storeLatency += returned.monotonic.Sub(a.claimed.monotonic)
+	returned := e.clock.Now()
+	a.storeLatency += returned.Monotonic.Sub(a.claimed.Monotonic)
 	if err == nil && record != nil && isSealed(record) {
 		record, err = nil, errSealed
 	}
-	if err == nil && record == nil && returned.reaches(a.claimed.add(a.lease.TTL)) {
+	if err == nil && record == nil && returned.Reaches(a.claimed.Add(a.lease.TTL)) {
 		err = errClaimTooSlow
 	}
 	return record, err
@@ -139,7 +139,7 @@ func (e *Engine) releaseClaim(a *admission) {
 	default:
 		return
 	}
-	lease, claimed, timeout := a.lease, a.claimed.monotonic, a.route.policy.StoreTimeout
+	lease, claimed, timeout := a.lease, a.claimed.Monotonic, a.route.policy.StoreTimeout
 	e.inBackground(func(ctx context.Context) {
 		defer func() { <-e.releasing }()
 		again, cancel := context.WithTimeout(e.live.serving, lease.TTL)

@@ -139,7 +139,7 @@ func (e *Engine) start(ctx context.Context, a *admission) Decision {
 		e.releaseClaim(a)
 		return Decision{Problem: problem.New(refusal, "")}
 	}
-	run.wakeAt(a.claimed, a.claimed.monotonic.Add(lease.TTL/3))
+	run.wakeAt(a.claimed, a.claimed.Monotonic.Add(lease.TTL/3))
 	if lease.TookOver {
 		e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: lease.Attempt - 1})
 		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil && !a.route.observes {

@@ -27,7 +27,7 @@ import (
 // program. It is safe for concurrent use.
 type Engine struct {
 	store        guardedStore
-	wall         machine.WallClock // nil: the real clock
+	clock        machine.Clock
 	scope        Scope
 	service      string
 	observer     event.Observer
@@ -65,7 +65,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	}
 	hostname, _ := os.Hostname() // events work without an instance
 	e := &Engine{
-		store: guard(store), wall: wallOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
+		store: guard(store), clock: machine.ClockOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
 		replayHeader: "X-Idempotent-Replay", keyHeaders: defaultKeyHeaders, instance: hostname,
 		settleBudget: time.Hour, live: newLiveRuns(), releasing: make(chan struct{}, 64),
 	}
@@ -85,7 +85,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	if e.ownProblems {
 		e.writeProblem = e.guardedWriter(e.writeProblem)
 	}
-	e.renewals.now = e.now
+	e.renewals.now = e.clock.Now
 	e.inspected = event.About("", "", "", "", e.instance)
 	e.defaults = e.MustRoute() // the default policy is valid
 	e.declared.all = nil

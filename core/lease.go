@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
 // wakeAt schedules watch for that time, or earlier for the end of the lease or of MaxRun.
 // now may be a little old.
-func (r *Run) wakeAt(now moment, at time.Time) {
+func (r *Run) wakeAt(now machine.Moment, at time.Time) {
 	end := r.endOfMaxRun()
 	r.mu.Lock()
 	// After a suspension the wall clock is ahead, and decides when the lease ends.
-	if lease := now.monotonic.Add(now.left(r.heldUntil)); !r.settling && lease.Before(end) {
+	if lease := now.Monotonic.Add(now.Left(r.heldUntil)); !r.settling && lease.Before(end) {
 		end = lease
 	}
 	r.mu.Unlock()
@@ -41,7 +42,7 @@ func (r *Run) watch() {
 	if r.loseInTime() {
 		return // the handler may still run, so this process keeps refusing duplicates
 	}
-	r.wakeAt(r.engine.now(), r.endOfMaxRun())
+	r.wakeAt(r.engine.clock.Now(), r.endOfMaxRun())
 	if r.beginRenewal() {
 		r.renew()
 	}
@@ -90,12 +91,12 @@ func (r *Run) renewedBy(calledAt time.Time, err error, scheduled bool) {
 		r.report(event.Event{Result: event.StoreError, Err: err, Renewal: scheduled})
 		next = time.Now().Add(r.lease.TTL / 10)
 	}
-	r.wakeAt(r.engine.now(), next)
+	r.wakeAt(r.engine.clock.Now(), next)
 }
 
 // extend renews the lease at the store, and stores the steps.
 func (r *Run) extend(timeout time.Duration) (calledAt time.Time, err error) {
-	now, lease := r.engine.now(), r.currentLease()
+	now, lease := r.engine.clock.Now(), r.currentLease()
 	err = callStore(context.WithoutCancel(&r.context), timeout, func(ctx context.Context) error {
 		return r.engine.store.Extend(ctx, lease, lease.TTL)
 	})
@@ -103,22 +104,22 @@ func (r *Run) extend(timeout time.Duration) (calledAt time.Time, err error) {
 		r.heldFrom(now)
 	}
 	r.stepsSent(len(lease.Steps), err)
-	return now.monotonic, err
+	return now.Monotonic, err
 }
 
 // heldFrom records that the store renewed the lease at calledAt or later.
-func (r *Run) heldFrom(calledAt moment) {
+func (r *Run) heldFrom(calledAt machine.Moment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heldUntil = calledAt.add(r.lease.TTL)
+	r.heldUntil = calledAt.Add(r.lease.TTL)
 }
 
 // leaseLeft returns the time for which the lease certainly lasts.
 func (r *Run) leaseLeft() time.Duration {
-	now := r.engine.now()
+	now := r.engine.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return now.left(r.heldUntil)
+	return now.Left(r.heldUntil)
 }
 
 // holdsLease reports whether the lease certainly has not ended.
@@ -127,10 +128,10 @@ func (r *Run) holdsLease() bool { return r.leaseLeft() > 0 }
 // loseInTime ends the handler's context if the lease may have ended. It reports
 // whether the context was ended early, by this or by an earlier call.
 func (r *Run) loseInTime() bool {
-	now := r.engine.now()
+	now := r.engine.clock.Now()
 	r.mu.Lock()
 	over, why := r.cutOff, r.lastError
-	expired := !over && !r.settling && now.reaches(r.heldUntil)
+	expired := !over && !r.settling && now.Reaches(r.heldUntil)
 	r.mu.Unlock()
 	if !expired {
 		return over

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/core/problem"
 )
 
@@ -199,10 +200,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // due earlier, renewals starts another timer and ignores the previous timer.
 type renewals struct {
 	mu    sync.Mutex
-	now   func() moment
+	now   func() machine.Moment
 	queue wakeQueue
-	fires time.Time // when the timer fires, not later than the first run is due; zero: no timer
-	set   moment    // when the timer was set
+	fires time.Time      // when the timer fires, not later than the first run is due; zero: no timer
+	set   machine.Moment // when the timer was set
 }
 
 // notQueued is the value of Run.place outside the queue.
@@ -247,11 +248,11 @@ func (q *renewals) arm() {
 	}
 	q.set = q.now()
 	q.fires = q.queue[0].wake
-	if latest := q.set.monotonic.Add(clockInterval); latest.Before(q.fires) {
+	if latest := q.set.Monotonic.Add(clockInterval); latest.Before(q.fires) {
 		q.fires = latest
 	}
 	fires := q.fires
-	time.AfterFunc(fires.Sub(q.set.monotonic), func() { q.wakeUp(fires) })
+	time.AfterFunc(fires.Sub(q.set.Monotonic), func() { q.wakeUp(fires) })
 }
 
 // wakeUp calls watch for all runs that are due, or for every run if the machine was
@@ -264,8 +265,8 @@ func (q *renewals) wakeUp(set time.Time) {
 	}
 	now := q.now()
 	const noise = 100 * time.Millisecond // from adjustments of the wall clock
-	suspended := now.wall.Sub(q.set.wall)-now.monotonic.Sub(q.set.monotonic) > noise
-	for len(q.queue) > 0 && (suspended || !q.queue[0].wake.After(now.monotonic)) {
+	suspended := now.Wall.Sub(q.set.Wall)-now.Monotonic.Sub(q.set.Monotonic) > noise
+	for len(q.queue) > 0 && (suspended || !q.queue[0].wake.After(now.Monotonic)) {
 		go heap.Pop(&q.queue).(*Run).watch() //nolint:forcetypeassert // only runs are pushed
 	}
 	q.fires = time.Time{}

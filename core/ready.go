@@ -71,14 +71,14 @@ func (r *Run) snapshot() Running {
 	endpoint := Endpoint{r.subject.request.Method, r.routePattern("")}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.engine.now()
+	now := r.engine.clock.Now()
 	running := Running{
 		Key: r.lease.Key, Endpoint: endpoint, Attempt: r.lease.Attempt,
-		For: now.monotonic.Sub(r.claimed), LeaseLeft: now.left(r.heldUntil),
+		For: now.Monotonic.Sub(r.claimed), LeaseLeft: now.Left(r.heldUntil),
 		Waiting: int(r.waiting.Load()),
 	}
 	if !r.deferred.IsZero() {
-		running.Unsettled = max(1, now.monotonic.Sub(r.deferred))
+		running.Unsettled = max(1, now.Monotonic.Sub(r.deferred))
 	}
 	return running
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
@@ -66,7 +67,7 @@ type admission struct {
 	steps        *stepLog             // of earlier attempts, in the lease that was acquired
 	hasSteps     bool                 // the store has returned a record with steps
 	served       bool                 // the run belongs to an HTTP handler, behind a capture
-	claimed      moment               // when the last claim was sent, and the earliest start of its lease
+	claimed      machine.Moment       // when the last claim was sent, and the earliest start of its lease
 	lease        storage.Lease        // of the last claim, if it has no record; passed on by value it would grow the stack beyond 8 KiB
 	storeLatency time.Duration
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
@@ -51,7 +52,7 @@ type Run struct {
 
 	mu        sync.Mutex
 	pattern   string          // the route's pattern, or "" until the router sets it
-	heldUntil moment          // when the lease ends at the earliest
+	heldUntil machine.Moment  // when the lease ends at the earliest
 	result    *storage.Result // shown to duplicates in this process; nil: no result yet
 	confirmed bool            // the store has the result
 	keepFor   time.Duration   // see KeepFor; zero: for the policy's TTL
@@ -81,8 +82,8 @@ func newRun(ctx context.Context, e *Engine, a *admission) *Run {
 		run = new(Run)
 	}
 	run.engine, run.subject, run.lease = e, a.subject, a.lease
-	run.claimed, run.renewed.L = a.claimed.monotonic, &run.mu
-	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.add(a.lease.TTL), notQueued
+	run.claimed, run.renewed.L = a.claimed.Monotonic, &run.mu
+	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.Add(a.lease.TTL), notQueued
 	if reading := a.parsed(); reading != nil {
 		run.sketch = reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
 	}
@@ -150,7 +151,7 @@ func (r *Run) show(result *storage.Result, confirmed bool) {
 func (r *Run) deferResult() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.deferred = r.engine.now().monotonic
+	r.deferred = r.engine.clock.Now().Monotonic
 }
 
 // routePattern returns the route's pattern, and first records found unless empty. A

@@ -145,11 +145,11 @@ func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 // if the store refuses the response for good. An error means that the response must not be
 // shown. After a failure the background continues.
 func (e *Engine) settleAtStore(run *Run, done event.Event, stored *storage.Result) error {
-	now := e.now()
+	now := e.clock.Now()
 	if stored != nil {
-		run.finished = now.wall
+		run.finished = now.Wall
 	}
-	calledAt := now.monotonic
+	calledAt := now.Monotonic
 	err := e.settleWithin(calledAt.Add(run.subject.route.policy.StoreTimeout), run, stored)
 	if run.tx == nil && run.leaveOut(&stored, &done, err) {
 		err = e.settleWithin(time.Now().Add(run.subject.route.policy.StoreTimeout), run, stored)
@@ -298,7 +298,7 @@ func (e *Engine) keepSettling(ctx context.Context, run *Run, stored *storage.Res
 			return stored, err
 		}
 		if stored != nil && run.leaseLeft() < run.lease.TTL*2/3 {
-			calledAt := e.now()
+			calledAt := e.clock.Now()
 			renewal := callStore(ctx, timeout, func(ctx context.Context) error {
 				return e.store.Extend(ctx, run.currentLease(), run.lease.TTL)
 			})
