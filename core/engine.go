@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/agenda"
 	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
@@ -48,7 +49,7 @@ type Engine struct {
 	live         *liveRuns
 	declared     declaredRoutes
 	inspected    event.Subject // of events about changes by hand
-	renewals     renewals
+	renewals     agenda.Agenda
 	waiters      waiters
 	releasing    chan struct{} // bounds the concurrent releases of releaseClaim
 }
@@ -85,7 +86,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	if e.ownProblems {
 		e.writeProblem = e.guardedWriter(e.writeProblem)
 	}
-	e.renewals.now = e.clock.Now
+	e.renewals.Follow(e.clock)
 	e.inspected = event.About("", "", "", "", e.instance)
 	e.defaults = e.MustRoute() // the default policy is valid
 	e.declared.all = nil

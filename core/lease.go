@@ -24,13 +24,19 @@ func (r *Run) wakeAt(now machine.Moment, at time.Time) {
 	if end.Before(at) {
 		at = end
 	}
-	r.engine.renewals.place(r, at)
+	r.engine.renewals.Put(&r.turn, (*dueRun)(r), at)
 }
 
 func (r *Run) endOfMaxRun() time.Time { return r.claimed.Add(r.subject.route.policy.MaxRun) }
 
+// dueRun is a run in the agenda.
+type dueRun Run
+
+// Due implements agenda.Due.
+func (r *dueRun) Due() { (*Run)(r).watch() }
+
 // watch renews the lease, or ends the handler's context when the lease or MaxRun has
-// ended. The queue calls watch after each third of the TTL, when the lease ends, at
+// ended. The agenda calls watch after each third of the TTL, when the lease ends, at
 // MaxRun, and after a suspension of the machine. Most handlers return before the first
 // call. The run is queued again before the store is called, so that a renewal that
 // hangs does not hide the end of the lease from the handler.

@@ -1,14 +1,12 @@
 package core
 
 import (
-	"container/heap"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"sync"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/core/problem"
 )
 
@@ -190,112 +188,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// renewals calls watch for runs when a lease must be renewed or ends, and at MaxRun.
-// All runs share one timer. Most runs end before they are due, and a timer for each
-// run would cost more than the rest of the guard's bookkeeping.
-//
-// The timer is never stopped, and may fire after its run has ended. For a run that is
-// due earlier, renewals starts another timer and ignores the previous timer.
-type renewals struct {
-	mu    sync.Mutex
-	now   func() machine.Moment
-	queue wakeQueue
-	fires time.Time      // when the timer fires, not later than the first run is due; zero: no timer
-	set   machine.Moment // when the timer was set
-}
-
-// notQueued is the value of Run.place outside the queue.
-const notQueued = -1
-
-// clockInterval is the maximum time after which the engine notices a suspension of the
-// machine, while runs are under way. Timers alone would fire late, because they follow
-// the monotonic clock, which stops during a suspension.
-const clockInterval = time.Second
-
-// place schedules the run's watch for that time, on a new goroutine. A closed run is
-// not scheduled.
-func (q *renewals) place(run *Run, at time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if run.closed {
-		return
-	}
-	run.wake = at
-	if run.place == notQueued {
-		heap.Push(&q.queue, run)
-	} else {
-		heap.Fix(&q.queue, run.place)
-	}
-	q.arm()
-}
-
-// remove closes the run, and removes the run from the queue.
-func (q *renewals) remove(run *Run) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	run.closed = true
-	if run.place != notQueued {
-		heap.Remove(&q.queue, run.place)
-	}
-}
-
-// arm sets the timer for the first run, unless the timer fires earlier.
-func (q *renewals) arm() {
-	if len(q.queue) == 0 || !q.fires.IsZero() && !q.queue[0].wake.Before(q.fires) {
-		return
-	}
-	q.set = q.now()
-	q.fires = q.queue[0].wake
-	if latest := q.set.Monotonic.Add(clockInterval); latest.Before(q.fires) {
-		q.fires = latest
-	}
-	fires := q.fires
-	time.AfterFunc(fires.Sub(q.set.Monotonic), func() { q.wakeUp(fires) })
-}
-
-// wakeUp calls watch for all runs that are due, or for every run if the machine was
-// suspended.
-func (q *renewals) wakeUp(set time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if set != q.fires {
-		return
-	}
-	now := q.now()
-	const noise = 100 * time.Millisecond // from adjustments of the wall clock
-	suspended := now.Wall.Sub(q.set.Wall)-now.Monotonic.Sub(q.set.Monotonic) > noise
-	for len(q.queue) > 0 && (suspended || !q.queue[0].wake.After(now.Monotonic)) {
-		go heap.Pop(&q.queue).(*Run).watch() //nolint:forcetypeassert // only runs are pushed
-	}
-	q.fires = time.Time{}
-	q.arm()
-}
-
-// wakeQueue is a heap ordered by Run.wake. Runs are mostly added in that order, and
-// removed from any place.
-type wakeQueue []*Run
-
-func (q wakeQueue) Len() int { return len(q) }
-
-func (q wakeQueue) Less(i, j int) bool { return q[i].wake.Before(q[j].wake) }
-
-func (q wakeQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
-}
-
-func (q *wakeQueue) Push(x any) {
-	run := x.(*Run) //nolint:forcetypeassert // only runs are pushed
-	run.place = len(*q)
-	*q = append(*q, run)
-}
-
-func (q *wakeQueue) Pop() any {
-	last := len(*q) - 1
-	run := (*q)[last]
-	(*q)[last], run.place = nil, notQueued
-	*q = (*q)[:last]
-	return run
 }

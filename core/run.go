@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/agenda"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
 	"github.com/oncekey/oncekey/core/internal/machine"
 	"github.com/oncekey/oncekey/core/storage"
@@ -65,10 +66,7 @@ type Run struct {
 	deferred  time.Time    // when the result began to wait for the store, or zero
 	waiting   atomic.Int32 // requests in waitTurn
 
-	// The mutex of the engine's renewals guards these fields.
-	wake   time.Time // when watch is called
-	place  int       // in the queue, or notQueued
-	closed bool
+	turn agenda.Entry // in the engine's renewals
 
 	smallSketch [128]byte
 }
@@ -83,7 +81,7 @@ func newRun(ctx context.Context, e *Engine, a *admission) *Run {
 	}
 	run.engine, run.subject, run.lease = e, a.subject, a.lease
 	run.claimed, run.renewed.L = a.claimed.Monotonic, &run.mu
-	run.pattern, run.heldUntil, run.place = a.request.Pattern, a.claimed.Add(a.lease.TTL), notQueued
+	run.pattern, run.heldUntil = a.request.Pattern, a.claimed.Add(a.lease.TTL)
 	if reading := a.parsed(); reading != nil {
 		run.sketch = reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
 	}
@@ -203,7 +201,7 @@ func (r *Run) abandon() {
 
 // close ends the run's context, and removes the run from the engine's work.
 func (r *Run) close() {
-	r.engine.renewals.remove(r)
+	r.engine.renewals.Close(&r.turn)
 	r.endContext()
 	r.engine.live.end()
 }
