@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/core/internal/machine"
+	"github.com/oncekey/oncekey/core/internal/rules"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Claim is the claim of one key, from the first call until it is held or given back.
+type Claim struct {
+	// Lease has the claim to send, and is the lease once Make has returned no record.
+	Lease storage.Lease
+	// Call is the context of the first call.
+	Call *lazycontext.Context
+	// Timeout is the policy's StoreTimeout.
+	Timeout time.Duration
+	// At is the time of the last call, and the earliest start of the lease.
+	At machine.Moment
+	// Latency is the time that the store took for all calls.
+	Latency time.Duration
+	called  bool
+}
+
+// Make claims the key within the timeout, or returns the key's record. The cancellation
+// of ctx does not reach the store, because a claim that is interrupted in flight would
+// block the key.
+func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
+	c.At = l.clock.Now()
+	deadline := c.At.Monotonic.Add(c.Timeout)
+	const tries = 3
+	for try := 0; ; try++ {
+		record, err := l.claim(ctx, c, deadline)
+		if err == nil || rules.ClaimLasts(err) && try == 0 {
+			return record, err
+		}
+		// The same token gets its own claim again if the failed call took effect. So a
+		// claim is given back after a lasting error too, if a call before may have made it.
+		wait := soon(try)
+		if rules.ClaimLasts(err) || try == tries-1 || time.Until(deadline) <= wait || !sleep(l.background, wait) {
+			c.Lease.Attempt, c.Lease.TookOver, c.Lease.Steps = 1, false, "" // of a new key
+			l.GiveBack(c)
+			return nil, err
+		}
+		c.At = l.clock.Now()
+	}
+}
+
+// claim calls the store once, with a new context, at c.At.
+func (l *Ledger) claim(ctx context.Context, c *Claim, deadline time.Time) (*storage.Record, error) {
+	call := c.Call
+	if c.called { // c.Call served the first call, and has ended
+		call = new(lazycontext.Context)
+	}
+	c.called = true
+	defer call.Release()
+	record, err := l.store.acquire(call.Detach(ctx, deadline), &c.Lease)
+	returned := l.clock.Now()
+	c.Latency += returned.Monotonic.Sub(c.At.Monotonic)
+	if err == nil && record != nil && isSealed(record) {
+		record, err = nil, errSealed
+	}
+	if err == nil && record == nil && returned.Reaches(c.At.Add(c.Lease.TTL)) {
+		err = errClaimTooSlow
+	}
+	return record, err
+}
+
+// errClaimTooSlow says that a lease may have ended before the store's reply arrived.
+// The ledger then repeats the claim, which restarts the lease.
+var errClaimTooSlow = errors.New("oncekey: the store took longer for the claim than the policy's LockTTL")
+
+// errSealed says that a sealed record came out of a store without its seal. Its body
+// is ciphertext and must not be replayed.
+var errSealed = fmt.Errorf("%w: it is sealed, and the store of this engine is not package sealedstore's", storage.ErrCorruptRecord)
+
+func isSealed(record *storage.Record) bool {
+	return slices.ContainsFunc(record.Header, func(f storage.Field) bool { return f.Op >= storage.Sealed })
+}
+
+// GiveBack releases an unused claim in the background, so that the key is not blocked
+// until the lease ends. The claim is released twice, because a claim that timed out may
+// reach the store after the first release. At most 64 claims are released at a time, and
+// Shutdown waits for one try each, because the leases also end without a release.
+func (l *Ledger) GiveBack(c *Claim) {
+	select {
+	case l.releasing <- struct{}{}:
+	default:
+		return
+	}
+	lease, claimed, timeout := c.Lease, c.At.Monotonic, c.Timeout
+	l.inBackground(func(ctx context.Context) {
+		defer func() { <-l.releasing }()
+		again, cancel := context.WithTimeout(l.serving, lease.TTL)
+		defer cancel()
+		for try, released := 0, 0; released < 2; try++ {
+			lease.Age = time.Since(claimed)
+			err := within(ctx, timeout, func(ctx context.Context) error { return l.restore(ctx, lease) })
+			wait := settleBackoff(try)
+			if err == nil {
+				released++
+				wait = timeout
+			}
+			if err != nil && rules.WriteLasts(err) || !sleep(again, wait) {
+				return
+			}
+		}
+	})
+}
+
+// restore gives a key back as the claim has found it. A release would erase that an
+// abandoned attempt may have had a side effect.
+func (l *Ledger) restore(ctx context.Context, lease storage.Lease) error {
+	if lease.TookOver {
+		return l.store.extend(ctx, lease, 0)
+	}
+	return l.store.release(ctx, lease)
+}

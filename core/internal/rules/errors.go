@@ -1,0 +1,59 @@
+package rules
+
+import (
+	"errors"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// The rules about the errors of a store, a row each. Any other error says that the store
+// could not do its work now.
+var storeErrors = [...]struct {
+	err error
+	// A claim that is repeated would get the error again.
+	claimLasts bool
+	// A settlement or renewal that is repeated would get the error again.
+	writeLasts bool
+	// No handler runs without the store, although the policy is FailOpen: one may have run
+	// for the record, or the store is wrongly set up, which is no outage.
+	closed bool
+}{
+	{storage.ErrLeaseLost, false, true, false},
+	{storage.ErrStoreFull, true, false, false},
+	{storage.ErrUnreadable, false, false, true},
+	{storage.ErrCorruptRecord, true, false, true},
+	{storage.ErrStoreForbidden, true, true, true},
+	{storage.ErrNotStorable, true, true, true},
+}
+
+// ClaimLasts reports whether a claim that failed would fail again for the same reason.
+func ClaimLasts(err error) bool {
+	for i := range storeErrors {
+		if storeErrors[i].claimLasts && errors.Is(err, storeErrors[i].err) {
+			return true
+		}
+	}
+	return false
+}
+
+// WriteLasts reports whether a settlement or renewal that failed would fail again for the
+// same reason.
+func WriteLasts(err error) bool {
+	for i := range storeErrors {
+		if storeErrors[i].writeLasts && errors.Is(err, storeErrors[i].err) {
+			return true
+		}
+	}
+	return false
+}
+
+// StaysClosed reports whether a request is refused after this error of its claim, even
+// where the policy is FailOpen.
+func StaysClosed(err error) bool {
+	for i := range storeErrors {
+		if storeErrors[i].closed && errors.Is(err, storeErrors[i].err) {
+			return true
+		}
+	}
+	return false
+}
