@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/panicked"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -107,7 +108,7 @@ func (e *Engine) guardedWriter(write problem.Writer) problem.Writer {
 			problem.Write(w, r, p)
 			return
 		}
-		writeResponse(w, own.status, own.body)
+		wire.WriteResponse(w, own.status, own.body)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -64,7 +65,7 @@ const (
 func (c *capture) begin(w http.ResponseWriter, r *http.Request, run *Run) {
 	c.w, c.r, c.run = w, r, run
 	c.header = w.Header()
-	c.outer = headerFields(c.smallOuter[:0], c.header)
+	c.outer = wire.HeaderFields(c.smallOuter[:0], c.header)
 	c.body = c.smallBody[:0]
 }
 
@@ -189,7 +190,7 @@ func (c *capture) prepare(n int) error {
 	if n == 0 { // allowed with any status, as in net/http
 		return nil
 	}
-	if !bodyAllowed(c.status) {
+	if !wire.BodyAllowed(c.status) {
 		return http.ErrBodyNotAllowed
 	}
 	if c.written += int64(n); c.length >= 0 && c.written > c.length {
@@ -200,11 +201,6 @@ func (c *capture) prepare(n int) error {
 		return c.stream()
 	}
 	return nil
-}
-
-// bodyAllowed follows RFC 9110, section 6.4.1.
-func bodyAllowed(status int) bool {
-	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
 // freeze records the handler's changes. Of later changes, only trailers are sent.
@@ -220,9 +216,9 @@ func (c *capture) freeze() {
 			c.length = length
 		}
 	}
-	c.changes = headerChanges(c.smallChanges[:0], c.outer, c.header)
+	c.changes = wire.HeaderChanges(c.smallChanges[:0], c.outer, c.header)
 	c.changes = slices.DeleteFunc(c.changes, func(f storage.Field) bool {
-		return c.isMarker(f.Name) || c.isTrailer(f.Name) || !isValidField(f) // trailers come at the end
+		return c.isMarker(f.Name) || c.isTrailer(f.Name) || !wire.IsValidField(f) // trailers come at the end
 	})
 }
 
@@ -251,7 +247,7 @@ func (c *capture) headerIsSettled() bool {
 // hasChanges reports whether the response header is outer middleware's plus changes.
 func (c *capture) hasChanges(changes storage.Header) bool {
 	var buffer [4]storage.Field
-	return slices.Equal(headerChanges(buffer[:0], c.outer, c.header), changes)
+	return slices.Equal(wire.HeaderChanges(buffer[:0], c.outer, c.header), changes)
 }
 
 // settleHeader resets the response header to the outer middleware's values plus
@@ -269,7 +265,7 @@ func (c *capture) settleHeader(changes storage.Header) {
 		}
 		c.header[f.Name] = append(c.header[f.Name], f.Value)
 	}
-	applyHeader(changes, c.header, nil)
+	wire.ApplyHeader(changes, c.header, nil)
 }
 
 // isMarker reports whether the name is a spelling of the replay header or the expiry

@@ -10,6 +10,7 @@ import (
 
 	"github.com/felixge/httpsnoop"
 
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -62,7 +63,7 @@ func benchmarkCapture(b *testing.B, outer http.Header) {
 			captured.begin(w, r, run)
 			handler.ServeHTTP(&captured, r)
 			captured.settleHeader(captured.changes)
-			writeResponse(w, captured.status, captured.body)
+			wire.WriteResponse(w, captured.status, captured.body)
 		},
 	}
 	w := &discardWriter{header: make(http.Header)}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/policy"
@@ -44,7 +45,7 @@ func (e *Engine) keyOf(r *http.Request, a *admission) (string, *problem.Problem)
 	inField := a.route.keyField != nil
 	if inField && (err == nil || errors.Is(err, errKeyMissing)) {
 		var refusal *problem.Problem
-		if a.input.Body, refusal = peekBody(r, a.route.policy.MaxRequestBytes); refusal != nil {
+		if a.input.Body, refusal = wire.PeekBody(r, a.route.policy.MaxRequestBytes); refusal != nil {
 			return "", refusal
 		}
 		key, err = a.route.keyFromField(a.input.Body, key)

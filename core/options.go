@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -48,7 +49,7 @@ func WithProblemWriter(write problem.Writer) Option {
 // X-Idempotent-Replay.
 func WithReplayHeader(name string) Option {
 	return func(e *Engine) error {
-		if !validFieldName(name) {
+		if !wire.IsFieldName(name) {
 			return fmt.Errorf("oncekey: WithReplayHeader is given %q: give a header name", name)
 		}
 		e.replayHeader = http.CanonicalHeaderKey(name)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -48,7 +49,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		return Decision{Run: run}
 	}
 	outcomeKnown = true
-	result := Response{Status: found.Status, Header: headerChanges(nil, nil, found.Header), Body: found.Body}
+	result := Response{Status: found.Status, Header: wire.HeaderChanges(nil, nil, found.Header), Body: found.Body}
 	outcome := failure.Outcome{Status: found.Status, Executed: true}
 	if err := e.Finish(run, outcome, result); err != nil {
 		return Decision{Problem: unstoredProblem(err)}

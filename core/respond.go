@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -74,7 +75,7 @@ func (c *capture) finishBuffered(panicked bool) {
 			c.settleHeader(response.Header)
 		}
 		c.run.engine.setExpiry(c.header, c.run.expires())
-		writeResponse(c.w, response.Status, response.Body)
+		wire.WriteResponse(c.w, response.Status, response.Body)
 	}
 }
 
@@ -84,12 +85,7 @@ func (c *capture) isCutOff() bool { return c.status == 0 && c.run.context.Err() 
 // isShort reports whether the handler wrote less than the declared Content-Length.
 // net/http then cuts the connection, and would do so for each replay.
 func (c *capture) isShort() bool {
-	return endsShort(c.r, c.status, c.length, int64(len(c.body)))
-}
-
-// endsShort reports whether a response with a body has less than its Content-Length.
-func endsShort(r *http.Request, status int, length, written int64) bool {
-	return length > written && bodyAllowed(status) && r.Method != http.MethodHead
+	return wire.EndsShort(c.r, c.status, c.length, int64(len(c.body)))
 }
 
 // replaceByProblem replaces the handler's response by the engine's own.
@@ -98,7 +94,7 @@ func (c *capture) replaceByProblem(p *problem.Problem) {
 	c.run.engine.refuseWith(&own, c.r, c.run.subject.route, *p)
 	clear(c.header)
 	c.trailer, c.length = nil, -1
-	c.status, c.body, c.changes = own.status, own.body, headerChanges(nil, nil, own.header)
+	c.status, c.body, c.changes = own.status, own.body, wire.HeaderChanges(nil, nil, own.header)
 }
 
 // LeaveToRouter tells the guard that the handler wrote no response to w, and that the
@@ -183,13 +179,6 @@ func unstoredProblem(err error) *problem.Problem {
 		return problem.New(problem.RolledBack, "")
 	default:
 		return problem.New(problem.InProgress, "")
-	}
-}
-
-func writeResponse(w http.ResponseWriter, status int, body []byte) {
-	w.WriteHeader(status)
-	if len(body) > 0 {
-		w.Write(body) //nolint:errcheck // a disconnected client needs no error
 	}
 }
 

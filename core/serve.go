@@ -9,6 +9,7 @@ import (
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/panicked"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -168,10 +169,10 @@ func (s *subject) outside(ctx context.Context) *Route {
 func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
 	body := a.input.Body
 	if a.route.keyField == nil {
-		buffer := bodyBuffers.Get().(*bodyBuffer)
-		defer bodyBuffers.Put(buffer)
+		buffer := wire.NewBuffer()
+		defer buffer.Free()
 		var refusal *problem.Problem
-		body, refusal = readBody(r, buffer[:0], a.route.policy.MaxRequestBytes)
+		body, refusal = wire.ReadBody(r, buffer, a.route.policy.MaxRequestBytes)
 		if refusal != nil {
 			e.refuse(w, r, a, refusal, next)
 			return
@@ -201,9 +202,9 @@ func passThrough(w http.ResponseWriter, r *http.Request, route *Route, next http
 
 // unprotected runs the handler without a store.
 func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, route *Route, body []byte, next http.Handler) {
-	var restored restoredBody
+	var restored wire.RestoredBody
 	defer restored.Close()
-	unguarded := restored.in(r, unrecorded(r.Context(), route), body)
+	unguarded := restored.In(r, unrecorded(r.Context(), route), body)
 	defer removeFiles(unguarded, r)
 	next.ServeHTTP(w, unguarded)
 }
@@ -216,7 +217,7 @@ func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, re
 		passThrough(w, r, a.route, next)
 		return
 	}
-	dispose(w, r, refusal)
+	wire.Dispose(w, r, refusal)
 	e.refuseWith(w, r, a.route, *refusal)
 }
 
@@ -224,13 +225,13 @@ func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, re
 type execution struct {
 	run      Run
 	captured capture
-	body     restoredBody
+	body     wire.RestoredBody
 }
 
 // execute runs the handler under the lease.
 func (e *Engine) execute(w http.ResponseWriter, r *http.Request, run *Run, body []byte, next http.Handler) {
 	captured := &run.execution.captured
-	guarded := run.execution.body.in(r, run.Context(), body)
+	guarded := run.execution.body.In(r, run.Context(), body)
 	withoutCodings(guarded)
 	captured.begin(w, guarded, run)
 	panicked := true
@@ -267,13 +268,13 @@ func (e *Engine) replay(w http.ResponseWriter, r *http.Request, a *admission, re
 	values := make([]string, len(record.Header)+1)
 	marker := values[len(record.Header):]
 	marker[0] = "true"
-	applyHeader(record.Header, w.Header(), values)
+	wire.ApplyHeader(record.Header, w.Header(), values)
 	if e.onReplay != nil {
 		e.changeReplay(w.Header(), r, a, record)
 	}
 	w.Header()[e.replayHeader] = marker
 	e.setExpiry(w.Header(), record.Expires)
-	writeResponse(w, record.Status, record.Body)
+	wire.WriteResponse(w, record.Status, record.Body)
 }
 
 // setExpiry sets the header of WithExpiryHeader, if the end is known.
@@ -292,7 +293,7 @@ func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, n
 	watched := &observedContext{Context: r.Context(), subject: a.subject}
 	body, refusal := a.input.Body, (*problem.Problem)(nil)
 	if a.route.keyField == nil {
-		body, refusal = peekBody(r, a.route.policy.MaxRequestBytes)
+		body, refusal = wire.PeekBody(r, a.route.policy.MaxRequestBytes)
 	}
 	original := r
 	r = r.WithContext(watched)

@@ -14,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core/internal/cause"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
 	"github.com/oncekey/oncekey/core/internal/panicked"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -348,7 +349,7 @@ func stateOf(status int) storage.State {
 func storedHeader(p *policy.Policy, header storage.Header) storage.Header {
 	nominated := connectionOptions(header)
 	dropped := func(f storage.Field) bool {
-		return !p.Keeps(strings.TrimPrefix(f.Name, http.TrailerPrefix)) || !isValidField(f) || nominated != "" && nominates(nominated, f.Name)
+		return !p.Keeps(strings.TrimPrefix(f.Name, http.TrailerPrefix)) || !wire.IsValidField(f) || nominated != "" && nominates(nominated, f.Name)
 	}
 	if !slices.ContainsFunc(header, dropped) {
 		return header

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
@@ -20,7 +20,7 @@ func (c *capture) stream() error {
 		return err
 	}
 	c.settleHeader(c.changes)
-	writeResponse(c.w, c.status, c.body)
+	wire.WriteResponse(c.w, c.status, c.body)
 	c.mode, c.body = streaming, nil
 	return nil
 }
@@ -103,7 +103,7 @@ func (c *capture) prepareFlush() error {
 	switch {
 	case c.mode == streaming:
 		return nil
-	case !supports[http.Flusher](c.w):
+	case !wire.Supports[http.Flusher](c.w):
 		return http.ErrNotSupported
 	}
 	if c.status == 0 {
@@ -127,7 +127,7 @@ const maxHold = time.Second
 // of unknown length, also if the upstream does not stream. A flush by any other handler
 // means that the handler streams.
 func (c *capture) holdsBack() bool {
-	if c.heldTooLong() || streamsByType(c.header.Get("Content-Type")) || !calledBy("net/http/httputil.(*") {
+	if c.heldTooLong() || wire.StreamsByType(c.header.Get("Content-Type")) || !calledBy("net/http/httputil.(*") {
 		return false
 	}
 	if c.held.IsZero() {
@@ -137,18 +137,6 @@ func (c *capture) holdsBack() bool {
 }
 
 func (c *capture) heldTooLong() bool { return !c.held.IsZero() && time.Since(c.held) >= maxHold }
-
-// streamsByType reports whether clients read a response of this media type as a stream.
-func streamsByType(contentType string) bool {
-	media, _, _ := strings.Cut(contentType, ";")
-	switch strings.ToLower(strings.TrimSpace(media)) {
-	case "text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl",
-		"application/json-seq", "multipart/x-mixed-replace":
-		return true
-	default:
-		return false
-	}
-}
 
 // Flush implements http.Flusher.
 func (c *capture) Flush() { _ = c.FlushError() }
@@ -162,7 +150,7 @@ func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, c.err
 	case c.mode == done:
 		return nil, nil, errHandlerDone
-	case !supports[http.Hijacker](c.w):
+	case !wire.Supports[http.Hijacker](c.w):
 		return nil, nil, http.ErrNotSupported
 	}
 	if err := c.beforeHijack(); err != nil {
@@ -183,12 +171,4 @@ func (c *capture) beforeHijack() error {
 	default:
 		return c.recordUnreplayable(http.StatusSwitchingProtocols)
 	}
-}
-
-// supports reports whether the innermost writer implements T, because a wrapper with
-// T's methods may wrap a writer without them. Callers check before the run is recorded
-// as unreplayable.
-func supports[T any](w http.ResponseWriter) bool {
-	_, ok := connectionOf(w).(T)
-	return ok
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/felixge/httpsnoop"
 
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/guarded"
 )
@@ -82,7 +83,7 @@ func (s *responseSeen) response(r *http.Request, header http.Header, panicked bo
 		return response, true
 	default:
 		length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
-		return response, err != nil || !endsShort(r, response.Status, length, max(s.size(), 0))
+		return response, err != nil || !wire.EndsShort(r, response.Status, length, max(s.size(), 0))
 	}
 }
 

@@ -1,4 +1,4 @@
-package core
+package wire
 
 import (
 	"bytes"
@@ -13,20 +13,29 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 )
 
-// bodyBuffer is a pooled buffer for small request bodies.
-type bodyBuffer [1 << 10]byte
+// Buffer is a pooled buffer for small request bodies.
+type Buffer [1 << 10]byte
 
-var bodyBuffers = sync.Pool{New: func() any { return new(bodyBuffer) }}
+var buffers = sync.Pool{New: func() any { return new(Buffer) }}
 
-// readBody reads the whole body of at most limit bytes, into buffer if the body fits.
-func readBody(r *http.Request, buffer []byte, limit int64) ([]byte, *problem.Problem) {
+// NewBuffer returns a buffer for ReadBody. Its owner calls Free when the body is not
+// used any more.
+func NewBuffer() *Buffer { return buffers.Get().(*Buffer) } //nolint:forcetypeassert // the pool has only buffers
+
+// Free gives the buffer back.
+func (b *Buffer) Free() { buffers.Put(b) }
+
+// ReadBody reads the whole body of at most limit bytes, into the buffer if the body fits.
+// The problem is BodyTooLarge, or BodyUnreadable for an error and for a body that was
+// read before.
+func ReadBody(r *http.Request, buffer *Buffer, limit int64) ([]byte, *problem.Problem) {
 	if r.ContentLength > limit {
 		return nil, problem.New(problem.BodyTooLarge, "")
 	}
 	var body []byte
 	if r.Body != nil && r.Body != http.NoBody {
 		var err error
-		body, err = readAll(r.Body, buffer, r.ContentLength, limit)
+		body, err = readAll(r.Body, buffer[:0], r.ContentLength, limit)
 		if refusal := bodyProblem(body, err, limit); refusal != nil {
 			return nil, refusal
 		}
@@ -124,8 +133,9 @@ func isTooLarge(err error) bool {
 	return tooLarge
 }
 
-// peekBody reads the body as readBody does, and leaves the request unread.
-func peekBody(r *http.Request, limit int64) ([]byte, *problem.Problem) {
+// PeekBody reads the body as ReadBody does, into its own memory, and leaves the request
+// unread.
+func PeekBody(r *http.Request, limit int64) ([]byte, *problem.Problem) {
 	if r.ContentLength > limit {
 		return nil, problem.New(problem.BodyTooLarge, "")
 	}
@@ -148,7 +158,7 @@ func peekBody(r *http.Request, limit int64) ([]byte, *problem.Problem) {
 	return body, nil
 }
 
-// peekedBody is a body with the bytes that peekBody has read in front.
+// peekedBody is a body with the bytes that PeekBody has read in front.
 type peekedBody struct {
 	io.Reader
 	io.Closer
@@ -158,16 +168,18 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// restoredBody lets a handler read a body that the guard has read before. After the
-// handler has returned, reads fail, because the buffer may belong to another request.
-type restoredBody struct {
+// RestoredBody lets a handler read a body that the guard has read before. After Close,
+// reads fail, because the buffer may belong to another request. The zero value is empty.
+// A RestoredBody is safe for concurrent use.
+type RestoredBody struct {
 	mu   sync.Mutex
 	rest []byte
 	err  error // returned after rest
 }
 
-// in returns the request with the restored body and the context ctx.
-func (b *restoredBody) in(r *http.Request, ctx context.Context, body []byte) *http.Request { //nolint:revive // the request comes first, as the result
+// In returns a copy of the request with the restored body and the context ctx. A nil body
+// leaves the request's own.
+func (b *RestoredBody) In(r *http.Request, ctx context.Context, body []byte) *http.Request { //nolint:revive // the request comes first, as the result
 	r = r.WithContext(ctx)
 	if body != nil {
 		b.rest, b.err = body, io.EOF
@@ -176,7 +188,8 @@ func (b *restoredBody) in(r *http.Request, ctx context.Context, body []byte) *ht
 	return r
 }
 
-func (b *restoredBody) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (b *RestoredBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.rest) == 0 {
@@ -188,7 +201,7 @@ func (b *restoredBody) Read(p []byte) (int, error) {
 }
 
 // Close makes later reads fail, as net/http's server does after the handler.
-func (b *restoredBody) Close() error {
+func (b *RestoredBody) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rest, b.err = nil, http.ErrBodyReadAfterClose
@@ -198,14 +211,14 @@ func (b *restoredBody) Close() error {
 // refusedBytes bounds the bytes that are read of a refused request's body.
 const refusedBytes = 1 << 20
 
-// dispose consumes the body of a request that is refused before its body was read.
+// Dispose consumes the body of a request that is refused before its body was read.
 // Why: a server that closes a connection with unread bytes resets the connection,
 // and the reset can overtake the response (RFC 9112, section 9.6). net/http prevents
 // that only on connections that net/http keeps open.
 //
 // A body of up to 1 MiB is read, so that the connection stays usable. A longer body
 // stays unread, and net/http closes the connection gently.
-func dispose(w http.ResponseWriter, r *http.Request, refusal *problem.Problem) {
+func Dispose(w http.ResponseWriter, r *http.Request, refusal *problem.Problem) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
@@ -225,15 +238,4 @@ func dispose(w http.ResponseWriter, r *http.Request, refusal *problem.Problem) {
 func closeGently(w http.ResponseWriter) {
 	beyond := http.MaxBytesReader(connectionOf(w), io.NopCloser(strings.NewReader(".")), 0)
 	_, _ = beyond.Read(make([]byte, 1))
-}
-
-// connectionOf returns the innermost writer.
-func connectionOf(w http.ResponseWriter) http.ResponseWriter {
-	for {
-		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return w
-		}
-		w = wrapper.Unwrap()
-	}
 }

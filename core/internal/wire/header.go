@@ -1,4 +1,4 @@
-package core
+package wire
 
 import (
 	"net/http"
@@ -10,9 +10,9 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// headerFields appends the fields of a header, in any order of the names. The values
+// HeaderFields appends the fields of a header, in any order of the names. The values
 // are copied, because a handler may change them in place.
-func headerFields(fields storage.Header, h http.Header) storage.Header {
+func HeaderFields(fields storage.Header, h http.Header) storage.Header {
 	if len(h) > cap(fields) {
 		fields = make(storage.Header, 0, len(h)+1) // few names have several values
 	}
@@ -27,10 +27,10 @@ func headerFields(fields storage.Header, h http.Header) storage.Header {
 	return fields
 }
 
-// headerChanges appends to changes the fields that turn outer into handled, sorted by
+// HeaderChanges appends to changes the fields that turn outer into handled, sorted by
 // name so that equal headers are stored as equal bytes. outer is a result of
-// headerFields.
-func headerChanges(changes, outer storage.Header, handled http.Header) storage.Header {
+// HeaderFields.
+func HeaderChanges(changes, outer storage.Header, handled http.Header) storage.Header {
 	kept := 0 // fields of outer under a name that handled has too
 	next := 0 // in outer, behind the last fields found
 	for name, values := range handled {
@@ -96,16 +96,16 @@ func fieldsOf(h storage.Header, name string, next *int) storage.Header {
 
 func hasValue(f storage.Field, value string) bool { return f.Value == value }
 
-// applyHeader applies the changes to target. Names and values that HTTP does not allow
+// ApplyHeader applies the changes to target. Names and values that HTTP does not allow
 // are dropped, because a store may have damaged a record. The values are written to
 // spare if long enough, and target then keeps a reference to spare.
-func applyHeader(h storage.Header, target http.Header, spare []string) {
+func ApplyHeader(h storage.Header, target http.Header, spare []string) {
 	if len(spare) < len(h) {
 		spare = make([]string, len(h))
 	}
 	previous := ""
 	for _, field := range h {
-		if !isValidField(field) {
+		if !IsValidField(field) {
 			continue
 		}
 		switch {
@@ -121,13 +121,13 @@ func applyHeader(h storage.Header, target http.Header, spare []string) {
 	}
 }
 
-// isValidField reports whether HTTP allows the field.
-func isValidField(f storage.Field) bool {
-	return validFieldName(f.Name) && httpguts.ValidHeaderFieldValue(f.Value)
+// IsValidField reports whether HTTP allows the field.
+func IsValidField(f storage.Field) bool {
+	return IsFieldName(f.Name) && httpguts.ValidHeaderFieldValue(f.Value)
 }
 
-// validFieldName reports whether HTTP allows the name. "Trailer:Name" is net/http's
+// IsFieldName reports whether HTTP allows the name. "Trailer:Name" is net/http's
 // spelling of a trailer.
-func validFieldName(name string) bool {
+func IsFieldName(name string) bool {
 	return httpguts.ValidHeaderFieldName(strings.TrimPrefix(name, http.TrailerPrefix))
 }

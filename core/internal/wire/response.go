@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"net/http"
+	"strings"
+)
+
+// WriteResponse sends a status and a body. A failed write is the client's disconnect,
+// which needs no error.
+func WriteResponse(w http.ResponseWriter, status int, body []byte) {
+	w.WriteHeader(status)
+	if len(body) > 0 {
+		w.Write(body) //nolint:errcheck // a disconnected client needs no error
+	}
+}
+
+// BodyAllowed reports whether a response of this status has a body (RFC 9110, section
+// 6.4.1).
+func BodyAllowed(status int) bool {
+	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// EndsShort reports whether a response with a body has less than its Content-Length,
+// of which net/http then cuts the connection.
+func EndsShort(r *http.Request, status int, length, written int64) bool {
+	return length > written && BodyAllowed(status) && r.Method != http.MethodHead
+}
+
+// StreamsByType reports whether clients read a response of this media type as a stream.
+func StreamsByType(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "text/event-stream", "application/x-ndjson", "application/ndjson", "application/jsonl",
+		"application/json-seq", "multipart/x-mixed-replace":
+		return true
+	default:
+		return false
+	}
+}
+
+// Supports reports whether the innermost writer implements T, because a wrapper with
+// T's methods may wrap a writer without them. Callers check before the run is recorded
+// as unreplayable.
+func Supports[T any](w http.ResponseWriter) bool {
+	_, ok := connectionOf(w).(T)
+	return ok
+}
+
+// connectionOf returns the innermost writer.
+func connectionOf(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = wrapper.Unwrap()
+	}
+}
