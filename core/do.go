@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -154,8 +155,8 @@ func (e *Engine) admitCall(a *admission, call *Call) error {
 		return errors.New(`oncekey: Call.Name is empty: name the function, such as "charge"`)
 	case call.Key == "" && a.route.policy.Required:
 		return fmt.Errorf("oncekey: Call.Key of %q is empty: give the intent's name, such as a message's id", call.Name)
-	case len(call.Key) > maxKeyLength:
-		return fmt.Errorf("oncekey: Call.Key of %q has %d bytes: give at most %d", call.Name, len(call.Key), maxKeyLength)
+	case len(call.Key) > wire.MaxKeyLength:
+		return fmt.Errorf("oncekey: Call.Key of %q has %d bytes: give at most %d", call.Name, len(call.Key), wire.MaxKeyLength)
 	}
 	input := fingerprint.Request{Method: storage.MethodCall, Path: call.Name}
 	if call.Input != nil {

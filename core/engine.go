@@ -67,7 +67,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	hostname, _ := os.Hostname() // events work without an instance
 	e := &Engine{
 		store: guard(store), clock: machine.ClockOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
-		replayHeader: "X-Idempotent-Replay", keyHeaders: defaultKeyHeaders, instance: hostname,
+		replayHeader: "X-Idempotent-Replay", keyHeaders: []string{KeyHeader}, instance: hostname,
 		settleBudget: time.Hour, live: newLiveRuns(), releasing: make(chan struct{}, 64),
 	}
 	for i, opt := range opts {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
@@ -177,7 +178,7 @@ func (i *Inspector) admit(retry Retry) (*admission, fingerprint.Request, error) 
 		if err != nil {
 			return nil, fingerprint.Request{}, fmt.Errorf("%w: its Target is %q: give a path, such as /payments", ErrInvalidRetry, retry.Target)
 		}
-		path, query = canonicalPath(target), target.RawQuery
+		path, query = wire.CanonicalPath(target), target.RawQuery
 	}
 	a.request = Request{Scope: retry.Scope, Method: retry.Method, Path: path, Key: key}
 	a.digest = i.engine.digest(&a.request)

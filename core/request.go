@@ -6,15 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
 	"github.com/oncekey/oncekey/core/internal/machine"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
@@ -143,9 +142,10 @@ func (a *admission) forget() {
 // identify sets the request's key, scope and storage key, or returns a problem. Where
 // the policy requires no key, a.request.Key may stay empty.
 func (e *Engine) identify(r *http.Request, a *admission) *problem.Problem {
-	a.request.Method, a.request.Path, a.request.Pattern = r.Method, requestPath(r), r.Pattern
+	a.request.Method, a.request.Path, a.request.Pattern = r.Method, wire.RequestPath(r), r.Pattern
 	defer e.setSubject(a)
-	key, refusal := e.keyOf(r, a)
+	key, body, refusal := wire.ReadKey(r, e.keyHeaders, &a.route.policy, a.route.keyField)
+	a.input.Body = body
 	if key == "" {
 		return refusal
 	}
@@ -224,46 +224,6 @@ func canonicalNames(names []string) []string {
 	return slices.Compact(canonical)
 }
 
-// requestPath returns the path that names the request's resource. Where middleware has
-// only stripped a prefix, requestPath returns the client's whole path, so that two
-// mounts of one handler stay two resources. Otherwise requestPath returns URL.Path,
-// because a handler has made a sub-request or middleware has rewritten the path.
-func requestPath(r *http.Request) string {
-	path := canonicalPath(r.URL)
-	if target, _, _ := strings.Cut(r.RequestURI, "?"); target != path && target != "" { // "" in a request that no server has read
-		if u, err := url.ParseRequestURI(target); err == nil { // also for the absolute form
-			if whole := canonicalPath(u); strings.HasSuffix(whole, path) {
-				path = whole
-			}
-		}
-	}
-	if path == "" { // RFC 9110, section 4.2.3
-		return "/"
-	}
-	return path
-}
-
-// canonicalPath returns the same text for equal spellings of a path. An escaped slash
-// stays different from a slash. canonicalPath splits RawPath, because URL.EscapedPath
-// ignores a RawPath with unescaped special characters.
-func canonicalPath(u *url.URL) string {
-	if u.RawPath == "" {
-		return strings.ReplaceAll(u.Path, "%", "%25")
-	}
-	if plain, err := url.PathUnescape(u.RawPath); err != nil || plain != u.Path {
-		return strings.ReplaceAll(u.Path, "%", "%25") // only Path was rewritten
-	}
-	segments := strings.Split(u.RawPath, "/")
-	for i, segment := range segments {
-		plain, _ := url.PathUnescape(segment) // no error, as for the whole RawPath above
-		segments[i] = segmentEscapes.Replace(plain)
-	}
-	return strings.Join(segments, "/")
-}
-
-// segmentEscapes is made once: a path can have a million segments.
-var segmentEscapes = strings.NewReplacer("%", "%25", "/", "%2F")
-
 // StorageKey returns the storage key of a record of this engine: storage.Key with the
 // service's name (see WithService) as a further part.
 func (e *Engine) StorageKey(scope, method, path, key string) string {
@@ -299,7 +259,7 @@ func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
 // unread returns the admission of a request without reading its header or body.
 func (e *Engine) unread(r *http.Request, route *Route) *admission {
 	a := admit(route)
-	a.request.Method, a.request.Path, a.request.Pattern = r.Method, requestPath(r), r.Pattern
+	a.request.Method, a.request.Path, a.request.Pattern = r.Method, wire.RequestPath(r), r.Pattern
 	e.setSubject(a)
 	return a
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
@@ -189,4 +190,14 @@ func (e *Engine) describe(h http.Header, p *problem.Problem) {
 		p.Type = e.docs + "#" + p.Code
 		h.Add("Link", "<"+e.docs+`>; rel="describedby"`)
 	}
+}
+
+// naming returns the problem with the engine's key header in place of Idempotency-Key.
+func (e *Engine) naming(p problem.Problem) problem.Problem {
+	if name := e.keyHeaders[0]; name != KeyHeader {
+		p.Title = strings.ReplaceAll(p.Title, KeyHeader, name)
+		p.Detail = strings.ReplaceAll(p.Detail, KeyHeader, name)
+		p.Error = strings.ReplaceAll(p.Error, KeyHeader, name)
+	}
+	return p
 }

@@ -20,7 +20,7 @@ var buffers = sync.Pool{New: func() any { return new(Buffer) }}
 
 // NewBuffer returns a buffer for ReadBody. Its owner calls Free when the body is not
 // used any more.
-func NewBuffer() *Buffer { return buffers.Get().(*Buffer) } //nolint:forcetypeassert // the pool has only buffers
+func NewBuffer() *Buffer { return buffers.Get().(*Buffer) }
 
 // Free gives the buffer back.
 func (b *Buffer) Free() { buffers.Put(b) }
