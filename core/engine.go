@@ -18,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/agenda"
 	"github.com/oncekey/oncekey/core/internal/machine"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
@@ -119,7 +120,7 @@ type Route struct {
 	keyField  *fingerprint.Member // nil: the header holds the key
 	headers   []string            // IncludeHeaders, canonical and sorted
 
-	redactions []redaction
+	redactions wire.Redactions
 	// writeProblem takes the place of the engine's problem.Writer, unless nil.
 	writeProblem problem.Writer
 	observes     bool     // set by the policy or by WithObserveOnly
@@ -188,14 +189,8 @@ func (r *Route) compile() (err error) {
 			return fmt.Errorf("policy: KeyField: %w", err)
 		}
 	}
-	for _, field := range r.policy.RedactFields {
-		members, err := fingerprint.Exclude(field)
-		if err != nil {
-			return fmt.Errorf("policy: RedactFields: %w", err)
-		}
-		r.redactions = append(r.redactions, redaction{field, members})
-	}
-	return nil
+	r.redactions, err = wire.RedactionsOf(r.policy.RedactFields)
+	return err
 }
 
 // MustRoute is Route for declarations. MustRoute panics when the policy is wrong, as

@@ -97,7 +97,7 @@ func (e *Engine) settle(run *Run, class failure.Class, outcome failure.Outcome, 
 	switch class {
 	case failure.ClassCache:
 		run.storing = storedResult(&run.subject.route.policy, response)
-		run.subject.route.redact(&run.storing)
+		run.subject.route.redactions.Apply(&run.storing)
 		run.storing.Retain, run.storing.Remember = retain, run.subject.route.policy.Remember
 		run.storing.Sketch = run.sketch
 		stored = &run.storing

@@ -1,7 +1,8 @@
-package core
+package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"mime"
 	"slices"
 	"strings"
@@ -13,21 +14,36 @@ import (
 // redactedHeader is the header of replays that names the omitted fields.
 const redactedHeader = "X-Idempotent-Redacted"
 
-// redaction is one of the policy's RedactFields.
+// Redactions are fields that responses are stored without. They are safe for concurrent
+// use.
+type Redactions []redaction
+
 type redaction struct {
 	field   string
 	members *fingerprint.Exclusion
 }
 
-// redact omits the policy's RedactFields from a result. A body that is no JSON document
-// is kept as it is. The body of a JSON response that cannot be read is not kept.
-func (r *Route) redact(result *storage.Result) {
-	if len(r.redactions) == 0 || len(result.Body) == 0 {
+// RedactionsOf compiles the fields of a policy's RedactFields.
+func RedactionsOf(fields []string) (all Redactions, err error) {
+	for _, field := range fields {
+		members, err := fingerprint.Exclude(field)
+		if err != nil {
+			return nil, fmt.Errorf("policy: RedactFields: %w", err)
+		}
+		all = append(all, redaction{field, members})
+	}
+	return all, nil
+}
+
+// Apply omits the fields from a result. A body that is no JSON document is kept as it is.
+// The body of a JSON response that cannot be read is not kept.
+func (all Redactions) Apply(result *storage.Result) {
+	if len(all) == 0 || len(result.Body) == 0 {
 		return
 	}
 	var omitted []string
-	for i := range r.redactions {
-		stripped, err := r.redactions[i].members.Strip(result.Body)
+	for i := range all {
+		stripped, err := all[i].members.Strip(result.Body)
 		if err != nil {
 			if isJSON(result) {
 				*result = storage.Result{State: storage.Unreplayable, Status: result.Status, Retain: result.Retain}
@@ -35,7 +51,7 @@ func (r *Route) redact(result *storage.Result) {
 			return
 		}
 		if len(stripped) < len(result.Body) {
-			omitted = append(omitted, r.redactions[i].field)
+			omitted = append(omitted, all[i].field)
 			result.Body = stripped
 		}
 	}
