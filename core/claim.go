@@ -27,10 +27,8 @@ func (l *liveRuns) beginClaim() bool {
 
 // acquire sets a.lease to a new lease of the key, or returns the key's record, within
 // the policy's StoreTimeout. The request's cancellation does not reach the store,
-// because a claim that is interrupted in flight would block the key. A policy that
-// refuses abandoned keys passes released, or nil: a record that the claim may take over
-// (see isReleased).
-func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Record) (*storage.Record, error) {
+// because a claim that is interrupted in flight would block the key.
+func (e *Engine) acquire(ctx context.Context, a *admission) (*storage.Record, error) {
 	p := &a.route.policy
 	a.fingerprint() // sets the storage key and the key's hash too
 	// The token is new for each round of a wait. The late release of an earlier
@@ -38,7 +36,7 @@ func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Re
 	a.lease.Claim = storage.Claim{
 		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
-		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses() || released != nil,
+		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses(),
 	}
 	a.claimed = e.clock.Now()
 	deadline := a.claimed.Monotonic.Add(p.StoreTimeout)
@@ -52,20 +50,11 @@ func (e *Engine) acquire(ctx context.Context, a *admission, released *storage.Re
 		// claim is given back after a lasting error too, if a call before may have made it.
 		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
 		if isLasting(err) || try == tries-1 || time.Until(deadline) <= wait || !sleep(e.live.background, wait) {
-			a.expectLease(released)
+			a.lease.Attempt, a.lease.TookOver, a.lease.Steps = 1, false, "" // of a new key
 			e.releaseClaim(a)
 			return nil, err
 		}
 		a.claimed = e.clock.Now()
-	}
-}
-
-// expectLease sets the lease of a claim that may have reached the store: of a new key, or
-// of the released one.
-func (a *admission) expectLease(released *storage.Record) {
-	a.lease.Attempt, a.lease.TookOver, a.lease.Steps = 1, false, ""
-	if released != nil {
-		a.lease.Attempt, a.lease.Steps = released.Attempt+1, released.Steps
 	}
 }
 
@@ -108,11 +97,10 @@ func isLasting(err error) bool {
 		errors.Is(err, storage.ErrNotStorable)
 }
 
-// storeFailed decides without the store. FailOpen does not apply in five cases. The
+// storeFailed decides without the store. FailOpen does not apply in four cases. The
 // record is unreadable, now or ever, or was in progress in an earlier round: then a
-// handler may have run or may be running. The record has steps, which an unprotected
-// handler would repeat. Or this process lacks a right at the store, or the store can
-// never keep the claim, which are wrong configurations and no outages.
+// handler may have run or may be running. Or this process lacks a right at the store, or
+// the store can never keep the claim, which are wrong configurations and no outages.
 func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
 	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
 	a.failure = err
@@ -121,7 +109,7 @@ func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decis
 	switch {
 	case a.waited && !forbidden:
 		return Decision{Problem: problem.New(problem.InProgress, "")}
-	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden && !a.hasSteps:
+	case a.route.policy.OnStoreError == policy.FailOpen && !forbidden:
 		return Decision{}
 	default:
 		return Decision{Problem: problem.New(problem.StoreUnavailable, "")}

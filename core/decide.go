@@ -70,30 +70,19 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 			return Decision{Problem: problem.New(problem.ShuttingDown, "")}, nil
 		}
 		defer e.live.end() // when the claim's run or its release counts instead
-		record, err = e.acquireReleased(ctx, a)
+		record, err = e.acquire(ctx, a)
 	}
 	switch {
 	case err != nil:
 		return e.storeFailed(ctx, a, err), nil
 	case record != nil:
-		if record.Abandoned() && !releasedBy(record.Attempt, record.Steps) {
+		if record.Abandoned() {
 			e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: record.Attempt})
 		}
 		return decideByRecord(a, record), nil
 	default:
 		return e.resume(ctx, a), nil
 	}
-}
-
-// acquireReleased is acquire for a key that an earlier attempt may have released with its
-// steps (see isReleased): the second claim takes such a key over.
-func (e *Engine) acquireReleased(ctx context.Context, a *admission) (*storage.Record, error) {
-	record, err := e.acquire(ctx, a, nil)
-	if err == nil && record != nil && a.isReleased(record) {
-		a.hasSteps = true
-		return e.acquire(ctx, a, record)
-	}
-	return record, err
 }
 
 // decideByRecord decides for a request that does not hold the lease.

@@ -124,7 +124,7 @@ func (x *Explanation) compare(a *admission) {
 func (i *Inspector) Outlook(record *storage.Record, route *Route) Outlook {
 	a := &admission{subject: &subject{route: route}}
 	switch {
-	case route == nil && record != nil && record.Abandoned() && !releasedBy(record.Attempt, record.Steps):
+	case route == nil && record != nil && record.Abandoned():
 		return Outlook{}
 	case route == nil:
 		a.route = i.engine.defaults
@@ -140,10 +140,10 @@ func (a *admission) outlook(record *storage.Record) (o Outlook) {
 	if record == nil {
 		return Outlook{Result: event.Execute}
 	}
-	released := releasedBy(record.Attempt, record.Steps)
 	abandoned := a.route.policy.OnAbandoned
-	if record.Abandoned() && a.repeats(record) && (released || !abandoned.Refuses()) {
-		return Outlook{Result: event.Execute, Recovers: !released && abandoned.RecoverFunc() != nil && !a.route.observes}
+	takesOver := record.Abandoned() && !abandoned.Refuses()
+	if (takesOver || record.State == storage.Released) && a.repeats(record) {
+		return Outlook{Result: event.Execute, Recovers: takesOver && abandoned.RecoverFunc() != nil && !a.route.observes}
 	}
 	decision := decideByRecord(a, record)
 	if decision.Record != nil {

@@ -15,7 +15,7 @@ type StepState struct {
 	Recorded bool
 }
 
-// Steps returns the steps of a record in progress, without their results: first the
+// Steps returns the steps of a record in progress or released, without their results: first the
 // recorded ones by name, then those that have begun, in order. A record that is settled
 // has none. The error wraps storage.ErrCorruptRecord.
 func (i *Inspector) Steps(record *storage.Record) ([]StepState, error) {

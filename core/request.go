@@ -64,7 +64,6 @@ type admission struct {
 	waited       bool                 // the key was in progress in an earlier round
 	waits        bool                 // the request is counted in Engine.waiters
 	steps        *stepLog             // of earlier attempts, in the lease that was acquired
-	hasSteps     bool                 // the store has returned a record with steps
 	served       bool                 // the run belongs to an HTTP handler, behind a capture
 	claimed      machine.Moment       // when the last claim was sent, and the earliest start of its lease
 	lease        storage.Lease        // of the last claim, if it has no record; passed on by value it would grow the stack beyond 8 KiB

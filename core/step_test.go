@@ -366,50 +366,21 @@ func TestKilledAfterARelease(t *testing.T) {
 	})
 }
 
-// Between the two claims of a policy that refuses, another attempt takes the released
-// key and is killed.
-func TestKilledBetweenTheTwoClaims(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newFaultyStore()
-		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
-		newService(t, store, h.ServeHTTP).post(t.Context(), "k", payment)
-		s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse), policy.StoreTimeout(10*time.Second))
-		claims := 0
-		store.set(&store.acquire)(func(apply func() error) error {
-			if claims++; claims == 2 {
-				crash(t, store.Store)
-				advance(time.Second)
-			}
-			return apply()
-		})
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-		synctest.Wait()
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.OutcomeUnknown)
-		s.wantRuns(t, 0)
-		s.wantEvent(t, event.LeaseExpired, 2)
-	})
-}
-
-// A claim of a released key that its caller gave up is given back, and the key stays
-// released.
+// A claim of a released key that its caller gave up is a later attempt, which the caller
+// does not know. It blocks the key until its lease ends, and no step is lost.
 func TestLateClaimOfAReleasedKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaultyStore()
 		h := &stepping{charge: funcs{returning(1, nil)}, status: []int{429}}
-		s := newService(t, store, h.ServeHTTP, policy.OnAbandoned(policy.Refuse))
+		s := newService(t, store, h.ServeHTTP, policy.LockTTL(5*time.Second))
 		s.post(t.Context(), "k", payment)
-		claims := 0
-		store.set(&store.acquire)(func(apply func() error) error {
-			if claims++; claims == 1 {
-				return apply()
-			}
-			return failApplied(apply)
-		})
+		store.set(&store.acquire)(failApplied)
 		wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, problem.StoreUnavailable)
 		store.set(&store.acquire)(nil)
 		advance(2 * time.Second)
+		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, problem.InProgress)
+		advance(5 * time.Second)
 		s.post(t.Context(), "k", payment)
 		s.wantRuns(t, 2)
 		h.wantCalls(t, 1)
@@ -619,7 +590,6 @@ func TestTextOfSteps(t *testing.T) {
 {"step":"decline","error":"broken"}
 {"step":"ship"}
 {"step":"ship","failed":true}
-{"released":1}
 `
 		if texts[0] != "" || texts[1] != want {
 			t.Errorf("got\n%s\nwant\n%s", texts[1], want)

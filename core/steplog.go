@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -37,8 +35,6 @@ type stepLine struct {
 	Failed bool `json:"failed,omitempty"`
 	// Unconfirmed: the store did not confirm the line of the result.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
-	// Released is the number of an attempt that has ended and released its key.
-	Released uint64 `json:"released,omitempty"`
 }
 
 func (l *stepLine) isRecorded() bool { return l.Result != nil || l.Error != nil }
@@ -92,11 +88,7 @@ func (l *stepLog) add(line stepLine) {
 }
 
 func (l *stepLog) apply(line stepLine) {
-	switch {
-	case line.Released != 0:
-		l.open = nil
-		return
-	case line.isRecorded():
+	if line.isRecorded() {
 		if l.recorded == nil {
 			l.recorded = make(map[string]stepLine)
 		}
@@ -116,64 +108,40 @@ func (l *stepLog) cutOff() string {
 	return l.open[len(l.open)-1]
 }
 
-// releasedBy reports whether a record was released by its latest attempt. The store
-// regards its key as abandoned, and keeps its steps.
-func releasedBy(attempt uint64, steps string) bool {
-	return steps != "" && strings.HasSuffix(steps, releasedLine(attempt))
-}
-
-func releasedLine(attempt uint64) string {
-	line := stepLine{Released: attempt}
-	return line.encode()
-}
-
-// hasRecorded reports whether the log has a recorded step, or cannot be read.
-func hasRecorded(steps string) bool {
+// releasedSteps returns the steps of a released run that its record must keep for a
+// retry: none without a recorded step. No step stays open, because the run has answered
+// for all of them. A log that cannot be read is kept as it is.
+func releasedSteps(steps string) string {
 	log, err := readSteps(steps)
-	return err != nil || log != nil && len(log.recorded) > 0
-}
-
-// release ends a lease without a response.
-//
-//   - uncertain: the key is left abandoned, for OnAbandoned to decide.
-//   - The request has recorded a step: the key is left abandoned too, so that only
-//     the same request can claim it. Its last line says that the key was released.
-//   - Otherwise the store forgets the key.
-func (e *Engine) release(ctx context.Context, lease storage.Lease, uncertain bool) error {
 	switch {
-	case uncertain:
-		return e.store.Extend(ctx, lease, 0)
-	case hasRecorded(lease.Steps):
-		lease.Steps += releasedLine(lease.Attempt)
-		return e.store.Extend(ctx, lease, 0)
-	default:
-		return e.store.Release(ctx, lease)
+	case err != nil:
+		return steps
+	case log == nil || len(log.recorded) == 0:
+		return ""
 	}
+	for len(log.open) > 0 {
+		log.add(stepLine{Step: log.open[0], Failed: true})
+	}
+	return log.text
 }
 
-// isReleased reports whether the policy refuses abandoned keys, and the record of this
-// request only looks abandoned: its latest attempt has released it.
-func (a *admission) isReleased(record *storage.Record) bool {
-	return a.route.policy.OnAbandoned.Refuses() && record.Abandoned() &&
-		releasedBy(record.Attempt, record.Steps) && a.repeats(record)
+// release ends a lease without a response. An uncertain run leaves its key abandoned, for
+// OnAbandoned to decide. Otherwise the next request may run: the same one, if the run has
+// recorded a step, and else any.
+func (e *Engine) release(ctx context.Context, lease storage.Lease, uncertain bool) error {
+	if uncertain {
+		return e.store.Extend(ctx, lease, 0)
+	}
+	lease.Steps = releasedSteps(lease.Steps)
+	return e.store.Release(ctx, lease)
 }
 
 // resume starts the run of the lease, with the steps of earlier attempts.
 func (e *Engine) resume(ctx context.Context, a *admission) Decision {
-	lease := &a.lease
 	var err error
-	if a.steps, err = readSteps(lease.Steps); err != nil {
+	if a.steps, err = readSteps(a.lease.Steps); err != nil {
 		e.releaseClaim(a)
 		return e.storeFailed(ctx, a, err)
-	}
-	if releasedBy(lease.Attempt-1, lease.Steps) {
-		lease.TookOver = false // the attempt before has ended in order
-	}
-	if lease.TookOver && a.route.policy.OnAbandoned.Refuses() {
-		// Between the two claims of decide, another attempt ran and was cut off.
-		e.releaseClaim(a)
-		e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: lease.Attempt - 1})
-		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	}
 	return e.start(ctx, a)
 }

@@ -222,7 +222,7 @@ func TestBytesOfAResponseAreCounted(t *testing.T) {
 	}
 }
 
-// Steps count until their run ends, however it ends.
+// Steps count until their run ends, however it ends, and longer if they are kept for a retry.
 func TestBytesOfStepsAreCounted(t *testing.T) {
 	t.Parallel()
 	const length = 1000
@@ -230,12 +230,23 @@ func TestBytesOfStepsAreCounted(t *testing.T) {
 	size := int64(overhead + len(c.Key) + len(c.Fingerprint))
 	ends := map[string]func(*memstore.Store, storage.Lease) error{
 		"completed": func(s *memstore.Store, l storage.Lease) error { return s.Complete(t.Context(), l, result("")) },
-		"released":  func(s *memstore.Store, l storage.Lease) error { return s.Release(t.Context(), l) },
+		"released": func(s *memstore.Store, l storage.Lease) error {
+			if err := s.Release(t.Context(), l); err != nil {
+				return err
+			}
+			if _, _, err := s.Acquire(t.Context(), claim(2)); !errors.Is(err, storage.ErrStoreFull) {
+				t.Errorf("beside the steps of a released key Acquire returned %v, want ErrStoreFull", err)
+			}
+			l.Steps = ""
+			return s.Release(t.Context(), l)
+		},
 		"released as a later attempt": func(s *memstore.Store, l storage.Lease) error {
 			must(t, s.Extend(t.Context(), l, 0))
 			next := claim(1)
 			next.TakeOver = true
-			return s.Release(t.Context(), win(t, s, next))
+			l = win(t, s, next)
+			l.Steps = ""
+			return s.Release(t.Context(), l)
 		},
 	}
 	for name, end := range ends {

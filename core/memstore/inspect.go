@@ -28,10 +28,10 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 	switch {
 	case finished != nil:
 		return finished.record("", s.epoch), nil
-	case r == nil || r.released:
+	case r == nil || r.isForgotten():
 		return nil, nil //nolint:nilnil // there is no record
 	default:
-		return r.inProgress(now, s.epoch), nil
+		return r.show(now, s.epoch), nil
 	}
 }
 
@@ -58,7 +58,7 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word sto
 		Key: key, Token: storage.NewToken(), Fingerprint: r.fingerprint, Digest: r.digest, Origin: r.origin,
 	}, Attempt: attempt}
 	if !happened {
-		r.release(&l)
+		r.release(&l) // without steps
 		s.keep(shard, r, r.expires)
 		return nil
 	}
@@ -70,8 +70,8 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word sto
 	return nil
 }
 
-// Forget implements [storage.Inspector]. It also deletes the attempt number of a
-// released key, which counts as no record.
+// Forget implements [storage.Inspector]. It also deletes the attempt number of a key that
+// was released without steps, which counts as no record.
 func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
 	if word != storage.RerunIsSafe {
 		return false, errRerunNotConfirmed
@@ -89,7 +89,7 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 		s.removeFinished(shard, shard.find(&n))
 		return true, nil
 	case r != nil:
-		held := !r.released
+		held := !r.isForgotten()
 		s.remove(shard, r)
 		return held, nil
 	default:

@@ -113,10 +113,11 @@ func (l *listing) look(at position) (looked int) {
 	return looked
 }
 
-// listed yields the records of a shard, without released keys.
+// listed yields the records of a shard, without keys of which only the attempt number is
+// left.
 func (shard *shard) listed(yield func(listed) bool) {
 	for _, r := range shard.running.records {
-		if r != nil && !r.released && !yield(listed{id: r.id, running: r}) {
+		if r != nil && !r.isForgotten() && !yield(listed{id: r.id, running: r}) {
 			return
 		}
 	}
@@ -129,10 +130,7 @@ func (shard *shard) listed(yield func(listed) bool) {
 
 // matches decodes a record only if its state does not decide.
 func (l *listing) matches(one *listed, now time.Duration) bool {
-	f, state := &l.filter, storage.InProgress
-	if one.running == nil {
-		state = one.finished.state()
-	}
+	f, state := &l.filter, one.state()
 	switch {
 	case f.Abandoned && state != storage.InProgress, len(f.States) > 0 && !slices.Contains(f.States, state):
 		return false
@@ -143,9 +141,16 @@ func (l *listing) matches(one *listed, now time.Duration) bool {
 	}
 }
 
+func (l *listed) state() storage.State {
+	if l.running != nil {
+		return l.running.state()
+	}
+	return l.finished.state()
+}
+
 func (l *listed) entry(now time.Duration, epoch time.Time) storage.Entry {
 	if l.running != nil {
-		r := l.running.inProgress(now, epoch)
+		r := l.running.show(now, epoch)
 		r.Steps = "" // up to a mebibyte in each of a thousand records
 		return storage.Entry{Key: l.running.key(), Record: r}
 	}

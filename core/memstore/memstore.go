@@ -130,9 +130,11 @@ func (s *Store) acquire(n *name, c *storage.Claim) (l storage.Lease, found *stor
 	case r == nil:
 		l, admitted := s.admit(shard, n, c, now)
 		return l, nil, nil, !admitted
-	case r.released:
+	case r.released && (r.steps == "" || c.Repeats(r.fingerprint, r.digest)):
 		l = lease(c, r.attempt+1, false)
-		r.created = now
+		l.Steps, r.created = r.steps, now
+	case r.released:
+		return l, r.show(now, s.epoch), nil, false
 	case r.token == c.Token:
 		l = lease(c, r.attempt, r.tookOver)
 		l.Steps = r.steps
@@ -140,7 +142,7 @@ func (s *Store) acquire(n *name, c *storage.Claim) (l storage.Lease, found *stor
 		l = lease(c, r.attempt+1, true)
 		l.Steps, r.created = r.steps, now
 	default:
-		return l, r.inProgress(now, s.epoch), nil, false
+		return l, r.show(now, s.epoch), nil, false
 	}
 	return s.claim(shard, r, l, now), nil, nil, false
 }
@@ -199,16 +201,18 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	switch {
 	case err != nil:
 		return err
-	case r == nil:
+	case r == nil && l.Steps == "":
 		return nil
-	case l.Attempt <= 1:
+	case r == nil:
+		r = s.insert(shard, &n, l.Key, now+l.Retain)
+		r.created = now - l.Age
+	case l.Attempt <= 1 && l.Steps == "":
 		s.remove(shard, r)
 		return nil
-	default:
-		r.release(&l)
-		s.keep(shard, r, now+l.Retain)
-		return nil
 	}
+	r.release(&l)
+	s.keep(shard, r, now+l.Retain)
+	return nil
 }
 
 // Extend implements [storage.Store].

@@ -20,7 +20,7 @@ type record struct {
 	attempt     uint64
 	tookOver    bool
 	odd         bool // oddKey is the key
-	// released: the key has no holder. Only the attempt number is still needed.
+	// released: the key has no holder. Without steps only the attempt number is needed.
 	released bool
 	// created, leaseEnd and expires are times since the store's start.
 	created  time.Duration
@@ -38,10 +38,23 @@ func (r *record) hold(l *storage.Lease) {
 	r.fingerprint, r.digest, r.steps, r.origin, r.remember, r.released = l.Fingerprint, l.Digest, l.Steps, l.Origin, l.Remember, false
 }
 
-// release leaves only the attempt number.
+// release ends the attempt of a lease. Without steps it leaves only the attempt number.
 func (r *record) release(l *storage.Lease) {
 	r.hold(l)
-	r.fingerprint, r.digest, r.steps, r.origin, r.remember, r.released = "", storage.Digest{}, "", storage.Origin{}, 0, true
+	r.remember, r.released = 0, true
+	if l.Steps == "" {
+		r.fingerprint, r.digest, r.origin = "", storage.Digest{}, storage.Origin{}
+	}
+}
+
+// isForgotten reports whether only the attempt number is left of the record.
+func (r *record) isForgotten() bool { return r.released && r.steps == "" }
+
+func (r *record) state() storage.State {
+	if r.released {
+		return storage.Released
+	}
+	return storage.InProgress
 }
 
 // key returns the record's key. Most records do without a text of their own for it.
@@ -64,11 +77,11 @@ func (r *record) size() int64 {
 // isOf reports whether the record belongs to the lease.
 func (r *record) isOf(l *storage.Lease) bool { return r.token == l.Token && r.attempt == l.Attempt }
 
-// inProgress returns the record. Its times are relative to epoch, the wall time of the
+// show returns the record. Its times are relative to epoch, the wall time of the
 // store's start.
-func (r *record) inProgress(now time.Duration, epoch time.Time) *storage.Record {
+func (r *record) show(now time.Duration, epoch time.Time) *storage.Record {
 	return &storage.Record{
-		State:       storage.InProgress,
+		State:       r.state(),
 		Fingerprint: r.fingerprint,
 		Digest:      r.digest,
 		Attempt:     r.attempt,

@@ -29,14 +29,14 @@ type Inspector interface {
 	//
 	// With Happened the record becomes Unreplayable with StatusByHand. It expires when it
 	// would have, and a Remember holds. Retries get an error and never run. With
-	// DidNotHappen the key is released as by Store.Release, and the next request runs
-	// with a higher attempt number. In both cases the holder of the old lease has lost
-	// it where the store still has a record.
+	// DidNotHappen the key is released as by Store.Release without Steps, and the next
+	// request runs with a higher attempt number. In both cases the holder of the old lease
+	// has lost it where the store still has a record.
 	Settle(ctx context.Context, key string, attempt uint64, word Word) error
 	// Forget removes a record, so that the next request with its key runs. Pass
 	// RerunIsSafe to confirm that a second run is safe. Forget reports whether there
-	// was a record. A released key counts as no record, but its attempt number is
-	// removed too. A holder whose record was removed may still settle.
+	// was a record. A key that was released without Steps counts as no record, but its
+	// attempt number is removed too. A holder whose record was removed may still settle.
 	Forget(ctx context.Context, key string, word Word) (bool, error)
 }
 

@@ -44,15 +44,15 @@ import (
 //   - A record lives for its Retain. After that the store keeps a tombstone for its
 //     Remember: a record in state Expired, which no caller can claim, settle or
 //     renew. With a Remember of zero the key has no record after its Retain, and is
-//     new.
+//     new. A key in state Released leaves no tombstone.
 //
 // Package storetest is the conformance suite, which every new store must pass.
 type Store interface {
 	// Acquire claims c.Key for c.Token. The result is one of three:
 	//
 	//   - a Lease and a nil record, for exactly one of any number of concurrent
-	//     callers: the key had no record, or was released, or was abandoned (see
-	//     Claim.TakeOver);
+	//     callers: the key had no record, or was released (with Steps only for its own
+	//     request, see Release), or was abandoned (see Claim.TakeOver);
 	//   - the current record, for all other callers, a tombstone too;
 	//   - an error: wrapped ErrCorruptRecord for an unreadable record, wrapped
 	//     ErrUnreadable for one that is unreadable at the moment, wrapped ErrStoreFull
@@ -76,18 +76,27 @@ type Store interface {
 	// with the same result, or after a wrapped ErrNotStorable without its response.
 	Complete(ctx context.Context, l Lease, res Result) error
 
-	// Release removes the record so that the next request may run, or returns
-	// ErrLeaseLost and changes no record. Releasing a key without a record returns
-	// nil.
+	// Release ends the attempt so that the next request may run, or returns ErrLeaseLost
+	// and changes no record.
+	//
+	// A lease without Steps loses its record, and any request may claim the key. Releasing
+	// a key without a record returns nil.
+	//
+	// For a lease with Steps the store keeps a record in state Released for l.Retain: the
+	// lease's Steps, fingerprint, digest, attempt and origin, and the time of its claim. Only
+	// a claim that repeats the record's request gets the key, whatever its TakeOver says,
+	// with the next attempt number, the Steps, and a TookOver of false. Other claims get the
+	// record. After its Retain the key is new, because a released run has no outcome to
+	// remember. A record that the store has lost is written again.
 	//
 	// Token and Attempt must both match the record. A caller whose Acquire timed out
 	// can therefore release a possible first claim, without erasing an abandoned
 	// record that the late claim took over.
 	//
-	// The store remembers an attempt number above 1 for l.Retain, and no other part of
-	// the record. The next claim then gets a higher number, so that a downstream
-	// resource that checks the number (a fencing token) rejects the old holder and
-	// accepts the new one.
+	// Of a lease without Steps the store remembers an attempt number above 1 for l.Retain,
+	// and no other part of the record. The next claim then gets a higher number, so that a
+	// downstream resource that checks the number (a fencing token) rejects the old holder
+	// and accepts the new one.
 	Release(ctx context.Context, l Lease) error
 
 	// Extend renews the lease, to run for ttl from now, or returns ErrLeaseLost.
@@ -182,10 +191,9 @@ type Lease struct {
 	// result was stored. The side effect of that attempt may or may not have happened.
 	TookOver bool
 	// Steps are what the run has recorded with core.Step, or "". The text is valid UTF-8
-	// without NUL, and opaque to stores. Extend writes it to the record. A claim that
-	// takes over an abandoned key, or finds its own claim again, gets the record's
-	// Steps. A key that was released or has expired has none. At most 1 MiB unless a
-	// policy allows more.
+	// without NUL, and opaque to stores. Extend writes it to the record, and Release keeps
+	// it there. A claim gets the record's Steps if it takes over an abandoned key, claims a
+	// Released one, or finds its own claim again. At most 1 MiB unless a policy allows more.
 	Steps string
 	// Age is the time since the claim by the caller's clock, at the call of Complete or
 	// Extend. A store that does not keep the time of a claim uses it for Record.Created.
@@ -210,10 +218,9 @@ type Record struct {
 	Status int
 	Header Header
 	Body   []byte
-	// Sketch is the Result's, as passed to Complete. An InProgress record has no
-	// Sketch.
+	// Sketch is the Result's, as passed to Complete. A record without a Result has none.
 	Sketch []byte
-	// Steps of an InProgress record, see Lease.Steps.
+	// Steps of an InProgress or a Released record, see Lease.Steps.
 	Steps string
 	// Origin of the claim. Empty for an Expired record, and for one that an earlier
 	// version wrote.
@@ -221,7 +228,8 @@ type Record struct {
 	// Created is the time of the attempt's claim, Finished the time of its Complete,
 	// and Expires the end of Retain; for an Expired record the end of Remember. All are
 	// by the store's clock, and zero where the store does not know: in a record of an
-	// earlier version, and Created and Finished of an Expired record. A replay may have
+	// earlier version, Created and Finished of an Expired record, and Finished of a record
+	// in progress or Released. A replay may have
 	// them by the clock of the process that wrote the record, if the store's own would
 	// cost another round trip.
 	Created, Finished, Expires time.Time
@@ -285,12 +293,17 @@ const (
 	// Expired: a tombstone. The Retain of the record is over, and the store keeps its
 	// fingerprint, digest, attempt and status only.
 	Expired
+	// Released: the last attempt has ended without an outcome, and has recorded Steps. Only
+	// its own request can claim the key (see Store.Release).
+	Released
 )
 
-var stateNames = [...]string{InProgress: "in_progress", Completed: "completed", Failed: "failed", Unreplayable: "unreplayable", Expired: "expired"}
+var stateNames = [...]string{
+	InProgress: "in_progress", Completed: "completed", Failed: "failed", Unreplayable: "unreplayable", Expired: "expired", Released: "released",
+}
 
 // String returns the state's name as stores write it: in_progress, completed,
-// failed, unreplayable, expired; "invalid" for anything else.
+// failed, unreplayable, expired, released; "invalid" for anything else.
 func (s State) String() string {
 	if s == 0 || int(s) >= len(stateNames) {
 		return "invalid"

@@ -191,7 +191,7 @@ type brokenStore struct {
 }
 
 func brokenStores() []brokenStore {
-	return slices.Concat(generalBugs(), stepBugs(), rememberBugs(), originBugs(), decideBugs(), refusedBugs())
+	return slices.Concat(generalBugs(), stepBugs(), releasedBugs(), rememberBugs(), originBugs(), decideBugs(), refusedBugs())
 }
 
 func generalBugs() []brokenStore {

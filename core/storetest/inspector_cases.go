@@ -174,7 +174,7 @@ var inspectorCases = []testCase{
 			}
 			for _, filter := range []storage.Filter{
 				{States: []storage.State{0}},
-				{States: []storage.State{storage.InProgress, storage.Expired + 1}},
+				{States: []storage.State{storage.InProgress, storage.Released + 1}},
 				{Abandoned: true, States: []storage.State{storage.InProgress}},
 				{OlderThan: -1},
 			} {
@@ -203,7 +203,7 @@ var inspectorCases = []testCase{
 	},
 	{
 		name: "forget a released key",
-		rule: "a released key has no record to forget, but its attempt number is forgotten too",
+		rule: "a key that was released without steps has no record to forget, but its attempt number is forgotten too",
 		test: func(f *fixture) {
 			_, current := f.overtaken()
 			f.release(current)

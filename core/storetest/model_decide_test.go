@@ -71,6 +71,8 @@ func (m *model) decidable(e *entry, attempt uint64) bool {
 		return m.bug == decideTombstones
 	case e.State == 0:
 		return m.bug == decideReleased && e.Lease.Attempt == attempt
+	case e.State == storage.Released:
+		return m.bug == releasedSettled
 	case e.State != storage.InProgress:
 		return m.bug == decideFinished
 	case e.Lease.Attempt != attempt:

@@ -61,7 +61,7 @@ func (m *model) List(ctx context.Context, filter storage.Filter, page storage.Pa
 		if e != nil && e.State == storage.Expired && m.bug == listOfExpired {
 			e = m.records[key]
 		}
-		if e == nil || e.State == 0 || e.State == storage.Expired && m.bug == listWithoutTombstones || m.before(page.Cursor, i, key) {
+		if e == nil || e.State == 0 || e.State == storage.Released && m.bug == releasedUnlisted || e.State == storage.Expired && m.bug == listWithoutTombstones || m.before(page.Cursor, i, key) {
 			continue
 		}
 		if len(l.Entries) == page.Limit && m.bug != listOfAnyLength || m.spent(page, l.LookedAt, began) {
@@ -124,7 +124,7 @@ func (m *model) Forget(ctx context.Context, key string, word storage.Word) (bool
 	}
 	e := m.lookUp(key)
 	released, buried := e != nil && e.State == 0, e != nil && e.State == storage.Expired
-	if m.bug != forgetDoesNothing && !(released && m.bug == forgetIgnoresReleased) && !(buried && m.bug == forgetIgnoresTombstones) {
+	if m.bug != forgetDoesNothing && !(released && m.bug == forgetIgnoresReleased) && !(m.bug == releasedNotForgotten && e != nil && e.State == storage.Released) && !(buried && m.bug == forgetIgnoresTombstones) {
 		delete(m.records, key)
 	}
 	return e != nil && !released && !(buried && m.bug == forgetOfTombstoneUntold), nil

@@ -56,6 +56,13 @@ func (m *model) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		l.Attempt, l.TookOver = e.Lease.Attempt+1, m.bug == releaseCountsAsTakenOver
 		l.Steps = e.Lease.Steps // none
 		m.gap(reclaimNotAtomic)
+	case e.State == storage.Released:
+		reclaimed, gets := m.reclaims(e, c)
+		if !gets {
+			return storage.Lease{}, &e.Record, nil
+		}
+		l = reclaimed
+		m.gap(releasedNotAtomic)
 	case e.State == storage.Expired && m.claimsTombstone(e, c):
 	case e.State != storage.InProgress && (e.Token != c.Token || m.bug != ownFinishedReclaimed):
 		return storage.Lease{}, &e.Record, nil
@@ -122,9 +129,9 @@ func (m *model) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		m.foreign(e, l) && m.bug != completeWithoutToken:
 		return storage.ErrLeaseLost
 	case e.State == storage.Expired:
-	case e.State > storage.InProgress && m.bug == completeNotRepeatable:
+	case e.isOver() && m.bug == completeNotRepeatable:
 		return storage.ErrLeaseLost
-	case e.State > storage.InProgress && m.bug != completeOverwrites:
+	case e.isOver() && m.bug != completeOverwrites:
 		return nil
 	case e.leaseEnd.Before(now) && m.bug == completeOnlyInTime:
 		return storage.ErrLeaseLost
@@ -143,6 +150,13 @@ func (m *model) Release(ctx context.Context, l storage.Lease) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	e := m.lookUp(l.Key)
+	if l.Steps != "" && m.bug != releasedWithoutSteps && !(e == nil && m.bug == releasedLostForgotten) {
+		if !m.mayRelease(e, l) {
+			return storage.ErrLeaseLost
+		}
+		m.keepReleased(e, l)
+		return nil
+	}
 	switch {
 	case e == nil && m.bug == releaseNotRepeatable:
 		return storage.ErrLeaseLost
@@ -156,7 +170,7 @@ func (m *model) Release(ctx context.Context, l storage.Lease) error {
 	case e.State == storage.Expired && m.bug == tombstoneReleased:
 		delete(m.records, l.Key)
 		return nil
-	case e.State > storage.InProgress && m.bug != releaseOfFinished,
+	case e.isOver() && m.bug != releaseOfFinished,
 		e.State == 0 && m.bug == releaseOfReleased,
 		e.leaseEnd.Before(time.Now()) && m.bug == releaseOnlyInTime:
 		return storage.ErrLeaseLost
@@ -199,7 +213,7 @@ func (m *model) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 			return storage.ErrLeaseLost
 		case m.foreign(e, l) && m.bug != extendWithoutToken,
 			e.State == storage.Expired && m.bug != tombstoneExtended,
-			e.State > storage.InProgress && e.State != storage.Expired && m.bug != extendOfFinished,
+			e.isOver() && e.State != storage.Expired && m.bug != extendOfFinished,
 			e.leaseEnd.Before(now) && m.bug == extendOnlyInTime:
 			return storage.ErrLeaseLost
 		case m.bug == extendDoesNothing:
@@ -255,6 +269,9 @@ func (m *model) lookUp(key string) *entry {
 	}
 	return e
 }
+
+// isOver reports whether the entry has an outcome, or is a tombstone.
+func (e *entry) isOver() bool { return e.State >= storage.Completed && e.State <= storage.Expired }
 
 // foreign reports whether the record belongs to another lease.
 func (m *model) foreign(e *entry, l storage.Lease) bool {

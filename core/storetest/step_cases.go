@@ -116,15 +116,16 @@ var stepCases = []testCase{
 	},
 	{
 		name: "steps of a released run",
-		rule: "Release drops the steps: the next claim of the key starts from the beginning, also as a higher attempt",
+		rule: "Release of a lease without Steps drops those of the record: the next claim of the key starts from the beginning, also as " +
+			"a higher attempt, and for another request",
 		test: func(f *fixture) {
-			f.release(f.record(f.win(f.claim(), 1, false), "first\n"))
+			f.releaseBare(f.record(f.win(f.claim(), 1, false), "first\n"))
 			f.release(f.startsAnew(f.claim(), 1))
 
 			key := key(2)
 			f.extend(f.record(f.win(of(f.claim(), key), 1, false), "first\n"), 0)
-			f.release(f.win(of(f.takeOver(), key), 2, true))
-			f.startsAnew(of(f.claim(), key), 3)
+			f.releaseBare(f.win(of(f.takeOver(), key), 2, true))
+			f.startsAnew(ofAnotherRequest(of(f.claim(), key)), 3)
 		},
 	},
 	{
@@ -176,6 +177,13 @@ func (f *fixture) record(l storage.Lease, steps string) storage.Lease {
 	l.Steps = steps
 	f.extend(l, f.long())
 	return l
+}
+
+// releaseBare releases the lease without its steps.
+func (f *fixture) releaseBare(l storage.Lease) {
+	f.Helper()
+	l.Steps = ""
+	f.release(l)
 }
 
 // startsAnew expects that the claim gets the key without steps, not as a take-over.

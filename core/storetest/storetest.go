@@ -98,7 +98,7 @@ func allCases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		claimCases, takeOverCases, digestCases, finderCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
-		contentCases, concurrentCases, inspectorCases, listCases, decideCases, waitCases, stepCases,
+		contentCases, concurrentCases, inspectorCases, listCases, decideCases, waitCases, stepCases, releasedCases,
 		rememberCases, originCases, refusedCases,
 	} {
 		all = append(all, group...)

@@ -96,21 +96,6 @@ var lateCases = []planned{
 		},
 	},
 	{
-		// Between the two claims of a key that was released with steps, another attempt leaves
-		// the key abandoned. Refuse does not take it over.
-		name: "a released key is abandoned before its second claim",
-		plan: Plan{
-			Policy: with(func(p *Policy) { p.Abandoned = Refuse }),
-			Pods:   pods(2),
-			Requests: []Request{
-				{ID: 0, Pod: 0, At: ms, Handler: []Step{{Do: InStep, For: 10 * ms}, {Do: MarkRetryable}}},
-				{ID: 1, Pod: 0, At: 100 * ms, Handler: []Step{{Do: Effect}}},
-				{ID: 2, Pod: 1, At: 110 * ms, Handler: []Step{{Do: MarkUncertain}, {Do: Effect}}},
-			},
-			Calls: []CallFault{{Request: 1, Op: Acquire, N: 1, Mode: Slow, For: 300 * ms}},
-		},
-	},
-	{
 		// The store says that a record cannot be used. That is no outage, and FailOpen does not
 		// apply.
 		name: "FailOpen meets a record that cannot be used",

@@ -180,22 +180,6 @@ var cases = []planned{
 		},
 	},
 	{
-		// A key was released with a recorded step. The store fails when the key is claimed
-		// again, and FailOpen must not repeat the step.
-		name: "the store fails between the two claims of a released key",
-		plan: Plan{
-			Policy: with(func(p *Policy) { p.Abandoned, p.FailOpen = Refuse, true }),
-			Pods:   pods(1),
-			Requests: []Request{
-				{ID: 0, At: ms, Handler: []Step{{Do: InStep, For: 10 * ms}, {Do: MarkRetryable}}},
-				{ID: 1, At: 100 * ms, Handler: []Step{{Do: InStep, For: 10 * ms}}},
-			},
-			Calls: []CallFault{
-				{Request: 1, Op: Acquire, N: 1, Mode: FailAfter}, {Request: 1, Op: Acquire, N: 2, Mode: FailAfter}, {Request: 1, Op: Acquire, N: 3, Mode: FailAfter},
-			},
-		},
-	},
-	{
 		// Case 50: the database refuses the commit. The key is released at once.
 		name: "a commit is refused",
 		plan: Plan{

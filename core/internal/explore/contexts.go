@@ -116,7 +116,7 @@ func (j *judge) recovery(r *run) {
 		j.report(TakenReleased, "r%d takes the key over, runs its handler, and releases the key at %v", r.id, r.released)
 	}
 	switch mode := j.plan.Policy.Abandoned; {
-	case mode == Refuse && r.started != nil: // without a handler, the claim was meant for a released key, and is given back
+	case mode == Refuse:
 		j.report(TakenOver, "r%d takes the key over", r.id)
 	case mode == Recover && r.guarded() && !r.cleared():
 		j.report(RecoverSkipped, "the handler of r%d runs, and the RecoverFunc does not say that it should", r.id)

@@ -3,8 +3,6 @@ package explore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/machine"
@@ -66,31 +64,20 @@ func (l *link) Complete(ctx context.Context, lease storage.Lease, res storage.Re
 
 func (l *link) Release(ctx context.Context, lease storage.Lease) error {
 	who := l.world.callerOf(lease)
-	return l.call(ctx, Release, who, func() verdict { return l.world.store.release(lease) }).err
+	return l.call(ctx, Release, who, func() verdict { return l.world.store.release(lease, who.request) }).err
 }
 
 func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	who := l.world.callerOf(lease)
-	return l.call(ctx, extension(lease, ttl), who, func() verdict { return l.world.store.extend(lease, ttl, who.request) }).err
+	return l.call(ctx, extension(ttl), who, func() verdict { return l.world.store.extend(lease, ttl, who.request) }).err
 }
 
-// extension is the kind of an Extend: an Extend of zero leaves the key abandoned, or
-// releases it if the last line of its steps says so.
-func extension(l storage.Lease, ttl time.Duration) Op {
-	switch {
-	case ttl > 0:
+// extension is the kind of an Extend: an Extend of zero leaves the key abandoned.
+func extension(ttl time.Duration) Op {
+	if ttl > 0 {
 		return Extend
-	case isReleased(l.Steps, l.Attempt):
-		return Release
-	default:
-		return Abandon
 	}
-}
-
-// isReleased reports whether the last line of a request's steps says that the attempt has
-// released the key.
-func isReleased(steps string, attempt uint64) bool {
-	return strings.HasSuffix(steps, fmt.Sprintf("{\"released\":%d}\n", attempt))
+	return Abandon
 }
 
 // journey is one call on its way.
@@ -290,7 +277,7 @@ func (j *journey) log(kind Kind, v verdict) {
 	}
 	if v.err == nil && v.lease.Attempt > 0 {
 		f.Flags |= Granted
-		if v.lease.TookOver && !isReleased(v.lease.Steps, v.lease.Attempt-1) {
+		if v.lease.TookOver {
 			f.Flags |= TookOver
 		}
 	}

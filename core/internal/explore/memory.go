@@ -80,12 +80,9 @@ func (j *judge) keyExpired(r *run) {
 // key had neither stored its response nor released the key when the request was sent.
 func (j *judge) outcomeUnknown(r *run) {
 	for _, other := range j.order {
-		// A late call may claim the key again. Steps of a released key are remembered as an
-		// unknown outcome.
-		last := max(other.renewed, other.granted())
+		last := max(other.renewed, other.granted()) // a late call may claim the key again
 		stored := other.kept > last && other.kept <= r.sent.At
-		released := other.releasedAt > last && other.releasedAt <= r.sent.At &&
-			j.storesClock(r.shown.At) < j.storesClock(other.releasedAt)+j.plan.Policy.TTL
+		released := other.releasedAt > last && other.releasedAt <= r.sent.At
 		held := len(other.grants) > 0 && !stored && !released || j.plan.real.slack > 0 && other.mayHaveClaimed()
 		if other.key == r.key && held {
 			return

@@ -35,7 +35,7 @@ func (s *store) finished(key string, digest storage.Digest) verdict {
 	defer s.mu.Unlock()
 	now := s.now()
 	r := s.find(key, now)
-	if r == nil || r.result.State <= storage.InProgress || !digest.Repeats(r.lease.Digest) {
+	if r == nil || !r.isOver() || !digest.Repeats(r.lease.Digest) {
 		return verdict{}
 	}
 	shown := r.show(now)

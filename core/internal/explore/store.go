@@ -21,7 +21,7 @@ type store struct {
 // record is the store's record of a key.
 type record struct {
 	lease   storage.Lease
-	result  storage.Result // State is InProgress until the run ends, and zero after a Release
+	result  storage.Result // State is InProgress until the run ends; after a Release it is Released, or zero without steps
 	ends    time.Time      // end of the lease
 	expires time.Time
 	gone    time.Time // end of the tombstone; expires if there is none
@@ -73,8 +73,8 @@ func (s *store) acquire(c storage.Claim, caller int) verdict {
 	v := verdict{lease: storage.Lease{Claim: c, Attempt: 1}, life: s.lives[c.Key], source: -1, word: "lease"}
 	switch {
 	case r == nil, s.plan.sabotage == grantsAlways:
-	case r.result.State == 0:
-		v.lease.Attempt = r.lease.Attempt + 1
+	case r.result.State == 0, r.result.State == storage.Released && c.Repeats(r.lease.Fingerprint, r.lease.Digest):
+		v.lease.Attempt, v.lease.Steps = r.lease.Attempt+1, r.lease.Steps
 	case r.result.State == storage.InProgress && r.lease.Token == c.Token:
 		v.lease.Attempt, v.lease.TookOver, v.lease.Steps, v.word = r.lease.Attempt, r.lease.TookOver, r.lease.Steps, "lease again"
 	case r.result.State == storage.InProgress && !now.Before(r.ends) && c.TakeOver && c.Repeats(r.lease.Fingerprint, r.lease.Digest):
@@ -98,10 +98,15 @@ func (r *record) show(now time.Time) *storage.Record {
 		State: r.result.State, Fingerprint: r.lease.Fingerprint, Digest: r.lease.Digest, Attempt: r.lease.Attempt,
 		Status: r.result.Status, Header: r.result.Header, Body: r.result.Body, Sketch: r.result.Sketch,
 	}
-	if shown.State == storage.InProgress {
+	if !r.isOver() {
 		shown.LeaseLeft, shown.Steps = r.ends.Sub(now), r.lease.Steps
 	}
 	return shown
+}
+
+// isOver reports whether the record has an outcome, or is a tombstone.
+func (r *record) isOver() bool {
+	return r.result.State >= storage.Completed && r.result.State <= storage.Expired
 }
 
 // spoil applies the sabotage to a returned record.
@@ -152,7 +157,7 @@ func (s *store) complete(l storage.Lease, res storage.Result, caller int, op Op)
 	case r.result.State == storage.Expired:
 		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "expired"
 		return v
-	case r.result.State > storage.InProgress:
+	case r.isOver():
 		v.word = "again"
 		return v
 	}
@@ -174,22 +179,28 @@ func (s *store) complete(l storage.Lease, res storage.Result, caller int, op Op)
 	return v
 }
 
-func (s *store) release(l storage.Lease) verdict {
+func (s *store) release(l storage.Lease, caller int) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
 	r := s.find(l.Key, now)
 	v := verdict{life: s.lives[l.Key], source: -1, word: "released"}
+	if s.plan.sabotage == losesSteps {
+		l.Steps = ""
+	}
+	released := &record{lease: l, expires: now.Add(l.Retain), gone: now.Add(l.Retain), holder: caller}
+	if l.Steps != "" {
+		released.result.State = storage.Released
+	}
 	switch {
-	case r == nil:
+	case r == nil && l.Steps == "":
 		v.word = "no lease to release"
-	case !r.isHeldBy(l), r.result.State > storage.InProgress:
+	case r != nil && (!r.isHeldBy(l) || r.isOver()):
 		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "lease lost"
-	case l.Attempt == 1:
+	case l.Attempt == 1 && l.Steps == "":
 		delete(s.records, l.Key)
 	default:
-		l.Steps = ""
-		s.records[l.Key] = &record{lease: l, expires: now.Add(l.Retain), gone: now.Add(l.Retain), holder: r.holder}
+		s.records[l.Key] = released
 	}
 	return v
 }
@@ -200,7 +211,7 @@ func (s *store) extend(l storage.Lease, ttl time.Duration, caller int) verdict {
 	now := s.now()
 	r := s.find(l.Key, now)
 	v := verdict{life: s.lives[l.Key], source: -1, word: "extended"}
-	if r != nil && (!r.isHeldBy(l) || r.result.State > storage.InProgress) {
+	if r != nil && (!r.isHeldBy(l) || r.isOver()) {
 		v.err, v.source, v.word = storage.ErrLeaseLost, r.holder, "lease lost"
 		return v
 	}
@@ -214,9 +225,6 @@ func (s *store) extend(l storage.Lease, ttl time.Duration, caller int) verdict {
 		ttl = l.TTL
 	}
 	s.hold(l, ttl, now, caller)
-	if ttl == 0 && isReleased(l.Steps, l.Attempt) {
-		v.word = "released"
-	}
 	if ttl == 0 && s.plan.sabotage == losesAbandoned {
 		delete(s.records, l.Key)
 	}

@@ -62,7 +62,7 @@ func (l *wire) Release(ctx context.Context, lease storage.Lease) error {
 }
 
 func (l *wire) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
-	return l.call(extension(lease, ttl), l.world.callerOf(lease), func() verdict {
+	return l.call(extension(ttl), l.world.callerOf(lease), func() verdict {
 		return settledBy(l.Store.Extend(ctx, lease, ttl), "extended")
 	})
 }
@@ -87,7 +87,7 @@ func (r *reality) claimed(key string, lease storage.Lease, record *storage.Recor
 		}
 	default:
 		v.source = r.granted(key, lease, who)
-		if lease.TookOver && !isReleased(lease.Steps, lease.Attempt-1) {
+		if lease.TookOver {
 			v.word = "lease taken over"
 		}
 	}
