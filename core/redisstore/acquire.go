@@ -178,7 +178,10 @@ func (s *Store) set(
 func (s *snapshot) openTo(l *storage.Lease) (latest int64, open bool) {
 	l.Attempt, l.TookOver, l.Steps = s.record.Attempt+1, false, ""
 	switch {
-	case s.released:
+	case s.forgotten:
+		return anyTimeLeft, true
+	case s.record.State == storage.Released && l.Repeats(s.record.Fingerprint, s.record.Digest):
+		l.Steps = s.record.Steps
 		return anyTimeLeft, true
 	case s.record.State != storage.InProgress:
 		return 0, false

@@ -60,7 +60,7 @@ func (l *listing) mayMatch(head string) bool {
 	}
 	name, _, _ := strings.Cut(text, `"`)
 	state, known := storage.ParseState(name)
-	return !known && name != released || l.wants(state) || l.wants(storage.Expired) && strings.Contains(text, `,"remember_ms":`)
+	return !known || l.wants(state) || l.wants(storage.Expired) && strings.Contains(text, `,"remember_ms":`)
 }
 
 func (l *listing) wants(state storage.State) bool {
@@ -148,7 +148,7 @@ func (l *listing) recordOf(ctx context.Context, key string, reply *redis.Cmd) (*
 	if !enough {
 		return nil, corrupt.Record("it begins with %s", corrupt.Excerpt(head))
 	}
-	if err != nil || held.released {
+	if err != nil || held.forgotten {
 		return nil, err
 	}
 	seen := &snapshot{stored: held}

@@ -24,7 +24,7 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 // lookUp returns nil for a key without a record.
 func (s *Store) lookUp(ctx context.Context, key string) (*storage.Record, error) {
 	seen, err := s.snapshot(ctx, key)
-	if err != nil || seen == nil || seen.released || seen.gone {
+	if err != nil || seen == nil || seen.forgotten || seen.gone {
 		return nil, err
 	}
 	return &seen.record, nil
@@ -54,8 +54,8 @@ func (s *Store) snapshot(ctx context.Context, key string) (*snapshot, error) {
 }
 
 // Forget implements [storage.Inspector]. It also deletes a value that is not a
-// record, and then returns true. It also deletes the attempt number of a released
-// key, which counts as no record.
+// record, and then returns true. It also deletes the attempt number of a key that was
+// released without steps, which counts as no record.
 func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
 	if word != storage.RerunIsSafe {
 		return false, errRerunNotConfirmed
@@ -74,7 +74,7 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 		if failed != nil && !redis.HasErrorPrefix(failed, "WRONGTYPE") { // GETRANGE's error for a list
 			return false, failed
 		}
-		return deleted.Val() == 1 && !isReleased(head.Val()), nil
+		return deleted.Val() == 1 && !isForgotten(head.Val()), nil
 	})
 	return there, s.failure("forget", key, err)
 }

@@ -16,24 +16,23 @@ import (
 const (
 	// version of the line's format. A reader refuses a version that it does not know.
 	version = 1
-	// version2 is the version of a claim with steps or with a Remember, and of a
-	// response with a key of its own. Programs that know only version 1 must refuse
-	// them: they would lose the steps, run an abandoned key that is remembered, or list
-	// the response as a record.
+	// version2 is the version of a claim with steps or with a Remember, of a released
+	// record with steps, and of a response with a key of its own. Programs that know only
+	// version 1 must refuse them: they would lose the steps, run an abandoned key that is
+	// remembered, or list the response as a record.
 	version2 = 2
-	// released is the state of a record that keeps only an attempt number and its
-	// fingerprint.
-	released = "released"
 
 	minStatus, maxStatus = 100, 999
 )
 
-// stored is a decoded value. The record of a released value has no state.
+// stored is a decoded value.
 type stored struct {
 	record   storage.Record
 	token    storage.Token
 	tookOver bool
-	released bool
+	// forgotten: the key was released without steps. Only its attempt number and its
+	// fingerprint are left, and the record has no state.
+	forgotten bool
 	// age is the time from the claim to the writing of the value.
 	lease, retain, remember, age time.Duration
 	// at is the line's.
@@ -58,11 +57,18 @@ func encodeClaim(l *storage.Lease, at time.Time) []byte {
 	return encode(&head, l.Steps)
 }
 
+// encodeReleased keeps a released record, or only its attempt number if the lease has no
+// steps.
 func encodeReleased(l storage.Lease, at time.Time) []byte {
 	var head line
-	head.begin(&l, released, at)
+	head.begin(&l, storage.Released.String(), at)
 	head.Fingerprint = l.Fingerprint
-	return encode(&head, "")
+	if l.Steps != "" {
+		head.Version, head.Digest = version2, digest(l.Digest)
+		head.RetainMS, head.AgeMS = milliseconds(l.Retain), milliseconds(max(l.Age, 0))
+		head.setOrigin(&l.Origin)
+	}
+	return encode(&head, l.Steps)
 }
 
 func encodeResult(l storage.Lease, res storage.Result, at time.Time) []byte {
@@ -180,19 +186,24 @@ func (s *stored) interpret(head *line, body []byte) (err error) {
 
 // read sets the fields that depend on the state.
 func (s *stored) read(head *line, body []byte) error {
-	if head.State == released {
-		s.released = true
-		return nil
-	}
 	state, known := storage.ParseState(head.State)
 	if !known || state == storage.Expired {
 		return corrupt.Record("its state is %s", corrupt.Excerpt(head.State))
 	}
-	s.record.State, s.record.Origin = state, head.origin()
-	if state == storage.InProgress {
-		return s.readClaim(head, body)
+	if state == storage.Released && head.Version == version {
+		s.forgotten = true
+		return nil
 	}
-	return s.readResult(head, body)
+	s.record.State, s.record.Origin = state, head.origin()
+	switch state {
+	case storage.InProgress:
+		return s.readClaim(head, body)
+	case storage.Released:
+		s.record.Steps = string(body)
+		return nil
+	default:
+		return s.readResult(head, body)
+	}
 }
 
 func (s *stored) readClaim(head *line, body []byte) error {

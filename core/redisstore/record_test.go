@@ -39,6 +39,8 @@ func TestFormat(t *testing.T) {
 	undigested.Digest = storage.Digest{}
 	stepped := l
 	stepped.Steps = "charge\nship\n"
+	aged := stepped
+	aged.Age = 1500 * time.Millisecond
 	from := l
 	from.Origin = storage.Origin{Route: "POST /payments", Holder: "pod-\"1\"", KeyHash: "9c56cc51b374c3ba", Trace: "4bf9-00f0"}
 	from.Age = 1500 * time.Millisecond
@@ -59,6 +61,8 @@ func TestFormat(t *testing.T) {
 		{"in progress", encodeClaim(&l, someTime), token + `"in_progress","v":1,"attempt":2,"took_over":true,"fingerprint":"sha256:f",` +
 			member + `"lease_ms":30000,"retain_ms":86400000,"at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
 		{"released", encodeReleased(l, someTime), token + `"released","v":1,"attempt":2,"fingerprint":"sha256:f","at":"2026-01-02T15:04:05Z","size":0}` + "\n"},
+		{"released with steps", encodeReleased(aged, someTime), token + `"released","v":2,"attempt":2,"fingerprint":"sha256:f",` +
+			member + `"retain_ms":86400000,"age_ms":1500,"at":"2026-01-02T15:04:05Z","size":12}` + "\ncharge\nship\n"},
 		{"completed", encodeResult(l, res, someTime), token + `"completed","v":1,"attempt":2,"fingerprint":"sha256:f",` +
 			member + `"at":"2026-01-02T15:04:05Z","status":201,"headers":[["set","Content-Type","application/json"],["add","Vary","a<b>&"],` +
 			`["delete","Server",""],["set","WC1SYXc=","/w==","base64"]],"size":3}` + "\n{}\n"},
@@ -207,6 +211,7 @@ func FuzzDecode(f *testing.F) {
 	stepped := l
 	stepped.Steps = "steps"
 	f.Add(encodeClaim(&stepped, someTime))
+	f.Add(encodeReleased(stepped, someTime))
 	f.Add(encodeResult(l, storage.Result{State: storage.Completed, Status: 201, Body: []byte("x"), Header: storage.Header{{Name: "A", Value: "\xff"}}}, someTime))
 	f.Add(encodeRemembered(l, storage.Result{State: storage.Completed, Status: 201, Remember: time.Hour}))
 	f.Add([]byte("{}\n"))
@@ -219,7 +224,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		r := held.record
-		if r.State > storage.Unreplayable || r.State > storage.InProgress && (r.Status < minStatus || r.Status > maxStatus) || r.Attempt < 1 || !utf8.ValidString(r.Fingerprint) {
+		finished := r.State >= storage.Completed && r.State <= storage.Unreplayable
+		if r.State == storage.Expired || finished && (r.Status < minStatus || r.Status > maxStatus) || r.Attempt < 1 || !utf8.ValidString(r.Fingerprint) {
 			t.Errorf("a record that cannot be was read: %+v", r)
 		}
 	})

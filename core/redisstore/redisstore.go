@@ -240,15 +240,15 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 
 // Release implements [storage.Store].
 func (s *Store) Release(ctx context.Context, l storage.Lease) error {
-	var number []byte // none: the key is deleted
-	if l.Attempt > 1 {
-		number = encodeReleased(l, time.Now())
+	var kept []byte // none: the key is deleted
+	if l.Attempt > 1 || l.Steps != "" {
+		kept = encodeReleased(l, time.Now())
 	}
-	outcome, err := s.settle(ctx, l, number, milliseconds(l.Retain))
+	outcome, err := s.settle(ctx, l, kept, milliseconds(l.Retain))
 	if err == nil && outcome != settled {
 		return storage.ErrLeaseLost
 	}
-	return s.failure("release", l.Key, err)
+	return s.failure("release", l.Key, s.unlessRefused(ctx, len(kept), err))
 }
 
 // Extend implements [storage.Store].

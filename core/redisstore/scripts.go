@@ -75,7 +75,7 @@ const (
 // ARGV[4] its response, to be kept under KEYS[2] for ARGV[5] milliseconds.
 //
 // If ARGV[2] is a claim too, the call is a renewal, and keeps the stored steps if they
-// are longer: a renewal may be late.
+// are longer: a renewal may be late. A released key is renewed by its last holder.
 //
 // The last argument is set when the store waits for replicas. A value that the holder
 // has finished earlier is then written again, unchanged, because WAIT counts only
@@ -102,8 +102,8 @@ if not open then
 	if remember and left >= 0 and left <= tonumber(remember) then
 		return 0
 	end
-	claimed = not finished and string.sub(head, 44, 65) == ',"state":"in_progress"'
-	open = claimed or not finished and string.sub(head, 44, 62) == ',"state":"released"'
+	claimed = not finished and (string.sub(head, 44, 65) == ',"state":"in_progress"' or string.sub(head, 44, 62) == ',"state":"released"')
+	open = claimed
 end
 if claimed and string.sub(value, 44, 65) == ',"state":"in_progress"' then
 	local stored = redis.call('GET', KEYS[1])
@@ -191,14 +191,15 @@ return 1
 const (
 	tokenStart      = `{"token":"`
 	stateStart      = 43
-	stateReleased   = `,"state":"released"`
+	stateReleased   = `,"state":"released","v":1`
 	stateInProgress = `,"state":"in_progress"`
 	stateEnd        = stateStart + len(stateReleased)
 )
 
-// isReleased reports whether a value is a released claim, by its beginning.
-func isReleased(value string) bool {
-	return len(value) >= stateEnd && value[stateStart:stateEnd] == stateReleased
+// isForgotten reports whether only an attempt number is left of a record, by the beginning
+// of its value.
+func isForgotten(value string) bool {
+	return len(value) >= stateEnd && value[stateStart:] == stateReleased
 }
 
 // appendClaimPrefix appends the beginning of every claim of the token.

@@ -42,7 +42,7 @@ func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word sto
 // isAbandonedUnder reports whether an attempt has left the key abandoned. There may be no
 // snapshot.
 func (s *snapshot) isAbandonedUnder(attempt uint64) bool {
-	return s != nil && !s.released && !s.gone && s.record.Abandoned() && s.record.Attempt == attempt
+	return s != nil && !s.forgotten && !s.gone && s.record.Abandoned() && s.record.Attempt == attempt
 }
 
 // decide replaces the record of an abandoned key, and returns false when the record

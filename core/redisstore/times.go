@@ -21,7 +21,7 @@ func duration(milliseconds int64) time.Duration {
 func (s *stored) date(left time.Duration) {
 	r := &s.record
 	switch {
-	case s.released || left == noExpiry:
+	case s.forgotten || left == noExpiry:
 	case left == noKey:
 		s.dateFromLine()
 	case r.State == storage.Expired:
@@ -51,7 +51,7 @@ func (s *stored) dateFrom(written time.Time) {
 		return
 	}
 	s.record.Created = written.Add(-s.age)
-	if s.record.State != storage.InProgress {
+	if s.record.State != storage.InProgress && s.record.State != storage.Released {
 		s.record.Finished = written
 	}
 }

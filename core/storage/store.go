@@ -195,8 +195,8 @@ type Lease struct {
 	// it there. A claim gets the record's Steps if it takes over an abandoned key, claims a
 	// Released one, or finds its own claim again. At most 1 MiB unless a policy allows more.
 	Steps string
-	// Age is the time since the claim by the caller's clock, at the call of Complete or
-	// Extend. A store that does not keep the time of a claim uses it for Record.Created.
+	// Age is the time since the claim by the caller's clock, at the call of Complete,
+	// Release or Extend. A store that does not keep the time of a claim uses it for Record.Created.
 	Age time.Duration
 }
 
