@@ -108,8 +108,10 @@ func (r *row) claim(c storage.Claim) (storage.Lease, bool) {
 		return storage.Lease{Claim: c, Attempt: 1}, true
 	case r.version != version || r.over() || r.attempt < 1:
 		return storage.Lease{}, false
-	case r.state == released:
+	case r.state == forgotten:
 		return storage.Lease{Claim: c, Attempt: uint64(r.attempt) + 1}, true
+	case r.state == released:
+		return storage.Lease{Claim: c, Attempt: uint64(r.attempt) + 1, Steps: string(r.content)}, r.repeats(&c)
 	case r.state == inProgress && r.leaseUntil != 0:
 		return r.claimRunning(c)
 	default:

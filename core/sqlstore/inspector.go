@@ -39,7 +39,7 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 }
 
 // isNoRecord: the row has expired, or has an attempt number only.
-func (r *row) isNoRecord() bool { return r.expired() || r.state == released }
+func (r *row) isNoRecord() bool { return r.expired() || r.state == forgotten }
 
 // List implements [storage.Inspector]. Pages are in the order of their keys. List skips
 // an unreadable record, and logs a warning with the record's key.

@@ -104,6 +104,14 @@ func (a *arguments) running(ttl time.Duration) {
 	a[pState], a[pLease] = inProgress, microseconds(ttl)
 }
 
+// steps sets the parameters for the steps of a lease.
+func (a *arguments) steps(l *storage.Lease) {
+	a[pStepsLength] = int64(len(l.Steps))
+	if l.Steps != "" {
+		a[pSteps] = []byte(l.Steps)
+	}
+}
+
 // list returns the values in the order of a statement's parameters.
 func (a *arguments) list(order []parameter) []any {
 	values := make([]any, len(order))

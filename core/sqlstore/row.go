@@ -17,10 +17,13 @@ const (
 	// version of a row. A reader refuses any other version.
 	version = 1
 
-	// The states that only a row has, and the one of a run.
+	// States of a record.
 	inProgress = "in_progress"
 	released   = "released"
-	gone       = "gone"
+	// States that only a row has: forgotten keeps the attempt number of a key that was
+	// released without steps, and gone is a tombstone.
+	forgotten = "forgotten"
+	gone      = "gone"
 
 	minStatus, maxStatus = 100, 999
 )
@@ -43,7 +46,7 @@ type row struct {
 	token, fingerprint, digest []byte
 	header, origin             string
 
-	content, sketch []byte // content is the body, or the steps of a run in progress
+	content, sketch []byte // content is the body, or the steps of a run without an outcome
 	steps           []byte // unless the row was read as a text
 	text            string // most columns, unless they were read as they are
 }
@@ -118,7 +121,7 @@ func (t *nullText) Scan(value any) error {
 // parse reads the text, or picks the content.
 func (r *row) parse() error {
 	if r.text == "" {
-		if r.state == inProgress {
+		if r.isUnsettled() {
 			r.content = r.steps
 		}
 		return nil
@@ -160,7 +163,9 @@ func (r *row) isOf(l *storage.Lease) bool {
 }
 
 // isUnsettled: the row is of a state that an attempt may still settle.
-func (r *row) isUnsettled() bool { return r.state == inProgress || r.state == released }
+func (r *row) isUnsettled() bool {
+	return r.state == inProgress || r.state == released || r.state == forgotten
+}
 
 // repeats: the claim's request is the one that made the row.
 func (r *row) repeats(c *storage.Claim) bool {
@@ -204,7 +209,8 @@ func (r *row) readState(record *storage.Record) error {
 	if record.Origin, known = storedorigin.Decode(r.origin); !known {
 		return corrupt.Record("its origin is %s", corrupt.Excerpt(r.origin))
 	}
-	if record.State == storage.InProgress {
+	switch record.State {
+	case storage.InProgress:
 		if r.leaseUntil == 0 {
 			return corrupt.Record("it is in progress, and its lease has no end")
 		}
@@ -213,12 +219,20 @@ func (r *row) readState(record *storage.Record) error {
 		left := r.leaseUntil - max(r.now, r.claimedAt)
 		record.LeaseLeft, record.Steps = time.Duration(left)*time.Microsecond, string(r.content)
 		return nil
+	case storage.Released:
+		record.Steps = string(r.content)
+		return nil
+	default:
+		return r.readResult(record)
 	}
+}
+
+// readResult reads the columns of a finished record.
+func (r *row) readResult(record *storage.Record) (err error) {
 	if r.settledAt != 0 {
 		record.Finished = time.UnixMicro(r.settledAt).UTC()
 	}
 	record.Body, record.Sketch = r.content, r.sketch
-	var err error
 	if record.Header, err = decodeHeader(r.header); err != nil {
 		return err
 	}

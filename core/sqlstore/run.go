@@ -30,7 +30,7 @@ type statement struct {
 
 // statements are those of every store.
 type statements struct {
-	read, head, lock, list, claim, insert, replace, complete, extend, releaseFirst, releaseLater, forget, happened, didNotHappen,
+	read, head, lock, list, claim, insert, replace, complete, extend, releaseFirst, releaseLater, releaseSteps, forget, happened, didNotHappen,
 	overdue statement
 }
 
@@ -40,7 +40,7 @@ func (s *Store) compileStatements() {
 		readStatement: &all.read, headStatement: &all.head, lockStatement: &all.lock, listStatement: &all.list,
 		claimStatement + s.dialect.onConflict: &all.claim, insertStatement + s.dialect.onConflict: &all.insert, replaceStatement: &all.replace,
 		completeStatement: &all.complete, extendStatement: &all.extend,
-		releaseFirstStatement: &all.releaseFirst, releaseLaterStatement: &all.releaseLater, forgetStatement: &all.forget,
+		releaseFirstStatement: &all.releaseFirst, releaseLaterStatement: &all.releaseLater, releaseStepsStatement: &all.releaseSteps, forgetStatement: &all.forget,
 		happenedStatement: &all.happened, didNotHappenStatement: &all.didNotHappen, overdueStatement: &all.overdue,
 	} {
 		target.text, target.order = s.dialect.compile(text, s.table)

@@ -23,7 +23,7 @@ const (
 	textHead = `concat_ws('
 ', ` + words + `, '', coalesce(origin, '')) AS a`
 	textWhole = `concat_ws('
-', ` + words + `, coalesce(header, ''), coalesce(origin, '')) AS a, CASE WHEN state = 'in_progress' THEN steps ELSE body END AS b, sketch`
+', ` + words + `, coalesce(header, ''), coalesce(origin, '')) AS a, CASE WHEN state IN ('in_progress', 'released') THEN steps ELSE body END AS b, sketch`
 
 	columnsHead = `:now AS a, version, attempt, took_over, revision, lease_until, retain_until, expires_at, claimed_at, settled_at, status,
 	state, token, fingerprint, digest, origin`
@@ -98,15 +98,22 @@ UPDATE {table} SET
 	steps = CASE WHEN :steps_length > coalesce(length(steps), 0) THEN :steps ELSE steps END
 WHERE ` + isHeld + ` AND expires_at > :now`
 
-// releaseFirstStatement deletes the row. releaseLaterStatement keeps its attempt number.
+// releaseFirstStatement deletes the row. releaseLaterStatement keeps its attempt number, and
+// releaseStepsStatement the request, the origin and the steps too.
 const (
 	releaseFirstStatement = `DELETE FROM {table} WHERE ` + isHeld
 
-	releaseLaterStatement = `UPDATE {table} SET ` + setReleased + `, expires_at = :now + :keep, sweep_after = ` + sweepAfter + `
+	releaseLaterStatement = `UPDATE {table} SET ` + setForgotten + `, expires_at = :now + :keep, sweep_after = ` + sweepAfter + `
 WHERE ` + isHeld
 
-	setReleased = `
-	state = 'released', took_over = 0, revision = revision + 1, fingerprint = :fingerprint, digest = NULL, origin = NULL, steps = NULL,
+	releaseStepsStatement = `
+UPDATE {table} SET
+	state = 'released', took_over = 0, revision = revision + 1, steps = :steps, lease_until = NULL, retain_until = NULL,
+	expires_at = :now + :keep, sweep_after = ` + sweepAfter + `
+WHERE ` + isHeld
+
+	setForgotten = `
+	state = 'forgotten', took_over = 0, revision = revision + 1, fingerprint = :fingerprint, digest = NULL, origin = NULL, steps = NULL,
 	lease_until = NULL, retain_until = NULL, settled_at = :now, status = NULL, header = NULL, body = NULL, sketch = NULL`
 )
 
@@ -129,7 +136,7 @@ WHERE ` + isAbandoned
 
 	// setReleasedByOperator keeps the attempt number for as long as the response would
 	// have been kept. MySQL assigns in this order.
-	setReleasedByOperator = `token = :token, expires_at = coalesce(retain_until, expires_at),` + setReleased
+	setReleasedByOperator = `token = :token, expires_at = coalesce(retain_until, expires_at),` + setForgotten
 )
 
 // The sweeper reads keys, and removes the rows that are still over by then: an exact

@@ -3,7 +3,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	record_key   varchar(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
 	-- The format of the columns. A program refuses a row of a version that it does not know.
 	version      smallint       NOT NULL,
-	-- in_progress, completed, failed, unreplayable, released or gone (a tombstone).
+	-- in_progress, completed, failed, unreplayable, released, forgotten (only an attempt number is left) or gone (a tombstone).
 	state        varchar(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
 	attempt      bigint         NOT NULL,
 	took_over    smallint       NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	header       longtext CHARACTER SET ascii COLLATE ascii_bin,
 	body         longblob,
 	sketch       blob,
-	-- The steps that a run in progress has recorded.
+	-- The steps that a run has recorded which is in progress or released.
 	steps        longblob,
 	INDEX {index}_sweep_after (sweep_after)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

@@ -3,7 +3,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	record_key   varchar(64) PRIMARY KEY,
 	-- The format of the columns. A program refuses a row of a version that it does not know.
 	version      smallint    NOT NULL,
-	-- in_progress, completed, failed, unreplayable, released or gone (a tombstone).
+	-- in_progress, completed, failed, unreplayable, released, forgotten (only an attempt number is left) or gone (a tombstone).
 	state        varchar(16) NOT NULL,
 	attempt      bigint      NOT NULL,
 	took_over    smallint    NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	header       text,
 	body         bytea,
 	sketch       bytea,
-	-- The steps that a run in progress has recorded.
+	-- The steps that a run has recorded which is in progress or released.
 	steps        bytea
 ) WITH (
 	-- Room on the page for the response that follows each claim: a HOT update needs it.

@@ -3,7 +3,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	record_key   TEXT    NOT NULL PRIMARY KEY,
 	-- The format of the columns. A program refuses a row of a version that it does not know.
 	version      INTEGER NOT NULL,
-	-- in_progress, completed, failed, unreplayable, released or gone (a tombstone).
+	-- in_progress, completed, failed, unreplayable, released, forgotten (only an attempt number is left) or gone (a tombstone).
 	state        TEXT    NOT NULL,
 	attempt      INTEGER NOT NULL,
 	took_over    INTEGER NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 	header       TEXT,
 	body         BLOB,
 	sketch       BLOB,
-	-- The steps that a run in progress has recorded.
+	-- The steps that a run has recorded which is in progress or released.
 	steps        BLOB
 );
 
