@@ -71,7 +71,7 @@ func continuesFromSealedSteps(t *testing.T, mode policy.Option) {
 	next, aead := memstore.New(), newMoody()
 	first := newStepper(t, sealedstore.New(next, aead), mode)
 	first.expect(t, "{}", http.StatusBadGateway, "")
-	page, err := next.List(t.Context(), storage.Filter{States: []storage.State{storage.InProgress}}, storage.Page{Limit: 10})
+	page, err := next.List(t.Context(), storage.Filter{States: []storage.State{storage.Released}}, storage.Page{Limit: 10})
 	must(t, err)
 	if len(page.Entries) != 1 {
 		t.Fatalf("the next store has %v, want the steps of one run", page)

@@ -90,9 +90,10 @@ func New(next storage.Store, aead AEAD, options ...Option) *Store {
 }
 
 // Acquire implements [storage.Store]. A finished record is opened, and so are the steps of
-// a lease or of a running record. Where that fails the error is a wrapped
+// a lease or of a record without a response. Where that fails the error is a wrapped
 // storage.ErrCorruptRecord, or a wrapped storage.ErrUnreadable when the AEAD is
-// unavailable. A key that would have been taken over is left abandoned.
+// unavailable. A key that would have been taken over is left abandoned, and a Released one
+// is released again.
 //
 // The first Acquire of a Store seals and opens a trial text, because a process that
 // cannot settle must not claim. An AEAD that refuses is a wrapped
@@ -132,10 +133,14 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	return s.next.Complete(ctx, l, sealed)
 }
 
-// Release implements [storage.Store].
+// Release implements [storage.Store]. When the steps cannot be sealed, the key is not
+// released.
 func (s *Store) Release(ctx context.Context, l storage.Lease) error {
-	l.Steps = "" // which end with the run
-	return s.next.Release(ctx, l)
+	sealed, err := s.sealSteps(ctx, l)
+	if err != nil {
+		return fmt.Errorf("sealedstore: release %q: %w", l.Key, err)
+	}
+	return s.next.Release(ctx, sealed)
 }
 
 // Extend implements [storage.Store]. When the steps cannot be sealed, nothing is stored

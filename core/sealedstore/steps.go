@@ -95,9 +95,12 @@ func (s *Store) openLeaseSteps(ctx context.Context, l storage.Lease) (storage.Le
 	}
 	defer cancel()
 	steps, err := s.openSteps(opening, l.Key, l.Fingerprint, l.Digest, l.Steps)
-	if err != nil {
+	switch {
+	case err != nil && l.TookOver:
 		l.Steps = "" // the record keeps its own
 		return storage.Lease{}, errors.Join(err, s.next.Extend(ctx, l, 0))
+	case err != nil:
+		return storage.Lease{}, errors.Join(err, s.next.Release(ctx, l))
 	}
 	l.Steps = steps
 	return l, nil

@@ -91,8 +91,8 @@ func TestStepsOfNoMethodArePlain(t *testing.T) {
 	if again := win(t, store, takeOver(lease.Claim)); again.Steps != "" || aead.calls.Load() != calls {
 		t.Errorf("without steps the take-over got %q, after %d calls of the AEAD", again.Steps, aead.calls.Load()-calls)
 	}
-	for _, steps := range next.steps {
-		if steps != "" {
+	for i, steps := range next.steps {
+		if isSealed := strings.HasPrefix(steps, "sealed 1\n"); isSealed != (i == 0) || steps != "" && !isSealed {
 			t.Errorf("the next store was given the steps %q", steps)
 		}
 	}
@@ -308,6 +308,36 @@ func TestStepsWithoutTheAEAD(t *testing.T) {
 	aead.set(nil, nil)
 	if r := find(t, store, claim("key")); r.Steps != plainSteps {
 		t.Errorf("the record has %q, want the steps before the outage", r.Steps)
+	}
+}
+
+// Without the key a Released key stays released, and is not released with plain steps.
+func TestReleaseWithoutTheAEAD(t *testing.T) {
+	t.Parallel()
+	next, aead := memstore.New(), newMoody()
+	store := sealedstore.New(next, aead)
+	away := func() error { return sealedstore.ErrUnavailable }
+	lease := win(t, store, claim("key"))
+	lease.Steps = plainSteps
+	aead.set(away, nil)
+	if err := store.Release(t.Context(), lease); !errors.Is(err, sealedstore.ErrUnavailable) {
+		t.Errorf("Release returned %v, want the AEAD's error", err)
+	}
+	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Steps != "" {
+		t.Errorf("the record is %+v, want it in progress", r)
+	}
+	aead.set(nil, nil)
+	must(t, store.Release(t.Context(), lease))
+	aead.set(nil, away)
+	if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.Is(err, storage.ErrUnreadable) {
+		t.Errorf("Acquire returned %v, want ErrUnreadable", err)
+	}
+	aead.set(nil, nil)
+	if r, err := store.Lookup(t.Context(), "key"); err != nil || r.State != storage.Released || r.Steps != plainSteps {
+		t.Errorf("the record is %+v, %v, want it released", r, err)
+	}
+	if lease := win(t, store, claim("key")); lease.Steps != plainSteps || lease.TookOver {
+		t.Errorf("the next attempt got the lease %+v", lease)
 	}
 }
 

@@ -82,10 +82,15 @@ func (h *hotTier) look(ctx context.Context, c storage.Claim) (finished *storage.
 }
 
 // isUnfinished reports whether only the durable tier knows the fate of a key. This
-// store leaves no tombstones in the hot tier, but a store that was once used alone
-// can have left some.
+// store leaves no tombstones and no steps in the hot tier, but a store that was once used
+// alone can have left some.
 func isUnfinished(found *storage.Record) bool {
-	return found.State == storage.InProgress || found.State == storage.Expired && found.Status == 0
+	return !isFinished(found) && !(found.State == storage.Expired && found.Status != 0)
+}
+
+// isFinished reports whether a record has an outcome.
+func isFinished(found *storage.Record) bool {
+	return found.State >= storage.Completed && found.State <= storage.Unreplayable
 }
 
 // mayLackDigest reports whether only the durable tier can tell if the claim repeats
@@ -103,7 +108,7 @@ func (h *hotTier) correct(ctx context.Context, asked time.Time, c storage.Claim,
 	if !truth.Expires.IsZero() { // the write may take until the timeout
 		retain = min(retain, time.Until(truth.Expires)-h.timeout)
 	}
-	if truth.State == storage.InProgress || truth.State == storage.Expired || retain < shortest {
+	if !isFinished(truth) || retain < shortest {
 		h.release(ctx, fill) // the running holder fills, or there is nothing to keep
 		return
 	}
