@@ -68,7 +68,7 @@ func TestQueryModes(t *testing.T) {
 					t.Errorf("the lease is %+v and the record %+v, want the steps of the first attempt", second, running)
 				}
 				must(t, store.Release(t.Context(), second))
-				third := win(t, store, originated(claim(key)))
+				third := win(t, store, originated(digested(claim(key), key)))
 				res := result("\x00\xff'\\")
 				res.Header = storage.Header{{Name: "A", Value: "'\x00\xff"}, {Op: storage.Delete, Name: `B"\`}}
 				res.Sketch = []byte("\xff'\\\x00")

@@ -39,7 +39,7 @@ FROM (SELECT key FROM {schema}.records WHERE key > $1 ORDER BY key LIMIT $2) AS 
 	// unless that is null. A tombstone has neither route nor time.
 	listStatement = `
 SELECT ` + withoutResponse + `, r.key FROM {schema}.records AS r
-WHERE r.key > $1 AND r.key <= $2 AND r.state <> 'released' AND NOT ` + isExpired + `
+WHERE r.key > $1 AND r.key <= $2 AND NOT ` + isForgotten + ` AND NOT ` + isExpired + `
 	AND ($4::text[] IS NULL OR CASE WHEN ` + isOver + ` THEN 'gone' ELSE r.state END = ANY ($4::text[]))
 	AND (NOT $5::boolean OR r.state = 'in_progress' AND r.lease_until <= clock_timestamp() AND NOT ` + isOver + `)
 	AND ($6::text IS NULL OR split_part(` + ownOrigin + `, E'\n', 1) = $6::text AND NOT ` + isOver + `)
@@ -51,8 +51,8 @@ ORDER BY r.key LIMIT $3`
 
 // List implements [storage.Inspector]. Pages are in the order of their keys, and the
 // cursor is a key. List skips an unreadable record, and logs a warning with the
-// record's key. Expired rows that no Sweep has removed yet, and released keys, count
-// as looked at.
+// record's key. Expired rows that no Sweep has removed yet, and keys that were released
+// without steps, count as looked at.
 func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
 	budget, err := inspection.Start(&filter, &page)
 	if err != nil {

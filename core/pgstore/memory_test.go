@@ -94,6 +94,9 @@ func TestVersionsOfRows(t *testing.T) {
 	second := win(t, store, digested(takeOver("key"), "request"))
 	expect("a take-over of steps", 2)
 	must(t, store.Release(t.Context(), second))
+	expect("a release with steps", 2)
+	second.Steps = ""
+	must(t, store.Release(t.Context(), second))
 	expect("a release", 1)
 	third := win(t, store, claim("key"))
 	expect("a claim after steps", 1)

@@ -92,10 +92,20 @@ func (r *storedRecord) decode() (*storage.Record, error) {
 	if record.Origin, readable = storedorigin.Decode(r.origin); !readable {
 		return nil, corrupt.Record("its origin is %s", corrupt.Excerpt(r.origin))
 	}
-	if state == storage.InProgress {
-		return record, r.readRun(record)
+	return record, r.readState(record)
+}
+
+// readState sets the fields that depend on the state.
+func (r *storedRecord) readState(record *storage.Record) error {
+	switch record.State {
+	case storage.InProgress:
+		return r.readRun(record)
+	case storage.Released:
+		record.Steps = string(r.steps)
+		return nil
+	default:
+		return r.readResponse(record)
 	}
-	return record, r.readResponse(record)
 }
 
 // tombstone returns what is left of a remembered record. Its response may still be in

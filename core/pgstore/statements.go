@@ -22,9 +22,13 @@ const (
 	// row that is over here is a tombstone in the record too. The function claim_record
 	// checks the time again.
 	isOpen = `(r.version IN (1, 2) AND (r.version = 2 AND r.retain_until <= now()) IS NOT TRUE AND (
-		r.state = 'released' OR r.state = 'in_progress' AND (
-			r.token = $2 OR $6::boolean AND r.lease_until <= clock_timestamp() AND (
-				r.fingerprint = $3 OR r.digest = $8 AND r.digest_token = r.token)))) IS TRUE`
+		` + isForgotten + ` OR r.state = 'in_progress' AND r.token = $2 OR (
+			r.state = 'released' OR $6::boolean AND r.state = 'in_progress' AND r.lease_until <= clock_timestamp()
+		) AND (r.fingerprint = $3 OR r.digest = $8 AND r.digest_token = r.token))) IS TRUE`
+
+	// isForgotten: the key of row r was released without steps. Only the attempt number is
+	// left.
+	isForgotten = `(r.state = 'released' AND (r.version = 2 AND r.steps IS NOT NULL) IS NOT TRUE)`
 
 	// ownSketch ignores the sketch of an earlier record. An older program, which does
 	// not know the column, leaves such a sketch in the row: see the README of the
@@ -144,6 +148,23 @@ ON CONFLICT (key) DO UPDATE SET
 	claimed_at = ` + keepClaimedAt + `, settled_at = NULL
 WHERE ` + isExpired + ` OR r.attempt = EXCLUDED.attempt AND ` + isHeld
 
+// releaseStepsStatement affects one row, or none when the lease is lost. The row keeps the
+// request, the origin and the steps.
+const releaseStepsStatement = `
+INSERT INTO {schema}.records AS r
+	(key, token, version, state, attempt, took_over, fingerprint, digest, digest_token, origin, origin_token, steps,
+	expires_at, claimed_at)
+VALUES ($1, $2::uuid, 2, 'released', $3, false, $5, $6::uuid, $2::uuid, $7::text,
+	CASE WHEN $7::text IS NOT NULL THEN $2::uuid END, $8::bytea, ` + setExpiresAt + `, clock_timestamp() - $9::interval)
+ON CONFLICT (key) DO UPDATE SET
+	token = $2, version = 2, state = 'released', attempt = EXCLUDED.attempt, took_over = false, steps = EXCLUDED.steps,
+	fingerprint = EXCLUDED.fingerprint, digest = EXCLUDED.digest, digest_token = EXCLUDED.digest_token,
+	origin = EXCLUDED.origin, origin_token = EXCLUDED.origin_token, lease_until = NULL,
+	expires_at = ` + setExpiresAt + `, retain_until = NULL, retain_hour = NULL,
+	status = NULL, header = NULL, body = NULL, sketch = NULL, sketch_token = NULL,
+	claimed_at = ` + keepClaimedAt + `, settled_at = NULL
+WHERE ` + isExpired + ` OR r.attempt = EXCLUDED.attempt AND ` + isHeld
+
 // releaseFirstStatement and releaseLaterStatement affect one row, or none when the
 // lease is lost or the key is released already. The first deletes the key. The second
 // keeps its attempt number.
@@ -208,16 +229,16 @@ const isHash = `fingerprint ~ '^sha256:[0-9a-f]{64}$'`
 const (
 	lookUpStatement = `
 SELECT ` + wholeRecord + ` FROM {schema}.records AS r
-WHERE r.key = $1 AND r.state <> 'released' AND NOT ` + isExpired
+WHERE r.key = $1 AND NOT ` + isForgotten + ` AND NOT ` + isExpired
 
 	forgetStatement = `
-DELETE FROM {schema}.records AS r WHERE r.key = $1 RETURNING r.state <> 'released' AND NOT ` + isExpired
+DELETE FROM {schema}.records AS r WHERE r.key = $1 RETURNING NOT ` + isForgotten + ` AND NOT ` + isExpired
 )
 
 // statements are the statements above in the store's schema.
 type statements struct {
-	acquire, complete, restore, extend, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, count, forget, happened, didNotHappen string
-	claimMany, completeMany, completeBegun                                                                                                     string
+	acquire, complete, restore, extend, releaseSteps, releaseFirst, releaseLater, holder, sweep, lookUp, window, list, count, forget, happened, didNotHappen string
+	claimMany, completeMany, completeBegun                                                                                                                   string
 }
 
 func newStatements(schema string) statements {
@@ -226,6 +247,7 @@ func newStatements(schema string) statements {
 		complete:     inSchema(schema, completeStatement),
 		restore:      inSchema(schema, restoreStatement),
 		extend:       inSchema(schema, extendStatement),
+		releaseSteps: inSchema(schema, releaseStepsStatement),
 		releaseFirst: inSchema(schema, releaseFirstStatement),
 		releaseLater: inSchema(schema, releaseLaterStatement),
 		holder:       inSchema(schema, holderStatement),

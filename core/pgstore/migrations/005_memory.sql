@@ -7,7 +7,7 @@ SET LOCAL lock_timeout = '3s';
 -- refuse such a row, and sweep it when its tombstone is over. They write version 1 whenever they claim a row, so what they
 -- leave in the columns below does not count.
 ALTER TABLE {schema}.records
-	-- What a run in progress has recorded. The column holds valid UTF-8, whatever the encoding of the database.
+	-- What a run in progress has recorded, or one that was released. The column holds valid UTF-8, whatever the encoding of the database.
 	ADD COLUMN steps bytea,
 	-- When a remembered row becomes a tombstone, swept or not. Null: the row is not remembered, or is a tombstone already. A
 	-- swept tombstone has the state gone, and as its body the 32 bytes of its fingerprint, which is then empty.
@@ -75,9 +75,10 @@ BEGIN
 		claimed_at = moment, settled_at = NULL
 	WHERE r.key = its_key AND (r.expires_at <= moment OR (
 		r.version IN (1, 2) AND (r.version = 2 AND r.retain_until <= moment) IS NOT TRUE AND (
-			r.state = 'released' OR r.state = 'in_progress' AND (
-				r.token = its_token OR take_over AND r.lease_until <= moment AND (
-					r.fingerprint = its_fingerprint OR r.digest = its_digest AND r.digest_token = r.token)))) IS TRUE)
+			r.state = 'released' AND (r.version = 2 AND r.steps IS NOT NULL) IS NOT TRUE
+			OR r.state = 'in_progress' AND r.token = its_token
+			OR (r.state = 'released' OR take_over AND r.state = 'in_progress' AND r.lease_until <= moment)
+				AND (r.fingerprint = its_fingerprint OR r.digest = its_digest AND r.digest_token = r.token))) IS TRUE)
 	RETURNING int8send(CASE WHEN r.took_over THEN -r.attempt ELSE r.attempt END) || coalesce(r.steps, '') INTO won;
 	RETURN coalesce(won, int8send(0));
 END
