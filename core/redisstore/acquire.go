@@ -236,5 +236,6 @@ func (s *Store) replace(ctx context.Context, seen *snapshot, lease *storage.Leas
 func (s *snapshot) busy() *storage.Record {
 	return &storage.Record{
 		State: storage.InProgress, Fingerprint: s.record.Fingerprint, Digest: s.record.Digest, Attempt: s.record.Attempt, LeaseLeft: briefLease,
+		Steps: s.record.Steps,
 	}
 }

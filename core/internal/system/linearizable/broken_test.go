@@ -126,6 +126,25 @@ func TestBrokenStoresAreFound(t *testing.T) {
 				return err
 			},
 		}},
+		"releases steps to any request": {load{}, &broken{
+			acquire: func(b *broken, ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+				own := c
+				own.Fingerprint = "a"
+				lease, record, err := b.Store.Acquire(ctx, own)
+				if record == nil && err == nil {
+					lease.Claim = c
+				}
+				return lease, record, err
+			},
+		}},
+		"loses released steps": {load{}, &broken{
+			release: func(b *broken, ctx context.Context, l storage.Lease) error {
+				if b.errs() {
+					l.Steps = ""
+				}
+				return b.Store.Release(ctx, l)
+			},
+		}},
 		"lets every caller release": {load{short: true}, &broken{
 			release: func(b *broken, ctx context.Context, l storage.Lease) error {
 				_, err := b.Forget(ctx, l.Key, storage.RerunIsSafe)

@@ -42,7 +42,10 @@ func (c *caller) live() {
 		c.pause()
 		return
 	}
-	lease := storage.Lease{Claim: claim, Attempt: answered.attempt, TookOver: answered.tookOver}
+	lease := storage.Lease{Claim: claim, Attempt: answered.attempt, TookOver: answered.tookOver, Steps: answered.steps}
+	if c.once(3) {
+		lease.Steps += "step\n"
+	}
 	for range c.random.IntN(3) {
 		c.pause()
 		c.keep(lease)
@@ -135,11 +138,11 @@ func (c *caller) claim(ctx context.Context, claim storage.Claim) (outcome, error
 	case record == nil && lease.Claim != claim:
 		return outcome{}, fmt.Errorf("the lease is for %+v", lease.Claim)
 	case record == nil:
-		return outcome{won: true, attempt: lease.Attempt, tookOver: lease.TookOver}, nil
+		return outcome{won: true, attempt: lease.Attempt, tookOver: lease.TookOver, steps: lease.Steps}, nil
 	default:
 		return outcome{
 			found: record.State, attempt: record.Attempt, fingerprint: record.Fingerprint, abandoned: record.Abandoned(),
-			body: string(record.Body), sketch: string(record.Sketch),
+			body: string(record.Body), sketch: string(record.Sketch), steps: record.Steps,
 		}, nil
 	}
 }

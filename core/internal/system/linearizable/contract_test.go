@@ -26,11 +26,26 @@ func TestContract(t *testing.T) {
 	unknown := outcome{unknown: true}
 	releaseB, third := call{method: release, lease: leaseB}, outcome{won: true, attempt: 3}
 
+	stepped := leaseA
+	stepped.Steps = "step"
+	releaseSteps, second := call{method: release, lease: stepped}, outcome{won: true, attempt: 2, steps: "step"}
+	other := call{method: acquire, lease: storage.Lease{Claim: storage.Claim{Token: storage.Token{3}, Fingerprint: "g"}}}
+	kept := outcome{found: storage.Released, attempt: 1, fingerprint: "f", steps: "step"}
+
 	tests := []struct {
 		name  string
 		calls []porcupine.Operation
 		want  bool
 	}{
+		{"released with steps", []porcupine.Operation{
+			at(0, 1, claimA, won), at(2, 3, releaseSteps, outcome{}), at(4, 5, other, kept), at(6, 7, claimB, second),
+		}, true},
+		{"released with steps to another request", []porcupine.Operation{
+			at(0, 1, claimA, won), at(2, 3, releaseSteps, outcome{}), at(4, 5, other, second),
+		}, false},
+		{"released with steps, without them", []porcupine.Operation{
+			at(0, 1, claimA, won), at(2, 3, releaseSteps, outcome{}), at(4, 5, claimB, outcome{won: true, attempt: 2}),
+		}, false},
 		{"one of two", []porcupine.Operation{at(0, 5, claimA, won), at(1, 4, claimB, busy)}, true},
 		{"none of two", []porcupine.Operation{at(0, 5, claimA, busy), at(1, 4, claimB, busy)}, false},
 		{"both of two", []porcupine.Operation{at(0, 5, claimA, won), at(1, 4, claimB, won)}, false},

@@ -44,6 +44,7 @@ type outcome struct {
 	abandoned   bool
 	body        string
 	sketch      string
+	steps       string
 }
 
 // phase of a key.
@@ -52,7 +53,7 @@ type phase string
 const (
 	free     phase = "free"
 	running  phase = "running"
-	released phase = "released" // released with an attempt above 1
+	released phase = "released" // released with steps, or as an attempt above 1
 	finished phase = "finished"
 )
 
@@ -65,6 +66,7 @@ type keyState struct {
 	fingerprint string
 	short       bool
 	body        string
+	steps       string
 }
 
 // possibility is a result that the contract allows, and the next state.
@@ -90,13 +92,16 @@ func contract(s keyState, c call) []possibility {
 func acquiring(s keyState, c call) []possibility {
 	claim := c.lease.Claim
 	win := func(attempt uint64, tookOver bool) possibility {
-		lease := storage.Lease{Claim: claim, Attempt: attempt, TookOver: tookOver}
-		return possibility{outcome{won: true, attempt: attempt, tookOver: tookOver}, runBy(lease, c.short)}
+		lease := storage.Lease{Claim: claim, Attempt: attempt, TookOver: tookOver, Steps: s.steps}
+		return possibility{outcome{won: true, attempt: attempt, tookOver: tookOver, steps: s.steps}, runBy(lease, c.short)}
 	}
-	record := outcome{found: storage.InProgress, attempt: s.attempt, fingerprint: s.fingerprint}
+	record := outcome{found: storage.InProgress, attempt: s.attempt, fingerprint: s.fingerprint, steps: s.steps}
 	switch {
 	case s.phase == free:
 		return []possibility{win(1, false)}
+	case s.phase == released && s.steps != "" && s.fingerprint != claim.Fingerprint:
+		record.found = storage.Released
+		return []possibility{{record, s}}
 	case s.phase == released:
 		return []possibility{win(s.attempt+1, false)}
 	case s.phase == finished:
@@ -123,7 +128,7 @@ func completing(s keyState, c call) []possibility {
 		return done(s)
 	default:
 		after := runBy(c.lease, false)
-		after.phase, after.body = finished, c.body
+		after.phase, after.body, after.steps = finished, c.body, ""
 		return done(after)
 	}
 }
@@ -133,6 +138,9 @@ func releasing(s keyState, c call) []possibility {
 	switch {
 	case !heldBy(s, c.lease), s.phase == finished:
 		return lost(s)
+	case c.lease.Steps != "":
+		remembered[0].after.fingerprint, remembered[0].after.steps = c.lease.Fingerprint, c.lease.Steps
+		return remembered
 	case c.lease.Attempt == 1:
 		return done(keyState{phase: free})
 	case s.phase == free:
@@ -146,7 +154,9 @@ func extending(s keyState, c call) []possibility {
 	if !heldBy(s, c.lease) || s.phase == finished {
 		return lost(s)
 	}
-	return done(runBy(c.lease, c.short))
+	after := runBy(c.lease, c.short)
+	after.steps = max(after.steps, s.steps) // the longer, because each begins with the one before
+	return done(after)
 }
 
 // sketchOf is the sketch that belongs to a body.
@@ -160,6 +170,7 @@ func heldBy(s keyState, l storage.Lease) bool {
 func runBy(l storage.Lease, short bool) keyState {
 	return keyState{
 		phase: running, token: l.Token, attempt: l.Attempt, tookOver: l.TookOver, fingerprint: l.Fingerprint, short: short,
+		steps: l.Steps,
 	}
 }
 
@@ -194,7 +205,7 @@ func (c call) String() string {
 	case complete:
 		return fmt.Sprintf("Complete by %.4s attempt %d with %q", l.Token, l.Attempt, c.body)
 	default:
-		return fmt.Sprintf("%s by %.4s attempt %d", c.method, l.Token, l.Attempt)
+		return fmt.Sprintf("%s by %.4s attempt %d with steps %q", c.method, l.Token, l.Attempt, l.Steps)
 	}
 }
 
@@ -205,9 +216,9 @@ func (o outcome) String() string {
 	case o.lost:
 		return "lease lost"
 	case o.won:
-		return fmt.Sprintf("lease, attempt %d (took over %t)", o.attempt, o.tookOver)
+		return fmt.Sprintf("lease, attempt %d (took over %t) with steps %q", o.attempt, o.tookOver, o.steps)
 	case o.found != 0:
-		return fmt.Sprintf("%s attempt %d of %s (abandoned %t) %q with %q", o.found, o.attempt, o.fingerprint, o.abandoned, o.body, o.sketch)
+		return fmt.Sprintf("%s attempt %d of %s (abandoned %t) %q with %q and steps %q", o.found, o.attempt, o.fingerprint, o.abandoned, o.body, o.sketch, o.steps)
 	default:
 		return "done"
 	}
