@@ -35,8 +35,8 @@
 // and absent where they are not known. All addresses are below the page's prefix.
 //
 //	GET  /                       Records. Query: state (abandoned, in_progress, completed, failed,
-//	                             unreplayable, expired, open, all; default open: abandoned or in
-//	                             flight), route, older (10m), cursor, limit (default 100, at most
+//	                             unreplayable, released, expired, open, all; default open:
+//	                             abandoned or in flight), route, older (10m), cursor, limit (default 100, at most
 //	                             1000), look (the number of records to look at, default 20000),
 //	                             within (the time after which to stop looking, default 2s, at
 //	                             most 30s).

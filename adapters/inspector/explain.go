@@ -140,16 +140,27 @@ func storyOf(found *core.Explanation) string {
 		return "The record's first request had another payload: " + plural(len(found.Differs)+found.Others+found.Missing, "member differs.", "members differ.")
 	case found.Result == event.KeyReused:
 		return "The record's first request had another payload."
-	case record.Abandoned():
-		return "Attempt " + number(int(record.Attempt)) + " was abandoned: its lease has ended without a result."
-	case record.State == storage.InProgress:
-		return "Attempt " + number(int(record.Attempt)) + " is in flight" + on(record) + "."
+	case record.State == storage.InProgress, record.State == storage.Released:
+		return attemptStory(record)
 	case record.State == storage.Expired:
 		return "The key was used, and its response has expired."
 	case isByHand(record):
 		return "The request repeats the record's first request, which an operator has settled by hand: it happened."
 	default:
 		return "The request repeats the record's first request, which ended with " + statusText(record.Status) + "."
+	}
+}
+
+// attemptStory is the story of an attempt without a result.
+func attemptStory(record *storage.Record) string {
+	attempt := "Attempt " + number(int(record.Attempt))
+	switch {
+	case record.State == storage.Released:
+		return attempt + " recorded a step, and then released the key."
+	case record.Abandoned():
+		return attempt + " was abandoned: its lease has ended without a result."
+	default:
+		return attempt + " is in flight" + on(record) + "."
 	}
 }
 

@@ -56,7 +56,7 @@ func readFilter(query url.Values) (f ListFilter, err error) {
 		}
 	}
 	if _, known := storage.ParseState(f.State); !known && f.State != openState && f.State != abandonedState && f.State != allStates {
-		return f, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("state is %q: give abandoned, in_progress, completed, failed, unreplayable, expired, open or all.", f.State))
+		return f, fault(http.StatusBadRequest, "The filter cannot be read", fmt.Sprintf("state is %q: give abandoned, in_progress, completed, failed, unreplayable, released, expired, open or all.", f.State))
 	}
 	return f, nil
 }
@@ -88,7 +88,7 @@ func (f *ListFilter) filter() storage.Filter {
 
 // States are the choices of the filter.
 func (*Records) States() []string {
-	return []string{openState, abandonedState, "in_progress", "unreplayable", "failed", "completed", "expired", allStates}
+	return []string{openState, abandonedState, "in_progress", "unreplayable", "failed", "completed", "released", "expired", allStates}
 }
 
 // LookAt is the number of records that the next page looks at.

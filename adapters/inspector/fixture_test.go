@@ -104,6 +104,10 @@ func (s *service) handle(w http.ResponseWriter, r *http.Request) {
 		failure.MarkUncertain(r.Context(), "time-out")
 		w.WriteHeader(http.StatusBadGateway)
 		return
+	case "release":
+		_, _ = core.Step(r.Context(), "charge", func(context.Context) (string, error) { return "receipt-1", nil })
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
 	case "steps":
 		for _, name := range []string{"charge", "ship"} {
 			_, _ = core.Step(r.Context(), name, func(context.Context) (string, error) {

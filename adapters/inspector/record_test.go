@@ -48,6 +48,27 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A key that was released with steps is no abandoned one: it cannot be settled, and a retry
+// runs under every policy.
+func TestReleasedWithSteps(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.pay("k1", "release")
+	record := s.recordOf("k1")
+	if v := record.Verdict; record.State != "released" || record.MaySettle || !record.MayForget || v.Gets != "a run of the handler" ||
+		!strings.Contains(v.Story, "recorded a step") || len(record.Steps) != 1 || !record.Steps[0].Recorded {
+		t.Errorf("the record is %+v, with the verdict %+v", record, v)
+	}
+	s.wantPage(s.get("/?state=released"), http.StatusOK, s.id("k1"), "released")
+	if listed := read[inspector.Records](s, s.get("/", acceptsJSON...), http.StatusOK); len(listed.Records) != 0 {
+		t.Errorf("the first page has %+v, want no released key", listed.Records)
+	}
+	s.pay("k1", "")
+	if record := s.recordOf("k1"); record.State != "completed" || record.Attempt != 2 {
+		t.Errorf("after the retry the record is %+v", record)
+	}
+}
+
 // Another process does not know the route: the page does not guess.
 func TestVerdictOfAnUnknownRoute(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ func verdictOf(record *storage.Record, declared *policy.Policy, outlook core.Out
 	v.Gets, v.Code = gets(outlook), outlook.Code
 	v.Then = afterwards(record, declared, outlook)
 	switch {
-	case record.Abandoned() && outlook.Result == event.Execute && !outlook.Recovers && !reexecutes(declared):
+	case record.State == storage.Released:
 		v.Tone, v.Headline = "flight", "It was released, and may run again"
 		v.Story = claimed(record) + " It recorded a step, and then released the key."
 	case record.Abandoned():
@@ -74,12 +74,6 @@ func (v *Verdict) wait(run *core.Running) {
 	v.Tone, v.Headline = "bad", "It has finished, and the store has not taken its response yet"
 	v.Story = "The response has waited in this process for " + inWords(run.Unsettled) + ". Do not stop this process."
 	v.Then += " That is the response of other processes: this one may know more."
-}
-
-// reexecutes reports whether a policy runs abandoned keys again. Without a known policy it
-// is not known either.
-func reexecutes(declared *policy.Policy) bool {
-	return declared != nil && !declared.OnAbandoned.Refuses()
 }
 
 // gets names the response of a retry in a word or two.

@@ -140,7 +140,7 @@ func toneOf(state string) string {
 	switch state {
 	case abandonedState, "mend":
 		return "bad"
-	case "in_progress":
+	case "in_progress", "released":
 		return "flight"
 	case "completed", "good":
 		return "good"

@@ -14,7 +14,7 @@ import (
 
 // listCommand lists records.
 type listCommand struct {
-	State  string        `enum:"open,abandoned,in_progress,completed,failed,unreplayable,expired,all" default:"open" help:"Of this state: open (in progress, abandoned or not), abandoned, in_progress, completed, failed, unreplayable, expired, all."`
+	State  string        `enum:"open,abandoned,in_progress,completed,failed,unreplayable,released,expired,all" default:"open" help:"Of this state: open (in progress, abandoned or not), abandoned, in_progress, completed, failed, unreplayable, released, expired, all."`
 	Route  string        `placeholder:"PATTERN" help:"Of this route, as the list prints it: such as \"POST /payments\" with net/http, and /payments with chi and gin."`
 	Older  time.Duration `placeholder:"DURATION" help:"Claimed at least this long ago."`
 	Limit  int           `default:"100" help:"At most so many records, 1 to 1000."`

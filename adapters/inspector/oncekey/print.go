@@ -118,7 +118,7 @@ func (p *printer) table(rows [][]string) error {
 
 // The colours of states and grades.
 var colours = map[string]string{
-	"abandoned": "31", "mend": "31", "in_progress": "34", "completed": "32", "good": "32",
+	"abandoned": "31", "mend": "31", "in_progress": "34", "released": "34", "completed": "32", "good": "32",
 	"unreplayable": "33", "failed": "33", "look": "33",
 }
 
