@@ -33,7 +33,7 @@ func imports(t *testing.T, folder string) []string {
 var ownParts = []string{
 	module + "/core/storage", module + "/core/event", module + "/core/problem", module + "/core/internal/cause",
 	module + "/core/internal/examination", module + "/core/internal/frame", module + "/core/internal/lazycontext",
-	module + "/core/internal/machine", module + "/core/internal/panicked",
+	module + "/core/internal/machine", module + "/core/internal/panicked", module + "/core/internal/wire",
 }
 
 // Imports go down one way: adapters to core, core to its contract (storage), its
@@ -64,6 +64,7 @@ func TestImports(t *testing.T) {
 		{"./core/internal/lazycontext", []string{"github.com/", "golang.org/"}},
 		{"./core/internal/machine", []string{"github.com/", "golang.org/"}},
 		{"./core/internal/panicked", []string{"github.com/", "golang.org/"}},
+		{"./core/internal/wire", []string{yaml, openapi, gin, chi, redis, pgx, otel, module + "/core", module + "/core/event", module + "/adapters", "testing"}},
 		{"./adapters/chi", []string{yaml, openapi, gin, redis, pgx, otel, module + "/core/", module + "/adapters/gin", "testing"}},
 		{"./adapters/gin", []string{openapi, chi, redis, pgx, otel, module + "/core/", module + "/adapters/chi", "testing"}},
 		{"./adapters/otel", []string{yaml, openapi, gin, chi, redis, pgx, module + "/core/", "testing"}},
