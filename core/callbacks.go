@@ -3,14 +3,10 @@ package core
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
-	"net/http"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/panicked"
-	"github.com/oncekey/oncekey/core/internal/wire"
-	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -96,49 +92,4 @@ func (o guardedObserver) Observe(ctx context.Context, happened event.Event) {
 		}
 	}()
 	o.Observer.Observe(ctx, happened)
-}
-
-// guardedWriter returns a problem writer that responds by the default writer when
-// write panics. Status and body are buffered until write has returned.
-func (e *Engine) guardedWriter(write problem.Writer) problem.Writer {
-	return func(w http.ResponseWriter, r *http.Request, p problem.Problem) {
-		own := problemRecorder{header: w.Header()}
-		if err := own.record(write, r, p); err != nil {
-			e.observer.Observe(r.Context(), event.Event{Result: event.CallbackPanicked, Code: p.Code, Err: err})
-			problem.Write(w, r, p)
-			return
-		}
-		wire.WriteResponse(w, own.status, own.body)
-	}
-}
-
-// problemRecorder records the response of a problem.Writer.
-type problemRecorder struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-func (p *problemRecorder) Header() http.Header { return p.header }
-
-func (p *problemRecorder) WriteHeader(status int) {
-	if p.status == 0 {
-		p.status = status
-	}
-}
-
-func (p *problemRecorder) Write(b []byte) (int, error) {
-	p.WriteHeader(http.StatusOK)
-	p.body = append(p.body, b...)
-	return len(b), nil
-}
-
-// record runs write with p as the response writer.
-func (p *problemRecorder) record(write problem.Writer, r *http.Request, about problem.Problem) (err error) {
-	defer panicked.ToError("ProblemWriter", &err)
-	write(p, r, about)
-	if p.status == 0 {
-		return errors.New("oncekey: the ProblemWriter wrote no status and no body")
-	}
-	return nil
 }

@@ -218,7 +218,7 @@ func (c *capture) freeze() {
 	}
 	c.changes = wire.HeaderChanges(c.smallChanges[:0], c.outer, c.header)
 	c.changes = slices.DeleteFunc(c.changes, func(f storage.Field) bool {
-		return c.isMarker(f.Name) || c.isTrailer(f.Name) || !wire.IsValidField(f) // trailers come at the end
+		return c.run.engine.responder.isMarker(f.Name) || c.isTrailer(f.Name) || !wire.IsValidField(f) // trailers come at the end
 	})
 }
 
@@ -268,13 +268,6 @@ func (c *capture) settleHeader(changes storage.Header) {
 	wire.ApplyHeader(changes, c.header, nil)
 }
 
-// isMarker reports whether the name is a spelling of the replay header or the expiry
-// header, which a handler must not forge.
-func (c *capture) isMarker(name string) bool {
-	name = strings.TrimPrefix(name, http.TrailerPrefix)
-	return strings.EqualFold(name, c.run.engine.replayHeader) || name != "" && strings.EqualFold(name, c.run.engine.expiryHeader)
-}
-
 func (c *capture) isTrailer(name string) bool {
 	return slices.Contains(c.trailer, name) || strings.HasPrefix(name, http.TrailerPrefix)
 }
@@ -283,7 +276,7 @@ func (c *capture) isTrailer(name string) bool {
 func (c *capture) trailers() storage.Header {
 	var trailers storage.Header
 	for name, values := range c.header {
-		if !c.isTrailer(name) || c.isMarker(name) {
+		if !c.isTrailer(name) || c.run.engine.responder.isMarker(name) {
 			continue
 		}
 		for _, value := range values {

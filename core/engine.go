@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -33,14 +32,9 @@ type Engine struct {
 	scope        Scope
 	service      string
 	observer     event.Observer
-	writeProblem problem.Writer
-	ownProblems  bool // writeProblem comes from WithProblemWriter
-	replayHeader string
-	onReplay     func(http.Header, *http.Request, *storage.Record) // nil: none
-	docs         string                                            // of WithDocs, or ""
-	keyHeaders   []string                                          // canonical names, at least one
-	expiryHeader string                                            // of WithExpiryHeader, or ""
-	trace        func(context.Context) string                      // nil: none
+	responder    responder
+	keyHeaders   []string                     // canonical names, at least one
+	trace        func(context.Context) string // nil: none
 	instance     string
 	holder       string // instance, as records have it
 	settleBudget time.Duration
@@ -67,8 +61,9 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	}
 	hostname, _ := os.Hostname() // events work without an instance
 	e := &Engine{
-		store: guard(store), clock: machine.ClockOf(store), scope: scope, observer: event.Log(nil), writeProblem: problem.Write,
-		replayHeader: "X-Idempotent-Replay", keyHeaders: []string{KeyHeader}, instance: hostname,
+		store: guard(store), clock: machine.ClockOf(store), scope: scope, observer: event.Log(nil),
+		responder:  responder{write: problem.Write, keyHeader: KeyHeader, replayHeader: "X-Idempotent-Replay"},
+		keyHeaders: []string{KeyHeader}, instance: hostname,
 		settleBudget: time.Hour, live: newLiveRuns(), releasing: make(chan struct{}, 64),
 	}
 	for i, opt := range opts {
@@ -79,13 +74,13 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 			return nil, err
 		}
 	}
-	if e.expiryHeader == e.replayHeader {
-		return nil, fmt.Errorf("oncekey: WithExpiryHeader is given %q, which marks replays: give another name", e.expiryHeader)
+	if e.responder.expiryHeader == e.responder.replayHeader {
+		return nil, fmt.Errorf("oncekey: WithExpiryHeader is given %q, which marks replays: give another name", e.responder.expiryHeader)
 	}
 	e.holder = shortened(e.instance, maxOriginText)
 	e.observer = guardedObserver{e.observer}
-	if e.ownProblems {
-		e.writeProblem = e.guardedWriter(e.writeProblem)
+	if e.responder.custom {
+		e.responder.write = guardedWriter(e.responder.write, e.observer)
 	}
 	e.renewals.Follow(e.clock)
 	e.inspected = event.About("", "", "", "", e.instance)

@@ -40,7 +40,7 @@ func WithProblemWriter(write problem.Writer) Option {
 		if write == nil {
 			return errors.New("oncekey: WithProblemWriter is given nil: give a function, or leave the option out")
 		}
-		e.writeProblem, e.ownProblems = write, true
+		e.responder.write, e.responder.custom = write, true
 		return nil
 	}
 }
@@ -52,14 +52,14 @@ func WithReplayHeader(name string) Option {
 		if !wire.IsFieldName(name) {
 			return fmt.Errorf("oncekey: WithReplayHeader is given %q: give a header name", name)
 		}
-		e.replayHeader = http.CanonicalHeaderKey(name)
+		e.responder.replayHeader = http.CanonicalHeaderKey(name)
 		return nil
 	}
 }
 
 // ReplayHeader returns the name of the header that marks a replayed response. Adapters
 // of other protocols than HTTP mark replays in their own way.
-func (e *Engine) ReplayHeader() string { return e.replayHeader }
+func (e *Engine) ReplayHeader() string { return e.responder.replayHeader }
 
 // WithExpiryHeader names a header that carries the end of a stored response, as an HTTP
 // date: on first responses that are kept, and on replays. A first response has the end by
@@ -73,7 +73,7 @@ func WithExpiryHeader(name string) Option {
 		if !httpguts.ValidHeaderFieldName(name) {
 			return fmt.Errorf("oncekey: WithExpiryHeader is given %q: give a header name, such as Idempotency-Expires", name)
 		}
-		e.expiryHeader = http.CanonicalHeaderKey(name)
+		e.responder.expiryHeader = http.CanonicalHeaderKey(name)
 		return nil
 	}
 }
@@ -173,7 +173,7 @@ func WithDocs(page string) Option {
 		if err != nil || !parsed.IsAbs() || parsed.Host == "" || strings.ContainsAny(page, "#<>\" \t") {
 			return fmt.Errorf("oncekey: WithDocs is given %q: give an absolute URL without a fragment, such as https://docs.example.com/idempotency", page)
 		}
-		e.docs = page
+		e.responder.docs = page
 		return nil
 	}
 }
@@ -188,7 +188,7 @@ func WithOnReplay(change func(header http.Header, r *http.Request, record *stora
 		if change == nil {
 			return errors.New("oncekey: WithOnReplay is given nil: give a function, or leave the option out")
 		}
-		e.onReplay = change
+		e.responder.onReplay = change
 		return nil
 	}
 }
@@ -215,7 +215,7 @@ func WithKeyHeader(names ...string) Option {
 			}
 			headers = append(headers, canonical)
 		}
-		e.keyHeaders = headers
+		e.keyHeaders, e.responder.keyHeader = headers, headers[0]
 		return nil
 	}
 }

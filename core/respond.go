@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"strings"
 
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
@@ -33,7 +32,7 @@ func (c *capture) finish(panicked bool) {
 		c.finishUnreplayable(panicked)
 	}
 	if c.mode == streaming {
-		maps.DeleteFunc(c.header, func(name string, _ []string) bool { return c.isMarker(name) })
+		maps.DeleteFunc(c.header, func(name string, _ []string) bool { return c.run.engine.responder.isMarker(name) })
 	}
 }
 
@@ -70,12 +69,12 @@ func (c *capture) finishBuffered(panicked bool) {
 		c.settleHeader(nil)
 	case err != nil:
 		c.settleHeader(nil)
-		c.run.engine.refuseWith(c.w, c.r, c.run.subject.route, *unstoredProblem(err))
+		c.run.engine.responder.refuse(c.w, c.r, c.run.subject.route.writeProblem, *unstoredProblem(err))
 	default:
 		if !settled {
 			c.settleHeader(response.Header)
 		}
-		c.run.engine.setExpiry(c.header, c.run.expires())
+		c.run.engine.responder.setExpiry(c.header, c.run.expires())
 		wire.WriteResponse(c.w, response.Status, response.Body)
 	}
 }
@@ -92,7 +91,7 @@ func (c *capture) isShort() bool {
 // replaceByProblem replaces the handler's response by the engine's own.
 func (c *capture) replaceByProblem(p *problem.Problem) {
 	own := problemRecorder{header: make(http.Header)}
-	c.run.engine.refuseWith(&own, c.r, c.run.subject.route, *p)
+	c.run.engine.responder.refuse(&own, c.r, c.run.subject.route.writeProblem, *p)
 	clear(c.header)
 	c.trailer, c.length = nil, -1
 	c.status, c.body, c.changes = own.status, own.body, wire.HeaderChanges(nil, nil, own.header)
@@ -141,21 +140,11 @@ func (c *capture) settledOutside(panicked bool) bool {
 	}
 	c.err = c.run.engine.finish(c.run, class, outcome, Response{Status: outcome.Status, Unreplayable: true})
 	for name := range c.header {
-		if c.isMarker(name) {
+		if c.run.engine.responder.isMarker(name) {
 			delete(c.header, name)
 		}
 	}
 	return true
-}
-
-// refuseWith writes a problem by the route's problem.Writer, or else by the engine's.
-func (e *Engine) refuseWith(w http.ResponseWriter, r *http.Request, route *Route, p problem.Problem) {
-	e.describe(w.Header(), &p)
-	if route.writeProblem != nil {
-		route.writeProblem(w, r, e.naming(p))
-		return
-	}
-	e.writeProblem(w, r, e.naming(p))
 }
 
 // cancelledProblem returns the response for a handler that wrote none because its
@@ -181,23 +170,4 @@ func unstoredProblem(err error) *problem.Problem {
 	default:
 		return problem.New(problem.InProgress, "")
 	}
-}
-
-// describe sets the header fields of a problem, and names the page of WithDocs.
-func (e *Engine) describe(h http.Header, p *problem.Problem) {
-	p.SetHeader(h)
-	if e.docs != "" {
-		p.Type = e.docs + "#" + p.Code
-		h.Add("Link", "<"+e.docs+`>; rel="describedby"`)
-	}
-}
-
-// naming returns the problem with the engine's key header in place of Idempotency-Key.
-func (e *Engine) naming(p problem.Problem) problem.Problem {
-	if name := e.keyHeaders[0]; name != KeyHeader {
-		p.Title = strings.ReplaceAll(p.Title, KeyHeader, name)
-		p.Detail = strings.ReplaceAll(p.Detail, KeyHeader, name)
-		p.Error = strings.ReplaceAll(p.Error, KeyHeader, name)
-	}
-	return p
 }

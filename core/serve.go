@@ -5,10 +5,8 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"time"
 
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
@@ -187,7 +185,7 @@ func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, nex
 	case decision.Record != nil:
 		e.replay(w, r, a, decision.Record)
 	case decision.Problem != nil:
-		e.refuseWith(w, r, a.route, *decision.Problem)
+		e.responder.refuse(w, r, a.route.writeProblem, *decision.Problem)
 	default:
 		e.unprotected(w, r, a.route, body, next)
 	}
@@ -212,13 +210,13 @@ func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, route *Rout
 // refuse responds to a request that never reaches the store. On a route that only
 // observes, next responds.
 func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *problem.Problem, next http.Handler) {
-	e.report(r.Context(), a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(e.naming(*refusal).Error)})
+	e.report(r.Context(), a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(e.responder.naming(*refusal).Error)})
 	if a.route.observes {
 		passThrough(w, r, a.route, next)
 		return
 	}
 	wire.Dispose(w, r, refusal)
-	e.refuseWith(w, r, a.route, *refusal)
+	e.responder.refuse(w, r, a.route.writeProblem, *refusal)
 }
 
 // execution holds the state of an HTTP handler's run in one allocation.
@@ -265,23 +263,10 @@ func removeFiles(guarded, original *http.Request) {
 
 // replay writes a stored response.
 func (e *Engine) replay(w http.ResponseWriter, r *http.Request, a *admission, record *storage.Record) {
-	values := make([]string, len(record.Header)+1)
-	marker := values[len(record.Header):]
-	marker[0] = "true"
-	wire.ApplyHeader(record.Header, w.Header(), values)
-	if e.onReplay != nil {
-		e.changeReplay(w.Header(), r, a, record)
+	if err := e.responder.setReplay(w.Header(), r, record); err != nil {
+		e.report(r.Context(), a, event.Event{Result: event.CallbackPanicked, Err: err})
 	}
-	w.Header()[e.replayHeader] = marker
-	e.setExpiry(w.Header(), record.Expires)
 	wire.WriteResponse(w, record.Status, record.Body)
-}
-
-// setExpiry sets the header of WithExpiryHeader, if the end is known.
-func (e *Engine) setExpiry(h http.Header, end time.Time) {
-	if e.expiryHeader != "" && !end.IsZero() {
-		h[e.expiryHeader] = []string{end.UTC().Format(http.TimeFormat)}
-	}
 }
 
 // observe serves a request that has a key, on a route that only observes. The handler
@@ -325,14 +310,4 @@ func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next ht
 	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 	outcome.Panicked = false
-}
-
-// changeReplay calls the function of WithOnReplay.
-func (e *Engine) changeReplay(h http.Header, r *http.Request, a *admission, record *storage.Record) {
-	defer func() {
-		if err := panicked.Error("OnReplay", recover()); err != nil {
-			e.report(r.Context(), a, event.Event{Result: event.CallbackPanicked, Err: err})
-		}
-	}()
-	e.onReplay(h, r, record)
 }

@@ -21,7 +21,7 @@ func (e *Engine) refuseSetup(w http.ResponseWriter, r *http.Request, a *admissio
 		passThrough(w, r, a.route, next)
 		return
 	}
-	e.refuseWith(w, r, a.route, *problem.New(problem.WrongSetup, reason.Error()))
+	e.responder.refuse(w, r, a.route.writeProblem, *problem.New(problem.WrongSetup, reason.Error()))
 }
 
 // Warn reports event.WrongSetup, and leaves the response as it is. Adapters call Warn

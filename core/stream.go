@@ -40,7 +40,7 @@ func (c *capture) recordUnreplayable(status int) error {
 	if c.err != nil {
 		c.run.context.end(c.err) // nothing that the handler still does can be shown
 		c.settleHeader(nil)
-		c.run.engine.refuseWith(c.w, c.r, c.run.subject.route, *unstoredProblem(c.err))
+		c.run.engine.responder.refuse(c.w, c.r, c.run.subject.route.writeProblem, *unstoredProblem(c.err))
 	}
 	return c.err
 }
