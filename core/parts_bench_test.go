@@ -131,7 +131,7 @@ func (p *partsOfAFirst) capture(w http.ResponseWriter) {
 	run.engine, run.subject = p.engine, p.a.subject
 	clear(w.Header())
 	*c = capture{}
-	c.begin(w, p.bare, run)
+	c.begin(w, p.bare, p.state.execution)
 	c.Header()["Content-Type"] = []string{"application/json"}
 	c.WriteHeader(p.result.Status)
 	if _, err := c.Write(p.body); err != nil || !c.headerIsSettled() {

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -17,29 +16,28 @@ import (
 func (c *capture) finish(panicked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer func() { c.mode = done }()
-	c.run.routePattern(c.r.Pattern)
+	defer func() { c.custody = done }()
 	switch {
 	case c.settled:
 		c.run.close()
-	case panicked && c.mode == buffering && !c.held.IsZero():
+	case c.custody == held && panicked:
 		c.finishUnreplayable(false) // as without the held flush
 		c.settleHeader(nil)
-	case c.mode == buffering && c.settledOutside(panicked):
-	case c.mode == buffering:
+	case c.custody.waits() && c.settledOutside(panicked):
+	case c.custody.waits():
 		c.finishBuffered(panicked)
 	default:
 		c.finishUnreplayable(panicked)
 	}
-	if c.mode == streaming {
-		maps.DeleteFunc(c.header, func(name string, _ []string) bool { return c.run.engine.responder.isMarker(name) })
+	if c.custody == streaming {
+		c.deleteMarkers()
 	}
 }
 
 // finishUnreplayable settles a response that cannot be repeated.
 func (c *capture) finishUnreplayable(panicked bool) {
-	outcome := failure.Outcome{Status: max(c.status, http.StatusOK), Panicked: panicked}
-	c.err = c.run.engine.Finish(c.run, outcome, Response{Status: outcome.Status, Unreplayable: true})
+	class, outcome := c.run.conclude(failure.Outcome{Status: max(c.status, http.StatusOK), Panicked: panicked})
+	_, c.err = c.run.finish(class, outcome, Response{Status: outcome.Status, Unreplayable: true})
 }
 
 // finishBuffered stores the response, and then sends the response.
@@ -47,9 +45,9 @@ func (c *capture) finishBuffered(panicked bool) {
 	outcome := failure.Outcome{Status: c.status, Panicked: panicked || c.recovered}
 	cancelled := !panicked && c.isCutOff() // asked before the settlement begins, see loseInTime
 	if cancelled {
-		outcome.Err, outcome.ContextEnded = context.Cause(&c.run.context), true
+		outcome.Err, outcome.ContextEnded = c.run.cause(), true
 	}
-	class := c.run.conclude(&outcome)
+	class, outcome := c.run.conclude(outcome)
 	switch {
 	case panicked:
 		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
@@ -58,43 +56,58 @@ func (c *capture) finishBuffered(panicked bool) {
 	case c.status == 0:
 		c.writeHeader(http.StatusOK)
 	}
-	response := Response{Status: c.status, Header: c.changes, Body: c.body, Unreplayable: c.isShort()}
+	response := Response{Status: c.status, Header: c.changes, Body: c.body, Unreplayable: c.isShort(c.r)}
 	settled := c.headerIsSettled()
 	if !settled {
-		response.Header = append(response.Header, c.trailers()...)
+		response.Header = append(response.Header, c.trailers(c.run.responder())...)
 	}
-	err := c.run.engine.finish(c.run, class, outcome, response)
+	end, err := c.run.finish(class, outcome, response)
 	switch {
 	case panicked: // outer middleware recovers and responds
 		c.settleHeader(nil)
 	case err != nil:
 		c.settleHeader(nil)
-		c.run.engine.responder.refuse(c.w, c.r, c.run.subject.route.writeProblem, *unstoredProblem(err))
+		c.run.refuse(c.w, c.r, unstoredProblem(err))
 	default:
 		if !settled {
 			c.settleHeader(response.Header)
 		}
-		c.run.engine.responder.setExpiry(c.header, c.run.expires())
+		c.run.responder().setExpiry(c.header, end)
 		wire.WriteResponse(c.w, response.Status, response.Body)
 	}
 }
 
 // isCutOff reports whether the handler wrote no response and its context has ended.
-func (c *capture) isCutOff() bool { return c.status == 0 && c.run.context.Err() != nil }
-
-// isShort reports whether the handler wrote less than the declared Content-Length.
-// net/http then cuts the connection, and would do so for each replay.
-func (c *capture) isShort() bool {
-	return wire.EndsShort(c.r, c.status, c.length, int64(len(c.body)))
-}
+func (c *capture) isCutOff() bool { return c.status == 0 && c.run.cause() != nil }
 
 // replaceByProblem replaces the handler's response by the engine's own.
 func (c *capture) replaceByProblem(p *problem.Problem) {
 	own := problemRecorder{header: make(http.Header)}
-	c.run.engine.responder.refuse(&own, c.r, c.run.subject.route.writeProblem, *p)
-	clear(c.header)
-	c.trailer, c.length = nil, -1
-	c.status, c.body, c.changes = own.status, own.body, wire.HeaderChanges(nil, nil, own.header)
+	c.run.refuse(&own, c.r, p)
+	c.replace(own.status, own.header, own.body)
+}
+
+// settledOutside settles a run with a response that the guard does not write. It
+// returns false where the guard must respond.
+func (c *capture) settledOutside(panicked bool) bool {
+	sent := c.custody == wentAround
+	if !sent && (panicked || c.custody != leftToRouter || c.status != 0 || c.run.cause() != nil) {
+		return false
+	}
+	class, outcome := c.run.conclude(failure.Outcome{Status: c.outside, Panicked: panicked})
+	if !sent && class == failure.ClassCache {
+		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
+		return false
+	}
+	_, c.err = c.run.finish(class, outcome, Response{Status: outcome.Status, Unreplayable: true})
+	c.deleteMarkers()
+	return true
+}
+
+// deleteMarkers deletes the markers that the handler has forged.
+func (c *capture) deleteMarkers() {
+	own := c.run.responder()
+	maps.DeleteFunc(c.header, func(name string, _ []string) bool { return own.isMarker(name) })
 }
 
 // LeaveToRouter tells the guard that the handler wrote no response to w, and that the
@@ -104,9 +117,7 @@ func (c *capture) replaceByProblem(p *problem.Problem) {
 // the guard's, LeaveToRouter has no effect.
 func LeaveToRouter(w http.ResponseWriter, status int) {
 	if c, ok := w.(*capture); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.left = status
+		c.leave(leftToRouter, status)
 	}
 }
 
@@ -116,35 +127,18 @@ func LeaveToRouter(w http.ResponseWriter, status int) {
 // guard's, WentAround has no effect.
 func WentAround(w http.ResponseWriter, status int) {
 	if c, ok := w.(*capture); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.around = status
+		c.leave(wentAround, status)
 	}
 }
 
-// settledOutside settles a run with a response that the guard does not write. It
-// returns false where the guard must respond.
-func (c *capture) settledOutside(panicked bool) bool {
-	outcome := failure.Outcome{Status: c.around, Panicked: panicked}
-	switch {
-	case c.around != 0:
-	case panicked, c.left == 0, c.status != 0, c.run.context.Err() != nil:
-		return false
-	default:
-		outcome.Status = c.left
+// leave notes that a response with this status is not written here. That has no effect on a
+// response that is on its way already.
+func (c *capture) leave(to custody, status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if status != 0 && c.custody.waits() && c.custody < to {
+		c.custody, c.outside = to, status
 	}
-	class := c.run.conclude(&outcome)
-	if c.around == 0 && class == failure.ClassCache {
-		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
-		return false
-	}
-	c.err = c.run.engine.finish(c.run, class, outcome, Response{Status: outcome.Status, Unreplayable: true})
-	for name := range c.header {
-		if c.run.engine.responder.isMarker(name) {
-			delete(c.header, name)
-		}
-	}
-	return true
 }
 
 // cancelledProblem returns the response for a handler that wrote none because its
@@ -157,17 +151,5 @@ func cancelledProblem(outcome failure.Outcome, kept bool) *problem.Problem {
 		return problem.New(problem.InProgress, "")
 	default:
 		return problem.New(problem.HandlerCancelled, "")
-	}
-}
-
-// unstoredProblem returns the response for an error of Finish.
-func unstoredProblem(err error) *problem.Problem {
-	switch {
-	case errors.Is(err, ErrNotConfirmed):
-		return problem.New(problem.NotConfirmed, "")
-	case errors.Is(err, storage.ErrRolledBack):
-		return problem.New(problem.RolledBack, "")
-	default:
-		return problem.New(problem.InProgress, "")
 	}
 }

@@ -85,6 +85,18 @@ func (re *responder) isMarker(name string) bool {
 	return strings.EqualFold(name, re.replayHeader) || name != "" && strings.EqualFold(name, re.expiryHeader)
 }
 
+// unstoredProblem returns the response for an error of Finish.
+func unstoredProblem(err error) *problem.Problem {
+	switch {
+	case errors.Is(err, ErrNotConfirmed):
+		return problem.New(problem.NotConfirmed, "")
+	case errors.Is(err, storage.ErrRolledBack):
+		return problem.New(problem.RolledBack, "")
+	default:
+		return problem.New(problem.InProgress, "")
+	}
+}
+
 // guardedWriter returns a problem writer that responds by the default writer when
 // write panics. Status and body are buffered until write has returned.
 func guardedWriter(write problem.Writer, observer event.Observer) problem.Writer {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/wire"
@@ -219,7 +220,8 @@ func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, re
 	e.responder.refuse(w, r, a.route.writeProblem, *refusal)
 }
 
-// execution holds the state of an HTTP handler's run in one allocation.
+// execution holds the state of an HTTP handler's run in one allocation. It is the
+// settlement of its capture.
 type execution struct {
 	run      Run
 	captured capture
@@ -228,20 +230,63 @@ type execution struct {
 
 // execute runs the handler under the lease.
 func (e *Engine) execute(w http.ResponseWriter, r *http.Request, run *Run, body []byte, next http.Handler) {
-	captured := &run.execution.captured
-	guarded := run.execution.body.In(r, run.Context(), body)
+	x := run.execution
+	guarded := x.body.In(r, run.Context(), body)
 	withoutCodings(guarded)
-	captured.begin(w, guarded, run)
+	x.captured.begin(w, guarded, x)
 	panicked := true
 	// No recover, so that a panic continues with its stack.
 	defer func() {
-		run.execution.body.Close()
+		x.body.Close()
 		defer removeFiles(guarded, r) // also if a callback panics in finish
-		captured.finish(panicked)
+		run.routePattern(guarded.Pattern)
+		x.captured.finish(panicked)
 	}()
-	next.ServeHTTP(captured, guarded)
+	next.ServeHTTP(&x.captured, guarded)
 	panicked = false
 }
+
+func (x *execution) responder() *responder { return &x.run.engine.responder }
+
+func (x *execution) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
+	x.responder().refuse(w, r, x.run.subject.route.writeProblem, *p)
+}
+
+func (x *execution) maxBytes() int64 { return x.run.subject.route.policy.MaxResponseBytes }
+
+func (x *execution) cause() error {
+	if x.run.context.Err() == nil {
+		return nil
+	}
+	return context.Cause(&x.run.context)
+}
+
+func (x *execution) classify(outcome failure.Outcome) failure.Class { return x.run.classify(outcome) }
+
+func (x *execution) conclude(outcome failure.Outcome) (failure.Class, failure.Outcome) {
+	class := x.run.conclude(&outcome)
+	return class, outcome
+}
+
+func (x *execution) finish(class failure.Class, outcome failure.Outcome, response Response) (time.Time, error) {
+	err := x.run.engine.finish(&x.run, class, outcome, response)
+	return x.run.expires(), err
+}
+
+// stream settles the run of a response that is sent while the handler runs. A later mark
+// must not release its key.
+func (x *execution) stream(outcome failure.Outcome, response Response) error {
+	x.run.streams = true
+	x.run.marks.Seal()
+	x.run.stopRenewing()
+	err := x.run.engine.settle(&x.run, failure.ClassCache, outcome, response)
+	if err != nil {
+		x.run.context.end(err) // nothing that the handler still does can be shown
+	}
+	return err
+}
+
+func (x *execution) close() { x.run.close() }
 
 // withoutCodings removes Accept-Encoding from the handler's request, because an encoded
 // response would be replayed to clients that do not accept the coding. The header is

@@ -53,7 +53,8 @@ func benchmarkCapture(b *testing.B, outer http.Header) {
 		b.Fatal(err)
 	}
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", http.NoBody)
-	run := &Run{engine: engine, subject: &subject{route: engine.defaults}}
+	run := new(execution)
+	run.run.engine, run.run.subject = engine, &subject{route: engine.defaults}
 	var captured capture
 	arms := []func(w http.ResponseWriter){
 		func(w http.ResponseWriter) { handler.ServeHTTP(w, r) },

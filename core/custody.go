@@ -1,0 +1,145 @@
+package core
+
+import (
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/wire"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/failure"
+)
+
+// capture is the response writer of a guarded handler. It buffers the response until
+// the store has confirmed the record, so that a client never holds a response that
+// the store lacks. A response that cannot wait (flushed, hijacked, too large) is
+// first recorded as unreplayable, and then streams.
+//
+// A capture is safe for concurrent use. Writes after the handler has returned fail.
+type capture struct {
+	w   http.ResponseWriter
+	r   *http.Request
+	run settlement
+
+	mu sync.Mutex
+	draft
+	custody   custody
+	recovered bool      // the handler panicked, and middleware inside recovered
+	settled   bool      // the run is settled, because the response was sent or refused
+	outside   int       // status of a response that is left to the router, or sent around
+	heldSince time.Time // of the first flush that is held
+	err       error     // reason for which the response must not be sent
+}
+
+// custody says where a handler's response is.
+type custody uint8
+
+const (
+	buffered     custody = iota // it waits for the store
+	leftToRouter                // middleware outside sends it, unless the handler still writes one; see LeaveToRouter
+	held                        // it waits, although a proxy has flushed it; see holdsBack
+	wentAround                  // it was sent past this writer; see WentAround
+	streaming                   // it is sent as the handler writes it
+	hijacked                    // the handler has the connection
+	refused                     // a problem was sent in its place
+	done                        // the handler has returned
+)
+
+// waits reports whether this writer has sent nothing of the response.
+func (c custody) waits() bool { return c <= wentAround }
+
+// settlement is the run behind a captured response: all that the writer needs of it.
+type settlement interface {
+	responder() *responder
+	// refuse writes a problem in the form of the run's route.
+	refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem)
+	// maxBytes returns the policy's MaxResponseBytes.
+	maxBytes() int64
+	// cause returns the reason for which the handler's context has ended, or nil.
+	cause() error
+	// classify returns the class of an outcome while the handler runs.
+	classify(outcome failure.Outcome) failure.Class
+	// conclude ends the renewals and the marks, and returns the class and the outcome with
+	// what it has added.
+	conclude(outcome failure.Outcome) (failure.Class, failure.Outcome)
+	// finish settles and ends a concluded run. It returns the end of the response's
+	// retention, if that is known, or the error for which the response must not be shown.
+	finish(class failure.Class, outcome failure.Outcome, response Response) (time.Time, error)
+	// stream settles a run whose response is kept, and is sent while the handler runs.
+	stream(outcome failure.Outcome, response Response) error
+	// close ends a run that is settled.
+	close()
+}
+
+func (c *capture) begin(w http.ResponseWriter, r *http.Request, run settlement) {
+	c.w, c.r, c.run = w, r, run
+	c.draft.begin(w.Header())
+}
+
+// stream records that the response cannot be replayed, and then sends the buffered
+// part. Later writes are sent directly.
+func (c *capture) stream() error {
+	if err := c.recordUnreplayable(c.status); err != nil {
+		return err
+	}
+	c.settleHeader(c.changes)
+	wire.WriteResponse(c.w, c.status, c.body)
+	c.custody, c.body = streaming, nil
+	return nil
+}
+
+// recordUnreplayable settles a response before it is sent, unless the response will
+// release the key. A release waits for the end of the handler.
+func (c *capture) recordUnreplayable(status int) error {
+	outcome := failure.Outcome{Status: status}
+	class := c.run.classify(outcome)
+	if class != failure.ClassCache {
+		return nil
+	}
+	c.settled = true
+	c.err = c.run.stream(outcome, Response{Status: status, Unreplayable: true})
+	if c.err != nil {
+		c.custody = refused
+		c.settleHeader(nil)
+		c.run.refuse(c.w, c.r, unstoredProblem(c.err))
+	}
+	return c.err
+}
+
+// maxHold bounds the time for which the flushes of a proxy are held. If the upstream
+// sends more after that time, the response streams.
+const maxHold = time.Second
+
+// holdsBack reports whether a flush must wait for the end of the response, so that the
+// response can be replayed. An httputil.ReverseProxy flushes each piece of a response
+// of unknown length, also if the upstream does not stream. A flush by any other handler
+// means that the handler streams.
+func (c *capture) holdsBack() bool {
+	if c.heldTooLong() || wire.StreamsByType(c.header.Get("Content-Type")) || !calledBy("net/http/httputil.(*") {
+		return false
+	}
+	if c.custody < held {
+		c.custody, c.heldSince = held, time.Now()
+	}
+	return true
+}
+
+func (c *capture) heldTooLong() bool { return c.custody == held && time.Since(c.heldSince) >= maxHold }
+
+// calledBy reports whether a caller within the guard has a full function name with
+// the prefix.
+func calledBy(prefix string) bool {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasPrefix(frame.Function, prefix) {
+			return true
+		}
+		if !more || strings.HasSuffix(frame.Function, "/core.(*Engine).execute") {
+			return false
+		}
+	}
+}

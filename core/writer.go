@@ -1,0 +1,205 @@
+package core
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/oncekey/oncekey/core/internal/wire"
+)
+
+var (
+	// errHandlerDone is returned by writes after the handler has returned.
+	errHandlerDone = errors.New("oncekey: write after the handler has returned")
+	// errHeldBack says that a flush waits for more of the response.
+	errHeldBack = errors.New("oncekey: the flush is held back")
+)
+
+// Header returns outer middleware's header. The handler's changes are removed again
+// if its response is not sent. After the handler has returned, Header returns an
+// empty header that is never sent.
+func (c *capture) Header() http.Header {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.custody == done {
+		return make(http.Header)
+	}
+	return c.header
+}
+
+// Unwrap lets http.ResponseController reach the deadlines of the connection.
+func (c *capture) Unwrap() http.ResponseWriter { return c.w }
+
+// WriteHeader freezes the header. Informational statuses are sent at once and not
+// stored. A second final status is ignored, as in net/http.
+func (c *capture) WriteHeader(status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writeHeader(status)
+}
+
+func (c *capture) writeHeader(status int) {
+	switch {
+	case c.custody == done:
+	case c.status != 0:
+		c.writeHeaderAgain(status)
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // the text of net/http
+	case status < http.StatusOK && status != http.StatusSwitchingProtocols:
+		c.w.WriteHeader(status) // sends the current header
+	default:
+		c.status = status
+		c.freeze(c.run.responder())
+	}
+}
+
+// writeHeaderAgain ignores a second status, as net/http does, with one exception.
+// Recovering middleware inside the guard reports a panic by a 500, and the half
+// response before the panic must not be stored as a whole response.
+func (c *capture) writeHeaderAgain(status int) {
+	switch {
+	case !c.custody.waits() || status < http.StatusInternalServerError || !calledBy("runtime.gopanic"):
+	case c.custody == held: // a flushed response has begun, and is sent as without a guard
+		_ = c.stream()
+	default:
+		c.recovered = true
+		c.restart(status, c.run.responder())
+	}
+}
+
+// Write buffers p, or sends p when the response streams.
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.prepare(len(p)); err != nil {
+		return 0, err
+	}
+	if c.custody == streaming {
+		return c.w.Write(p)
+	}
+	c.body = append(c.body, p...)
+	return len(p), nil
+}
+
+// WriteString is Write without a copy of s.
+func (c *capture) WriteString(s string) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.prepare(len(s)); err != nil {
+		return 0, err
+	}
+	if c.custody == streaming {
+		return c.w.Write([]byte(s))
+	}
+	c.body = append(c.body, s...)
+	return len(s), nil
+}
+
+// ended returns the error for writes that come too late, or nil.
+func (c *capture) ended() error {
+	switch {
+	case c.err != nil:
+		return c.err
+	case c.custody == hijacked:
+		return http.ErrHijacked
+	case c.custody == done:
+		return errHandlerDone
+	default:
+		return nil
+	}
+}
+
+// prepare must be called before n bytes of body are written.
+func (c *capture) prepare(n int) error {
+	if err := c.ended(); err != nil {
+		return err
+	}
+	if c.status == 0 {
+		c.writeHeader(http.StatusOK)
+	}
+	if n == 0 { // allowed with any status, as in net/http
+		return nil
+	}
+	if !wire.BodyAllowed(c.status) {
+		return http.ErrBodyNotAllowed
+	}
+	if c.written += int64(n); c.length >= 0 && c.written > c.length {
+		return http.ErrContentLength
+	}
+	if c.custody.waits() && (int64(len(c.body)+n) > c.run.maxBytes() || c.heldTooLong()) {
+		return c.stream()
+	}
+	return nil
+}
+
+// Flush implements http.Flusher.
+func (c *capture) Flush() { _ = c.FlushError() }
+
+// FlushError sends the buffered part of the response, which streams from then on. See
+// holdsBack for the exception.
+func (c *capture) FlushError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch err := c.prepareFlush(); {
+	case errors.Is(err, errHeldBack):
+		return nil
+	case err != nil:
+		return err
+	}
+	return http.NewResponseController(c.w).Flush()
+}
+
+// prepareFlush records the response before a flush. It returns errHeldBack if the flush
+// must wait.
+func (c *capture) prepareFlush() error {
+	if err := c.ended(); err != nil {
+		return err
+	}
+	switch {
+	case c.custody == streaming:
+		return nil
+	case !wire.Supports[http.Flusher](c.w):
+		return http.ErrNotSupported
+	}
+	if c.status == 0 {
+		c.writeHeader(http.StatusOK)
+	}
+	if c.holdsBack() {
+		return errHeldBack
+	}
+	return c.stream()
+}
+
+// Hijack passes the connection to the handler. The response cannot be replayed.
+func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err != nil:
+		return nil, nil, c.err
+	case c.custody == done:
+		return nil, nil, errHandlerDone
+	case !wire.Supports[http.Hijacker](c.w):
+		return nil, nil, http.ErrNotSupported
+	}
+	if err := c.beforeHijack(); err != nil {
+		return nil, nil, err
+	}
+	c.custody = hijacked
+	return http.NewResponseController(c.w).Hijack()
+}
+
+// beforeHijack records that the response cannot be replayed. A status that the handler
+// has written is sent first, as in net/http.
+func (c *capture) beforeHijack() error {
+	switch {
+	case !c.custody.waits():
+		return nil
+	case c.status != 0:
+		return c.stream()
+	default:
+		return c.recordUnreplayable(http.StatusSwitchingProtocols)
+	}
+}
