@@ -1,17 +1,11 @@
 package core
 
 import (
-	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/internal/wire"
-	"github.com/oncekey/oncekey/core/problem"
-	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -105,12 +99,12 @@ func guardsInside(next http.Handler, r *http.Request) bool {
 //
 // For a nil engine, route or handler Serve responds with 500 and names the argument.
 func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
-	if missing := e.missing(route, next); missing != "" {
+	if missing := missing(e, route, next); missing != "" {
 		http.Error(w, "oncekey: Serve is given a nil "+missing, http.StatusInternalServerError)
 		return
 	}
 	if !route.Guards(r.Method) {
-		e.reportUnguarded(r, route)
+		reportUnguarded(e, r, route)
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -120,26 +114,27 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	}
 	a := admit(route)
 	refusal := e.identify(r, a)
+	x := exchange{e, w, r, next}
 	outer := a.outside(r.Context())
 	switch {
 	case refusal != nil:
-		e.refuse(w, r, a, refusal, next)
+		x.refuse(a, refusal)
 	case a.request.Key == "":
 		e.report(r.Context(), a, event.Event{Result: event.NoKey})
 		passThrough(w, r, route, next)
 	case outer == route: // one policy, mounted twice
 		next.ServeHTTP(w, r)
 	case outer != nil:
-		e.refuseSetup(w, r, a, errTwoPolicies(outer, route), next)
+		x.refuseSetup(a, errTwoPolicies(outer, route))
 	case route.observes:
-		e.observe(w, r, a, next)
+		x.observe(a)
 	default:
-		e.guard(w, r, a, next)
+		x.guard(a)
 	}
 }
 
 // missing names the argument of Serve that is nil, or "".
-func (e *Engine) missing(route *Route, next http.Handler) string {
+func missing(e *Engine, route *Route, next http.Handler) string {
 	switch {
 	case e == nil:
 		return "Engine"
@@ -152,207 +147,27 @@ func (e *Engine) missing(route *Route, next http.Handler) string {
 	}
 }
 
-// outside returns the route of an outer policy that already guards or observes this
-// request, or nil.
-func (s *subject) outside(ctx context.Context) *Route {
-	if run := runFrom(ctx); run != nil && run.subject.digest == s.digest {
-		return run.subject.route
-	}
-	if watched := watchedIn(ctx); watched != nil && watched.digest == s.digest {
-		return watched.route
-	}
-	return nil
+// Refuse responds with 500 wrong_setup. Adapters call Refuse where the guard is
+// mounted in a place in which it cannot protect the handler. A route that only
+// observes runs next instead. The event event.WrongSetup contains the reason.
+func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, reason error, next http.Handler) {
+	x := exchange{e, w, r, next}
+	x.refuseSetup(e.unread(r, route), reason)
 }
 
-// guard serves a request that has a key.
-func (e *Engine) guard(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	body := a.input.Body
-	if a.route.keyField == nil {
-		buffer := wire.NewBuffer()
-		defer buffer.Free()
-		var refusal *problem.Problem
-		body, refusal = wire.ReadBody(r, buffer, a.route.policy.MaxRequestBytes)
-		if refusal != nil {
-			e.refuse(w, r, a, refusal, next)
-			return
-		}
-	}
-	a.read(a.fingerprinted(r, body))
-	a.served = true
-	decision := e.begin(r.Context(), a)
-	switch {
-	case decision.Run != nil:
-		e.execute(w, r, decision.Run, body, next)
-	case decision.Record != nil:
-		e.replay(w, r, a, decision.Record)
-	case decision.Problem != nil:
-		e.responder.refuse(w, r, a.route.writeProblem, *decision.Problem)
-	default:
-		e.unprotected(w, r, a.route, body, next)
-	}
+// Warn reports event.WrongSetup, and leaves the response as it is. Adapters call Warn
+// where the handler runs, or has run, with less protection than its policy declares. The
+// event contains the reason.
+func (e *Engine) Warn(r *http.Request, route *Route, reason error) {
+	e.report(r.Context(), e.unread(r, route), event.Event{Result: event.WrongSetup, Err: reason})
 }
 
-// passThrough runs the handler without a run.
-func passThrough(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
-	passed := r.WithContext(unrecorded(r.Context(), route))
-	defer func() { removeFiles(passed, r) }()
-	next.ServeHTTP(w, passed)
-}
-
-// unprotected runs the handler without a store.
-func (e *Engine) unprotected(w http.ResponseWriter, r *http.Request, route *Route, body []byte, next http.Handler) {
-	var restored wire.RestoredBody
-	defer restored.Close()
-	unguarded := restored.In(r, unrecorded(r.Context(), route), body)
-	defer removeFiles(unguarded, r)
-	next.ServeHTTP(w, unguarded)
-}
-
-// refuse responds to a request that never reaches the store. On a route that only
-// observes, next responds.
-func (e *Engine) refuse(w http.ResponseWriter, r *http.Request, a *admission, refusal *problem.Problem, next http.Handler) {
-	e.report(r.Context(), a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(e.responder.naming(*refusal).Error)})
-	if a.route.observes {
-		passThrough(w, r, a.route, next)
+// reportUnguarded reports, once for each route, that the policy does not guard a PUT or
+// DELETE. Both methods change resources, and are not among the default Methods.
+func reportUnguarded(e *Engine, r *http.Request, route *Route) {
+	if r.Method != http.MethodPut && r.Method != http.MethodDelete || !route.unguarded.first() {
 		return
 	}
-	wire.Dispose(w, r, refusal)
-	e.responder.refuse(w, r, a.route.writeProblem, *refusal)
-}
-
-// execution holds the state of an HTTP handler's run in one allocation. It is the
-// settlement of its capture.
-type execution struct {
-	run      Run
-	captured capture
-	body     wire.RestoredBody
-}
-
-// execute runs the handler under the lease.
-func (e *Engine) execute(w http.ResponseWriter, r *http.Request, run *Run, body []byte, next http.Handler) {
-	x := run.execution
-	guarded := x.body.In(r, run.Context(), body)
-	withoutCodings(guarded)
-	x.captured.begin(w, guarded, x)
-	panicked := true
-	// No recover, so that a panic continues with its stack.
-	defer func() {
-		x.body.Close()
-		defer removeFiles(guarded, r) // also if a callback panics in finish
-		run.routePattern(guarded.Pattern)
-		x.captured.finish(panicked)
-	}()
-	next.ServeHTTP(&x.captured, guarded)
-	panicked = false
-}
-
-func (x *execution) responder() *responder { return &x.run.engine.responder }
-
-func (x *execution) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
-	x.responder().refuse(w, r, x.run.subject.route.writeProblem, *p)
-}
-
-func (x *execution) maxBytes() int64 { return x.run.subject.route.policy.MaxResponseBytes }
-
-func (x *execution) cause() error {
-	if x.run.context.Err() == nil {
-		return nil
-	}
-	return context.Cause(&x.run.context)
-}
-
-func (x *execution) classify(outcome failure.Outcome) failure.Class { return x.run.classify(outcome) }
-
-func (x *execution) conclude(outcome failure.Outcome) (failure.Class, failure.Outcome) {
-	class := x.run.conclude(&outcome)
-	return class, outcome
-}
-
-func (x *execution) finish(class failure.Class, outcome failure.Outcome, response Response) (time.Time, error) {
-	err := x.run.engine.finish(&x.run, class, outcome, response)
-	return x.run.expires(), err
-}
-
-// stream settles the run of a response that is sent while the handler runs. A later mark
-// must not release its key.
-func (x *execution) stream(outcome failure.Outcome, response Response) error {
-	x.run.streams = true
-	x.run.marks.Seal()
-	x.run.stopRenewing()
-	err := x.run.engine.settle(&x.run, failure.ClassCache, outcome, response)
-	if err != nil {
-		x.run.context.end(err) // nothing that the handler still does can be shown
-	}
-	return err
-}
-
-func (x *execution) close() { x.run.close() }
-
-// withoutCodings removes Accept-Encoding from the handler's request, because an encoded
-// response would be replayed to clients that do not accept the coding. The header is
-// copied, because outer middleware still reads the original.
-func withoutCodings(guarded *http.Request) {
-	if _, accepts := guarded.Header["Accept-Encoding"]; accepts {
-		guarded.Header = maps.Clone(guarded.Header)
-		delete(guarded.Header, "Accept-Encoding")
-	}
-}
-
-// removeFiles removes the files of a form that a handler has parsed. net/http removes
-// only files of the server's own request, and not of copies.
-func removeFiles(guarded, original *http.Request) {
-	if form := guarded.MultipartForm; form != nil && form != original.MultipartForm {
-		_ = form.RemoveAll() // net/http ignores the error too: the client cannot act on it
-	}
-}
-
-// replay writes a stored response.
-func (e *Engine) replay(w http.ResponseWriter, r *http.Request, a *admission, record *storage.Record) {
-	if err := e.responder.setReplay(w.Header(), r, record); err != nil {
-		e.report(r.Context(), a, event.Event{Result: event.CallbackPanicked, Err: err})
-	}
-	wire.WriteResponse(w, record.Status, record.Body)
-}
-
-// observe serves a request that has a key, on a route that only observes. The handler
-// runs with the writer, the context and the body of an unguarded request. Events report
-// the decisions that a guard would make. For that the engine claims and settles the
-// keys at the store, without storing responses. Failures are reported and do not
-// change the response. An unreachable store delays the request by StoreTimeout.
-func (e *Engine) observe(w http.ResponseWriter, r *http.Request, a *admission, next http.Handler) {
-	watched := &observedContext{Context: r.Context(), subject: a.subject}
-	body, refusal := a.input.Body, (*problem.Problem)(nil)
-	if a.route.keyField == nil {
-		body, refusal = wire.PeekBody(r, a.route.policy.MaxRequestBytes)
-	}
-	original := r
-	r = r.WithContext(watched)
-	defer func() { removeFiles(r, original) }()
-	if refusal != nil {
-		e.refuse(w, r, a, refusal, next)
-		return
-	}
-	a.read(a.fingerprinted(r, body))
-	decision := e.begin(watched, a)
-	if decision.Run == nil {
-		next.ServeHTTP(w, r)
-		return
-	}
-	watched.marks = &decision.Run.marks
-	e.watch(w, r, decision.Run, next)
-}
-
-// watch runs an observed handler that a guard would have run, and settles the run.
-func (e *Engine) watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) {
-	var seen responseSeen
-	outcome := failure.Outcome{Panicked: true}
-	defer func() {
-		run.routePattern(r.Pattern)
-		outcome.Status = seen.status()
-		var response Response
-		response, run.wouldKeep = seen.response(r, w.Header(), outcome.Panicked, run.subject.route.policy.MaxResponseBytes)
-		_ = e.Finish(run, outcome, response) // Finish reports failures
-	}()
-	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
-	outcome.Panicked = false
+	e.Warn(r, route, fmt.Errorf(
+		"oncekey: the policy declared at %s does not guard %s: add policy.Methods(%q), or mount it on the other routes only", route.place, r.Method, r.Method))
 }

@@ -10,9 +10,54 @@ import (
 	"github.com/felixge/httpsnoop"
 
 	"github.com/oncekey/oncekey/core/internal/wire"
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/guarded"
 )
+
+// observe serves a request that has a key, on a route that only observes. The handler
+// runs with the writer, the context and the body of an unguarded request. Events report
+// the decisions that a guard would make. For that the engine claims and settles the
+// keys at the store, without storing responses. Failures are reported and do not
+// change the response. An unreachable store delays the request by StoreTimeout.
+func (x *exchange) observe(a *admission) {
+	r, original := x.r, x.r
+	watched := &observedContext{Context: r.Context(), subject: a.subject}
+	body, refusal := a.input.Body, (*problem.Problem)(nil)
+	if a.route.keyField == nil {
+		body, refusal = wire.PeekBody(r, a.route.policy.MaxRequestBytes)
+	}
+	r = r.WithContext(watched)
+	defer func() { removeFiles(r, original) }()
+	x.r = r
+	if refusal != nil {
+		x.refuse(a, refusal)
+		return
+	}
+	a.read(a.fingerprinted(r, body))
+	decision := x.engine.begin(watched, a)
+	if decision.Run == nil {
+		x.next.ServeHTTP(x.w, r)
+		return
+	}
+	watched.marks = &decision.Run.marks
+	watch(x.engine, x.w, r, decision.Run, x.next)
+}
+
+// watch runs an observed handler that a guard would have run, and settles the run.
+func watch(e *Engine, w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) {
+	var seen responseSeen
+	outcome := failure.Outcome{Panicked: true}
+	defer func() {
+		run.routePattern(r.Pattern)
+		outcome.Status = seen.status()
+		var response Response
+		response, run.wouldKeep = seen.response(r, w.Header(), outcome.Panicked, run.subject.route.policy.MaxResponseBytes)
+		_ = e.Finish(run, outcome, response) // Finish reports failures
+	}()
+	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
+	outcome.Panicked = false
+}
 
 // responseSeen records facts about a response that the guard does not buffer.
 type responseSeen struct {

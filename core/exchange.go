@@ -1,0 +1,133 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/wire"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// exchange is one request on its way through the engine to its handler. It does not hold
+// the admission, which could not stay on the stack beside a writer.
+type exchange struct {
+	engine *Engine
+	w      http.ResponseWriter
+	r      *http.Request
+	next   http.Handler
+}
+
+// guard serves a request that has a key.
+func (x *exchange) guard(a *admission) {
+	body := a.input.Body
+	if a.route.keyField == nil {
+		buffer := wire.NewBuffer()
+		defer buffer.Free()
+		var refusal *problem.Problem
+		body, refusal = wire.ReadBody(x.r, buffer, a.route.policy.MaxRequestBytes)
+		if refusal != nil {
+			x.refuse(a, refusal)
+			return
+		}
+	}
+	a.read(a.fingerprinted(x.r, body))
+	a.served = true
+	decision := x.engine.begin(x.r.Context(), a)
+	switch {
+	case decision.Run != nil:
+		x.execute(decision.Run, body)
+	case decision.Record != nil:
+		x.replay(a, decision.Record)
+	case decision.Problem != nil:
+		x.respond(a.route, decision.Problem)
+	default:
+		x.unprotected(a.route, body)
+	}
+}
+
+// unprotected runs the handler without a store.
+func (x *exchange) unprotected(route *Route, body []byte) {
+	var restored wire.RestoredBody
+	defer restored.Close()
+	unguarded := restored.In(x.r, unrecorded(x.r.Context(), route), body)
+	defer removeFiles(unguarded, x.r)
+	x.next.ServeHTTP(x.w, unguarded)
+}
+
+// respond writes a problem in the form of the route.
+func (x *exchange) respond(route *Route, p *problem.Problem) {
+	x.engine.responder.refuse(x.w, x.r, route.writeProblem, *p)
+}
+
+// refuse responds to a request that never reaches the store. On a route that only
+// observes, next responds.
+func (x *exchange) refuse(a *admission, refusal *problem.Problem) {
+	x.report(a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(x.engine.responder.naming(*refusal).Error)})
+	if a.route.observes {
+		passThrough(x.w, x.r, a.route, x.next)
+		return
+	}
+	wire.Dispose(x.w, x.r, refusal)
+	x.respond(a.route, refusal)
+}
+
+// refuseSetup responds where the guard is mounted in a wrong place. On a route that only
+// observes, next responds.
+func (x *exchange) refuseSetup(a *admission, reason error) {
+	x.report(a, event.Event{Result: event.WrongSetup, Code: problem.WrongSetup, Err: reason})
+	if a.route.observes {
+		passThrough(x.w, x.r, a.route, x.next)
+		return
+	}
+	x.respond(a.route, problem.New(problem.WrongSetup, reason.Error()))
+}
+
+// replay writes a stored response.
+func (x *exchange) replay(a *admission, record *storage.Record) {
+	if err := x.engine.responder.setReplay(x.w.Header(), x.r, record); err != nil {
+		x.report(a, event.Event{Result: event.CallbackPanicked, Err: err})
+	}
+	wire.WriteResponse(x.w, record.Status, record.Body)
+}
+
+func (x *exchange) report(a *admission, happened event.Event) {
+	x.engine.report(x.r.Context(), a, happened)
+}
+
+// passThrough runs the handler without a run.
+func passThrough(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
+	passed := r.WithContext(unrecorded(r.Context(), route))
+	defer func() { removeFiles(passed, r) }()
+	next.ServeHTTP(w, passed)
+}
+
+// removeFiles removes the files of a form that a handler has parsed. net/http removes
+// only files of the server's own request, and not of copies.
+func removeFiles(guarded, original *http.Request) {
+	if form := guarded.MultipartForm; form != nil && form != original.MultipartForm {
+		_ = form.RemoveAll() // net/http ignores the error too: the client cannot act on it
+	}
+}
+
+// outside returns the route of an outer policy that already guards or observes this
+// request, or nil.
+func (s *subject) outside(ctx context.Context) *Route {
+	if run := runFrom(ctx); run != nil && run.subject.digest == s.digest {
+		return run.subject.route
+	}
+	if watched := watchedIn(ctx); watched != nil && watched.digest == s.digest {
+		return watched.route
+	}
+	return nil
+}
+
+// errTwoPolicies returns an error that names both policies of a request.
+func errTwoPolicies(outer, inner *Route) error {
+	return fmt.Errorf("oncekey: two policies guard this request, one declared at %s and inside of it one declared at %s: "+
+		"keep one of them, or mount them where the router shows the inner one to the outer (idemchi, idemgin, or a http.ServeMux in Engine.Handler)",
+		outer.place, inner.place)
+}

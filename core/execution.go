@@ -1,0 +1,90 @@
+package core
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/wire"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/failure"
+)
+
+// execution holds the state of an HTTP handler's run in one allocation. It is the
+// settlement of its capture.
+type execution struct {
+	run      Run
+	captured capture
+	body     wire.RestoredBody
+}
+
+// execute runs the handler under the lease.
+func (x *exchange) execute(run *Run, body []byte) {
+	execution, original := run.execution, x.r
+	guarded := execution.body.In(original, run.Context(), body)
+	withoutCodings(guarded)
+	execution.captured.begin(x.w, guarded, execution)
+	panicked := true
+	// No recover, so that a panic continues with its stack.
+	defer func() {
+		execution.body.Close()
+		defer removeFiles(guarded, original) // also if a callback panics in finish
+		run.routePattern(guarded.Pattern)
+		execution.captured.finish(panicked)
+	}()
+	x.next.ServeHTTP(&execution.captured, guarded)
+	panicked = false
+}
+
+// withoutCodings removes Accept-Encoding from the handler's request, because an encoded
+// response would be replayed to clients that do not accept the coding. The header is
+// copied, because outer middleware still reads the original.
+func withoutCodings(guarded *http.Request) {
+	if _, accepts := guarded.Header["Accept-Encoding"]; accepts {
+		guarded.Header = maps.Clone(guarded.Header)
+		delete(guarded.Header, "Accept-Encoding")
+	}
+}
+
+func (x *execution) responder() *responder { return &x.run.engine.responder }
+
+func (x *execution) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
+	x.responder().refuse(w, r, x.run.subject.route.writeProblem, *p)
+}
+
+func (x *execution) maxBytes() int64 { return x.run.subject.route.policy.MaxResponseBytes }
+
+func (x *execution) cause() error {
+	if x.run.context.Err() == nil {
+		return nil
+	}
+	return context.Cause(&x.run.context)
+}
+
+func (x *execution) classify(outcome failure.Outcome) failure.Class { return x.run.classify(outcome) }
+
+func (x *execution) conclude(outcome failure.Outcome) (failure.Class, failure.Outcome) {
+	class := x.run.conclude(&outcome)
+	return class, outcome
+}
+
+func (x *execution) finish(class failure.Class, outcome failure.Outcome, response Response) (time.Time, error) {
+	err := x.run.engine.finish(&x.run, class, outcome, response)
+	return x.run.expires(), err
+}
+
+// stream settles the run of a response that is sent while the handler runs. A later mark
+// must not release its key.
+func (x *execution) stream(outcome failure.Outcome, response Response) error {
+	x.run.streams = true
+	x.run.marks.Seal()
+	x.run.stopRenewing()
+	err := x.run.engine.settle(&x.run, failure.ClassCache, outcome, response)
+	if err != nil {
+		x.run.context.end(err) // nothing that the handler still does can be shown
+	}
+	return err
+}
+
+func (x *execution) close() { x.run.close() }
