@@ -49,7 +49,7 @@ func DeriveKey(ctx context.Context, name string) string {
 	if run == nil {
 		return ""
 	}
-	return DerivedKey(run.lease.Key, name)
+	return DerivedKey(run.hold.Lease.Key, name)
 }
 
 // DerivedKey returns the key that DeriveKey returns in the runs of a record, given the
@@ -76,32 +76,7 @@ func KeepFor(ctx context.Context, d time.Duration) bool {
 	if run == nil || d < time.Millisecond {
 		return false
 	}
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	if run.final {
-		return false
-	}
-	run.keepFor = min(d, maxKeep)
-	return true
-}
-
-// forgetKeepFor ends the effect of a RecoverFunc's KeepFor, which was for a response that
-// the RecoverFunc did not find.
-func (r *Run) forgetKeepFor() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.keepFor = 0
-}
-
-// retention ends the effect of KeepFor, and returns its time, or the policy's.
-func (r *Run) retention(ttl time.Duration) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.final = true
-	if r.keepFor > 0 {
-		return r.keepFor
-	}
-	return ttl
+	return run.hold.KeepFor(min(d, maxKeep))
 }
 
 // LeaseFrom returns the lease under which the handler of ctx runs. Its Attempt is a
@@ -109,7 +84,7 @@ func (r *Run) retention(ttl time.Duration) time.Duration {
 // a handler that has lost its lease and has not noticed yet.
 func LeaseFrom(ctx context.Context) (storage.Lease, bool) {
 	if run := runFrom(ctx); run != nil {
-		return run.lease, true
+		return run.hold.Lease, true
 	}
 	return storage.Lease{}, false
 }

@@ -52,7 +52,7 @@ func (c custody) waits() bool { return c <= wentAround }
 
 // settlement is the run behind a captured response: all that the writer needs of it.
 type settlement interface {
-	responder() *responder
+	form() *responder
 	// refuse writes a problem in the form of the run's route.
 	refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem)
 	// maxBytes returns the policy's MaxResponseBytes.

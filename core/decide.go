@@ -3,12 +3,15 @@ package core
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/ledger"
+	"github.com/oncekey/oncekey/core/internal/rules"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // Decision tells the caller of Begin to run the handler, or to respond without the
@@ -57,19 +60,19 @@ func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 // The second result is this process's run of the key, or nil.
 func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 	a.failure = nil // of an earlier round
-	localRun, refusal := e.live.find(&a.digest)
-	if localRun != nil {
-		return decideByRecord(a, localRun.record()), localRun
+	hold, refusal := e.ledger.Find(&a.digest)
+	if hold != nil {
+		return decideByRecord(a, hold.Record()), runOf(hold)
 	}
 	if refusal != "" {
 		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
-	record, err := e.store.find(ctx, a.digest, a.bytes)
-	if err == nil && (record == nil || isSealed(record)) { // a claim reports a sealed record
-		if !e.live.beginClaim() {
+	record, err := e.ledger.LookUp(ctx, a.digest, a.bytes)
+	if err == nil && record == nil {
+		if !e.ledger.BeginClaim() {
 			return Decision{Problem: problem.New(problem.ShuttingDown, "")}, nil
 		}
-		defer e.live.end() // when the claim's run or its release counts instead
+		defer e.ledger.EndClaim()
 		record, err = e.acquire(ctx, a)
 	}
 	switch {
@@ -81,7 +84,40 @@ func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
 		}
 		return decideByRecord(a, record), nil
 	default:
-		return e.resume(ctx, a), nil
+		return e.start(ctx, a), nil
+	}
+}
+
+// acquire claims the key, or returns its record.
+func (e *Engine) acquire(ctx context.Context, a *admission) (*storage.Record, error) {
+	p := &a.route.policy
+	a.fingerprint() // sets the storage key and the key's hash too
+	// The token is new for each round of a wait. The late release of an earlier
+	// round's claim must not release the claim of this round.
+	a.claim.Call, a.claim.Timeout = &a.call, p.StoreTimeout
+	a.claim.Lease.Claim = storage.Claim{
+		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
+		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
+		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses(),
+	}
+	return e.ledger.Make(ctx, &a.claim)
+}
+
+// storeFailed decides without the store. FailOpen does not apply in four cases. The
+// record is unreadable, now or ever, or was in progress in an earlier round: then a
+// handler may have run or may be running. Or this process lacks a right at the store, or
+// the store can never keep the claim, which are wrong configurations and no outages.
+func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
+	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
+	a.failure = err
+	closed := rules.StaysClosed(err)
+	switch {
+	case a.waited && !closed:
+		return Decision{Problem: problem.New(problem.InProgress, "")}
+	case a.route.policy.OnStoreError == policy.FailOpen && !closed:
+		return Decision{}
+	default:
+		return Decision{Problem: problem.New(problem.StoreUnavailable, "")}
 	}
 }
 
@@ -118,17 +154,13 @@ func codeOfTombstone(record *storage.Record) string {
 
 // start makes the run of a lease that was just acquired.
 func (e *Engine) start(ctx context.Context, a *admission) Decision {
-	lease := &a.lease
-	run := newRun(ctx, e, a)
-	if refusal := e.live.add(run); refusal != "" {
-		// The engine is shutting down, or another run of the key has not ended in this
-		// process: the store has lost its claim, or has just left its key abandoned. The
-		// engine gives the unused lease back.
-		run.endContext()
-		e.releaseClaim(a)
+	lease := &a.claim.Lease
+	run, refusal := newRun(ctx, e, a)
+	if refusal != "" {
+		run.context.end(nil)
+		e.ledger.GiveBack(&a.claim)
 		return Decision{Problem: problem.New(refusal, "")}
 	}
-	run.wakeAt(a.claimed, a.claimed.Monotonic.Add(lease.TTL/3))
 	if lease.TookOver {
 		e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: lease.Attempt - 1})
 		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil && !a.route.observes {
@@ -137,33 +169,23 @@ func (e *Engine) start(ctx context.Context, a *admission) Decision {
 			}
 		}
 	}
-	if err := e.beginTransaction(run); err != nil {
-		e.settleUnused(run, err)
-		return e.storeFailed(ctx, a, err)
+	if a.route.policy.Transactional {
+		handler, err := run.hold.BeginTransaction()
+		if err != nil {
+			run.endUnused(err)
+			return e.storeFailed(ctx, a, err)
+		}
+		run.handler = handler
 	}
 	return Decision{Run: run}
 }
 
-// beginTransaction begins the transaction of a run on a transactional route. The
-// policy's StoreTimeout bounds the call, and MaxRun bounds the transaction.
-func (e *Engine) beginTransaction(run *Run) error {
-	if !run.subject.route.policy.Transactional {
-		return nil
-	}
-	ctx, cancel := context.WithCancel(&run.context)
-	tooLate := time.AfterFunc(run.subject.route.policy.StoreTimeout, cancel)
-	handler, tx, err := e.store.BeginTransaction(ctx, run.lease)
-	if err == nil && !tooLate.Stop() {
-		run.tx = tx
-		run.rollback()
-		err = context.DeadlineExceeded
-	}
-	if err != nil {
-		cancel()
-		return fmt.Errorf("begin a transaction: %w", err)
-	}
-	run.handler, run.tx, run.endTransaction = handler, tx, cancel
-	return nil
+// endUnused releases the key of a run whose handler could not begin.
+func (r *Run) endUnused(why error) {
+	defer r.hold.End()
+	r.hold.Stop()
+	fate := r.hold.Fate(failure.ClassDeleteKey)
+	_ = r.hold.GiveUp(fate, event.Event{Result: rules.EventOf(fate, failure.ClassDeleteKey), Err: why}) // GiveUp reports and repeats failures
 }
 
 // waitTurn waits for a concurrent request to end. It reports false when the policy's
@@ -180,10 +202,10 @@ func (e *Engine) waitTurn(ctx context.Context, a *admission, localRun *Run, roun
 	var ended <-chan struct{}
 	if localRun != nil && localRun.context.Err() == nil {
 		ended = localRun.context.Done()
-		localRun.waiting.Add(1)
-		defer localRun.waiting.Add(-1)
+		localRun.hold.Waiting.Add(1)
+		defer localRun.hold.Waiting.Add(-1)
 	} else {
-		left = min(left, backoff(round, 25*time.Millisecond, 250*time.Millisecond))
+		left = min(left, ledger.Backoff(round, 25*time.Millisecond, 250*time.Millisecond))
 	}
 	timer := time.NewTimer(left)
 	defer timer.Stop()
@@ -199,10 +221,10 @@ func (e *Engine) waitTurn(ctx context.Context, a *admission, localRun *Run, roun
 
 // reportDecision reports the decision about a request.
 func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, localRun *Run) {
-	happened := event.Event{StoreLatency: a.storeLatency, Err: a.failure}
+	happened := event.Event{StoreLatency: a.claim.Latency, Err: a.failure}
 	switch {
 	case d.Run != nil:
-		happened.Result, happened.Attempt = event.Execute, d.Run.lease.Attempt
+		happened.Result, happened.Attempt = event.Execute, d.Run.hold.Lease.Attempt
 	case d.Record != nil:
 		happened.Result, happened.Attempt, happened.Trace = event.Replay, d.Record.Attempt, d.Record.Origin.Trace
 		happened.Status = d.Record.Status

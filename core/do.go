@@ -186,11 +186,11 @@ func (e *Engine) call(run *Run, s typed) (Info, error) {
 	} else {
 		response, outcome = Response{Status: statusOf(err), Body: []byte(err.Error())}, failure.Outcome{Err: err, ContextEnded: run.context.Err() != nil}
 	}
-	info := Info{Attempt: run.lease.Attempt}
+	info := Info{Attempt: run.hold.Lease.Attempt}
 	if lost := e.Finish(run, outcome, response); lost != nil {
 		return info, lost
 	}
-	if err != nil && run.isKept() && !failure.IsPermanent(err) {
+	if err != nil && run.hold.IsKept() && !failure.IsPermanent(err) {
 		err = failure.Permanent(err)
 	}
 	return info, err

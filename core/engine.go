@@ -12,11 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/oncekey/oncekey/core/event"
-	"github.com/oncekey/oncekey/core/internal/agenda"
-	"github.com/oncekey/oncekey/core/internal/machine"
+	"github.com/oncekey/oncekey/core/internal/ledger"
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
@@ -27,26 +25,21 @@ import (
 // Engine runs handlers once for each key. One engine serves all routes of a
 // program. It is safe for concurrent use.
 type Engine struct {
-	store        guardedStore
-	clock        machine.Clock
-	scope        Scope
-	service      string
-	observer     event.Observer
-	responder    responder
-	keyHeaders   []string                     // canonical names, at least one
-	trace        func(context.Context) string // nil: none
-	instance     string
-	holder       string // instance, as records have it
-	settleBudget time.Duration
-	observeOnly  bool
-	explain      bool
-	defaults     *Route // for a Call without a policy
-	live         *liveRuns
-	declared     declaredRoutes
-	inspected    event.Subject // of events about changes by hand
-	renewals     agenda.Agenda
-	waiters      waiters
-	releasing    chan struct{} // bounds the concurrent releases of releaseClaim
+	ledger      *ledger.Ledger
+	scope       Scope
+	service     string
+	observer    event.Observer
+	responder   responder
+	keyHeaders  []string                     // canonical names, at least one
+	trace       func(context.Context) string // nil: none
+	instance    string
+	holder      string // instance, as records have it
+	observeOnly bool
+	explain     bool
+	defaults    *Route // for a Call without a policy
+	declared    declaredRoutes
+	inspected   event.Subject // of events about changes by hand
+	waiters     waiters
 }
 
 // New returns an engine that keeps its records in store. The scope has no default,
@@ -61,10 +54,9 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	}
 	hostname, _ := os.Hostname() // events work without an instance
 	e := &Engine{
-		store: guard(store), clock: machine.ClockOf(store), scope: scope, observer: event.Log(nil),
+		ledger: ledger.New(store), scope: scope, observer: event.Log(nil),
 		responder:  responder{write: problem.Write, keyHeader: KeyHeader, replayHeader: "X-Idempotent-Replay"},
 		keyHeaders: []string{KeyHeader}, instance: hostname,
-		settleBudget: time.Hour, live: newLiveRuns(), releasing: make(chan struct{}, 64),
 	}
 	for i, opt := range opts {
 		if opt == nil {
@@ -77,12 +69,11 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	if e.responder.expiryHeader == e.responder.replayHeader {
 		return nil, fmt.Errorf("oncekey: WithExpiryHeader is given %q, which marks replays: give another name", e.responder.expiryHeader)
 	}
-	e.holder = shortened(e.instance, maxOriginText)
+	e.holder = ledger.Shortened(e.instance, ledger.MaxOriginText)
 	e.observer = guardedObserver{e.observer}
 	if e.responder.custom {
 		e.responder.write = guardedWriter(e.responder.write, e.observer)
 	}
-	e.renewals.Follow(e.clock)
 	e.inspected = event.About("", "", "", "", e.instance)
 	e.defaults = e.MustRoute() // the default policy is valid
 	e.declared.all = nil
@@ -96,10 +87,10 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 // claims, runs and background jobs.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	select {
-	case <-e.live.close():
+	case <-e.ledger.Close():
 		return nil
 	case <-ctx.Done():
-		unfinished := e.live.abort()
+		unfinished := e.ledger.Abort()
 		if unfinished == 0 { // select takes either channel where both are ready
 			return nil
 		}
@@ -145,10 +136,10 @@ func (e *Engine) RouteWith(write problem.Writer, opts ...policy.Option) (*Route,
 	if err != nil {
 		return nil, err
 	}
-	if declared.Transactional && !storage.Transacts(e.store.Store) {
+	if declared.Transactional && !storage.Transacts(e.ledger.Store()) {
 		return nil, &policy.FieldError{
 			Field: "Transactional", Value: true,
-			Want: fmt.Sprintf("false, because %T has no transactions", e.store.Store),
+			Want: fmt.Sprintf("false, because %T has no transactions", e.ledger.Store()),
 		}
 	}
 	observes := declared.Observe || e.observeOnly

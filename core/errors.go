@@ -3,7 +3,7 @@ package core
 import (
 	"errors"
 
-	"github.com/oncekey/oncekey/core/internal/cause"
+	"github.com/oncekey/oncekey/core/internal/ledger"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -18,13 +18,13 @@ var (
 
 	// ErrRunTooLong is the cause of a handler's context when the handler ran
 	// longer than the policy's MaxRun. The engine no longer renews the lease.
-	ErrRunTooLong = cause.New("oncekey: the handler ran longer than MaxRun")
+	ErrRunTooLong = ledger.ErrRunTooLong
 
 	// ErrNotConfirmed says that the store did not confirm a response, and that the
 	// lease may have ended, or that the reply to a transaction's commit was lost.
 	// Engine.Finish then returns ErrNotConfirmed. The response must not be shown, and
 	// the client's retry gets the result.
-	ErrNotConfirmed = errors.New("oncekey: the store has not confirmed the response")
+	ErrNotConfirmed = ledger.ErrNotConfirmed
 
 	// ErrInProgress is returned by Do while another call with the key runs.
 	ErrInProgress = errors.New("oncekey: a call with this key is in progress")
@@ -47,7 +47,7 @@ var (
 	// ErrUnavailable is returned by Do when the store is unavailable or the engine
 	// shuts down. This call did not run the function. An earlier call with the key may
 	// have run the function.
-	ErrUnavailable = errors.New("oncekey: the store is unavailable, or the engine shuts down")
+	ErrUnavailable = ledger.ErrUnavailable
 
 	// ErrShutdown is returned by Engine.Shutdown, wrapped with the context's error,
 	// when the context ended before all work was finished.

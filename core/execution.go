@@ -17,6 +17,8 @@ type execution struct {
 	run      Run
 	captured capture
 	body     wire.RestoredBody
+	// responder is the engine's.
+	responder *responder
 }
 
 // execute runs the handler under the lease.
@@ -30,7 +32,7 @@ func (x *exchange) execute(run *Run, body []byte) {
 	defer func() {
 		execution.body.Close()
 		defer removeFiles(guarded, original) // also if a callback panics in finish
-		run.routePattern(guarded.Pattern)
+		run.hold.Pattern(guarded.Pattern)
 		execution.captured.finish(panicked)
 	}()
 	x.next.ServeHTTP(&execution.captured, guarded)
@@ -47,10 +49,10 @@ func withoutCodings(guarded *http.Request) {
 	}
 }
 
-func (x *execution) responder() *responder { return &x.run.engine.responder }
+func (x *execution) form() *responder { return x.responder }
 
 func (x *execution) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
-	x.responder().refuse(w, r, x.run.subject.route.writeProblem, *p)
+	x.responder.refuse(w, r, x.run.subject.route.writeProblem, *p)
 }
 
 func (x *execution) maxBytes() int64 { return x.run.subject.route.policy.MaxResponseBytes }
@@ -70,8 +72,8 @@ func (x *execution) conclude(outcome failure.Outcome) (failure.Class, failure.Ou
 }
 
 func (x *execution) finish(class failure.Class, outcome failure.Outcome, response Response) (time.Time, error) {
-	err := x.run.engine.finish(&x.run, class, outcome, response)
-	return x.run.expires(), err
+	err := x.run.finish(class, outcome, response)
+	return x.run.hold.Expires(), err
 }
 
 // stream settles the run of a response that is sent while the handler runs. A later mark
@@ -79,12 +81,12 @@ func (x *execution) finish(class failure.Class, outcome failure.Outcome, respons
 func (x *execution) stream(outcome failure.Outcome, response Response) error {
 	x.run.streams = true
 	x.run.marks.Seal()
-	x.run.stopRenewing()
-	err := x.run.engine.settle(&x.run, failure.ClassCache, outcome, response)
+	x.run.hold.Stop()
+	err := x.run.settle(failure.ClassCache, outcome, response)
 	if err != nil {
 		x.run.context.end(err) // nothing that the handler still does can be shown
 	}
 	return err
 }
 
-func (x *execution) close() { x.run.close() }
+func (x *execution) close() { x.run.hold.End() }

@@ -85,11 +85,11 @@ func (i *Inspector) Explain(ctx context.Context, retry Retry) (Explanation, erro
 		explained.refuse(problem.BodyTooLarge)
 		return explained, nil
 	}
-	run, refusal := i.engine.live.find(&a.digest)
+	hold, refusal := i.engine.ledger.Find(&a.digest)
 	switch {
-	case run != nil:
-		explained.Found = run.record()
-		a.sketch = run.sketch
+	case hold != nil:
+		explained.Found = hold.Record()
+		a.sketch = runOf(hold).sketch
 	case refusal != "":
 		explained.refuse(refusal)
 		return explained, nil

@@ -22,9 +22,9 @@ type Inspector struct {
 
 // Inspector returns an Inspector, or an error if the engine's store has none.
 func (e *Engine) Inspector() (*Inspector, error) {
-	records, ok := e.store.Store.(storage.Inspector)
+	records, ok := e.ledger.Store().(storage.Inspector)
 	if !ok {
-		return nil, fmt.Errorf("oncekey: %T cannot be inspected: it has no methods of storage.Inspector", e.store.Store)
+		return nil, fmt.Errorf("oncekey: %T cannot be inspected: it has no methods of storage.Inspector", e.ledger.Store())
 	}
 	return &Inspector{e, records}, nil
 }
@@ -84,7 +84,7 @@ func (i *Inspector) List(ctx context.Context, filter storage.Filter, page storag
 // Examine returns the findings of the store's storage.Examiner. It returns false for a
 // store without one. A panic of the Examiner is a finding too.
 func (i *Inspector) Examine(ctx context.Context) ([]storage.Finding, bool) {
-	examiner, ok := i.engine.store.Store.(storage.Examiner)
+	examiner, ok := i.engine.ledger.Store().(storage.Examiner)
 	if !ok {
 		return nil, false
 	}
@@ -108,7 +108,7 @@ func (i *Inspector) Settle(ctx context.Context, key string, attempt uint64, word
 	if err := by.validate(true); err != nil {
 		return err
 	}
-	if i.engine.live.has(key) {
+	if i.engine.ledger.Has(key) {
 		return fmt.Errorf("%w: this process holds its run", storage.ErrNotAbandoned)
 	}
 	record, err := i.Lookup(ctx, key)
@@ -149,7 +149,7 @@ func (i *Inspector) Forget(ctx context.Context, key string, attempt uint64, word
 		return false, err
 	case record == nil:
 		return false, nil
-	case i.engine.live.has(key), record.State == storage.InProgress && !record.Abandoned():
+	case i.engine.ledger.Has(key), record.State == storage.InProgress && !record.Abandoned():
 		return false, ErrStillRunning
 	case record.Attempt != attempt:
 		return false, fmt.Errorf("%w: its record is of attempt %d", storage.ErrNotAbandoned, record.Attempt)
@@ -175,7 +175,7 @@ func (i *Inspector) report(ctx context.Context, result event.Result, key string,
 
 // Store names the package of the engine's store, such as "redisstore".
 func (i *Inspector) Store() string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", i.engine.store.Store), "*"), ".")
+	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", i.engine.ledger.Store()), "*"), ".")
 	return name
 }
 

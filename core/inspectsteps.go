@@ -1,9 +1,7 @@
 package core
 
 import (
-	"maps"
-	"slices"
-
+	"github.com/oncekey/oncekey/core/internal/steps"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -19,16 +17,17 @@ type StepState struct {
 // recorded ones by name, then those that have begun, in order. A record that is settled
 // has none. The error wraps storage.ErrCorruptRecord.
 func (i *Inspector) Steps(record *storage.Record) ([]StepState, error) {
-	log, err := readSteps(record.Steps)
-	if log == nil || err != nil {
+	log, err := steps.Read(record.Steps)
+	if err != nil {
 		return nil, err
 	}
-	var steps []StepState
-	for _, name := range slices.Sorted(maps.Keys(log.recorded)) {
-		steps = append(steps, StepState{name, true})
+	var states []StepState
+	recorded, open := log.Names()
+	for _, name := range recorded {
+		states = append(states, StepState{name, true})
 	}
-	for _, name := range log.open {
-		steps = append(steps, StepState{name, false})
+	for _, name := range open {
+		states = append(states, StepState{name, false})
 	}
-	return steps, nil
+	return states, nil
 }

@@ -2,7 +2,6 @@ package core
 
 import (
 	"testing"
-	"time"
 	"unsafe"
 )
 
@@ -13,14 +12,5 @@ func TestExecutionFits(t *testing.T) {
 	const class, header = 2048, 8
 	if size := unsafe.Sizeof(execution{}); size > class-header {
 		t.Errorf("an execution has %d bytes, want at most %d", size, class-header)
-	}
-}
-
-func TestBackoffIsBounded(t *testing.T) {
-	t.Parallel()
-	for try := range 100 {
-		if d := backoff(try, time.Millisecond, time.Second); d < time.Millisecond/2 || d > time.Second {
-			t.Errorf("try %d waits %v", try, d)
-		}
 	}
 }

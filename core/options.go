@@ -110,7 +110,7 @@ func WithSettleBudget(budget time.Duration) Option {
 		if budget <= 0 {
 			return fmt.Errorf("oncekey: WithSettleBudget is given %v: give more than zero", budget)
 		}
-		e.settleBudget = budget
+		e.ledger.Bound(budget, 0)
 		return nil
 	}
 }
@@ -122,7 +122,7 @@ func WithMaxUnsettled(n int) Option {
 		if n <= 0 {
 			return fmt.Errorf("oncekey: WithMaxUnsettled is given %d: give more than zero", n)
 		}
-		e.live.maxUnsettled = n
+		e.ledger.Bound(0, n)
 		return nil
 	}
 }

@@ -128,7 +128,7 @@ func (p *partsOfAFirst) memory() {
 // capture buffers the response.
 func (p *partsOfAFirst) capture(w http.ResponseWriter) {
 	run, c := &p.state.execution.run, &p.state.execution.captured
-	run.engine, run.subject = p.engine, p.a.subject
+	run.subject, p.state.execution.responder = p.a.subject, &p.engine.responder
 	clear(w.Header())
 	*c = capture{}
 	c.begin(w, p.bare, p.state.execution)

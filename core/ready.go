@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/ledger"
 	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
@@ -19,18 +20,18 @@ import (
 // ready). Otherwise the error names the reason. Call Ready in a readiness probe, with a
 // ctx that has a deadline.
 func (e *Engine) Ready(ctx context.Context) error {
-	switch _, refusal := e.live.find(new([sha256.Size]byte)); refusal {
+	switch _, refusal := e.ledger.Find(new([sha256.Size]byte)); refusal {
 	case problem.ShuttingDown:
 		return fmt.Errorf("%w: the engine shuts down", ErrUnavailable)
 	case problem.StoreUnavailable:
-		return fmt.Errorf("%w: %d responses wait for the store", ErrUnavailable, e.live.maxUnsettled)
+		return fmt.Errorf("%w: %d responses wait for the store", ErrUnavailable, e.ledger.MaxUnsettled())
 	}
 	return e.checkStore(ctx)
 }
 
 func (e *Engine) checkStore(ctx context.Context) (err error) {
 	defer panicked.ToError("Store", &err)
-	if checker, ok := e.store.Store.(storage.Checker); ok {
+	if checker, ok := e.ledger.Store().(storage.Checker); ok {
 		err = checker.Check(ctx)
 	}
 	return err
@@ -58,38 +59,19 @@ type Running struct {
 // Running returns the runs of this process that have not ended: those with a running
 // handler, and those with a result that waits for the store. The longest come first.
 func (e *Engine) Running() []Running {
-	runs := e.live.all()
-	all := make([]Running, 0, len(runs))
-	for _, run := range runs {
-		all = append(all, run.snapshot())
+	holds := e.ledger.All()
+	all := make([]Running, 0, len(holds))
+	for _, hold := range holds {
+		all = append(all, snapshot(hold))
 	}
 	slices.SortFunc(all, func(a, b Running) int { return cmp.Compare(b.For, a.For) })
 	return all
 }
 
-func (r *Run) snapshot() Running {
-	endpoint := Endpoint{r.subject.request.Method, r.routePattern("")}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.engine.clock.Now()
-	running := Running{
-		Key: r.lease.Key, Endpoint: endpoint, Attempt: r.lease.Attempt,
-		For: now.Monotonic.Sub(r.claimed), LeaseLeft: now.Left(r.heldUntil),
-		Waiting: int(r.waiting.Load()),
+func snapshot(hold *ledger.Hold) Running {
+	since, left, unsettled := hold.Ages()
+	return Running{
+		Key: hold.Lease.Key, Endpoint: Endpoint{runOf(hold).subject.request.Method, hold.Pattern("")}, Attempt: hold.Lease.Attempt,
+		For: since, LeaseLeft: left, Waiting: int(hold.Waiting.Load()), Unsettled: unsettled,
 	}
-	if !r.deferred.IsZero() {
-		running.Unsettled = max(1, now.Monotonic.Sub(r.deferred))
-	}
-	return running
-}
-
-// all returns the runs of this process.
-func (l *liveRuns) all() []*Run {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	runs := make([]*Run, 0, len(l.byKey))
-	for _, run := range l.byKey {
-		runs = append(runs, run)
-	}
-	return runs
 }

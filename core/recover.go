@@ -24,7 +24,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 			run.report(event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the RecoverFunc panicked"), Final: true})
 		}
 		if !outcomeKnown {
-			run.abandon()
+			run.hold.Abandon()
 		}
 	}()
 	request := run.subject.request
@@ -32,8 +32,8 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	ctx = context.WithValue(ctx, stepKey{}, inRecoverFunc)
 	found, err := find(ctx, policy.Abandoned{
 		Key: request.Key, Scope: request.Scope,
-		Method: request.Method, Path: request.Path, Attempt: run.lease.Attempt,
-		Step: run.steps.cutOff(),
+		Method: request.Method, Path: request.Path, Attempt: run.hold.Lease.Attempt,
+		Step: run.hold.Steps().CutOff(),
 	})
 	returned = true
 	if err == nil {
@@ -44,8 +44,8 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 		run.report(event.Event{Result: event.RecoverError, Err: err})
 		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
 	case found == nil:
-		outcomeKnown, run.cleared = true, true
-		run.forgetKeepFor()
+		outcomeKnown = true
+		run.hold.Clear()
 		return Decision{Run: run}
 	}
 	outcomeKnown = true
@@ -72,7 +72,7 @@ func (r *Run) checkFound(found *policy.Response) error {
 // recovered returns the record of a run that ended with the response of the RecoverFunc. A
 // response that is not kept is shown once, as a handler's is.
 func (r *Run) recovered(response Response) *storage.Record {
-	record := r.record()
+	record := r.hold.Record()
 	if record.State != storage.Unreplayable {
 		return record
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
-	"github.com/oncekey/oncekey/core/internal/machine"
+	"github.com/oncekey/oncekey/core/internal/ledger"
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
@@ -33,19 +33,19 @@ type Request struct {
 // subject is the request or call of a run, with its policy. Unlike the admission, it
 // outlives the decision: runs, events and store calls keep it.
 type subject struct {
-	event   event.Subject
-	route   *Route
-	request Request
-	digest  [sha256.Size]byte   // the storage key
-	started time.Time           // when the request was admitted
-	call    lazycontext.Context // for the first store call
-	called  bool
+	event    event.Subject
+	route    *Route
+	request  Request
+	digest   [sha256.Size]byte   // the storage key
+	started  time.Time           // when the request was admitted
+	call     lazycontext.Context // for the first store call
+	observer event.Observer
 }
 
 // setSubject sets the subject of the request's events.
 func (e *Engine) setSubject(a *admission) {
 	r := &a.request
-	a.event = event.About(r.Method, r.Path, r.Scope, r.Key, e.instance)
+	a.event, a.observer = event.About(r.Method, r.Path, r.Scope, r.Key, e.instance), e.observer
 }
 
 // admission is one request before the engine has decided about it. No other goroutine and
@@ -53,21 +53,18 @@ func (e *Engine) setSubject(a *admission) {
 // less, and a first-time request 7 % less (TestAllocations).
 type admission struct {
 	*subject
-	storageKey   string               // the digest in hex digits, on first use: see recordName
-	keyHash      string               // event.KeyHash of the key, beside the fingerprint
-	input        fingerprint.Request  // until the decision; its Body is set early where the policy has a KeyField
-	bytes        storage.Digest       // of the input; zero when the caller of Begin passed the fingerprint
-	reading      *fingerprint.Reading // of the input, on first use: see parsed
-	sketch       []byte               // of the first request with the key, if this request differs
-	failure      error                // of the store, for the event of the decision
-	found        *storage.Record      // the last record that decided
-	waited       bool                 // the key was in progress in an earlier round
-	waits        bool                 // the request is counted in Engine.waiters
-	steps        *stepLog             // of earlier attempts, in the lease that was acquired
-	served       bool                 // the run belongs to an HTTP handler, behind a capture
-	claimed      machine.Moment       // when the last claim was sent, and the earliest start of its lease
-	lease        storage.Lease        // of the last claim, if it has no record; passed on by value it would grow the stack beyond 8 KiB
-	storeLatency time.Duration
+	storageKey string               // the digest in hex digits, on first use: see recordName
+	keyHash    string               // event.KeyHash of the key, beside the fingerprint
+	input      fingerprint.Request  // until the decision; its Body is set early where the policy has a KeyField
+	bytes      storage.Digest       // of the input; zero when the caller of Begin passed the fingerprint
+	reading    *fingerprint.Reading // of the input, on first use: see parsed
+	sketch     []byte               // of the first request with the key, if this request differs
+	failure    error                // of the store, for the event of the decision
+	found      *storage.Record      // the last record that decided
+	waited     bool                 // the key was in progress in an earlier round
+	waits      bool                 // the request is counted in Engine.waiters
+	served     bool                 // the run belongs to an HTTP handler, behind a capture
+	claim      ledger.Claim         // in place: passed on by value it would grow the stack beyond 8 KiB
 }
 
 // admit begins the admission of a request.
@@ -252,7 +249,7 @@ func (e *Engine) report(ctx context.Context, a *admission, event event.Event) {
 	event.Subject, event.Route, event.Observed, event.Record = &a.event, a.request.Pattern, a.route.observes, a.recordName()
 	a.route.served(a.request.Method, a.request.Pattern)
 	event.Duration = time.Since(a.started)
-	e.observer.Observe(ctx, event)
+	a.observer.Observe(ctx, event)
 }
 
 // unread returns the admission of a request without reading its header or body.

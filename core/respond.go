@@ -59,7 +59,7 @@ func (c *capture) finishBuffered(panicked bool) {
 	response := Response{Status: c.status, Header: c.changes, Body: c.body, Unreplayable: c.isShort(c.r)}
 	settled := c.headerIsSettled()
 	if !settled {
-		response.Header = append(response.Header, c.trailers(c.run.responder())...)
+		response.Header = append(response.Header, c.trailers(c.run.form())...)
 	}
 	end, err := c.run.finish(class, outcome, response)
 	switch {
@@ -72,7 +72,7 @@ func (c *capture) finishBuffered(panicked bool) {
 		if !settled {
 			c.settleHeader(response.Header)
 		}
-		c.run.responder().setExpiry(c.header, end)
+		c.run.form().setExpiry(c.header, end)
 		wire.WriteResponse(c.w, response.Status, response.Body)
 	}
 }
@@ -106,7 +106,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 
 // deleteMarkers deletes the markers that the handler has forged.
 func (c *capture) deleteMarkers() {
-	own := c.run.responder()
+	own := c.run.form()
 	maps.DeleteFunc(c.header, func(name string, _ []string) bool { return own.isMarker(name) })
 }
 

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 	"unicode/utf8"
 
+	"github.com/oncekey/oncekey/core/internal/steps"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 )
@@ -98,7 +98,7 @@ const maxStepName = 100
 // step returns the recorded result of the step, or calls its function and records the
 // result.
 func (r *Run) step(ctx context.Context, name string, s typed) error {
-	recorded, err := r.beginStep(ctx, name)
+	recorded, err := r.hold.Steps().Begin(ctx, name)
 	switch {
 	case err != nil:
 		return err
@@ -120,7 +120,10 @@ func (r *Run) runStep(ctx context.Context, name string, s typed) error {
 	uncertain := true
 	defer func() { // no recover, so that a panic continues with its stack
 		cancel()
-		r.endStep(uncertain)
+		if uncertain {
+			failure.MarkUncertain(&r.context, "the outcome of a step is unknown")
+		}
+		r.hold.Steps().End(uncertain)
 	}()
 	err := s.run(inner)
 	switch {
@@ -130,119 +133,10 @@ func (r *Run) runStep(ctx context.Context, name string, s typed) error {
 		}
 		uncertain = false
 	case !failure.IsUncertain(err) && inner.Err() == nil:
-		r.failStep(name)
+		r.hold.Steps().Fail(name)
 		uncertain = false
 	}
 	return err
-}
-
-// beginStep returns the recorded line of an earlier attempt. Otherwise it records that
-// the step has begun, so that the next attempt knows if the step is cut off.
-func (r *Run) beginStep(ctx context.Context, name string) (*stepLine, error) {
-	if err := r.admitsStep(ctx); err != nil {
-		return nil, notBegun(name, err)
-	}
-	recorded, err := r.announceStep(name)
-	if recorded != nil || err != nil {
-		return recorded, err
-	}
-	err = r.storeSteps(min(r.subject.route.policy.StoreTimeout, r.leaseLeft()))
-	if err != nil && !errors.Is(err, storage.ErrLeaseLost) {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if err == nil {
-		err = r.admitsStep(ctx)
-	}
-	if err != nil {
-		r.failStep(name)
-		r.endStep(false)
-		return nil, notBegun(name, err)
-	}
-	return nil, nil //nolint:nilnil // no earlier attempt has recorded the step
-}
-
-func notBegun(name string, why error) error {
-	return fmt.Errorf("oncekey: step %q was not called: %w", name, why)
-}
-
-// admitsStep returns the reason for which no step can begin, or nil. The run's context
-// checks the clocks, and ends with the lease.
-func (r *Run) admitsStep(ctx context.Context) error {
-	switch {
-	case r.context.Err() != nil:
-		return context.Cause(&r.context)
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	default:
-		return nil
-	}
-}
-
-var (
-	errStepSettled  = errors.New("the response of the run is settled")
-	errStepTwice    = errors.New("a step of this name was called before in this run")
-	errStepTooLarge = errors.New("all steps of the request together exceed the policy's MaxResponseBytes")
-)
-
-// announceStep returns the recorded line of the step. Otherwise it adds the line that
-// begins the step, for storeSteps to write.
-func (r *Run) announceStep(name string) (*stepLine, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.settling {
-		return nil, notBegun(name, errStepSettled)
-	}
-	if r.steps == nil {
-		r.steps = new(stepLog)
-	}
-	log := r.steps
-	if log.called[name] {
-		return nil, notBegun(name, errStepTwice)
-	}
-	if log.called == nil {
-		log.called = make(map[string]bool)
-	}
-	log.called[name] = true
-	if recorded, found := log.recorded[name]; found {
-		return &recorded, nil
-	}
-	if err := r.addLine(stepLine{Step: name}); err != nil {
-		return nil, notBegun(name, err)
-	}
-	log.running++
-	return nil, nil //nolint:nilnil // no earlier attempt has recorded the step
-}
-
-// addLine adds a line when no renewal is under way, and begins the renewal that writes
-// it. The caller holds r.mu.
-func (r *Run) addLine(line stepLine) error {
-	for r.renewing {
-		r.renewed.Wait()
-	}
-	limit := r.subject.route.policy.MaxResponseBytes
-	switch {
-	case r.settling:
-		return errStepSettled
-	case int64(len(r.steps.text)+len(line.encode())) > limit:
-		return fmt.Errorf("%w: %d bytes", errStepTooLarge, limit)
-	}
-	r.steps.add(line)
-	r.renewing = true
-	return nil
-}
-
-// storeSteps writes the steps by a renewal of the lease, and repeats the call within
-// timeout.
-func (r *Run) storeSteps(timeout time.Duration) error {
-	deadline := time.Now().Add(timeout)
-	for try := 0; ; try++ {
-		calledAt, err := r.extend(time.Until(deadline))
-		wait := backoff(try, 10*time.Millisecond, 100*time.Millisecond)
-		if err == nil || isFinal(err) || time.Until(deadline) <= wait || !sleep(r.engine.live.background, wait) {
-			r.renewedBy(calledAt, err, false)
-			return err
-		}
-	}
 }
 
 // recordStep writes the result of the step, or its permanent error.
@@ -251,24 +145,12 @@ func (r *Run) recordStep(name string, s typed, permanent error) error {
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	err = r.addLine(line)
-	r.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if err := r.storeSteps(r.subject.route.policy.StoreTimeout); err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.steps.add(stepLine{Step: name, Unconfirmed: true})
-		return err
-	}
-	return nil
+	return r.hold.Steps().Record(line)
 }
 
 // recordedLine encodes the result, and replaces it by the value that later attempts get.
-func recordedLine(name string, s typed, permanent error) (stepLine, error) {
-	line := stepLine{Step: name}
+func recordedLine(name string, s typed, permanent error) (steps.Line, error) {
+	line := steps.Line{Step: name}
 	if permanent != nil {
 		line.Error = new(permanent.Error())
 		return line, nil //nolint:nilerr // the error is the result
@@ -278,23 +160,4 @@ func recordedLine(name string, s typed, permanent error) (stepLine, error) {
 		err = s.decode(line.Result)
 	}
 	return line, err
-}
-
-// failStep adds that a step has ended without an effect to remember. The next write to
-// the store takes the line along.
-func (r *Run) failStep(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.steps.add(stepLine{Step: name, Failed: true})
-}
-
-// endStep ends a step that announceStep has counted.
-func (r *Run) endStep(uncertain bool) {
-	if uncertain {
-		failure.MarkUncertain(&r.context, "the outcome of a step is unknown")
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.steps.running--
-	r.steps.unknown = r.steps.unknown || uncertain
 }

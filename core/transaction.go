@@ -17,7 +17,7 @@ var errTransactionUnused = errors.New("oncekey: the policy is Transactional, and
 // only after failure.MarkExecuted, because most handlers refuse a request before they take
 // the transaction. A run that releases its key is not reported.
 func (r *Run) reportUnusedTransaction(outcome failure.Outcome, status int) {
-	if r.tx == nil || storage.TransactionTaken(r.handler) {
+	if !r.hold.InTransaction() || storage.TransactionTaken(r.handler) {
 		return
 	}
 	if outcome, _ = r.marks.Read(outcome); status >= http.StatusBadRequest && !outcome.Executed {

@@ -32,12 +32,12 @@ func TestWaitersReturnToZero(t *testing.T) {
 		after  time.Duration
 		option policy.Option
 	}{
-		"the run ends":           {end: func(w waitersOf) { w.here.settleUnused(w.run, nil) }},
+		"the run ends":           {end: func(w waitersOf) { w.run.endUnused(nil) }},
 		"the client disconnects": {end: func(w waitersOf) { w.cancel() }},
 		"Wait ends":              {after: time.Minute},
 		"the engines shut down": {end: func(w waitersOf) {
-			w.here.live.close()
-			w.elsewhere.live.close()
+			w.here.ledger.Close()
+			w.elsewhere.ledger.Close()
 		}},
 		"the holder crashes":             {end: crash},
 		"a RecoverFunc finds a response": {crash, 0, outcome(&policy.Response{Status: http.StatusCreated}, nil)},
@@ -59,15 +59,15 @@ func TestWaitersReturnToZero(t *testing.T) {
 				w.cancel()
 				synctest.Wait()
 				wantWaiters(t, w.here, 0, 0)
-				w.here.live.abort()
-				w.elsewhere.live.abort()
+				w.here.ledger.Abort()
+				w.elsewhere.ledger.Abort()
 			})
 		})
 	}
 }
 
 // crash abandons the run's key, as the end of its lease does.
-func crash(w waitersOf) { w.run.abandon() }
+func crash(w waitersOf) { w.run.hold.Abandon() }
 
 // beginWaiters begins a run, and requests that wait for it. The option may be nil.
 func beginWaiters(t *testing.T, option policy.Option) (w waitersOf) {
@@ -95,7 +95,7 @@ func beginWaiters(t *testing.T, option policy.Option) (w waitersOf) {
 		go func() {
 			defer func() { _ = recover() }() // of a guard that passes a panic on
 			if late := e.Begin(ctx, route, request).Run; late != nil {
-				e.settleUnused(late, nil)
+				late.endUnused(nil)
 			}
 		}()
 	}

@@ -49,7 +49,7 @@ func watch(e *Engine, w http.ResponseWriter, r *http.Request, run *Run, next htt
 	var seen responseSeen
 	outcome := failure.Outcome{Panicked: true}
 	defer func() {
-		run.routePattern(r.Pattern)
+		run.hold.Pattern(r.Pattern)
 		outcome.Status = seen.status()
 		var response Response
 		response, run.wouldKeep = seen.response(r, w.Header(), outcome.Panicked, run.subject.route.policy.MaxResponseBytes)

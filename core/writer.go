@@ -51,7 +51,7 @@ func (c *capture) writeHeader(status int) {
 		c.w.WriteHeader(status) // sends the current header
 	default:
 		c.status = status
-		c.freeze(c.run.responder())
+		c.freeze(c.run.form())
 	}
 }
 
@@ -65,7 +65,7 @@ func (c *capture) writeHeaderAgain(status int) {
 		_ = c.stream()
 	default:
 		c.recovered = true
-		c.restart(status, c.run.responder())
+		c.restart(status, c.run.form())
 	}
 }
 

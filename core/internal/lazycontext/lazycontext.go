@@ -33,6 +33,9 @@ func (c *Context) begin(parent context.Context, deadline time.Time) {
 	c.parent, c.deadline = parent, deadline
 }
 
+// Used reports whether c has been started.
+func (c *Context) Used() bool { return c.parent != nil }
+
 // Detach makes c end at the deadline, with parent's values but without its
 // cancellation. Call Release at the end of the store call.
 func (c *Context) Detach(parent context.Context, deadline time.Time) context.Context {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +26,7 @@ type Claim struct {
 	At machine.Moment
 	// Latency is the time that the store took for all calls.
 	Latency time.Duration
-	called  bool
+	steps   *stepping // of earlier attempts
 }
 
 // Make claims the key within the timeout, or returns the key's record. The cancellation
@@ -37,7 +38,13 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 	const tries = 3
 	for try := 0; ; try++ {
 		record, err := l.claim(ctx, c, deadline)
-		if err == nil || rules.ClaimLasts(err) && try == 0 {
+		switch {
+		case err == nil && record == nil:
+			if c.steps, err = resumed(c.Lease.Steps); err != nil {
+				l.GiveBack(c)
+			}
+			return nil, err
+		case err == nil, rules.ClaimLasts(err) && try == 0:
 			return record, err
 		}
 		// The same token gets its own claim again if the failed call took effect. So a
@@ -52,13 +59,22 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 	}
 }
 
+// LookUp returns the finished record of a key and of a request with equal bytes, if the store
+// keeps its records in memory. A sealed record is for Make to report.
+func (l *Ledger) LookUp(ctx context.Context, key [sha256.Size]byte, digest storage.Digest) (*storage.Record, error) {
+	record, err := l.store.find(ctx, key, digest)
+	if record != nil && isSealed(record) {
+		return nil, err
+	}
+	return record, err
+}
+
 // claim calls the store once, with a new context, at c.At.
 func (l *Ledger) claim(ctx context.Context, c *Claim, deadline time.Time) (*storage.Record, error) {
 	call := c.Call
-	if c.called { // c.Call served the first call, and has ended
+	if call.Used() { // c.Call served the first call, and has ended
 		call = new(lazycontext.Context)
 	}
-	c.called = true
 	defer call.Release()
 	record, err := l.store.acquire(call.Detach(ctx, deadline), &c.Lease)
 	returned := l.clock.Now()

@@ -42,9 +42,9 @@ const (
 // Hold is the lease under which a run's handler runs. The ledger renews it until Stop,
 // notices its loss, and settles its key. A Hold is safe for concurrent use.
 type Hold struct {
-	Lease   storage.Lease   // as granted; it must not be changed
-	Waiting atomic.Int32    // requests of this process that wait for this run
-	Claimed time.Time       // after any wait: MaxRun starts here
+	Lease   storage.Lease // as granted; it must not be changed
+	Waiting atomic.Int32  // requests of this process that wait for this run
+	Claimed time.Time     // after any wait: MaxRun starts here
 	run     Run
 	ledger  *Ledger
 	key     *[sha256.Size]byte
@@ -61,16 +61,16 @@ type Hold struct {
 	finished time.Time
 
 	mu        sync.Mutex
+	Waiting   atomic.Int32 // requests of this process that wait for this run; it needs no mutex
 	phase     phase
 	renewing  bool // an Extend is under way; the settlement waits for renewed
 	cutOff    bool // the handler's context has ended, by a lost lease or MaxRun
 	cleared   bool // a RecoverFunc found no effect of earlier attempts
-	called    bool // call is used
 	renewed   sync.Cond
 	pattern   string          // the route's pattern, or "" until the router sets it
 	heldUntil machine.Moment  // when the lease ends at the earliest
 	result    *storage.Result // shown to duplicates in this process; nil: no result yet
-	waits     time.Time       // when the result began to wait for the store
+	waits     time.Duration   // from the claim until the result began to wait for the store, or zero
 	keepFor   time.Duration   // see KeepFor; zero: for the policy's TTL
 	lastError error           // of the renewals
 	steps     *stepping       // nil until the first step of the request's attempts
@@ -84,13 +84,15 @@ type Hold struct {
 func (l *Ledger) Begin(h *Hold, run Run, c *Claim, key *[sha256.Size]byte, p *policy.Policy, pattern string) (refusal string) {
 	h.run, h.ledger, h.key, h.policy = run, l, key, p
 	h.Lease, h.Claimed, h.pattern = c.Lease, c.At.Monotonic, pattern
-	h.renewed.L, h.heldUntil = &h.mu, c.At.Add(c.Lease.TTL)
+	h.renewed.L, h.heldUntil, h.steps = &h.mu, c.At.Add(c.Lease.TTL), c.steps
 	if refusal = l.add(h); refusal == "" {
 		h.wakeAt(c.At, h.Claimed.Add(h.Lease.TTL/3))
 	}
 	return refusal
 }
 
+// Run returns the run that was given to Begin.
+func (h *Hold) Run() Run { return h.run }
 
 // wakeAt schedules Due for that time, or earlier for the end of the lease or of MaxRun.
 // now may be a little old.

@@ -80,9 +80,9 @@ func (l *live) All() []*Hold {
 // MaxUnsettled returns the bound of the responses that wait for the store.
 func (l *live) MaxUnsettled() int { return l.maxUnsettled }
 
-// beginClaim counts a claim, so that Shutdown waits for its run or for its release. It
-// returns false when the engine shuts down. The caller must call end after true.
-func (l *live) beginClaim() bool {
+// BeginClaim counts a claim, so that Shutdown waits for its run or for its release. It
+// returns false when the engine shuts down. The caller must call EndClaim after true.
+func (l *live) BeginClaim() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closing {
@@ -128,7 +128,10 @@ func (l *live) inBackground(work func(ctx context.Context)) {
 	}()
 }
 
-// end must be called once for each add or beginClaim.
+// EndClaim ends a claim that BeginClaim has counted: its run or its release counts instead.
+func (l *live) EndClaim() { l.end() }
+
+// end must be called once for each add or BeginClaim.
 func (l *live) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

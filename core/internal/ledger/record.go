@@ -59,6 +59,13 @@ func (h *Hold) Record() *storage.Record {
 	return record
 }
 
+// IsKept reports whether the run was settled with a response.
+func (h *Hold) IsKept() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.result != nil
+}
+
 // Expires returns the end of the response's retention, or zero if no response is kept.
 func (h *Hold) Expires() time.Time {
 	h.mu.Lock()
@@ -83,7 +90,7 @@ func (h *Hold) wait(result *storage.Result, mayShow bool) {
 	now := h.ledger.clock.Now().Monotonic
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.phase, h.waits = deferred, now
+	h.phase, h.waits = deferred, max(1, now.Sub(h.Claimed))
 	if mayShow {
 		h.result = result
 	}
@@ -117,10 +124,11 @@ func (h *Hold) Ages() (since, left, unsettled time.Duration) {
 	now := h.ledger.clock.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.waits.IsZero() {
-		unsettled = max(1, now.Monotonic.Sub(h.waits))
+	since = now.Monotonic.Sub(h.Claimed)
+	if h.waits > 0 {
+		unsettled = max(1, since-h.waits)
 	}
-	return now.Monotonic.Sub(h.Claimed), now.Left(h.heldUntil), unsettled
+	return since, now.Left(h.heldUntil), unsettled
 }
 
 // Clear notes that the earlier attempts of the key have had no effect.

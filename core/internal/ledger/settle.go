@@ -26,21 +26,20 @@ type ending struct {
 // the response must not be shown (see Engine.Finish). done is reported once the store has
 // confirmed.
 func (h *Hold) Keep(result storage.Result, done event.Event) error {
-	h.storing = result
-	h.finished = h.ledger.clock.Now().Wall
-	return h.settle(ending{rules.Keep, &h.storing, done})
+	now := h.ledger.clock.Now()
+	h.storing, h.finished = result, now.Wall
+	return h.settle(now.Monotonic, ending{rules.Keep, &h.storing, done})
 }
 
 // GiveUp ends the run without a result: the key is released or abandoned.
 func (h *Hold) GiveUp(fate rules.Fate, done event.Event) error {
 	h.rollback()
-	return h.settle(ending{fate, nil, done})
+	return h.settle(time.Now(), ending{fate, nil, done})
 }
 
-// settle settles the key by one store call within StoreTimeout, and by a second one if the
+// settle settles the key by one store call within StoreTimeout from calledAt, and by a second one if the
 // store refuses the response for good. After a failure the background continues.
-func (h *Hold) settle(end ending) error {
-	calledAt := time.Now()
+func (h *Hold) settle(calledAt time.Time, end ending) error {
 	err := h.settleOnce(calledAt, end)
 	if h.tx == nil && h.leaveOut(&end, err) {
 		err = h.settleOnce(time.Now(), end)
@@ -73,10 +72,9 @@ func (h *Hold) settle(end ending) error {
 // hold, which saves an allocation.
 func (h *Hold) settleOnce(calledAt time.Time, end ending) error {
 	call := &h.call
-	if h.called {
+	if call.Used() {
 		call = new(lazycontext.Context)
 	}
-	h.called = true
 	defer call.Release()
 	return h.callFor(call.Detach(h.run.Context(), calledAt.Add(h.policy.StoreTimeout)), end)
 }
@@ -147,7 +145,7 @@ func (h *Hold) notCommitted(why error) error {
 	fate := h.Fate(class)
 	end := ending{fate, nil, event.Event{Result: rules.EventOf(fate, class), Err: why}}
 	if errors.Is(why, storage.ErrRolledBack) {
-		_ = h.settle(end) // settle reports and repeats failures
+		_ = h.settle(time.Now(), end) // settle reports and repeats failures
 		return why
 	}
 	h.report(event.Event{Result: event.NotConfirmed, Code: problem.NotConfirmed, Err: why})

@@ -26,9 +26,8 @@ type stepping struct {
 	unknown bool            // a step of this run has ended, and its outcome is unknown
 }
 
-// Resume reads the steps of earlier attempts from the lease, before the handler runs. The
-// error wraps storage.ErrCorruptRecord.
-func Resume(text string) (*stepping, error) {
+// resumed reads the steps of earlier attempts. The error wraps storage.ErrCorruptRecord.
+func resumed(text string) (*stepping, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // most requests have no steps
 	}
