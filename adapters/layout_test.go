@@ -32,8 +32,9 @@ func imports(t *testing.T, folder string) []string {
 // ownParts are the packages of core that the engine is made of.
 var ownParts = []string{
 	module + "/core/storage", module + "/core/event", module + "/core/problem", module + "/core/internal/cause",
-	module + "/core/internal/examination", module + "/core/internal/frame", module + "/core/internal/lazycontext",
-	module + "/core/internal/machine", module + "/core/internal/panicked", module + "/core/internal/wire",
+	module + "/core/internal/agenda", module + "/core/internal/examination", module + "/core/internal/frame",
+	module + "/core/internal/lazycontext", module + "/core/internal/ledger", module + "/core/internal/machine",
+	module + "/core/internal/panicked", module + "/core/internal/rules", module + "/core/internal/steps", module + "/core/internal/wire",
 }
 
 // Imports go down one way: adapters to core, core to its contract (storage), its

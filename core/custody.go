@@ -2,14 +2,13 @@ package core
 
 import (
 	"net/http"
-	"runtime"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/callers"
 )
 
 // capture is the response writer of a guarded handler. It buffers the response until
@@ -53,6 +52,9 @@ func (c custody) waits() bool { return c <= wentAround }
 // settlement is the run behind a captured response: all that the writer needs of it.
 type settlement interface {
 	form() *responder
+	// outermost returns the entry of the function that calls the handler. Callers outside
+	// of it are not the handler's.
+	outermost() uintptr
 	// refuse writes a problem in the form of the run's route.
 	refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem)
 	// maxBytes returns the policy's MaxResponseBytes.
@@ -117,7 +119,7 @@ const maxHold = time.Second
 // of unknown length, also if the upstream does not stream. A flush by any other handler
 // means that the handler streams.
 func (c *capture) holdsBack() bool {
-	if c.heldTooLong() || wire.StreamsByType(c.header.Get("Content-Type")) || !calledBy("net/http/httputil.(*") {
+	if c.heldTooLong() || wire.StreamsByType(c.header.Get("Content-Type")) || !callers.ReverseProxy(c.run.outermost()) {
 		return false
 	}
 	if c.custody < held {
@@ -127,19 +129,3 @@ func (c *capture) holdsBack() bool {
 }
 
 func (c *capture) heldTooLong() bool { return c.custody == held && time.Since(c.heldSince) >= maxHold }
-
-// calledBy reports whether a caller within the guard has a full function name with
-// the prefix.
-func calledBy(prefix string) bool {
-	var callers [64]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if strings.HasPrefix(frame.Function, prefix) {
-			return true
-		}
-		if !more || strings.HasSuffix(frame.Function, "/core.(*Engine).execute") {
-			return false
-		}
-	}
-}

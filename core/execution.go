@@ -9,6 +9,7 @@ import (
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/internal/callers"
 )
 
 // execution holds the state of an HTTP handler's run in one allocation. It is the
@@ -50,6 +51,8 @@ func withoutCodings(guarded *http.Request) {
 }
 
 func (x *execution) form() *responder { return x.responder }
+
+func (x *execution) outermost() uintptr { return callers.Entry((*exchange).execute) }
 
 func (x *execution) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	x.responder.refuse(w, r, x.run.subject.route.writeProblem, *p)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/oncekey/oncekey/core/internal/wire"
+	"github.com/oncekey/oncekey/internal/callers"
 )
 
 var (
@@ -60,7 +61,7 @@ func (c *capture) writeHeader(status int) {
 // response before the panic must not be stored as a whole response.
 func (c *capture) writeHeaderAgain(status int) {
 	switch {
-	case !c.custody.waits() || status < http.StatusInternalServerError || !calledBy("runtime.gopanic"):
+	case !c.custody.waits() || status < http.StatusInternalServerError || !callers.Panic(c.run.outermost()):
 	case c.custody == held: // a flushed response has begun, and is sent as without a guard
 		_ = c.stream()
 	default:

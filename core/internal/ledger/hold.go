@@ -43,7 +43,6 @@ const (
 // notices its loss, and settles its key. A Hold is safe for concurrent use.
 type Hold struct {
 	Lease   storage.Lease // as granted; it must not be changed
-	Waiting atomic.Int32  // requests of this process that wait for this run
 	Claimed time.Time     // after any wait: MaxRun starts here
 	run     Run
 	ledger  *Ledger
