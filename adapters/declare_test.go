@@ -1,8 +1,10 @@
 package adapters_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +53,42 @@ func TestDeclarationsThatAreWrong(t *testing.T) {
 				t.Errorf("a good policy panicked with %q", said)
 			}
 		})
+	}
+}
+
+// A policy is declared at the line that calls the adapter, and not inside the adapter.
+func TestPlacesOfDeclarations(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onChi, onGin := idemchi.New(engine), idemgin.New(engine)
+	table := tableOf(t, policy.Row("POST /payments"))
+	router := gin.New()
+	handler := gin.WrapF(created)
+	_, _, line, _ := runtime.Caller(0)
+	onChi.Policy()
+	onChi.Handle(created)
+	onChi.Table(table)
+	errs := []error{idemchi.Mount(chi.NewRouter(), onChi, &struct {
+		Pay http.HandlerFunc `route:"POST /payments" idempotency:""`
+	}{created})}
+	onGin.Policy()
+	onGin.Handle(handler)
+	onGin.Table(table)
+	errs = append(errs, idemgin.Mount(router, onGin, &struct {
+		Pay gin.HandlerFunc `route:"POST /payments" idempotency:""`
+	}{handler}))
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	routes := engine.Routes()
+	for i, below := range []int{1, 2, 3, 4, 7, 8, 9, 10} {
+		want := fmt.Sprintf("adapters/declare_test.go:%d", line+below)
+		if got := routes[i].DeclaredAt(); got != want {
+			t.Errorf("route %d is declared at %s, want %s", i, got, want)
+		}
 	}
 }
 

@@ -5,12 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -19,6 +14,7 @@ import (
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/internal/callers"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -119,13 +115,28 @@ type Route struct {
 func (r *Route) Guards(method string) bool { return r.policy.Guards(method) }
 
 // Route compiles a policy for this engine. The error names every field at fault.
-func (e *Engine) Route(opts ...policy.Option) (*Route, error) { return e.RouteWith(nil, opts...) }
+func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
+	return e.RouteWith(Declaration{Place: callers.Place()}, opts...)
+}
 
-// RouteWith is Route for the adapter of another protocol than HTTP: write writes the
-// problems of the route, in place of the engine's problem.Writer. A problem that is
-// stored as the response of a run is written by it too. A nil write means the engine's
-// writer. write must not panic, and must be safe for concurrent use.
-func (e *Engine) RouteWith(write problem.Writer, opts ...policy.Option) (*Route, error) {
+// Declaration is what an adapter adds to a policy.
+type Declaration struct {
+	// Place names the file and the line of the program that declare the policy, for errors,
+	// events and operators. Empty means the caller of RouteWith.
+	Place string
+	// WriteProblem writes the problems of the route, in place of the engine's problem.Writer,
+	// for another protocol than HTTP. A problem that is stored as the response of a run is
+	// written by it too. Nil means the engine's writer. WriteProblem must not panic, and must
+	// be safe for concurrent use.
+	WriteProblem problem.Writer
+}
+
+// RouteWith is Route for adapters. A program calls the adapter, which names the program's
+// line as the Place of the declaration.
+func (e *Engine) RouteWith(d Declaration, opts ...policy.Option) (*Route, error) {
+	if d.Place == "" {
+		d.Place = callers.Place()
+	}
 	if e == nil {
 		return nil, errors.New("oncekey: the Engine is nil: make it with core.New")
 	}
@@ -150,8 +161,8 @@ func (e *Engine) RouteWith(write problem.Writer, opts ...policy.Option) (*Route,
 		}
 	}
 	route := &Route{
-		policy: declared, observes: observes, place: declaredAt(), headers: canonicalNames(declared.IncludeHeaders),
-		writeProblem: write,
+		policy: declared, observes: observes, place: d.Place, headers: canonicalNames(declared.IncludeHeaders),
+		writeProblem: d.WriteProblem,
 	}
 	if err := route.compile(); err != nil {
 		return nil, err
@@ -182,7 +193,10 @@ func (r *Route) compile() (err error) {
 // MustRoute is Route for declarations. MustRoute panics when the policy is wrong, as
 // routers do for a wrong pattern.
 func (e *Engine) MustRoute(opts ...policy.Option) *Route {
-	route, err := e.Route(opts...)
+	return must(e.RouteWith(Declaration{Place: callers.Place()}, opts...))
+}
+
+func must(route *Route, err error) *Route {
 	if err != nil {
 		panic(err)
 	}
@@ -193,36 +207,6 @@ type onceFlag struct{ atomic.Bool }
 
 // first reports true once.
 func (f *onceFlag) first() bool { return !f.Load() && f.CompareAndSwap(false, true) }
-
-// declaredAt returns the file and the line that declare a policy: the first caller
-// outside of this module's guards.
-func declaredAt() string {
-	var callers [32]uintptr
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
-	for {
-		frame, more := frames.Next()
-		if !isGuards(frame.Function) {
-			return filepath.Base(filepath.Dir(frame.File)) + "/" + filepath.Base(frame.File) + ":" + strconv.Itoa(frame.Line)
-		}
-		if !more {
-			return "an unknown place"
-		}
-	}
-}
-
-// isGuards reports whether a function belongs to core or to an adapter.
-func isGuards(function string) bool {
-	const module = "github.com/oncekey/oncekey/"
-	folder, name := path.Split(function)
-	pkg, _, _ := strings.Cut(name, ".")
-	switch strings.TrimPrefix(folder+pkg, module) {
-	case "core", "adapters/chi", "adapters/gin", "adapters/internal/declared",
-		"adapters/grpc", "adapters/connect", "adapters/internal/rpc":
-		return true
-	default:
-		return false
-	}
-}
 
 // DeclaredAt names the file and the line of the program that declared the policy.
 func (r *Route) DeclaredAt() string { return r.place }

@@ -3,8 +3,11 @@ package core_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
 	"testing"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
@@ -15,10 +18,10 @@ import (
 func TestRouteWritesItsOwnProblems(t *testing.T) {
 	t.Parallel()
 	s := newService(t, memstore.New(), created)
-	route, err := s.RouteWith(func(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
+	route, err := s.RouteWith(core.Declaration{WriteProblem: func(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = w.Write([]byte("own " + p.Code))
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,5 +43,29 @@ func TestRouteWritesItsOwnProblems(t *testing.T) {
 	}
 	if got := s.ReplayHeader(); got != "X-Idempotent-Replay" {
 		t.Errorf("ReplayHeader is %q", got)
+	}
+}
+
+// A route names the line of the program that declares it, or the one that an adapter gives.
+func TestPlaceOfADeclaration(t *testing.T) {
+	t.Parallel()
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, line, _ := runtime.Caller(0)
+	_ = engine.Handler(http.HandlerFunc(created))
+	_ = engine.MustRoute()
+	_, _ = engine.Route()
+	_, _ = engine.RouteWith(core.Declaration{})
+	_, _ = engine.RouteWith(core.Declaration{Place: "shop/main.go:7"})
+	want := []string{"shop/main.go:7"}
+	for i := 4; i > 0; i-- {
+		want = append([]string{"core/routewith_test.go:" + strconv.Itoa(line+i)}, want...)
+	}
+	for i, route := range engine.Routes() {
+		if got := route.DeclaredAt(); got != want[i] {
+			t.Errorf("route %d is declared at %s, want %s", i, got, want[i])
+		}
 	}
 }

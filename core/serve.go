@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/internal/callers"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -21,7 +22,8 @@ func (e *Engine) Handler(next http.Handler, opts ...policy.Option) http.Handler 
 	if isNilHandler(next) {
 		panic(errNoHandler)
 	}
-	return &guardedHandler{e, e.MustRoute(opts...), next}
+	route := must(e.RouteWith(Declaration{Place: callers.Place()}, opts...))
+	return &guardedHandler{e, route, next}
 }
 
 func isNilHandler(h http.Handler) bool {

@@ -58,7 +58,7 @@ func (g *Guard) mustEngine() *core.Engine {
 // Policy returns a middleware for With, Use, Group or Route. It panics when the
 // policy is invalid, as chi does for an invalid pattern.
 func (g *Guard) Policy(opts ...policy.Option) func(http.Handler) http.Handler {
-	return g.guarding(g.mustEngine().MustRoute(opts...)).around
+	return g.guarding(declared.MustRoute(g.mustEngine(), declared.Place(), opts)).around
 }
 
 // Handle returns a guarded handler. It panics when the policy is invalid or handler
@@ -67,7 +67,7 @@ func (g *Guard) Handle(handler http.HandlerFunc, opts ...policy.Option) http.Han
 	if handler == nil {
 		panic("idemchi: Handle is given a nil handler: give the handler to guard")
 	}
-	return g.handle(handler, g.mustEngine().MustRoute(opts...))
+	return g.handle(handler, declared.MustRoute(g.mustEngine(), declared.Place(), opts))
 }
 
 func (g *Guard) handle(handler http.HandlerFunc, route *core.Route) http.HandlerFunc {

@@ -23,7 +23,7 @@ func Mount(r chi.Router, idem *Guard, api any, also ...policy.Addition) error {
 	if r == nil || idem == nil || idem.engine == nil {
 		return errors.New("idemchi: Mount is given a nil router or a nil guard: give both")
 	}
-	fields, err := declared.Fields[http.HandlerFunc](idem.engine, api, also)
+	fields, err := declared.Fields[http.HandlerFunc](idem.engine, declared.Place(), api, also)
 	all := []error{err}
 	taken := make(map[declared.Key]string) // the owner of each route
 	for _, route := range r.Routes() {

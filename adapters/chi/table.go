@@ -33,7 +33,7 @@ func (g *Guard) Table(table *policy.Table) func(http.Handler) http.Handler {
 	if table == nil {
 		panic("idemchi: Table is given a nil table: give the table from policy.NewTable")
 	}
-	rows := g.tables.Rows(engine, table, routes.Canonical)
+	rows := g.tables.Rows(engine, declared.Place(), table, routes.Canonical)
 	methods := make(map[string]bool)
 	for row := range rows {
 		methods[row.Method] = true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oncekey/oncekey/adapters/internal/rpc"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/callers"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -27,7 +28,7 @@ var _ connect.Interceptor = (*Guard)(nil)
 // the idempotency_level NO_SIDE_EFFECTS, an unknown KeyField, RedactFields, and each
 // policy that the engine refuses. policy.NewTable has refused repeated rows.
 func New(engine *core.Engine, table *policy.Table) (*Guard, error) {
-	guard, err := rpc.NewGuard(engine, table)
+	guard, err := rpc.NewGuard(engine, callers.Place(), table)
 	if err != nil {
 		return nil, fmt.Errorf("idemconnect: %w", err)
 	}

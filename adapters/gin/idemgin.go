@@ -81,7 +81,7 @@ func (g *Guard) mustEngine() *core.Engine {
 // Policy returns a middleware for a route, a group or the router. It panics when the
 // policy is invalid, as gin does for an invalid pattern.
 func (g *Guard) Policy(opts ...policy.Option) gin.HandlerFunc {
-	guarded := g.guarded((*gin.Context).Next, g.mustEngine().MustRoute(opts...))
+	guarded := g.guarded((*gin.Context).Next, declared.MustRoute(g.mustEngine(), declared.Place(), opts))
 	guarded.isMiddleware = true
 	return guarded.serve
 }
@@ -92,7 +92,7 @@ func (g *Guard) Handle(handler gin.HandlerFunc, opts ...policy.Option) gin.Handl
 	if handler == nil {
 		panic("idemgin: Handle is given a nil handler: give the handler to guard")
 	}
-	return g.handle(handler, g.mustEngine().MustRoute(opts...))
+	return g.handle(handler, declared.MustRoute(g.mustEngine(), declared.Place(), opts))
 }
 
 func (g *Guard) handle(handler gin.HandlerFunc, route *core.Route) gin.HandlerFunc {

@@ -25,7 +25,7 @@ func Mount(r gin.IRouter, idem *Guard, api any, also ...policy.Addition) error {
 	if r == nil || idem == nil || idem.engine == nil {
 		return errors.New("idemgin: Mount is given a nil router or a nil guard: give both")
 	}
-	fields, err := declared.Fields[gin.HandlerFunc](idem.engine, api, also)
+	fields, err := declared.Fields[gin.HandlerFunc](idem.engine, declared.Place(), api, also)
 	if err := errors.Join(err, try(r, fields)); err != nil {
 		return err
 	}

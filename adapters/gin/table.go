@@ -24,7 +24,7 @@ func (g *Guard) Table(table *policy.Table) gin.HandlerFunc {
 	if table == nil {
 		panic("idemgin: Table is given a nil table: give the table from policy.NewTable")
 	}
-	rows := g.tables.Rows(engine, table, asWritten)
+	rows := g.tables.Rows(engine, declared.Place(), table, asWritten)
 	var known routes.Rows
 	for row := range rows {
 		known.Add(row.Method, row.Pattern)

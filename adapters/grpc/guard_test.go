@@ -32,6 +32,9 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	engine := rpctest.NewEngine(t, memstore.New(), core.SharedScope)
 	guard := mustGuard(t, engine, mustTable(t, policy.Row("POST "+rpctest.Pay)))
+	if got := engine.Routes()[0].DeclaredAt(); !strings.HasPrefix(got, "grpc/fixture_test.go:") && !strings.HasPrefix(got, "grpc/guard_test.go:") {
+		t.Errorf("the policy is declared at %s, want the call of New", got)
+	}
 	server := grpc.NewServer()
 	if report := guard.Check(server); report.Err() == nil || !strings.Contains(report.Err().Error(), "row 1: POST "+rpctest.Pay) {
 		t.Errorf("without the service: %v", report.Err())

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/internal/callers"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -24,13 +25,27 @@ type Field[H any] struct {
 	Route *core.Route
 }
 
-// Fields compiles an annotated struct. It returns all valid fields beside all faults.
-func Fields[H any](engine *core.Engine, api any, also []policy.Addition) ([]Field[H], error) {
+// Place returns the line of the program that calls the caller of Place: the declaration of
+// a policy, for a function that programs call.
+var Place = callers.Place
+
+// MustRoute compiles a policy that the program declares at the place. It panics when the
+// policy is invalid, as routers do for an invalid pattern.
+func MustRoute(engine *core.Engine, place string, opts []policy.Option) *core.Route {
+	route, err := engine.RouteWith(core.Declaration{Place: place}, opts...)
+	if err != nil {
+		panic(err)
+	}
+	return route
+}
+
+// Fields compiles an annotated struct, which the program declares at the place. It returns all valid fields beside all faults.
+func Fields[H any](engine *core.Engine, place string, api any, also []policy.Addition) ([]Field[H], error) {
 	annotated, err := policy.Annotations[H](api, also...)
 	all := []error{err}
 	fields := make([]Field[H], 0, len(annotated))
 	for _, a := range annotated {
-		route, err := compile(engine, &a.Declaration)
+		route, err := compile(engine, place, &a.Declaration)
 		all = append(all, err)
 		fields = append(fields, Field[H]{a, route})
 	}
@@ -41,21 +56,21 @@ func Fields[H any](engine *core.Engine, api any, also []policy.Addition) ([]Fiel
 // the other, is then one policy, and not two. The zero value is empty.
 type Tables struct{ known sync.Map } // from *policy.Table to its rows
 
-// Rows compiles a table once. It panics with all faults, as routers do for an invalid
+// Rows compiles a table once, which the program declares at the place. It panics with all faults, as routers do for an invalid
 // pattern.
-func (t *Tables) Rows(engine *core.Engine, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
+func (t *Tables) Rows(engine *core.Engine, place string, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
 	found, done := t.known.Load(table)
 	if !done {
-		found, _ = t.known.LoadOrStore(table, compileRows(engine, table, canonical))
+		found, _ = t.known.LoadOrStore(table, compileRows(engine, place, table, canonical))
 	}
 	return found.(map[Key]*core.Route) //nolint:forcetypeassert // the map holds only this type
 }
 
-func compileRows(engine *core.Engine, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
+func compileRows(engine *core.Engine, place string, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
 	var all []error
 	rows := make(map[Key]*core.Route)
 	for _, d := range table.Declarations() {
-		route, err := compile(engine, &d)
+		route, err := compile(engine, place, &d)
 		key := Key{d.Method, canonical(d.Pattern)}
 		if rows[key] != nil {
 			err = fmt.Errorf("policy: %s: %s is the route of another row", d.Source, d.Route())
@@ -70,11 +85,11 @@ func compileRows(engine *core.Engine, table *policy.Table, canonical func(patter
 }
 
 // compile returns a nil route for a declaration without a policy.
-func compile(engine *core.Engine, d *policy.Declaration) (*core.Route, error) {
+func compile(engine *core.Engine, place string, d *policy.Declaration) (*core.Route, error) {
 	if !d.Guarded {
 		return nil, nil //nolint:nilnil // the declaration has no policy
 	}
-	route, err := engine.Route(policy.From(d.Policy))
+	route, err := engine.RouteWith(core.Declaration{Place: place}, policy.From(d.Policy))
 	if err != nil {
 		return nil, fmt.Errorf("policy: %s: %s: %w", d.Source, d.Route(), err)
 	}

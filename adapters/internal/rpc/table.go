@@ -32,9 +32,9 @@ type Method struct {
 	response  protoreflect.MessageType
 }
 
-// NewGuard compiles a table for an engine. A row is "POST /shop.v1.Payments/Pay". The
+// NewGuard compiles a table, which the program declares at the place, for an engine. A row is "POST /shop.v1.Payments/Pay". The
 // error joins all faults, each with its row.
-func NewGuard(engine *core.Engine, table *policy.Table) (*Guard, error) {
+func NewGuard(engine *core.Engine, place string, table *policy.Table) (*Guard, error) {
 	switch {
 	case engine == nil:
 		return nil, errors.New("the engine is nil: give the engine from core.New")
@@ -44,7 +44,7 @@ func NewGuard(engine *core.Engine, table *policy.Table) (*Guard, error) {
 	g := &Guard{engine: engine, methods: make(map[string]*Method), rows: table.Declarations()}
 	var all []error
 	for _, row := range g.rows {
-		method, err := g.compile(&row)
+		method, err := g.compile(place, &row)
 		if err != nil {
 			all = append(all, fmt.Errorf("policy: %s: %s: %w", row.Source, row.Route(), err))
 			continue
@@ -74,7 +74,7 @@ func (g *Guard) Check(unary []string) policy.Report {
 	return report
 }
 
-func (g *Guard) compile(row *policy.Declaration) (*Method, error) {
+func (g *Guard) compile(place string, row *policy.Declaration) (*Method, error) {
 	described, err := describe(row.Pattern)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (g *Guard) compile(row *policy.Declaration) (*Method, error) {
 	if err := checkKeyField(described.Input(), row.Policy.KeyField); err != nil {
 		return nil, err
 	}
-	route, err := g.engine.RouteWith(writeProblem, policy.From(row.Policy))
+	route, err := g.engine.RouteWith(core.Declaration{Place: place, WriteProblem: writeProblem}, policy.From(row.Policy))
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func waitingGuard(t *testing.T, store storage.Store, procedure string, opts ...p
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := NewGuard(engine, table)
+	guard, err := NewGuard(engine, "", table)
 	if err != nil {
 		t.Fatal(err)
 	}
