@@ -62,20 +62,22 @@ func watch(e *Engine, w http.ResponseWriter, r *http.Request, run *Run, next htt
 // responseSeen records facts about a response that the guard does not buffer.
 type responseSeen struct {
 	metrics httpsnoop.Metrics
-	router  routerWriter // or nil
-	unkept  bool         // flushed or hijacked: a guard would not have kept the response
+	router  SentWriter // or nil
+	unkept  bool       // flushed or hijacked: a guard would not have kept the response
 }
 
-// routerWriter is a router's own writer, such as gin's. It reports status and size, and
-// must not be wrapped, because the router would not recognize the wrapper.
-type routerWriter interface {
+// SentWriter is an adapter's writer behind which the router has a writer of its own. On a
+// route that only observes, the handler writes to the router's, which must not be wrapped,
+// because the router would not recognize the wrapper.
+type SentWriter interface {
 	http.ResponseWriter
-	Status() int
-	Size() int
+	// Sent returns the status and the number of body bytes that the handler has written.
+	// Without a body the number may be negative.
+	Sent() (status int, size int64)
 }
 
 func (s *responseSeen) watch(w http.ResponseWriter, serve func(http.ResponseWriter)) {
-	if s.router, _ = w.(routerWriter); s.router != nil {
+	if s.router, _ = w.(SentWriter); s.router != nil {
 		serve(w)
 		return
 	}
@@ -103,32 +105,31 @@ func (s *responseSeen) watch(w http.ResponseWriter, serve func(http.ResponseWrit
 }
 
 func (s *responseSeen) status() int {
-	if s.router != nil {
-		return s.router.Status()
-	}
-	return s.metrics.Code
+	status, _ := s.sent()
+	return status
 }
 
-func (s *responseSeen) size() int64 {
+func (s *responseSeen) sent() (status int, size int64) {
 	if s.router != nil {
-		return int64(s.router.Size())
+		return s.router.Sent()
 	}
-	return s.metrics.Written
+	return s.metrics.Code, s.metrics.Written
 }
 
 // response returns the status that a guard would have stored, and whether it would have
 // kept the response.
 func (s *responseSeen) response(r *http.Request, header http.Header, panicked bool, limit int64) (_ Response, kept bool) {
-	response := Response{Status: s.status(), Unreplayable: true}
+	status, size := s.sent()
+	response := Response{Status: status, Unreplayable: true}
 	switch {
-	case s.unkept || s.size() > limit:
+	case s.unkept || size > limit:
 		return response, false
 	case panicked: // a guard replaces the response
 		response.Status = http.StatusInternalServerError
 		return response, true
 	default:
 		length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
-		return response, err != nil || !wire.EndsShort(r, response.Status, length, max(s.size(), 0))
+		return response, err != nil || !wire.EndsShort(r, response.Status, length, max(size, 0))
 	}
 }
 

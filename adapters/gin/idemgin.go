@@ -198,6 +198,8 @@ type serving struct {
 	ran   bool
 }
 
+var _ core.SentWriter = (*final)(nil)
+
 // ServeHTTP runs the handler for the guard. While the handler runs, gin's context
 // holds the guard's request, context and writer, if the guard has a writer.
 func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -20,6 +20,9 @@ type final struct {
 
 func (w *final) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// Sent implements core.SentWriter, for an observed handler, which writes to gin's writer.
+func (w *final) Sent() (status int, size int64) { return w.Status(), int64(w.Size()) }
+
 func (w *final) WriteHeader(status int) {
 	w.sent = w.sent || !informational(status)
 	w.ResponseWriter.WriteHeader(status)
