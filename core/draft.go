@@ -10,6 +10,18 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// Response is the response of a handler.
+type Response struct {
+	// Status is the HTTP status. Zero means 200, as in net/http.
+	Status int
+	// Header and Body must not be changed after Finish, because the engine keeps both.
+	Header storage.Header
+	Body   []byte
+	// Unreplayable says that the response was sent in a way that cannot be repeated.
+	// Only its status is kept.
+	Unreplayable bool
+}
+
 // draft is a handler's response before it is sent. Its header is the one of outer
 // middleware, which the handler changes in place.
 type draft struct {

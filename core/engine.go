@@ -38,6 +38,9 @@ type Engine struct {
 	waiters     waiters
 }
 
+// Option changes an Engine's defaults.
+type Option func(*Engine) error
+
 // New returns an engine that keeps its records in store. The scope has no default,
 // so that every program chooses whose keys are separate. An engine has a timer: for
 // a test in a testing/synctest bubble, call New inside the bubble.

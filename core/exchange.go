@@ -1,9 +1,7 @@
 package core
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -39,7 +37,7 @@ func (x *exchange) guard(a *admission) {
 	decision := x.engine.begin(x.r.Context(), a)
 	switch {
 	case decision.Run != nil:
-		x.execute(decision.Run, body)
+		decision.Run.execution.execute(x.w, x.r, body, x.next)
 	case decision.Record != nil:
 		x.replay(a, decision.Record)
 	case decision.Problem != nil:
@@ -54,7 +52,7 @@ func (x *exchange) unprotected(route *Route, body []byte) {
 	var restored wire.RestoredBody
 	defer restored.Close()
 	unguarded := restored.In(x.r, unrecorded(x.r.Context(), route), body)
-	defer removeFiles(unguarded, x.r)
+	defer wire.RemoveFiles(unguarded, x.r)
 	x.next.ServeHTTP(x.w, unguarded)
 }
 
@@ -101,33 +99,6 @@ func (x *exchange) report(a *admission, happened event.Event) {
 // passThrough runs the handler without a run.
 func passThrough(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
 	passed := r.WithContext(unrecorded(r.Context(), route))
-	defer func() { removeFiles(passed, r) }()
+	defer func() { wire.RemoveFiles(passed, r) }()
 	next.ServeHTTP(w, passed)
-}
-
-// removeFiles removes the files of a form that a handler has parsed. net/http removes
-// only files of the server's own request, and not of copies.
-func removeFiles(guarded, original *http.Request) {
-	if form := guarded.MultipartForm; form != nil && form != original.MultipartForm {
-		_ = form.RemoveAll() // net/http ignores the error too: the client cannot act on it
-	}
-}
-
-// outside returns the route of an outer policy that already guards or observes this
-// request, or nil.
-func (s *subject) outside(ctx context.Context) *Route {
-	if run := runFrom(ctx); run != nil && run.subject.digest == s.digest {
-		return run.subject.route
-	}
-	if watched := watchedIn(ctx); watched != nil && watched.digest == s.digest {
-		return watched.route
-	}
-	return nil
-}
-
-// errTwoPolicies returns an error that names both policies of a request.
-func errTwoPolicies(outer, inner *Route) error {
-	return fmt.Errorf("oncekey: two policies guard this request, one declared at %s and inside of it one declared at %s: "+
-		"keep one of them, or mount them where the router shows the inner one to the outer (idemchi, idemgin, or a http.ServeMux in Engine.Handler)",
-		outer.place, inner.place)
 }

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"time"
 
@@ -23,36 +22,25 @@ type execution struct {
 }
 
 // execute runs the handler under the lease.
-func (x *exchange) execute(run *Run, body []byte) {
-	execution, original := run.execution, x.r
-	guarded := execution.body.In(original, run.Context(), body)
-	withoutCodings(guarded)
-	execution.captured.begin(x.w, guarded, execution)
+func (x *execution) execute(w http.ResponseWriter, r *http.Request, body []byte, next http.Handler) {
+	guarded := x.body.In(r, x.run.Context(), body)
+	wire.DropCodings(guarded)
+	x.captured.begin(w, guarded, x)
 	panicked := true
 	// No recover, so that a panic continues with its stack.
 	defer func() {
-		execution.body.Close()
-		defer removeFiles(guarded, original) // also if a callback panics in finish
-		run.hold.Pattern(guarded.Pattern)
-		execution.captured.finish(panicked)
+		x.body.Close()
+		defer wire.RemoveFiles(guarded, r) // also if a callback panics in finish
+		x.run.hold.Pattern(guarded.Pattern)
+		x.captured.finish(panicked)
 	}()
-	x.next.ServeHTTP(&execution.captured, guarded)
+	next.ServeHTTP(&x.captured, guarded)
 	panicked = false
-}
-
-// withoutCodings removes Accept-Encoding from the handler's request, because an encoded
-// response would be replayed to clients that do not accept the coding. The header is
-// copied, because outer middleware still reads the original.
-func withoutCodings(guarded *http.Request) {
-	if _, accepts := guarded.Header["Accept-Encoding"]; accepts {
-		guarded.Header = maps.Clone(guarded.Header)
-		delete(guarded.Header, "Accept-Encoding")
-	}
 }
 
 func (x *execution) form() *responder { return x.responder }
 
-func (x *execution) outermost() uintptr { return callers.Entry((*exchange).execute) }
+func (x *execution) outermost() uintptr { return callers.Entry((*execution).execute) }
 
 func (x *execution) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	x.responder.refuse(w, r, x.run.subject.route.writeProblem, *p)

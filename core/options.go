@@ -18,9 +18,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Option changes an Engine's defaults.
-type Option func(*Engine) error
-
 // WithObserver sends events to observer. Default event.Log(nil).
 func WithObserver(observer event.Observer) Option {
 	return func(e *Engine) error {

@@ -19,18 +19,6 @@ import (
 // errHandlerPanicked is the Err of events about a handler's panic.
 var errHandlerPanicked = cause.New("oncekey: the handler panicked")
 
-// Response is the response of a handler.
-type Response struct {
-	// Status is the HTTP status. Zero means 200, as in net/http.
-	Status int
-	// Header and Body must not be changed after Finish, because the engine keeps both.
-	Header storage.Header
-	Body   []byte
-	// Unreplayable says that the response was sent in a way that cannot be repeated.
-	// Only its status is kept.
-	Unreplayable bool
-}
-
 // Finish settles and ends the run. It stores the response, or releases the key for the
 // next request. The policy's Classifier, or else failure.Classify, decides from the
 // outcome, to which Finish adds the handler's marks.

@@ -28,7 +28,7 @@ func (x *exchange) observe(a *admission) {
 		body, refusal = wire.PeekBody(r, a.route.policy.MaxRequestBytes)
 	}
 	r = r.WithContext(watched)
-	defer func() { removeFiles(r, original) }()
+	defer func() { wire.RemoveFiles(r, original) }()
 	x.r = r
 	if refusal != nil {
 		x.refuse(a, refusal)
@@ -162,4 +162,16 @@ func (c *observedContext) Value(key any) any {
 func watchedIn(ctx context.Context) *subject {
 	watched, _ := guarded.Value(ctx, observedKey{}).(*subject)
 	return watched
+}
+
+// outside returns the route of an outer policy that already guards or observes this
+// request, or nil.
+func (s *subject) outside(ctx context.Context) *Route {
+	if run := runFrom(ctx); run != nil && run.subject.digest == s.digest {
+		return run.subject.route
+	}
+	if watched := watchedIn(ctx); watched != nil && watched.digest == s.digest {
+		return watched.route
+	}
+	return nil
 }

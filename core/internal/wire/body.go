@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -238,4 +239,22 @@ func Dispose(w http.ResponseWriter, r *http.Request, refusal *problem.Problem) {
 func closeGently(w http.ResponseWriter) {
 	beyond := http.MaxBytesReader(connectionOf(w), io.NopCloser(strings.NewReader(".")), 0)
 	_, _ = beyond.Read(make([]byte, 1))
+}
+
+// DropCodings removes Accept-Encoding from the handler's request, because an encoded
+// response would be replayed to clients that do not accept the coding. The header is
+// copied, because outer middleware still reads the original.
+func DropCodings(guarded *http.Request) {
+	if _, accepts := guarded.Header["Accept-Encoding"]; accepts {
+		guarded.Header = maps.Clone(guarded.Header)
+		delete(guarded.Header, "Accept-Encoding")
+	}
+}
+
+// RemoveFiles removes the files of a form that a handler has parsed. net/http removes
+// only files of the server's own request, and not of copies.
+func RemoveFiles(guarded, original *http.Request) {
+	if form := guarded.MultipartForm; form != nil && form != original.MultipartForm {
+		_ = form.RemoveAll() // net/http ignores the error too: the client cannot act on it
+	}
 }
