@@ -69,6 +69,9 @@ func Draw(seed uint64) Plan {
 			Request: d.below(len(p.Requests)), Op: Acquire, N: pick(d, 0, 0, 1), Mode: pick(d, Corrupt, Unreadable, Forbidden),
 		})
 	}
+	if d.percent(10) {
+		drawOperations(d, &p)
+	}
 	return p
 }
 

@@ -29,6 +29,10 @@ const (
 	Holds                // the store's record at the end
 	Stepped              // the function of step N runs to its end
 	Recorded             // core.Step returns the result of step N, Source is the request that made it
+	Operated             // operation N begins its change of an attempt
+	LookedUp             // the store shows operation N a record
+	Changed              // the store carries operation N out
+	Handled              // operation N ends
 )
 
 // Fact is one line of a history.

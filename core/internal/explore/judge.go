@@ -19,6 +19,7 @@ type judge struct {
 	order   []*run
 	runs    map[int]*run
 	found   []Violation
+	hands   map[int]*hand // by the number of their operation
 }
 
 // Judge returns every promise that the history breaks.
@@ -28,6 +29,8 @@ func Judge(p *Plan, h History) []Violation {
 	if h.Stuck != "" {
 		j.report(Stuck, "%s", h.Stuck)
 	}
+	j.hands = handsOf(h)
+	j.operations()
 	j.shutdowns()
 	j.panics()
 	for i, r := range j.order {

@@ -50,6 +50,9 @@ func (j *judge) forgottenBetween(first, second *run, before, after *Fact) {
 // changedBetween reports whether another run claimed the key, or a run released it. A key
 // that only keeps an attempt number is not remembered.
 func (j *judge) changedBetween(key int, from, until time.Duration) bool {
+	if j.changedByHand(key, from, until) {
+		return true
+	}
 	for _, r := range j.order {
 		if r.key != key {
 			continue
@@ -72,6 +75,9 @@ func (j *judge) keyExpired(r *run) {
 		if over && other.key == r.key && j.body(other).Payload == j.body(r).Payload {
 			return
 		}
+	}
+	if j.changedByHand(r.key, 0, r.shown.At) {
+		return // a key that an operator has settled expires too
 	}
 	j.report(ExpiredWrongly, "r%d is told that its key has expired, and no response to its payload has passed its TTL", r.id)
 }

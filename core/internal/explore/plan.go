@@ -18,8 +18,10 @@ type Plan struct {
 	Outages  []Outage
 	Jumps    []Jump
 	Panics   []Panicking
-	Find     time.Duration // how long the RecoverFunc takes
-	Found    int           // the status that the RecoverFunc finds; zero: 201
+	// Operations are changes by operators.
+	Operations []Operation
+	Find       time.Duration // how long the RecoverFunc takes
+	Found      int           // the status that the RecoverFunc finds; zero: 201
 
 	sabotage sabotage
 	real     leeway
@@ -274,6 +276,9 @@ func (p *Plan) settled() time.Duration {
 	}
 	for _, c := range p.Calls {
 		end += c.For
+	}
+	for _, o := range p.Operations {
+		end = max(end, o.At+o.Pause+operatorPatience)
 	}
 	for _, j := range p.Jumps {
 		end = max(end, j.At)

@@ -25,11 +25,12 @@ func JudgeReal(p *Plan, h History) []Violation {
 }
 
 // DrawReal makes the plan of a seed for RunReal. The plan is short, clocks do not
-// jump, records outlive the plan, and a busy machine can keep the leases and timeouts.
+// jump, records outlive the plan, no operator changes one, and a busy machine can keep the
+// leases and timeouts.
 func DrawReal(seed uint64, transacts bool) Plan {
 	p := Draw(seed)
 	y := &p.Policy
-	y.TTL, p.Jumps = 10*time.Minute, nil
+	y.TTL, p.Jumps, p.Operations = 10*time.Minute, nil, nil
 	y.LockTTL = min(max(y.LockTTL, 600*time.Millisecond), 2*time.Second)
 	y.StoreTimeout = max(y.StoreTimeout, 300*time.Millisecond)
 	y.Wait = min(y.Wait, 2*time.Second)

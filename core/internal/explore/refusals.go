@@ -82,5 +82,8 @@ func (j *judge) lastOf(r *run) bool {
 		}
 	}
 	end := j.history.Facts[len(j.history.Facts)-1].At
+	if j.changedByHand(r.key, 0, end) {
+		return false
+	}
 	return j.storesClock(end) < j.storesClock(r.kept)+r.ttl(j.plan) && j.plan.real.tenant == ""
 }

@@ -66,5 +66,7 @@ const (
 	RefusalForgotten  Rule = "refused-response-forgotten" // after it the next request gets not_replayable (case 95)
 	StepTooLate       Rule = "step-after-context"         // no step begins after the end of its context
 	SettlesLate       Rule = "settles-after-budget"       // no settlement is tried after the settle budget
+	HandBesideRun     Rule = "changed-by-hand-beside-run" // an operator changes no key whose handler runs, or whose response waits for the store
+	HandOfOther       Rule = "changed-by-hand-unseen"     // an operator changes only the attempt that the operator has seen
 	BrokenProblem     Rule = "broken-problem"             // no client gets the half response of a problem.Writer that panicked
 )

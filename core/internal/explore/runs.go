@@ -33,7 +33,8 @@ type run struct {
 	taken     time.Duration         // when another request took the key over
 	faulty    bool
 	decisions int
-	ended     int // settlement events
+	ended     int           // settlement events
+	endedAt   time.Duration // of the last settlement event
 	executes  bool
 	deferred  time.Duration // when the settlement was deferred to the background
 	nested    []*Fact       // effects inside core.Do
@@ -295,6 +296,12 @@ func (r *run) observed(f *Fact) {
 	if isDecision(f.Text) {
 		r.decisions++
 	}
+	before := r.ended
+	defer func() {
+		if r.ended > before {
+			r.endedAt = f.At
+		}
+	}()
 	switch f.Text {
 	case "execute":
 		r.executes = true

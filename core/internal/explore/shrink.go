@@ -34,7 +34,7 @@ func (p *Plan) clone() Plan {
 	c := *p
 	c.Pods, c.Requests = slices.Clone(p.Pods), slices.Clone(p.Requests)
 	c.Calls, c.Outages, c.Jumps = slices.Clone(p.Calls), slices.Clone(p.Outages), slices.Clone(p.Jumps)
-	c.Panics = slices.Clone(p.Panics)
+	c.Panics, c.Operations = slices.Clone(p.Panics), slices.Clone(p.Operations)
 	for i := range c.Requests {
 		c.Requests[i].Handler = slices.Clone(c.Requests[i].Handler)
 	}
@@ -65,6 +65,9 @@ func changes(p *Plan) []change {
 	for i := range p.Panics {
 		all = append(all, func(p *Plan) bool { p.Panics = slices.Delete(p.Panics, i, i+1); return true })
 	}
+	for i := range p.Operations {
+		all = append(all, func(p *Plan) bool { p.Operations = slices.Delete(p.Operations, i, i+1); return true })
+	}
 	all = append(all, policyChanges...)
 	for i := range p.Requests {
 		all = append(all, requestChanges(p, i)...)
@@ -76,6 +79,11 @@ func changes(p *Plan) []change {
 	}
 	for i := range p.Calls {
 		all = append(all, func(p *Plan) bool { return zero(&p.Calls[i].For) }, func(p *Plan) bool { return round(&p.Calls[i].For) })
+	}
+	for i := range p.Operations {
+		all = append(all,
+			func(p *Plan) bool { return round(&p.Operations[i].At) },
+			func(p *Plan) bool { return round(&p.Operations[i].Pause) })
 	}
 	return all
 }
@@ -142,6 +150,7 @@ func (p *Plan) dropPod(i int) bool {
 	id := p.Pods[i].ID
 	p.Pods = slices.Delete(p.Pods, i, i+1)
 	p.Outages = slices.DeleteFunc(p.Outages, func(o Outage) bool { return o.Pod == id })
+	p.Operations = slices.DeleteFunc(p.Operations, func(o Operation) bool { return o.Pod == id })
 	for i := range p.Requests {
 		if p.Requests[i].Pod == id {
 			p.Requests[i].Pod = p.Pods[0].ID

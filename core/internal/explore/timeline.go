@@ -134,6 +134,9 @@ func (p *Plan) describeFaults(b *strings.Builder) {
 	for _, j := range p.Jumps {
 		fmt.Fprintf(b, "fault: %s by %v at %v\n", jumpNames[j.Kind], j.By, j.At)
 	}
+	for _, o := range p.Operations {
+		fmt.Fprintf(b, "operator: %s by p%d at %v after a look at %v\n", o, o.Pod, o.At+o.Pause, o.At)
+	}
 	for _, c := range p.Panics {
 		fmt.Fprintf(b, "fault: call #%d of the %s for r%d panics\n", c.N, callbackNames[c.In], c.Request)
 	}
@@ -189,6 +192,14 @@ func (f *Fact) action() string {
 		return "Shutdown begins"
 	case Closed:
 		return "Shutdown returns"
+	case Operated:
+		return fmt.Sprintf("operator changes key %d", f.Key)
+	case LookedUp:
+		return fmt.Sprintf("operator finds key %d %s", f.Key, f.Text)
+	case Changed:
+		return fmt.Sprintf("     key %d at the store: %s by hand", f.Key, f.Text)
+	case Handled:
+		return fmt.Sprintf("operator is done with key %d", f.Key)
 	case Holds:
 		return fmt.Sprintf("in the end the store holds for key %d: %s %d", f.Key, f.Text, f.Status)
 	default:

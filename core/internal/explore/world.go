@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -90,6 +89,11 @@ func (w *world) run() {
 			w.group.Go(func() { w.end(p, o) })
 		}
 	}
+	for n, o := range w.plan.Operations {
+		if p := pods[o.Pod]; p != nil {
+			w.group.Go(func() { w.operate(p, n) })
+		}
+	}
 	sleep(w.plan.settled() - w.since())
 	w.probe(pods)
 	w.group.Wait()
@@ -164,7 +168,7 @@ func (w *world) report() {
 			continue
 		}
 		asked[r.Key] = true
-		held := w.store.records[storage.Key(w.tenant, http.MethodPost, path, keyName(r.Key))]
+		held := w.store.records[w.storageKey(r.Key)]
 		f := Fact{Pod: -1, Request: -1, Kind: Holds, Key: r.Key, Source: -1, Text: "nothing"}
 		if held != nil && held.result.State != 0 {
 			f.Text, f.Status, f.Source = held.result.State.String(), held.result.Status, held.holder
@@ -186,7 +190,7 @@ func (w *world) isDead(pod int) bool {
 // add records a fact. A killed process has no facts, although its engine must still
 // end here. Its last calls may reach the store.
 func (w *world) add(f Fact) {
-	if f.Kind == Applied || f.Kind == Took && f.has(InTx) || !w.isDead(f.Pod) {
+	if f.Kind == Applied || f.Kind == Changed || f.Kind == Took && f.has(InTx) || !w.isDead(f.Pod) {
 		w.log.add(f)
 	}
 }
