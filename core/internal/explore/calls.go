@@ -157,10 +157,10 @@ func (j *judge) classified(r *run) {
 	if c != keeps && r.asked[Complete]+r.asked[Commit] > 0 {
 		wrong(WronglyKept, "its response is stored")
 	}
-	if c != releases && (!refused || r.unknown) && p.Wait == 0 && r.asked[Release] > 0 { // a request that waits may release an earlier claim
+	if c != releases && (!refused || r.unknownStep()) && p.Wait == 0 && r.asked[Release] > 0 { // a request that waits may release an earlier claim
 		wrong(WronglyReleased, "its key is released")
 	}
-	if c != abandons && p.Wait == 0 && r.asked[Abandon] > 0 && !(refused && (r.unknown || r.tookOver() && !r.cleared())) {
+	if c != abandons && p.Wait == 0 && r.asked[Abandon] > 0 && !(refused && (r.unknownStep() || r.tookOver() && !r.cleared())) {
 		wrong(WronglyAbandoned, "its key is left abandoned")
 	}
 }

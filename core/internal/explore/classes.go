@@ -55,7 +55,7 @@ func (p *Plan) classOf(s *Fact) class {
 	switch {
 	case s.has(Executed):
 		return keeps
-	case s.has(Uncertain):
+	case s.has(Uncertain), s.has(DuringStep):
 		return abandons
 	case s.has(Retryable):
 		return releases

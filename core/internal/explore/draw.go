@@ -90,6 +90,13 @@ func drawSteps(d *dice, p *Plan) {
 			}
 			handler = append(handler, step)
 		}
+		switch again := handler[0]; {
+		case d.percent(20):
+			handler = drawBeside(d, p)
+		case d.percent(5):
+			handler = append(handler, again)
+		}
+		p.Requests[i].Newer = d.percent(4)
 		switch d.below(6) {
 		case 0:
 			handler = append(handler, Step{Do: Panic})

@@ -30,9 +30,7 @@ const (
 	sourceHeader  = "X-Run" // names the request whose handler made the response
 	keptFor       = "KeepFor"
 	recovered     = "recovered" // the body of a RecoverFunc's response
-
-	stepFails      = "core.Step"
-	stepBeginsLate = "core.Step begins although its context has ended"
+	recovers      = "RecoverFunc"
 )
 
 // handling is one run of a handler.
@@ -45,6 +43,9 @@ type handling struct {
 	status int // zero before the handler writes it
 	// written is the length of the body so far.
 	written int64
+	beside  *besideStep   // nil without a step on another goroutine
+	own     *besideStep   // of this goroutine, nil for the handler's
+	later   time.Duration // how much later this goroutine continues after a freeze
 }
 
 // serve runs the handler of a request's plan.
@@ -60,6 +61,7 @@ func (p *pod) serve(plan *Request, w http.ResponseWriter, r *http.Request) {
 		if cause != nil {
 			h.flags |= Panicked
 		}
+		h.flags |= h.beside.atEnd(h)
 		h.add(Fact{Kind: Stopped, Status: h.status})
 		if cause != nil {
 			panic(cause)
@@ -80,7 +82,7 @@ func (p *pod) serve(plan *Request, w http.ResponseWriter, r *http.Request) {
 // pause blocks the handler while its process is frozen. It ends the handler of a
 // killed process.
 func (h *handling) pause() {
-	h.pod.hold(h.plan.ID, 2_000_000)
+	h.pod.hold(h.plan.ID, 2_000_000+h.later)
 	if h.pod.isDead() {
 		panic(errKilled)
 	}
@@ -112,6 +114,8 @@ func (h *handling) do(s Step) bool {
 		h.callDo(s)
 	case InStep:
 		return h.step(s)
+	case Beside:
+		h.stepBeside(s)
 	case Keep:
 		if core.KeepFor(h.ctx, s.For) {
 			h.add(Fact{Kind: Ran, Text: keptFor, Since: s.For})
@@ -215,41 +219,6 @@ func (h *handling) callDo(s Step) {
 	h.add(Fact{Kind: Ran, Err: err, Text: "core.Do"})
 }
 
-// step calls core.Step. Steps above 9 fail. A handler whose step has failed responds with
-// an error, and stops.
-func (h *handling) step(s Step) bool {
-	cutOff := false
-	made, err := core.Step(h.ctx, fmt.Sprint("step ", s.N%10), func(ctx context.Context) (int, error) {
-		if ctx.Err() != nil {
-			h.add(Fact{Kind: Ran, Text: stepBeginsLate})
-		}
-		sleep(s.For)
-		h.pause()
-		if cutOff = ctx.Err() != nil; cutOff {
-			return 0, ctx.Err()
-		}
-		if s.N >= 10 {
-			return 0, errStep
-		}
-		h.add(Fact{Kind: Stepped, N: s.N})
-		return h.plan.ID, nil
-	})
-	if err == nil {
-		h.pod.world.add(Fact{
-			Pod: h.pod.ID, Request: h.plan.ID, Key: h.plan.Key, Kind: Recorded, N: s.N % 10, Source: made, Flags: h.flags,
-		})
-		return true
-	}
-	if cutOff || failure.IsUncertain(err) {
-		h.flags |= Uncertain
-	}
-	h.add(Fact{Kind: Ran, Err: err, Text: stepFails})
-	if h.status == 0 {
-		h.respond(http.StatusInternalServerError)
-	}
-	return false
-}
-
 func (h *handling) add(f Fact) { h.pod.world.add(h.fact(f)) }
 
 func (h *handling) fact(f Fact) Fact {
@@ -266,7 +235,7 @@ func (p *pod) recover(ctx context.Context, abandoned policy.Abandoned) (*policy.
 	failure.MarkExecuted(ctx) // the marks of a RecoverFunc do not count for the handler
 	sleep(p.world.plan.Find)
 	source, ok := p.world.effectUnder(abandoned.Key)
-	p.world.add(Fact{Pod: p.ID, Request: id, Kind: Ran, Source: source, Text: "RecoverFunc"})
+	p.world.add(Fact{Pod: p.ID, Request: id, Kind: Ran, Source: source, N: stepNumber(abandoned.Step), Text: recovers})
 	if !ok {
 		core.KeepFor(ctx, time.Hour) // counts only for a response that the RecoverFunc finds
 		return nil, nil              //nolint:nilnil // no attempt left an effect

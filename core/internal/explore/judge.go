@@ -54,7 +54,7 @@ func (j *judge) single(r *run) {
 	}
 	j.context(r)
 	j.protection(r)
-	j.stepTooLate(r)
+	j.stepsOf(r)
 	j.escaped(r)
 	j.unconfirmed(r)
 	j.recovery(r)

@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/machine"
@@ -64,11 +65,13 @@ func (l *link) Complete(ctx context.Context, lease storage.Lease, res storage.Re
 
 func (l *link) Release(ctx context.Context, lease storage.Lease) error {
 	who := l.world.callerOf(lease)
+	lease.Steps = l.world.newer(lease.Steps, who)
 	return l.call(ctx, Release, who, func() verdict { return l.world.store.release(lease, who.request) }).err
 }
 
 func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	who := l.world.callerOf(lease)
+	lease.Steps = l.world.newer(lease.Steps, who)
 	return l.call(ctx, extension(ttl), who, func() verdict { return l.world.store.extend(lease, ttl, who.request) }).err
 }
 
@@ -283,6 +286,9 @@ func (j *journey) log(kind Kind, v verdict) {
 	}
 	if j.faulty {
 		f.Flags |= Faulty
+	}
+	if strings.HasPrefix(v.lease.Steps, newerLine) {
+		f.Flags |= NewerSteps
 	}
 	if v.record != nil {
 		f.Status, f.Attempt = v.record.Status, v.record.Attempt

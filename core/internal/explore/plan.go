@@ -80,6 +80,7 @@ type Request struct {
 	Body         Body
 	Leave        time.Duration // the client disconnects this long after At; zero: the client stays
 	Handler      []Step
+	Newer        bool // the process writes lines of steps that no other one can read
 	Refused      bool // the store refuses the response for good, and takes the outcome without it
 }
 
@@ -106,6 +107,7 @@ const (
 	CallDo // an effect inside core.Do
 	Keep   // core.KeepFor, for For
 	InStep // an effect inside core.Step number N, after For; the step fails if N is above 9
+	Beside // the same on another goroutine; after For with a step that takes no time if N is above 19
 )
 
 // Step is one step of a handler.

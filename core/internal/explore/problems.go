@@ -34,6 +34,7 @@ func (j *judge) problem(r *run) {
 // again: a client gets a temporary problem only while its cause lasts.
 func (j *judge) again(r *run, code string) {
 	switch {
+	case j.unreadable(r.key):
 	case r.probing && code == problem.StoreUnavailable && j.plan.real.unsteady: // too busy for any call
 	case r.probing:
 		j.report(KeyBlocked, "the probe r%d gets %s", r.id, code)

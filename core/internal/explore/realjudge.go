@@ -39,6 +39,9 @@ func DrawReal(seed uint64, transacts bool) Plan {
 		r := &p.Requests[i]
 		r.At %= 1500 * time.Millisecond
 		for s := range r.Handler {
+			if r.Handler[s].Do == Beside { // the handler and the step may end in one moment
+				r.Handler[s].Do, r.Handler[s].N = InStep, r.Handler[s].N%10
+			}
 			if r.Handler[s].Do == Keep {
 				r.Handler[s].For = time.Hour
 			} else {

@@ -54,7 +54,7 @@ func (r *run) addRefusal(f *Fact) {
 // refusals: a response that the store has refused for good is not sent again, and the next
 // request of the key gets not_replayable.
 func (j *judge) refusals(r *run) {
-	if r.refusedAgain > 0 {
+	if r.refusedAgain > 0 && !j.changedByHand(r.key, r.refused, r.refusedAgain) {
 		j.report(RefusalRepeated, "the store has refused the response of r%d at %v for good, and gets it again at %v", r.id, r.refused, r.refusedAgain)
 	}
 	s := r.shown

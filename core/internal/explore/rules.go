@@ -65,6 +65,11 @@ const (
 	RefusalRepeated   Rule = "refused-response-repeated"  // a response that the store refuses for good is sent once (case 95)
 	RefusalForgotten  Rule = "refused-response-forgotten" // after it the next request gets not_replayable (case 95)
 	StepTooLate       Rule = "step-after-context"         // no step begins after the end of its context
+	StepTwice         Rule = "step-twice"                 // one run calls a step of one name once
+	StepSettled       Rule = "step-after-settlement"      // no step begins or returns its result after the settlement of its run
+	StepUnrecorded    Rule = "step-unrecorded"            // a step returns its result after the store has confirmed the result
+	StepsUnread       Rule = "steps-unread"               // no handler runs without the steps of earlier attempts
+	StepNotTold       Rule = "recover-told-wrong-step"    // Abandoned.Step names a step that was cut off, if there is one
 	SettlesLate       Rule = "settles-after-budget"       // no settlement is tried after the settle budget
 	HandBesideRun     Rule = "changed-by-hand-beside-run" // an operator changes no key whose handler runs, or whose response waits for the store
 	HandOfOther       Rule = "changed-by-hand-unseen"     // an operator changes only the attempt that the operator has seen

@@ -55,8 +55,10 @@ type run struct {
 	left       time.Duration           // when the process learned that
 	renewed    time.Duration           // when the store last renewed the lease
 	kept       time.Duration           // when the store first kept the response
+	entered    []*Fact                 // beginnings of steps
 	stepped    []*Fact                 // effects in steps
 	recorded   []*Fact                 // results of steps
+	stepFailed []*Fact                 // errors of steps
 	keepFor    time.Duration           // the handler's KeepFor, or zero
 	stepLate   *Fact                   // a step that began after the end of its context
 	unknown    bool                    // the outcome of a step is unknown
@@ -176,6 +178,8 @@ func (r *run) handled(f *Fact) {
 		r.effects = append(r.effects, f)
 	case Broke:
 		r.broke |= 1 << f.N
+	case Entered:
+		r.entered = append(r.entered, f)
 	case Stepped:
 		r.stepped = append(r.stepped, f)
 	case Recorded:
@@ -186,7 +190,7 @@ func (r *run) handled(f *Fact) {
 			r.stoppedBy = f
 		case f.has(Waited):
 			r.waited = append(r.waited, f)
-		case f.Text == "RecoverFunc":
+		case f.Text == recovers:
 			r.looked = f
 		case f.Text == keptFor:
 			r.keepFor = f.Since
@@ -194,6 +198,7 @@ func (r *run) handled(f *Fact) {
 			r.stepLate = f
 		case f.Text == stepFails:
 			r.unknown = r.unknown || failure.IsUncertain(f.Err)
+			r.addFailure(f)
 		}
 	default:
 	}

@@ -118,6 +118,7 @@ func requestChanges(p *Plan, i int) []change {
 		func(p *Plan) bool { return zero(&p.Requests[i].NoKey) },
 		func(p *Plan) bool { return zero(&p.Requests[i].Skip) },
 		func(p *Plan) bool { return zero(&p.Requests[i].Refused) },
+		func(p *Plan) bool { return zero(&p.Requests[i].Newer) },
 		func(p *Plan) bool { return zero(&p.Requests[i].Body) },
 		func(p *Plan) bool { return zero(&p.Requests[i].Key) },
 		func(p *Plan) bool { return round(&p.Requests[i].At) },

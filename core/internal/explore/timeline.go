@@ -33,7 +33,7 @@ var outageNames = [numOutages]string{
 
 var stepNames = map[StepKind]string{
 	Sleep: "sleep", Await: "await", Look: "look", Effect: "effect", CarefulEffect: "look+effect", MarkExecuted: "MarkExecuted",
-	MarkRetryable: "MarkRetryable", MarkUncertain: "MarkUncertain", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do", Keep: "KeepFor", InStep: "core.Step",
+	MarkRetryable: "MarkRetryable", MarkUncertain: "MarkUncertain", Flush: "flush", Respond: "respond", Write: "write", Panic: "panic", CallDo: "core.Do", Keep: "KeepFor", InStep: "core.Step", Beside: "go core.Step",
 }
 
 // Timeline prints the plan and its history, one line per fact. Two histories are
@@ -113,6 +113,9 @@ func (p *Plan) describe(b *strings.Builder) {
 		if r.NoKey {
 			b.WriteString("; without a key")
 		}
+		if r.Newer {
+			b.WriteString("; its process writes newer steps")
+		}
 		if r.Refused {
 			b.WriteString("; the store refuses its response for good")
 		}
@@ -146,7 +149,7 @@ func (s Step) String() string {
 	switch s.Do {
 	case Sleep, Await, CallDo, Keep:
 		return fmt.Sprintf("%s(%v)", stepNames[s.Do], s.For)
-	case InStep:
+	case InStep, Beside:
 		return fmt.Sprintf("%s(%d, %v)", stepNames[s.Do], s.N, s.For)
 	case Respond, Write:
 		return fmt.Sprintf("%s(%d)", stepNames[s.Do], s.N)
@@ -215,7 +218,12 @@ func (f *Fact) inside() string {
 	case Broke:
 		return "the " + f.Text + " panics"
 	case Ran:
+		if f.Text == recovers && f.N >= 0 {
+			return fmt.Sprintf("%s, told of step %d", f.Text, f.N)
+		}
 		return "handler: " + f.Text
+	case Entered:
+		return fmt.Sprintf("step %d begins", f.N)
 	case Stepped:
 		return fmt.Sprintf("STEP %d%s", f.N, f.flagWords())
 	case Recorded:
@@ -249,6 +257,7 @@ var flagNames = []struct {
 	{Probing, "probe"},
 	{InTx, "committed"},
 	{Uncertain, "uncertain"},
+	{DuringStep, "during-step"},
 }
 
 func (f *Fact) flagWords() string {
