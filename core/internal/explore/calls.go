@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -209,5 +210,26 @@ func (j *judge) atOnce(a, b *run) {
 func (j *judge) expired(r, source *run) {
 	if source.confirmed > 0 && r.shown.Text != recovered && r.sent.At > source.confirmed+source.ttl(j.plan) {
 		j.report(StaleReplay, "r%d gets at %v the response of r%d, which was stored at %v", r.id, r.shown.At, source.id, source.confirmed)
+	}
+}
+
+// aged adds the age of a lease.
+func (v verdict) aged(l storage.Lease) verdict {
+	v.age = l.Age
+	return v
+}
+
+// ages: each call says how long ago its claim was made.
+func (j *judge) ages(r *run) {
+	if j.plan.frozen(r.pod) > 0 {
+		return
+	}
+	for _, f := range r.aged {
+		began := r.begun[f.Op][f.N]
+		if !slices.ContainsFunc(r.begun[Acquire], func(claimed time.Duration) bool {
+			return (began - claimed - f.Since).Abs() < time.Millisecond
+		}) {
+			j.report(AgeWrong, "%s of r%d at %v says that its claim is %v old", opNames[f.Op], r.id, began, f.Since)
+		}
 	}
 }

@@ -116,4 +116,20 @@ var lateCases = []planned{
 			},
 		},
 	},
+	{
+		// A response waits for the store, which takes other calls. The process lets no other
+		// request in, and lets one in again when the response is stored.
+		name: "a request comes while a response waits for the store",
+		plan: Plan{
+			Policy:    defaultPolicy(),
+			Pods:      pods(1),
+			Unsettled: 1,
+			Requests: []Request{
+				{ID: 0, Key: 0, At: ms, Handler: []Step{{Do: Effect}}},
+				{ID: 1, Key: 1, At: 800 * ms, Handler: []Step{{Do: Effect}}},
+				{ID: 2, Key: 2, At: 3 * time.Second, Handler: []Step{{Do: Effect}}},
+			},
+			Calls: []CallFault{{Op: Complete, Mode: Hang}, {Op: Complete, N: 1, Mode: Hang}},
+		},
+	},
 }

@@ -66,8 +66,11 @@ func Draw(seed uint64) Plan {
 	}
 	if d.percent(10) {
 		p.Calls = append(p.Calls, CallFault{
-			Request: d.below(len(p.Requests)), Op: Acquire, N: pick(d, 0, 0, 1), Mode: pick(d, Corrupt, Unreadable, Forbidden),
+			Request: d.below(len(p.Requests)), Op: Acquire, N: pick(d, 0, 0, 1), Mode: pick(d, Corrupt, Unreadable, Forbidden, Sealed),
 		})
+	}
+	if d.percent(10) {
+		p.Unsettled = 1 + d.below(2)
 	}
 	if d.percent(10) {
 		drawOperations(d, &p)

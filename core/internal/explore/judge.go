@@ -64,6 +64,9 @@ func (j *judge) single(r *run) {
 	j.events(r)
 	j.responds(r)
 	j.calls(r)
+	j.lastingErrors(r)
+	j.unsettled(r)
+	j.ages(r)
 	j.settlement(r)
 	j.refusals(r)
 	if r.shown == nil || r.shown.Kind != Shown {

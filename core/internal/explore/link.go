@@ -60,19 +60,19 @@ func (l *link) Complete(ctx context.Context, lease storage.Lease, res storage.Re
 	if l.world.plan.sabotage == sendsRefusedAgain && res.State == storage.Unreplayable {
 		res.State = storage.Completed
 	}
-	return l.call(ctx, Complete, who, func() verdict { return l.world.store.complete(lease, res, who.request, Complete) }).err
+	return l.call(ctx, Complete, who, func() verdict { return l.world.store.complete(lease, res, who.request, Complete).aged(lease) }).err
 }
 
 func (l *link) Release(ctx context.Context, lease storage.Lease) error {
 	who := l.world.callerOf(lease)
 	lease.Steps = l.world.newer(lease.Steps, who)
-	return l.call(ctx, Release, who, func() verdict { return l.world.store.release(lease, who.request) }).err
+	return l.call(ctx, Release, who, func() verdict { return l.world.store.release(lease, who.request).aged(lease) }).err
 }
 
 func (l *link) Extend(ctx context.Context, lease storage.Lease, ttl time.Duration) error {
 	who := l.world.callerOf(lease)
 	lease.Steps = l.world.newer(lease.Steps, who)
-	return l.call(ctx, extension(ttl), who, func() verdict { return l.world.store.extend(lease, ttl, who.request) }).err
+	return l.call(ctx, extension(ttl), who, func() verdict { return l.world.store.extend(lease, ttl, who.request).aged(lease) }).err
 }
 
 // extension is the kind of an Extend: an Extend of zero leaves the key abandoned.
@@ -175,6 +175,8 @@ func (j *journey) reply(ctx context.Context, v verdict, back time.Duration) verd
 	switch j.mode() {
 	case FailAfter:
 		v = verdict{err: errBroken, source: -1}
+	case Sealed:
+		v.seal()
 	case PanicAfter:
 		v = verdict{err: errClient, source: -1}
 	default:
@@ -276,7 +278,7 @@ func (j *journey) apply() verdict {
 func (j *journey) log(kind Kind, v verdict) {
 	f := Fact{
 		Pod: j.pod.ID, Request: j.who.request, Inner: j.who.inner, Kind: kind,
-		Op: j.op, N: j.n, Attempt: v.lease.Attempt, Life: v.life, Source: v.source, Err: v.err, Text: v.word,
+		Op: j.op, N: j.n, Attempt: v.lease.Attempt, Life: v.life, Source: v.source, Err: v.err, Text: v.word, Since: v.age,
 	}
 	if v.err == nil && v.lease.Attempt > 0 {
 		f.Flags |= Granted

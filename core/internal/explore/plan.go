@@ -20,6 +20,7 @@ type Plan struct {
 	Panics   []Panicking
 	// Operations are changes by operators.
 	Operations []Operation
+	Unsettled  int           // WithMaxUnsettled; zero: the default
 	Find       time.Duration // how long the RecoverFunc takes
 	Found      int           // the status that the RecoverFunc finds; zero: 201
 
@@ -152,6 +153,7 @@ const (
 	Corrupt    // a claim alone: the store says that the record is corrupt
 	Unreadable // the same: that this process cannot read the record now
 	Forbidden  // the same: that this process lacks a right
+	Sealed     // the same: the store returns a response that it cannot open
 )
 
 // CallFault makes the Nth call (from 0) of one kind for one request fail.

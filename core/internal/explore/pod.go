@@ -28,6 +28,9 @@ func newPod(w *world, p Pod) *pod {
 	if w.plan.Policy.OtherHeaders {
 		options = append(options, core.WithKeyHeader(otherHeader), core.WithDocs("https://example.com/docs"), core.WithExpiryHeader("X-Expires"))
 	}
+	if w.plan.Unsettled > 0 {
+		options = append(options, core.WithMaxUnsettled(w.plan.Unsettled))
+	}
 	if w.plan.panics(InProblemWriter) {
 		options = append(options, core.WithProblemWriter(pod.writeProblem))
 	}

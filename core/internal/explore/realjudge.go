@@ -10,6 +10,7 @@ var notReal = map[Rule]string{
 	Stuck:       "only a bubble knows of its goroutines; goleak looks at the end",
 	StaleReplay: "no TTL ends within a plan, because a store does not report when it deletes a record",
 	StepTooLate: "a context may end in the moment in which a step begins",
+	AgeWrong:    "the history of a real run has no ages",
 	CallCutOff:  "a call that fails counts as hit by a fault, because a network does not report its faults",
 }
 
@@ -30,7 +31,7 @@ func JudgeReal(p *Plan, h History) []Violation {
 func DrawReal(seed uint64, transacts bool) Plan {
 	p := Draw(seed)
 	y := &p.Policy
-	y.TTL, p.Jumps, p.Operations = 10*time.Minute, nil, nil
+	y.TTL, p.Jumps, p.Operations, p.Unsettled = 10*time.Minute, nil, nil, 0
 	y.LockTTL = min(max(y.LockTTL, 600*time.Millisecond), 2*time.Second)
 	y.StoreTimeout = max(y.StoreTimeout, 300*time.Millisecond)
 	y.Wait = min(y.Wait, 2*time.Second)

@@ -87,3 +87,43 @@ func (j *judge) lastOf(r *run) bool {
 	}
 	return j.storesClock(end) < j.storesClock(r.kept)+r.ttl(j.plan) && j.plan.real.tenant == ""
 }
+
+// seal replaces a response in a verdict by its ciphertext, which the store cannot open.
+func (v verdict) seal() {
+	if r := v.record; r != nil && (r.State == storage.Completed || r.State == storage.Failed) {
+		r.Header, r.Body = storage.Header{{Op: storage.Sealed}}, []byte("ciphertext")
+	}
+}
+
+// lastingErrors: a claim that fails for good is not tried again.
+func (j *judge) lastingErrors(r *run) {
+	var failed error
+	for _, c := range r.calls {
+		if c.op != Acquire {
+			continue
+		}
+		if failed != nil {
+			j.report(ClaimRepeated, "r%d claims its key again at %v, and the store had said: %v", r.id, c.began, failed)
+		}
+		if errors.Is(c.err, storage.ErrCorruptRecord) || errors.Is(c.err, storage.ErrStoreForbidden) {
+			failed = c.err
+		}
+	}
+}
+
+// unsettled: no handler starts in a process with too many responses that wait for the store.
+func (j *judge) unsettled(r *run) {
+	bound, waiting := j.plan.Unsettled, 0
+	if bound == 0 || !r.guarded() {
+		return
+	}
+	for _, other := range j.order {
+		waits := other.deferred > 0 && other.deferred < r.sent.At && (other.endedAt == 0 || other.endedAt > r.started.At)
+		if waits && other.pod == r.pod {
+			waiting++
+		}
+	}
+	if waiting >= bound {
+		j.report(UnsettledMany, "the handler of r%d starts, and %d responses of p%d wait for the store", r.id, waiting, r.pod)
+	}
+}

@@ -70,6 +70,9 @@ const (
 	StepUnrecorded    Rule = "step-unrecorded"            // a step returns its result after the store has confirmed the result
 	StepsUnread       Rule = "steps-unread"               // no handler runs without the steps of earlier attempts
 	StepNotTold       Rule = "recover-told-wrong-step"    // Abandoned.Step names a step that was cut off, if there is one
+	ClaimRepeated     Rule = "lasting-error-repeated"     // a claim that fails for good is not tried again
+	UnsettledMany     Rule = "unsettled-beyond-bound"     // no handler starts beside WithMaxUnsettled responses that wait for the store
+	AgeWrong          Rule = "age-wrong"                  // a call says how old its claim is
 	SettlesLate       Rule = "settles-after-budget"       // no settlement is tried after the settle budget
 	HandBesideRun     Rule = "changed-by-hand-beside-run" // an operator changes no key whose handler runs, or whose response waits for the store
 	HandOfOther       Rule = "changed-by-hand-unseen"     // an operator changes only the attempt that the operator has seen

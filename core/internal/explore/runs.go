@@ -58,6 +58,7 @@ type run struct {
 	entered    []*Fact                 // beginnings of steps
 	stepped    []*Fact                 // effects in steps
 	recorded   []*Fact                 // results of steps
+	aged       []*Fact                 // calls that settle or release
 	stepFailed []*Fact                 // errors of steps
 	keepFor    time.Duration           // the handler's KeepFor, or zero
 	stepLate   *Fact                   // a step that began after the end of its context
@@ -219,6 +220,9 @@ func (r *run) called(p *Plan, f *Fact) {
 		}
 	case Applied:
 		r.applied(f)
+		if f.Op == Release || f.Op == Abandon || f.Op == Complete {
+			r.aged = append(r.aged, f)
+		}
 	default:
 		r.calls = append(r.calls, storeCall{f.Op, r.begun[f.Op][f.N], f.At, f.has(Faulty), f.Err})
 		r.returned(p, f)

@@ -36,6 +36,7 @@ type verdict struct {
 	life   int
 	source int // the request whose lease was taken over, or whose record was returned
 	word   string
+	age    time.Duration // of the lease, by its holder
 }
 
 // now is the store's clock.

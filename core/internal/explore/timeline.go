@@ -16,7 +16,7 @@ var modeNames = [...]string{
 	"fails and is not applied", "fails and is applied", "hangs", "hangs and is applied", "is refused",
 	"has a slow request", "has a slow reply", "is applied after the caller gave up",
 	"panics and is not applied", "panics and is applied",
-	Corrupt: "finds a corrupt record", Unreadable: "finds a record that cannot be read now", Forbidden: "is forbidden",
+	Corrupt: "finds a corrupt record", Unreadable: "finds a record that cannot be read now", Forbidden: "is forbidden", Sealed: "finds a sealed response",
 }
 
 var callbackNames = [numCallbacks]string{"Observer", "Classifier", "ProblemWriter", "RecoverFunc", "Scope"}
@@ -93,6 +93,9 @@ func (p *Plan) describe(b *strings.Builder) {
 		if len(list.statuses) > 0 {
 			fmt.Fprintf(b, ", %s=%s", list.name, strings.Join(list.statuses, ","))
 		}
+	}
+	if p.Unsettled > 0 {
+		fmt.Fprintf(b, ", MaxUnsettled %d", p.Unsettled)
 	}
 	b.WriteByte('\n')
 	for _, pod := range p.Pods {

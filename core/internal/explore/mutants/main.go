@@ -25,7 +25,7 @@ import (
 const folder = "core/internal/explore/mutants"
 
 func main() {
-	schedules := flag.Int("schedules", 60_000, "the most schedules that a mutant may survive")
+	schedules := flag.Int("schedules", 20_000, "the most schedules that a mutant may survive")
 	check := flag.Bool("check", false, "only see that each mutant applies and compiles")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
