@@ -132,7 +132,7 @@ func (r *run) leaveOpen(open *openSteps, until time.Duration) {
 			continue
 		}
 		open.possible = append(open.possible, f.N)
-		if written && (!fails || failed.At > r.abandoned) {
+		if written && !fails { // a late failure may reach the store by a repeated Abandon
 			open.certain = append(open.certain, f.N)
 		}
 	}

@@ -59,6 +59,9 @@ func (j *judge) after(r, uncertain *run) {
 	if shown.has(Problem) {
 		code = shown.Text
 	}
+	if code == problem.StoreUnavailable && j.plan.Unsettled > 0 {
+		return
+	}
 	if code == problem.InProgress {
 		if !j.heldAgain(r, uncertain) {
 			j.report(UncertainBlocks, "r%d gets %s, and r%d had left the key abandoned at %v", r.id, code, uncertain.id, uncertain.left)
