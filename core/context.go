@@ -22,7 +22,7 @@ func runFrom(ctx context.Context) *Run {
 func RouteFrom(ctx context.Context) *Route {
 	switch found := recorderOf(ctx).(type) {
 	case *Run:
-		return found.subject.route
+		return found.identity.route
 	case *Route:
 		return found
 	default:
@@ -35,7 +35,7 @@ func RouteFrom(ctx context.Context) *Route {
 // provider that does not separate your clients, use DeriveKey.
 func KeyFrom(ctx context.Context) string {
 	if run := runFrom(ctx); run != nil {
-		return run.subject.request.Key
+		return run.identity.request.Key
 	}
 	return ""
 }

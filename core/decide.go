@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"encoding/hex"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -10,7 +9,6 @@ import (
 	"github.com/oncekey/oncekey/core/internal/rules"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -26,31 +24,14 @@ type Decision struct {
 	Problem *problem.Problem
 }
 
-// Begin decides whether a request runs the handler. The values and the deadline of
-// ctx reach the handler, and the cancellation of ctx only ends a Wait. The values may be
-// read after Finish (see Do). A nil route means the default policy.
-//
-// Serve and Do call Begin and Finish. Call both yourself to guard another kind of
-// request.
-func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
-	if route == nil {
-		route = e.defaults
-	}
-	a := admit(route)
-	a.request = request
-	e.setSubject(a)
-	a.digest = e.digest(&a.request)
-	a.storageKey, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
-	return e.begin(ctx, a)
-}
-
-func (e *Engine) begin(ctx context.Context, a *admission) Decision {
-	defer e.leave(a)
+// begin decides about the attempt, and waits where the policy says so.
+func (a *attempt) begin(ctx context.Context) Decision {
+	defer a.leave()
 	for round := 0; ; round++ {
-		decision, localRun := e.decide(ctx, a)
+		decision, localRun := a.decide(ctx)
 		concurrent := decision.Problem != nil && decision.Problem.Code == problem.InProgress
-		if !concurrent || a.route.observes || !e.waitTurn(ctx, a, localRun, round) {
-			e.reportDecision(ctx, a, decision, localRun)
+		if !concurrent || a.route.observes || !a.waitTurn(ctx, localRun, round) {
+			a.reportDecision(ctx, decision, localRun)
 			return decision
 		}
 	}
@@ -58,38 +39,38 @@ func (e *Engine) begin(ctx context.Context, a *admission) Decision {
 
 // decide makes one decision from the runs of this process and the store's record.
 // The second result is this process's run of the key, or nil.
-func (e *Engine) decide(ctx context.Context, a *admission) (Decision, *Run) {
+func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 	a.failure = nil // of an earlier round
-	hold, refusal := e.ledger.Find(&a.digest)
+	hold, refusal := a.shared.ledger.Find(&a.digest)
 	if hold != nil {
-		return decideByRecord(a, hold.Record()), runOf(hold)
+		return a.decideByRecord(hold.Record()), runOf(hold)
 	}
 	if refusal != "" {
 		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
-	record, err := e.ledger.LookUp(ctx, a.digest, a.bytes)
+	record, err := a.shared.ledger.LookUp(ctx, a.digest, a.bytes)
 	if err == nil && record == nil {
-		if !e.ledger.BeginClaim() {
+		if !a.shared.ledger.BeginClaim() {
 			return Decision{Problem: problem.New(problem.ShuttingDown, "")}, nil
 		}
-		defer e.ledger.EndClaim()
-		record, err = e.acquire(ctx, a)
+		defer a.shared.ledger.EndClaim()
+		record, err = a.acquire(ctx)
 	}
 	switch {
 	case err != nil:
-		return e.storeFailed(ctx, a, err), nil
+		return a.storeFailed(ctx, err), nil
 	case record != nil:
 		if record.Abandoned() {
-			e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: record.Attempt})
+			a.report(ctx, event.Event{Result: event.LeaseExpired, Attempt: record.Attempt})
 		}
-		return decideByRecord(a, record), nil
+		return a.decideByRecord(record), nil
 	default:
-		return e.start(ctx, a), nil
+		return a.start(ctx), nil
 	}
 }
 
 // acquire claims the key, or returns its record.
-func (e *Engine) acquire(ctx context.Context, a *admission) (*storage.Record, error) {
+func (a *attempt) acquire(ctx context.Context) (*storage.Record, error) {
 	p := &a.route.policy
 	a.fingerprint() // sets the storage key and the key's hash too
 	// The token is new for each round of a wait. The late release of an earlier
@@ -98,17 +79,17 @@ func (e *Engine) acquire(ctx context.Context, a *admission) (*storage.Record, er
 	a.claim.Lease.Claim = storage.Claim{
 		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
-		Origin: e.origin(ctx, a), TakeOver: !p.OnAbandoned.Refuses(),
+		Origin: a.origin(ctx), TakeOver: !p.OnAbandoned.Refuses(),
 	}
-	return e.ledger.Make(ctx, &a.claim)
+	return a.shared.ledger.Make(ctx, &a.claim)
 }
 
 // storeFailed decides without the store. FailOpen does not apply in four cases. The
 // record is unreadable, now or ever, or was in progress in an earlier round: then a
 // handler may have run or may be running. Or this process lacks a right at the store, or
 // the store can never keep the claim, which are wrong configurations and no outages.
-func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decision {
-	e.report(ctx, a, event.Event{Result: event.StoreError, Err: err})
+func (a *attempt) storeFailed(ctx context.Context, err error) Decision {
+	a.report(ctx, event.Event{Result: event.StoreError, Err: err})
 	a.failure = err
 	closed := rules.StaysClosed(err)
 	switch {
@@ -122,50 +103,32 @@ func (e *Engine) storeFailed(ctx context.Context, a *admission, err error) Decis
 }
 
 // decideByRecord decides for a request that does not hold the lease.
-func decideByRecord(a *admission, record *storage.Record) Decision {
+func (a *attempt) decideByRecord(record *storage.Record) Decision {
 	a.found = record
-	switch {
-	case !a.repeats(record):
+	asked := rules.Asked{Repeats: a.repeats(record), Observes: a.route.observes, Refuses: a.route.policy.OnAbandoned.Refuses()}
+	if !asked.Repeats {
 		a.sketch = record.Sketch
-		return Decision{Problem: problem.New(problem.KeyReused, "")}
-	case record.State == storage.Completed || record.State == storage.Failed:
-		return Decision{Record: record}
-	case record.State == storage.Unreplayable && a.route.observes: // observing stores no responses
-		return Decision{Record: record}
-	case record.State == storage.Unreplayable:
-		return Decision{Problem: problem.New(problem.NotReplayable, "")}
-	case record.State == storage.Expired:
-		return Decision{Problem: problem.New(codeOfTombstone(record), "")}
-	case record.Abandoned() && a.route.policy.OnAbandoned.Refuses():
-		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
-	default:
-		return Decision{Problem: problem.New(problem.InProgress, "")}
 	}
-}
-
-// codeOfTombstone returns the problem for the late retry of a run that had finished, or of
-// a key that was abandoned until its record expired.
-func codeOfTombstone(record *storage.Record) string {
-	if record.Status == 0 {
-		return problem.OutcomeUnknown
+	if code := rules.Decide(record, asked); code != "" {
+		return Decision{Problem: problem.New(code, "")}
 	}
-	return problem.KeyExpired
+	return Decision{Record: record}
 }
 
 // start makes the run of a lease that was just acquired.
-func (e *Engine) start(ctx context.Context, a *admission) Decision {
+func (a *attempt) start(ctx context.Context) Decision {
 	lease := &a.claim.Lease
-	run, refusal := newRun(ctx, e, a)
+	run, refusal := newRun(ctx, a)
 	if refusal != "" {
 		run.context.end(nil)
-		e.ledger.GiveBack(&a.claim)
+		a.shared.ledger.GiveBack(&a.claim)
 		return Decision{Problem: problem.New(refusal, "")}
 	}
 	if lease.TookOver {
-		e.report(ctx, a, event.Event{Result: event.LeaseExpired, Attempt: lease.Attempt - 1})
+		a.report(ctx, event.Event{Result: event.LeaseExpired, Attempt: lease.Attempt - 1})
 		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil && !a.route.observes {
-			if decision := e.recoverAbandoned(run, find); decision.Run == nil {
-				return decision
+			if record, refusal := recoverAbandoned(run, find); record != nil || refusal != nil {
+				return Decision{Record: record, Problem: refusal}
 			}
 		}
 	}
@@ -173,29 +136,37 @@ func (e *Engine) start(ctx context.Context, a *admission) Decision {
 		handler, err := run.hold.BeginTransaction()
 		if err != nil {
 			run.endUnused(err)
-			return e.storeFailed(ctx, a, err)
+			return a.storeFailed(ctx, err)
 		}
 		run.handler = handler
 	}
 	return Decision{Run: run}
 }
 
-// endUnused releases the key of a run whose handler could not begin.
-func (r *Run) endUnused(why error) {
-	defer r.hold.End()
-	r.hold.Stop()
-	fate := r.hold.Fate(failure.ClassDeleteKey)
-	_ = r.hold.GiveUp(fate, event.Event{Result: rules.EventOf(fate, failure.ClassDeleteKey), Err: why}) // GiveUp reports and repeats failures
+// newRun returns a run of the claim's lease, unless its hold cannot begin.
+func newRun(ctx context.Context, a *attempt) (run *Run, refusal string) {
+	if a.alloc != nil {
+		run = a.alloc()
+	} else {
+		run = new(Run)
+	}
+	run.identity = a.identity
+	if reading := a.parsed(); reading != nil {
+		run.sketch = reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
+	}
+	run.context.begin(ctx, run)
+	run.handler = &run.context
+	return run, a.shared.ledger.Begin(&run.hold, (*holder)(run), &a.claim, &a.digest, &a.route.policy, a.request.Pattern)
 }
 
 // waitTurn waits for a concurrent request to end. It reports false when the policy's
 // Wait or the request has ended, and when too many requests wait.
-func (e *Engine) waitTurn(ctx context.Context, a *admission, localRun *Run, round int) bool {
+func (a *attempt) waitTurn(ctx context.Context, localRun *Run, round int) bool {
 	left := a.route.policy.Wait - time.Since(a.started)
 	if left <= 0 {
 		return false
 	}
-	if !e.takePlace(a) {
+	if !a.takePlace() {
 		return false
 	}
 	a.closeReading()
@@ -219,8 +190,29 @@ func (e *Engine) waitTurn(ctx context.Context, a *admission, localRun *Run, roun
 	return true
 }
 
+// takePlace reports whether the request may wait. It keeps its place between the rounds,
+// until the decision.
+func (a *attempt) takePlace() bool {
+	if !a.waits && !a.shared.waiters.begin(&a.digest) {
+		a.failure = errTooManyWaiters
+		return false
+	}
+	a.waits = true
+	return true
+}
+
+// leave ends the attempt of a request that Begin has decided about, or whose
+// RecoverFunc has panicked.
+func (a *attempt) leave() {
+	a.forget()
+	if a.waits {
+		a.shared.waiters.end(&a.digest)
+		a.waits = false
+	}
+}
+
 // reportDecision reports the decision about a request.
-func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, localRun *Run) {
+func (a *attempt) reportDecision(ctx context.Context, d Decision, localRun *Run) {
 	happened := event.Event{StoreLatency: a.claim.Latency, Err: a.failure}
 	switch {
 	case d.Run != nil:
@@ -239,11 +231,11 @@ func (e *Engine) reportDecision(ctx context.Context, a *admission, d Decision, l
 	}
 	if happened.Result == event.KeyReused {
 		happened.Differs, happened.Others, happened.Missing = a.differences(localRun)
-		if e.explain {
+		if a.shared.explain {
 			d.Problem.Differs, d.Problem.Others = happened.Differs, happened.Others
 		}
 	}
-	e.report(ctx, a, happened)
+	a.report(ctx, happened)
 }
 
 func resultOfCode(code string) event.Result {
@@ -264,7 +256,7 @@ func resultOfCode(code string) event.Result {
 // differences returns the members that differ from the key's first request: the
 // request of localRun, or of the record. For a request in flight in another process
 // there is no sketch, and the result is empty.
-func (a *admission) differences(localRun *Run) (names []string, others, missing int) {
+func (a *attempt) differences(localRun *Run) (names []string, others, missing int) {
 	if a.sketch == nil && localRun != nil {
 		a.sketch = localRun.sketch
 	}

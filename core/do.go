@@ -93,7 +93,7 @@ func Do[T any](ctx context.Context, e *Engine, call Call, function func(context.
 	case function == nil:
 		return none, Info{}, errors.New("oncekey: Do is given a nil function")
 	}
-	info, err := e.do(ctx, &call, typed{
+	info, err := do(ctx, e, &call, typed{
 		run:    func(ctx context.Context) (err error) { result, err = function(ctx); return err },
 		encode: func() ([]byte, error) { return call.Codec.Marshal(result) },
 		decode: func(stored []byte) error { return call.Codec.Unmarshal(stored, &result) },
@@ -111,27 +111,31 @@ type typed struct {
 	decode func([]byte) error
 }
 
-func (e *Engine) do(ctx context.Context, call *Call, s typed) (Info, error) {
-	a := admit(call.Policy)
-	err := e.admitCall(a, call)
+func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
+	route := call.Policy
+	if route == nil {
+		route = e.defaults
+	}
+	a := newAttempt(&e.shared, route)
+	err := admitCall(a, call)
 	defer a.forget()
 	switch {
 	case err != nil:
-		e.report(ctx, a, event.Event{Result: event.Refused, Code: problem.KeyInvalid, Err: err})
+		a.report(ctx, event.Event{Result: event.Refused, Code: problem.KeyInvalid, Err: err})
 		return Info{}, err
 	case a.request.Key == "":
-		e.report(ctx, a, event.Event{Result: event.NoKey})
+		a.report(ctx, event.Event{Result: event.NoKey})
 		return Info{}, s.run(unrecorded(ctx, a.route))
 	case a.outside(ctx) != nil:
 		return Info{}, s.run(ctx)
 	}
 	if a.route.observes {
-		return Info{}, e.observeCall(ctx, a, s)
+		return Info{}, observeCall(ctx, a, s)
 	}
-	decision := e.begin(ctx, a)
+	decision := a.begin(ctx)
 	switch {
 	case decision.Run != nil:
-		return e.call(decision.Run, s)
+		return runCall(decision.Run, s)
 	case decision.Record != nil:
 		return recall(decision.Record, s)
 	case decision.Problem != nil:
@@ -142,12 +146,9 @@ func (e *Engine) do(ctx context.Context, call *Call, s typed) (Info, error) {
 }
 
 // admitCall sets the request and the input of a call, or returns an error for a wrong call.
-func (e *Engine) admitCall(a *admission, call *Call) error {
+func admitCall(a *attempt, call *Call) error {
 	a.request = Request{Scope: call.Scope, Method: storage.MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key}
-	e.setSubject(a)
-	if a.route == nil {
-		a.route = e.defaults
-	}
+	a.name()
 	switch {
 	case call.Scope == "":
 		return errors.New(`oncekey: Call.Scope is empty: name whose key it is, such as a tenant or a queue`)
@@ -166,17 +167,17 @@ func (e *Engine) admitCall(a *admission, call *Call) error {
 		}
 		input.ContentType, input.Body = call.Codec.MediaType(), encoded
 	}
-	a.digest = e.digest(&a.request)
+	a.digest = digestOf(a.shared.service, &a.request)
 	a.read(input)
 	return nil
 }
 
-// call runs the function under its lease.
-func (e *Engine) call(run *Run, s typed) (Info, error) {
+// runCall runs the function under its lease.
+func runCall(run *Run, s typed) (Info, error) {
 	outcome, response := failure.Outcome{Panicked: true}, Response{Status: http.StatusInternalServerError, Body: []byte("the function panicked")}
 	defer func() {
 		if outcome.Panicked { // no recover, so that the panic continues with its stack
-			_ = e.Finish(run, outcome, response)
+			_ = run.end(outcome, response)
 		}
 	}()
 	err := s.run(run.Context())
@@ -187,7 +188,7 @@ func (e *Engine) call(run *Run, s typed) (Info, error) {
 		response, outcome = Response{Status: statusOf(err), Body: []byte(err.Error())}, failure.Outcome{Err: err, ContextEnded: run.context.Err() != nil}
 	}
 	info := Info{Attempt: run.hold.Lease.Attempt}
-	if lost := e.Finish(run, outcome, response); lost != nil {
+	if lost := run.end(outcome, response); lost != nil {
 		return info, lost
 	}
 	if err != nil && run.hold.IsKept() && !failure.IsPermanent(err) {
@@ -226,9 +227,9 @@ func recall(record *storage.Record, s typed) (Info, error) {
 
 // observeCall runs the function without a guard, and reports the decision that a guard
 // would have made.
-func (e *Engine) observeCall(ctx context.Context, a *admission, s typed) error {
-	watched := &observedContext{Context: ctx, subject: a.subject}
-	run := e.begin(watched, a).Run
+func observeCall(ctx context.Context, a *attempt, s typed) error {
+	watched := &observedContext{Context: ctx, identity: a.identity}
+	run := a.begin(watched).Run
 	if run == nil {
 		return s.run(watched)
 	}
@@ -236,7 +237,7 @@ func (e *Engine) observeCall(ctx context.Context, a *admission, s typed) error {
 	outcome, status := failure.Outcome{Panicked: true}, http.StatusInternalServerError
 	defer func() {
 		run.wouldKeep = true
-		_ = e.Finish(run, outcome, Response{Status: status, Unreplayable: true}) // Finish reports failures
+		_ = run.end(outcome, Response{Status: status, Unreplayable: true}) // Finish reports failures
 	}()
 	err := s.run(watched)
 	if err == nil {

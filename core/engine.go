@@ -1,19 +1,21 @@
 package core
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"sync/atomic"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/ledger"
-	"github.com/oncekey/oncekey/core/internal/wire"
+	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/fingerprint"
+	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/internal/callers"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -21,21 +23,10 @@ import (
 // Engine runs handlers once for each key. One engine serves all routes of a
 // program. It is safe for concurrent use.
 type Engine struct {
-	ledger      *ledger.Ledger
-	scope       Scope
-	service     string
-	observer    event.Observer
-	responder   responder
-	keyHeaders  []string                     // canonical names, at least one
-	trace       func(context.Context) string // nil: none
-	instance    string
-	holder      string // instance, as records have it
+	shared
 	observeOnly bool
-	explain     bool
 	defaults    *Route // for a Call without a policy
 	declared    declaredRoutes
-	inspected   event.Subject // of events about changes by hand
-	waiters     waiters
 }
 
 // Option changes an Engine's defaults.
@@ -52,11 +43,11 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 		return nil, errors.New("oncekey: the scope is nil: give core.ScopeBy(user), or core.SharedScope")
 	}
 	hostname, _ := os.Hostname() // events work without an instance
-	e := &Engine{
+	e := &Engine{shared: shared{
 		ledger: ledger.New(store), scope: scope, observer: event.Log(nil),
 		responder:  responder{write: problem.Write, keyHeader: KeyHeader, replayHeader: "X-Idempotent-Replay"},
 		keyHeaders: []string{KeyHeader}, instance: hostname,
-	}
+	}}
 	for i, opt := range opts {
 		if opt == nil {
 			return nil, fmt.Errorf("oncekey: option %d of New is nil: leave it out", i+1)
@@ -73,7 +64,6 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	if e.responder.custom {
 		e.responder.write = guardedWriter(e.responder.write, e.observer)
 	}
-	e.inspected = event.About("", "", "", "", e.instance)
 	e.defaults = e.MustRoute() // the default policy is valid
 	e.declared.all = nil
 	return e, nil
@@ -96,26 +86,6 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("%w (%d left): %w", ErrShutdown, unfinished, context.Cause(ctx))
 	}
 }
-
-// Route is a policy compiled for one route. It is immutable and safe for
-// concurrent use.
-type Route struct {
-	policy    policy.Policy
-	exclusion *fingerprint.Exclusion
-	keyField  *fingerprint.Member // nil: the header holds the key
-	headers   []string            // IncludeHeaders, canonical and sorted
-
-	redactions wire.Redactions
-	// writeProblem takes the place of the engine's problem.Writer, unless nil.
-	writeProblem problem.Writer
-	observes     bool     // set by the policy or by WithObserveOnly
-	place        string   // file and line of the declaration
-	unguarded    onceFlag // set when reportUnguarded has reported the route
-	endpoints    endpoints
-}
-
-// Guards reports whether the route's policy guards requests of this method.
-func (r *Route) Guards(method string) bool { return r.policy.Guards(method) }
 
 // Route compiles a policy for this engine. The error names every field at fault.
 func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
@@ -174,25 +144,6 @@ func (e *Engine) RouteWith(d Declaration, opts ...policy.Option) (*Route, error)
 	return route, nil
 }
 
-// compile compiles the policy's fields.
-func (r *Route) compile() (err error) {
-	if r.exclusion, err = fingerprint.Exclude(r.policy.ExcludeFields...); err != nil {
-		return fmt.Errorf("policy: ExcludeFields: %w", err)
-	}
-	if len(r.policy.IncludeFields) > 0 {
-		if r.exclusion, err = fingerprint.Only(r.policy.IncludeFields...); err != nil {
-			return fmt.Errorf("policy: IncludeFields: %w", err)
-		}
-	}
-	if r.policy.KeyField != "" {
-		if r.keyField, err = fingerprint.ParseMember(r.policy.KeyField); err != nil {
-			return fmt.Errorf("policy: KeyField: %w", err)
-		}
-	}
-	r.redactions, err = wire.RedactionsOf(r.policy.RedactFields)
-	return err
-}
-
 // MustRoute is Route for declarations. MustRoute panics when the policy is wrong, as
 // routers do for a wrong pattern.
 func (e *Engine) MustRoute(opts ...policy.Option) *Route {
@@ -206,10 +157,108 @@ func must(route *Route, err error) *Route {
 	return route
 }
 
-type onceFlag struct{ atomic.Bool }
+// Begin decides whether a request runs the handler. The values and the deadline of
+// ctx reach the handler, and the cancellation of ctx only ends a Wait. The values may be
+// read after Finish (see Do). A nil route means the default policy.
+//
+// Serve and Do call Begin and Finish. Call both yourself to guard another kind of
+// request.
+func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decision {
+	if route == nil {
+		route = e.defaults
+	}
+	a := newAttempt(&e.shared, route)
+	a.request = request
+	a.name()
+	a.digest = digestOf(e.service, &a.request)
+	a.storageKey, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
+	return a.begin(ctx)
+}
 
-// first reports true once.
-func (f *onceFlag) first() bool { return !f.Load() && f.CompareAndSwap(false, true) }
+// Finish settles and ends the run. It stores the response, or releases the key for the
+// next request. The policy's Classifier, or else failure.Classify, decides from the
+// outcome, to which Finish adds the handler's marks.
+//
+// An error means that the response must not be shown to the client:
+//
+//   - ErrLeaseLost: another attempt holds the key.
+//   - ErrNotConfirmed: the store did not confirm the response, and this process may
+//     have lost its lease; or the reply to a transaction's commit was lost. The
+//     engine continues to settle in the background, and a retry gets the result.
+//   - storage.ErrRolledBack: the database refused the commit. The key is released.
+//
+// Finish returns nil when the store refuses the response for good
+// (storage.ErrNotStorable): the store then remembers that the request has finished, and
+// retries get 409 not_replayable. It also returns nil when the store is unavailable while the lease is held. The client
+// gets the response, and the engine stores the response in the background and renews
+// the lease until then.
+//
+// Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
+// renewal first. A refused response takes one StoreTimeout more. Finish takes no context,
+// so that a client's disconnect cannot interrupt the settlement.
+func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
+	return run.end(outcome, response)
+}
 
-// DeclaredAt names the file and the line of the program that declared the policy.
-func (r *Route) DeclaredAt() string { return r.place }
+// Routes returns the routes of this engine, in the order of their declaration. At most
+// 1,000 are remembered.
+func (e *Engine) Routes() []*Route {
+	e.declared.mu.Lock()
+	defer e.declared.mu.Unlock()
+	return slices.Clone(e.declared.all)
+}
+
+// StorageKey returns the storage key of a record of this engine: storage.Key with the
+// service's name (see WithService) as a further part.
+func (e *Engine) StorageKey(scope, method, path, key string) string {
+	digest := digestOf(e.service, &Request{Scope: scope, Method: method, Path: path, Key: key})
+	return hex.EncodeToString(digest[:])
+}
+
+// ReplayHeader returns the name of the header that marks a replayed response. Adapters
+// of other protocols than HTTP mark replays in their own way.
+func (e *Engine) ReplayHeader() string { return e.responder.replayHeader }
+
+// Inspector returns an Inspector, or an error if the engine's store has none.
+func (e *Engine) Inspector() (*Inspector, error) {
+	records, ok := e.ledger.Store().(storage.Inspector)
+	if !ok {
+		return nil, fmt.Errorf("oncekey: %T cannot be inspected: it has no methods of storage.Inspector", e.ledger.Store())
+	}
+	return &Inspector{&e.shared, e.defaults, records, event.About("", "", "", "", e.instance)}, nil
+}
+
+// Ready returns nil when this process can serve guarded requests: the engine does not shut
+// down, not too many responses wait for the store, and the store can be reached and grants
+// every right that serving needs (see storage.Checker; a store without a Check counts as
+// ready). Otherwise the error names the reason. Call Ready in a readiness probe, with a
+// ctx that has a deadline.
+func (e *Engine) Ready(ctx context.Context) error {
+	switch _, refusal := e.ledger.Find(new([sha256.Size]byte)); refusal {
+	case problem.ShuttingDown:
+		return fmt.Errorf("%w: the engine shuts down", ErrUnavailable)
+	case problem.StoreUnavailable:
+		return fmt.Errorf("%w: %d responses wait for the store", ErrUnavailable, e.ledger.MaxUnsettled())
+	}
+	return checkStore(ctx, e.ledger.Store())
+}
+
+func checkStore(ctx context.Context, store storage.Store) (err error) {
+	defer panicked.ToError("Store", &err)
+	if checker, ok := store.(storage.Checker); ok {
+		err = checker.Check(ctx)
+	}
+	return err
+}
+
+// Running returns the runs of this process that have not ended: those with a running
+// handler, and those with a result that waits for the store. The longest come first.
+func (e *Engine) Running() []Running {
+	holds := e.ledger.All()
+	all := make([]Running, 0, len(holds))
+	for _, hold := range holds {
+		all = append(all, snapshot(hold))
+	}
+	slices.SortFunc(all, func(a, b Running) int { return cmp.Compare(b.For, a.For) })
+	return all
+}

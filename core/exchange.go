@@ -11,16 +11,16 @@ import (
 )
 
 // exchange is one request on its way through the engine to its handler. It does not hold
-// the admission, which could not stay on the stack beside a writer.
+// the attempt, which could not stay on the stack beside a writer.
 type exchange struct {
-	engine *Engine
+	shared *shared
 	w      http.ResponseWriter
 	r      *http.Request
 	next   http.Handler
 }
 
 // guard serves a request that has a key.
-func (x *exchange) guard(a *admission) {
+func (x *exchange) guard(a *attempt) {
 	body := a.input.Body
 	if a.route.keyField == nil {
 		buffer := wire.NewBuffer()
@@ -33,11 +33,11 @@ func (x *exchange) guard(a *admission) {
 		}
 	}
 	a.read(a.fingerprinted(x.r, body))
-	a.served = true
-	decision := x.engine.begin(x.r.Context(), a)
+	a.alloc = newExecution
+	decision := a.begin(x.r.Context())
 	switch {
 	case decision.Run != nil:
-		decision.Run.execution.execute(x.w, x.r, body, x.next)
+		decision.Run.owner.(*execution).execute(x.w, x.r, body, x.next)
 	case decision.Record != nil:
 		x.replay(a, decision.Record)
 	case decision.Problem != nil:
@@ -58,13 +58,13 @@ func (x *exchange) unprotected(route *Route, body []byte) {
 
 // respond writes a problem in the form of the route.
 func (x *exchange) respond(route *Route, p *problem.Problem) {
-	x.engine.responder.refuse(x.w, x.r, route.writeProblem, *p)
+	x.shared.responder.refuse(x.w, x.r, route.writeProblem, *p)
 }
 
 // refuse responds to a request that never reaches the store. On a route that only
 // observes, next responds.
-func (x *exchange) refuse(a *admission, refusal *problem.Problem) {
-	x.report(a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(x.engine.responder.naming(*refusal).Error)})
+func (x *exchange) refuse(a *attempt, refusal *problem.Problem) {
+	x.report(a, event.Event{Result: event.Refused, Code: refusal.Code, Err: errors.New(x.shared.responder.naming(*refusal).Error)})
 	if a.route.observes {
 		passThrough(x.w, x.r, a.route, x.next)
 		return
@@ -75,7 +75,7 @@ func (x *exchange) refuse(a *admission, refusal *problem.Problem) {
 
 // refuseSetup responds where the guard is mounted in a wrong place. On a route that only
 // observes, next responds.
-func (x *exchange) refuseSetup(a *admission, reason error) {
+func (x *exchange) refuseSetup(a *attempt, reason error) {
 	x.report(a, event.Event{Result: event.WrongSetup, Code: problem.WrongSetup, Err: reason})
 	if a.route.observes {
 		passThrough(x.w, x.r, a.route, x.next)
@@ -85,16 +85,14 @@ func (x *exchange) refuseSetup(a *admission, reason error) {
 }
 
 // replay writes a stored response.
-func (x *exchange) replay(a *admission, record *storage.Record) {
-	if err := x.engine.responder.setReplay(x.w.Header(), x.r, record); err != nil {
+func (x *exchange) replay(a *attempt, record *storage.Record) {
+	if err := x.shared.responder.setReplay(x.w.Header(), x.r, record); err != nil {
 		x.report(a, event.Event{Result: event.CallbackPanicked, Err: err})
 	}
 	wire.WriteResponse(x.w, record.Status, record.Body)
 }
 
-func (x *exchange) report(a *admission, happened event.Event) {
-	x.engine.report(x.r.Context(), a, happened)
-}
+func (x *exchange) report(a *attempt, happened event.Event) { a.report(x.r.Context(), happened) }
 
 // passThrough runs the handler without a run.
 func passThrough(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {

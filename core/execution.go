@@ -17,8 +17,13 @@ type execution struct {
 	run      Run
 	captured capture
 	body     wire.RestoredBody
-	// responder is the engine's.
-	responder *responder
+}
+
+// newExecution returns the run of a new execution.
+func newExecution() *Run {
+	x := new(execution)
+	x.run.owner = x
+	return &x.run
 }
 
 // execute runs the handler under the lease.
@@ -38,15 +43,15 @@ func (x *execution) execute(w http.ResponseWriter, r *http.Request, body []byte,
 	panicked = false
 }
 
-func (x *execution) form() *responder { return x.responder }
+func (x *execution) form() *responder { return &x.run.identity.shared.responder }
 
 func (x *execution) outermost() uintptr { return callers.Entry((*execution).execute) }
 
 func (x *execution) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
-	x.responder.refuse(w, r, x.run.subject.route.writeProblem, *p)
+	x.form().refuse(w, r, x.run.identity.route.writeProblem, *p)
 }
 
-func (x *execution) maxBytes() int64 { return x.run.subject.route.policy.MaxResponseBytes }
+func (x *execution) maxBytes() int64 { return x.run.identity.route.policy.MaxResponseBytes }
 
 func (x *execution) cause() error {
 	if x.run.context.Err() == nil {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -85,7 +86,7 @@ func (i *Inspector) Explain(ctx context.Context, retry Retry) (Explanation, erro
 		explained.refuse(problem.BodyTooLarge)
 		return explained, nil
 	}
-	hold, refusal := i.engine.ledger.Find(&a.digest)
+	hold, refusal := i.shared.ledger.Find(&a.digest)
 	switch {
 	case hold != nil:
 		explained.Found = hold.Record()
@@ -98,13 +99,13 @@ func (i *Inspector) Explain(ctx context.Context, retry Retry) (Explanation, erro
 			return Explanation{}, err
 		}
 	}
-	explained.Outlook = a.outlook(explained.Found)
+	explained.Outlook = outlook(a, explained.Found)
 	explained.compare(a)
 	return explained, nil
 }
 
 // compare compares the members of the retry with the record's.
-func (x *Explanation) compare(a *admission) {
+func (x *Explanation) compare(a *attempt) {
 	if x.Found == nil {
 		return
 	}
@@ -122,21 +123,21 @@ func (x *Explanation) compare(a *admission) {
 // with that policy. Nil means that the policy is not known, and a nil record that there is
 // none.
 func (i *Inspector) Outlook(record *storage.Record, route *Route) Outlook {
-	a := &admission{subject: &subject{route: route}}
+	a := newAttempt(i.shared, route)
 	switch {
 	case route == nil && record != nil && record.Abandoned():
 		return Outlook{}
 	case route == nil:
-		a.route = i.engine.defaults
+		a.route = i.defaults
 	}
 	if record != nil {
 		a.request.Fingerprint = record.Fingerprint
 	}
-	return a.outlook(record)
+	return outlook(a, record)
 }
 
-// outlook returns the decision about the admission by a record, or by none.
-func (a *admission) outlook(record *storage.Record) (o Outlook) {
+// outlook returns the decision about the attempt by a record, or by none.
+func outlook(a *attempt, record *storage.Record) (o Outlook) {
 	if record == nil {
 		return Outlook{Result: event.Execute}
 	}
@@ -145,7 +146,7 @@ func (a *admission) outlook(record *storage.Record) (o Outlook) {
 	if (takesOver || record.State == storage.Released) && a.repeats(record) {
 		return Outlook{Result: event.Execute, Recovers: takesOver && abandoned.RecoverFunc() != nil && !a.route.observes}
 	}
-	decision := decideByRecord(a, record)
+	decision := a.decideByRecord(record)
 	if decision.Record != nil {
 		return Outlook{Result: event.Replay, Status: decision.Record.Status}
 	}
@@ -162,10 +163,10 @@ func (o *Outlook) refuse(code string) {
 var ErrInvalidRetry = errors.New("oncekey: the retry is not valid")
 
 // admit identifies a retry, as identify and admitCall identify a request and a call.
-func (i *Inspector) admit(retry Retry) (*admission, fingerprint.Request, error) {
-	a := &admission{subject: &subject{route: retry.Route}}
+func (i *Inspector) admit(retry Retry) (*attempt, fingerprint.Request, error) {
+	a := newAttempt(i.shared, retry.Route)
 	if a.route == nil {
-		a.route = i.engine.defaults
+		a.route = i.defaults
 	}
 	key, path, query := retry.Key, retry.Target, ""
 	if retry.Method != storage.MethodCall {
@@ -181,8 +182,8 @@ func (i *Inspector) admit(retry Retry) (*admission, fingerprint.Request, error) 
 		path, query = wire.CanonicalPath(target), target.RawQuery
 	}
 	a.request = Request{Scope: retry.Scope, Method: retry.Method, Path: path, Key: key}
-	a.digest = i.engine.digest(&a.request)
-	a.storageKey = i.engine.StorageKey(retry.Scope, retry.Method, path, key)
+	a.digest = digestOf(i.shared.service, &a.request)
+	a.storageKey = hex.EncodeToString(a.digest[:])
 	return a, fingerprint.Request{
 		Method: retry.Method, Path: path, RawQuery: query, ContentType: retry.Header.Get("Content-Type"),
 		Body: retry.Body, Headers: a.route.includedHeaders(retry.Header),

@@ -16,17 +16,10 @@ import (
 // store's own storage.Inspector, and reports each change by hand as an event. An Inspector
 // is safe for concurrent use. Package adapters/inspector shows one as a web page.
 type Inspector struct {
-	engine  *Engine
-	records storage.Inspector
-}
-
-// Inspector returns an Inspector, or an error if the engine's store has none.
-func (e *Engine) Inspector() (*Inspector, error) {
-	records, ok := e.ledger.Store().(storage.Inspector)
-	if !ok {
-		return nil, fmt.Errorf("oncekey: %T cannot be inspected: it has no methods of storage.Inspector", e.ledger.Store())
-	}
-	return &Inspector{e, records}, nil
+	shared    *shared
+	defaults  *Route // for a retry without a route
+	records   storage.Inspector
+	inspected event.Subject // of events about changes by hand
 }
 
 // ByHand names the person who inspects or changes a record, and the reason. Both texts are
@@ -84,7 +77,7 @@ func (i *Inspector) List(ctx context.Context, filter storage.Filter, page storag
 // Examine returns the findings of the store's storage.Examiner. It returns false for a
 // store without one. A panic of the Examiner is a finding too.
 func (i *Inspector) Examine(ctx context.Context) ([]storage.Finding, bool) {
-	examiner, ok := i.engine.ledger.Store().(storage.Examiner)
+	examiner, ok := i.shared.ledger.Store().(storage.Examiner)
 	if !ok {
 		return nil, false
 	}
@@ -108,7 +101,7 @@ func (i *Inspector) Settle(ctx context.Context, key string, attempt uint64, word
 	if err := by.validate(true); err != nil {
 		return err
 	}
-	if i.engine.ledger.Has(key) {
+	if i.shared.ledger.Has(key) {
 		return fmt.Errorf("%w: this process holds its run", storage.ErrNotAbandoned)
 	}
 	record, err := i.Lookup(ctx, key)
@@ -149,7 +142,7 @@ func (i *Inspector) Forget(ctx context.Context, key string, attempt uint64, word
 		return false, err
 	case record == nil:
 		return false, nil
-	case i.engine.ledger.Has(key), record.State == storage.InProgress && !record.Abandoned():
+	case i.shared.ledger.Has(key), record.State == storage.InProgress && !record.Abandoned():
 		return false, ErrStillRunning
 	case record.Attempt != attempt:
 		return false, fmt.Errorf("%w: its record is of attempt %d", storage.ErrNotAbandoned, record.Attempt)
@@ -167,17 +160,17 @@ func (i *Inspector) forget(ctx context.Context, key string, word storage.Word) (
 }
 
 func (i *Inspector) report(ctx context.Context, result event.Result, key string, record *storage.Record, by ByHand) {
-	i.engine.observer.Observe(ctx, event.Event{
+	i.shared.observer.Observe(ctx, event.Event{
 		Result: result, Route: record.Origin.Route, Record: key, Attempt: record.Attempt,
-		Operator: by.Operator, Reason: by.Reason, Subject: &i.engine.inspected,
+		Operator: by.Operator, Reason: by.Reason, Subject: &i.inspected,
 	})
 }
 
 // Store names the package of the engine's store, such as "redisstore".
 func (i *Inspector) Store() string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", i.engine.ledger.Store()), "*"), ".")
+	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", i.shared.ledger.Store()), "*"), ".")
 	return name
 }
 
 // Instance returns the name of this process (WithInstance).
-func (i *Inspector) Instance() string { return i.engine.instance }
+func (i *Inspector) Instance() string { return i.shared.instance }

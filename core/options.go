@@ -54,10 +54,6 @@ func WithReplayHeader(name string) Option {
 	}
 }
 
-// ReplayHeader returns the name of the header that marks a replayed response. Adapters
-// of other protocols than HTTP mark replays in their own way.
-func (e *Engine) ReplayHeader() string { return e.responder.replayHeader }
-
 // WithExpiryHeader names a header that carries the end of a stored response, as an HTTP
 // date: on first responses that are kept, and on replays. A first response has the end by
 // the clock of this process, a replay the end by the store's. A replay of a record

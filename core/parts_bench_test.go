@@ -29,14 +29,14 @@ type partsOfAFirst struct {
 	engine *Engine
 	store  *memstore.Store
 	body   []byte
-	a      *admission
+	a      *attempt
 	result storage.Result
 	keys   int
 	buffer [256]byte
 
 	bare  *http.Request
 	state struct { // what memory makes
-		subject   *subject
+		identity  *identity
 		execution *execution
 		request   *http.Request
 	}
@@ -61,7 +61,7 @@ func (p *partsOfAFirst) renew() {
 	if err != nil {
 		p.tb.Fatal(err)
 	}
-	p.engine, p.a, p.bare = engine, admit(engine.defaults), new(http.Request)
+	p.engine, p.a, p.bare = engine, newAttempt(&engine.shared, engine.defaults), new(http.Request)
 	p.memory()
 	p.a.request = Request{Scope: "Bearer alice", Method: http.MethodPost, Path: "/payments"}
 	p.names()
@@ -85,7 +85,7 @@ func (p *partsOfAFirst) floor() {
 func (p *partsOfAFirst) names() {
 	p.keys++
 	p.a.request.Key = "00000000-0000-4000-0000-" + strconv.Itoa(1e12 + p.keys)[1:]
-	p.a.digest = p.engine.digest(&p.a.request)
+	p.a.digest = digestOf(p.engine.service, &p.a.request)
 }
 
 func (p *partsOfAFirst) digest() { fingerprint.Digest(p.input()) }
@@ -109,7 +109,7 @@ func (p *partsOfAFirst) records() {
 	p.a.storageKey = ""
 	lease, _, err := p.store.Acquire(context.Background(), storage.Claim{
 		Key: p.a.recordName(), Token: storage.NewToken(), Fingerprint: p.a.request.Fingerprint, Digest: p.a.bytes,
-		TTL: time.Minute, Retain: time.Hour, Origin: p.engine.origin(context.Background(), p.a), TakeOver: true,
+		TTL: time.Minute, Retain: time.Hour, Origin: p.a.origin(context.Background()), TakeOver: true,
 	})
 	if err == nil {
 		err = p.store.Complete(context.Background(), lease, p.result)
@@ -122,13 +122,13 @@ func (p *partsOfAFirst) records() {
 // memory allocates the state of a run: beside the names and the record, all that a
 // first-time request allocates.
 func (p *partsOfAFirst) memory() {
-	p.state.subject, p.state.execution, p.state.request = new(subject), new(execution), p.bare.WithContext(context.Background())
+	p.state.identity, p.state.execution, p.state.request = new(identity), new(execution), p.bare.WithContext(context.Background())
 }
 
 // capture buffers the response.
 func (p *partsOfAFirst) capture(w http.ResponseWriter) {
 	run, c := &p.state.execution.run, &p.state.execution.captured
-	run.subject, p.state.execution.responder = p.a.subject, &p.engine.responder
+	run.identity = p.a.identity
 	clear(w.Header())
 	*c = capture{}
 	c.begin(w, p.bare, p.state.execution)
@@ -142,13 +142,13 @@ func (p *partsOfAFirst) capture(w http.ResponseWriter) {
 // whole is the engine's part of a first-time request: all parts but names, and the
 // bookkeeping of the run between them. It has no handler and no capture.
 func (p *partsOfAFirst) whole() {
-	a := admit(p.engine.defaults)
+	a := newAttempt(&p.engine.shared, p.engine.defaults)
 	p.names()
 	a.request, a.digest = p.a.request, p.a.digest
 	a.request.Fingerprint = ""
-	p.engine.setSubject(a)
+	a.name()
 	a.read(p.input())
-	decision := p.engine.begin(context.Background(), a)
+	decision := a.begin(context.Background())
 	if decision.Run == nil {
 		p.tb.Fatal("the key is not new")
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // recoverAbandoned calls the policy's RecoverFunc for the result of the abandoned
-// attempt.
-func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
+// attempt. Without a record and a problem, the handler runs.
+func recoverAbandoned(run *Run, find policy.RecoverFunc) (*storage.Record, *problem.Problem) {
 	outcomeKnown, returned := false, false
 	defer func() {
 		if !returned { // find panicked, and the panic continues
@@ -27,7 +27,7 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 			run.hold.Abandon()
 		}
 	}()
-	request := run.subject.request
+	request := run.identity.request
 	ctx := failure.NewContext(run.Context(), new(failure.Marks)) // its marks are not the handler's
 	ctx = context.WithValue(ctx, stepKey{}, inRecoverFunc)
 	found, err := find(ctx, policy.Abandoned{
@@ -37,28 +37,28 @@ func (e *Engine) recoverAbandoned(run *Run, find policy.RecoverFunc) Decision {
 	})
 	returned = true
 	if err == nil {
-		err = run.checkFound(found)
+		err = checkFound(run, found)
 	}
 	switch {
 	case err != nil:
 		run.report(event.Event{Result: event.RecoverError, Err: err})
-		return Decision{Problem: problem.New(problem.OutcomeUnknown, "")}
+		return nil, problem.New(problem.OutcomeUnknown, "")
 	case found == nil:
 		outcomeKnown = true
 		run.hold.Clear()
-		return Decision{Run: run}
+		return nil, nil
 	}
 	outcomeKnown = true
 	result := Response{Status: found.Status, Header: wire.HeaderChanges(nil, nil, found.Header), Body: found.Body}
 	outcome := failure.Outcome{Status: found.Status, Executed: true}
-	if err := e.Finish(run, outcome, result); err != nil {
-		return Decision{Problem: unstoredProblem(err)}
+	if err := run.end(outcome, result); err != nil {
+		return nil, unstoredProblem(err)
 	}
-	return Decision{Record: run.recovered(result)}
+	return recovered(run, result), nil
 }
 
 // checkFound returns an error if a RecoverFunc's result cannot be used.
-func (r *Run) checkFound(found *policy.Response) error {
+func checkFound(r *Run, found *policy.Response) error {
 	switch {
 	case found == nil && r.context.Err() != nil: // another attempt may hold the key
 		return fmt.Errorf("oncekey: the RecoverFunc returned too late to run the handler: %w", context.Cause(&r.context))
@@ -71,12 +71,12 @@ func (r *Run) checkFound(found *policy.Response) error {
 
 // recovered returns the record of a run that ended with the response of the RecoverFunc. A
 // response that is not kept is shown once, as a handler's is.
-func (r *Run) recovered(response Response) *storage.Record {
+func recovered(r *Run, response Response) *storage.Record {
 	record := r.hold.Record()
 	if record.State != storage.Unreplayable {
 		return record
 	}
-	record.Header, record.Body = storedHeader(&r.subject.route.policy, response.Header), response.Body
+	record.Header, record.Body = storedHeader(&r.identity.route.policy, response.Header), response.Body
 	record.State, record.Expires = stateOf(record.Status), time.Time{}
 	return record
 }

@@ -14,38 +14,21 @@ import (
 // and the caller must pass the Run to Engine.Finish in a defer, so that a panic ends
 // the run too. The engine renews the lease until then.
 type Run struct {
-	subject *subject
-	hold    ledger.Hold
-	sketch  []byte // of the request, or nil
-	marks   failure.Marks
-	context runContext
-	handler context.Context // context, or its child with the transaction
+	identity *identity
+	hold     ledger.Hold
+	sketch   []byte // of the request, or nil
+	marks    failure.Marks
+	context  runContext
+	handler  context.Context // context, or its child with the transaction
 	// wouldKeep says for an observed run that a guard would have kept the response.
 	wouldKeep bool
 	// streams says that the response is sent while the handler runs. It is set before the
 	// settlement.
 	streams bool
-	// execution is nil unless the run belongs to an HTTP handler.
-	execution *execution
+	// owner is what holds the run in its memory, or nil.
+	owner any
 
 	smallSketch [128]byte
-}
-
-// newRun returns a run of the claim's lease, unless its hold cannot begin.
-func newRun(ctx context.Context, e *Engine, a *admission) (run *Run, refusal string) {
-	if a.served {
-		execution := new(execution)
-		run, execution.run.execution, execution.responder = &execution.run, execution, &e.responder
-	} else {
-		run = new(Run)
-	}
-	run.subject = a.subject
-	if reading := a.parsed(); reading != nil {
-		run.sketch = reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
-	}
-	run.context.begin(ctx, run)
-	run.handler = &run.context
-	return run, e.ledger.Begin(&run.hold, (*holder)(run), &a.claim, &a.digest, &a.route.policy, a.request.Pattern)
 }
 
 // runOf returns the run of a hold, or nil.
@@ -64,12 +47,12 @@ func (h *holder) Context() context.Context { return &h.context }
 
 // Report implements ledger.Run.
 func (h *holder) Report(happened event.Event, pattern string) {
-	s := h.subject
+	s := h.identity
 	happened.Subject, happened.Route, happened.Observed = &s.event, pattern, s.route.observes
 	s.route.served(s.request.Method, pattern)
 	happened.Attempt, happened.Record = h.hold.Lease.Attempt, h.hold.Lease.Key
 	happened.Duration = time.Since(s.started)
-	s.observer.Observe(&h.context, happened)
+	s.shared.observer.Observe(&h.context, happened)
 }
 
 // End implements ledger.Run.

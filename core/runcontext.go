@@ -143,3 +143,16 @@ func (c *runContext) follow() {
 		cancel(cause)
 	}
 }
+
+// stepKey is the context key of the run that records typed, or of the reason for which
+// there is none: the *Route of a guard that lets the request through, so that steps run
+// without recording, or a noRecording. The innermost value counts.
+type stepKey struct{}
+
+// noRecording says that there are no steps in a context.
+type noRecording int
+
+const (
+	inStep        noRecording = iota // the context is a step's
+	inRecoverFunc                    // the context is a RecoverFunc's
+)

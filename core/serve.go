@@ -110,19 +110,19 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		next.ServeHTTP(w, r)
 		return
 	}
-	if route.policy.SkipIf != nil && e.skips(r, route) {
+	if route.policy.SkipIf != nil && skips(&e.shared, r, route) {
 		passThrough(w, r, route, next)
 		return
 	}
-	a := admit(route)
-	refusal := e.identify(r, a)
-	x := exchange{e, w, r, next}
+	a := newAttempt(&e.shared, route)
+	refusal := a.identify(r)
+	x := exchange{&e.shared, w, r, next}
 	outer := a.outside(r.Context())
 	switch {
 	case refusal != nil:
 		x.refuse(a, refusal)
 	case a.request.Key == "":
-		e.report(r.Context(), a, event.Event{Result: event.NoKey})
+		a.report(r.Context(), event.Event{Result: event.NoKey})
 		passThrough(w, r, route, next)
 	case outer == route: // one policy, mounted twice
 		next.ServeHTTP(w, r)
@@ -153,15 +153,15 @@ func missing(e *Engine, route *Route, next http.Handler) string {
 // mounted in a place in which it cannot protect the handler. A route that only
 // observes runs next instead. The event event.WrongSetup contains the reason.
 func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, reason error, next http.Handler) {
-	x := exchange{e, w, r, next}
-	x.refuseSetup(e.unread(r, route), reason)
+	x := exchange{&e.shared, w, r, next}
+	x.refuseSetup(unread(&e.shared, r, route), reason)
 }
 
 // Warn reports event.WrongSetup, and leaves the response as it is. Adapters call Warn
 // where the handler runs, or has run, with less protection than its policy declares. The
 // event contains the reason.
 func (e *Engine) Warn(r *http.Request, route *Route, reason error) {
-	e.report(r.Context(), e.unread(r, route), event.Event{Result: event.WrongSetup, Err: reason})
+	unread(&e.shared, r, route).report(r.Context(), event.Event{Result: event.WrongSetup, Err: reason})
 }
 
 // reportUnguarded reports, once for each route, that the policy does not guard a PUT or
@@ -179,4 +179,20 @@ func errTwoPolicies(outer, inner *Route) error {
 	return fmt.Errorf("oncekey: two policies guard this request, one declared at %s and inside of it one declared at %s: "+
 		"keep one of them, or mount them where the router shows the inner one to the outer (idemchi, idemgin, or a http.ServeMux in Engine.Handler)",
 		outer.place, inner.place)
+}
+
+// skips calls the policy's SkipIf, and reports a request that it skips. A panic is
+// reported, and continues as the Scope's does.
+func skips(s *shared, r *http.Request, route *Route) bool {
+	happened := event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the SkipIf panicked")}
+	skip := true // until SkipIf has returned
+	defer func() {
+		if skip {
+			unread(s, r, route).report(r.Context(), happened)
+		}
+	}()
+	if skip = route.policy.SkipIf(r); skip {
+		happened = event.Event{Result: event.Skipped}
+	}
+	return skip
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,29 +20,9 @@ import (
 // errHandlerPanicked is the Err of events about a handler's panic.
 var errHandlerPanicked = cause.New("oncekey: the handler panicked")
 
-// Finish settles and ends the run. It stores the response, or releases the key for the
-// next request. The policy's Classifier, or else failure.Classify, decides from the
-// outcome, to which Finish adds the handler's marks.
-//
-// An error means that the response must not be shown to the client:
-//
-//   - ErrLeaseLost: another attempt holds the key.
-//   - ErrNotConfirmed: the store did not confirm the response, and this process may
-//     have lost its lease; or the reply to a transaction's commit was lost. The
-//     engine continues to settle in the background, and a retry gets the result.
-//   - storage.ErrRolledBack: the database refused the commit. The key is released.
-//
-// Finish returns nil when the store refuses the response for good
-// (storage.ErrNotStorable): the store then remembers that the request has finished, and
-// retries get 409 not_replayable. It also returns nil when the store is unavailable while the lease is held. The client
-// gets the response, and the engine stores the response in the background and renews
-// the lease until then.
-//
-// Finish returns within twice the policy's StoreTimeout, because Finish may wait for a
-// renewal first. A refused response takes one StoreTimeout more. Finish takes no context,
-// so that a client's disconnect cannot interrupt the settlement.
-func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
-	return run.finish(run.conclude(&outcome), outcome, response)
+// end is Finish.
+func (r *Run) end(outcome failure.Outcome, response Response) error {
+	return r.finish(r.conclude(&outcome), outcome, response)
 }
 
 // conclude ends the renewals and the marks of a run whose handler has returned, and
@@ -76,7 +57,7 @@ func (r *Run) classify(outcome failure.Outcome) (class failure.Class) {
 			class = failure.Classify(outcome)
 		}
 	}()
-	return r.subject.route.policy.Classify(outcome)
+	return r.identity.route.policy.Classify(outcome)
 }
 
 // finish settles and ends a run that is concluded.
@@ -103,7 +84,7 @@ func (r *Run) settle(class failure.Class, outcome failure.Outcome, response Resp
 
 // resultOf returns what the store keeps of a response.
 func (r *Run) resultOf(response Response) storage.Result {
-	route := r.subject.route
+	route := r.identity.route
 	result := storedResult(&route.policy, response)
 	route.redactions.Apply(&result)
 	result.Retain, result.Remember, result.Sketch = r.hold.Retention(), route.policy.Remember, r.sketch
@@ -182,4 +163,29 @@ func (r *Run) resultStored(result *storage.Result) event.Result {
 	default:
 		return event.Completed
 	}
+}
+
+// endUnused releases the key of a run whose handler could not begin.
+func (r *Run) endUnused(why error) {
+	defer r.hold.End()
+	r.hold.Stop()
+	fate := r.hold.Fate(failure.ClassDeleteKey)
+	_ = r.hold.GiveUp(fate, event.Event{Result: rules.EventOf(fate, failure.ClassDeleteKey), Err: why}) // GiveUp reports and repeats failures
+}
+
+var errTransactionUnused = errors.New("oncekey: the policy is Transactional, and the handler has not taken the transaction, so its effects and this response are not " +
+	"committed together: take it by pgstore.Tx or sqlstore.Tx, with the handler's context, or declare the route without Transactional")
+
+// reportUnusedTransaction reports a run with effects outside of its transaction: its
+// response is kept, and the handler never took the transaction. An error response counts
+// only after failure.MarkExecuted, because most handlers refuse a request before they take
+// the transaction. A run that releases its key is not reported.
+func (r *Run) reportUnusedTransaction(outcome failure.Outcome, status int) {
+	if !r.hold.InTransaction() || storage.TransactionTaken(r.handler) {
+		return
+	}
+	if outcome, _ = r.marks.Read(outcome); status >= http.StatusBadRequest && !outcome.Executed {
+		return
+	}
+	r.report(event.Event{Result: event.TransactionUnused, Status: status, Err: errTransactionUnused})
 }

@@ -116,7 +116,7 @@ func (r *Run) step(ctx context.Context, name string, s typed) error {
 // runStep calls the function of a step that was begun. The step is uncertain unless its
 // result is recorded, or the function returned an ordinary error in time.
 func (r *Run) runStep(ctx context.Context, name string, s typed) error {
-	inner, cancel := r.stepContext(ctx)
+	inner, cancel := newStepContext(ctx, r)
 	uncertain := true
 	defer func() { // no recover, so that a panic continues with its stack
 		cancel()

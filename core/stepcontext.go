@@ -7,19 +7,6 @@ import (
 	"github.com/oncekey/oncekey/internal/guarded"
 )
 
-// stepKey is the context key of the run that records typed, or of the reason for which
-// there is none: the *Route of a guard that lets the request through, so that steps run
-// without recording, or a noRecording. The innermost value counts.
-type stepKey struct{}
-
-// noRecording says that there are no steps in a context.
-type noRecording int
-
-const (
-	inStep        noRecording = iota // the context is a step's
-	inRecoverFunc                    // the context is a RecoverFunc's
-)
-
 // unrecorded returns the context of a request that the guard of a route lets through.
 func unrecorded(ctx context.Context, route *Route) context.Context {
 	return context.WithValue(ctx, stepKey{}, route)
@@ -28,9 +15,9 @@ func unrecorded(ctx context.Context, route *Route) context.Context {
 // recorderOf returns the value of stepKey, or nil.
 func recorderOf(ctx context.Context) any { return guarded.Value(ctx, stepKey{}) }
 
-// stepContext returns the context for the function of a step, and a function that ends
+// newStepContext returns the context for the function of a step, and a function that ends
 // the context.
-func (r *Run) stepContext(ctx context.Context) (*stepContext, func()) {
+func newStepContext(ctx context.Context, r *Run) (*stepContext, func()) {
 	inner, cancel := context.WithCancelCause(storage.WithoutTransaction(ctx))
 	stop := context.AfterFunc(&r.context, func() { cancel(context.Cause(&r.context)) })
 	return &stepContext{inner, r}, func() {

@@ -48,24 +48,3 @@ func (w *waiters) end(key *[sha256.Size]byte) {
 		delete(w.byKey, *key)
 	}
 }
-
-// takePlace reports whether the request may wait. It keeps its place between the rounds,
-// until the decision.
-func (e *Engine) takePlace(a *admission) bool {
-	if !a.waits && !e.waiters.begin(&a.digest) {
-		a.failure = errTooManyWaiters
-		return false
-	}
-	a.waits = true
-	return true
-}
-
-// leave ends the admission of a request that Begin has decided about, or whose
-// RecoverFunc has panicked.
-func (e *Engine) leave(a *admission) {
-	a.forget()
-	if a.waits {
-		e.waiters.end(&a.digest)
-		a.waits = false
-	}
-}

@@ -20,9 +20,9 @@ import (
 // the decisions that a guard would make. For that the engine claims and settles the
 // keys at the store, without storing responses. Failures are reported and do not
 // change the response. An unreachable store delays the request by StoreTimeout.
-func (x *exchange) observe(a *admission) {
+func (x *exchange) observe(a *attempt) {
 	r, original := x.r, x.r
-	watched := &observedContext{Context: r.Context(), subject: a.subject}
+	watched := &observedContext{Context: r.Context(), identity: a.identity}
 	body, refusal := a.input.Body, (*problem.Problem)(nil)
 	if a.route.keyField == nil {
 		body, refusal = wire.PeekBody(r, a.route.policy.MaxRequestBytes)
@@ -35,25 +35,25 @@ func (x *exchange) observe(a *admission) {
 		return
 	}
 	a.read(a.fingerprinted(r, body))
-	decision := x.engine.begin(watched, a)
+	decision := a.begin(watched)
 	if decision.Run == nil {
 		x.next.ServeHTTP(x.w, r)
 		return
 	}
 	watched.marks = &decision.Run.marks
-	watch(x.engine, x.w, r, decision.Run, x.next)
+	watch(x.w, r, decision.Run, x.next)
 }
 
 // watch runs an observed handler that a guard would have run, and settles the run.
-func watch(e *Engine, w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) {
+func watch(w http.ResponseWriter, r *http.Request, run *Run, next http.Handler) {
 	var seen responseSeen
 	outcome := failure.Outcome{Panicked: true}
 	defer func() {
 		run.hold.Pattern(r.Pattern)
 		outcome.Status = seen.status()
 		var response Response
-		response, run.wouldKeep = seen.response(r, w.Header(), outcome.Panicked, run.subject.route.policy.MaxResponseBytes)
-		_ = e.Finish(run, outcome, response) // Finish reports failures
+		response, run.wouldKeep = seen.response(r, w.Header(), outcome.Panicked, run.identity.route.policy.MaxResponseBytes)
+		_ = run.end(outcome, response) // Finish reports failures
 	}()
 	seen.watch(w, func(w http.ResponseWriter) { next.ServeHTTP(w, r) })
 	outcome.Panicked = false
@@ -137,8 +137,8 @@ func (s *responseSeen) response(r *http.Request, header http.Header, panicked bo
 // the marks if a guard would have run the handler.
 type observedContext struct {
 	context.Context
-	subject *subject
-	marks   *failure.Marks // nil when a guard would not have run the handler
+	identity *identity
+	marks    *failure.Marks // nil when a guard would not have run the handler
 }
 
 type observedKey struct{}
@@ -146,9 +146,9 @@ type observedKey struct{}
 func (c *observedContext) Value(key any) any {
 	switch key {
 	case observedKey{}:
-		return c.subject
+		return c.identity
 	case stepKey{}:
-		return c.subject.route
+		return c.identity.route
 	}
 	if c.marks != nil {
 		if marks := c.marks.Value(key); marks != nil {
@@ -159,16 +159,16 @@ func (c *observedContext) Value(key any) any {
 }
 
 // watchedIn returns the request that an outer policy observes, or nil.
-func watchedIn(ctx context.Context) *subject {
-	watched, _ := guarded.Value(ctx, observedKey{}).(*subject)
+func watchedIn(ctx context.Context) *identity {
+	watched, _ := guarded.Value(ctx, observedKey{}).(*identity)
 	return watched
 }
 
 // outside returns the route of an outer policy that already guards or observes this
 // request, or nil.
-func (s *subject) outside(ctx context.Context) *Route {
-	if run := runFrom(ctx); run != nil && run.subject.digest == s.digest {
-		return run.subject.route
+func (s *identity) outside(ctx context.Context) *Route {
+	if run := runFrom(ctx); run != nil && run.identity.digest == s.digest {
+		return run.identity.route
 	}
 	if watched := watchedIn(ctx); watched != nil && watched.digest == s.digest {
 		return watched.route

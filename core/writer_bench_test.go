@@ -54,7 +54,7 @@ func benchmarkCapture(b *testing.B, outer http.Header) {
 	}
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/", http.NoBody)
 	run := new(execution)
-	run.run.subject, run.responder = &subject{route: engine.defaults}, &engine.responder
+	run.run.identity = &identity{shared: &engine.shared, route: engine.defaults}
 	var captured capture
 	arms := []func(w http.ResponseWriter){
 		func(w http.ResponseWriter) { handler.ServeHTTP(w, r) },

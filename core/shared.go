@@ -4,8 +4,24 @@ import (
 	"context"
 
 	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/ledger"
 	"github.com/oncekey/oncekey/core/internal/panicked"
 )
+
+// shared is what all requests of an engine use: its names, its callbacks and its ledger.
+type shared struct {
+	ledger     *ledger.Ledger
+	scope      Scope
+	service    string
+	observer   event.Observer
+	responder  responder
+	keyHeaders []string                     // canonical names, at least one
+	trace      func(context.Context) string // nil: none
+	instance   string
+	holder     string // instance, as records have it
+	explain    bool   // of WithDiffers
+	waiters    waiters
+}
 
 // guardedObserver logs an Observer's panics, which the Observer cannot report.
 type guardedObserver struct{ event.Observer }
