@@ -99,7 +99,7 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	return s.settle(ctx, "release", l, func() error {
 		return s.send(ctx, func(ctx context.Context, db querier) error {
 			if l.Steps != "" {
-				return s.change(ctx, db, s.statements.releaseSteps, l.Key, uuid(l.Token), int64(l.Attempt), interval(l.Retain), l.Fingerprint,
+				return change(ctx, db, s.statements.releaseSteps, l.Key, uuid(l.Token), int64(l.Attempt), interval(l.Retain), l.Fingerprint,
 					digest(l.Digest), origin(l.Origin), []byte(l.Steps), interval(l.Age))
 			}
 			statement, arguments := s.statements.releaseFirst, []any{l.Key, uuid(l.Token), int64(l.Attempt)}
@@ -125,13 +125,13 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	return s.settle(ctx, "extend", l, func() error {
 		return s.send(ctx, func(ctx context.Context, db querier) error {
-			return s.change(ctx, db, s.statements.extend, extension(l, ttl)...)
+			return change(ctx, db, s.statements.extend, extension(l, ttl)...)
 		})
 	})
 }
 
 // change runs a statement that affects no row when the lease is lost.
-func (s *Store) change(ctx context.Context, db querier, statement string, arguments ...any) error {
+func change(ctx context.Context, db querier, statement string, arguments ...any) error {
 	tag, err := db.Exec(ctx, statement, arguments...)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = storage.ErrLeaseLost

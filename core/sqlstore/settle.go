@@ -39,12 +39,15 @@ func (s *Store) complete(ctx context.Context, tx *sql.Tx, l *storage.Lease, res 
 
 // Release implements [storage.Store].
 func (s *Store) Release(ctx context.Context, l storage.Lease) error {
-	if l.Steps != "" {
-		return s.releaseSteps(ctx, &l)
-	}
 	return s.settle(ctx, "release", &l, func() error {
 		a, release := of(&l), &s.statements.releaseFirst
-		if l.Attempt > 1 {
+		switch {
+		case l.Steps != "":
+			a[pState] = released
+			a.keeps(l.Retain, 0)
+			a.steps(&l)
+			return change(ctx, s, &s.statements.releaseSteps, &l, a)
+		case l.Attempt > 1:
 			a.keeps(l.Retain, 0)
 			a[pFingerprint], release = []byte{}, &s.statements.releaseLater
 		}
@@ -62,17 +65,6 @@ func (s *Store) Release(ctx context.Context, l storage.Lease) error {
 	})
 }
 
-// releaseSteps is Release of a lease with steps.
-func (s *Store) releaseSteps(ctx context.Context, l *storage.Lease) error {
-	return s.settle(ctx, "release", l, func() error {
-		a := of(l)
-		a[pState] = released
-		a.keeps(l.Retain, 0)
-		a.steps(l)
-		return s.update(ctx, &s.statements.releaseSteps, l, a)
-	})
-}
-
 // Extend implements [storage.Store].
 func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
 	return s.settle(ctx, "extend", &l, func() error {
@@ -80,14 +72,14 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 		a.running(ttl)
 		a.keeps(l.Retain, l.Remember)
 		a.steps(&l)
-		return s.update(ctx, &s.statements.extend, &l, a)
+		return change(ctx, s, &s.statements.extend, &l, a)
 	})
 }
 
-// update changes the row of a lease without an outcome, or writes a whole row if the claim
+// change changes the row of a lease without an outcome, or writes a whole row if the claim
 // is gone or has changed.
-func (s *Store) update(ctx context.Context, change *statement, l *storage.Lease, a *arguments) error {
-	if done, err := s.exec(ctx, nil, change, a); err != nil || done {
+func change(ctx context.Context, s *Store, row *statement, l *storage.Lease, a *arguments) error {
+	if done, err := s.exec(ctx, nil, row, a); err != nil || done {
 		return err
 	}
 	restored, err := s.restore(ctx, nil, l, a)
