@@ -15,7 +15,8 @@ type countingStore struct {
 	acquires, completes, releases atomic.Int64
 }
 
-func (s *countingStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *countingStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	s.acquires.Add(1)
 	return s.Store.Acquire(ctx, c)
 }
@@ -36,7 +37,8 @@ type foundStore struct {
 	find func(storage.Claim) (*storage.Record, error)
 }
 
-func (s *foundStore) Acquire(_ context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *foundStore) Acquire(_ context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	record, err := s.find(c)
 	return storage.Lease{}, record, err
 }

@@ -41,21 +41,15 @@ func (a *attempt) begin(ctx context.Context) Decision {
 // The second result is this process's run of the key, or nil.
 func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 	a.failure = nil // of an earlier round
-	hold, refusal := a.shared.ledger.Find(&a.digest)
+	hold, refusal := a.shared.ledger.BeginClaim(&a.digest)
 	if hold != nil {
 		return a.decideByRecord(hold.Record()), runOf(hold)
 	}
 	if refusal != "" {
 		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
-	record, err := a.shared.ledger.LookUp(ctx, a.digest, a.bytes)
-	if err == nil && record == nil {
-		if !a.shared.ledger.BeginClaim() {
-			return Decision{Problem: problem.New(problem.ShuttingDown, "")}, nil
-		}
-		defer a.shared.ledger.EndClaim()
-		record, err = a.acquire(ctx)
-	}
+	defer a.shared.ledger.EndClaim()
+	record, err := a.acquire(ctx)
 	switch {
 	case err != nil:
 		return a.storeFailed(ctx, err), nil
@@ -71,16 +65,8 @@ func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 
 // acquire claims the key, or returns its record.
 func (a *attempt) acquire(ctx context.Context) (*storage.Record, error) {
-	p := &a.route.policy
-	a.fingerprint() // sets the storage key and the key's hash too
-	// The token is new for each round of a wait. The late release of an earlier
-	// round's claim must not release the claim of this round.
-	a.claim.Call, a.claim.Timeout = &a.call, p.StoreTimeout
-	a.claim.Lease.Claim = storage.Claim{
-		Key: a.storageKey, Token: storage.NewToken(), Fingerprint: a.request.Fingerprint, Digest: a.bytes,
-		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
-		Origin: a.origin(ctx), TakeOver: !p.OnAbandoned.Refuses(),
-	}
+	a.claimant.begin(ctx)
+	a.claim.Request, a.claim.Call, a.claim.Timeout = a.claimant, &a.call, a.route.policy.StoreTimeout
 	return a.shared.ledger.Make(ctx, &a.claim)
 }
 

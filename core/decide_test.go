@@ -94,14 +94,15 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 // lateStore lets a claim arrive though its context has ended.
 type lateStore struct{ *faultyStore }
 
-func (s lateStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s lateStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	return s.faultyStore.Acquire(context.WithoutCancel(ctx), c)
 }
 
 // hangingStore does not return until its caller's context ends.
 type hangingStore struct{ storage.Store }
 
-func (hangingStore) Acquire(ctx context.Context, _ storage.Claim) (storage.Lease, *storage.Record, error) {
+func (hangingStore) Acquire(ctx context.Context, _ storage.Request) (storage.Lease, *storage.Record, error) {
 	<-ctx.Done()
 	return storage.Lease{}, nil, ctx.Err()
 }
@@ -276,7 +277,8 @@ func (s *forgetfulStore) current() storage.Store {
 	return s.Store
 }
 
-func (s *forgetfulStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *forgetfulStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	return s.current().Acquire(ctx, c)
 }
 

@@ -171,7 +171,8 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 	a.request = request
 	a.name()
 	a.digest = digestOf(e.service, &a.request)
-	a.storageKey, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
+	a.claimant = newClaimant(a.identity)
+	a.key, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
 	return a.begin(ctx)
 }
 

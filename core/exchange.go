@@ -21,7 +21,7 @@ type exchange struct {
 
 // guard serves a request that has a key.
 func (x *exchange) guard(a *attempt) {
-	body := a.input.Body
+	body := a.body
 	if a.route.keyField == nil {
 		buffer := wire.NewBuffer()
 		defer buffer.Free()

@@ -22,7 +22,8 @@ const expires = "Idempotency-Expires"
 // timeless is a store that does not know the times of its records.
 type timeless struct{ storage.Store }
 
-func (s timeless) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s timeless) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	lease, record, err := s.Store.Acquire(ctx, c)
 	if record != nil {
 		copied := *record
@@ -124,7 +125,8 @@ func TestExpiryHeaderOfADeferredResponse(t *testing.T) {
 // abroad is a store whose clock shows another zone.
 type abroad struct{ storage.Store }
 
-func (s abroad) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s abroad) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	lease, record, err := s.Store.Acquire(ctx, c)
 	if record != nil {
 		copied := *record

@@ -130,6 +130,7 @@ func (i *Inspector) Outlook(record *storage.Record, route *Route) Outlook {
 	case route == nil:
 		a.route = i.defaults
 	}
+	a.claimant = newClaimant(a.identity)
 	if record != nil {
 		a.request.Fingerprint = record.Fingerprint
 	}

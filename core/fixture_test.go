@@ -61,7 +61,8 @@ func (s *faultyStore) through(count *atomic.Int64, place *func(func() error) err
 	return fault(apply)
 }
 
-func (s *faultyStore) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, record *storage.Record, err error) {
+func (s *faultyStore) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, record *storage.Record, err error) {
+	c := request.Claim()
 	failed := s.through(&s.acquires, &s.acquire, func() error {
 		lease, record, err = s.Store.Acquire(ctx, c)
 		return err

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -92,7 +93,8 @@ func (p *partsOfAFirst) digest() { fingerprint.Digest(p.input()) }
 
 // fingerprint reads the request, and writes the three texts of its claim.
 func (p *partsOfAFirst) fingerprint() {
-	p.a.request.Fingerprint, p.a.input = "", p.input()
+	p.a.request.Fingerprint = ""
+	p.a.read(p.input())
 	p.a.fingerprint()
 	p.a.forget()
 }
@@ -105,12 +107,11 @@ func (p *partsOfAFirst) sketch(reading *fingerprint.Reading) {
 // records claims and completes a new key in the store.
 func (p *partsOfAFirst) records() {
 	p.names()
-	p.store.Find(context.Background(), p.a.digest, p.a.bytes)
-	p.a.storageKey = ""
-	lease, _, err := p.store.Acquire(context.Background(), storage.Claim{
-		Key: p.a.recordName(), Token: storage.NewToken(), Fingerprint: p.a.request.Fingerprint, Digest: p.a.bytes,
-		TTL: time.Minute, Retain: time.Hour, Origin: p.a.origin(context.Background()), TakeOver: true,
-	})
+	p.a.read(p.input())
+	p.a.claimant.begin(context.Background())
+	p.a.key = hex.EncodeToString(p.a.digest[:]) // the fingerprint is an earlier request's
+	lease, _, err := p.store.Acquire(context.Background(), p.a.claimant)
+	p.a.forget()
 	if err == nil {
 		err = p.store.Complete(context.Background(), lease, p.result)
 	}

@@ -197,7 +197,8 @@ type recording struct {
 	renewed []storage.Lease
 }
 
-func (s *recording) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *recording) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	s.note(func() { s.claims, s.claimed = append(s.claims, c), time.Now() })
 	return s.Store.Acquire(ctx, c)
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"crypto/sha256"
 	"time"
 
@@ -54,4 +55,12 @@ func (s *identity) sketchKey() (key [16]byte) {
 	sum := frame.Sum("sketch", string(s.digest[:]), s.request.Key)
 	copy(key[:], sum[:])
 	return key
+}
+
+// report reports an event about the request and its record.
+func (i *identity) report(ctx context.Context, record string, happened event.Event) {
+	happened.Subject, happened.Route, happened.Observed, happened.Record = &i.event, i.request.Pattern, i.route.observes, record
+	i.route.served(i.request.Method, i.request.Pattern)
+	happened.Duration = time.Since(i.started)
+	i.shared.observer.Observe(ctx, happened)
 }

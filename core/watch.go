@@ -23,7 +23,7 @@ import (
 func (x *exchange) observe(a *attempt) {
 	r, original := x.r, x.r
 	watched := &observedContext{Context: r.Context(), identity: a.identity}
-	body, refusal := a.input.Body, (*problem.Problem)(nil)
+	body, refusal := a.body, (*problem.Problem)(nil)
 	if a.route.keyField == nil {
 		body, refusal = wire.PeekBody(r, a.route.policy.MaxRequestBytes)
 	}

@@ -238,7 +238,8 @@ func (s *brokenStore) failure(method *error) error {
 	return *method
 }
 
-func (s *brokenStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *brokenStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	if err := s.failure(&s.acquire); err != nil {
 		return storage.Lease{}, nil, err
 	}

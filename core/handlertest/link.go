@@ -13,7 +13,8 @@ type link struct{ process *process }
 var _ storage.Store = (*link)(nil)
 
 // Acquire implements storage.Store.
-func (l *link) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, record *storage.Record, err error) {
+func (l *link) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, record *storage.Record, err error) {
+	c := request.Claim()
 	err = l.call(acquire, "store: Acquire", func() (err error) {
 		lease, record, err = l.process.world.memory.Acquire(ctx, c)
 		if err == nil && record == nil {

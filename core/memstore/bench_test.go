@@ -24,7 +24,7 @@ func BenchmarkFirstTime(b *testing.B) {
 	res.Retain = time.Millisecond
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		lease, record, err := store.Acquire(b.Context(), claims[i%len(claims)])
+		lease, record, err := store.Acquire(b.Context(), &claims[i%len(claims)])
 		if err != nil || record != nil {
 			continue
 		}
@@ -41,7 +41,7 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, record, err := store.Acquire(b.Context(), c); err != nil || record == nil {
+			if _, record, err := store.Acquire(b.Context(), &c); err != nil || record == nil {
 				b.Error("no replay")
 			}
 		}
@@ -54,7 +54,7 @@ func BenchmarkInProgress(b *testing.B) {
 	c := claim(1)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, record, err := store.Acquire(b.Context(), c); err != nil || record == nil {
+		if _, record, err := store.Acquire(b.Context(), &c); err != nil || record == nil {
 			b.Error("no record")
 		}
 	}
@@ -71,7 +71,7 @@ func BenchmarkGrown(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if _, record, err := store.Acquire(b.Context(), claims[i%len(claims)]); err != nil || record == nil {
+				if _, record, err := store.Acquire(b.Context(), &claims[i%len(claims)]); err != nil || record == nil {
 					b.Fatal("no replay")
 				}
 			}
@@ -107,7 +107,7 @@ func BenchmarkNewKeys(b *testing.B) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			lease, _, err := store.Acquire(context.Background(), claims[next.Add(1)-1])
+			lease, _, err := store.Acquire(context.Background(), &claims[next.Add(1)-1])
 			if err == nil {
 				err = store.Complete(context.Background(), lease, res)
 			}
@@ -136,7 +136,7 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 	} {
 		ctx := t.Context()
 		got := testing.AllocsPerRun(100, func() {
-			if _, _, err := store.Acquire(ctx, test.claim); err != nil {
+			if _, _, err := store.Acquire(ctx, &test.claim); err != nil {
 				t.Error(err)
 			}
 		})
@@ -157,7 +157,7 @@ func TestAllocationsOfNewKeys(t *testing.T) { //nolint:paralleltest // AllocsPer
 		claims[n] = claim(n)
 	}
 	run := func() {
-		lease, _, err := store.Acquire(ctx, claims[0])
+		lease, _, err := store.Acquire(ctx, &claims[0])
 		if err == nil {
 			err = store.Complete(ctx, lease, res)
 		}

@@ -94,10 +94,14 @@ func (s *Store) Len() int { return int(s.records.Load()) }
 // Acquire implements [storage.Store]. It drops expired records to admit a new key. If
 // the store is still full, it returns a wrapped storage.ErrStoreFull with the current
 // numbers.
-func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *Store) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	if record := s.repeated(request); record != nil {
+		return storage.Lease{}, record, nil
+	}
 	if err := ctx.Err(); err != nil {
 		return storage.Lease{}, nil, fmt.Errorf("memstore: acquire: %w", err)
 	}
+	c := request.Claim()
 	n := s.identify(c.Key)
 	for {
 		lease, found, finished, full := s.acquire(&n, &c)
@@ -113,6 +117,33 @@ func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 			return storage.Lease{}, nil, s.errFull()
 		}
 	}
+}
+
+// repeated returns the record of a finished key, without its fingerprint, if the request
+// repeats the record's by its digest. Otherwise it returns nil.
+func (s *Store) repeated(request storage.Request) *storage.Record {
+	key, digest := request.Peek()
+	if digest == (storage.Digest{}) {
+		return nil
+	}
+	e := s.findFinished(&name{id: key, complete: true, hash: s.hash(key)})
+	if e == nil {
+		return nil
+	}
+	p := e.parts()
+	if !digest.Repeats(p.digest) {
+		return nil
+	}
+	return e.response(&p, s.epoch)
+}
+
+// findFinished returns the entry of a finished key, or nil.
+func (s *Store) findFinished(n *name) entry {
+	shard := s.shardOf(n.hash)
+	shard.mutex.Lock()
+	defer shard.mutex.Unlock()
+	_, finished := s.lookUp(shard, n, s.now())
+	return finished
 }
 
 // acquire returns a lease, the record of an unfinished key, the entry of a finished

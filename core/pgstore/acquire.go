@@ -24,7 +24,8 @@ var errFaster = errors.New("another caller was faster")
 
 // Acquire implements [storage.Store]. For a row that is not a valid record it returns
 // a wrapped storage.ErrCorruptRecord that names the fault.
-func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, found *storage.Record, err error) {
+func (s *Store) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, found *storage.Record, err error) {
+	c := request.Claim()
 	err = s.retry(ctx, func() error {
 		if err := s.ready(ctx); err != nil {
 			return err

@@ -28,7 +28,8 @@ type keysOf struct {
 	prefix string
 }
 
-func (k keysOf) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (k keysOf) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	key := c.Key
 	c.Key = k.prefix + key
 	lease, found, err := k.Store.Acquire(ctx, c)

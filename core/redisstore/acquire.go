@@ -33,7 +33,8 @@ const (
 // The first Acquire of a Store takes one more round trip. Like [Store.Check], it asks
 // the server whether this process may settle its claims. If not, it claims no key and
 // returns a wrapped storage.ErrStoreForbidden.
-func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *Store) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	if err := s.permit(ctx); err != nil {
 		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
 	}

@@ -87,7 +87,8 @@ func (e *edited) changed(r *storage.Record) *storage.Record {
 	return &changed
 }
 
-func (e *edited) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (e *edited) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	l, r, err := e.inspected.Acquire(ctx, c)
 	return l, e.changed(r), err
 }

@@ -98,7 +98,8 @@ func New(next storage.Store, aead AEAD, options ...Option) *Store {
 // The first Acquire of a Store seals and opens a trial text, because a process that
 // cannot settle must not claim. An AEAD that refuses is a wrapped
 // storage.ErrStoreForbidden, and one that is unavailable a storage.ErrUnreadable.
-func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *Store) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	if !s.seals.Load() {
 		if err := s.try(ctx); err != nil {
 			if isUnavailable(err) { // and the next store may hold the response of this key

@@ -151,7 +151,8 @@ type sharing struct {
 	found *storage.Record
 }
 
-func (s *sharing) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *sharing) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	if s.found != nil {
 		return storage.Lease{}, s.found, nil
 	}

@@ -176,7 +176,8 @@ type rewritten struct {
 	edit func(steps string) string
 }
 
-func (s *rewritten) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *rewritten) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	lease, found, err := s.Store.Acquire(ctx, c)
 	if lease.Steps != "" {
 		lease.Steps = s.edit(lease.Steps)

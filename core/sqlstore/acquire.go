@@ -25,7 +25,8 @@ const (
 // It reads the row and decides, or tries an INSERT first (see seen). A claim of a key
 // without a row is an INSERT, which the primary key lets one caller do. A claim of any other row is an UPDATE of exactly the
 // row that was read. A caller that was too late reads again.
-func (s *Store) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, found *storage.Record, err error) {
+func (s *Store) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, found *storage.Record, err error) {
+	c := request.Claim()
 	err = s.retry(ctx, func() error {
 		if err = s.ready(ctx); err != nil {
 			lease, found, err = s.read(ctx, c, err)

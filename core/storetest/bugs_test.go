@@ -101,10 +101,6 @@ const (
 	takeOverByFingerprintAlone
 	takeOverByDigestAlone
 	zeroDigestsMatch
-	findsNoResult
-	findsExpired
-	findsAnyDigest
-	findsUnfinished
 	lookUpWithoutDigest
 	listWithoutDigest
 	inProgressForEver
@@ -191,7 +187,7 @@ type brokenStore struct {
 }
 
 func brokenStores() []brokenStore {
-	return slices.Concat(generalBugs(), stepBugs(), releasedBugs(), rememberBugs(), originBugs(), decideBugs(), refusedBugs())
+	return slices.Concat(generalBugs(), stepBugs(), releasedBugs(), requestBugs(), rememberBugs(), originBugs(), decideBugs(), refusedBugs())
 }
 
 func generalBugs() []brokenStore {
@@ -295,10 +291,6 @@ func generalBugs() []brokenStore {
 		{"the fingerprint alone decides a take-over", takeOverByFingerprintAlone, "take over by digest"},
 		{"the digest alone decides a take-over", takeOverByDigestAlone, "take over by fingerprint"},
 		{"two zero digests are equal", zeroDigestsMatch, "no take-over without a digest"},
-		{"no result is found", findsNoResult, "find a finished key"},
-		{"an expired record is found", findsExpired, "find a tombstone"},
-		{"a record of another digest is found", findsAnyDigest, "find by equal bytes only"},
-		{"an unfinished record is found", findsUnfinished, "find no unfinished key"},
 		{"a look-up has no digest", lookUpWithoutDigest, "look up a running key"},
 		{"a look-up of a finished key has no digest", lookUpWithoutDigest, "look up a finished key"},
 		{"a list has no digests", listWithoutDigest, "list"},

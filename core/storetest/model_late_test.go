@@ -11,8 +11,8 @@ import (
 // lateModel looks at a context only when its work is done.
 type lateModel struct{ *model }
 
-func (m lateModel) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	lease, record, err := m.model.Acquire(context.WithoutCancel(ctx), c)
+func (m lateModel) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	lease, record, err := m.model.Acquire(context.WithoutCancel(ctx), request)
 	if ended := ctx.Err(); ended != nil {
 		return storage.Lease{}, nil, ended
 	}

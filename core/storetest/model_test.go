@@ -34,10 +34,14 @@ func newModel(b bug) storage.Store {
 	return m
 }
 
-func (m *model) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (m *model) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
 	if err := m.ended(ctx); err != nil {
 		return storage.Lease{}, nil, err
 	}
+	if r := m.peek(request); r != nil {
+		return storage.Lease{}, r, nil
+	}
+	c := m.claimOf(request)
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	now, e := time.Now(), m.lookUp(c.Key)

@@ -11,8 +11,7 @@
 //
 // Each case is a subtest with a fresh store, and all cases run in parallel. A case
 // that fails prints the rule of the contract that the store has broken. The cases
-// about [storage.Inspector] and [storage.Finder] are skipped for a store that does not
-// implement it.
+// about [storage.Inspector] are skipped for a store that does not implement it.
 //
 // The suite does not test a store whose server is full, slow, unreachable or
 // restarted, nor values that the store did not write. Every store needs its own tests
@@ -97,7 +96,7 @@ func (c testCase) run(t testing.TB, config Config) {
 func allCases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
-		claimCases, takeOverCases, digestCases, finderCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
+		claimCases, takeOverCases, digestCases, requestCases, completeCases, releaseCases, extendCases, expiryCases, callerCases, fencingCases,
 		contentCases, concurrentCases, inspectorCases, listCases, decideCases, waitCases, stepCases, releasedCases,
 		rememberCases, originCases, refusedCases,
 	} {

@@ -82,7 +82,8 @@ type pollingStore struct {
 	polls atomic.Int32
 }
 
-func (s *pollingStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *pollingStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	s.polls.Add(1)
 	return s.Store.Acquire(ctx, c)
 }

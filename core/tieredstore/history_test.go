@@ -215,7 +215,8 @@ type trusting struct {
 	hot storage.Store
 }
 
-func (s trusting) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s trusting) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	lease, record, err := s.hot.Acquire(ctx, c)
 	if err == nil && record == nil {
 		return lease, nil, nil

@@ -47,6 +47,12 @@ func fillClaim(c storage.Claim) storage.Claim {
 	return c
 }
 
+// fillRequest is the hot tier's form of a request.
+type fillRequest struct{ storage.Request }
+
+// Claim implements [storage.Request].
+func (r fillRequest) Claim() storage.Claim { return fillClaim(r.Request.Claim()) }
+
 // fillLease returns the right to fill of the caller that holds a lease.
 func fillLease(l storage.Lease) storage.Lease {
 	return storage.Lease{Claim: fillClaim(l.Claim), Attempt: 1}
@@ -54,7 +60,7 @@ func fillLease(l storage.Lease) storage.Lease {
 
 // look returns the finished record of a key, or the right to fill it. It returns
 // neither if another caller has that right or the hot tier does not respond.
-func (h *hotTier) look(ctx context.Context, c storage.Claim) (finished *storage.Record, fill *storage.Lease) {
+func (h *hotTier) look(ctx context.Context, request storage.Request) (finished *storage.Record, fill *storage.Lease) {
 	limit := h.timeout
 	if deadline, limited := ctx.Deadline(); limited {
 		limit = min(limit, time.Until(deadline)/2) // the rest of the time is for the durable tier
@@ -62,9 +68,9 @@ func (h *hotTier) look(ctx context.Context, c storage.Claim) (finished *storage.
 	var lease storage.Lease
 	var found *storage.Record
 	err := h.call(ctx, limit, func(ctx context.Context) (err error) {
-		lease, found, err = h.store.Acquire(ctx, fillClaim(c))
+		lease, found, err = h.store.Acquire(ctx, fillRequest{request})
 		if errors.Is(err, storage.ErrCorruptRecord) && h.inspector != nil { // case 20
-			_, forgetting := h.inspector.Forget(ctx, c.Key, storage.RerunIsSafe) // the durable tier decides whether the key is finished
+			_, forgetting := h.inspector.Forget(ctx, request.Claim().Key, storage.RerunIsSafe) // the durable tier decides whether the key is finished
 			err = errors.Join(err, forgetting)
 		}
 		return err
@@ -74,7 +80,7 @@ func (h *hotTier) look(ctx context.Context, c storage.Claim) (finished *storage.
 		return nil, nil
 	case found == nil:
 		return nil, &lease
-	case isUnfinished(found), mayLackDigest(found, &c):
+	case isUnfinished(found), mayLackDigest(found, request):
 		return nil, nil
 	default:
 		return original(found), nil
@@ -96,9 +102,13 @@ func isFinished(found *storage.Record) bool {
 // mayLackDigest reports whether only the durable tier can tell if the claim repeats
 // the record's request. A process of a version before digests may have filled the hot
 // tier without the digest (case 40).
-func mayLackDigest(found *storage.Record, c *storage.Claim) bool {
+func mayLackDigest(found *storage.Record, request storage.Request) bool {
 	var none storage.Digest
-	return found.Digest == none && c.Digest != none && found.Fingerprint != c.Fingerprint
+	if found.Digest != none {
+		return false
+	}
+	c := request.Claim()
+	return c.Digest != none && found.Fingerprint != c.Fingerprint
 }
 
 // correct writes the durable tier's record to the hot tier, where claim c has got the

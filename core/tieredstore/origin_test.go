@@ -91,7 +91,8 @@ func TestRefillHasItsOriginAndTimes(t *testing.T) {
 // ageless is a durable tier of an earlier version, which knows no origins and times.
 type ageless struct{ *link }
 
-func (s ageless) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s ageless) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	lease, record, err := s.link.Acquire(ctx, c)
 	if record != nil {
 		old := *record

@@ -136,7 +136,8 @@ func (l *link) call(ctx context.Context, method string, apply func() error) erro
 	return fault(ctx, method, apply)
 }
 
-func (l *link) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (l *link) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	type found struct {
 		lease  storage.Lease
 		record *storage.Record

@@ -90,15 +90,18 @@ func New(hot, durable storage.Store, options ...Option) *Store {
 
 // Acquire implements [storage.Store]. A finished record may come from the hot tier.
 // Leases, other records and errors come from the durable tier.
-func (s *Store) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	finished, fill := s.hot.look(ctx, c)
+func (s *Store) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	finished, fill := s.hot.look(ctx, request)
 	if finished != nil {
 		return storage.Lease{}, finished, nil
 	}
+	if fill != nil { // the durable tier's record must be whole
+		request = request.Claim()
+	}
 	asked := time.Now()
-	lease, found, err := s.durable.Acquire(ctx, c)
+	lease, found, err := s.durable.Acquire(ctx, request)
 	if err == nil && found != nil && fill != nil {
-		s.hot.correct(ctx, asked, c, *fill, found)
+		s.hot.correct(ctx, asked, request.Claim(), *fill, found)
 	}
 	return lease, found, err
 }

@@ -211,7 +211,8 @@ type skewed struct {
 	ahead time.Duration
 }
 
-func (s skewed) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s skewed) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	lease, record, err := s.link.Acquire(ctx, c)
 	if record != nil {
 		there := *record

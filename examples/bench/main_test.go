@@ -64,7 +64,8 @@ type countingStore struct {
 	calls atomic.Int64
 }
 
-func (s *countingStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *countingStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	s.calls.Add(1)
 	return s.Store.Acquire(ctx, c)
 }

@@ -21,7 +21,8 @@ type link struct {
 var _ storage.Store = (*link)(nil)
 
 // Acquire implements storage.Store.
-func (l *link) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (l *link) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	if l.pod.isDead() {
 		return storage.Lease{}, nil, errCut
 	}

@@ -51,7 +51,8 @@ func (s *faultyStore) fault(call *error) error {
 	return *call
 }
 
-func (s *faultyStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *faultyStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	advance(time.Millisecond) // a round trip
 	if err := s.fault(&s.acquire); err != nil {
 		return storage.Lease{}, nil, err

@@ -230,7 +230,8 @@ type brokenStore struct {
 	away, abandons, expires bool
 }
 
-func (s *brokenStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *brokenStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	if s.away {
 		return storage.Lease{}, nil, errors.New("connection refused")
 	}

@@ -65,7 +65,8 @@ type faulty struct {
 	claims int
 }
 
-func (f *faulty) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (f *faulty) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	f.claims++
 	switch {
 	case f.method == "claim":

@@ -43,7 +43,11 @@ type caller struct {
 	inner   bool // the call comes from core.Do inside the handler
 }
 
-func (l *link) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (l *link) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	if found := l.near(ctx, request); found != nil {
+		return storage.Lease{}, found, nil
+	}
+	c := request.Claim()
 	who := l.world.introduce(ctx, c)
 	v := l.call(ctx, Acquire, who, func() verdict { return l.world.store.acquire(c, who.request) })
 	if v.err != nil {

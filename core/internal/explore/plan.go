@@ -11,7 +11,7 @@ type Plan struct {
 	// Seed feeds the delays of the network.
 	Seed     uint64
 	Policy   Policy
-	Near     bool // the store is a storage.Finder
+	Near     bool // a retry by equal bytes gets its record without a claim, as from memory
 	Pods     []Pod
 	Requests []Request
 	Calls    []CallFault

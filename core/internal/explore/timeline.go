@@ -80,7 +80,7 @@ func (p *Plan) describe(b *strings.Builder) {
 		{y.Include, "IncludeFields"},
 		{y.KeyField, "KeyField"},
 		{y.OtherHeaders, "other headers, KeyFormat, RedactFields"},
-		{p.Near, "a store that is a Finder"},
+		{p.Near, "a store that needs no claim of a retry"},
 	} {
 		if option.on {
 			fmt.Fprintf(b, ", %s", option.name)

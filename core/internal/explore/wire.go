@@ -40,7 +40,8 @@ func (r *reality) open(p *pod) storage.Store {
 // Transacts reports whether the store supports transactions.
 func (l *wire) Transacts() bool { return l.world.real.Written != nil }
 
-func (l *wire) Acquire(ctx context.Context, c storage.Claim) (lease storage.Lease, record *storage.Record, err error) {
+func (l *wire) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, record *storage.Record, err error) {
+	c := request.Claim()
 	who := l.world.introduce(ctx, c)
 	err = l.call(Acquire, who, func() verdict {
 		lease, record, err = l.Store.Acquire(ctx, c)

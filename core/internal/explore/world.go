@@ -49,14 +49,10 @@ func Run(t *testing.T, plan *Plan) (h History) {
 
 // connect returns the pod's connection to the store.
 func (w *world) connect(p *pod) storage.Store {
-	switch {
-	case w.real != nil:
+	if w.real != nil {
 		return w.real.open(p)
-	case w.plan.Near:
-		return &nearLink{link{world: w, pod: p}}
-	default:
-		return &link{world: w, pod: p}
 	}
+	return &link{world: w, pod: p}
 }
 
 func newWorld(plan *Plan) *world {

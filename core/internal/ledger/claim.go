@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,9 +13,18 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// Request is a storage.Request that knows whether its claim was made.
+type Request interface {
+	storage.Request
+	// Made reports whether Claim was called in this round.
+	Made() bool
+}
+
 // Claim is the claim of one key, from the first call until it is held or given back.
 type Claim struct {
-	// Lease has the claim to send, and is the lease once Make has returned no record.
+	// Request is the request of the lease.
+	Request Request
+	// Lease is the lease, once Make has returned no record.
 	Lease storage.Lease
 	// Call is the context of the first call.
 	Call *lazycontext.Context
@@ -51,22 +59,12 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 		// claim is given back after a lasting error too, if a call before may have made it.
 		wait := soon(try)
 		if rules.ClaimLasts(err) || try == tries-1 || time.Until(deadline) <= wait || !sleep(l.background, wait) {
-			c.Lease.Attempt, c.Lease.TookOver, c.Lease.Steps = 1, false, "" // of a new key
+			c.Lease = storage.Lease{Claim: c.Request.Claim(), Attempt: 1} // of a new key
 			l.GiveBack(c)
 			return nil, err
 		}
 		c.At = l.clock.Now()
 	}
-}
-
-// LookUp returns the finished record of a key and of a request with equal bytes, if the store
-// keeps its records in memory. A sealed record is for Make to report.
-func (l *Ledger) LookUp(ctx context.Context, key [sha256.Size]byte, digest storage.Digest) (*storage.Record, error) {
-	record, err := l.store.find(ctx, key, digest)
-	if record != nil && isSealed(record) {
-		return nil, err
-	}
-	return record, err
 }
 
 // claim calls the store once, with a new context, at c.At.
@@ -76,14 +74,20 @@ func (l *Ledger) claim(ctx context.Context, c *Claim, deadline time.Time) (*stor
 		call = new(lazycontext.Context)
 	}
 	defer call.Release()
-	record, err := l.store.acquire(call.Detach(ctx, deadline), &c.Lease)
-	returned := l.clock.Now()
-	c.Latency += returned.Monotonic.Sub(c.At.Monotonic)
-	if err == nil && record != nil && isSealed(record) {
-		record, err = nil, errSealed
+	record, err := l.store.acquire(call.Detach(ctx, deadline), c.Request, &c.Lease)
+	switch {
+	case !c.Request.Made(): // the store is in this process's memory, and has not waited
+	case err != nil || record != nil: // one clock is enough
+		c.Latency += time.Since(c.At.Monotonic)
+	default:
+		returned := l.clock.Now()
+		c.Latency += returned.Monotonic.Sub(c.At.Monotonic)
+		if returned.Reaches(c.At.Add(c.Lease.TTL)) {
+			return nil, errClaimTooSlow
+		}
 	}
-	if err == nil && record == nil && returned.Reaches(c.At.Add(c.Lease.TTL)) {
-		err = errClaimTooSlow
+	if record != nil && isSealed(record) {
+		return nil, errSealed
 	}
 	return record, err
 }

@@ -25,8 +25,7 @@ type Ledger struct {
 
 // New returns the ledger of a store, with the default bounds of an engine.
 func New(own storage.Store) *Ledger {
-	finder, _ := own.(storage.Finder)
-	l := &Ledger{store: store{own, finder}, clock: machine.ClockOf(own), settleBudget: time.Hour, releasing: make(chan struct{}, 64)}
+	l := &Ledger{store: store{own}, clock: machine.ClockOf(own), settleBudget: time.Hour, releasing: make(chan struct{}, 64)}
 	l.agenda.Follow(l.clock)
 	l.live.init()
 	return l

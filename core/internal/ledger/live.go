@@ -44,6 +44,22 @@ func (l *live) init() {
 func (l *live) Find(key *[sha256.Size]byte) (hold *Hold, refusal string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.look(key)
+}
+
+// BeginClaim is Find, and counts a claim if there is neither a hold nor a problem code, so
+// that Shutdown waits for the claim's run or for its release. The caller must then call
+// EndClaim.
+func (l *live) BeginClaim(key *[sha256.Size]byte) (hold *Hold, refusal string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if hold, refusal = l.look(key); hold == nil && refusal == "" {
+		l.work++
+	}
+	return hold, refusal
+}
+
+func (l *live) look(key *[sha256.Size]byte) (hold *Hold, refusal string) {
 	switch {
 	case l.closing:
 		refusal = problem.ShuttingDown
@@ -79,17 +95,6 @@ func (l *live) All() []*Hold {
 
 // MaxUnsettled returns the bound of the responses that wait for the store.
 func (l *live) MaxUnsettled() int { return l.maxUnsettled }
-
-// BeginClaim counts a claim, so that Shutdown waits for its run or for its release. It
-// returns false when the engine shuts down. The caller must call EndClaim after true.
-func (l *live) BeginClaim() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.closing {
-		l.work++
-	}
-	return !l.closing
-}
 
 // add registers a hold, or returns a problem code: when the engine shuts down, or when
 // the key has a hold already. The caller must call end after "".

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"crypto/sha256"
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/panicked"
@@ -10,25 +9,12 @@ import (
 )
 
 // store turns panics of a store into errors. A panic must not leave a key in progress.
-type store struct {
-	own    storage.Store
-	finder storage.Finder // own, or nil
-}
+type store struct{ own storage.Store }
 
-// find returns the finished record of a key and of a request with equal bytes, if the
-// store keeps its records in memory.
-func (s store) find(ctx context.Context, key [sha256.Size]byte, digest storage.Digest) (r *storage.Record, err error) {
-	if s.finder == nil || digest == (storage.Digest{}) {
-		return nil, nil //nolint:nilnil // acquire decides
-	}
+// acquire sets l to the new lease, or returns a record.
+func (s store) acquire(ctx context.Context, request storage.Request, l *storage.Lease) (r *storage.Record, err error) {
 	defer panicked.ToError("Store", &err)
-	return s.finder.Find(ctx, key, digest), nil
-}
-
-// acquire sends the claim of l, and makes l the new lease or returns a record.
-func (s store) acquire(ctx context.Context, l *storage.Lease) (r *storage.Record, err error) {
-	defer panicked.ToError("Store", &err)
-	granted, r, err := s.own.Acquire(ctx, l.Claim)
+	granted, r, err := s.own.Acquire(ctx, request)
 	if err == nil && r == nil {
 		*l = granted
 	}

@@ -18,7 +18,8 @@ type Inspectable interface {
 type Patient struct{ Inspectable }
 
 // Acquire implements storage.Store.
-func (p Patient) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (p Patient) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	return p.Inspectable.Acquire(context.WithoutCancel(ctx), c)
 }
 

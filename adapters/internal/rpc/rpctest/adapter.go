@@ -194,7 +194,8 @@ type downStore struct {
 	acquire, complete atomic.Bool
 }
 
-func (s *downStore) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (s *downStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	if s.acquire.Load() {
 		return storage.Lease{}, nil, errDown
 	}

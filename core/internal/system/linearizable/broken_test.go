@@ -24,7 +24,8 @@ type broken struct {
 	release  func(b *broken, ctx context.Context, l storage.Lease) error
 }
 
-func (b *broken) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (b *broken) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	if b.acquire == nil {
 		return b.Store.Acquire(ctx, c)
 	}

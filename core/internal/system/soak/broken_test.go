@@ -25,7 +25,8 @@ type broken struct {
 
 func (b *broken) now() bool { return b.calls.Add(1)%3 == 0 }
 
-func (b *broken) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (b *broken) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	lease, record, err := b.Store.Acquire(ctx, c)
 	if b.dawdles && err == nil && b.now() {
 		pass(c.TTL)

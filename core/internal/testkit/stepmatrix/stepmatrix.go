@@ -330,7 +330,8 @@ type link struct {
 
 var errCut = errors.New("no route to host")
 
-func (l *link) Acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+func (l *link) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	c := request.Claim()
 	if l.cut.Load() {
 		return storage.Lease{}, nil, errCut
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
@@ -13,23 +14,29 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// nearStore is a faultyStore that is a storage.Finder.
-type nearStore struct {
-	*faultyStore
-	find func(context.Context, [32]byte, storage.Digest) *storage.Record
+// askingStore counts the requests of which a memstore has asked for the claim.
+type askingStore struct {
+	*memstore.Store
+	asked atomic.Int64
 }
 
-func (s *nearStore) Find(ctx context.Context, key [32]byte, digest storage.Digest) *storage.Record {
-	return s.find(ctx, key, digest)
+func (s *askingStore) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	return s.Store.Acquire(ctx, counted{request, &s.asked})
 }
 
-func newNearStore() *nearStore {
-	memory := memstore.New()
-	return &nearStore{&faultyStore{Store: memory}, memory.Find}
+// counted counts the calls of Claim.
+type counted struct {
+	storage.Request
+	asked *atomic.Int64
+}
+
+func (c counted) Claim() storage.Claim {
+	c.asked.Add(1)
+	return c.Request.Claim()
 }
 
 // A retry with equal bytes is replayed without a claim, and so without a canonical
-// fingerprint. Any other request is decided by Acquire, under every policy.
+// fingerprint. Of any other request the store has the claim, under every policy.
 func TestEqualBytesNeedNoClaim(t *testing.T) {
 	t.Parallel()
 	form := func(body string) *http.Request {
@@ -98,13 +105,13 @@ func TestEqualBytesNeedNoClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := newNearStore()
+			store := &askingStore{Store: memstore.New()}
 			s := newService(t, store, created, test.policy...)
 			send := func(r *http.Request, claims int64) *httptest.ResponseRecorder {
 				t.Helper()
 				w := httptest.NewRecorder()
 				s.handler.ServeHTTP(w, r)
-				if got := store.acquires.Load(); got != claims {
+				if got := store.asked.Load(); got != claims {
 					t.Errorf("%d claims so far, want %d", got, claims)
 				}
 				return w
@@ -122,9 +129,9 @@ func TestEqualBytesNeedNoClaim(t *testing.T) {
 }
 
 // The event of a replay without a claim names the record and the attempt.
-func TestEventOfAFoundRecord(t *testing.T) {
+func TestEventOfAReplayWithoutAClaim(t *testing.T) {
 	t.Parallel()
-	s := newService(t, newNearStore(), created)
+	s := newService(t, memstore.New(), created)
 	s.post(t.Context(), "k", payment)
 	wantReplay(t, s.post(t.Context(), "k", payment))
 	seen := s.events.seen()
@@ -134,52 +141,35 @@ func TestEventOfAFoundRecord(t *testing.T) {
 	}
 }
 
-// A record that Find returns is decided about as one of Acquire.
-func TestFoundRecordIsDecided(t *testing.T) {
+// foundStore returns one record for each request, without its claim and its fingerprint.
+type foundStore struct {
+	*memstore.Store
+	found storage.Record
+}
+
+func (s *foundStore) Acquire(_ context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	found := s.found
+	_, found.Digest = request.Peek()
+	return storage.Lease{}, &found, nil
+}
+
+// A record of a request without a claim is decided about as any other. Its fingerprint is
+// not needed.
+func TestRecordWithoutAClaim(t *testing.T) {
 	t.Parallel()
 	for code, found := range map[string]storage.Record{
-		"not_replayable":  {State: storage.Unreplayable, Status: http.StatusCreated},
-		"key_expired":     {State: storage.Expired, Status: http.StatusCreated},
-		"outcome_unknown": {State: storage.Expired},
+		"not_replayable":    {State: storage.Unreplayable, Status: http.StatusCreated},
+		"key_expired":       {State: storage.Expired, Status: http.StatusCreated},
+		"outcome_unknown":   {State: storage.Expired},
+		"store_unavailable": {State: storage.Completed, Header: storage.Header{{Op: storage.Sealed, Name: "sealed"}}},
 	} {
-		store := newNearStore()
-		store.find = func(_ context.Context, _ [32]byte, digest storage.Digest) *storage.Record {
-			found.Digest = digest
-			return &found
-		}
+		store := &foundStore{memstore.New(), found}
 		s := newService(t, store, created)
-		wantCode(t, s.post(t.Context(), "k", payment), http.StatusConflict, code)
-		s.wantRuns(t, 0)
-	}
-}
-
-// A Find that panics is a store that fails. The handler does not run.
-func TestFindPanics(t *testing.T) {
-	t.Parallel()
-	store := newNearStore()
-	store.find = func(context.Context, [32]byte, storage.Digest) *storage.Record { panic("no such map") }
-	s := newService(t, store, created)
-	wantCode(t, s.post(t.Context(), "k", payment), http.StatusServiceUnavailable, "store_unavailable")
-	s.wantRuns(t, 0)
-	s.wantEvent(t, event.StoreError, 1)
-}
-
-// A sealed body is never replayed, also if Find returns it.
-func TestFoundRecordIsSealed(t *testing.T) {
-	t.Parallel()
-	store := newNearStore()
-	near := store.find
-	store.find = func(ctx context.Context, key [32]byte, digest storage.Digest) *storage.Record {
-		r := near(ctx, key, digest)
-		if r != nil {
-			r.Header = storage.Header{{Op: storage.Sealed, Name: "sealed"}}
+		status := http.StatusConflict
+		if code == "store_unavailable" {
+			status = http.StatusServiceUnavailable
 		}
-		return r
-	}
-	s := newService(t, store, created)
-	s.post(t.Context(), "k", payment)
-	wantReplay(t, s.post(t.Context(), "k", payment)) // the record of Acquire, which is plain here
-	if claims := store.acquires.Load(); claims != 2 {
-		t.Errorf("%d claims, want 2: Acquire decides about a sealed record", claims)
+		wantCode(t, s.post(t.Context(), "k", payment), status, code)
+		s.wantRuns(t, 0)
 	}
 }

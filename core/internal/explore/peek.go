@@ -7,21 +7,21 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// nearLink is a link to a store that a pod can also read in its own memory.
-type nearLink struct{ link }
-
-var _ storage.Finder = (*nearLink)(nil)
-
-// Find implements storage.Finder. No fault reaches the memory of a process. For the
-// judge, a record that was found is the result of an Acquire.
-func (l *nearLink) Find(ctx context.Context, key [32]byte, digest storage.Digest) *storage.Record {
+// near returns the finished record of a retry, if the pod can read the store in its own
+// memory: no fault reaches it, and the store asks for no claim (see storage.Request). For
+// the judge it is the result of an Acquire.
+func (l *link) near(ctx context.Context, request storage.Request) *storage.Record {
+	key, digest := request.Peek()
+	if !l.world.plan.Near || ctx.Err() != nil {
+		return nil
+	}
 	name := hex.EncodeToString(key[:])
 	v := l.world.store.finished(name, digest)
 	if v.record == nil {
 		return nil
 	}
 	who := l.world.reader(ctx, name)
-	j := journey{link: &l.link, op: Acquire, who: who, n: l.world.count(who, Acquire)}
+	j := journey{link: l, op: Acquire, who: who, n: l.world.count(who, Acquire)}
 	j.log(Called, verdict{source: -1})
 	j.log(Applied, v)
 	j.log(Returned, v)

@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// The bugs of stores that look at a request before they have its claim.
+const (
+	peekIgnoresDigest bug = iota + 3000
+	peekFindsExpired
+	peekFindsUnfinished
+	peekLosesOrigin
+	claimsLate
+	claimsWithoutText
+)
+
+// peek returns the record of a retry without its claim.
+func (m *model) peek(request storage.Request) *storage.Record {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	key, digest := request.Peek()
+	name := hex.EncodeToString(key[:])
+	e := m.lookUp(name)
+	if m.bug == peekFindsExpired {
+		e = m.records[m.name(name)]
+	}
+	switch {
+	case digest == storage.Digest{} || e == nil || e.State == 0:
+		return nil
+	case !e.isOver() && m.bug != peekFindsUnfinished, !digest.Repeats(e.Record.Digest) && m.bug != peekIgnoresDigest:
+		return nil
+	}
+	r := e.Record
+	r.Fingerprint = ""
+	if m.bug == peekLosesOrigin {
+		r.Origin = storage.Origin{}
+	}
+	return &r
+}
+
+func (m *model) claimOf(request storage.Request) storage.Claim {
+	c := request.Claim()
+	switch m.bug {
+	case claimsLate:
+		time.AfterFunc(time.Millisecond, func() { request.Claim() })
+	case claimsWithoutText:
+		c.Fingerprint = ""
+	default:
+	}
+	return c
+}
+
+func requestBugs() []brokenStore {
+	return []brokenStore{
+		{"a record of another digest needs no claim", peekIgnoresDigest, "a request of other bytes"},
+		{"a record of no digest needs no claim", peekIgnoresDigest, "a request of other bytes"},
+		{"a record that has expired needs no claim", peekFindsExpired, "a retry of a remembered key"},
+		{"a record without a claim has no origin", peekLosesOrigin, "a retry of a finished key"},
+		{"an unfinished record needs no claim", peekFindsUnfinished, "a request of an unfinished key"},
+		{"a lease has no fingerprint", claimsWithoutText, "a request of an unfinished key"},
+		{"a request is asked for its claim too late", claimsLate, "a request lasts until Acquire returns"},
+	}
+}
