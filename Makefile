@@ -38,7 +38,7 @@ NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
 # benchmarks, foreign and system/tiered. Raced, foreign's frameworks would be compiled a second time, and its guards run with
 # the race detector in adapters. system/tiered runs tieredstore over two real servers. The tests of the three stores, of
 # system/linearizable and of system/endtoend run the same code with the race detector.
-UNRACED := /core/(problem|storage|internal/(foreign(/[a-z]+)?|storedheader|explore/(model|mutants)|system/(consumers|tiered)))$$|/policy(/tablefile)?$$|/adapters/(openapi|internal/rpc|gin/internal/routes)$$|/examples/(quickstart|bench(/internal/report)?)$$
+UNRACED := /core/(problem|storage|internal/(foreign(/[a-z]+)?|explore/(model|mutants)|system/(consumers|tiered)))$$|/policy(/tablefile)?$$|/adapters/(openapi|internal/rpc|gin/internal/routes)$$|/examples/(quickstart|bench(/internal/report)?)$$
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
 LONG_RACED   := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/internal/system/linearizable ./core/tieredstore ./examples/checkout ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -37,7 +37,7 @@ func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error)
 
 // Settle implements [storage.Inspector].
 func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
-	happened, err := inspection.Happened(word)
+	happened, err := records.Happened(word)
 	if err == nil {
 		err = ctx.Err()
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -32,7 +32,7 @@ const (
 //
 // A cursor is valid only for the Store that returned it.
 func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
-	budget, err := inspection.Start(&filter, &page)
+	budget, err := records.NewBudget(&filter, &page)
 	if err != nil {
 		return storage.Listing{}, fmt.Errorf("memstore: list: %w", err)
 	}

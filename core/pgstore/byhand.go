@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -37,7 +37,7 @@ WHERE r.key = $1 AND r.attempt = $2 AND ` + isAbandoned
 
 // Settle implements [storage.Inspector] in one statement.
 func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
-	happened, err := inspection.Happened(word)
+	happened, err := records.Happened(word)
 	if err != nil {
 		return fmt.Errorf("pgstore: settle: %w", err)
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/oncekey/oncekey/core/internal/inspection"
-	"github.com/oncekey/oncekey/core/internal/storedorigin"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -54,7 +53,7 @@ ORDER BY r.key LIMIT $3`
 // record's key. Expired rows that no Sweep has removed yet, and keys that were released
 // without steps, count as looked at.
 func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
-	budget, err := inspection.Start(&filter, &page)
+	budget, err := records.NewBudget(&filter, &page)
 	if err != nil {
 		return storage.Listing{}, fmt.Errorf("pgstore: list: %w", err)
 	}
@@ -73,7 +72,7 @@ type listing struct {
 	store   *Store
 	filter  storage.Filter
 	limit   int
-	budget  inspection.Budget
+	budget  records.Budget
 	window  int
 	matched int // with the unreadable records
 	entries []storage.Entry
@@ -116,7 +115,7 @@ func (l *listing) read(ctx context.Context, db querier, after, last string) ([]l
 	for _, state := range l.filter.States {
 		states = append(states, stateOf(state))
 	}
-	route := pgtype.Text{String: storedorigin.Escape(l.filter.Route), Valid: l.filter.Route != ""}
+	route := pgtype.Text{String: records.Escape(l.filter.Route), Valid: l.filter.Route != ""}
 	age := pgtype.Interval{Microseconds: l.filter.OlderThan.Microseconds(), Valid: l.filter.OlderThan > 0}
 	rows, err := db.Query(ctx, l.store.statements.list, after, last, l.limit-l.matched, states, l.filter.Abandoned, route, age)
 	if err != nil {

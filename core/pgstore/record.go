@@ -8,9 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
-	"github.com/oncekey/oncekey/core/internal/storedheader"
-	"github.com/oncekey/oncekey/core/internal/storedorigin"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -69,17 +67,17 @@ func (r *storedRecord) ScanRow(rows pgx.Rows) error {
 
 func (r *storedRecord) decode() (*storage.Record, error) {
 	if r.version != version && r.version != versionWithMemory {
-		return nil, corrupt.Record("its version is %d, want %d or %d", r.version, version, versionWithMemory)
+		return nil, records.Corrupt("its version is %d, want %d or %d", r.version, version, versionWithMemory)
 	}
 	if r.attempt < 1 {
-		return nil, corrupt.Record("its attempt number is %d", r.attempt)
+		return nil, records.Corrupt("its attempt number is %d", r.attempt)
 	}
 	if r.state == gone || !r.retainUntil.IsZero() && !r.now.Before(r.retainUntil) {
 		return r.tombstone()
 	}
 	state, known := storage.ParseState(r.state)
 	if !known || state == storage.Expired {
-		return nil, corrupt.Record("its state is %s", corrupt.Excerpt(r.state))
+		return nil, records.Corrupt("its state is %s", records.Excerpt(r.state))
 	}
 	record := &storage.Record{
 		State: state, Fingerprint: r.fingerprint, Digest: r.digest, Attempt: uint64(r.attempt),
@@ -89,8 +87,8 @@ func (r *storedRecord) decode() (*storage.Record, error) {
 		record.Expires = r.retainUntil
 	}
 	var readable bool
-	if record.Origin, readable = storedorigin.Decode(r.origin); !readable {
-		return nil, corrupt.Record("its origin is %s", corrupt.Excerpt(r.origin))
+	if record.Origin, readable = records.ParseOrigin(r.origin); !readable {
+		return nil, records.Corrupt("its origin is %s", records.Excerpt(r.origin))
 	}
 	return record, r.readState(record)
 }
@@ -125,7 +123,7 @@ func (r *storedRecord) tombstone() (*storage.Record, error) {
 
 func (r *storedRecord) readRun(record *storage.Record) error {
 	if r.leaseUntil.IsZero() {
-		return corrupt.Record("it is in progress, and its lease has no end")
+		return records.Corrupt("it is in progress, and its lease has no end")
 	}
 	record.LeaseLeft, record.Steps = r.leaseUntil.Sub(r.now), string(r.steps)
 	return nil
@@ -143,7 +141,7 @@ func (r *storedRecord) readResponse(record *storage.Record) error {
 
 func (r *storedRecord) readStatus(record *storage.Record) error {
 	if r.status == nil || *r.status < minStatus || *r.status > maxStatus {
-		return corrupt.Record("its status is %s", describe(r.status))
+		return records.Corrupt("its status is %s", describe(r.status))
 	}
 	record.Status = int(*r.status)
 	return nil
@@ -153,9 +151,9 @@ func decodeHeader(encoded []byte) (storage.Header, error) {
 	if encoded == nil {
 		return nil, nil
 	}
-	header, err := storedheader.Parse(string(encoded))
+	header, err := records.ParseHeader(string(encoded))
 	if err != nil {
-		return nil, corrupt.Record("its %v", err)
+		return nil, records.Corrupt("its %v", err)
 	}
 	return header, nil
 }

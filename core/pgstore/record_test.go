@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oncekey/oncekey/core/internal/storedheader"
-	"github.com/oncekey/oncekey/core/internal/storedorigin"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -16,7 +15,7 @@ func TestHeaderFormat(t *testing.T) {
 	t.Parallel()
 	const want = `[["set","Content-Type","a/b"],["add","Vary","\"x\""],["delete","Server",""],["set","WC1SYXc=","/w==","base64"],` +
 		`["set","WC1OdWw=","AA==","base64"],["set","WC3DnA==","","base64"]]`
-	got := storedheader.JSON(storage.Header{
+	got := records.HeaderJSON(storage.Header{
 		{Op: storage.Set, Name: "Content-Type", Value: "a/b"},
 		{Op: storage.Add, Name: "Vary", Value: `"x"`},
 		{Op: storage.Delete, Name: "Server"},
@@ -34,7 +33,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add(uint8(2), "\xff", "\x00\n\r\u2028\ufffd")
 	f.Fuzz(func(t *testing.T, operation uint8, name, value string) {
 		header := storage.Header{{Op: storage.FieldOp(operation % 3), Name: name, Value: value}, {Name: value, Value: name}}
-		got, err := decodeHeader(storedheader.JSON(header))
+		got, err := decodeHeader(records.HeaderJSON(header))
 		if err != nil || !slices.Equal(got, header) {
 			t.Errorf("it is %+v with error %v\nwant %+v", got, err, header)
 		}
@@ -53,10 +52,10 @@ func FuzzOrigin(f *testing.F) {
 		if encoded.Valid == (want == storage.Origin{}) || encoded.Valid && strings.Count(encoded.String, "\n") != 3 {
 			t.Errorf("it is %+v, want four lines, or null for no origin", encoded)
 		}
-		if !storedheader.IsPrintable(strings.ReplaceAll(encoded.String, "\n", "")) {
+		if !records.IsPrintable(strings.ReplaceAll(encoded.String, "\n", "")) {
 			t.Errorf("it is %q, want printable ASCII", encoded.String)
 		}
-		if got, readable := storedorigin.Decode(encoded.String); !readable || got != want {
+		if got, readable := records.ParseOrigin(encoded.String); !readable || got != want {
 			t.Errorf("it is %+v, readable %t\nwant %+v", got, readable, want)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -43,7 +43,7 @@ func newCompletion(l storage.Lease, res storage.Result) *completion {
 	c := &completion{lease: l, result: res, kept: kept(res.Retain, res.Remember), retained: retained(res.Retain, res.Remember)}
 	c.result.Header, c.result.Body, c.result.Sketch = nil, nil, bytes.Clone(res.Sketch)
 	if res.State != storage.Unreplayable {
-		c.header, c.result.Body = nullable(storedheader.JSON(res.Header)), bytes.Clone(res.Body)
+		c.header, c.result.Body = nullable(records.HeaderJSON(res.Header)), bytes.Clone(res.Body)
 	}
 	return c
 }

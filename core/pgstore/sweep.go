@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/sweeper"
+	"github.com/oncekey/oncekey/core/internal/records"
 )
 
 // sweepBatch is how many records RunSweeper removes in one transaction: few, so that
@@ -52,5 +52,5 @@ func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error)
 // such a pause. A failed sweep is logged, and the next sweep tries again. RunSweeper
 // panics when every is not positive.
 func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
-	sweeper.Run(ctx, "pgstore", every, s.log, func(ctx context.Context) (int64, error) { return s.Sweep(ctx, sweepBatch) })
+	records.SweepEvery(ctx, "pgstore", every, s.log, func(ctx context.Context) (int64, error) { return s.Sweep(ctx, sweepBatch) })
 }

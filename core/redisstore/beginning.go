@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -146,7 +146,7 @@ func (l *listing) recordOf(ctx context.Context, key string, reply *redis.Cmd) (*
 		return l.store.lookUp(ctx, key)
 	}
 	if !enough {
-		return nil, corrupt.Record("it begins with %s", corrupt.Excerpt(head))
+		return nil, records.Corrupt("it begins with %s", records.Excerpt(head))
 	}
 	if err != nil || held.forgotten {
 		return nil, err

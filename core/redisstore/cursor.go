@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
+	"github.com/oncekey/oncekey/core/internal/records"
 )
 
 var errOtherServers = errors.New("the cluster's masters are not those of the first page: start again with an empty cursor")
@@ -53,7 +53,7 @@ func parseCursor(cursor string) (position, error) {
 		err = json.Unmarshal(text, &p)
 	}
 	if err != nil || p.Server < 0 || p.String() != cursor {
-		return position{}, fmt.Errorf("redisstore: list: the cursor %s is not from List: start with an empty cursor", corrupt.Excerpt(cursor))
+		return position{}, fmt.Errorf("redisstore: list: the cursor %s is not from List: start with an empty cursor", records.Excerpt(cursor))
 	}
 	return p, nil
 }

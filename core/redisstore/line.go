@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
+	"github.com/oncekey/oncekey/core/internal/records"
 )
 
 // line is the first line of a value. The members as far as RememberMS come first,
@@ -155,11 +155,11 @@ func (l *line) read(first string) (err error) {
 func readAny(first string) (l line, err error) {
 	members := gjson.Parse(first)
 	if !json.Valid([]byte(first)) || !members.IsObject() {
-		return line{}, corrupt.Record("its first line is not a record's: %s", corrupt.Excerpt(first))
+		return line{}, records.Corrupt("its first line is not a record's: %s", records.Excerpt(first))
 	}
 	members.ForEach(func(name, value gjson.Result) bool {
 		if read := readerOf(name.Str); read != nil && value.Type != gjson.Null && !read(&l, value) {
-			err = corrupt.Record("its first line is not a record's: its member %s is %s", corrupt.Excerpt(name.Str), corrupt.Excerpt(value.Raw))
+			err = records.Corrupt("its first line is not a record's: its member %s is %s", records.Excerpt(name.Str), records.Excerpt(value.Raw))
 		}
 		return err == nil
 	})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -64,7 +64,7 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 }
 
 func (s *Store) newListing(filter storage.Filter, page storage.Page) (*listing, error) {
-	budget, err := inspection.Start(&filter, &page)
+	budget, err := records.NewBudget(&filter, &page)
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: list: %w", err)
 	}
@@ -77,7 +77,7 @@ type listing struct {
 	store   *Store
 	filter  storage.Filter
 	limit   int
-	budget  inspection.Budget
+	budget  records.Budget
 	at      position
 	servers []redis.Cmdable
 	entries []storage.Entry

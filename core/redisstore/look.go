@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -97,7 +97,7 @@ func (s *snapshot) clock(left time.Duration) error {
 	}
 	switch left {
 	case noExpiry:
-		return corrupt.Record("it is in progress, but has no expiry")
+		return records.Corrupt("it is in progress, but has no expiry")
 	case noKey:
 		s.gone, s.record.LeaseLeft = true, briefLease
 	default:

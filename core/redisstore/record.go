@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
-	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -83,7 +82,7 @@ func encodeResult(l storage.Lease, res storage.Result, at time.Time) []byte {
 	if res.State == storage.Unreplayable {
 		return encode(&head, "")
 	}
-	head.Headers = storedheader.Encode(res.Header, utf8.ValidString)
+	head.Headers = records.HeaderWords(res.Header, utf8.ValidString)
 	return encode(&head, res.Body)
 }
 
@@ -114,14 +113,14 @@ func (s *stored) decode(value []byte) error {
 	}
 	first, body, whole := bytes.Cut(value, []byte{'\n'})
 	if !whole {
-		return corrupt.Record("its first line does not end: %s", corrupt.Excerpt(string(value)))
+		return records.Corrupt("its first line does not end: %s", records.Excerpt(string(value)))
 	}
 	var head line
 	if err := head.parse(textOfLine(first, len(body))); err != nil {
 		return err
 	}
 	if head.Size != len(body) {
-		return corrupt.Record("its body has %d bytes, not %d", len(body), head.Size)
+		return records.Corrupt("its body has %d bytes, not %d", len(body), head.Size)
 	}
 	return s.interpret(&head, body)
 }
@@ -165,7 +164,7 @@ func decodeBeginning(start []byte) (s stored, enough bool, err error) {
 func (l *line) parse(first string) error {
 	err := l.read(first)
 	if err == nil && l.Version != version && l.Version != version2 {
-		err = corrupt.Record("its format is version %d, this is version %d", l.Version, version2)
+		err = records.Corrupt("its format is version %d, this is version %d", l.Version, version2)
 	}
 	return err
 }
@@ -173,10 +172,10 @@ func (l *line) parse(first string) error {
 // interpret sets the zero value to the record of a line and a body.
 func (s *stored) interpret(head *line, body []byte) (err error) {
 	if s.token, err = storage.ParseToken(head.Token); err != nil {
-		return corrupt.Record("its token is %s", corrupt.Excerpt(head.Token))
+		return records.Corrupt("its token is %s", records.Excerpt(head.Token))
 	}
 	if head.Attempt < 1 {
-		return corrupt.Record("its attempt number is 0")
+		return records.Corrupt("its attempt number is 0")
 	}
 	s.record.Fingerprint, s.record.Digest, s.record.Attempt = head.Fingerprint, storage.Digest(head.Digest), head.Attempt
 	s.tookOver, s.at = head.TookOver, head.At
@@ -188,7 +187,7 @@ func (s *stored) interpret(head *line, body []byte) (err error) {
 func (s *stored) read(head *line, body []byte) error {
 	state, known := storage.ParseState(head.State)
 	if !known || state == storage.Expired {
-		return corrupt.Record("its state is %s", corrupt.Excerpt(head.State))
+		return records.Corrupt("its state is %s", records.Excerpt(head.State))
 	}
 	if state == storage.Released && head.Version == version {
 		s.forgotten = true
@@ -208,25 +207,25 @@ func (s *stored) read(head *line, body []byte) error {
 
 func (s *stored) readClaim(head *line, body []byte) error {
 	if s.lease = duration(head.LeaseMS); s.lease == 0 || s.retain < s.lease {
-		return corrupt.Record("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
+		return records.Corrupt("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
 	}
 	if head.Version == version2 {
 		s.remember, s.record.Steps = duration(head.RememberMS), string(body)
 	}
 	if head.RememberMS < 0 || s.remember+s.retain < 0 || head.RememberMS > 0 && s.remember == 0 {
-		return corrupt.Record("it is remembered for %d ms", head.RememberMS)
+		return records.Corrupt("it is remembered for %d ms", head.RememberMS)
 	}
 	return nil
 }
 
 func (s *stored) readResult(head *line, body []byte) error {
 	if head.Status < minStatus || head.Status > maxStatus {
-		return corrupt.Record("its status is %d", head.Status)
+		return records.Corrupt("its status is %d", head.Status)
 	}
 	s.record.Status, s.record.Body, s.record.Sketch = head.Status, body, head.Sketch
-	header, err := storedheader.Decode(head.Headers)
+	header, err := records.HeaderOfWords(head.Headers)
 	if err != nil {
-		return corrupt.Record("its %v", err)
+		return records.Corrupt("its %v", err)
 	}
 	s.record.Header = header
 	return nil

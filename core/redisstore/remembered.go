@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -98,7 +98,7 @@ func isRemembered(value []byte) bool { return bytes.HasPrefix(value, []byte(reme
 // decodeRemembered reads a short value. Its record has no response yet, see join.
 func (s *stored) decodeRemembered(value []byte) error {
 	if len(value) < fingerprintAt {
-		return corrupt.Record("its short form has %d bytes, not at least %d", len(value), fingerprintAt)
+		return records.Corrupt("its short form has %d bytes, not at least %d", len(value), fingerprintAt)
 	}
 	s.apart = true
 	copy(s.token[:], value[tokenAt:])
@@ -112,13 +112,13 @@ func (s *stored) decodeRemembered(value []byte) error {
 	}
 	switch r := &s.record; {
 	case r.Attempt < 1:
-		return corrupt.Record("its attempt number is 0")
+		return records.Corrupt("its attempt number is 0")
 	case r.State < storage.Completed || r.State > storage.Unreplayable:
-		return corrupt.Record("its state is %d", r.State)
+		return records.Corrupt("its state is %d", r.State)
 	case r.Status < minStatus || r.Status > maxStatus:
-		return corrupt.Record("its status is %d", r.Status)
+		return records.Corrupt("its status is %d", r.Status)
 	case s.remember == 0:
-		return corrupt.Record("it is remembered for %d ms", remember)
+		return records.Corrupt("it is remembered for %d ms", remember)
 	}
 	return s.readFingerprint(value[formAt], value[fingerprintAt:])
 }
@@ -130,7 +130,7 @@ func (s *stored) readFingerprint(form byte, content []byte) error {
 	case form == anyText && utf8.Valid(content):
 		s.record.Fingerprint = string(content)
 	default:
-		return corrupt.Record("its fingerprint of form %d has %d bytes", form, len(content))
+		return records.Corrupt("its fingerprint of form %d has %d bytes", form, len(content))
 	}
 	return nil
 }

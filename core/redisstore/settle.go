@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -13,7 +13,7 @@ import (
 // script, in two round trips. With [WaitReplicas] the record counts as settled when
 // the replicas have it: after an [ErrTooFewReplicas], look the record up again.
 func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
-	happened, err := inspection.Happened(word)
+	happened, err := records.Happened(word)
 	if err != nil {
 		return fmt.Errorf("redisstore: settle: %w", err)
 	}

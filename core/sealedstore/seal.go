@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/internal/frame"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -53,7 +53,7 @@ func (s *Store) open(ctx context.Context, key string, found *storage.Record) (*s
 	case sealed == nil && s.readPlain:
 		return found, nil
 	case sealed == nil:
-		return nil, corrupt.Record("it is not sealed")
+		return nil, records.Corrupt("it is not sealed")
 	}
 	plain, err := s.decrypt(ctx, sealed, associated(key, found.State, found.Status, found.Fingerprint, found.Digest))
 	switch {
@@ -83,7 +83,7 @@ func sealedPart(found *storage.Record) ([]byte, error) {
 			continue
 		}
 		if field != mark || len(found.Header) > 1 || len(found.Sketch) > 0 || len(found.Body) == 0 {
-			return nil, corrupt.Record("it has %d header fields, a sketch of %d bytes, a body of %d and the seal %.20q %.20q, want %q %q alone and a body",
+			return nil, records.Corrupt("it has %d header fields, a sketch of %d bytes, a body of %d and the seal %.20q %.20q, want %q %q alone and a body",
 				len(found.Header), len(found.Sketch), len(found.Body), field.Name, field.Value, mark.Name, mark.Value)
 		}
 		return found.Body, nil
@@ -162,7 +162,7 @@ func decode(plain []byte, r *storage.Record) error {
 }
 
 // errPlain says that the keys are right and the text is not this format's.
-var errPlain = corrupt.Record("what was sealed is no response")
+var errPlain = records.Corrupt("what was sealed is no response")
 
 // reader takes a text apart from the front.
 type reader struct{ left []byte }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/internal/frame"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -54,11 +54,11 @@ func (s *Store) openSteps(ctx context.Context, key, fingerprint string, digest s
 	case steps == "" || !isSealed && s.readPlain:
 		return steps, nil
 	case !isSealed:
-		return "", corrupt.Record("its steps are not sealed")
+		return "", records.Corrupt("its steps are not sealed")
 	}
 	sealed, err := stepsText.DecodeString(strings.TrimRight(text, "="))
 	if err != nil {
-		return "", corrupt.Record("its sealed steps cannot be read: %v", err)
+		return "", records.Corrupt("its sealed steps cannot be read: %v", err)
 	}
 	plain, err := s.decrypt(ctx, sealed, associatedSteps(key))
 	switch {
@@ -69,7 +69,7 @@ func (s *Store) openSteps(ctx context.Context, key, fingerprint string, digest s
 	}
 	bound := requestHash(fingerprint, digest)
 	if len(plain) <= len(bound) || !boundTo(plain, bound) {
-		return "", corrupt.Record("its steps are of another request")
+		return "", records.Corrupt("its steps are of another request")
 	}
 	return string(plain[len(bound):]), nil
 }

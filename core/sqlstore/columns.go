@@ -6,8 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
-	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -39,7 +38,7 @@ func unpackFingerprint(kept []byte) string {
 
 // encodeHeader encodes a header as JSON, or as null for no fields.
 func encodeHeader(header storage.Header) any {
-	if encoded := storedheader.JSON(header); encoded != nil {
+	if encoded := records.HeaderJSON(header); encoded != nil {
 		return string(encoded)
 	}
 	return nil
@@ -50,11 +49,11 @@ func decodeHeader(encoded string) (storage.Header, error) {
 		return nil, nil
 	}
 	if !gjson.Valid(encoded) { // the column is a text
-		return nil, corrupt.Record("its header is %s", corrupt.Excerpt(encoded))
+		return nil, records.Corrupt("its header is %s", records.Excerpt(encoded))
 	}
-	header, err := storedheader.Parse(encoded)
+	header, err := records.ParseHeader(encoded)
 	if err != nil {
-		return nil, corrupt.Record("its %v", err)
+		return nil, records.Corrupt("its %v", err)
 	}
 	return header, nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -49,7 +49,7 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 	}
 	after, own := strings.CutPrefix(page.Cursor, cursorPrefix)
 	if !own && page.Cursor != "" {
-		return storage.Listing{}, fmt.Errorf("sqlstore: list from cursor %s: want the Next of a listing of sqlstore", corrupt.Excerpt(page.Cursor))
+		return storage.Listing{}, fmt.Errorf("sqlstore: list from cursor %s: want the Next of a listing of sqlstore", records.Excerpt(page.Cursor))
 	}
 	end := time.Now().Add(page.Within)
 	for {

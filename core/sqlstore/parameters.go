@@ -3,7 +3,7 @@ package sqlstore
 import (
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/storedorigin"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -81,7 +81,7 @@ func (a *arguments) keeps(retain, remember time.Duration) {
 func (a *arguments) request(c *storage.Claim) {
 	a[pFingerprint] = packFingerprint(c.Fingerprint)
 	if c.Origin != (storage.Origin{}) {
-		a[pOrigin] = storedorigin.Encode(c.Origin)
+		a[pOrigin] = records.OriginText(c.Origin)
 	}
 	if c.Digest != (storage.Digest{}) {
 		a[pDigest] = c.Digest[:]

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
-	"github.com/oncekey/oncekey/core/internal/storedorigin"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -133,7 +132,7 @@ func (r *row) parse() error {
 		word, rest, _ = strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
-			return corrupt.Record("its numbers are %s", corrupt.Excerpt(r.text))
+			return records.Corrupt("its numbers are %s", records.Excerpt(r.text))
 		}
 		*target = n
 	}
@@ -143,7 +142,7 @@ func (r *row) parse() error {
 		var err error
 		word, rest, _ = strings.Cut(rest, " ")
 		if *target, err = hex.DecodeString(word); err != nil {
-			return corrupt.Record("its words are %s", corrupt.Excerpt(r.text))
+			return records.Corrupt("its words are %s", records.Excerpt(r.text))
 		}
 	}
 	return nil
@@ -176,14 +175,14 @@ func (r *row) repeats(c *storage.Claim) bool {
 
 func (r *row) decode() (*storage.Record, error) {
 	if r.version != version {
-		return nil, corrupt.Record("its version is %d, want %d", r.version, version)
+		return nil, records.Corrupt("its version is %d, want %d", r.version, version)
 	}
 	if r.attempt < 1 {
-		return nil, corrupt.Record("its attempt number is %d", r.attempt)
+		return nil, records.Corrupt("its attempt number is %d", r.attempt)
 	}
 	record := &storage.Record{Fingerprint: unpackFingerprint(r.fingerprint), Attempt: uint64(r.attempt), Expires: time.UnixMicro(r.expiresAt).UTC()}
 	if len(r.digest) != 0 && len(r.digest) != len(record.Digest) {
-		return nil, corrupt.Record("its digest has %d bytes, want %d", len(r.digest), len(record.Digest))
+		return nil, records.Corrupt("its digest has %d bytes, want %d", len(r.digest), len(record.Digest))
 	}
 	copy(record.Digest[:], r.digest)
 	if r.over() {
@@ -200,19 +199,19 @@ func (r *row) decode() (*storage.Record, error) {
 func (r *row) readState(record *storage.Record) error {
 	var known bool
 	if record.State, known = storage.ParseState(r.state); !known || record.State == storage.Expired {
-		return corrupt.Record("its state is %s", corrupt.Excerpt(r.state))
+		return records.Corrupt("its state is %s", records.Excerpt(r.state))
 	}
 	record.Created = time.UnixMicro(r.claimedAt).UTC()
 	if r.retainUntil != 0 {
 		record.Expires = time.UnixMicro(r.retainUntil).UTC()
 	}
-	if record.Origin, known = storedorigin.Decode(r.origin); !known {
-		return corrupt.Record("its origin is %s", corrupt.Excerpt(r.origin))
+	if record.Origin, known = records.ParseOrigin(r.origin); !known {
+		return records.Corrupt("its origin is %s", records.Excerpt(r.origin))
 	}
 	switch record.State {
 	case storage.InProgress:
 		if r.leaseUntil == 0 {
-			return corrupt.Record("it is in progress, and its lease has no end")
+			return records.Corrupt("it is in progress, and its lease has no end")
 		}
 		// MySQL's time is that of the statement's begin, and the row may be of a claim after
 		// that.
@@ -241,7 +240,7 @@ func (r *row) readResult(record *storage.Record) (err error) {
 
 func (r *row) readStatus(record *storage.Record) error {
 	if r.status < minStatus || r.status > maxStatus {
-		return corrupt.Record("its status is %d, want one from %d to %d", r.status, minStatus, maxStatus)
+		return records.Corrupt("its status is %d, want one from %d to %d", r.status, minStatus, maxStatus)
 	}
 	record.Status = int(r.status)
 	return nil

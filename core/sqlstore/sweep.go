@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/sweeper"
+	"github.com/oncekey/oncekey/core/internal/records"
 )
 
 const (
@@ -111,5 +111,5 @@ func (s *Store) each(ctx context.Context, text string, keys []any) (int64, error
 // such a pause. A failed sweep is logged, and the next sweep tries again. RunSweeper
 // panics when every is not positive.
 func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
-	sweeper.Run(ctx, "sqlstore", every, s.log, func(ctx context.Context) (int64, error) { return s.Sweep(ctx, sweepBatch) })
+	records.SweepEvery(ctx, "sqlstore", every, s.log, func(ctx context.Context) (int64, error) { return s.Sweep(ctx, sweepBatch) })
 }

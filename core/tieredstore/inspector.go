@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -37,7 +37,7 @@ func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Pa
 // Settle can be repeated. When one of the tiers is no Inspector, Settle changes no record
 // and returns an error that is [errors.ErrUnsupported].
 func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
-	if _, err := inspection.Happened(word); err != nil {
+	if _, err := records.Happened(word); err != nil {
 		return fmt.Errorf("tieredstore: settle %q: %w", key, err)
 	}
 	durable, err := s.closed(ctx, "settle", key)

@@ -1,5 +1,4 @@
-// Package corrupt says why a store cannot read a record.
-package corrupt
+package records
 
 import (
 	"fmt"
@@ -7,8 +6,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Record returns a [storage.ErrCorruptRecord] with its reason, such as "its status is 7".
-func Record(format string, details ...any) error {
+// Corrupt returns a [storage.ErrCorruptRecord] with its reason, such as "its status is 7".
+func Corrupt(format string, details ...any) error {
 	return fmt.Errorf("%w: %s", storage.ErrCorruptRecord, fmt.Sprintf(format, details...))
 }
 

@@ -1,5 +1,4 @@
-// Package sweeper removes expired records of a store from time to time.
-package sweeper
+package records
 
 import (
 	"context"
@@ -11,12 +10,13 @@ import (
 	"github.com/oncekey/oncekey/core/internal/panicked"
 )
 
-// Run calls sweep until ctx ends, and then returns. Each pause is random, from half of
-// every to one and a half times every, so that instances that start together do not sweep
-// together. The first sweep comes after such a pause. A failed sweep is logged, and the
-// next sweep tries again, and so is a panic of sweep, such as of a tracer (case 39). Run
-// panics when every is not positive. store is the package's name in texts.
-func Run(ctx context.Context, store string, every time.Duration, log func() *slog.Logger, sweep func(context.Context) (int64, error)) {
+// SweepEvery calls sweep, which removes the expired records of a store, until ctx ends, and
+// then returns. Each pause is random, from half of every to one and a half times every, so
+// that instances that start together do not sweep together. The first sweep comes after
+// such a pause. A sweep that fails or panics, such as in a tracer, is logged, and the next
+// one tries again (case 39). SweepEvery panics when every is not positive. store is the
+// package's name in texts.
+func SweepEvery(ctx context.Context, store string, every time.Duration, log func() *slog.Logger, sweep func(context.Context) (int64, error)) {
 	if every <= 0 {
 		panic(fmt.Sprintf("%s: RunSweeper every %s: want a positive time", store, every))
 	}

@@ -1,17 +1,15 @@
-// Package storedorigin encodes the origin of a record for a database: as one text, because
-// each column of a row costs each replay some time.
-package storedorigin
+package records
 
 import (
 	"strconv"
 	"strings"
 
-	"github.com/oncekey/oncekey/core/internal/storedheader"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Encode returns the origin as four lines, or "" for no origin.
-func Encode(o storage.Origin) string {
+// OriginText returns the origin as four lines, or "" for no origin. It is one text, because
+// each column of a database's row costs each replay some time.
+func OriginText(o storage.Origin) string {
 	if o == (storage.Origin{}) {
 		return ""
 	}
@@ -19,8 +17,9 @@ func Encode(o storage.Origin) string {
 	return strings.Join(lines[:], "\n")
 }
 
-// Decode is the inverse of Encode. It returns false for a text that Encode cannot return.
-func Decode(encoded string) (o storage.Origin, readable bool) {
+// ParseOrigin is the inverse of OriginText. It returns false for a text that OriginText
+// cannot return.
+func ParseOrigin(encoded string) (o storage.Origin, readable bool) {
 	rest := encoded
 	for _, text := range []*string{&o.Route, &o.Holder, &o.KeyHash, &o.Trace} {
 		var line string
@@ -36,7 +35,7 @@ func Decode(encoded string) (o storage.Origin, readable bool) {
 // Escape returns the text in characters that every database encoding has, and without
 // line breaks.
 func Escape(text string) string {
-	if storedheader.IsPrintable(text) && !strings.Contains(text, `\`) {
+	if IsPrintable(text) && !strings.Contains(text, `\`) {
 		return text
 	}
 	quoted := strconv.QuoteToASCII(text)

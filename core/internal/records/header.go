@@ -1,9 +1,4 @@
-// Package storedheader encodes a response header for a store: as JSON lists of words,
-// readable by eye for all bytes in a value.
-//
-//	["set", "Content-Type", "application/json"]
-//	["add", "WC1SYXc=", "/w==", "base64"]
-package storedheader
+package records
 
 import (
 	"encoding/base64"
@@ -13,7 +8,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/oncekey/oncekey/core/internal/corrupt"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -22,9 +16,12 @@ const inBase64 = "base64"
 
 var operations = [...]string{storage.Set: "set", storage.Add: "add", storage.Delete: "delete", storage.Sealed: "sealed"}
 
-// Encode returns the words of each field. A field is encoded in base64 unless isPlain
-// is true for its name and value.
-func Encode(header storage.Header, isPlain func(string) bool) [][]string {
+// HeaderWords encodes a response header as a list of words for each field, readable by eye
+// in JSON. A field is encoded in base64 unless isPlain is true for its name and value.
+//
+//	["set", "Content-Type", "application/json"]
+//	["add", "WC1SYXc=", "/w==", "base64"]
+func HeaderWords(header storage.Header, isPlain func(string) bool) [][]string {
 	fields := make([][]string, len(header))
 	encoding := base64.StdEncoding
 	for i, f := range header {
@@ -50,27 +47,27 @@ func IsPrintable(text string) bool {
 	return true
 }
 
-// JSON returns the words of a header as JSON in printable ASCII, or nil for no fields.
-func JSON(header storage.Header) []byte {
+// HeaderJSON returns the words of a header as JSON in printable ASCII, or nil for no fields.
+func HeaderJSON(header storage.Header) []byte {
 	if len(header) == 0 {
 		return nil
 	}
-	encoded, err := json.Marshal(Encode(header, IsPrintable))
+	encoded, err := json.Marshal(HeaderWords(header, IsPrintable))
 	if err != nil {
-		panic("storedheader: " + err.Error()) // strings always encode
+		panic("records: " + err.Error()) // strings always encode
 	}
 	return encoded
 }
 
-// Parse is the inverse of JSON. The error shows the unreadable part. Parse does not check
-// that the text is JSON: that would cost a tenth of a replay, and some databases have
-// checked it.
-func Parse(text string) (storage.Header, error) {
+// ParseHeader is the inverse of HeaderJSON. The error shows the unreadable part. ParseHeader
+// does not check that the text is JSON: that would cost a tenth of a replay, and some
+// databases have checked it.
+func ParseHeader(text string) (storage.Header, error) {
 	fields, readable := parseWords(gjson.Parse(text))
 	if !readable {
-		return nil, fmt.Errorf("header is %s", corrupt.Excerpt(text))
+		return nil, fmt.Errorf("header is %s", Excerpt(text))
 	}
-	return Decode(fields)
+	return HeaderOfWords(fields)
 }
 
 // parseWords returns the words of each field of a JSON header, and false for other JSON.
@@ -91,9 +88,9 @@ func parseWords(header gjson.Result) (fields [][]string, readable bool) {
 	return fields, readable
 }
 
-// Decode is the inverse of Encode, with a nil header for no fields. The error names
-// the unreadable field and shows its text.
-func Decode(fields [][]string) (storage.Header, error) {
+// HeaderOfWords is the inverse of HeaderWords, with a nil header for no fields. The error
+// names the unreadable field and shows its text.
+func HeaderOfWords(fields [][]string) (storage.Header, error) {
 	if len(fields) == 0 {
 		return nil, nil
 	}

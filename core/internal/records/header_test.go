@@ -1,4 +1,4 @@
-package storedheader_test
+package records_test
 
 import (
 	"reflect"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/oncekey/oncekey/core/internal/storedheader"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -20,15 +20,15 @@ func TestHeaderIsReadAsWritten(t *testing.T) {
 		{Op: storage.Set, Name: "X-Raw", Value: "\xff\x00"},
 		{Op: storage.Sealed, Name: "format", Value: "1"},
 	}
-	words := storedheader.Encode(header, utf8.ValidString)
+	words := records.HeaderWords(header, utf8.ValidString)
 	if len(words[0]) != 3 || len(words[4]) != 4 {
 		t.Errorf("written as %q", words)
 	}
-	got, err := storedheader.Decode(words)
+	got, err := records.HeaderOfWords(words)
 	if err != nil || !reflect.DeepEqual(got, header) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if none, err := storedheader.Decode(nil); none != nil || err != nil {
+	if none, err := records.HeaderOfWords(nil); none != nil || err != nil {
 		t.Errorf("no fields are %v, %v", none, err)
 	}
 }
@@ -44,7 +44,7 @@ func TestFieldsThatCannotBeRead(t *testing.T) {
 		{"set", "A", "b", "base64"},
 		{"set", "QQ==", "Yg==", "base64", "more"},
 	} {
-		_, err := storedheader.Decode([][]string{{"set", "Good", "one"}, words})
+		_, err := records.HeaderOfWords([][]string{{"set", "Good", "one"}, words})
 		if err == nil || !strings.HasPrefix(err.Error(), "header field 1 is ") {
 			t.Errorf("%q: %v", words, err)
 		}

@@ -1,6 +1,4 @@
-// Package inspection has the parts of a storage.Inspector that are the same in every
-// store.
-package inspection
+package records
 
 import (
 	"errors"
@@ -44,9 +42,9 @@ func (b *Budget) Grow(batch int, took time.Duration) int {
 	return max(1, min(2*batch, int(inTime)))
 }
 
-// Start validates a call of List, fills the page's defaults in, and begins to count the
+// NewBudget validates a call of List, fills the page's defaults in, and begins to count the
 // time.
-func Start(filter *storage.Filter, page *storage.Page) (Budget, error) {
+func NewBudget(filter *storage.Filter, page *storage.Page) (Budget, error) {
 	if err := errors.Join(filter.Validate(), page.Validate()); err != nil {
 		return Budget{}, err
 	}

@@ -1,4 +1,4 @@
-package sweeper_test
+package records_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/sweeper"
+	"github.com/oncekey/oncekey/core/internal/records"
 )
 
 // Case 39: a sweep that panics, such as in the pool's tracer, is a failed sweep. The
@@ -19,7 +19,7 @@ func TestPanicOfASweep(t *testing.T) {
 		defer cancel()
 		log := slog.New(slog.DiscardHandler)
 		sweeps := 0
-		sweeper.Run(ctx, "store", time.Minute, func() *slog.Logger { return log }, func(context.Context) (int64, error) {
+		records.SweepEvery(ctx, "store", time.Minute, func() *slog.Logger { return log }, func(context.Context) (int64, error) {
 			sweeps++
 			panic("tracer bug")
 		})

@@ -1,11 +1,11 @@
-package inspection_test
+package records_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/oncekey/oncekey/core/internal/inspection"
+	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -13,7 +13,7 @@ func TestBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		page := storage.Page{Limit: 1, LookAt: 1000, Within: 10 * time.Second}
-		budget, err := inspection.Start(&storage.Filter{}, &page)
+		budget, err := records.NewBudget(&storage.Filter{}, &page)
 		if err != nil || budget.Left() != 1000 {
 			t.Fatalf("%d records are left, and the error is %v", budget.Left(), err)
 		}
