@@ -1,4 +1,5 @@
-// Package cause marks errors whose texts a log may show.
+// Package cause marks errors whose texts a log may show. It is a package of its own because
+// core and core/storage make such errors, core/event recognizes them, and programs must not.
 package cause
 
 // Error is an error whose text never quotes a request.

@@ -1,4 +1,6 @@
-// Package frame hashes a list of strings.
+// Package frame hashes a list of strings. It is a package of its own because core/storage,
+// core/event, the engine and core/sealedstore must hash alike, and the contract has no
+// public hash.
 package frame
 
 import (
