@@ -170,13 +170,6 @@ func (d *draft) compareNames(a, b *member) int {
 // nameOf returns a member's name. A JSON member's name lacks its quotation marks.
 func (d *draft) nameOf(m *member) []byte { return d.text[m.name.from:m.name.to:m.name.to] }
 
-// appendFrame appends the length of a part and the part. The length keeps parts
-// apart.
-func appendFrame[T string | []byte](dst []byte, part T) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(part)))
-	return append(dst, part...)
-}
-
 // beginFrame begins a part of unknown length and returns the offset of its content.
 // endFrame ends the part.
 func (d *draft) beginFrame() (content int) {
@@ -196,15 +189,6 @@ func (d *draft) endFrame(content int) span {
 // frameLength writes the length before the content.
 func (d *draft) frameLength(content, length int) {
 	binary.BigEndian.PutUint64(d.text[content-frameHeader:], uint64(length))
-}
-
-// room returns text with room for n more bytes. Unlike slices.Grow it adds no further
-// capacity, which would be as much as a quarter of a large body.
-func room(text []byte, n int) []byte {
-	if cap(text)-len(text) >= n {
-		return text
-	}
-	return append(slices.Grow([]byte(nil), len(text)+n), text...)
 }
 
 // cut removes the text from an offset on, and all groups, which lie in that text.

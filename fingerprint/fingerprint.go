@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"hash"
 	"strings"
-	"unsafe"
 )
 
 // version is the first part of every fingerprint. Stored fingerprints outlive a
@@ -109,20 +108,6 @@ func (b *builder) release() {
 	empty(&b.partNames)
 }
 
-// maxPooled is the largest pooled buffer in bytes: enough for bodies of a megabyte.
-// The garbage collector drops unused buffers from the pool.
-const maxPooled = 4 << 20
-
-// empty empties buffer and drops memory above maxPooled. Memory that stays allocated
-// makes no garbage.
-func empty[T any](buffer *[]T) {
-	if uintptr(cap(*buffer))*unsafe.Sizeof(*new(T)) > maxPooled {
-		*buffer = nil
-		return
-	}
-	*buffer = (*buffer)[:0]
-}
-
 // kind names the way a body was read, so that a raw body never equals a canonical
 // body.
 type kind string
@@ -141,14 +126,6 @@ var (
 	noQuery     = framed(string(kindForm)) + string(make([]byte, frameHeader))
 	jsonHeading = framed(string((&mediaType{name: jsonType}).append(nil, "")), string(kindJSON))
 )
-
-func framed(parts ...string) string {
-	var text []byte
-	for _, part := range parts {
-		text = appendFrame(text, part)
-	}
-	return string(text)
-}
 
 // query adds the query to the fingerprint.
 func (b *builder) query(raw string) {

@@ -17,19 +17,6 @@ import (
 // is not UTF-8 becomes U+FFFD, then unicode.SimpleFold applies. The names that a policy
 // gives match by the same folds, so that they match the members that a handler decodes.
 
-// foldWord turns the upper-case letters of an ASCII word to lower case.
-func foldWord(word uint64) uint64 {
-	fromA, pastZ := word+everyByte*(0x80-'A'), word+everyByte*(0x7f-'Z')
-	return word | (fromA&^pastZ&highBits)>>2
-}
-
-// isPlainWord reports whether a word of a name, in canonical spelling, is ASCII
-// without a backslash: such words fold byte by byte.
-func isPlainWord(word uint64) bool {
-	escape := word ^ everyByte*'\\'
-	return (word|(escape-everyByte)&^escape)&highBits == 0
-}
-
 // isPlain reports whether a name folds byte by byte.
 func isPlain(name []byte) bool {
 	at := 0

@@ -243,11 +243,3 @@ func equalFold(one string, other []byte) bool {
 	}
 	return true
 }
-
-// lower folds only ASCII.
-func lower(char byte) byte {
-	if 'A' <= char && char <= 'Z' {
-		return char + ('a' - 'A')
-	}
-	return char
-}

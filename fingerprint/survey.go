@@ -1,7 +1,5 @@
 package fingerprint
 
-import "encoding/binary"
-
 // survey goes through canonical text and passes each member to its visitor. Each
 // method takes the offset in text of a value, and returns the end offset or stopped.
 type survey struct {
@@ -20,9 +18,6 @@ type survey struct {
 type visitor interface{ member(t tags) (more bool) }
 
 const stopped = -1
-
-// span is a part of a buffer.
-type span struct{ from, to uint32 }
 
 func (s *survey) begin(key [16]byte, v visitor) { s.key, s.visitor = key, v }
 
@@ -121,13 +116,6 @@ func (s *survey) component(at int) (decoded span, end int) {
 		return span{}, end
 	}
 	return decoded, end
-}
-
-// frameAt returns the part that appendFrame appended at an offset, and the part's end.
-func frameAt(text []byte, at int) (part span, end int) {
-	length, size := binary.Uvarint(text[at:])
-	end = at + size + int(length)
-	return span{uint32(at + size), uint32(end)}, end
 }
 
 // multipart surveys the parts that builder.multipart appended.

@@ -1,7 +1,5 @@
 package fingerprint
 
-import "math/bits"
-
 // json surveys the members of the document that builder.json appended. Members end
 // depth levels deep.
 func (s *survey) json(text []byte, in span, depth int) (more bool) {
@@ -83,22 +81,4 @@ func (s *survey) skipLeaf(at int) (end int) {
 		at++
 	}
 	return at
-}
-
-// stringEnd returns the offset of the closing quotation mark of the string around
-// text[at], which is in canonical spelling. Control characters do not end a string.
-func stringEnd(text []byte, at int) (quotation int) {
-	for {
-		word := wordAt(text, at)
-		found := delimiters(word) &^ word & highBits
-		if found == 0 {
-			at += wordSize
-			continue
-		}
-		at += bits.TrailingZeros64(found) / 8
-		if text[at] == '"' {
-			return at
-		}
-		at += 2 // an escape
-	}
 }

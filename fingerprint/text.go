@@ -1,7 +1,6 @@
 package fingerprint
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -129,33 +128,6 @@ func (w *walker) codePoint(at, out int) (end, written int) {
 	return end + 6, w.putEscaped(pair, out)
 }
 
-// hexadecimal returns the value of the four digits at source[at], or -1.
-func hexadecimal(source []byte, at int) rune {
-	if at+4 > len(source) {
-		return -1
-	}
-	var value rune
-	for _, char := range source[at : at+4] {
-		if !isHexadecimal(char) {
-			return -1
-		}
-		value = value<<4 | rune(digit(char))
-	}
-	return value
-}
-
-// digit returns the value of a hexadecimal digit.
-func digit(char byte) byte {
-	if char <= '9' {
-		return char - '0'
-	}
-	return char | 0x20 - 'a' + 10
-}
-
-func isHexadecimal(char byte) bool {
-	return '0' <= char && char <= '9' || 'a' <= lower(char) && lower(char) <= 'f'
-}
-
 // literal copies true, false or null.
 func (w *walker) literal(at, out int, spelled string) (end, written int) {
 	end = at + len(spelled)
@@ -217,37 +189,4 @@ func signEnd(source []byte, at int) (end int) {
 		return at + 1
 	}
 	return at
-}
-
-// A word is the number of bytes that are processed together. With it, a whole
-// fingerprint of 400 bytes takes less time than json.Valid alone, and a tenth of a
-// round trip through encoding/json (BenchmarkRatios).
-const (
-	wordSize  = 8
-	everyByte = 0x0101010101010101
-	highBits  = everyByte * 0x80
-)
-
-// wordAt returns the word at text[at]. The slice's constant capacity halves the
-// instructions.
-func wordAt(text []byte, at int) uint64 {
-	return binary.LittleEndian.Uint64(text[at : at+wordSize : at+wordSize])
-}
-
-// putWord puts word at text[at].
-func putWord(text []byte, at int, word uint64) {
-	binary.LittleEndian.PutUint64(text[at:at+wordSize:at+wordSize], word)
-}
-
-// special marks quotation marks, backslashes and control characters in word: the bytes
-// that need an escape. The lowest set bit is the high bit of the first such byte;
-// higher bits are not exact.
-func special(word uint64) uint64 {
-	return (delimiters(word) | (word - everyByte*' ')) &^ word & highBits
-}
-
-// delimiters sets the high bit of each byte of word that is a quotation mark, a
-// backslash or not ASCII.
-func delimiters(word uint64) uint64 {
-	return ((word ^ everyByte*'"') - everyByte) | ((word ^ everyByte*'\\') - everyByte)
 }
