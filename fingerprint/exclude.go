@@ -161,3 +161,74 @@ func parseIndex(name string) int {
 	}
 	return index
 }
+
+// names is a set of folded names. The zero value is empty. The walker looks up every
+// member of a document, so a miss must be fast.
+type names struct {
+	taken   uint64 // bit n: bucket n has a name
+	buckets [64][]string
+}
+
+func (n *names) add(name string) {
+	bucket := bucketOf(len(name), name[0])
+	n.taken |= 1 << bucket
+	n.buckets[bucket] = append(n.buckets[bucket], name)
+}
+
+// bucketOf returns the bucket of names with this length and first letter, in either
+// case.
+func bucketOf(length int, first byte) uint {
+	return (11*uint(length) + uint(first|0x20)) % 64
+}
+
+// mayHave reports whether the set may have a member's name, in canonical spelling. The
+// fold of a name that is not plain may have another length and beginning.
+func (n *names) mayHave(name []byte) bool {
+	if n.taken == 0 || len(name) == 0 {
+		return false
+	}
+	return n.taken>>bucketOf(len(name), name[0])&1 == 1 || !isPlain(name)
+}
+
+// has reports whether the set has a name that is folded or plain.
+func (n *names) has(name []byte) bool {
+	if len(name) == 0 || n.taken>>bucketOf(len(name), name[0])&1 == 0 {
+		return false
+	}
+	for _, other := range n.buckets[bucketOf(len(name), name[0])] {
+		if equalFold(other, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func lengthBit(length int) uint64 { return 1 << min(length, 63) }
+
+// segment is one step of a path.
+type segment struct {
+	name  string // folded
+	any   bool   // true for a star, which matches every name and index
+	index int    // the array index that name spells, or noIndex
+}
+
+// lengths returns the lengthBits of the names that s matches.
+func (s *segment) lengths() uint64 {
+	if s.any {
+		return ^uint64(0)
+	}
+	return lengthBit(len(s.name))
+}
+
+// noIndex stands for a missing index: in a segment that is not a number, and for a
+// member of an object.
+const noIndex = -1
+
+func (s *segment) matches(name []byte, index int) bool {
+	if index == noIndex {
+		return s.any || equalFold(s.name, name)
+	}
+	return s.any || s.index == index
+}
+
+var emptyExclusion Exclusion

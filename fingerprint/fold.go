@@ -181,3 +181,20 @@ func (d *draft) sortFolded(members []member) {
 		members[i] = d.foldedMembers[i].member
 	}
 }
+
+// equalFold reports whether a folded name is equal to the fold of another that is folded
+// or plain.
+func equalFold(one string, other []byte) bool {
+	if len(one) != len(other) {
+		return false
+	}
+	if one == string(other) { // the usual case
+		return true
+	}
+	for i, char := range other {
+		if lower(char) != one[i] {
+			return false
+		}
+	}
+	return true
+}

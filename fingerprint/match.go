@@ -1,74 +1,5 @@
 package fingerprint
 
-// names is a set of folded names. The zero value is empty. The walker looks up every
-// member of a document, so a miss must be fast.
-type names struct {
-	taken   uint64 // bit n: bucket n has a name
-	buckets [64][]string
-}
-
-func (n *names) add(name string) {
-	bucket := bucketOf(len(name), name[0])
-	n.taken |= 1 << bucket
-	n.buckets[bucket] = append(n.buckets[bucket], name)
-}
-
-// bucketOf returns the bucket of names with this length and first letter, in either
-// case.
-func bucketOf(length int, first byte) uint {
-	return (11*uint(length) + uint(first|0x20)) % 64
-}
-
-// mayHave reports whether the set may have a member's name, in canonical spelling. The
-// fold of a name that is not plain may have another length and beginning.
-func (n *names) mayHave(name []byte) bool {
-	if n.taken == 0 || len(name) == 0 {
-		return false
-	}
-	return n.taken>>bucketOf(len(name), name[0])&1 == 1 || !isPlain(name)
-}
-
-// has reports whether the set has a name that is folded or plain.
-func (n *names) has(name []byte) bool {
-	if len(name) == 0 || n.taken>>bucketOf(len(name), name[0])&1 == 0 {
-		return false
-	}
-	for _, other := range n.buckets[bucketOf(len(name), name[0])] {
-		if equalFold(other, name) {
-			return true
-		}
-	}
-	return false
-}
-
-func lengthBit(length int) uint64 { return 1 << min(length, 63) }
-
-// segment is one step of a path.
-type segment struct {
-	name  string // folded
-	any   bool   // true for a star, which matches every name and index
-	index int    // the array index that name spells, or noIndex
-}
-
-// lengths returns the lengthBits of the names that s matches.
-func (s *segment) lengths() uint64 {
-	if s.any {
-		return ^uint64(0)
-	}
-	return lengthBit(len(s.name))
-}
-
-// noIndex stands for a missing index: in a segment that is not a number, and for a
-// member of an object.
-const noIndex = -1
-
-func (s *segment) matches(name []byte, index int) bool {
-	if index == noIndex {
-		return s.any || equalFold(s.name, name)
-	}
-	return s.any || s.index == index
-}
-
 // matcher decides which members and elements are excluded. The walker calls it step
 // by step on the way through a document. It is not safe for concurrent use.
 type matcher struct {
@@ -88,8 +19,6 @@ const nowhere scope = 0
 // place holds the paths whose first depth segments match the steps to that place:
 // matcher.alive[from:to].
 type place struct{ from, to, depth int }
-
-var emptyExclusion Exclusion
 
 func (m *matcher) use(x *Exclusion) {
 	if x == nil {
@@ -225,21 +154,4 @@ func (m *matcher) leave(inner scope) {
 	if inner != nowhere {
 		m.alive, m.places = m.alive[:m.places[inner].from], m.places[:inner]
 	}
-}
-
-// equalFold reports whether a folded name is equal to the fold of another that is folded
-// or plain.
-func equalFold(one string, other []byte) bool {
-	if len(one) != len(other) {
-		return false
-	}
-	if one == string(other) { // the usual case
-		return true
-	}
-	for i, char := range other {
-		if lower(char) != one[i] {
-			return false
-		}
-	}
-	return true
 }
