@@ -1,10 +1,8 @@
 package fingerprint
 
 import (
-	"bytes"
 	"cmp"
 	"math/bits"
-	"slices"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -149,36 +147,6 @@ func smallestFold(char rune) rune {
 			return next
 		}
 		char = next
-	}
-}
-
-// foldedMember is a member with its folded name.
-type foldedMember struct {
-	member
-	folded span // in draft.folded
-}
-
-// sortFolded sorts members if at least one name does not fold byte by byte. It folds
-// each name once, because comparing long names takes as long as folding.
-func (d *draft) sortFolded(members []member) {
-	names := 0
-	for i := range members {
-		names += len(d.nameOf(&members[i]))
-	}
-	d.folded, d.foldedMembers = room(d.folded[:0], names), slices.Grow(d.foldedMembers[:0], len(members))
-	for _, m := range members {
-		from := len(d.folded)
-		d.folded = appendFolded(d.folded, d.nameOf(&m))
-		d.foldedMembers = append(d.foldedMembers, foldedMember{m, span{uint32(from), uint32(len(d.folded))}})
-	}
-	slices.SortFunc(d.foldedMembers, func(a, b foldedMember) int {
-		return cmp.Or(
-			bytes.Compare(d.folded[a.folded.from:a.folded.to], d.folded[b.folded.from:b.folded.to]),
-			cmp.Compare(a.name.from, b.name.from),
-		)
-	})
-	for i := range members {
-		members[i] = d.foldedMembers[i].member
 	}
 }
 
