@@ -1,19 +1,11 @@
 package fingerprint
 
-import (
-	"crypto/sha256"
-	"hash"
-	"strings"
-)
+import "crypto/sha256"
 
 // version is the first part of every fingerprint. Stored fingerprints outlive a
 // deployment, so any change of the rules that changes a fingerprint must change
 // version.
 const version = "oncekey/4"
-
-// maxCanonical bounds text in canonical form, so that offsets fit in 32 bits. Longer
-// text counts byte by byte.
-const maxCanonical = 256 << 20
 
 // Request holds the fingerprinted parts of a request. The zero value is a valid,
 // empty request.
@@ -31,24 +23,6 @@ type Request struct {
 
 // HeaderField is one value of a request header.
 type HeaderField struct{ Name, Value string }
-
-// builder holds the buffers for one fingerprint at a time.
-type builder struct {
-	draft   draft
-	matcher matcher
-	label   []byte    // one query or media type at a time
-	decoded []byte    // one name or value of a form at a time
-	hash    hash.Hash // of sumSorted, on first use
-
-	// For sketches:
-	of        kind   // kind of the body
-	queryText span   // in the draft
-	bodyText  span   // in the draft; empty for a raw body
-	partNames []byte // framed names of the parts in the draft
-	survey    survey
-	sketcher  sketcher
-	comparer  comparer
-}
 
 // read fills the draft. A raw body is returned and hashed after the draft.
 func (b *builder) read(r *Request, x *Exclusion) (raw []byte) {
@@ -97,28 +71,6 @@ func (b *builder) sumSorted(digest *[sha256.Size]byte) {
 	b.draft.writeSorted(b.hash, span{0, uint32(len(b.draft.text))}, len(b.draft.groups))
 	b.hash.Sum(digest[:0])
 }
-
-// release empties b and drops buffers that a huge request made grow.
-func (b *builder) release() {
-	b.draft.reset()
-	b.matcher.reset()
-	b.survey.reset()
-	empty(&b.label)
-	empty(&b.decoded)
-	empty(&b.partNames)
-}
-
-// kind names the way a body was read, so that a raw body never equals a canonical
-// body.
-type kind string
-
-const (
-	kindQuery     kind = "query" // in sketches only
-	kindJSON      kind = "json"
-	kindForm      kind = "form"
-	kindMultipart kind = "multipart"
-	kindRaw       kind = "raw"
-)
 
 // Framed parts that most requests have in common.
 var (
@@ -188,22 +140,6 @@ func (b *builder) heading(media *mediaType, of kind) (content int) {
 	b.label = media.append(b.label[:0], ignored)
 	b.draft.text = appendFrame(appendFrame(b.draft.text, b.label), string(of))
 	return b.draft.beginFrame()
-}
-
-// kindOf returns the kind that the media type announces.
-func kindOf(media *mediaType, body []byte) kind {
-	switch {
-	case len(body) > maxCanonical:
-		return kindRaw
-	case media.name == jsonType, strings.HasSuffix(media.name, "+json"):
-		return kindJSON
-	case media.name == "application/x-www-form-urlencoded":
-		return kindForm
-	case media.name == "multipart/form-data":
-		return kindMultipart
-	default:
-		return kindRaw
-	}
 }
 
 // canonical appends the canonical form of body to the draft. It returns false if body

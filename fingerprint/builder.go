@@ -1,0 +1,31 @@
+package fingerprint
+
+import "hash"
+
+// builder holds the buffers for one fingerprint at a time.
+type builder struct {
+	draft   draft
+	matcher matcher
+	label   []byte    // one query or media type at a time
+	decoded []byte    // one name or value of a form at a time
+	hash    hash.Hash // of sumSorted, on first use
+
+	// For sketches:
+	of        kind   // kind of the body
+	queryText span   // in the draft
+	bodyText  span   // in the draft; empty for a raw body
+	partNames []byte // framed names of the parts in the draft
+	survey    survey
+	sketcher  sketcher
+	comparer  comparer
+}
+
+// release empties b and drops buffers that a huge request made grow.
+func (b *builder) release() {
+	b.draft.reset()
+	b.matcher.reset()
+	b.survey.reset()
+	empty(&b.label)
+	empty(&b.decoded)
+	empty(&b.partNames)
+}
