@@ -48,9 +48,6 @@ func (b *builder) multipart(source []byte, boundary string) bool {
 // the draft grows once.
 const partOverhead = 32
 
-// partFrames is the number of frames of a part: three headers and the content.
-const partFrames = 4
-
 // parsedHeaders returns the size in bytes of a part's parsed headers. If the
 // disposition is too long for FormName, the result is over the limit of all parts.
 func parsedHeaders(part *multipart.Part) int {

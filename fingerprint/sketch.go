@@ -22,46 +22,6 @@ const (
 // 255 each leaf is a member of its own.
 var depths = [...]uint8{255, 3, 2, 1}
 
-// Differences names the members of the request that are new or have another value
-// than in the sketch. The sketch must be made with the same exclusion and key. missing
-// counts the sketched members that the request lacks: a sketch does not keep names.
-//
-// A name is in the notation of [Exclude], with a star for every element of an array
-// and for every step that does not look like a name (see [LooksLikeName]). Values
-// never appear, even if the client used values as names: others counts the changed
-// members whose path has no name that may be shown. A form field or query parameter
-// with an empty value is never named, because any text sent as a form is such a
-// field.
-//
-// The result has at most 16 names, sorted and distinct, of at most 128 bytes each.
-// Members beyond 16 names count as others. A longer path is cut to the path of an
-// enclosing object or array. A top-level member is named by its bare name, which
-// excludes every member of that name. If requests of one shape differ only in the
-// values of some members, and others is 0, then excluding the names makes the
-// fingerprints equal.
-//
-// An unchanged member is named with a probability of 1 in 2^24, when its place has
-// the tag of another place; a change goes unnoticed as rarely. A change of order alone
-// (of form fields, parts, duplicate members that are leaves, members that differ in
-// case) or of the media type is not part of any member. A sketch that is nil,
-// malformed or of an unknown version gives no names and no missing members.
-func (r *Reading) Differences(sketch []byte, key [16]byte) (names []string, others, missing int) {
-	if !isSketch(sketch) {
-		return nil, 0, 0
-	}
-	r.comparer.begin(sketch[sketchHeader:], &r.survey)
-	r.survey.begin(key, &r.comparer)
-	r.surveyQuery()
-	r.surveyBody(int(sketch[1]))
-	return r.comparer.end()
-}
-
-func isSketch(sketch []byte) bool {
-	members := len(sketch) - sketchHeader
-	return members > 0 && members%memberSize == 0 && len(sketch) <= MaxSketch &&
-		sketch[0] == sketchVersion && slices.Contains(depths[:], sketch[1])
-}
-
 // tags are the stored hashes of a member: tagSize bytes of each hash.
 type tags struct{ place, value uint32 }
 

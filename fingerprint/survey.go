@@ -60,28 +60,6 @@ func (s *survey) treeMember(place sipHash, from, to int) (end int) {
 	return s.member(place, s.sums.end(), to)
 }
 
-// surveyQuery surveys the query's parameters.
-func (b *builder) surveyQuery() (more bool) {
-	return b.survey.form(b.draft.text, b.queryText, kindQuery)
-}
-
-// surveyBody surveys the members of the body, which end depth levels deep.
-func (b *builder) surveyBody(depth int) (more bool) {
-	if b.survey.sorting = nil; len(b.draft.groups) > 0 {
-		b.survey.sorting = &b.draft
-	}
-	switch b.of {
-	case kindJSON:
-		return b.survey.json(b.draft.text, b.bodyText, depth)
-	case kindForm:
-		return b.survey.form(b.draft.text, b.bodyText, kindForm)
-	case kindMultipart:
-		return b.survey.multipart(b.draft.text, b.bodyText, b.partNames)
-	default:
-		return true
-	}
-}
-
 // form surveys the pairs that builder.form appended.
 func (s *survey) form(text []byte, in span, of kind) (more bool) {
 	if in.from == in.to { // most requests have no query
@@ -136,3 +114,6 @@ func (s *survey) multipart(text []byte, in span, names []byte) (more bool) {
 	}
 	return true
 }
+
+// partFrames is the number of frames of a part: three headers and the content.
+const partFrames = 4
