@@ -126,22 +126,22 @@ func Of(r Request, x *Exclusion) string {
 }
 
 // surveyQuery surveys the query's parameters.
-func (b *builder) surveyQuery() (more bool) {
-	return b.survey.form(b.draft.text, b.queryText, kindQuery)
+func (r *Reading) surveyQuery() (more bool) {
+	return r.survey.form(r.draft.text, r.queryText, kindQuery)
 }
 
 // surveyBody surveys the members of the body, which end depth levels deep.
-func (b *builder) surveyBody(depth int) (more bool) {
-	if b.survey.sorting = nil; len(b.draft.groups) > 0 {
-		b.survey.sorting = &b.draft
+func (r *Reading) surveyBody(depth int) (more bool) {
+	if r.survey.sorting = nil; len(r.draft.groups) > 0 {
+		r.survey.sorting = &r.draft
 	}
-	switch b.of {
+	switch r.of {
 	case kindJSON:
-		return b.survey.json(b.draft.text, b.bodyText, depth)
+		return r.survey.json(r.draft.text, r.bodyText, depth)
 	case kindForm:
-		return b.survey.form(b.draft.text, b.bodyText, kindForm)
+		return r.survey.form(r.draft.text, r.bodyText, kindForm)
 	case kindMultipart:
-		return b.survey.multipart(b.draft.text, b.bodyText, b.partNames)
+		return r.survey.multipart(r.draft.text, r.bodyText, r.partNames)
 	default:
 		return true
 	}
