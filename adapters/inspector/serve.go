@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"path"
 	"strings"
 
 	"github.com/oncekey/oncekey/core"
@@ -18,63 +17,6 @@ import (
 var web embed.FS
 
 var templates = template.Must(template.New("").Funcs(functions).ParseFS(web, "web/*.html"))
-
-// screen is a response: a template with its data, or a redirect to another screen.
-type screen struct {
-	name     string
-	status   int // zero: 200
-	data     any
-	redirect string // relative to the page's root; HTML only
-}
-
-// visit is one request of an operator.
-type visit struct {
-	*http.Request
-	operator Operator
-}
-
-// handlers returns the page's routes. Each names the right that it needs.
-func (p *Page) handlers() http.Handler {
-	mux := http.NewServeMux()
-	on := func(pattern string, needed Right, show func(visit) (screen, error)) {
-		mux.Handle(pattern, p.endpoint(needed, show))
-	}
-	on("GET /{$}", Read, p.list)
-	on("POST /find", Read, p.find)
-	on("GET /records/{id}", Read, p.record)
-	on("POST /records/{id}/reveal", Read|Reveal, p.reveal)
-	on("POST /records/{id}/settle", Read|Settle, p.settle)
-	on("POST /records/{id}/forget", Read|Settle, p.forget)
-	on("GET /explain", Read, p.askExplain)
-	on("POST /explain", Read, p.explain)
-	on("GET /running", Read, p.running)
-	on("GET /routes", Read, p.routes)
-	on("GET /doctor", Read, p.doctor)
-	on("GET /events", Read, p.tail)
-	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFileFS(w, r, web, "web/style.css")
-	})
-	mux.Handle("/", p.endpoint(Read, func(visit) (screen, error) {
-		return screen{}, fault(http.StatusNotFound, "There is no such page", "The address is wrong, or it is a page of another version.")
-	}))
-	guarded := http.NewCrossOriginProtection().Handler(mux)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "" { // the address lacks its last slash, and StripPrefix has removed the rest
-			sent := requested(r)
-			query := strings.TrimPrefix(r.RequestURI, sent) // has the filters
-			w.Header().Set("Location", "./"+path.Base(sent)+"/"+query)
-			w.WriteHeader(http.StatusMovedPermanently)
-			return
-		}
-		guarded.ServeHTTP(w, r)
-	})
-}
-
-// requested returns the path that the client sent.
-func requested(r *http.Request) string {
-	sent, _, _ := strings.Cut(r.RequestURI, "?")
-	return sent
-}
 
 // maxForm bounds the body of a POST: a pasted request body fits.
 const maxForm = 4 << 20
@@ -106,28 +48,6 @@ func (p *Page) endpoint(needed Right, show func(visit) (screen, error)) http.Han
 		}
 		p.write(w, v, shown)
 	})
-}
-
-// Fault is the data of a screen that says why there is no other.
-type Fault struct {
-	Status int    `json:"status"`
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	// Cause is the store's error text, or empty.
-	Cause string `json:"cause,omitempty"`
-	// Waiting is the number of results of this process that wait for the store.
-	Waiting int `json:"waiting,omitempty"`
-	// Advice is the next step. Empty: go back to the records.
-	Advice string `json:"advice,omitempty"`
-}
-
-// faultError is a Fault as an error.
-type faultError struct{ Fault }
-
-func (f *faultError) Error() string { return f.Title + ": " + f.Detail }
-
-func fault(status int, title, detail string) error {
-	return &faultError{Fault{Status: status, Title: title, Detail: detail}}
 }
 
 // failed returns the screen of an error. An error that is no Fault is the store's.
@@ -217,12 +137,6 @@ func (p *Page) write(w http.ResponseWriter, v visit, s screen) {
 		w.WriteHeader(s.status)
 		_, _ = w.Write([]byte(html.String()))
 	}
-}
-
-// wantsJSON reports whether the client accepts JSON and no HTML.
-func wantsJSON(r *http.Request) bool {
-	accept := r.Header.Get("Accept")
-	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
 }
 
 func challenge(w http.ResponseWriter, err error) {

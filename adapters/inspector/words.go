@@ -10,27 +10,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// String names the rights: "read, reveal and settle".
-func (r Right) String() string {
-	var names []string
-	for _, one := range []struct {
-		right Right
-		name  string
-	}{{Read, "read"}, {Reveal, "reveal"}, {Settle, "settle"}} {
-		if r&one.right != 0 {
-			names = append(names, one.name)
-		}
-	}
-	switch last := len(names) - 1; last {
-	case -1:
-		return "not even read"
-	case 0:
-		return names[0]
-	default:
-		return strings.Join(names[:last], ", ") + " and " + names[last]
-	}
-}
-
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"short": short, "ago": func(t time.Time) string { return inWords(time.Since(t)) + " ago" },
