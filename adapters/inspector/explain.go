@@ -2,7 +2,6 @@ package inspector
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"regexp"
 	"strings"
@@ -76,14 +75,6 @@ func (p *Page) explain(v visit) (screen, error) {
 	}
 	x.fill(&found, &retry)
 	return screen{name: "explain", data: x}, nil
-}
-
-// retryFault tells an invalid key or path from the store's errors.
-func retryFault(err error) error {
-	if errors.Is(err, core.ErrInvalidRetry) {
-		return fault(http.StatusBadRequest, "The key or the path is not valid", err.Error())
-	}
-	return err
 }
 
 // fill takes the explanation over in words.
@@ -183,48 +174,4 @@ func headersOf(lines string) http.Header {
 		}
 	}
 	return h
-}
-
-// policyFor returns the route that an operator has chosen, or else the one that serves the
-// path.
-func (p *Page) policyFor(chosen string, retry core.Retry) (*core.Route, string) {
-	var found *core.Route
-	var name string
-	for _, route := range p.engine.Routes() {
-		for _, e := range route.Endpoints() {
-			isChosen := chosen != "" && e.String() == chosen
-			if isChosen {
-				return route, e.String()
-			}
-			if chosen == "" && found == nil && serves(e, retry.Method, retry.Target) {
-				found, name = route, e.String()
-			}
-		}
-	}
-	return found, name
-}
-
-// serves reports whether a pattern of net/http, chi or gin can serve a path.
-func serves(e core.Endpoint, method, target string) bool {
-	path, _, _ := strings.Cut(target, "?")
-	pattern := strings.TrimPrefix(e.Pattern, e.Method+" ")
-	if e.Method != method || method == storage.MethodCall {
-		return e.Method == method && pattern == target
-	}
-	if at := strings.Index(pattern, "/"); at > 0 { // a host
-		pattern = pattern[at:]
-	}
-	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
-	for i, segment := range want {
-		switch {
-		case strings.HasPrefix(segment, "*") || strings.HasSuffix(segment, "...}"), segment == "{$}":
-			return true
-		case i >= len(got):
-			return false
-		case strings.HasPrefix(segment, "{") || strings.HasPrefix(segment, ":"):
-		case segment != got[i]:
-			return false
-		}
-	}
-	return len(want) == len(got)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -69,9 +68,6 @@ func (r Row) LeaseEnded() time.Duration { return time.Duration(-r.LeaseLeft) * t
 
 // LeaseRest returns the rest of the lease, or zero.
 func (r Row) LeaseRest() time.Duration { return time.Duration(r.LeaseLeft) * time.Millisecond }
-
-// recorded returns a route's pattern as records have it.
-func recorded(e core.Endpoint) string { return e.Pattern }
 
 // list shows records by a filter of the address.
 func (p *Page) list(v visit) (screen, error) {
@@ -197,15 +193,6 @@ func compareUrgency(a, b Row) int {
 		return b.Finished.Compare(a.Finished)
 	}
 	return a.Created.Compare(b.Created)
-}
-
-func (p *Page) waiting() (n int) {
-	for _, run := range p.engine.Running() {
-		if run.Unsettled > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // countedStates are the states that the page counts, in its order.

@@ -2,6 +2,8 @@ package inspector
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core"
@@ -174,4 +176,111 @@ func (p *Page) ready(ctx context.Context) storage.Finding {
 		return storage.Finding{Check: "ready to serve", Grade: storage.Mend, Seen: err.Error(), Advice: "Guarded routes respond with 503 until this is mended."}
 	}
 	return storage.Finding{Check: "ready to serve", Grade: storage.Good, Seen: "the store can be reached, and grants this process every right that serving needs"}
+}
+
+// RoutePolicy names a policy.
+type RoutePolicy struct {
+	Text       string `json:"text"`
+	DeclaredAt string `json:"declaredAt"`
+	Observes   bool   `json:"observes,omitempty"`
+}
+
+func policyOf(route *core.Route) *RoutePolicy {
+	declared := route.Policy()
+	return &RoutePolicy{Text: declared.String(), DeclaredAt: route.DeclaredAt(), Observes: route.Observes()}
+}
+
+// runOf returns this process's run of the record, or nil.
+func (p *Page) runOf(id string) *core.Running {
+	for _, run := range p.engine.Running() {
+		if run.Key == id {
+			return &run
+		}
+	}
+	return nil
+}
+
+// routeOf returns the route that serves a pattern, or nil when none or several do.
+func (p *Page) routeOf(pattern string) (found *core.Route) {
+	if pattern == "" {
+		return nil
+	}
+	for _, route := range p.engine.Routes() {
+		serves := slices.ContainsFunc(route.Endpoints(), func(e core.Endpoint) bool { return e.Pattern == pattern || e.String() == pattern })
+		switch {
+		case !serves:
+		case found != nil:
+			return nil
+		default:
+			found = route
+		}
+	}
+	return found
+}
+
+// patterns returns the patterns of all routes, sorted: each as written writes it.
+func (p *Page) patterns(written func(core.Endpoint) string) (all []string) {
+	for _, route := range p.engine.Routes() {
+		for _, e := range route.Endpoints() {
+			all = append(all, written(e))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// policyFor returns the route that an operator has chosen, or else the one that serves the
+// path.
+func (p *Page) policyFor(chosen string, retry core.Retry) (*core.Route, string) {
+	var found *core.Route
+	var name string
+	for _, route := range p.engine.Routes() {
+		for _, e := range route.Endpoints() {
+			isChosen := chosen != "" && e.String() == chosen
+			if isChosen {
+				return route, e.String()
+			}
+			if chosen == "" && found == nil && serves(e, retry.Method, retry.Target) {
+				found, name = route, e.String()
+			}
+		}
+	}
+	return found, name
+}
+
+// serves reports whether a pattern of net/http, chi or gin can serve a path.
+func serves(e core.Endpoint, method, target string) bool {
+	path, _, _ := strings.Cut(target, "?")
+	pattern := strings.TrimPrefix(e.Pattern, e.Method+" ")
+	if e.Method != method || method == storage.MethodCall {
+		return e.Method == method && pattern == target
+	}
+	if at := strings.Index(pattern, "/"); at > 0 { // a host
+		pattern = pattern[at:]
+	}
+	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	for i, segment := range want {
+		switch {
+		case strings.HasPrefix(segment, "*") || strings.HasSuffix(segment, "...}"), segment == "{$}":
+			return true
+		case i >= len(got):
+			return false
+		case strings.HasPrefix(segment, "{") || strings.HasPrefix(segment, ":"):
+		case segment != got[i]:
+			return false
+		}
+	}
+	return len(want) == len(got)
+}
+
+// recorded returns a route's pattern as records have it.
+func recorded(e core.Endpoint) string { return e.Pattern }
+
+func (p *Page) waiting() (n int) {
+	for _, run := range p.engine.Running() {
+		if run.Unsettled > 0 {
+			n++
+		}
+	}
+	return n
 }

@@ -2,8 +2,8 @@ package inspector
 
 import (
 	"encoding/hex"
+	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -71,13 +71,6 @@ type Step struct {
 type Derivation struct {
 	Name string `json:"name"`
 	Key  string `json:"key"`
-}
-
-// RoutePolicy names a policy.
-type RoutePolicy struct {
-	Text       string `json:"text"`
-	DeclaredAt string `json:"declaredAt"`
-	Observes   bool   `json:"observes,omitempty"`
 }
 
 // storageKeySize is the length of a record's id.
@@ -217,46 +210,10 @@ func outlookOf(o core.Outlook) Outlook {
 	return Outlook{string(o.Result), o.Code, o.Status, o.Recovers}
 }
 
-func policyOf(route *core.Route) *RoutePolicy {
-	declared := route.Policy()
-	return &RoutePolicy{Text: declared.String(), DeclaredAt: route.DeclaredAt(), Observes: route.Observes()}
-}
-
-// runOf returns this process's run of the record, or nil.
-func (p *Page) runOf(id string) *core.Running {
-	for _, run := range p.engine.Running() {
-		if run.Key == id {
-			return &run
-		}
+// retryFault tells an invalid key or path from the store's errors.
+func retryFault(err error) error {
+	if errors.Is(err, core.ErrInvalidRetry) {
+		return fault(http.StatusBadRequest, "The key or the path is not valid", err.Error())
 	}
-	return nil
-}
-
-// routeOf returns the route that serves a pattern, or nil when none or several do.
-func (p *Page) routeOf(pattern string) (found *core.Route) {
-	if pattern == "" {
-		return nil
-	}
-	for _, route := range p.engine.Routes() {
-		serves := slices.ContainsFunc(route.Endpoints(), func(e core.Endpoint) bool { return e.Pattern == pattern || e.String() == pattern })
-		switch {
-		case !serves:
-		case found != nil:
-			return nil
-		default:
-			found = route
-		}
-	}
-	return found
-}
-
-// patterns returns the patterns of all routes, sorted: each as written writes it.
-func (p *Page) patterns(written func(core.Endpoint) string) (all []string) {
-	for _, route := range p.engine.Routes() {
-		for _, e := range route.Endpoints() {
-			all = append(all, written(e))
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return err
 }
