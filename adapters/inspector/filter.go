@@ -3,7 +3,6 @@ package inspector
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -86,14 +85,6 @@ func (f *ListFilter) filter() storage.Filter {
 	return filter
 }
 
-// States are the choices of the filter.
-func (*Records) States() []string {
-	return []string{openState, abandonedState, "in_progress", "unreplayable", "failed", "completed", "released", "expired", allStates}
-}
-
-// LookAt is the number of records that the next page looks at.
-func (*Records) LookAt() int { return lookAt }
-
 // query returns the address of this filter.
 func (f *ListFilter) query() url.Values {
 	query := make(url.Values)
@@ -103,42 +94,4 @@ func (f *ListFilter) query() url.Values {
 		}
 	}
 	return query
-}
-
-// Without returns the address of this filter without one of its parts.
-func (r *Records) Without(name string) template.URL {
-	query := r.Filter.query()
-	query.Del(name)
-	if name == "state" {
-		query.Set("state", allStates)
-	}
-	return template.URL(query.Encode()) //nolint:gosec // encoded just now
-}
-
-// NextQuery returns the address of the next page.
-func (r *Records) NextQuery() template.URL {
-	query := r.Filter.query()
-	query.Set("cursor", r.Next)
-	return template.URL(query.Encode()) //nolint:gosec // encoded just now
-}
-
-// FarQuery returns the address of a next page that looks as far as a page may.
-func (r *Records) FarQuery() template.URL {
-	query := r.Filter.query()
-	query.Set("cursor", r.Next)
-	query.Set("look", strconv.Itoa(lookAtMost))
-	query.Set("within", maxWithin.String())
-	return template.URL(query.Encode()) //nolint:gosec // encoded just now
-}
-
-// Words returns the filter as a person says it.
-func (r *Records) Words() string {
-	words := "state " + stateName(r.Filter.State)
-	if r.Filter.Route != "" {
-		words += ", route " + r.Filter.Route
-	}
-	if r.Filter.Older != "" {
-		words += ", older than " + r.Filter.Older
-	}
-	return words
 }

@@ -1,11 +1,12 @@
 package inspector
 
 import (
-	"cmp"
 	"context"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -38,36 +39,6 @@ type Count struct {
 	// AtLeast says that there may be more: not all records were looked at.
 	AtLeast bool `json:"atLeast"`
 }
-
-// Row is one record of a list.
-type Row struct {
-	Record  string `json:"record"`
-	State   string `json:"state"`
-	Route   string `json:"route,omitempty"`
-	Holder  string `json:"holder,omitempty"`
-	Attempt uint64 `json:"attempt"`
-	Status  int    `json:"status,omitempty"`
-	// ByHand says that an operator has settled the key: there is no status of a response.
-	ByHand  bool      `json:"byHand,omitempty"`
-	Created time.Time `json:"created,omitzero"`
-	// Finished is zero for a record in progress.
-	Finished time.Time `json:"finished,omitzero"`
-	Expires  time.Time `json:"expires,omitzero"`
-	// LeaseLeft in milliseconds: below zero for an abandoned record, zero for a finished one.
-	LeaseLeft int64 `json:"leaseLeftMs,omitempty"`
-	// Asked is the number of requests that this process remembers.
-	Asked int `json:"asked"`
-	// Slow says that the run takes longer than 99 % of its route's.
-	Slow bool `json:"slow,omitempty"`
-	// OnAbandoned is the policy's, for an abandoned record of a known route.
-	OnAbandoned string `json:"onAbandoned,omitempty"`
-}
-
-// LeaseEnded returns the time since the lease has ended, or zero.
-func (r Row) LeaseEnded() time.Duration { return time.Duration(-r.LeaseLeft) * time.Millisecond }
-
-// LeaseRest returns the rest of the lease, or zero.
-func (r Row) LeaseRest() time.Duration { return time.Duration(r.LeaseLeft) * time.Millisecond }
 
 // list shows records by a filter of the address.
 func (p *Page) list(v visit) (screen, error) {
@@ -161,40 +132,6 @@ func (p *Page) rows(entries []storage.Entry, state string) []Row {
 	return rows
 }
 
-func rowOf(key string, record *storage.Record) Row {
-	one := Row{
-		Record: key, State: stateOf(record), Route: record.Origin.Route, Holder: record.Origin.Holder, Attempt: record.Attempt,
-		Status: record.Status, Created: record.Created, Finished: record.Finished, Expires: record.Expires,
-	}
-	if isByHand(record) {
-		one.Status, one.ByHand = 0, true
-	}
-	if record.State == storage.InProgress {
-		one.LeaseLeft = record.LeaseLeft.Milliseconds()
-	}
-	return one
-}
-
-func compareUrgency(a, b Row) int {
-	urgency := func(r Row) int {
-		switch r.State {
-		case abandonedState:
-			return 0
-		case storage.InProgress.String():
-			return 1
-		default:
-			return 2
-		}
-	}
-	if order := cmp.Compare(urgency(a), urgency(b)); order != 0 {
-		return order
-	}
-	if urgency(a) == 2 {
-		return b.Finished.Compare(a.Finished)
-	}
-	return a.Created.Compare(b.Created)
-}
-
 // countedStates are the states that the page counts, in its order.
 var countedStates = []string{abandonedState, "in_progress", "unreplayable", "failed", "completed"}
 
@@ -219,4 +156,50 @@ func (p *Page) count(ctx context.Context, within time.Duration) []Count {
 		counts = append(counts, Count{State: state, N: n[state], AtLeast: !whole})
 	}
 	return counts
+}
+
+// States are the choices of the filter.
+func (*Records) States() []string {
+	return []string{openState, abandonedState, "in_progress", "unreplayable", "failed", "completed", "released", "expired", allStates}
+}
+
+// LookAt is the number of records that the next page looks at.
+func (*Records) LookAt() int { return lookAt }
+
+// Without returns the address of this filter without one of its parts.
+func (r *Records) Without(name string) template.URL {
+	query := r.Filter.query()
+	query.Del(name)
+	if name == "state" {
+		query.Set("state", allStates)
+	}
+	return template.URL(query.Encode()) //nolint:gosec // encoded just now
+}
+
+// NextQuery returns the address of the next page.
+func (r *Records) NextQuery() template.URL {
+	query := r.Filter.query()
+	query.Set("cursor", r.Next)
+	return template.URL(query.Encode()) //nolint:gosec // encoded just now
+}
+
+// FarQuery returns the address of a next page that looks as far as a page may.
+func (r *Records) FarQuery() template.URL {
+	query := r.Filter.query()
+	query.Set("cursor", r.Next)
+	query.Set("look", strconv.Itoa(lookAtMost))
+	query.Set("within", maxWithin.String())
+	return template.URL(query.Encode()) //nolint:gosec // encoded just now
+}
+
+// Words returns the filter as a person says it.
+func (r *Records) Words() string {
+	words := "state " + stateName(r.Filter.State)
+	if r.Filter.Route != "" {
+		words += ", route " + r.Filter.Route
+	}
+	if r.Filter.Older != "" {
+		words += ", older than " + r.Filter.Older
+	}
+	return words
 }

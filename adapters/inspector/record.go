@@ -217,3 +217,19 @@ func retryFault(err error) error {
 	}
 	return err
 }
+
+// form is a form as an operator has filled it in, with its faults.
+type form struct {
+	Found, Why, Confirm                string
+	FoundFault, WhyFault, ConfirmFault string
+}
+
+// Faulty reports whether the form has faults.
+func (f form) Faulty() bool { return f.FoundFault+f.WhyFault+f.ConfirmFault != "" }
+
+// notices are the sentences after a change.
+var notices = map[string]string{
+	"happened":     "Settled as happened. Retries get 409 not_replayable, and never run.",
+	"not-happened": "Settled as not happened. The next retry runs the handler.",
+	"forgotten":    "Forgotten. The next request with this key runs the handler.",
+}

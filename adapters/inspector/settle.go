@@ -11,15 +11,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// form is a form as an operator has filled it in, with its faults.
-type form struct {
-	Found, Why, Confirm                string
-	FoundFault, WhyFault, ConfirmFault string
-}
-
-// Faulty reports whether the form has faults.
-func (f form) Faulty() bool { return f.FoundFault+f.WhyFault+f.ConfirmFault != "" }
-
 // The values of the field found.
 const (
 	happened     = "happened"
@@ -122,11 +113,4 @@ func (p *Page) changed(v visit, id, notice string, err error) (screen, error) {
 		shown.redirect = "records/" + id + "?done=" + notice
 	}
 	return shown, nil
-}
-
-// notices are the sentences after a change.
-var notices = map[string]string{
-	"happened":     "Settled as happened. Retries get 409 not_replayable, and never run.",
-	"not-happened": "Settled as not happened. The next retry runs the handler.",
-	"forgotten":    "Forgotten. The next request with this key runs the handler.",
 }
