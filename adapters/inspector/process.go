@@ -57,6 +57,26 @@ func (p *Page) running(v visit) (screen, error) {
 	return screen{name: "running", data: shown}, nil
 }
 
+// runOf returns this process's run of the record, or nil.
+func (p *Page) runOf(id string) *core.Running {
+	for _, run := range p.engine.Running() {
+		if run.Key == id {
+			return &run
+		}
+	}
+	return nil
+}
+
+// waiting returns the number of results of this process that wait for the store.
+func (p *Page) waiting() (n int) {
+	for _, run := range p.engine.Running() {
+		if run.Unsettled > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Routes is the data of the screen of routes.
 type Routes struct {
 	Routes []DeclaredRoute `json:"routes"`
@@ -127,57 +147,6 @@ func (r *DeclaredRoute) count(events []seen, e core.Endpoint) {
 	}
 }
 
-// Doctor is the data of the screen of findings.
-type Doctor struct {
-	Findings []Finding `json:"findings"`
-	Mend     int       `json:"mend"`
-	Look     int       `json:"look"`
-	Took     int64     `json:"tookMs"`
-}
-
-// Finding is a storage.Finding for JSON.
-type Finding struct {
-	Check  string `json:"check"`
-	Grade  string `json:"grade"`
-	Seen   string `json:"seen"`
-	Advice string `json:"advice,omitempty"`
-}
-
-// examineWithin bounds all checks together.
-const examineWithin = 20 * time.Second
-
-func (p *Page) doctor(v visit) (screen, error) {
-	ctx, cancel := context.WithTimeout(v.Context(), examineWithin)
-	defer cancel()
-	begin := time.Now()
-	findings := []storage.Finding{p.ready(ctx)}
-	if examined, can := p.records.Examine(ctx); can {
-		findings = append(findings, examined...)
-	} else {
-		findings = append(findings, storage.Finding{Check: "set-up", Grade: storage.Skipped, Seen: p.records.Store() + " has no checks of its own", Advice: "A store that is a storage.Examiner has them."})
-	}
-	shown := &Doctor{Took: time.Since(begin).Milliseconds()}
-	for _, f := range findings {
-		switch f.Grade {
-		case storage.Mend:
-			shown.Mend++
-		case storage.Look:
-			shown.Look++
-		default: // good, or skipped
-		}
-		shown.Findings = append(shown.Findings, Finding{f.Check, f.Grade.String(), f.Seen, f.Advice})
-	}
-	return screen{name: "doctor", data: shown}, nil
-}
-
-// ready is the finding about this process.
-func (p *Page) ready(ctx context.Context) storage.Finding {
-	if err := p.engine.Ready(ctx); err != nil {
-		return storage.Finding{Check: "ready to serve", Grade: storage.Mend, Seen: err.Error(), Advice: "Guarded routes respond with 503 until this is mended."}
-	}
-	return storage.Finding{Check: "ready to serve", Grade: storage.Good, Seen: "the store can be reached, and grants this process every right that serving needs"}
-}
-
 // RoutePolicy names a policy.
 type RoutePolicy struct {
 	Text       string `json:"text"`
@@ -188,16 +157,6 @@ type RoutePolicy struct {
 func policyOf(route *core.Route) *RoutePolicy {
 	declared := route.Policy()
 	return &RoutePolicy{Text: declared.String(), DeclaredAt: route.DeclaredAt(), Observes: route.Observes()}
-}
-
-// runOf returns this process's run of the record, or nil.
-func (p *Page) runOf(id string) *core.Running {
-	for _, run := range p.engine.Running() {
-		if run.Key == id {
-			return &run
-		}
-	}
-	return nil
 }
 
 // routeOf returns the route that serves a pattern, or nil when none or several do.
@@ -276,11 +235,53 @@ func serves(e core.Endpoint, method, target string) bool {
 // recorded returns a route's pattern as records have it.
 func recorded(e core.Endpoint) string { return e.Pattern }
 
-func (p *Page) waiting() (n int) {
-	for _, run := range p.engine.Running() {
-		if run.Unsettled > 0 {
-			n++
-		}
+// Doctor is the data of the screen of findings.
+type Doctor struct {
+	Findings []Finding `json:"findings"`
+	Mend     int       `json:"mend"`
+	Look     int       `json:"look"`
+	Took     int64     `json:"tookMs"`
+}
+
+// Finding is a storage.Finding for JSON.
+type Finding struct {
+	Check  string `json:"check"`
+	Grade  string `json:"grade"`
+	Seen   string `json:"seen"`
+	Advice string `json:"advice,omitempty"`
+}
+
+// examineWithin bounds all checks together.
+const examineWithin = 20 * time.Second
+
+func (p *Page) doctor(v visit) (screen, error) {
+	ctx, cancel := context.WithTimeout(v.Context(), examineWithin)
+	defer cancel()
+	begin := time.Now()
+	findings := []storage.Finding{p.ready(ctx)}
+	if examined, can := p.records.Examine(ctx); can {
+		findings = append(findings, examined...)
+	} else {
+		findings = append(findings, storage.Finding{Check: "set-up", Grade: storage.Skipped, Seen: p.records.Store() + " has no checks of its own", Advice: "A store that is a storage.Examiner has them."})
 	}
-	return n
+	shown := &Doctor{Took: time.Since(begin).Milliseconds()}
+	for _, f := range findings {
+		switch f.Grade {
+		case storage.Mend:
+			shown.Mend++
+		case storage.Look:
+			shown.Look++
+		default: // good, or skipped
+		}
+		shown.Findings = append(shown.Findings, Finding{f.Check, f.Grade.String(), f.Seen, f.Advice})
+	}
+	return screen{name: "doctor", data: shown}, nil
+}
+
+// ready is the finding about this process.
+func (p *Page) ready(ctx context.Context) storage.Finding {
+	if err := p.engine.Ready(ctx); err != nil {
+		return storage.Finding{Check: "ready to serve", Grade: storage.Mend, Seen: err.Error(), Advice: "Guarded routes respond with 503 until this is mended."}
+	}
+	return storage.Finding{Check: "ready to serve", Grade: storage.Good, Seen: "the store can be reached, and grants this process every right that serving needs"}
 }
