@@ -93,6 +93,9 @@ func (l *Ledger) Begin(h *Hold, run Run, c *Claim, key *[sha256.Size]byte, p *po
 // Run returns the run that was given to Begin.
 func (h *Hold) Run() Run { return h.run }
 
+// Steps returns the steps of the hold.
+func (h *Hold) Steps() *Steps { return (*Steps)(h) }
+
 // wakeAt schedules Due for that time, or earlier for the end of the lease or of MaxRun.
 // now may be a little old.
 func (h *Hold) wakeAt(now machine.Moment, at time.Time) {

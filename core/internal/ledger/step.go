@@ -15,9 +15,6 @@ import (
 // them. Steps are safe for concurrent use.
 type Steps Hold
 
-// Steps returns the steps of the hold.
-func (h *Hold) Steps() *Steps { return (*Steps)(h) }
-
 // stepping is the state of the steps of a hold. Hold.mu guards it.
 type stepping struct {
 	log     steps.Log
