@@ -37,7 +37,7 @@ func (x *exchange) guard(a *attempt) {
 	decision := a.begin(x.r.Context())
 	switch {
 	case decision.Run != nil:
-		decision.Run.owner.(*execution).execute(x.w, x.r, body, x.next)
+		decision.Run.owner.(*execution).execute(x.w, x.r, body, x.next) //nolint:forcetypeassert // newExecution has made it
 	case decision.Record != nil:
 		x.replay(a, decision.Record)
 	case decision.Problem != nil:

@@ -51,8 +51,8 @@ func digestOf(service string, r *Request) [sha256.Size]byte {
 // sketchKey returns the key of the sketch's hashes. A reader of the store can compute
 // it only by guessing the idempotency key. The storage key, another hash of that key,
 // is mixed in so that every scope and route has a different sketch key.
-func (s *identity) sketchKey() (key [16]byte) {
-	sum := frame.Sum("sketch", string(s.digest[:]), s.request.Key)
+func (i *identity) sketchKey() (key [16]byte) {
+	sum := frame.Sum("sketch", string(i.digest[:]), i.request.Key)
 	copy(key[:], sum[:])
 	return key
 }

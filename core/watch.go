@@ -166,11 +166,11 @@ func watchedIn(ctx context.Context) *identity {
 
 // outside returns the route of an outer policy that already guards or observes this
 // request, or nil.
-func (s *identity) outside(ctx context.Context) *Route {
-	if run := runFrom(ctx); run != nil && run.identity.digest == s.digest {
+func (i *identity) outside(ctx context.Context) *Route {
+	if run := runFrom(ctx); run != nil && run.identity.digest == i.digest {
 		return run.identity.route
 	}
-	if watched := watchedIn(ctx); watched != nil && watched.digest == s.digest {
+	if watched := watchedIn(ctx); watched != nil && watched.digest == i.digest {
 		return watched.route
 	}
 	return nil
