@@ -71,15 +71,15 @@ func TestMutantDoesNotApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ function, pattern, replacement, want string }{
-		"moved to another type":  {"Watcher.loseInTime", "$now.reaches($_)", "false", "moved to core.Run.loseInTime?"},
-		"moved to another name":  {"Run.loseLate", `"%w: it could not be renewed in time: %w"`, "", "moved to core.Run.loseInTime?"},
-		"nowhere":                {"Run.loseInTime", "$a.noSuchMethod()", "", "the pattern matches 0 times in Run.loseInTime, want once"},
-		"in several places":      {"Run.loseInTime", "$r.mu", "", "the pattern matches 2 times in Run.loseInTime, want once"},
-		"no change":              {"Run.loseInTime", "$now.reaches($_)", "$0", "changes nothing"},
-		"no Go any more":         {"Run.loseInTime", "$now.reaches($_)", "if", "expected operand"},
-		"an unused variable":     {"Run.leaseLeft", "return $now.left($_)", "return 0", "declared and not used: now"},
-		"an unknown name":        {"Run.loseInTime", "$now.reaches($_)", "$now.leaves()", "leaves undefined"},
-		"an import is left over": {"stepLog.apply", "slices.DeleteFunc($_...)", "nil", "\"slices\" imported and not used"},
+		"moved to another type":  {"Watcher.LoseInTime", "$now.Reaches($_)", "false", "moved to ledger.Hold.LoseInTime?"},
+		"moved to another name":  {"Hold.loseLate", `"%w: it could not be renewed in time: %w"`, "", "moved to ledger.Hold.LoseInTime?"},
+		"nowhere":                {"Hold.LoseInTime", "$a.noSuchMethod()", "", "the pattern matches 0 times in Hold.LoseInTime, want once"},
+		"in several places":      {"Hold.LoseInTime", "$r.mu", "", "the pattern matches 2 times in Hold.LoseInTime, want once"},
+		"no change":              {"Hold.LoseInTime", "$now.Reaches($_)", "$0", "changes nothing"},
+		"no Go any more":         {"Hold.LoseInTime", "$now.Reaches($_)", "if", "expected operand"},
+		"an unused variable":     {"Hold.left", "return $now.Left($_)", "return 0", "declared and not used: now"},
+		"an unknown name":        {"Hold.LoseInTime", "$now.Reaches($_)", "$now.leaves()", "leaves undefined"},
+		"an import is left over": {"Hold.LoseInTime", "fmt.Errorf($_...)", "error(nil)", "\"fmt\" imported and not used"},
 	} {
 		m := &mutant{function: c.function, pattern: c.pattern, replacement: c.replacement}
 		if err := e.apply(m); err == nil || !strings.Contains(err.Error(), c.want) {
