@@ -1,0 +1,133 @@
+package rules_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/internal/rules"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// row is a row of the table of docs/policy.md: what the handler does, and the fate of its
+// key.
+type row struct {
+	handler  string
+	opts     []policy.Option
+	outcomes []failure.Outcome
+	fates    []rules.Fate // of each outcome; one stands for all
+}
+
+func statuses(all ...int) (outcomes []failure.Outcome) {
+	for _, status := range all {
+		outcomes = append(outcomes, failure.Outcome{Status: status})
+	}
+	return outcomes
+}
+
+func marked(mark func(*failure.Outcome), lists ...[]failure.Outcome) (outcomes []failure.Outcome) {
+	for _, list := range lists {
+		for _, outcome := range list {
+			mark(&outcome)
+			outcomes = append(outcomes, outcome)
+		}
+	}
+	return outcomes
+}
+
+// The table is that of docs/policy.md, in its order.
+func table() []row {
+	finished := statuses(200, 201, 204, 299, 302, 304)
+	refused := statuses(400, 402, 403, 404, 409, 422, 499)
+	again := statuses(401, 407, 408, 425, 429)
+	broken := append(statuses(500, 502, 503, 599), failure.Outcome{Panicked: true}, failure.Outcome{ContextEnded: true, Err: errors.New("cut off")})
+	retryable := func(o *failure.Outcome) { o.Retryable = true }
+	uncertain := func(o *failure.Outcome) { o.Uncertain = true }
+	executed := func(o *failure.Outcome) { o.Executed = true }
+	all := [][]failure.Outcome{finished, refused, again, broken, marked(retryable, finished), marked(uncertain, broken)}
+	return []row{
+		{"responds with 2xx or 3xx", nil, finished, []rules.Fate{rules.Keep}},
+		{"responds with 4xx, except", nil, refused, []rules.Fate{rules.Keep}},
+		{"responds with 401, 407", nil, append(again, marked(retryable, finished, refused, broken)...), []rules.Fate{rules.Release}},
+		{"responds with 5xx, panics, or writes nothing because its context ended |", nil, broken, []rules.Fate{rules.Release}},
+		{"after `failure.MarkUncertain(ctx)`", nil, marked(uncertain, finished, refused, again, broken, marked(retryable, finished)), []rules.Fate{rules.Abandon}},
+		{"where `OnAbandoned` is `Refuse`", []policy.Option{policy.OnAbandoned(policy.Refuse)}, broken, []rules.Fate{rules.Abandon}},
+		{
+			"a status in `Free`, `Keep` or `Uncertain`",
+			[]policy.Option{policy.Free("422"), policy.Keep("503"), policy.Uncertain("502")},
+			append(statuses(422, 503, 502), failure.Outcome{ContextEnded: true}),
+			[]rules.Fate{rules.Release, rules.Keep, rules.Abandon, rules.Keep},
+		},
+		{"after `failure.MarkExecuted(ctx)`", nil, marked(executed, all...), []rules.Fate{rules.Keep}},
+	}
+}
+
+// Each row of the table of docs/policy.md has a test, in its order, and says its fate.
+func TestFateIsTheTableOfThePage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "| the handler | the key |\n|---|---|\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	lines := strings.Split(text, "\n")
+	says := map[rules.Fate]string{rules.Keep: "keeps", rules.Release: "released", rules.Abandon: "abandoned"}
+	rows := table()
+	if len(lines) != len(rows) {
+		t.Fatalf("the page has %d rows, want %d", len(lines), len(rows))
+	}
+	for i, row := range rows {
+		if !strings.Contains(lines[i], row.handler) {
+			t.Errorf("row %d is %s, want %q", i+1, lines[i], row.handler)
+		}
+		declared, err := policy.New(row.opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, outcome := range row.outcomes {
+			want := row.fates[min(j, len(row.fates)-1)]
+			if got := rules.FateOf(declared.Classify(outcome), rules.Ending{}); got != want {
+				t.Errorf("%s: %+v has fate %d, want %d", row.handler, outcome, got, want)
+			}
+			if !strings.Contains(lines[i], says[want]) {
+				t.Errorf("the page says %s, want %q", lines[i], says[want])
+			}
+		}
+	}
+}
+
+// An outcome of an earlier attempt, or of a step, that is still unknown leaves the key
+// abandoned where it would be released, and changes no response that is kept.
+func TestUnknownOutcomesAbandon(t *testing.T) {
+	t.Parallel()
+	for _, end := range []rules.Ending{{TookOver: true}, {UnknownStep: true}, {TookOver: true, UnknownStep: true}} {
+		for class, want := range map[failure.Class]rules.Fate{
+			failure.ClassCache: rules.Keep, failure.ClassDeleteKey: rules.Abandon,
+			failure.ClassRetryable: rules.Abandon, failure.ClassUncertain: rules.Abandon,
+		} {
+			if got := rules.FateOf(class, end); got != want {
+				t.Errorf("%v after %+v has fate %d, want %d", class, end, got, want)
+			}
+		}
+	}
+}
+
+func TestEventOf(t *testing.T) {
+	t.Parallel()
+	for want, from := range map[event.Result]struct {
+		fate  rules.Fate
+		class failure.Class
+	}{
+		event.Uncertain: {rules.Abandon, failure.ClassRetryable},
+		event.Retryable: {rules.Release, failure.ClassRetryable},
+		event.DeleteKey: {rules.Release, failure.ClassDeleteKey},
+	} {
+		if got := rules.EventOf(from.fate, from.class); got != want {
+			t.Errorf("%+v is %s, want %s", from, got, want)
+		}
+	}
+}
