@@ -158,11 +158,11 @@ func (s *Store) undoClaim(ctx context.Context, l storage.Lease, value []byte, wh
 	var instead []byte // empty: the key is deleted
 	kept := milliseconds(l.Retain)
 	switch {
-	case l.TookOver: // the result of the previous attempt is still unknown
+	case l.TookOver || l.Steps != "": // the result of the previous attempt, or of an own step, may be unknown
 		ended := l
 		ended.TTL = briefLease
 		instead, kept = encodeClaim(&ended, time.Now()), lifetime(l.Retain, l.Remember)
-	case l.Attempt > 1 || l.Steps != "":
+	case l.Attempt > 1:
 		instead = encodeReleased(l, time.Now())
 	}
 	err := s.run(ctx, replaceScript, []string{s.prefix + l.Key}, value, instead, kept, anyTimeLeft).Err()
