@@ -82,8 +82,9 @@ func (s *Store) acquire(ctx context.Context, lease *storage.Lease) (*storage.Rec
 		default: // the key expired meanwhile, or only a second look can prove it abandoned
 			last, seen = seen, nil
 		}
-		if round == acquireRounds {
-			return cmp.Or(seen, last).busy(), nil
+		// A released record says nothing of a holder, and its own request may claim the key.
+		if now := cmp.Or(seen, last); round >= acquireRounds && now.record.State != storage.Released {
+			return now.busy(), nil
 		}
 	}
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,27 +69,27 @@ func fails(t *testing.T, c testCase, b bug) bool {
 		c.run(observed, Config{New: func(testing.TB) storage.Store { return newModel(b) }})
 	}()
 	<-done
-	if observed.failed && !observed.explained {
+	if observed.failed.Load() && !observed.explained.Load() {
 		t.Errorf("the case %q failed without its rule", c.name)
 	}
-	return observed.failed
+	return observed.failed.Load()
 }
 
-// observer is a test that may fail without failing the one around it. It need
-// not be safe for concurrent use: cases report from their own goroutine.
+// observer is a test that may fail without failing the one around it. A store may report
+// from a goroutine of its own, when it asks for a claim too late.
 type observer struct {
 	testing.TB
-	failed, explained bool
+	failed, explained atomic.Bool
 }
 
-func (o *observer) Error(...any)          { o.failed = true }
-func (o *observer) Errorf(string, ...any) { o.failed = true }
+func (o *observer) Error(...any)          { o.failed.Store(true) }
+func (o *observer) Errorf(string, ...any) { o.failed.Store(true) }
 func (o *observer) Fatal(...any)          { o.FailNow() }
 func (o *observer) Fatalf(string, ...any) { o.FailNow() }
-func (o *observer) Failed() bool          { return o.failed }
-func (o *observer) Logf(string, ...any)   { o.explained = true }
+func (o *observer) Failed() bool          { return o.failed.Load() }
+func (o *observer) Logf(string, ...any)   { o.explained.Store(true) }
 
 func (o *observer) FailNow() {
-	o.failed = true
+	o.failed.Store(true)
 	runtime.Goexit()
 }

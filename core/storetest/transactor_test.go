@@ -214,7 +214,7 @@ func TestTransactorSuiteFindsEveryBug(t *testing.T) {
 					transactorCases[i].run(observed, TransactorConfig{New: func(testing.TB) (storage.Transactor, Table) { return newTxModel(bug) }})
 				}()
 				<-done
-				if !observed.failed || !observed.explained {
+				if !observed.failed.Load() || !observed.explained.Load() {
 					t.Errorf("the case %q does not find it, or does not print its rule", name)
 				}
 			})
