@@ -119,7 +119,8 @@ func (a *attempt) fingerprinted(r *http.Request, body []byte) fingerprint.Reques
 }
 
 func (a *attempt) report(ctx context.Context, happened event.Event) {
-	a.identity.report(ctx, a.recordName(), happened)
+	happened.Record = a.recordName()
+	a.identity.report(ctx, a.request.Pattern, happened)
 }
 
 // unread returns the attempt of a request without reading its header or body.

@@ -132,7 +132,7 @@ func (c *claimant) origin() storage.Origin {
 func (c *claimant) traceOf() (trace string) {
 	defer func() {
 		if err := panicked.Error("Trace", recover()); err != nil {
-			c.identity.report(c.context, c.key, event.Event{Result: event.CallbackPanicked, Err: err})
+			c.identity.report(c.context, c.identity.request.Pattern, event.Event{Result: event.CallbackPanicked, Err: err, Record: c.key})
 		}
 	}()
 	return ledger.Shortened(c.identity.shared.trace(c.context), ledger.MaxOriginText)

@@ -57,10 +57,10 @@ func (i *identity) sketchKey() (key [16]byte) {
 	return key
 }
 
-// report reports an event about the request and its record.
-func (i *identity) report(ctx context.Context, record string, happened event.Event) {
-	happened.Subject, happened.Route, happened.Observed, happened.Record = &i.event, i.request.Pattern, i.route.observes, record
-	i.route.served(i.request.Method, i.request.Pattern)
+// report reports an event about the request, with the pattern that is known now.
+func (i *identity) report(ctx context.Context, pattern string, happened event.Event) {
+	happened.Subject, happened.Route, happened.Observed = &i.event, pattern, i.route.observes
+	i.route.served(i.request.Method, pattern)
 	happened.Duration = time.Since(i.started)
 	i.shared.observer.Observe(ctx, happened)
 }

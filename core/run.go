@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/ledger"
@@ -47,12 +46,8 @@ func (h *holder) Context() context.Context { return &h.context }
 
 // Report implements ledger.Run.
 func (h *holder) Report(happened event.Event, pattern string) {
-	s := h.identity
-	happened.Subject, happened.Route, happened.Observed = &s.event, pattern, s.route.observes
-	s.route.served(s.request.Method, pattern)
 	happened.Attempt, happened.Record = h.hold.Lease.Attempt, h.hold.Lease.Key
-	happened.Duration = time.Since(s.started)
-	s.shared.observer.Observe(&h.context, happened)
+	h.identity.report(&h.context, pattern, happened)
 }
 
 // End implements ledger.Run.
