@@ -8,16 +8,7 @@ import (
 
 // The rules about the errors of a store, a row each. Any other error says that the store
 // could not do its work now.
-var storeErrors = [...]struct {
-	err error
-	// A claim that is repeated would get the error again.
-	claimLasts bool
-	// A settlement or renewal that is repeated would get the error again.
-	writeLasts bool
-	// No handler runs without the store, although the policy is FailOpen: one may have run
-	// for the record, or the store is wrongly set up, which is no outage.
-	closed bool
-}{
+var storeErrors = [...]storeError{
 	{storage.ErrLeaseLost, false, true, false},
 	{storage.ErrStoreFull, true, false, false},
 	{storage.ErrUnreadable, false, false, true},
@@ -26,32 +17,38 @@ var storeErrors = [...]struct {
 	{storage.ErrNotStorable, true, true, true},
 }
 
+type storeError struct {
+	err error
+	// A claim that is repeated would get the error again.
+	claimLasts bool
+	// A settlement or renewal that is repeated would get the error again.
+	writeLasts bool
+	// No handler runs without the store, although the policy is FailOpen: one may have run
+	// for the record, or the store is wrongly set up, which is no outage.
+	closed bool
+}
+
 // ClaimLasts reports whether a claim that failed would fail again for the same reason.
 func ClaimLasts(err error) bool {
-	for i := range storeErrors {
-		if storeErrors[i].claimLasts && errors.Is(err, storeErrors[i].err) {
-			return true
-		}
-	}
-	return false
+	return anyOf(err, func(rule *storeError) bool { return rule.claimLasts })
 }
 
 // WriteLasts reports whether a settlement or renewal that failed would fail again for the
 // same reason.
 func WriteLasts(err error) bool {
-	for i := range storeErrors {
-		if storeErrors[i].writeLasts && errors.Is(err, storeErrors[i].err) {
-			return true
-		}
-	}
-	return false
+	return anyOf(err, func(rule *storeError) bool { return rule.writeLasts })
 }
 
 // StaysClosed reports whether a request is refused after this error of its claim, even
 // where the policy is FailOpen.
 func StaysClosed(err error) bool {
+	return anyOf(err, func(rule *storeError) bool { return rule.closed })
+}
+
+// anyOf reports whether the error wraps one whose row says so.
+func anyOf(err error, says func(*storeError) bool) bool {
 	for i := range storeErrors {
-		if storeErrors[i].closed && errors.Is(err, storeErrors[i].err) {
+		if says(&storeErrors[i]) && errors.Is(err, storeErrors[i].err) {
 			return true
 		}
 	}
