@@ -239,7 +239,7 @@ func (e *Engine) Ready(ctx context.Context) error {
 	case problem.ShuttingDown:
 		return fmt.Errorf("%w: the engine shuts down", ErrUnavailable)
 	case problem.StoreUnavailable:
-		return fmt.Errorf("%w: %d responses wait for the store", ErrUnavailable, e.ledger.MaxUnsettled())
+		return fmt.Errorf("%w: %d responses wait for the store", ErrUnavailable, e.ledger.MaxUnsettled)
 	}
 	return checkStore(ctx, e.ledger.Store())
 }

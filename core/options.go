@@ -103,7 +103,7 @@ func WithSettleBudget(budget time.Duration) Option {
 		if budget <= 0 {
 			return fmt.Errorf("oncekey: WithSettleBudget is given %v: give more than zero", budget)
 		}
-		e.ledger.Bound(budget, 0)
+		e.ledger.SettleBudget = budget
 		return nil
 	}
 }
@@ -115,7 +115,7 @@ func WithMaxUnsettled(n int) Option {
 		if n <= 0 {
 			return fmt.Errorf("oncekey: WithMaxUnsettled is given %d: give more than zero", n)
 		}
-		e.ledger.Bound(0, n)
+		e.ledger.MaxUnsettled = n
 		return nil
 	}
 }

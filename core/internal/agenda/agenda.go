@@ -20,8 +20,10 @@ type Due interface{ Due() }
 // The timer is never stopped, and may fire after its entry has gone. For an entry that is
 // due earlier, the Agenda starts another timer and ignores the one before.
 type Agenda struct {
+	// Clock must not change after the first entry.
+	Clock machine.Clock
+
 	mu    sync.Mutex
-	clock machine.Clock
 	queue queue
 	fires time.Time      // when the timer fires, not later than the first entry is due; zero: no timer
 	set   machine.Moment // when the timer was set
@@ -40,9 +42,6 @@ type Entry struct {
 // machine, while it has entries. Timers alone would fire late, because they follow the
 // monotonic clock, which stops during a suspension.
 const clockInterval = time.Second
-
-// Follow sets the clock, before the first entry.
-func (a *Agenda) Follow(clock machine.Clock) { a.clock = clock }
 
 // Put sets the time of the next call, in place of an earlier one. A closed entry is not
 // called any more. A suspension of the machine calls every entry at once.
@@ -76,7 +75,7 @@ func (a *Agenda) arm() {
 	if len(a.queue) == 0 || !a.fires.IsZero() && !a.queue[0].at.Before(a.fires) {
 		return
 	}
-	a.set = a.clock.Now()
+	a.set = a.Clock.Now()
 	a.fires = a.queue[0].at
 	if latest := a.set.Monotonic.Add(clockInterval); latest.Before(a.fires) {
 		a.fires = latest
@@ -92,7 +91,7 @@ func (a *Agenda) wakeUp(set time.Time) {
 	if set != a.fires {
 		return
 	}
-	now := a.clock.Now()
+	now := a.Clock.Now()
 	const noise = 100 * time.Millisecond // from adjustments of the wall clock
 	suspended := now.Wall.Sub(a.set.Wall)-now.Monotonic.Sub(a.set.Monotonic) > noise
 	for len(a.queue) > 0 && (suspended || !a.queue[0].at.After(now.Monotonic)) {

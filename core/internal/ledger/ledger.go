@@ -15,32 +15,23 @@ import (
 
 // Ledger makes the calls at one store. It is safe for concurrent use.
 type Ledger struct {
-	store        store
-	clock        machine.Clock
-	settleBudget time.Duration
-	agenda       agenda.Agenda
-	releasing    chan struct{} // bounds the concurrent GiveBacks
+	// SettleBudget is the time for which a response is stored in the background. It must
+	// not change after the first claim.
+	SettleBudget time.Duration
+
+	store     store
+	clock     machine.Clock
+	agenda    agenda.Agenda
+	releasing chan struct{} // bounds the concurrent GiveBacks
 	live
 }
 
 // New returns the ledger of a store, with the default bounds of an engine.
 func New(own storage.Store) *Ledger {
-	l := &Ledger{store: store{own}, clock: machine.ClockOf(own), settleBudget: time.Hour, releasing: make(chan struct{}, 64)}
-	l.agenda.Follow(l.clock)
+	l := &Ledger{SettleBudget: time.Hour, store: store{own}, clock: machine.ClockOf(own), releasing: make(chan struct{}, 64)}
+	l.agenda.Clock = l.clock
 	l.live.init()
 	return l
-}
-
-// Bound sets the time for which a response is stored in the background, and the number of
-// responses that may wait for it. Zero leaves a bound as it is. Call Bound before the
-// first claim.
-func (l *Ledger) Bound(settle time.Duration, unsettled int) {
-	if settle > 0 {
-		l.settleBudget = settle
-	}
-	if unsettled > 0 {
-		l.maxUnsettled = unsettled
-	}
 }
 
 // Store returns the program's own store, whose panics are not recovered.

@@ -14,14 +14,17 @@ import (
 // store, so that a store that lost the claim (a restart without persistence) cannot cause
 // a second run in the same process.
 type live struct {
-	mu           sync.Mutex
-	byKey        map[[sha256.Size]byte]*Hold // by the bytes of the storage key
-	work         int                         // claims, runs and background jobs that are not finished
-	unsettled    int                         // responses that wait for the store
-	maxUnsettled int
-	closing      bool
-	closed       bool          // idle is closed
-	idle         chan struct{} // closed when closing is set and work is zero
+	// MaxUnsettled bounds the responses that wait for the store. It must not change after
+	// the first claim.
+	MaxUnsettled int
+
+	mu        sync.Mutex
+	byKey     map[[sha256.Size]byte]*Hold // by the bytes of the storage key
+	work      int                         // claims, runs and background jobs that are not finished
+	unsettled int                         // responses that wait for the store
+	closing   bool
+	closed    bool          // idle is closed
+	idle      chan struct{} // closed when closing is set and work is zero
 
 	// background is the context of work that continues after a response. It ends with
 	// Shutdown's context, and not with the last work: a claim that comes too late is
@@ -34,7 +37,7 @@ type live struct {
 }
 
 func (l *live) init() {
-	l.byKey, l.maxUnsettled, l.idle = make(map[[sha256.Size]byte]*Hold), 1024, make(chan struct{})
+	l.byKey, l.MaxUnsettled, l.idle = make(map[[sha256.Size]byte]*Hold), 1024, make(chan struct{})
 	l.background, l.abortAll = context.WithCancel(context.Background())
 	l.serving, l.stopServing = context.WithCancel(l.background)
 }
@@ -63,7 +66,7 @@ func (l *live) look(key *[sha256.Size]byte) (hold *Hold, refusal string) {
 	switch {
 	case l.closing:
 		refusal = problem.ShuttingDown
-	case l.unsettled >= l.maxUnsettled:
+	case l.unsettled >= l.MaxUnsettled:
 		refusal = problem.StoreUnavailable
 	}
 	return l.byKey[*key], refusal
@@ -92,9 +95,6 @@ func (l *live) All() []*Hold {
 	}
 	return holds
 }
-
-// MaxUnsettled returns the bound of the responses that wait for the store.
-func (l *live) MaxUnsettled() int { return l.maxUnsettled }
 
 // add registers a hold, or returns a problem code: when the engine shuts down, or when
 // the key has a hold already. The caller must call end after "".

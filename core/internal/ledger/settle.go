@@ -184,7 +184,7 @@ func (h *Hold) settleLater(end ending, mayShow bool) {
 	h.ledger.inBackground(func(ctx context.Context) {
 		defer h.ledger.addUnsettled(-1)
 		defer h.ledger.forget(h)
-		ctx, cancel := context.WithTimeout(ctx, h.ledger.settleBudget)
+		ctx, cancel := context.WithTimeout(ctx, h.ledger.SettleBudget)
 		defer cancel()
 		err := h.keepSettling(ctx, &end)
 		switch lost := errors.Is(err, storage.ErrLeaseLost); {
