@@ -180,15 +180,21 @@ func (h *Hold) renewedBy(calledAt time.Time, err error, scheduled bool) {
 
 // extend renews the lease at the store, and stores the steps.
 func (h *Hold) extend(timeout time.Duration) (calledAt time.Time, err error) {
+	calledAt, sent, err := h.renewOnce(context.WithoutCancel(h.run.Context()), timeout)
+	h.Steps().sent(sent, err)
+	return calledAt, err
+}
+
+// renewOnce makes one call at the store, and returns the size of the steps that were sent.
+func (h *Hold) renewOnce(ctx context.Context, timeout time.Duration) (calledAt time.Time, sent int, err error) {
 	now, lease := h.ledger.clock.Now(), h.current()
-	err = within(context.WithoutCancel(h.run.Context()), timeout, func(ctx context.Context) error {
+	err = within(ctx, timeout, func(ctx context.Context) error {
 		return h.ledger.store.extend(ctx, lease, lease.TTL)
 	})
 	if err == nil {
 		h.heldFrom(now)
 	}
-	h.Steps().sent(len(lease.Steps), err)
-	return now.Monotonic, err
+	return now.Monotonic, len(lease.Steps), err
 }
 
 // heldFrom records that the store renewed the lease at calledAt or later.

@@ -218,20 +218,8 @@ func (h *Hold) keepSettling(ctx context.Context, end *ending) error {
 			return err
 		}
 		if end.result != nil && h.left() < h.Lease.TTL*2/3 {
-			h.renewForSettling(ctx)
+			_, _, _ = h.renewOnce(ctx, h.policy.StoreTimeout) // the next round shows whether another attempt holds the key
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// renewForSettling renews the lease of a result that waits for the store. After a failure,
-// the next round shows whether another attempt holds the key.
-func (h *Hold) renewForSettling(ctx context.Context) {
-	calledAt := h.ledger.clock.Now()
-	err := within(ctx, h.policy.StoreTimeout, func(ctx context.Context) error {
-		return h.ledger.store.extend(ctx, h.current(), h.Lease.TTL)
-	})
-	if err == nil {
-		h.heldFrom(calledAt)
-	}
 }
