@@ -21,16 +21,15 @@ import (
 // less, and a first-time request 7 % less (TestAllocations).
 type attempt struct {
 	*identity
-	*claimant                  // from the reading of the request until the decision
-	storageKey string          // the digest in hex digits, on first use: see recordName
-	body       []byte          // of a policy with a KeyField, which is read early
-	sketch     []byte          // of the first request with the key, if this request differs
-	failure    error           // of the store, for the event of the decision
-	found      *storage.Record // the last record that decided
-	waited     bool            // the key was in progress in an earlier round
-	waits      bool            // the request is counted in shared.waiters
-	alloc      func() *Run     // makes the run; nil: new(Run)
-	claim      ledger.Claim    // in place: passed on by value it would grow the stack beyond 8 KiB
+	*claimant                 // from the reading of the request until the decision
+	body      []byte          // of a policy with a KeyField, which is read early
+	sketch    []byte          // of the first request with the key, if this request differs
+	failure   error           // of the store, for the event of the decision
+	found     *storage.Record // the last record that decided
+	waited    bool            // the key was in progress in an earlier round
+	waits     bool            // the request is counted in shared.waiters
+	alloc     func() *Run     // makes the run; nil: new(Run)
+	claim     ledger.Claim    // in place: passed on by value it would grow the stack beyond 8 KiB
 }
 
 // newAttempt begins the attempt of a request.
@@ -47,27 +46,19 @@ func (a *attempt) read(input fingerprint.Request) {
 
 // recordName returns the storage key, or "" before read and Begin.
 func (a *attempt) recordName() string {
-	switch {
-	case a.storageKey != "" || a.claimant == nil:
-	case a.claimant.key != "":
-		a.storageKey = a.claimant.key
-	case a.bytes != (storage.Digest{}):
+	if a.record == "" && a.claimant != nil && a.bytes != (storage.Digest{}) {
 		var digits [2 * sha256.Size]byte
-		a.storageKey = string(hex.AppendEncode(digits[:0], a.digest[:]))
+		a.record = string(hex.AppendEncode(digits[:0], a.digest[:]))
 	}
-	return a.storageKey
+	return a.record
 }
 
 // forget drops the request's body, because events outlive the request.
 func (a *attempt) forget() {
-	if a.claimant == nil {
-		return
+	if a.claimant != nil {
+		a.claimant.end()
+		a.claimant, a.body = nil, nil
 	}
-	if a.claimant.key != "" {
-		a.storageKey = a.claimant.key
-	}
-	a.claimant.end()
-	a.claimant, a.body = nil, nil
 }
 
 // identify sets the request's key, scope and storage key, or returns a problem. Where

@@ -23,8 +23,7 @@ type claimant struct {
 	input    fingerprint.Request  // until the decision
 	bytes    storage.Digest       // of the input; zero when the caller of Begin passed the fingerprint
 	reading  *fingerprint.Reading // of the input, on first use: see parsed
-	key      string               // the storage key, beside the fingerprint
-	keyHash  string               // event.KeyHash of the client's key, beside the fingerprint
+	keyHash  string               // event.KeyHash of the client's key
 	context  context.Context      //nolint:containedctx // of one round, for the trace
 	made     bool
 	claim    storage.Claim // if made
@@ -44,7 +43,7 @@ func (c *claimant) end() {
 	if c.made {
 		c.claim, c.made = storage.Claim{}, false
 	}
-	c.identity, c.input, c.bytes, c.key, c.keyHash, c.context = nil, fingerprint.Request{}, storage.Digest{}, "", "", nil
+	c.identity, c.input, c.bytes, c.keyHash, c.context = nil, fingerprint.Request{}, storage.Digest{}, "", nil
 	claimants.Put(c)
 }
 
@@ -68,7 +67,7 @@ func (c *claimant) Claim() storage.Claim {
 	p := &c.identity.route.policy
 	c.fingerprint() // sets the storage key and the key's hash too
 	c.claim = storage.Claim{
-		Key: c.key, Token: storage.NewToken(), Fingerprint: c.identity.request.Fingerprint, Digest: c.bytes,
+		Key: c.identity.record, Token: storage.NewToken(), Fingerprint: c.identity.request.Fingerprint, Digest: c.bytes,
 		TTL: p.LockTTL, Retain: p.LockTTL + p.TTL, Remember: p.Remember,
 		Origin: c.origin(), TakeOver: !p.OnAbandoned.Refuses(),
 	}
@@ -86,7 +85,7 @@ func (c *claimant) fingerprint() string {
 		var buffer [hashesSize + fingerprint.Size]byte
 		hashes := frame.AppendShort(hex.AppendEncode(buffer[:0], c.identity.digest[:]), request.Key)
 		names := string(c.parsed().AppendFingerprint(hashes))
-		c.key, c.keyHash, request.Fingerprint = names[:2*sha256.Size], names[2*sha256.Size:hashesSize], names[hashesSize:]
+		c.identity.record, c.keyHash, request.Fingerprint = names[:2*sha256.Size], names[2*sha256.Size:hashesSize], names[hashesSize:]
 	}
 	return request.Fingerprint
 }
@@ -132,7 +131,7 @@ func (c *claimant) origin() storage.Origin {
 func (c *claimant) traceOf() (trace string) {
 	defer func() {
 		if err := panicked.Error("Trace", recover()); err != nil {
-			c.identity.report(c.context, c.identity.request.Pattern, event.Event{Result: event.CallbackPanicked, Err: err, Record: c.key})
+			c.identity.report(c.context, c.identity.request.Pattern, event.Event{Result: event.CallbackPanicked, Err: err, Record: c.identity.record})
 		}
 	}()
 	return ledger.Shortened(c.identity.shared.trace(c.context), ledger.MaxOriginText)

@@ -172,7 +172,7 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 	a.name()
 	a.digest = digestOf(e.service, &a.request)
 	a.claimant = newClaimant(a.identity)
-	a.key, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
+	a.record, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
 	return a.begin(ctx)
 }
 

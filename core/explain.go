@@ -64,7 +64,7 @@ func (i *Inspector) StorageKey(retry Retry) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return a.storageKey, nil
+	return a.record, nil
 }
 
 // Explain returns the decision about a retry. No handler runs, and the store's records do
@@ -77,7 +77,7 @@ func (i *Inspector) Explain(ctx context.Context, retry Retry) (Explanation, erro
 	}
 	a.read(input)
 	defer a.forget()
-	explained := Explanation{Key: a.storageKey}
+	explained := Explanation{Key: a.record}
 	if a.request.Method != storage.MethodCall && !a.route.policy.KeyFormat.Allows(a.request.Key) {
 		explained.refuse(problem.KeyInvalid)
 		return explained, nil
@@ -95,7 +95,7 @@ func (i *Inspector) Explain(ctx context.Context, retry Retry) (Explanation, erro
 		explained.refuse(refusal)
 		return explained, nil
 	default:
-		if explained.Found, err = i.Lookup(ctx, a.storageKey); err != nil {
+		if explained.Found, err = i.Lookup(ctx, a.record); err != nil {
 			return Explanation{}, err
 		}
 	}
@@ -184,7 +184,7 @@ func (i *Inspector) admit(retry Retry) (*attempt, fingerprint.Request, error) {
 	}
 	a.request = Request{Scope: retry.Scope, Method: retry.Method, Path: path, Key: key}
 	a.digest = digestOf(i.shared.service, &a.request)
-	a.storageKey = hex.EncodeToString(a.digest[:])
+	a.record = hex.EncodeToString(a.digest[:])
 	return a, fingerprint.Request{
 		Method: retry.Method, Path: path, RawQuery: query, ContentType: retry.Header.Get("Content-Type"),
 		Body: retry.Body, Headers: a.route.includedHeaders(retry.Header),

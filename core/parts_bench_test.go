@@ -109,7 +109,7 @@ func (p *partsOfAFirst) records() {
 	p.names()
 	p.a.read(p.input())
 	p.a.claimant.begin(context.Background())
-	p.a.key = hex.EncodeToString(p.a.digest[:]) // the fingerprint is an earlier request's
+	p.a.record = hex.EncodeToString(p.a.digest[:]) // the fingerprint is an earlier request's
 	lease, _, err := p.store.Acquire(context.Background(), p.a.claimant)
 	p.a.forget()
 	if err == nil {

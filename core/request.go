@@ -28,6 +28,7 @@ type identity struct {
 	route   *Route
 	request Request
 	digest  [sha256.Size]byte   // the storage key
+	record  string              // the storage key in hex digits, on first use: see attempt.recordName
 	started time.Time           // when the request was admitted
 	call    lazycontext.Context // for the first store call
 	shared  *shared
