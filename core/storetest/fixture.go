@@ -91,9 +91,10 @@ func (f *fixture) result(by storage.Lease) storage.Result {
 
 // acquire calls Acquire. It fails on an error, and on a return of both a lease and a
 // record, or neither.
-func (f *fixture) acquire(c storage.Claim) (storage.Lease, *storage.Record) {
+func (f *fixture) acquire(request storage.Request) (storage.Lease, *storage.Record) {
 	f.Helper()
-	lease, record, err := f.store.Acquire(f.Context(), c)
+	c := request.Claim()
+	lease, record, err := f.store.Acquire(f.Context(), request)
 	switch {
 	case err != nil:
 		f.Fatalf("Acquire: %v", err)
@@ -108,9 +109,9 @@ func (f *fixture) acquire(c storage.Claim) (storage.Lease, *storage.Record) {
 }
 
 // win expects that the claim gets the lease.
-func (f *fixture) win(c storage.Claim, attempt uint64, tookOver bool) storage.Lease {
+func (f *fixture) win(request storage.Request, attempt uint64, tookOver bool) storage.Lease {
 	f.Helper()
-	lease, record := f.acquire(c)
+	lease, record := f.acquire(request)
 	if record != nil {
 		f.Fatalf("Acquire found a record, %s: want the lease", describe(record))
 	}
@@ -121,9 +122,9 @@ func (f *fixture) win(c storage.Claim, attempt uint64, tookOver bool) storage.Le
 }
 
 // find expects that the claim does not get the lease, and returns the record.
-func (f *fixture) find(c storage.Claim) *storage.Record {
+func (f *fixture) find(request storage.Request) *storage.Record {
 	f.Helper()
-	lease, record := f.acquire(c)
+	lease, record := f.acquire(request)
 	if record == nil {
 		f.Fatalf("Acquire got the lease, attempt %d: want a record", lease.Attempt)
 	}

@@ -126,34 +126,20 @@ func (l *lazy) check() {
 	}
 }
 
-// acquireLazily is acquire with a lazy request.
-func (f *fixture) acquireLazily(c storage.Claim) (storage.Lease, *storage.Record) {
+// findLazily is find with a lazy request.
+func (f *fixture) findLazily(c storage.Claim) *storage.Record {
 	f.Helper()
 	request := &lazy{claim: c, fixture: f}
 	defer request.over.Store(true)
-	lease, record, err := f.store.Acquire(f.Context(), request)
-	if err != nil {
-		f.Fatalf("Acquire: %v", err)
-	}
-	return lease, record
+	return f.find(request)
 }
 
-func (f *fixture) findLazily(c storage.Claim) *storage.Record {
-	f.Helper()
-	lease, record := f.acquireLazily(c)
-	if record == nil {
-		f.Fatalf("Acquire got the lease, attempt %d: want a record", lease.Attempt)
-	}
-	return record
-}
-
+// winLazily is win with a lazy request.
 func (f *fixture) winLazily(c storage.Claim, attempt uint64, tookOver bool) storage.Lease {
 	f.Helper()
-	lease, record := f.acquireLazily(c)
-	if record != nil || lease.Claim != c || lease.Attempt != attempt || lease.TookOver != tookOver {
-		f.Fatalf("Acquire returned the lease %+v and the record %v, want attempt %d of the claim with TookOver %t", lease, record, attempt, tookOver)
-	}
-	return lease
+	request := &lazy{claim: c, fixture: f}
+	defer request.over.Store(true)
+	return f.win(request, attempt, tookOver)
 }
 
 // fingerprinted is the record with the fingerprint that a store may leave out.
