@@ -82,7 +82,7 @@ func (r *Run) settle(class failure.Class, outcome failure.Outcome, response Resp
 	return r.hold.GiveUp(fate, done)
 }
 
-// resultOf returns what the store keeps of a response.
+// resultOf returns the part of a response that the store keeps, and for how long.
 func (r *Run) resultOf(response Response) storage.Result {
 	route := r.identity.route
 	result := storedResult(&route.policy, response)
@@ -96,7 +96,7 @@ func storedResult(p *policy.Policy, response Response) storage.Result {
 	if response.Status == 0 {
 		response.Status = http.StatusOK
 	}
-	result := storage.Result{State: stateOf(response.Status), Status: response.Status, Retain: p.TTL}
+	result := storage.Result{State: stateOf(response.Status), Status: response.Status}
 	header := storedHeader(p, response.Header)
 	size := int64(len(response.Body))
 	for _, field := range header {
