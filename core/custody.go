@@ -63,8 +63,8 @@ type settlement interface {
 	cause() error
 	// classify returns the class of an outcome while the handler runs.
 	classify(outcome failure.Outcome) failure.Class
-	// conclude ends the renewals and the marks, and returns the class and the outcome with
-	// what it has added.
+	// conclude ends the renewals and the marks. It returns the class, and the outcome with
+	// the reason that it has added.
 	conclude(outcome failure.Outcome) (failure.Class, failure.Outcome)
 	// finish settles and ends a concluded run. It returns the end of the response's
 	// retention, if that is known, or the error for which the response must not be shown.

@@ -92,7 +92,7 @@ func (e *Engine) Route(opts ...policy.Option) (*Route, error) {
 	return e.RouteWith(Declaration{Place: callers.Place()}, opts...)
 }
 
-// Declaration is what an adapter adds to a policy.
+// Declaration has the facts that an adapter adds to a policy.
 type Declaration struct {
 	// Place names the file and the line of the program that declare the policy, for errors,
 	// events and operators. Empty means the caller of RouteWith.

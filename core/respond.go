@@ -43,7 +43,7 @@ func (c *capture) finishUnreplayable(panicked bool) {
 // finishBuffered stores the response, and then sends the response.
 func (c *capture) finishBuffered(panicked bool) {
 	outcome := failure.Outcome{Status: c.status, Panicked: panicked || c.recovered}
-	cancelled := !panicked && c.isCutOff() // asked before the settlement begins, see loseInTime
+	cancelled := !panicked && c.isCutOff() // asked before the settlement begins, see Hold.LoseInTime
 	if cancelled {
 		outcome.Err, outcome.ContextEnded = c.run.cause(), true
 	}

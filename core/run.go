@@ -24,7 +24,7 @@ type Run struct {
 	// streams says that the response is sent while the handler runs. It is set before the
 	// settlement.
 	streams bool
-	// owner is what holds the run in its memory, or nil.
+	// owner is the execution that the run is a part of, or nil.
 	owner any
 
 	smallSketch [128]byte

@@ -8,7 +8,8 @@ import (
 	"github.com/oncekey/oncekey/core/internal/panicked"
 )
 
-// shared is what all requests of an engine use: its names, its callbacks and its ledger.
+// shared has the parts of an engine that all requests use: its names, its callbacks and its
+// ledger.
 type shared struct {
 	ledger     *ledger.Ledger
 	scope      Scope

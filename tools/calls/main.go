@@ -5,7 +5,7 @@
 // It builds a small program, testdata/program, with the library's source in the folder ROOT. There chi and memstore serve a
 // route with the default policy, and nothing waits. By go build -overlay each function of the library records its call and its
 // return first. The program warms up with another key, then sends a first request of 300 bytes and its replay. The calls of
-// that one goroutine count: what timers and stores do in the background does not.
+// that one goroutine count, and no calls of timers and stores in the background.
 //
 //   - calls: of functions and methods that are declared. Function literals have a column of their own: a literal is a part of
 //     the function around it.

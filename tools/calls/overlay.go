@@ -19,7 +19,7 @@ const (
 	programFolder = ownFolder + "program/"
 )
 
-// overlay is what go build -overlay reads.
+// overlay is the file that go build -overlay reads.
 type overlay struct {
 	root, folder string
 	Replace      map[string]string

@@ -39,7 +39,8 @@ func MustRoute(engine *core.Engine, place string, opts []policy.Option) *core.Ro
 	return route
 }
 
-// Fields compiles an annotated struct, which the program declares at the place. It returns all valid fields beside all faults.
+// Fields compiles an annotated struct, which the program declares at the place. It returns
+// all valid fields beside all faults.
 func Fields[H any](engine *core.Engine, place string, api any, also []policy.Addition) ([]Field[H], error) {
 	annotated, err := policy.Annotations[H](api, also...)
 	all := []error{err}
@@ -56,8 +57,8 @@ func Fields[H any](engine *core.Engine, place string, api any, also []policy.Add
 // the other, is then one policy, and not two. The zero value is empty.
 type Tables struct{ known sync.Map } // from *policy.Table to its rows
 
-// Rows compiles a table once, which the program declares at the place. It panics with all faults, as routers do for an invalid
-// pattern.
+// Rows compiles a table once, which the program declares at the place. It panics with all
+// faults, as routers do for an invalid pattern.
 func (t *Tables) Rows(engine *core.Engine, place string, table *policy.Table, canonical func(pattern string) string) map[Key]*core.Route {
 	found, done := t.known.Load(table)
 	if !done {

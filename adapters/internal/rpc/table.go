@@ -32,8 +32,8 @@ type Method struct {
 	response  protoreflect.MessageType
 }
 
-// NewGuard compiles a table, which the program declares at the place, for an engine. A row is "POST /shop.v1.Payments/Pay". The
-// error joins all faults, each with its row.
+// NewGuard compiles a table, which the program declares at the place, for an engine. A row
+// is "POST /shop.v1.Payments/Pay". The error joins all faults, each with its row.
 func NewGuard(engine *core.Engine, place string, table *policy.Table) (*Guard, error) {
 	switch {
 	case engine == nil:

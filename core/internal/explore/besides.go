@@ -110,7 +110,7 @@ func (b *besideStep) now() (stepPhase, <-chan struct{}) {
 	return b.phase, b.moved
 }
 
-// atEnd returns what the step says about a handler that ends. The handler does not end while
+// atEnd returns the flags by which the step marks a handler that ends. The handler does not end while
 // a line of the step is written, because the outcome would depend on the order of goroutines
 // in one instant.
 func (b *besideStep) atEnd(h *handling) Flags {

@@ -199,8 +199,8 @@ func (h *Hold) settleLater(end ending, mayShow bool) {
 	})
 }
 
-// keepSettling repeats the call until the result is final, and leaves in end what was
-// stored. Meanwhile the lease is renewed if there is a response to store. The lease is
+// keepSettling repeats the call until the result is final, and leaves the stored result in
+// end. Meanwhile the lease is renewed if there is a response to store. The lease is
 // not renewed for a release: if only the reply of a release was lost, a later Extend would
 // claim the key again.
 func (h *Hold) keepSettling(ctx context.Context, end *ending) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-// row is a row of the table of docs/policy.md: what the handler does, and the fate of its
-// key.
+// row is a row of the table of docs/policy.md: the words about the handler, its outcomes,
+// and the fate of its key.
 type row struct {
 	handler  string
 	opts     []policy.Option

@@ -28,7 +28,7 @@ func Stop() []int {
 	return trace
 }
 
-// Enter records a call of a function. Call what it returns at the function's end.
+// Enter records a call of a function. Call the returned function at the function's end.
 func Enter(function int) (leave func()) {
 	if id := recorded.Load(); id == nil || !bytes.Equal(*id, goroutine()) {
 		return func() {}
