@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,8 +11,10 @@ import (
 )
 
 const (
-	// acquireRounds bounds how often Acquire reads a key that other clients keep
-	// changing (case 2).
+	// acquireRounds bounds how often Acquire tries to claim a key that other clients keep
+	// changing (case 2). Then it returns the last holder. A record that was released with
+	// steps is tried further, until the context ends: its holder had other steps, and each
+	// try that fails is another caller's success.
 	acquireRounds = 3
 	// briefLease is the lease time reported when the record's lease is not known,
 	// because the record expired or changed between two commands. It is above zero so
@@ -70,22 +71,31 @@ func (s *Store) acquire(ctx context.Context, lease *storage.Lease) (*storage.Rec
 			}
 		}
 		latest, open := seen.openTo(lease)
-		switch {
-		case open:
-			instead, err := s.replace(ctx, seen, lease, latest)
-			if err != nil || instead == seen {
-				return nil, err
-			}
-			last, seen = seen, instead // another caller was faster
-		case seen.certain(last):
-			return &seen.record, nil
-		default: // the key expired meanwhile, or only a second look can prove it abandoned
+		if record := seen.refusal(open, last, round); record != nil {
+			return record, nil
+		}
+		if !open { // the key expired meanwhile, or only a second look can prove it abandoned
 			last, seen = seen, nil
+			continue
 		}
-		// A released record says nothing of a holder, and its own request may claim the key.
-		if now := cmp.Or(seen, last); round >= acquireRounds && now.record.State != storage.Released {
-			return now.busy(), nil
+		instead, err := s.replace(ctx, seen, lease, latest)
+		if err != nil || instead == seen {
+			return nil, err
 		}
+		last, seen = seen, instead // another caller was faster
+	}
+}
+
+// refusal returns the record that prevents a claim, or nil to try on. The key was held in
+// between where it has changed in every round.
+func (s *snapshot) refusal(open bool, last *snapshot, round int) *storage.Record {
+	switch {
+	case !open && s.certain(last):
+		return &s.record
+	case round > acquireRounds && (s.record.State == storage.InProgress || s.forgotten):
+		return s.busy()
+	default:
+		return nil
 	}
 }
 
@@ -233,8 +243,8 @@ func (s *Store) replace(ctx context.Context, seen *snapshot, lease *storage.Leas
 	})
 }
 
-// busy is the record that Acquire returns for a key that changed in every round. The
-// key was held in between; the record shows the last known holder.
+// busy is the record that Acquire returns for a key that changed in every round: the last
+// known holder.
 func (s *snapshot) busy() *storage.Record {
 	return &storage.Record{
 		State: storage.InProgress, Fingerprint: s.record.Fingerprint, Digest: s.record.Digest, Attempt: s.record.Attempt, LeaseLeft: briefLease,
