@@ -47,11 +47,12 @@ func (j *judge) call(r *run, c storeCall) {
 }
 
 // claims: a claim without a handler is given back, and no other claim is. A claim that
-// another request took over while its own request went on may be forgotten: its reply came
-// after the end of its lease.
+// another request took over, or that an operator removed, while its own request went on may be
+// forgotten: its reply came after the end of its lease.
 func (j *judge) claims(r *run) {
 	left := r.taken == 0 || r.shown != nil && r.taken > r.shown.At || r.tookOver() && r.taken < r.granted()+j.plan.Policy.LockTTL
-	kept := len(r.grants) > 0 && left && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips()
+	removed := r.shown != nil && j.changedByHand(r.key, r.granted(), r.shown.At)
+	kept := len(r.grants) > 0 && left && !removed && r.asked[Release]+r.asked[Abandon]+r.asked[Complete] == 0 && !j.plan.skips()
 	if kept && r.started == nil {
 		j.report(ClaimKept, "r%d has claimed its key, and neither runs nor gives the key back", r.id)
 	}
@@ -158,10 +159,10 @@ func (j *judge) classified(r *run) {
 	if c != keeps && r.asked[Complete]+r.asked[Commit] > 0 {
 		wrong(WronglyKept, "its response is stored")
 	}
-	if c != releases && (!refused || r.unknownStep()) && p.Wait == 0 && r.asked[Release] > 0 { // a request that waits may release an earlier claim
+	if c != releases && (!refused || r.unknownStep(r.asked[Release])) && p.Wait == 0 && r.asked[Release] > 0 { // a request that waits may release an earlier claim
 		wrong(WronglyReleased, "its key is released")
 	}
-	if c != abandons && p.Wait == 0 && r.asked[Abandon] > 0 && !(refused && (r.unknownStep() || r.tookOver() && !r.cleared())) {
+	if c != abandons && p.Wait == 0 && r.asked[Abandon] > 0 && !(refused && (r.unknownStep(r.stopped.At) || r.tookOver() && !r.cleared())) {
 		wrong(WronglyAbandoned, "its key is left abandoned")
 	}
 }

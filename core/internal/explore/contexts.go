@@ -20,7 +20,7 @@ func (j *judge) context(r *run) {
 		return
 	}
 	j.stopped(r)
-	if e := r.lost; e != nil && r.goesOn(e.At) && (r.learnedLoss() == 0 || r.learnedLoss() > e.At) {
+	if e := r.lost; e != nil && e.At >= r.started.At && r.goesOn(e.At) && (r.learnedLoss() == 0 || r.learnedLoss() > e.At) {
 		j.inTime(r, e.At)
 	}
 	for _, e := range r.effects {

@@ -149,7 +149,8 @@ func (j *judge) events(r *run) {
 	if r.decisions != 1 && !(r.decisions == 0 && r.broke&(1<<InScope|1<<InRecoverFunc) != 0) {
 		j.report(DecisionEvents, "r%d has %d decision events", r.id, r.decisions)
 	}
-	if r.executes && (r.ended == 0 || r.ended > 1 && j.plan.quiet() && r.taken == 0 && !j.tooLong(r)) {
+	mayLose := r.taken > 0 || j.tooLong(r) || j.changedByHand(r.key, r.granted(), r.endedAt)
+	if r.executes && (r.ended == 0 || r.ended > 1 && j.plan.quiet() && !mayLose) {
 		j.report(SettlementEvents, "r%d has %d settlement events", r.id, r.ended)
 	}
 }

@@ -43,7 +43,7 @@ func (r *run) addRefusal(f *Fact) {
 	if !errors.Is(f.Err, storage.ErrNotStorable) || errors.Is(f.Err, storage.ErrRolledBack) {
 		return
 	}
-	if f.Kind == Applied && r.refused > 0 {
+	if f.Kind == Applied && r.refused > 0 && r.begun[f.Op][f.N] > r.refused { // a given-up call may be applied late
 		r.refusedAgain = f.At
 	}
 	if f.Kind == Returned && r.refused == 0 {

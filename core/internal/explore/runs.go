@@ -233,7 +233,10 @@ func (r *run) called(p *Plan, f *Fact) {
 func (r *run) applied(f *Fact) {
 	switch {
 	case f.has(Granted):
-		r.grants, r.life, r.born = append(r.grants, f), f.Life, f.Life
+		r.grants = append(r.grants, f)
+		if r.stopped == nil { // a claim that comes later is not the handler's
+			r.life, r.born = f.Life, f.Life
+		}
 		r.taken = 0 // the earlier claim that was taken over had no handler
 	case f.Op == Acquire:
 		r.life, r.ownClaim = f.Life, r.ownClaim || f.Source == r.id

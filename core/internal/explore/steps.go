@@ -124,12 +124,16 @@ func (r *run) leaveOpen(open *openSteps, until time.Duration) {
 		if f.At > until {
 			continue
 		}
-		// The end of a step ends it for earlier attempts, too.
+		// The end of a step ends it for earlier attempts, too. The lines are closed at the handler's end, or
+		// after a renewal that is under way then.
 		result, failed := firstOf(r.recorded, f.N), firstOf(r.stepFailed, f.N)
 		fails := failed != nil && !failed.has(Uncertain)
-		if result != nil || fails && (r.settled == 0 || failed.At <= r.settled) {
+		if result != nil || fails && (r.stopped == nil || failed.At <= r.stopped.At) {
 			open.certain, open.possible = without(open.certain, f.N), without(open.possible, f.N)
 			continue
+		}
+		if fails {
+			open.certain = without(open.certain, f.N)
 		}
 		open.possible = append(open.possible, f.N)
 		if written && !fails { // a late failure may reach the store by a repeated Abandon
@@ -176,8 +180,11 @@ func (r *run) addFailure(f *Fact) {
 	}
 }
 
-// unknownStep reports whether the outcome of a step is unknown.
-func (r *run) unknownStep() bool { return r.unknown || r.stopped != nil && r.stopped.has(DuringStep) }
+// unknownStep reports whether the outcome of a step is unknown at a time after the handler's end.
+func (r *run) unknownStep(at time.Duration) bool {
+	known := slices.ContainsFunc(r.stepFailed, func(f *Fact) bool { return f.At > r.stopped.At && f.At <= at && !f.has(Uncertain) })
+	return r.unknown || r.stopped.has(DuringStep) && !known
+}
 
 // renews reports whether an Extend is under way.
 func (r *run) renews() bool {
@@ -207,10 +214,12 @@ func (j *judge) steps(a, b *run) {
 	}
 }
 
+// repeats: a step that begins before the other attempt has its result may end after it.
 func (j *judge) repeats(first, second *run) {
 	for _, got := range first.recorded {
 		for _, again := range second.stepped {
-			if got.N == again.N && again.At > got.At && !j.late(first, second) {
+			began := firstOf(second.entered, again.N)
+			if got.N == again.N && began.At > got.At && !j.late(first, second) {
 				j.report(StepRepeated, "r%d repeats step %d at %v, and r%d got its result at %v", second.id, got.N, again.At, first.id, got.At)
 			}
 		}

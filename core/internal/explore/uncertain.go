@@ -19,7 +19,7 @@ func (j *judge) abandoning(r *run) {
 		j.report(UncertainBlocks, "the RecoverFunc of r%d panicked, and the key is not left abandoned", r.id)
 	case !asked && r.guarded() && r.settled == 0 && r.shown != nil && r.class(j.plan) == abandons && !j.unclear():
 		j.report(UncertainBlocks, "r%d ends with %d%s, and its key is not left abandoned", r.id, r.stopped.Status, r.stopped.flagWords())
-	case asked && r.started != nil:
+	case asked && r.started != nil && r.begun[Abandon][0] > r.started.At: // or an earlier claim is given back
 		j.repeated(r)
 	}
 }
