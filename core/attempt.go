@@ -44,16 +44,7 @@ func newAttempt(s *shared, route *Route) *attempt {
 // decision.
 func (a *attempt) read(input fingerprint.Request) {
 	a.claimant = newClaimant(a.identity)
-	a.input, a.bytes = input, fingerprint.Digest(input)
-}
-
-// recordName returns the storage key, or "" before read and Begin.
-func (a *attempt) recordName() string {
-	if a.record == "" && a.claimant != nil && a.bytes != (storage.Digest{}) {
-		var digits [2 * sha256.Size]byte
-		a.record = string(hex.AppendEncode(digits[:0], a.digest[:]))
-	}
-	return a.record
+	a.input, a.bytes, a.wasRead = input, fingerprint.Digest(input), true
 }
 
 // forget drops the request's body, because events outlive the request.
@@ -110,11 +101,6 @@ func (a *attempt) fingerprinted(r *http.Request, body []byte) fingerprint.Reques
 		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
 		ContentType: contentType, Body: body, Headers: a.route.includedHeaders(r.Header),
 	}
-}
-
-func (a *attempt) report(ctx context.Context, happened event.Event) {
-	happened.Record = a.recordName()
-	a.identity.report(ctx, a.request.Pattern, happened)
 }
 
 // unread returns the attempt of a request without reading its header or body.
@@ -242,7 +228,7 @@ func (c *claimant) origin() storage.Origin {
 func (c *claimant) traceOf() (trace string) {
 	defer func() {
 		if err := panicked.Error("Trace", recover()); err != nil {
-			c.identity.report(c.context, c.identity.request.Pattern, event.Event{Result: event.CallbackPanicked, Err: err, Record: c.identity.record})
+			c.identity.report(c.context, event.Event{Result: event.CallbackPanicked, Err: err})
 		}
 	}()
 	return ledger.Shortened(c.identity.shared.trace(c.context), ledger.MaxOriginText)

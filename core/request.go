@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -28,7 +29,8 @@ type identity struct {
 	route   *Route
 	request Request
 	digest  [sha256.Size]byte   // the storage key
-	record  string              // the storage key in hex digits, on first use: see attempt.recordName
+	wasRead bool                // the request was read, and its events name its record
+	record  string              // the storage key in hex digits, on first use
 	started time.Time           // when the request was admitted
 	call    lazycontext.Context // for the first store call
 	shared  *shared
@@ -58,10 +60,17 @@ func (i *identity) sketchKey() (key [16]byte) {
 	return key
 }
 
-// report reports an event about the request, with the pattern that is known now.
-func (i *identity) report(ctx context.Context, pattern string, happened event.Event) {
-	happened.Subject, happened.Route, happened.Observed = &i.event, pattern, i.route.observes
-	i.route.served(i.request.Method, pattern)
+// report reports an event about the request, or about its run, which knows the pattern.
+func (i *identity) report(ctx context.Context, happened event.Event) {
+	if happened.Route == "" {
+		happened.Route = i.request.Pattern
+	}
+	if i.wasRead && i.record == "" {
+		var digits [2 * sha256.Size]byte
+		i.record = string(hex.AppendEncode(digits[:0], i.digest[:]))
+	}
+	happened.Subject, happened.Record, happened.Observed = &i.event, i.record, i.route.observes
+	i.route.served(i.request.Method, happened.Route)
 	happened.Duration = time.Since(i.started)
 	i.shared.observer.Observe(ctx, happened)
 }

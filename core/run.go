@@ -46,8 +46,8 @@ func (h *holder) Context() context.Context { return &h.context }
 
 // Report implements ledger.Run.
 func (h *holder) Report(happened event.Event, pattern string) {
-	happened.Attempt, happened.Record = h.hold.Lease.Attempt, h.hold.Lease.Key
-	h.identity.report(&h.context, pattern, happened)
+	happened.Attempt, happened.Route = h.hold.Lease.Attempt, pattern
+	h.identity.report(&h.context, happened)
 }
 
 // End implements ledger.Run.
