@@ -55,6 +55,18 @@ func (a *attempt) forget() {
 	}
 }
 
+// readRequest begins the claim of a request with this body.
+func (a *attempt) readRequest(r *http.Request, body []byte) {
+	input := fingerprint.Request{Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery, Body: body}
+	if values := r.Header["Content-Type"]; len(values) > 0 { // Get would spell the name anew: 2 % of a replay
+		input.ContentType = values[0]
+	}
+	if len(a.route.headers) > 0 {
+		input.Headers = a.route.includedHeaders(r.Header)
+	}
+	a.read(input)
+}
+
 // identify sets the request's key, scope and storage key, or returns a problem. Where
 // the policy requires no key, a.request.Key may stay empty.
 func (a *attempt) identify(r *http.Request) *problem.Problem {
@@ -89,18 +101,6 @@ func (a *attempt) scopeOf(r *http.Request) (string, error) {
 	scope, err := a.shared.scope(r)
 	returned = true
 	return scope, err
-}
-
-// fingerprinted returns the input of the request's fingerprint.
-func (a *attempt) fingerprinted(r *http.Request, body []byte) fingerprint.Request {
-	contentType := ""
-	if values := r.Header["Content-Type"]; len(values) > 0 { // Get would spell the name anew: 2 % of a replay
-		contentType = values[0]
-	}
-	return fingerprint.Request{
-		Method: r.Method, Path: a.request.Path, RawQuery: r.URL.RawQuery,
-		ContentType: contentType, Body: body, Headers: a.route.includedHeaders(r.Header),
-	}
 }
 
 // unread returns the attempt of a request without reading its header or body.
@@ -143,10 +143,6 @@ func (c *claimant) end() {
 	c.identity, c.input, c.bytes, c.keyHash, c.context = nil, fingerprint.Request{}, storage.Digest{}, "", nil
 	claimants.Put(c)
 }
-
-// begin lets the next Claim make a new claim, with a new token. The late release of an
-// earlier round's claim must not release the claim of this round.
-func (c *claimant) begin(ctx context.Context) { c.context, c.made = ctx, false }
 
 // Made implements ledger.Request.
 func (c *claimant) Made() bool { return c.made }
@@ -207,12 +203,6 @@ func (c *claimant) closeReading() {
 
 // hashesSize is the length of a storage key and the hash of a client's key.
 const hashesSize = 2*sha256.Size + frame.ShortSize
-
-// repeats reports whether the request is a retry of the record's request. Equal bytes
-// need no fingerprint.
-func (c *claimant) repeats(record *storage.Record) bool {
-	return c.bytes.Repeats(record.Digest) || c.fingerprint() == record.Fingerprint
-}
 
 // origin returns the origin of a claim. The router may find the pattern later: see
 // ledger.Hold.

@@ -49,7 +49,10 @@ func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
 	defer a.shared.ledger.EndClaim()
-	record, err := a.acquire(ctx)
+	// The late release of an earlier round's claim must not release the claim of this round.
+	a.claimant.context, a.claimant.made = ctx, false
+	a.claim.Request, a.claim.Call, a.claim.Timeout = a.claimant, &a.call, a.route.policy.StoreTimeout
+	record, err := a.shared.ledger.Make(ctx, &a.claim)
 	switch {
 	case err != nil:
 		return a.storeFailed(ctx, err), nil
@@ -61,13 +64,6 @@ func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 	default:
 		return a.start(ctx), nil
 	}
-}
-
-// acquire claims the key, or returns its record.
-func (a *attempt) acquire(ctx context.Context) (*storage.Record, error) {
-	a.claimant.begin(ctx)
-	a.claim.Request, a.claim.Call, a.claim.Timeout = a.claimant, &a.call, a.route.policy.StoreTimeout
-	return a.shared.ledger.Make(ctx, &a.claim)
 }
 
 // storeFailed decides without the store. FailOpen does not apply in four cases. The
@@ -99,6 +95,12 @@ func (a *attempt) decideByRecord(record *storage.Record) Decision {
 		return Decision{Problem: problem.New(code, "")}
 	}
 	return Decision{Record: record}
+}
+
+// repeats reports whether the request is a retry of the record's request. Equal bytes
+// need no fingerprint.
+func (a *attempt) repeats(record *storage.Record) bool {
+	return a.bytes.Repeats(record.Digest) || a.fingerprint() == record.Fingerprint
 }
 
 // start makes the run of a lease that was just acquired.

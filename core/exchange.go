@@ -32,7 +32,7 @@ func (x *exchange) guard(a *attempt) {
 			return
 		}
 	}
-	a.read(a.fingerprinted(x.r, body))
+	a.readRequest(x.r, body)
 	a.alloc = newExecution
 	decision := a.begin(x.r.Context())
 	switch {

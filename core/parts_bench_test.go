@@ -108,7 +108,7 @@ func (p *partsOfAFirst) sketch(reading *fingerprint.Reading) {
 func (p *partsOfAFirst) records() {
 	p.names()
 	p.a.read(p.input())
-	p.a.claimant.begin(context.Background())
+	p.a.claimant.context, p.a.claimant.made = context.Background(), false
 	p.a.record = hex.EncodeToString(p.a.digest[:]) // the fingerprint is an earlier request's
 	lease, _, err := p.store.Acquire(context.Background(), p.a.claimant)
 	p.a.forget()

@@ -9,6 +9,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/frame"
 	"github.com/oncekey/oncekey/core/internal/lazycontext"
+	"github.com/oncekey/oncekey/internal/guarded"
 )
 
 // Request identifies a request for the engine.
@@ -40,6 +41,23 @@ type identity struct {
 func (i *identity) name() {
 	r := &i.request
 	i.event = event.About(r.Method, r.Path, r.Scope, r.Key, i.shared.instance)
+}
+
+// sameRequest is the context key of the route that guards or observes this request: a context
+// has a value only if the request is its own (see identity.isSame).
+type sameRequest identity
+
+// isSame reports whether a context key asks for this request.
+func (i *identity) isSame(key any) bool {
+	other, asks := key.(*sameRequest)
+	return asks && other.digest == i.digest
+}
+
+// outside returns the route of an outer policy that already guards or observes this
+// request, or nil.
+func (i *identity) outside(ctx context.Context) *Route {
+	route, _ := guarded.Value(ctx, (*sameRequest)(i)).(*Route)
+	return route
 }
 
 // digestOf returns the bytes of a storage key. Without a service name, the storage key is

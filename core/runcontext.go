@@ -106,6 +106,9 @@ func (c *runContext) Value(key any) any {
 	if key == (runKey{}) || key == (stepKey{}) {
 		return c.run
 	}
+	if c.run.identity.isSame(key) {
+		return c.run.identity.route
+	}
 	if marks := c.run.marks.Value(key); marks != nil {
 		return marks
 	}

@@ -101,8 +101,8 @@ func guardsInside(next http.Handler, r *http.Request) bool {
 //
 // For a nil engine, route or handler Serve responds with 500 and names the argument.
 func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
-	if missing := missing(e, route, next); missing != "" {
-		http.Error(w, "oncekey: Serve is given a nil "+missing, http.StatusInternalServerError)
+	if e == nil || route == nil || isNilHandler(next) {
+		http.Error(w, "oncekey: Serve is given a nil "+missing(e, route), http.StatusInternalServerError)
 		return
 	}
 	if !route.Guards(r.Method) {
@@ -135,17 +135,15 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	}
 }
 
-// missing names the argument of Serve that is nil, or "".
-func missing(e *Engine, route *Route, next http.Handler) string {
+// missing names the argument of Serve that is nil.
+func missing(e *Engine, route *Route) string {
 	switch {
 	case e == nil:
 		return "Engine"
 	case route == nil:
 		return "Route"
-	case isNilHandler(next):
-		return "http.Handler"
 	default:
-		return ""
+		return "http.Handler"
 	}
 }
 

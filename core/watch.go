@@ -12,7 +12,6 @@ import (
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
-	"github.com/oncekey/oncekey/internal/guarded"
 )
 
 // observe serves a request that has a key, on a route that only observes. The handler
@@ -34,7 +33,7 @@ func (x *exchange) observe(a *attempt) {
 		x.refuse(a, refusal)
 		return
 	}
-	a.read(a.fingerprinted(r, body))
+	a.readRequest(r, body)
 	decision := a.begin(watched)
 	if decision.Run == nil {
 		x.next.ServeHTTP(x.w, r)
@@ -141,13 +140,8 @@ type observedContext struct {
 	marks    *failure.Marks // nil when a guard would not have run the handler
 }
 
-type observedKey struct{}
-
 func (c *observedContext) Value(key any) any {
-	switch key {
-	case observedKey{}:
-		return c.identity
-	case stepKey{}:
+	if key == (stepKey{}) || c.identity.isSame(key) {
 		return c.identity.route
 	}
 	if c.marks != nil {
@@ -156,22 +150,4 @@ func (c *observedContext) Value(key any) any {
 		}
 	}
 	return c.Context.Value(key)
-}
-
-// watchedIn returns the request that an outer policy observes, or nil.
-func watchedIn(ctx context.Context) *identity {
-	watched, _ := guarded.Value(ctx, observedKey{}).(*identity)
-	return watched
-}
-
-// outside returns the route of an outer policy that already guards or observes this
-// request, or nil.
-func (i *identity) outside(ctx context.Context) *Route {
-	if run := runFrom(ctx); run != nil && run.identity.digest == i.digest {
-		return run.identity.route
-	}
-	if watched := watchedIn(ctx); watched != nil && watched.digest == i.digest {
-		return watched.route
-	}
-	return nil
 }
