@@ -154,6 +154,19 @@ func (h *guarded) decide(r *http.Request) (*core.Route, *http.Request, *checks) 
 	return nil, h.passed(r), all // not ours, unless inner middleware rewrites the path
 }
 
+// routersOf returns the routers of the request, or nil if no chi router serves the
+// request.
+func (g *Guard) routersOf(routing *chi.Context) *routers {
+	if routing == nil || routing.Routes == nil {
+		return nil
+	}
+	known, _ := g.routers.Load(routing.Routes)
+	if known == nil {
+		known, _ = g.routers.LoadOrStore(routing.Routes, newRouters(routing.Routes))
+	}
+	return known.(*routers) //nolint:forcetypeassert // the map holds only this type
+}
+
 // predict returns the policy for the route that the path has now, and its pattern.
 func (h *guarded) predict(routing *chi.Context, known *routers, all *checks, method string, r *http.Request) (*core.Route, string) {
 	candidates := known.candidates(routing, method, r)

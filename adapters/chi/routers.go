@@ -19,19 +19,6 @@ type routers struct {
 	shadowed map[*guarding]map[declared.Key][]*guarding
 }
 
-// routersOf returns the routers of the request, or nil if no chi router serves the
-// request.
-func (g *Guard) routersOf(routing *chi.Context) *routers {
-	if routing == nil || routing.Routes == nil {
-		return nil
-	}
-	known, _ := g.routers.Load(routing.Routes)
-	if known == nil {
-		known, _ = g.routers.LoadOrStore(routing.Routes, newRouters(routing.Routes))
-	}
-	return known.(*routers) //nolint:forcetypeassert // the map holds only this type
-}
-
 func newRouters(root chi.Routes) *routers {
 	checking.Lock()
 	defer checking.Unlock()
