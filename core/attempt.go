@@ -71,20 +71,21 @@ func (a *attempt) readRequest(r *http.Request, body []byte) {
 // the policy requires no key, a.request.Key may stay empty.
 func (a *attempt) identify(r *http.Request) *problem.Problem {
 	a.request.Method, a.request.Path, a.request.Pattern = r.Method, wire.RequestPath(r), r.Pattern
-	defer a.name()
 	key, body, refusal := wire.ReadKey(r, a.shared.keyHeaders, &a.route.policy, a.route.keyField)
 	a.body = body
 	if key == "" {
+		a.name()
 		return refusal
 	}
 	scope, err := a.scopeOf(r)
 	if err != nil || scope == "" {
+		a.name()
 		refusal := problem.New(problem.PrincipalMissing, "")
 		refusal.Challenge = ChallengeOf(err)
 		return refusal
 	}
 	a.request.Scope, a.request.Key = scope, key
-	a.digest = digestOf(a.shared.service, &a.request)
+	a.address()
 	return nil
 }
 
@@ -191,6 +192,15 @@ func (c *claimant) parsed() *fingerprint.Reading {
 		c.reading = fingerprint.Read(c.input, c.identity.route.exclusion)
 	}
 	return c.reading
+}
+
+// sketchKey returns the key of the sketch's hashes. A reader of the store can compute
+// it only by guessing the idempotency key. The storage key, another hash of that key,
+// is mixed in so that every scope and route has a different sketch key.
+func (c *claimant) sketchKey() (key [16]byte) {
+	sum := frame.Sum("sketch", string(c.identity.digest[:]), c.identity.request.Key)
+	copy(key[:], sum[:])
+	return key
 }
 
 // closeReading drops the parsed input.

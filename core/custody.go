@@ -18,9 +18,11 @@ import (
 //
 // A capture is safe for concurrent use. Writes after the handler has returned fail.
 type capture struct {
-	w   http.ResponseWriter
-	r   *http.Request
-	run settlement
+	w        http.ResponseWriter
+	r        *http.Request
+	run      settlement
+	own      *responder // writes the engine's own header fields
+	maxBytes int64      // the policy's MaxResponseBytes
 
 	mu sync.Mutex
 	draft
@@ -51,14 +53,11 @@ func (c custody) waits() bool { return c <= wentAround }
 
 // settlement is the run behind a captured response: all that the writer needs of it.
 type settlement interface {
-	form() *responder
 	// outermost returns the entry of the function that calls the handler. Callers outside
 	// of it are not the handler's.
 	outermost() uintptr
 	// refuse writes a problem in the form of the run's route.
 	refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem)
-	// maxBytes returns the policy's MaxResponseBytes.
-	maxBytes() int64
 	// cause returns the reason for which the handler's context has ended, or nil.
 	cause() error
 	// classify returns the class of an outcome while the handler runs.
@@ -75,8 +74,8 @@ type settlement interface {
 	close()
 }
 
-func (c *capture) begin(w http.ResponseWriter, r *http.Request, run settlement) {
-	c.w, c.r, c.run = w, r, run
+func (c *capture) begin(w http.ResponseWriter, r *http.Request, run settlement, own *responder, maxBytes int64) {
+	c.w, c.r, c.run, c.own, c.maxBytes = w, r, run, own, maxBytes
 	c.draft.begin(w.Header())
 }
 
@@ -119,7 +118,7 @@ const maxHold = time.Second
 // of unknown length, also if the upstream does not stream. A flush by any other handler
 // means that the handler streams.
 func (c *capture) holdsBack() bool {
-	if c.heldTooLong() || wire.StreamsByType(c.header.Get("Content-Type")) || !callers.ReverseProxy(c.run.outermost()) {
+	if c.custody == held && c.heldTooLong() || wire.StreamsByType(c.header.Get("Content-Type")) || !callers.ReverseProxy(c.run.outermost()) {
 		return false
 	}
 	if c.custody < held {
@@ -128,4 +127,5 @@ func (c *capture) holdsBack() bool {
 	return true
 }
 
-func (c *capture) heldTooLong() bool { return c.custody == held && time.Since(c.heldSince) >= maxHold }
+// heldTooLong is asked only about a held response.
+func (c *capture) heldTooLong() bool { return time.Since(c.heldSince) >= maxHold }

@@ -148,7 +148,7 @@ func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
 // admitCall sets the request and the input of a call, or returns an error for a wrong call.
 func admitCall(a *attempt, call *Call) error {
 	a.request = Request{Scope: call.Scope, Method: storage.MethodCall, Path: call.Name, Pattern: call.Name, Key: call.Key}
-	a.name()
+	a.address()
 	switch {
 	case call.Scope == "":
 		return errors.New(`oncekey: Call.Scope is empty: name whose key it is, such as a tenant or a queue`)
@@ -167,7 +167,6 @@ func admitCall(a *attempt, call *Call) error {
 		}
 		input.ContentType, input.Body = call.Codec.MediaType(), encoded
 	}
-	a.digest = digestOf(a.shared.service, &a.request)
 	a.read(input)
 	return nil
 }

@@ -35,7 +35,7 @@ type draft struct {
 	body    []byte         // body bytes that wait for the store
 
 	// Buffers for small responses.
-	smallBody    [504]byte
+	smallBody    [496]byte
 	smallOuter   [2]storage.Field
 	smallChanges [3]storage.Field
 }

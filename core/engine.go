@@ -169,8 +169,7 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 	}
 	a := newAttempt(&e.shared, route)
 	a.request = request
-	a.name()
-	a.digest = digestOf(e.service, &a.request)
+	a.address()
 	a.claimant = newClaimant(a.identity)
 	a.record, a.keyHash = hex.EncodeToString(a.digest[:]), event.KeyHash(request.Key)
 	return a.begin(ctx)

@@ -30,7 +30,8 @@ func newExecution() *Run {
 func (x *execution) execute(w http.ResponseWriter, r *http.Request, body []byte, next http.Handler) {
 	guarded := x.body.In(r, x.run.Context(), body)
 	wire.DropCodings(guarded)
-	x.captured.begin(w, guarded, x)
+	of := x.run.identity
+	x.captured.begin(w, guarded, x, &of.shared.responder, of.route.policy.MaxResponseBytes)
 	panicked := true
 	// No recover, so that a panic continues with its stack.
 	defer func() {
@@ -43,15 +44,11 @@ func (x *execution) execute(w http.ResponseWriter, r *http.Request, body []byte,
 	panicked = false
 }
 
-func (x *execution) form() *responder { return &x.run.identity.shared.responder }
-
 func (x *execution) outermost() uintptr { return callers.Entry((*execution).execute) }
 
 func (x *execution) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
-	x.form().refuse(w, r, x.run.identity.route.writeProblem, *p)
+	x.captured.own.refuse(w, r, x.run.identity.route.writeProblem, *p)
 }
-
-func (x *execution) maxBytes() int64 { return x.run.identity.route.policy.MaxResponseBytes }
 
 func (x *execution) cause() error {
 	if x.run.context.Err() == nil {

@@ -183,7 +183,7 @@ func (i *Inspector) admit(retry Retry) (*attempt, fingerprint.Request, error) {
 		path, query = wire.CanonicalPath(target), target.RawQuery
 	}
 	a.request = Request{Scope: retry.Scope, Method: retry.Method, Path: path, Key: key}
-	a.digest = digestOf(i.shared.service, &a.request)
+	a.address()
 	a.record = hex.EncodeToString(a.digest[:])
 	return a, fingerprint.Request{
 		Method: retry.Method, Path: path, RawQuery: query, ContentType: retry.Header.Get("Content-Type"),

@@ -43,15 +43,15 @@ func (i *identity) name() {
 	i.event = event.About(r.Method, r.Path, r.Scope, r.Key, i.shared.instance)
 }
 
-// sameRequest is the context key of the route that guards or observes this request: a context
-// has a value only if the request is its own (see identity.isSame).
-type sameRequest identity
-
-// isSame reports whether a context key asks for this request.
-func (i *identity) isSame(key any) bool {
-	other, asks := key.(*sameRequest)
-	return asks && other.digest == i.digest
+// address names the request, and sets the bytes of its storage key.
+func (i *identity) address() {
+	i.name()
+	i.digest = digestOf(i.shared.service, &i.request)
 }
+
+// sameRequest is the context key of the route that guards or observes this request: the
+// context of a guarded or observed request has a value only under an equal digest.
+type sameRequest identity
 
 // outside returns the route of an outer policy that already guards or observes this
 // request, or nil.
@@ -67,15 +67,6 @@ func digestOf(service string, r *Request) [sha256.Size]byte {
 		return frame.Sum(r.Scope, r.Method, r.Path, r.Key)
 	}
 	return frame.Sum(service, r.Scope, r.Method, r.Path, r.Key)
-}
-
-// sketchKey returns the key of the sketch's hashes. A reader of the store can compute
-// it only by guessing the idempotency key. The storage key, another hash of that key,
-// is mixed in so that every scope and route has a different sketch key.
-func (i *identity) sketchKey() (key [16]byte) {
-	sum := frame.Sum("sketch", string(i.digest[:]), i.request.Key)
-	copy(key[:], sum[:])
-	return key
 }
 
 // report reports an event about the request, or about its run, which knows the pattern.

@@ -17,14 +17,14 @@ func (c *capture) finish(panicked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() { c.custody = done }()
-	switch {
+	switch waits := c.custody.waits(); {
 	case c.settled:
 		c.run.close()
 	case c.custody == held && panicked:
 		c.finishUnreplayable(false) // as without the held flush
 		c.settleHeader(nil)
-	case c.custody.waits() && c.settledOutside(panicked):
-	case c.custody.waits():
+	case waits && c.settledOutside(panicked):
+	case waits:
 		c.finishBuffered(panicked)
 	default:
 		c.finishUnreplayable(panicked)
@@ -59,7 +59,7 @@ func (c *capture) finishBuffered(panicked bool) {
 	response := Response{Status: c.status, Header: c.changes, Body: c.body, Unreplayable: c.isShort(c.r)}
 	settled := c.headerIsSettled()
 	if !settled {
-		response.Header = append(response.Header, c.trailers(c.run.form())...)
+		response.Header = append(response.Header, c.trailers(c.own)...)
 	}
 	end, err := c.run.finish(class, outcome, response)
 	switch {
@@ -72,7 +72,7 @@ func (c *capture) finishBuffered(panicked bool) {
 		if !settled {
 			c.settleHeader(response.Header)
 		}
-		c.run.form().setExpiry(c.header, end)
+		c.own.setExpiry(c.header, end)
 		wire.WriteResponse(c.w, response.Status, response.Body)
 	}
 }
@@ -106,8 +106,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 
 // deleteMarkers deletes the markers that the handler has forged.
 func (c *capture) deleteMarkers() {
-	own := c.run.form()
-	maps.DeleteFunc(c.header, func(name string, _ []string) bool { return own.isMarker(name) })
+	maps.DeleteFunc(c.header, func(name string, _ []string) bool { return c.own.isMarker(name) })
 }
 
 // LeaveToRouter tells the guard that the handler wrote no response to w, and that the

@@ -106,7 +106,7 @@ func (c *runContext) Value(key any) any {
 	if key == (runKey{}) || key == (stepKey{}) {
 		return c.run
 	}
-	if c.run.identity.isSame(key) {
+	if asking, is := key.(*sameRequest); is && asking.digest == c.run.identity.digest {
 		return c.run.identity.route
 	}
 	if marks := c.run.marks.Value(key); marks != nil {

@@ -19,16 +19,11 @@ import (
 // If next is a http.ServeMux and some of its handlers have their own policies, those
 // policies apply, and this policy guards the other handlers.
 func (e *Engine) Handler(next http.Handler, opts ...policy.Option) http.Handler {
-	if isNilHandler(next) {
+	route := must(e.RouteWith(Declaration{Place: callers.Place()}, opts...))
+	if missing(e, route, next) != "" {
 		panic(errNoHandler)
 	}
-	route := must(e.RouteWith(Declaration{Place: callers.Place()}, opts...))
 	return &guardedHandler{e, route, next}
-}
-
-func isNilHandler(h http.Handler) bool {
-	function, ok := h.(http.HandlerFunc)
-	return h == nil || ok && function == nil
 }
 
 // errNoHandler is the panic of Handler without a handler.
@@ -101,8 +96,8 @@ func guardsInside(next http.Handler, r *http.Request) bool {
 //
 // For a nil engine, route or handler Serve responds with 500 and names the argument.
 func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {
-	if e == nil || route == nil || isNilHandler(next) {
-		http.Error(w, "oncekey: Serve is given a nil "+missing(e, route), http.StatusInternalServerError)
+	if missing := missing(e, route, next); missing != "" {
+		http.Error(w, "oncekey: Serve is given a nil "+missing, http.StatusInternalServerError)
 		return
 	}
 	if !route.Guards(r.Method) {
@@ -135,15 +130,18 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	}
 }
 
-// missing names the argument of Serve that is nil.
-func missing(e *Engine, route *Route) string {
+// missing names the argument of Serve that is nil, or "".
+func missing(e *Engine, route *Route, next http.Handler) string {
+	function, isFunction := next.(http.HandlerFunc)
 	switch {
 	case e == nil:
 		return "Engine"
 	case route == nil:
 		return "Route"
-	default:
+	case next == nil, isFunction && function == nil:
 		return "http.Handler"
+	default:
+		return ""
 	}
 }
 

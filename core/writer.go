@@ -52,7 +52,7 @@ func (c *capture) writeHeader(status int) {
 		c.w.WriteHeader(status) // sends the current header
 	default:
 		c.status = status
-		c.freeze(c.run.form())
+		c.freeze(c.own)
 	}
 }
 
@@ -66,7 +66,7 @@ func (c *capture) writeHeaderAgain(status int) {
 		_ = c.stream()
 	default:
 		c.recovered = true
-		c.restart(status, c.run.form())
+		c.restart(status, c.own)
 	}
 }
 
@@ -129,7 +129,7 @@ func (c *capture) prepare(n int) error {
 	if c.written += int64(n); c.length >= 0 && c.written > c.length {
 		return http.ErrContentLength
 	}
-	if c.custody.waits() && (int64(len(c.body)+n) > c.run.maxBytes() || c.heldTooLong()) {
+	if c.custody.waits() && (int64(len(c.body)+n) > c.maxBytes || c.custody == held && c.heldTooLong()) {
 		return c.stream()
 	}
 	return nil
