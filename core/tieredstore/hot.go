@@ -212,7 +212,7 @@ func (h *hotTier) call(ctx context.Context, limit time.Duration, call func(conte
 	}
 	var limited lazycontext.Context
 	defer limited.Release()
-	err := call(limited.Limit(ctx, time.Now().Add(limit)))
+	err := call(limited.Limit(ctx, limit))
 	switch {
 	case err == nil, errors.Is(err, storage.ErrLeaseLost):
 		h.health.responded(ctx, nil)

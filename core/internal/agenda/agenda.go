@@ -93,7 +93,7 @@ func (a *Agenda) wakeUp(set time.Time) {
 	}
 	now := a.Clock.Now()
 	const noise = 100 * time.Millisecond // from adjustments of the wall clock
-	suspended := now.Wall.Sub(a.set.Wall)-now.Monotonic.Sub(a.set.Monotonic) > noise
+	suspended := now.Suspended(a.set) > noise
 	for len(a.queue) > 0 && (suspended || !a.queue[0].at.After(now.Monotonic)) {
 		go heap.Pop(&a.queue).(*Entry).due.Due() //nolint:forcetypeassert // only entries are pushed
 	}

@@ -17,7 +17,8 @@ import (
 // an ended context would fail the second call before the call begins.
 type Context struct {
 	parent   context.Context
-	deadline time.Time
+	from     time.Time
+	limit    time.Duration // after from: the deadline is computed for those who ask for it
 	detached bool
 
 	mu       sync.Mutex
@@ -26,31 +27,32 @@ type Context struct {
 	released bool
 }
 
-func (c *Context) begin(parent context.Context, deadline time.Time) {
+func (c *Context) begin(parent context.Context, from time.Time, limit time.Duration) {
 	if c.parent != nil {
 		panic("lazycontext: the context is used already")
 	}
-	c.parent, c.deadline = parent, deadline
+	c.parent, c.from, c.limit = parent, from, limit
 }
 
 // Used reports whether c has been started.
 func (c *Context) Used() bool { return c.parent != nil }
 
-// Detach makes c end at the deadline, with parent's values but without its
+// Detach makes c end at the limit after from, with parent's values but without its
 // cancellation. Call Release at the end of the store call.
-func (c *Context) Detach(parent context.Context, deadline time.Time) context.Context {
-	c.begin(parent, deadline)
+func (c *Context) Detach(parent context.Context, from time.Time, limit time.Duration) context.Context {
+	c.begin(parent, from, limit)
 	c.detached = true
 	return c
 }
 
-// Limit makes c end at the deadline, or earlier with parent. Call Release at the end
-// of the store call.
-func (c *Context) Limit(parent context.Context, deadline time.Time) context.Context {
-	if earlier, limited := parent.Deadline(); limited && earlier.Before(deadline) {
-		deadline = earlier
+// Limit makes c end at the limit after now, or earlier with parent. Call Release at the
+// end of the store call.
+func (c *Context) Limit(parent context.Context, limit time.Duration) context.Context {
+	now := time.Now()
+	if earlier, limited := parent.Deadline(); limited {
+		limit = min(limit, earlier.Sub(now))
 	}
-	c.begin(parent, deadline)
+	c.begin(parent, now, limit)
 	return c
 }
 
@@ -65,7 +67,7 @@ func (c *Context) Release() {
 }
 
 // Deadline implements context.Context.
-func (c *Context) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *Context) Deadline() (time.Time, bool) { return c.from.Add(c.limit), true }
 
 // Done implements context.Context.
 func (c *Context) Done() <-chan struct{} {
@@ -76,7 +78,7 @@ func (c *Context) Done() <-chan struct{} {
 		if c.detached {
 			parent = context.WithoutCancel(parent)
 		}
-		c.waiting, c.cancel = context.WithDeadline(parent, c.deadline)
+		c.waiting, c.cancel = context.WithDeadline(parent, c.from.Add(c.limit))
 		if c.released {
 			c.cancel()
 		}
@@ -99,7 +101,7 @@ func (c *Context) Err() error {
 			return err
 		}
 	}
-	if time.Until(c.deadline) <= 0 { // cheaper than time.Now
+	if time.Since(c.from) >= c.limit { // cheaper than time.Now
 		return context.DeadlineExceeded
 	}
 	return nil

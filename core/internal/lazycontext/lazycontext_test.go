@@ -60,7 +60,7 @@ func TestDetachedContextEndsAtItsDeadline(t *testing.T) {
 		outer, cancel := parent(t)
 		var c lazycontext.Context
 		defer c.Release()
-		ctx := c.Detach(outer, time.Now().Add(time.Second))
+		ctx := c.Detach(outer, time.Now(), time.Second)
 		use(ctx)
 		cancel()
 		synctest.Wait()
@@ -82,7 +82,7 @@ func TestLimitedContextEndsWithItsParent(t *testing.T) {
 		outer, cancel := parent(t)
 		var c lazycontext.Context
 		defer c.Release()
-		ctx := c.Limit(outer, time.Now().Add(time.Second))
+		ctx := c.Limit(outer, time.Second)
 		use(ctx)
 		expect(t, ctx, nil)
 		cancel()
@@ -101,7 +101,7 @@ func TestEarlierDeadlineCounts(t *testing.T) {
 		defer cancel()
 		var c lazycontext.Context
 		defer c.Release()
-		ctx := c.Limit(outer, time.Now().Add(time.Minute))
+		ctx := c.Limit(outer, time.Minute)
 		use(ctx)
 		advance(time.Second)
 		synctest.Wait()
@@ -114,11 +114,11 @@ func TestReleaseEndsWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, _ := parent(t)
 		var c lazycontext.Context
-		done := c.Limit(outer, time.Now().Add(time.Hour)).Done()
+		done := c.Limit(outer, time.Hour).Done()
 		c.Release()
 		<-done
 		var unused lazycontext.Context
-		unused.Detach(outer, time.Now().Add(time.Hour))
+		unused.Detach(outer, time.Now(), time.Hour)
 		unused.Release()
 	})
 }
@@ -130,7 +130,7 @@ func TestReleasedContextHasEnded(t *testing.T) {
 		t.Helper()
 		above, _ := parent(t)
 		var c lazycontext.Context
-		ctx := c.Detach(above, time.Now().Add(time.Hour))
+		ctx := c.Detach(above, time.Now(), time.Hour)
 		use(ctx)
 		c.Release()
 		expect(t, ctx, context.Canceled)
@@ -143,11 +143,11 @@ func TestReleasedContextHasEnded(t *testing.T) {
 func TestContextIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(*lazycontext.Context){
-		"Detach": func(c *lazycontext.Context) { c.Detach(t.Context(), time.Now()) },
-		"Limit":  func(c *lazycontext.Context) { c.Limit(t.Context(), time.Now()) },
+		"Detach": func(c *lazycontext.Context) { c.Detach(t.Context(), time.Now(), 0) },
+		"Limit":  func(c *lazycontext.Context) { c.Limit(t.Context(), 0) },
 	} {
 		var c lazycontext.Context
-		c.Detach(t.Context(), time.Now())
+		c.Detach(t.Context(), time.Now(), 0)
 		c.Release()
 		func() {
 			defer func() {

@@ -42,10 +42,10 @@ type Claim struct {
 // block the key.
 func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 	c.At = l.clock.Now()
-	deadline := c.At.Monotonic.Add(c.Timeout)
+	first := c.At.Monotonic
 	const tries = 3
 	for try := 0; ; try++ {
-		record, err := l.claim(ctx, c, deadline)
+		record, err := l.claim(ctx, c, c.Timeout-c.At.Monotonic.Sub(first))
 		switch {
 		case err == nil && record == nil:
 			if c.steps, err = resumed(c.Lease.Steps); err != nil {
@@ -58,7 +58,7 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 		// The same token gets its own claim again if the failed call took effect. So a
 		// claim is given back after a lasting error too, if a call before may have made it.
 		wait := soon(try)
-		if rules.ClaimLasts(err) || try == tries-1 || time.Until(deadline) <= wait || !sleep(l.background, wait) {
+		if rules.ClaimLasts(err) || try == tries-1 || c.Timeout-time.Since(first) <= wait || !sleep(l.background, wait) {
 			c.Lease = storage.Lease{Claim: c.Request.Claim(), Attempt: 1} // of a new key
 			l.GiveBack(c)
 			return nil, err
@@ -68,13 +68,13 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 }
 
 // claim calls the store once, with a new context, at c.At.
-func (l *Ledger) claim(ctx context.Context, c *Claim, deadline time.Time) (*storage.Record, error) {
+func (l *Ledger) claim(ctx context.Context, c *Claim, timeout time.Duration) (*storage.Record, error) {
 	call := c.Call
 	if call.Used() { // c.Call served the first call, and has ended
 		call = new(lazycontext.Context)
 	}
 	defer call.Release()
-	record, err := l.store.acquire(call.Detach(ctx, deadline), c.Request, &c.Lease)
+	record, err := l.store.acquire(call.Detach(ctx, c.At.Monotonic, timeout), c.Request, &c.Lease)
 	switch {
 	case !c.Request.Made(): // the store is in this process's memory, and has not waited
 	case err != nil || record != nil: // one clock is enough

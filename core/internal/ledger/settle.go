@@ -27,7 +27,7 @@ type ending struct {
 // confirmed.
 func (h *Hold) Keep(result storage.Result, done event.Event) error {
 	now := h.ledger.clock.Now()
-	h.storing, h.finished = result, now.Wall
+	h.storing, h.finished = result, now.Wall()
 	return h.settle(now.Monotonic, ending{rules.Keep, &h.storing, done})
 }
 
@@ -76,7 +76,7 @@ func (h *Hold) settleOnce(calledAt time.Time, end ending) error {
 		call = new(lazycontext.Context)
 	}
 	defer call.Release()
-	return h.callFor(call.Detach(h.run.Context(), calledAt.Add(h.policy.StoreTimeout)), end)
+	return h.callFor(call.Detach(h.run.Context(), calledAt, h.policy.StoreTimeout), end)
 }
 
 // callFor makes the store's call for an ending.
