@@ -48,7 +48,7 @@ func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 	if refusal != "" {
 		return Decision{Problem: problem.New(refusal, "")}, nil
 	}
-	defer a.shared.ledger.EndClaim()
+	defer a.shared.ledger.EndClaim(&a.claim)
 	// The late release of an earlier round's claim must not release the claim of this round.
 	a.claimant.context, a.claimant.made = ctx, false
 	a.claim.Request, a.claim.Call, a.claim.Timeout = a.claimant, &a.call, a.route.policy.StoreTimeout

@@ -35,13 +35,14 @@ type Claim struct {
 	// Latency is the time that the store took for all calls.
 	Latency time.Duration
 	steps   *stepping // of earlier attempts
+	held    bool      // its hold has begun
 }
 
 // Make claims the key within the timeout, or returns the key's record. The cancellation
 // of ctx does not reach the store, because a claim that is interrupted in flight would
 // block the key.
 func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
-	c.At = l.clock.Now()
+	c.At, c.held = l.clock.Now(), false // an earlier round may have begun a hold
 	first := c.At.Monotonic
 	const tries = 3
 	for try := 0; ; try++ {

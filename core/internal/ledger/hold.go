@@ -85,6 +85,7 @@ func (l *Ledger) Begin(h *Hold, run Run, c *Claim, key *[sha256.Size]byte, p *po
 	h.Lease, h.Claimed, h.pattern = c.Lease, c.At.Monotonic, pattern
 	h.renewed.L, h.heldUntil, h.steps = &h.mu, c.At.Add(c.Lease.TTL), c.steps
 	if refusal = l.add(h); refusal == "" {
+		c.held = true
 		h.wakeAt(c.At, h.Claimed.Add(h.Lease.TTL/3))
 	}
 	return refusal

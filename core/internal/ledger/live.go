@@ -96,8 +96,8 @@ func (l *live) All() []*Hold {
 	return holds
 }
 
-// add registers a hold, or returns a problem code: when the engine shuts down, or when
-// the key has a hold already. The caller must call end after "".
+// add registers a hold, which takes over the count of its claim, or returns a problem code:
+// when the engine shuts down, or when the key has a hold already.
 func (l *live) add(hold *Hold) (refusal string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +108,6 @@ func (l *live) add(hold *Hold) (refusal string) {
 		return problem.InProgress
 	}
 	l.byKey[*hold.key] = hold
-	l.work++
 	return ""
 }
 
@@ -133,10 +132,14 @@ func (l *live) inBackground(work func(ctx context.Context)) {
 	}()
 }
 
-// EndClaim ends a claim that BeginClaim has counted: its run or its release counts instead.
-func (l *live) EndClaim() { l.end() }
+// EndClaim ends a claim that BeginClaim has counted, unless its hold counts instead.
+func (l *live) EndClaim(c *Claim) {
+	if !c.held {
+		l.end()
+	}
+}
 
-// end must be called once for each add or BeginClaim.
+// end must be called once for each hold, and for each BeginClaim without one.
 func (l *live) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
