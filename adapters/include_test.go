@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -39,5 +40,29 @@ func TestIncludeFields(t *testing.T) {
 		s.refuses(post("/payments", "k", `{"amount":1999}`), http.StatusUnprocessableEntity, problem.KeyReused)
 		s.runsAgain(post("/payments", "j", `{"other":1}`))
 		s.refuses(post("/payments", "j", `{"other":2}`), http.StatusUnprocessableEntity, problem.KeyReused)
+	})
+}
+
+// Case 78: every byte of the query and of the body belongs to the request, and a 422 names no
+// members.
+func TestExactBytes(t *testing.T) {
+	t.Parallel()
+	onEveryRouter(t, func(t *testing.T, m mounting) {
+		s := m.start(t, program{route: route{policy: []policy.Option{policy.ExactBytes(true)}}, options: []core.Option{core.WithDiffers()}})
+		const first = `{"amount":1999,"currency":"EUR"}`
+		s.runsAgain(post("/payments", "k", first))
+		s.replays(post("/payments", "k", first))
+		for name, other := range map[string]string{
+			"blank": `{"amount":1999, "currency":"EUR"}`, "order": `{"currency":"EUR","amount":1999}`, "number": `{"amount":1999.0,"currency":"EUR"}`,
+		} {
+			answer := s.do(post("/payments", "k", other))
+			if p := problemIn(s, answer); p.Code != problem.KeyReused || p.Differs != nil || p.Others != 0 || s.runs.Load() != 1 {
+				t.Errorf("%s: got %+v after %d runs, want key_reused without members after one", name, p, s.runs.Load())
+			}
+		}
+		s.refuses(post("/payments?a=1", "k", first), http.StatusUnprocessableEntity, problem.KeyReused)
+		s.runsAgain(post("/payments", "j", "no JSON"))
+		s.replays(post("/payments", "j", "no JSON"))
+		s.refuses(post("/payments", "j", "no JSON "), http.StatusUnprocessableEntity, problem.KeyReused)
 	})
 }

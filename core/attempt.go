@@ -178,7 +178,12 @@ func (c *claimant) fingerprint() string {
 	if request.Fingerprint == "" && c.bytes != (storage.Digest{}) {
 		var buffer [hashesSize + fingerprint.Size]byte
 		hashes := frame.AppendShort(hex.AppendEncode(buffer[:0], c.identity.digest[:]), request.Key)
-		names := string(c.parsed().AppendFingerprint(hashes))
+		if reading := c.parsed(); reading != nil {
+			hashes = reading.AppendFingerprint(hashes)
+		} else {
+			hashes = fingerprint.AppendExact(hashes, c.bytes)
+		}
+		names := string(hashes)
 		c.identity.record, c.keyHash, request.Fingerprint = names[:2*sha256.Size], names[2*sha256.Size:hashesSize], names[hashesSize:]
 	}
 	return request.Fingerprint
@@ -186,9 +191,9 @@ func (c *claimant) fingerprint() string {
 
 // parsed returns the parsed input. A request that has waited parses it again, because it
 // keeps no parse while it waits. parsed returns nil when the caller of Begin passed only
-// the fingerprint.
+// the fingerprint, and where the policy compares bytes.
 func (c *claimant) parsed() *fingerprint.Reading {
-	if c.reading == nil && c.bytes != (storage.Digest{}) {
+	if c.reading == nil && c.bytes != (storage.Digest{}) && !c.identity.route.policy.ExactBytes {
 		c.reading = fingerprint.Read(c.input, c.identity.route.exclusion)
 	}
 	return c.reading

@@ -90,6 +90,12 @@ func TestEqualBytesNeedNoClaim(t *testing.T) {
 			func() *http.Request { return post(`{"amount":1,"nonce":2}`) },
 			func() *http.Request { return post(`{"amount":2,"nonce":1}`) },
 		},
+		"ExactBytes": {
+			[]policy.Option{policy.ExactBytes(true)},
+			func() *http.Request { return post(`{"amount":1,"note":"a"}`) },
+			nil,
+			func() *http.Request { return post(`{"amount": 1,"note":"a"}`) },
+		},
 		"KeyField": {
 			[]policy.Option{policy.KeyField("id")},
 			func() *http.Request { return keyless(`{"id":"k","amount":1}`) },

@@ -112,8 +112,8 @@ func (x *Explanation) compare(a *attempt) {
 	if len(x.Found.Sketch) > 0 {
 		a.sketch = x.Found.Sketch
 	}
-	if x.Sketched = len(a.sketch) > 0; x.Sketched {
-		reading := a.parsed()
+	reading := a.parsed()
+	if x.Sketched = len(a.sketch) > 0 && reading != nil; x.Sketched {
 		x.Same = reading.Same(a.sketch, a.sketchKey())
 		x.Differs, x.Others, x.Missing = reading.Differences(a.sketch, a.sketchKey())
 	}

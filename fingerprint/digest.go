@@ -3,6 +3,7 @@ package fingerprint
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 )
 
 // digestVersion is the first part of every digest. It changes with the digest's
@@ -37,6 +38,15 @@ func Digest(r Request) [16]byte {
 	var sum [sha256.Size]byte
 	hash.Sum(sum[:0])
 	return [16]byte(sum[:16])
+}
+
+// exactPrefix begins the fingerprints of requests of which every byte counts.
+const exactPrefix = "exact:"
+
+// AppendExact appends the fingerprint of a request of which every byte counts, given its
+// Digest: at most [Size] bytes. It equals no fingerprint that [Of] returns.
+func AppendExact(dst []byte, digest [16]byte) []byte {
+	return hex.AppendEncode(append(dst, exactPrefix...), digest[:])
 }
 
 // appendHeaders appends the number of the fields, and each name and value.

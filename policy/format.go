@@ -38,7 +38,7 @@ func (p *Policy) texts() []string {
 		toggle("Required", p.Required), "KeyField=" + p.KeyField, "KeyFormat=" + p.KeyFormat.String(),
 		function("SkipIf", p.SkipIf != nil),
 		list("ExcludeFields", p.ExcludeFields), list("IncludeFields", p.IncludeFields), list("IncludeHeaders", p.IncludeHeaders),
-		list("Methods", p.Methods), "OnStoreError=" + p.OnStoreError.String(), durationText("Wait", p.Wait),
+		toggle("ExactBytes", p.ExactBytes), list("Methods", p.Methods), "OnStoreError=" + p.OnStoreError.String(), durationText("Wait", p.Wait),
 		"OnAbandoned=" + p.OnAbandoned.String(), toggle("Transactional", p.Transactional), toggle("Observe", p.Observe),
 		durationText("MaxRun", p.MaxRun), number("MaxRequestBytes", p.MaxRequestBytes),
 		number("MaxResponseBytes", p.MaxResponseBytes), durationText("StoreTimeout", p.StoreTimeout),

@@ -16,7 +16,7 @@ const everySetting = "TTLHours=48 Remember=1m30s LockTTL=1m Required=false KeyFi
 
 func TestStringIsParsedAgain(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", everySetting, "IncludeFields=amount Transactional=true"} {
+	for _, text := range []string{"", everySetting, "IncludeFields=amount Transactional=true", "ExactBytes=true"} {
 		parsed, err := policy.Parse(text)
 		if err != nil {
 			t.Fatal(err)

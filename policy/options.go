@@ -104,6 +104,9 @@ func IncludeHeaders(names ...string) Option {
 	return func(p *Policy) { p.IncludeHeaders = names }
 }
 
+// ExactBytes sets Policy.ExactBytes.
+func ExactBytes(on bool) Option { return func(p *Policy) { p.ExactBytes = on } }
+
 // Methods sets Policy.Methods.
 func Methods(methods ...string) Option {
 	methods = slices.Clone(methods)

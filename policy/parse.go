@@ -41,6 +41,7 @@ var settings = []setting{
 	{"ExcludeFields", list, "names parted by commas", parted(ExcludeFields), ExcludeFields},
 	{"IncludeFields", list, "names parted by commas", parted(IncludeFields), IncludeFields},
 	{"IncludeHeaders", list, "header names parted by commas", parted(IncludeHeaders), IncludeHeaders},
+	{"ExactBytes", toggle, "true or false", with(strconv.ParseBool, ExactBytes), nil},
 	{"Methods", list, "methods parted by commas", parted(Methods), Methods},
 	{"OnStoreError", text, "FailClosed or FailOpen", with(parseStoreErrorMode, OnStoreError), nil},
 	{"Wait", text, "a duration such as 2s", with(time.ParseDuration, Wait), nil},

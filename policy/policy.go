@@ -61,6 +61,11 @@ type Policy struct {
 	// IncludeHeaders are request headers that count in the fingerprint, such as
 	// X-Api-Version. Default none.
 	IncludeHeaders []string
+	// ExactBytes makes every byte of the query and of the body count: another spelling of
+	// the same JSON is another payload, and a 422 names no members. There is no canonical
+	// form to compute, so a first request is cheaper. Do not set it beside ExcludeFields or
+	// IncludeFields. Default false.
+	ExactBytes bool
 	// Methods are guarded; requests of other methods pass straight through.
 	// Default POST and PATCH.
 	Methods []string

@@ -136,7 +136,15 @@ func TestInvalidValuesAreRefusedWithFieldAndValue(t *testing.T) {
 		"blank key field":     {policy.KeyField(" "), `policy: KeyField is " ": it must be a member's name or path, such as request_id`},
 		"blank exclude name":  {policy.ExcludeFields(" "), `policy: ExcludeFields is " "`},
 		"blank redacted name": {policy.RedactFields(""), `policy: RedactFields is "": it must be a member's name or path, such as client_secret`},
-		"blank include name":  {policy.IncludeFields(""), `policy: IncludeFields is "": it must be a member's name or path, such as amount`},
+		"exact bytes without a field": {
+			func(p *policy.Policy) { p.ExactBytes, p.ExcludeFields = true, []string{"nonce"} },
+			"policy: ExactBytes is true: it must be left out beside ExcludeFields and IncludeFields",
+		},
+		"exact bytes of some fields": {
+			func(p *policy.Policy) { p.ExactBytes, p.IncludeFields = true, []string{"amount"} },
+			"policy: ExactBytes is true: it must be left out beside ExcludeFields and IncludeFields",
+		},
+		"blank include name": {policy.IncludeFields(""), `policy: IncludeFields is "": it must be a member's name or path, such as amount`},
 		"both field lists": {
 			func(p *policy.Policy) { p.IncludeFields, p.ExcludeFields = []string{"amount", "to"}, []string{"nonce"} },
 			`policy: IncludeFields is "amount,to": it must be left out beside ExcludeFields`,

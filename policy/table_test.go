@@ -89,7 +89,7 @@ func TestNamed(t *testing.T) {
 	t.Parallel()
 	values := []any{true, int64(7), "90m", "FailOpen", "Refuse", "UUID", []string{"POST"}, []string{"5xx"}}
 	takes := map[string][]any{
-		"Required": {true}, "Transactional": {true}, "Observe": {true},
+		"Required": {true}, "ExactBytes": {true}, "Transactional": {true}, "Observe": {true},
 		"TTLHours": {int64(7)}, "MaxRequestBytes": {int64(7)}, "MaxResponseBytes": {int64(7)},
 		"KeyField": {"90m", "FailOpen", "Refuse", "UUID"}, "KeyFormat": {"UUID"}, // KeyField takes any text
 		"TTL": {"90m"}, "Remember": {"90m"}, "RememberHours": {int64(7)}, "LockTTL": {"90m"}, "Wait": {"90m"}, "MaxRun": {"90m"}, "StoreTimeout": {"90m"},

@@ -84,6 +84,7 @@ func (p *Policy) validateFields(check func(ok bool, field string, value any, wan
 		check(isField(field), "IncludeFields", field, "a member's name or path, such as amount, without spaces around it or control characters")
 	}
 	check(len(p.IncludeFields) == 0 || len(p.ExcludeFields) == 0, "IncludeFields", strings.Join(p.IncludeFields, ","), "left out beside ExcludeFields, because all other fields are excluded already")
+	check(!p.ExactBytes || len(p.IncludeFields)+len(p.ExcludeFields) == 0, "ExactBytes", p.ExactBytes, "left out beside ExcludeFields and IncludeFields: with it every byte counts")
 	for _, name := range p.IncludeHeaders {
 		check(httpguts.ValidHeaderFieldName(name), "IncludeHeaders", name, "a header name, such as X-Api-Version")
 		check(!belongsToConnection(name), "IncludeHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a request")

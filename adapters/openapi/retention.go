@@ -28,7 +28,10 @@ func (s *settings) lifetime(p *policy.Policy) string {
 // differences tells what may change between the attempts of one operation.
 func differences(p *policy.Policy) string {
 	parts := []string{"the path", "the query"}
+	layout := "The order and the layout of JSON members do not count."
 	switch {
+	case p.ExactBytes:
+		parts, layout = append(parts, "the body"), "Every byte counts."
 	case len(p.IncludeFields) > 0:
 		parts = append(parts, "the members "+names(p.IncludeFields)+" of the body")
 	case len(p.ExcludeFields) > 0:
@@ -40,7 +43,7 @@ func differences(p *policy.Policy) string {
 		parts = append(parts, "the headers "+names(p.IncludeHeaders))
 	}
 	last := len(parts) - 1
-	return "A retry repeats " + strings.Join(parts[:last], ", ") + " and " + parts[last] + "; otherwise it gets 422. The order and the layout of JSON members do not count."
+	return "A retry repeats " + strings.Join(parts[:last], ", ") + " and " + parts[last] + "; otherwise it gets 422. " + layout
 }
 
 func names(all []string) string { return "`" + strings.Join(all, "`, `") + "`" }
@@ -91,6 +94,9 @@ func extension(p *policy.Policy, description string) string {
 		if len(l.all) > 0 {
 			members = append(members, l.name, list(l.all))
 		}
+	}
+	if p.ExactBytes {
+		members = append(members, "exactBytes", "true")
 	}
 	if format := p.KeyFormat.String(); format != "" {
 		members = append(members, "keyFormat", quoted(format))

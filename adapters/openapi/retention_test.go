@@ -39,6 +39,11 @@ func TestLifetime(t *testing.T) {
 			`{"required":false,"ttlSeconds":172800,"rememberSeconds":2592000,"lockTTLSeconds":60,"waitSeconds":1.5,"maxRequestBytes":100,` +
 				`"excludeFields":["clientTimestamp","meta.nonce"],"includeHeaders":["X-Api-Version"],"keyFormat":"UUID"}`,
 		},
+		"exact bytes": {
+			[]policy.Option{policy.TTL(time.Hour), policy.ExactBytes(true)},
+			[]string{"repeats the path, the query and the body;", "Every byte counts."},
+			`{"required":true,"ttlSeconds":3600,"lockTTLSeconds":30,"maxRequestBytes":1048576,"exactBytes":true}`,
+		},
 		"some fields": {
 			[]policy.Option{policy.TTL(time.Hour), policy.IncludeFields("amount", "currency")},
 			[]string{"kept for 1 hour,", "the query and the members `amount`, `currency` of the body;"},

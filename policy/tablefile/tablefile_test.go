@@ -100,7 +100,7 @@ func TestEveryOptionHasAName(t *testing.T) {
 		"MaxRequestBytes": "10", "MaxResponseBytes": "10", "StoreTimeout": "1s", "KeepHeaders": "[Set-Cookie]",
 		"Free": "[400, 4xx]", "Keep": "[5xx]", "Uncertain": "[502, '504']",
 		"Remember": "90m", "RememberHours": "720",
-		"KeyField": "request_id", "KeyFormat": "UUID", "RedactFields": "[client_secret]", "IncludeFields": "[amount]", "IncludeHeaders": "[X-Api-Version]",
+		"KeyField": "request_id", "KeyFormat": "UUID", "RedactFields": "[client_secret]", "IncludeFields": "[amount]", "IncludeHeaders": "[X-Api-Version]", "ExactBytes": "true",
 	}
 	_, err := policy.Parse("Nothing=1")
 	_, names, _ := strings.Cut(fmt.Sprint(err), "the names are ")
