@@ -68,6 +68,13 @@ func (l *Ledger) Make(ctx context.Context, c *Claim) (*storage.Record, error) {
 	}
 }
 
+// EndClaim ends a claim that BeginClaim has counted, unless its hold counts instead.
+func (l *Ledger) EndClaim(c *Claim) {
+	if !c.held {
+		l.end()
+	}
+}
+
 // claim calls the store once, with a new context, at c.At.
 func (l *Ledger) claim(ctx context.Context, c *Claim, timeout time.Duration) (*storage.Record, error) {
 	call := c.Call

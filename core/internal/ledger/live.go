@@ -132,13 +132,6 @@ func (l *live) inBackground(work func(ctx context.Context)) {
 	}()
 }
 
-// EndClaim ends a claim that BeginClaim has counted, unless its hold counts instead.
-func (l *live) EndClaim(c *Claim) {
-	if !c.held {
-		l.end()
-	}
-}
-
 // end must be called once for each hold, and for each BeginClaim without one.
 func (l *live) end() {
 	l.mu.Lock()
