@@ -95,14 +95,17 @@ func (s *Store) Len() int { return int(s.records.Load()) }
 // the store is still full, it returns a wrapped storage.ErrStoreFull with the current
 // numbers.
 func (s *Store) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
-	if record := s.repeated(request); record != nil {
+	n, record := s.peek(request)
+	if record != nil {
 		return storage.Lease{}, record, nil
 	}
 	if err := ctx.Err(); err != nil {
 		return storage.Lease{}, nil, fmt.Errorf("memstore: acquire: %w", err)
 	}
 	c := request.Claim()
-	n := s.identify(c.Key)
+	if !n.complete {
+		n = s.identify(c.Key)
+	}
 	for {
 		lease, found, finished, full := s.acquire(&n, &c)
 		switch {
@@ -119,22 +122,24 @@ func (s *Store) Acquire(ctx context.Context, request storage.Request) (storage.L
 	}
 }
 
-// repeated returns the record of a finished key, without its fingerprint, if the request
-// repeats the record's by its digest. Otherwise it returns nil.
-func (s *Store) repeated(request storage.Request) *storage.Record {
+// peek returns the name of the request's key, and the record of a finished key, without its
+// fingerprint, if the request repeats the record's by its digest. For a request without a
+// digest it returns neither.
+func (s *Store) peek(request storage.Request) (n name, repeated *storage.Record) {
 	key, digest := request.Peek()
 	if digest == (storage.Digest{}) {
-		return nil
+		return name{}, nil
 	}
-	e := s.findFinished(&name{id: key, complete: true, hash: s.hash(key)})
+	n = name{id: key, complete: true, hash: s.hash(key)}
+	e := s.findFinished(&n)
 	if e == nil {
-		return nil
+		return n, nil
 	}
 	p := e.parts()
 	if !digest.Repeats(p.digest) {
-		return nil
+		return n, nil
 	}
-	return e.response(&p, s.epoch)
+	return n, e.response(&p, s.epoch)
 }
 
 // findFinished returns the entry of a finished key, or nil.
