@@ -80,7 +80,7 @@ func (h *hotTier) look(ctx context.Context, request storage.Request) (finished *
 		return nil, nil
 	case found == nil:
 		return nil, &lease
-	case isUnfinished(found), mayLackDigest(found, request):
+	case isUnfinished(found):
 		return nil, nil
 	default:
 		return original(found), nil
@@ -97,18 +97,6 @@ func isUnfinished(found *storage.Record) bool {
 // isFinished reports whether a record has an outcome.
 func isFinished(found *storage.Record) bool {
 	return found.State >= storage.Completed && found.State <= storage.Unreplayable
-}
-
-// mayLackDigest reports whether only the durable tier can tell if the claim repeats
-// the record's request. A process of a version before digests may have filled the hot
-// tier without the digest (case 40).
-func mayLackDigest(found *storage.Record, request storage.Request) bool {
-	var none storage.Digest
-	if found.Digest != none {
-		return false
-	}
-	c := request.Claim()
-	return c.Digest != none && found.Fingerprint != c.Fingerprint
 }
 
 // correct writes the durable tier's record to the hot tier, where claim c has got the

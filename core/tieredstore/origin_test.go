@@ -88,7 +88,7 @@ func TestRefillHasItsOriginAndTimes(t *testing.T) {
 	}
 }
 
-// ageless is a durable tier of an earlier version, which knows no origins and times.
+// ageless is a durable tier that knows no origins and times.
 type ageless struct{ *link }
 
 func (s ageless) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
@@ -103,7 +103,7 @@ func (s ageless) Acquire(ctx context.Context, request storage.Request) (storage.
 }
 
 // Times that the durable tier does not know are unknown after a refill too.
-func TestRefillOfAnOldRecord(t *testing.T) {
+func TestRefillWithoutTimes(t *testing.T) {
 	t.Parallel()
 	s := newTiers()
 	s.Store = tieredstore.New(s.hot, ageless{s.durable}, tieredstore.Logger(silent))
