@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,28 +11,19 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-const (
-	// beginning is how many bytes of a value List reads. With one of the engine's
-	// fingerprints, the part before headers and body takes a third of them.
-	beginning = 1024
-	// stateHead is how many bytes of a value have its state, and memoryHead how many
-	// have the Remember of a claim too.
-	stateHead, memoryHead = 72, 128
-)
+// beginning is how many bytes of a value List reads. With one of the engine's fingerprints,
+// the part before header and body takes a third of them.
+const beginning = 1024
 
 // candidates returns the keys whose records may be in a wanted state.
 func (l *listing) candidates(ctx context.Context, keys []string) ([]string, error) {
 	if len(keys) == 0 || !l.filter.Abandoned && len(l.filter.States) == 0 {
 		return keys, nil
 	}
-	size := stateHead
-	if l.wants(storage.Expired) {
-		size = memoryHead
-	}
 	pipeline := l.store.client.Pipeline()
 	heads := make([]*redis.StringCmd, len(keys))
 	for i, key := range keys {
-		heads[i] = pipeline.GetRange(ctx, l.store.prefix+key, 0, int64(size-1))
+		heads[i] = pipeline.GetRange(ctx, l.store.prefix+key, 0, plainSize-1)
 	}
 	_, _ = pipeline.Exec(ctx) // each command holds its error
 	candidates := keys[:0]
@@ -51,16 +41,11 @@ func (l *listing) candidates(ctx context.Context, keys []string) ([]string, erro
 // mayMatch reports whether the record of a value may be in a wanted state, by the
 // beginning of the value. It returns true for a value that is not a record.
 func (l *listing) mayMatch(head string) bool {
-	if isRemembered([]byte(head)) {
-		return len(head) <= stateAt || l.wants(storage.State(head[stateAt])) || l.wants(storage.Expired) || l.wants(storage.Unreplayable)
-	}
-	text, is := strings.CutPrefix(head[min(stateStart, len(head)):], `,"state":"`)
-	if !is || !strings.HasPrefix(head, tokenStart) {
+	if !isRecord(head) {
 		return head != ""
 	}
-	name, _, _ := strings.Cut(text, `"`)
-	state, known := storage.ParseState(name)
-	return !known || l.wants(state) || l.wants(storage.Expired) && strings.Contains(text, `,"remember_ms":`)
+	remembered := head[stateAt+1] != 0
+	return l.wants(storage.State(head[stateAt])) || remembered && l.wants(storage.Expired) || mayBeApart(head) && l.wants(storage.Unreplayable)
 }
 
 func (l *listing) wants(state storage.State) bool {
@@ -142,7 +127,7 @@ func (l *listing) recordOf(ctx context.Context, key string, reply *redis.Cmd) (*
 		response, _ := values[len(values)-1].(string)
 		enough, err = held.joinBeginning([]byte(response))
 	}
-	if !enough && (strings.HasPrefix(head, tokenStart) || isRemembered([]byte(head))) { // the fingerprint is long
+	if !enough && isRecord(head) { // the fingerprint is long
 		return l.store.lookUp(ctx, key)
 	}
 	if !enough {

@@ -77,7 +77,7 @@ func (s *Store) check(ctx context.Context) error {
 	if response, possible := s.responseKey(checkKey); possible {
 		keys = append(keys, response)
 	}
-	settling := []any{attemptPrefix(storage.Lease{Claim: storage.Claim{Token: storage.NewToken()}, Attempt: 1}), "", 1}
+	settling := []any{attemptPrefix(&storage.Lease{Claim: storage.Claim{Token: storage.NewToken()}, Attempt: 1}), 1}
 	pipeline := s.client.Pipeline()
 	if s.replicas.wanted > 0 {
 		pipeline.Append(ctx, key, "") // creates the key, for a millisecond

@@ -21,8 +21,8 @@ func TestForeignValues(t *testing.T) {
 		name, mentions string
 		write          func(key string) error
 	}{
-		{"text", "not a record's", func(key string) error { return rdb.Set(t.Context(), key, "hello\n", time.Hour).Err() }},
-		{"empty", "does not end", func(key string) error { return rdb.Set(t.Context(), key, "", time.Hour).Err() }},
+		{"text", "does not begin as a record", func(key string) error { return rdb.Set(t.Context(), key, "hello\n", time.Hour).Err() }},
+		{"empty", "does not begin as a record", func(key string) error { return rdb.Set(t.Context(), key, "", time.Hour).Err() }},
 		{"list", "WRONGTYPE", func(key string) error { return rdb.RPush(t.Context(), key, "a").Err() }},
 		{"in progress for ever", "expiry", func(key string) error {
 			win(t, store, claim(strings.TrimPrefix(key, redisstore.DefaultPrefix)))

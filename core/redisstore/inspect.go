@@ -47,7 +47,7 @@ func (s *Store) snapshot(ctx context.Context, key string) (*snapshot, error) {
 		return nil, err
 	case failed != nil && noResponse == nil:
 		return nil, failed
-	case noResponse != nil && !errors.Is(noResponse, redis.Nil) && isRemembered(value):
+	case noResponse != nil && !errors.Is(noResponse, redis.Nil) && mayBeApart(string(value)):
 		return nil, noResponse
 	}
 	return look(value, left.Val(), response)
@@ -62,7 +62,7 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 	}
 	there, err := bounded(ctx, s, func(ctx context.Context) (bool, error) {
 		transaction := s.client.TxPipeline()
-		head := transaction.GetRange(ctx, s.prefix+key, 0, int64(stateEnd-1))
+		head := transaction.GetRange(ctx, s.prefix+key, 0, plainSize-1)
 		deleted := transaction.Del(ctx, s.prefix+key)
 		if response, possible := s.responseKey(key); possible {
 			transaction.Del(ctx, response)

@@ -73,7 +73,7 @@ func foreign(t *testing.T, rdb *redis.Client, store *redisstore.Store) []string 
 	must(t, rdb.Set(t.Context(), "oncekey:text", "hello", time.Hour).Err())
 	must(t, rdb.Set(t.Context(), "oncekey:line", "{}\n", time.Hour).Err())
 	must(t, rdb.RPush(t.Context(), "oncekey:list", "a").Err())
-	must(t, rdb.Set(t.Context(), "oncekey:version", `{"token":"0","state":"in_progress","v":2}`+"\n", time.Hour).Err())
+	must(t, rdb.Set(t.Context(), "oncekey:version", "oncekey\x02"+strings.Repeat("x", 100), time.Hour).Err())
 	win(t, store, claim("eternal"))
 	must(t, rdb.Persist(t.Context(), "oncekey:eternal").Err())
 	return []string{"text", "line", "list", "version", "eternal"}

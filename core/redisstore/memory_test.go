@@ -173,7 +173,7 @@ func TestDamagedMemory(t *testing.T) {
 	rdb := connect(t, redistest.Start(t), nil)
 	store := redisstore.New(rdb)
 	for name, damage := range map[string]func(key string) error{
-		"a cut value":    func(key string) error { return rdb.Set(t.Context(), "oncekey:"+key, "oncekey\x02cut", time.Hour).Err() },
+		"a cut value":    func(key string) error { return rdb.Set(t.Context(), "oncekey:"+key, "oncekey\x01cut", time.Hour).Err() },
 		"a cut response": func(key string) error { return rdb.Set(t.Context(), nameOf(key), "{}\n", time.Hour).Err() },
 		"a response in a list": func(key string) error {
 			rdb.Del(t.Context(), nameOf(key))

@@ -2,29 +2,39 @@ package redisstore
 
 import (
 	"bytes"
-	"encoding/base64"
-	"strings"
+	"sync"
 	"time"
-	"unicode/utf8"
-	"unsafe"
 
 	"github.com/oncekey/oncekey/core/internal/records"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// A value has a head, fields, and the body of a response or the steps of a run. The scripts
+// read the head:
+//
+//	mark      8  "oncekey" and the version of the form
+//	token    16
+//	attempt   8  big endian
+//	state     1  a storage.State
+//	remember     milliseconds, seven bits a byte, the lowest first
+//	size         of the body or the steps, written like remember
+//
+// The fields begin with a mask of two bytes. It has a bit for each field, in the order of
+// stored.layout: only the fields of set bits have bytes. A later version may add fields at the
+// end under the same version, if a program that skips them is right. Any other change takes
+// another version, which this version refuses.
 const (
-	// version of the line's format. A reader refuses a version that it does not know.
+	mark = "oncekey" + string(rune(version))
+	// version of the form.
 	version = 1
-	// version2 is the version of a claim with steps or with a Remember, of a released
-	// record with steps, and of a response with a key of its own. Programs that know only
-	// version 1 must refuse them: they would lose the steps, run an abandoned key that is
-	// remembered, or list the response as a record.
-	version2 = 2
+	// prefixSize is the size of the mark, the token and the attempt: all values of one attempt
+	// begin with the same bytes. plainSize is the size of a head without Remember and body.
+	prefixSize, stateAt, plainSize = 32, 32, 35
 
 	minStatus, maxStatus = 100, 999
 )
 
-// stored is a decoded value.
+// stored is the content of a value.
 type stored struct {
 	record   storage.Record
 	token    storage.Token
@@ -34,73 +44,127 @@ type stored struct {
 	forgotten bool
 	// age is the time from the claim to the writing of the value.
 	lease, retain, remember, age time.Duration
-	// at is the line's.
-	at string
+	// written is the time of writing by the writer's clock, for display. It also makes each
+	// claim's bytes unique, which undoClaim relies on.
+	written time.Time
+	size    int
 	// apart: the response of the record has a key of its own. lost: it was not found
 	// there.
 	apart, lost bool
 }
 
+// layout is the order of a value's parts, for the writer and the reader. No other place knows
+// it, but the scripts know the head.
+func (s *stored) layout(c *codec) {
+	r := &s.record
+	c.raw(s.token[:])
+	c.attempt(&r.Attempt)
+	c.state(&r.State)
+	c.duration(&s.remember)
+	c.number(&s.size)
+
+	c.fields(uint64(s.size))
+	c.fingerprint(&r.Fingerprint)
+	c.digest(&r.Digest)
+	c.flag(&s.tookOver)
+	c.duration(&s.lease)
+	c.duration(&s.retain)
+	c.duration(&s.age)
+	c.origin(&r.Origin)
+	c.time(&s.written)
+	c.number(&r.Status)
+	if c.listing { // a list shows no more
+		return
+	}
+	c.header(&r.Header)
+	c.bytes(&r.Sketch)
+}
+
 // afterLease is how much longer the key lives than its lease.
 func (s *stored) afterLease() time.Duration { return s.remember + s.retain - s.lease }
 
+func isFinished(state storage.State) bool {
+	return state >= storage.Completed && state <= storage.Unreplayable
+}
+
+// fill sets the parts that come from a lease.
+func (s *stored) fill(l *storage.Lease, state storage.State, at time.Time) {
+	r := &s.record
+	s.token, s.written, s.age = l.Token, at, l.Age
+	r.Attempt, r.State, r.Fingerprint, r.Digest, r.Origin = l.Attempt, state, l.Fingerprint, l.Digest, l.Origin
+}
+
 func encodeClaim(l *storage.Lease, at time.Time) []byte {
-	var head line
-	head.begin(l, storage.InProgress.String(), at)
-	head.Fingerprint, head.Digest, head.TookOver = l.Fingerprint, digest(l.Digest), l.TookOver
-	head.LeaseMS, head.RetainMS, head.AgeMS = milliseconds(l.TTL), milliseconds(l.Retain), milliseconds(max(l.Age, 0))
-	head.setOrigin(&l.Origin)
-	if l.Steps != "" || l.Remember > 0 {
-		head.Version, head.RememberMS = version2, milliseconds(l.Remember)
-	}
-	return encode(&head, l.Steps)
+	var s stored
+	s.fill(l, storage.InProgress, at)
+	s.tookOver, s.lease, s.retain, s.remember = l.TookOver, l.TTL, l.Retain, l.Remember
+	return encode(&s, l.Steps)
 }
 
 // encodeReleased keeps a released record, or only its attempt number if the lease has no
 // steps.
 func encodeReleased(l storage.Lease, at time.Time) []byte {
-	var head line
-	head.begin(&l, storage.Released.String(), at)
-	head.Fingerprint = l.Fingerprint
-	if l.Steps != "" {
-		head.Version, head.Digest = version2, digest(l.Digest)
-		head.RetainMS, head.AgeMS = milliseconds(l.Retain), milliseconds(max(l.Age, 0))
-		head.setOrigin(&l.Origin)
+	var s stored
+	if l.Steps == "" {
+		l.Digest, l.Origin, l.Age, l.Retain = storage.Digest{}, storage.Origin{}, 0, 0
 	}
-	return encode(&head, l.Steps)
+	s.fill(&l, storage.Released, at)
+	s.retain = l.Retain
+	return encode(&s, l.Steps)
 }
 
+// encodeResult returns the whole record of a result without a Remember, or the response of
+// a result with one.
 func encodeResult(l storage.Lease, res storage.Result, at time.Time) []byte {
-	var head line
-	head.begin(&l, res.State.String(), at)
-	head.Fingerprint, head.Digest, head.Status, head.Sketch = l.Fingerprint, digest(l.Digest), res.Status, res.Sketch
-	head.RetainMS, head.AgeMS = milliseconds(res.Retain), milliseconds(max(l.Age, 0))
-	if res.Remember > 0 {
-		head.Version = version2
-	}
-	head.setOrigin(&l.Origin)
+	var s stored
+	s.fill(&l, res.State, at)
+	s.retain, s.record.Status, s.record.Sketch = res.Retain, res.Status, res.Sketch
 	if res.State == storage.Unreplayable {
-		return encode(&head, "")
+		return encode(&s, "")
 	}
-	head.Headers = records.HeaderWords(res.Header, utf8.ValidString)
-	return encode(&head, res.Body)
+	s.record.Header = res.Header
+	return encode(&s, res.Body)
 }
 
-// begin sets the members that every line has.
-func (l *line) begin(of *storage.Lease, state string, at time.Time) {
-	l.Token, l.State, l.Version, l.Attempt = of.Token.String(), state, version, of.Attempt
-	l.At = at.UTC().Format(time.RFC3339Nano)
+// encodeRemembered returns the short value of a result with a Remember.
+func encodeRemembered(l storage.Lease, res storage.Result) []byte {
+	var s stored
+	l.Origin, l.Age = storage.Origin{}, 0
+	s.fill(&l, res.State, time.Time{})
+	s.remember, s.record.Status = res.Remember, res.Status
+	return encode(&s, "")
 }
 
-func encode[Body string | []byte](head *line, body Body) []byte {
-	head.Size = len(body)
-	const usual = 400 // usual size of a line with a header or two
-	room := usual + head.originSize() + base64.StdEncoding.EncodedLen(len(head.Sketch)) + len(body)
-	return append(head.appendTo(make([]byte, 0, room)), body...)
+// attemptPrefix is the beginning of all values of one attempt.
+func attemptPrefix(l *storage.Lease) []byte {
+	c := codec{rest: append(make([]byte, 0, prefixSize), mark...)}
+	attempt := l.Attempt
+	c.raw(l.Token[:])
+	c.attempt(&attempt)
+	return c.rest
 }
 
-// decode reads a value, which must not change later: the record's body is a part of the
-// value, and its texts may be.
+// writers are codecs with some room, so that a value is one allocation of its size.
+var writers = sync.Pool{New: func() any { return &codec{rest: make([]byte, 0, usualRoom)} }}
+
+// usualRoom is more than most values have before their body, and mostRoom is what writers keep.
+const usualRoom, mostRoom = 512, 4 << 10
+
+func encode[Body string | []byte](s *stored, body Body) []byte {
+	s.size = len(body)
+	c, _ := writers.Get().(*codec)
+	*c = codec{rest: append(c.rest[:0], mark...)}
+	s.layout(c)
+	c.end()
+	value := append(append(make([]byte, 0, len(c.rest)+len(body)), c.rest...), body...)
+	if cap(c.rest) <= mostRoom {
+		writers.Put(c)
+	}
+	return value
+}
+
+// decode reads a value, which must not change later: the record's body and texts are parts of the
+// value.
 func decode(value []byte) (s stored, err error) {
 	err = s.decode(value)
 	return s, err
@@ -108,125 +172,85 @@ func decode(value []byte) (s stored, err error) {
 
 // decode sets the zero value to a decoded value.
 func (s *stored) decode(value []byte) error {
-	if isRemembered(value) {
-		return s.decodeRemembered(value)
-	}
-	first, body, whole := bytes.Cut(value, []byte{'\n'})
-	if !whole {
-		return records.Corrupt("its first line does not end: %s", records.Excerpt(string(value)))
-	}
-	var head line
-	if err := head.parse(textOfLine(first, len(body))); err != nil {
+	c := codec{reading: true}
+	if err := s.read(value, &c); err != nil {
 		return err
 	}
-	if head.Size != len(body) {
-		return records.Corrupt("its body has %d bytes, not %d", len(body), head.Size)
+	if c.cut || !c.end() {
+		return records.Corrupt("its %d bytes are not as many as it has been written with", len(value))
 	}
-	return s.interpret(&head, body)
+	return s.interpret(value[len(value)-s.size:])
 }
 
-// textOfLine returns the bytes of a value's line. They are a copy only before a large body,
-// which a program that keeps one of the record's texts would keep too. A copy for each
-// record took 8 % of the memory of a replay.
-func textOfLine(first []byte, bodySize int) string {
-	const large = 4 << 10
-	if bodySize > large {
-		return string(first)
-	}
-	return unsafe.String(unsafe.SliceData(first), len(first)) //nolint:gosec // the value never changes
-}
-
-// decodeBeginning reads the members before headers and body from the beginning of a
-// value. It returns false when the beginning is too short.
+// decodeBeginning reads the fields before the header from the beginning of a value. It returns
+// false when the beginning is too short.
 func decodeBeginning(start []byte) (s stored, enough bool, err error) {
-	if isRemembered(start) {
-		err := s.decodeRemembered(start)
-		return s, len(start) < beginning, err
+	c := codec{reading: true, listing: true}
+	if err := s.read(start, &c); err != nil || c.cut {
+		return s, !c.cut, err
 	}
-	first, _, whole := strings.Cut(string(start), "\n")
-	// Inside a string a quote would have a backslash, so this match is the member's
-	// name.
-	if before, _, found := strings.Cut(first, `,"headers":`); found {
-		first, whole = before+"}", true
-	}
-	if !whole {
-		return s, false, nil
-	}
-	var head line
-	if err := head.parse(first); err != nil {
-		return s, true, err
-	}
-	head.Sketch = nil // the sketch may have been cut off with the headers
-	err = s.interpret(&head, nil)
+	err = s.interpret(nil)
 	return s, true, err
 }
 
-func (l *line) parse(first string) error {
-	err := l.read(first)
-	if err == nil && l.Version != version && l.Version != version2 {
-		err = records.Corrupt("its format is version %d, this is version %d", l.Version, version2)
+func (s *stored) read(value []byte, c *codec) error {
+	const name = len(mark) - 1
+	switch {
+	case !bytes.HasPrefix(value, []byte(mark[:name])) || len(value) == name:
+		return records.Corrupt("it does not begin as a record: %s", records.Excerpt(string(value)))
+	case value[name] != version:
+		return records.Corrupt("its format is version %d, this is version %d", value[name], version)
 	}
-	return err
-}
-
-// interpret sets the zero value to the record of a line and a body.
-func (s *stored) interpret(head *line, body []byte) (err error) {
-	if s.token, err = storage.ParseToken(head.Token); err != nil {
-		return records.Corrupt("its token is %s", records.Excerpt(head.Token))
-	}
-	if head.Attempt < 1 {
-		return records.Corrupt("its attempt number is 0")
-	}
-	s.record.Fingerprint, s.record.Digest, s.record.Attempt = head.Fingerprint, storage.Digest(head.Digest), head.Attempt
-	s.tookOver, s.at = head.TookOver, head.At
-	s.retain, s.age = duration(head.RetainMS), duration(head.AgeMS)
-	return s.read(head, body)
-}
-
-// read sets the fields that depend on the state.
-func (s *stored) read(head *line, body []byte) error {
-	state, known := storage.ParseState(head.State)
-	if !known || state == storage.Expired {
-		return records.Corrupt("its state is %s", records.Excerpt(head.State))
-	}
-	if state == storage.Released && head.Version == version {
-		s.forgotten = true
-		return nil
-	}
-	s.record.State, s.record.Origin = state, head.origin()
-	switch state {
-	case storage.InProgress:
-		return s.readClaim(head, body)
-	case storage.Released:
-		s.record.Steps = string(body)
-		return nil
-	default:
-		return s.readResult(head, body)
-	}
-}
-
-func (s *stored) readClaim(head *line, body []byte) error {
-	if s.lease = duration(head.LeaseMS); s.lease == 0 || s.retain < s.lease {
-		return records.Corrupt("its lease is %d ms, and it is kept for %d ms", head.LeaseMS, head.RetainMS)
-	}
-	if head.Version == version2 {
-		s.remember, s.record.Steps = duration(head.RememberMS), string(body)
-	}
-	if head.RememberMS < 0 || s.remember+s.retain < 0 || head.RememberMS > 0 && s.remember == 0 {
-		return records.Corrupt("it is remembered for %d ms", head.RememberMS)
+	c.rest = value[len(mark):]
+	s.layout(c)
+	if c.invalid {
+		return records.Corrupt("one of its numbers is too large")
 	}
 	return nil
 }
 
-func (s *stored) readResult(head *line, body []byte) error {
-	if head.Status < minStatus || head.Status > maxStatus {
-		return records.Corrupt("its status is %d", head.Status)
+// isRecord reports whether a value begins as a record of this version.
+func isRecord(value string) bool {
+	return len(value) >= plainSize && value[:len(mark)] == mark
+}
+
+// isForgotten reports whether only an attempt number is left of a record, by the beginning
+// of its value.
+func isForgotten(value string) bool {
+	return isRecord(value) && value[stateAt:plainSize] == string(rune(storage.Released))+"\x00\x00"
+}
+
+// mayBeApart reports whether a value, or its beginning, is of a record whose response has a key of its own.
+func mayBeApart(value string) bool {
+	return isRecord(value) && isFinished(storage.State(value[stateAt])) && value[stateAt+1] != 0
+}
+
+// interpret checks what was read, given the body.
+func (s *stored) interpret(body []byte) error {
+	r := &s.record
+	if r.Attempt < 1 {
+		return records.Corrupt("its attempt number is 0")
 	}
-	s.record.Status, s.record.Body, s.record.Sketch = head.Status, body, head.Sketch
-	header, err := records.HeaderOfWords(head.Headers)
-	if err != nil {
-		return records.Corrupt("its %v", err)
+	switch r.State {
+	case storage.InProgress:
+		if s.retain < max(s.lease, time.Millisecond) || s.remember+s.retain < 0 {
+			return records.Corrupt("its lease is %s, and it is kept for %s and remembered for %s", s.lease, s.retain, s.remember)
+		}
+		r.Steps = string(body)
+	case storage.Released:
+		r.Steps = string(body)
+		if s.size == 0 {
+			s.forgotten, r.State = true, 0
+		}
+	case storage.Completed, storage.Failed, storage.Unreplayable:
+		if r.Status < minStatus || r.Status > maxStatus {
+			return records.Corrupt("its status is %d", r.Status)
+		}
+		if s.apart = s.remember > 0; !s.apart {
+			r.Body = body
+		}
+	default:
+		return records.Corrupt("its state is %d", r.State)
 	}
-	s.record.Header = header
 	return nil
 }

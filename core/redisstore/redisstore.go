@@ -85,20 +85,21 @@
 //
 // # In redis-cli
 //
-// A value is one line of JSON, a newline, and the body of the response:
+// A value begins in binary form. The origin, the header and the body of the response
+// can be read:
 //
 //	> GET oncekey:9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab
-//	{"token":"6f1c…","state":"completed","v":1,"attempt":1,"fingerprint":"sha256:…","digest":"4be0…","retain_ms":86400000,"age_ms":12,
-//	 "route":"POST /payments","holder":"pod-1","key_hash":"9c56…","trace":"4bf9…-00f0…","at":"2026-01-02T15:04:05Z",
-//	 "status":201,"headers":[["set","Content-Type","application/json"]],"size":12}
-//	{"id":"p_1"}
+//	"oncekey\x01o\x1c…\x00\x01\x02\x00\x0c…\x0ePOST /payments\x05pod-1\x109c56cc51b374c3ba\x14bf9…-00f0…
+//	\x01\x00\x0cContent-Type\x10application/json{\"id\":\"p_1\"}"
 //
-// The value of a key with a Remember is short and binary once its request has
-// finished, and the line and the body are under the name
-// oncekey:{oncekey:9c56…}:response. The short value stays as a tombstone when the
-// response expires. If the response alone is gone too early, for example evicted, the
-// record is Unreplayable: no handler runs again. An abandoned key keeps the line of
-// its claim, with all steps, as its tombstone.
+// After the mark "oncekey\x01" come the token (16 bytes), the attempt (8) and the state
+// (1): 1 in progress, 2 completed, 3 failed, 4 not replayable, 6 released.
+//
+// The value of a key with a Remember is short once its request has finished, and the
+// response is under the name oncekey:{oncekey:9c56…}:response. The short value stays as
+// a tombstone when the response expires. If the response alone is gone too early, for
+// example evicted, the record is Unreplayable: no handler runs again. An abandoned key
+// keeps its claim, with all steps, as its tombstone.
 //
 // The body of a claim is the steps that its run has recorded.
 //
@@ -240,7 +241,7 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 
 // Release implements [storage.Store].
 func (s *Store) Release(ctx context.Context, l storage.Lease) error {
-	var kept []byte // none: the key is deleted
+	kept := attemptPrefix(&l) // alone: the key is deleted
 	if l.Attempt > 1 || l.Steps != "" {
 		kept = encodeReleased(l, time.Now())
 	}
@@ -257,28 +258,24 @@ func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) 
 	if err == nil && !extended {
 		return storage.ErrLeaseLost
 	}
-	return s.failure("extend", l.Key, s.unlessRefused(ctx, len(l.Steps)+lineRoom, err))
+	return s.failure("extend", l.Key, s.unlessRefused(ctx, len(l.Steps)+claimRoom, err))
 }
 
 // extend writes the claim again with a lease of ttl from now, and with the same
 // retention as before.
 func (s *Store) extend(ctx context.Context, l storage.Lease, ttl time.Duration) (bool, error) {
-	l.TTL = ttl
-	kept := l.Retain
-	if ttl < time.Millisecond {
-		// An ended lease is written as a lease of a millisecond that began a
-		// millisecond ago, so that earlier versions can read the record too.
-		l.TTL, kept = time.Millisecond, l.Retain-time.Millisecond
+	if l.TTL = ttl; ttl < time.Millisecond {
+		l.TTL = 0
 	}
-	outcome, err := s.settle(ctx, l, encodeClaim(&l, time.Now()), lifetime(kept, l.Remember))
+	outcome, err := s.settle(ctx, l, encodeClaim(&l, time.Now()), lifetime(l.Retain, l.Remember))
 	return outcome == settled, err
 }
 
 // settle runs settleScript, which replaces the lease's claim by value, and keeps the
-// value for a number of milliseconds. An empty value deletes the key.
+// value for a number of milliseconds. An attemptPrefix deletes the key.
 func (s *Store) settle(ctx context.Context, l storage.Lease, value []byte, kept int64) (int, error) {
 	return boundedCommands(ctx, s, func(ctx context.Context) (int, error) {
-		return s.run(ctx, settleScript, []string{s.prefix + l.Key}, attemptPrefix(l), value, kept).Int()
+		return s.run(ctx, settleScript, []string{s.prefix + l.Key}, value, kept).Int()
 	})
 }
 

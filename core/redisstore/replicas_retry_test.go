@@ -58,7 +58,7 @@ func TestRepeatedClaimIsWrittenOnceMore(t *testing.T) {
 	if twice.waits != 2 {
 		t.Errorf("the store waited %d times after the first, want once", twice.waits-1)
 	}
-	r.expectReplica(t, "key", `"attempt":1,`)
+	r.expectReplica(t, "key", "\x00\x01\x01\x00\x00") // attempt 1, in progress
 }
 
 // A repeated Complete keeps the value, and is a write all the same.
@@ -143,7 +143,7 @@ func TestClaimThatIsGoneBeforeTheWait(t *testing.T) {
 		}
 	}
 	lease := win(t, store, claim("key"))
-	if r.expectReplica(t, "key", lease.Token.String()); times != 2 {
+	if r.expectReplica(t, "key", string(lease.Token[:])); times != 2 {
 		t.Errorf("it was claimed %d times, want 2", times)
 	}
 }

@@ -87,7 +87,7 @@ func TestReplicasHaveWhatIsStored(t *testing.T) {
 	r.link.Set(faultproxy.Latency(50 * time.Millisecond))
 
 	lease := win(t, store, claim("key"))
-	r.expectReplica(t, "key", lease.Token.String())
+	r.expectReplica(t, "key", string(lease.Token[:]))
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 	r.expectReplica(t, "key", "answer")
 
@@ -95,7 +95,7 @@ func TestReplicasHaveWhatIsStored(t *testing.T) {
 	next := claim("other")
 	next.TakeOver = true
 	lease = win(t, store, next)
-	r.expectReplica(t, "other", lease.Token.String())
+	r.expectReplica(t, "other", string(lease.Token[:]))
 }
 
 // Case 17: a write that the replicas do not have is no claim.

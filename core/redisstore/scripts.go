@@ -2,17 +2,11 @@ package redisstore
 
 import (
 	"context"
-	"encoding/hex"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/oncekey/oncekey/core/storage"
 )
 
-// The scripts read only the beginning of a value, which has the same length for each
-// state: {"token":"<32 hex digits>","state":"in_progress". They never read the body
-// of a response.
+// The scripts read only the head of a value (see layout), and never the body of a response.
 
 // script is a Lua script with its text.
 type script struct {
@@ -60,21 +54,20 @@ func (s *Store) process(ctx context.Context, command redis.Cmder) error {
 const (
 	settledByOther = iota // another claim or response has the key
 	settled               // the value is written
-	settledBefore         // the caller's own token has finished the key earlier, or has another claim
+	settledBefore         // the attempt has finished the key earlier
 )
 
-// settleScript replaces a claim by ARGV[2], to be kept for ARGV[3] milliseconds. With
-// an empty ARGV[2] it deletes the key.
+// settleScript replaces a claim by ARGV[1], to be kept for ARGV[2] milliseconds. An
+// ARGV[1] of 32 bytes, which has a mark, a token and an attempt only, deletes the key.
 //
-// ARGV[1] is the beginning of the claim as far as its attempt, because a late Acquire
-// may have taken over the key for the holder's own token. The key must be the holder's
-// and unfinished, or be gone: a missing key was not claimed by another caller in the
-// meantime.
+// The claim must have the token and the attempt of ARGV[1], because a late Acquire may have
+// taken over the key for the holder's own token. The key must be the holder's and
+// unfinished, or be gone: a missing key was not claimed by another caller in the meantime.
 //
-// If there is a KEYS[2], ARGV[2] is a result's short value (see encodeRemembered), and
-// ARGV[4] its response, to be kept under KEYS[2] for ARGV[5] milliseconds.
+// If there is a KEYS[2], ARGV[1] is a result's short value (see encodeRemembered), and
+// ARGV[3] its response, to be kept under KEYS[2] for ARGV[4] milliseconds.
 //
-// If ARGV[2] is a claim too, the call is a renewal, and keeps the stored steps if they
+// If ARGV[1] is a claim too, the call is a renewal, and keeps the stored steps if they
 // are longer: a renewal may be late. A released key is renewed by its last holder.
 //
 // The last argument is set when the store waits for replicas. A value that the holder
@@ -82,46 +75,53 @@ const (
 // writes.
 //
 // Nearly always the first comparison decides, so the rest may be slow. The comparison
-// is of a claim in version 1, which has neither steps nor a Remember, and is never a
-// tombstone. The claim's beginning is of an attempt below 10. Its bounds are texts: Redis
-// formats each number, and the two numbers took an eighth of the script's time.
+// is with a claim that has neither a Remember nor steps, and is never a tombstone. Its
+// bounds are texts: Redis formats each number, and the two numbers took an eighth of the
+// script's time.
 var settleScript = newScript(`
-local head = redis.call('GETRANGE', KEYS[1], '0', '83')
-local open = head == ARGV[1] or head == ''
-local value, claimed = ARGV[2], false
+local value = ARGV[1]
+local prefix = string.sub(value, 1, 32)
+local head = redis.call('GETRANGE', KEYS[1], '0', '34')
+local open = head == '' or head == prefix .. '\1\0\0'
+local number, remember, sizeAt
 if not open then
-	head = redis.call('GETRANGE', KEYS[1], 0, 255)
+	head = redis.call('GETRANGE', KEYS[1], 0, 63)
+	if #head < 35 or string.sub(head, 1, 32) ~= prefix then
+		return 0
+	end
+	number = function(of, at)
+		local sum, unit, byte = 0, 1
+		repeat
+			byte = string.byte(of, at) or 0
+			sum, unit, at = sum + byte % 128 * unit, unit * 128, at + 1
+		until byte < 128
+		return sum, at
+	end
+	remember, sizeAt = number(head, 34)
 	local left = redis.call('PTTL', KEYS[1])
-	local remember, attempt = string.match(head, '"remember_ms":(%d+)'), '"attempt":%d+,'
-	local finished = KEYS[2] and string.sub(head, 1, 32) == string.sub(value, 1, 32)
-	if finished then
-		remember = ARGV[3] - ARGV[5]
-	elseif string.sub(head, 1, 43) ~= string.sub(ARGV[1], 1, 43) or string.match(head, attempt) ~= string.match(ARGV[1], attempt) then
+	if remember > 0 and left >= 0 and left <= remember then
 		return 0
 	end
-	if remember and left >= 0 and left <= tonumber(remember) then
-		return 0
-	end
-	claimed = not finished and (string.sub(head, 44, 65) == ',"state":"in_progress"' or string.sub(head, 44, 62) == ',"state":"released"')
-	open = claimed
+	local state = string.byte(head, 33)
+	open = state == 1 or state == 6
 end
-if claimed and string.sub(value, 44, 65) == ',"state":"in_progress"' then
-	local stored = redis.call('GET', KEYS[1])
-	local steps = (string.find(stored, '\n', 1, true) or #stored) + 1
-	local line, size = string.match(value, '^([^\n]*,"size":)(%d+)}\n')
-	local more = #stored - steps + 1
-	value = more > tonumber(size)
-		and string.sub(line, 1, 70) .. '2' .. string.sub(line, 72) .. more .. '}\n' .. string.sub(stored, steps)
+if open and number and string.byte(value, 33) == 1 then
+	local size, fieldsAt = number(head, sizeAt)
+	local _, newSizeAt = number(value, 34)
+	local newSize, newFieldsAt = number(value, newSizeAt)
+	value = size > newSize
+		and string.sub(value, 1, newSizeAt - 1) .. string.sub(head, sizeAt, fieldsAt - 1)
+			.. string.sub(value, newFieldsAt, #value - newSize) .. redis.call('GETRANGE', KEYS[1], -size, -1)
 		or value
 end
-if open and value == '' then
+if open and #value == 32 then
 	redis.call('DEL', KEYS[1])
 elseif open then
-	redis.call('SET', KEYS[1], value, 'PX', ARGV[3])
+	redis.call('SET', KEYS[1], value, 'PX', ARGV[2])
 	if KEYS[2] then
-		redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[5])
+		redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
 	end
-elseif ARGV[KEYS[2] and 6 or 4] then
+elseif ARGV[KEYS[2] and 5 or 3] then
 	redis.call('APPEND', KEYS[1], '')
 end
 return open and 1 or 2
@@ -147,27 +147,34 @@ local value = redis.call('GET', KEYS[1])
 return value and {value, left}
 `)
 
+// isApart is a Lua function that reports whether a value, or its beginning, is of a record whose
+// response has a key of its own: it is finished, and has a Remember.
+const isApart = `
+local function isApart(value)
+	local state = string.byte(value, 33)
+	return state and string.sub(value, 1, 8) == 'oncekey\1' and state >= 2 and state <= 4 and string.byte(value, 34) ~= 0
+end
+`
+
 // lookScript returns a value, its time to live, and its response or nil. It returns
 // false for a key that does not exist. KEYS[2] is the response's key.
-var lookScript = newScript(`
+var lookScript = newScript(isApart + `
 local value = redis.call('GET', KEYS[1])
 if not value then
 	return false
 end
-local remembered = string.sub(value, 1, 8) == 'oncekey\2'
-return {value, redis.call('PTTL', KEYS[1]), remembered and redis.call('GET', KEYS[2])}
+return {value, redis.call('PTTL', KEYS[1]), isApart(value) and redis.call('GET', KEYS[2])}
 `)
 
 // beginningScript returns the first ARGV[1] bytes of a value, its time to live, and
 // the first bytes of its response or nil. It returns false for a key without a value.
 // KEYS[2] is the response's key.
-var beginningScript = newScript(`
+var beginningScript = newScript(isApart + `
 local head = redis.call('GETRANGE', KEYS[1], 0, ARGV[1] - 1)
 if head == '' then
 	return false
 end
-local remembered = string.sub(head, 1, 8) == 'oncekey\2'
-return {head, redis.call('PTTL', KEYS[1]), remembered and redis.call('GETRANGE', KEYS[2], 0, ARGV[1] - 1)}
+return {head, redis.call('PTTL', KEYS[1]), isApart(head) and redis.call('GETRANGE', KEYS[2], 0, ARGV[1] - 1)}
 `)
 
 // decideScript replaces the claim ARGV[1] by ARGV[2], which lives ARGV[5] milliseconds
@@ -186,33 +193,3 @@ if KEYS[2] then
 end
 return 1
 `)
-
-// The state of a value comes after its token.
-const (
-	tokenStart      = `{"token":"`
-	stateStart      = 43
-	stateReleased   = `,"state":"released","v":1`
-	stateInProgress = `,"state":"in_progress"`
-	stateEnd        = stateStart + len(stateReleased)
-)
-
-// isForgotten reports whether only an attempt number is left of a record, by the beginning
-// of its value.
-func isForgotten(value string) bool {
-	return len(value) >= stateEnd && value[stateStart:] == stateReleased
-}
-
-// appendClaimPrefix appends the beginning of every claim of the token.
-func appendClaimPrefix(b []byte, token storage.Token) []byte {
-	b = hex.AppendEncode(append(b, tokenStart...), token[:])
-	return append(append(b, '"'), stateInProgress...)
-}
-
-// attemptPrefix is the beginning of one attempt's claim.
-func attemptPrefix(l storage.Lease) []byte {
-	const usual = 96
-	b := appendClaimPrefix(make([]byte, 0, usual), l.Token)
-	b = strconv.AppendInt(append(b, `,"v":`...), version, 10)
-	b = strconv.AppendUint(append(b, `,"attempt":`...), l.Attempt, 10)
-	return append(b, ',')
-}

@@ -11,8 +11,8 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// A claim with steps is a claim of another version: the calls that find one are the
-// same as those that find a claim without steps, and may be repeated too.
+// The calls that find a claim with steps are the same as those that find a claim without
+// steps, and may be repeated too.
 func TestCallsThatFindSteps(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
@@ -55,7 +55,7 @@ func TestLateRenewalKeepsTheLongerSteps(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
 	store := redisstore.New(rdb)
-	for _, fingerprint := range []string{"sha256:f", `","size":7}` + "\n", strings.Repeat("long", 5000)} {
+	for _, fingerprint := range []string{"sha256:f", "\x00\xff\n", strings.Repeat("long", 5000)} {
 		c := claim("key")
 		c.Fingerprint = fingerprint
 		lease := win(t, store, c)

@@ -48,50 +48,27 @@ func TestTimesOfRecords(t *testing.T) {
 	check(storage.Failed, 48*time.Hour)
 }
 
-// A replay reads no time to live. The times are by the clock of the writer then, or
-// unknown.
+// A replay reads no time to live. The times are by the clock of the writer then.
 func TestTimesOfReplays(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t, redistest.Start(t), nil)
 	store := redisstore.New(rdb)
-	value := func(at, retain string) string {
-		return `{"token":"abcd0000000000000000000000000000","state":"completed","v":1,"attempt":2,"fingerprint":"sha256:f",` +
-			retain + `"age_ms":1000,"at":"` + at + `","status":201,"size":0}` + "\n"
-	}
-	must(t, rdb.Set(t.Context(), "oncekey:key", value("2026-01-02T15:04:05.5Z", `"retain_ms":60000,`), time.Hour).Err())
-	written := time.Date(2026, 1, 2, 15, 4, 5, 5e8, time.UTC)
-	r := find(t, store, claim("key"))
-	if !r.Finished.Equal(written) || !r.Created.Equal(written.Add(-time.Second)) || !r.Expires.Equal(written.Add(time.Minute)) {
-		t.Errorf("the record is %+v, want the times of its line", r)
-	}
-	for at, retain := range map[string]string{"yesterday": `"retain_ms":60000,`, "2026-01-02T15:04:05Z": ""} {
-		must(t, rdb.Set(t.Context(), "oncekey:key", value(at, retain), time.Hour).Err())
-		if r := find(t, store, claim("key")); !r.Finished.IsZero() || !r.Created.IsZero() || !r.Expires.IsZero() {
-			t.Errorf("at %s the record is %+v, want no times", at, r)
-		}
-	}
-}
-
-// A result of a version before has no durations, and no origin.
-func TestTimesOfTheVersionBefore(t *testing.T) {
-	t.Parallel()
-	rdb := connect(t, redistest.Start(t), nil)
-	store := redisstore.New(rdb)
+	lease := win(t, store, claim("key"))
+	lease.Age = time.Second
+	res := result("answer")
+	res.Retain = time.Minute
 	before := time.Now()
-	must(t, rdb.Set(t.Context(), "oncekey:key", `{"token":"abcd0000000000000000000000000000","state":"completed","v":1,"attempt":2,`+
-		`"fingerprint":"sha256:f","at":"2026-01-02T15:04:05Z","status":201,"size":3}`+"\n{}\n", time.Hour).Err())
-	look := func() *storage.Record {
-		r, err := store.Lookup(t.Context(), "key")
-		must(t, err)
-		return r
-	}
-	r := look()
-	written := r.Expires.Add(-time.Hour)
-	if written.Before(before.Add(-2*time.Millisecond)) || written.After(time.Now()) || !r.Created.IsZero() || !r.Finished.IsZero() || r.Origin != (storage.Origin{}) {
-		t.Errorf("the record is %+v, want only the time when it expires", r)
+	must(t, store.Complete(t.Context(), lease, res))
+	after := time.Now()
+	must(t, rdb.PExpire(t.Context(), "oncekey:key", time.Hour).Err())
+	r := find(t, store, claim("key"))
+	if r.Finished.Before(before.Round(0)) || r.Finished.After(after) || !r.Created.Equal(r.Finished.Add(-time.Second)) || !r.Expires.Equal(r.Finished.Add(time.Minute)) {
+		t.Errorf("the record is %+v, want the times of its writer, between %s and %s", r, before, after)
 	}
 	must(t, rdb.Persist(t.Context(), "oncekey:key").Err())
-	if r := look(); !r.Expires.IsZero() {
+	r, err := store.Lookup(t.Context(), "key")
+	must(t, err)
+	if !r.Expires.IsZero() {
 		t.Errorf("the record expires at %s, want never", r.Expires)
 	}
 }
