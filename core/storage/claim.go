@@ -89,8 +89,8 @@ type Origin struct {
 }
 
 // Digest is a short hash of all bytes of a request, with the excluded fields (see
-// fingerprint.Digest). The zero Digest means no digest: a version before digests
-// wrote the record, or the writer has only the fingerprint.
+// fingerprint.Digest). The zero Digest means no digest: the writer has only the
+// fingerprint.
 type Digest [16]byte
 
 // Repeats reports whether both digests are of equal bytes. A zero digest repeats none.

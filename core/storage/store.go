@@ -139,14 +139,12 @@ type Record struct {
 	Sketch []byte
 	// Steps of an InProgress or a Released record, see Lease.Steps.
 	Steps string
-	// Origin of the claim. Empty for an Expired record, and for one that an earlier
-	// version wrote.
+	// Origin of the claim. Empty for an Expired record.
 	Origin Origin
 	// Created is the time of the attempt's claim, Finished the time of its Complete,
 	// and Expires the end of Retain; for an Expired record the end of Remember. All are
-	// by the store's clock, and zero where the store does not know: in a record of an
-	// earlier version, Created and Finished of an Expired record, and Finished of a record
-	// in progress or Released. A replay may have
+	// by the store's clock, and zero where the store does not know: Created and Finished
+	// of an Expired record, and Finished of a record in progress or Released. A replay may have
 	// them by the clock of the process that wrote the record, if the store's own would
 	// cost another round trip.
 	Created, Finished, Expires time.Time
