@@ -16,25 +16,6 @@ const inBase64 = "base64"
 
 var operations = [...]string{storage.Set: "set", storage.Add: "add", storage.Delete: "delete", storage.Sealed: "sealed"}
 
-// HeaderWords encodes a response header as a list of words for each field, readable by eye
-// in JSON. A field is encoded in base64 unless isPlain is true for its name and value.
-//
-//	["set", "Content-Type", "application/json"]
-//	["add", "WC1SYXc=", "/w==", "base64"]
-func HeaderWords(header storage.Header, isPlain func(string) bool) [][]string {
-	fields := make([][]string, len(header))
-	encoding := base64.StdEncoding
-	for i, f := range header {
-		operation := operations[f.Op]
-		if isPlain(f.Name) && isPlain(f.Value) {
-			fields[i] = []string{operation, f.Name, f.Value}
-			continue
-		}
-		fields[i] = []string{operation, encoding.EncodeToString([]byte(f.Name)), encoding.EncodeToString([]byte(f.Value)), inBase64}
-	}
-	return fields
-}
-
 // IsPrintable reports whether a text is printable ASCII, which every character set of a
 // database keeps unchanged. jsonb has no NUL, and no characters outside of the database's
 // own encoding.
@@ -47,12 +28,27 @@ func IsPrintable(text string) bool {
 	return true
 }
 
-// HeaderJSON returns the words of a header as JSON in printable ASCII, or nil for no fields.
+// HeaderJSON returns a response header as JSON in printable ASCII, readable by eye, or nil
+// for no fields. A field is a list of words, in base64 unless its name and value are
+// printable.
+//
+//	["set", "Content-Type", "application/json"]
+//	["add", "WC1SYXc=", "/w==", "base64"]
 func HeaderJSON(header storage.Header) []byte {
 	if len(header) == 0 {
 		return nil
 	}
-	encoded, err := json.Marshal(HeaderWords(header, IsPrintable))
+	fields := make([][]string, len(header))
+	encoding := base64.StdEncoding
+	for i, f := range header {
+		operation := operations[f.Op]
+		if IsPrintable(f.Name) && IsPrintable(f.Value) {
+			fields[i] = []string{operation, f.Name, f.Value}
+			continue
+		}
+		fields[i] = []string{operation, encoding.EncodeToString([]byte(f.Name)), encoding.EncodeToString([]byte(f.Value)), inBase64}
+	}
+	encoded, err := json.Marshal(fields)
 	if err != nil {
 		panic("records: " + err.Error()) // strings always encode
 	}
@@ -67,7 +63,7 @@ func ParseHeader(text string) (storage.Header, error) {
 	if !readable {
 		return nil, fmt.Errorf("header is %s", Excerpt(text))
 	}
-	return HeaderOfWords(fields)
+	return headerOf(fields)
 }
 
 // parseWords returns the words of each field of a JSON header, and false for other JSON.
@@ -88,9 +84,9 @@ func parseWords(header gjson.Result) (fields [][]string, readable bool) {
 	return fields, readable
 }
 
-// HeaderOfWords is the inverse of HeaderWords, with a nil header for no fields. The error
-// names the unreadable field and shows its text.
-func HeaderOfWords(fields [][]string) (storage.Header, error) {
+// headerOf returns the header of some lists of words, or nil for none. The error names the
+// unreadable field and shows its text.
+func headerOf(fields [][]string) (storage.Header, error) {
 	if len(fields) == 0 {
 		return nil, nil
 	}
