@@ -103,7 +103,7 @@ func TestRecordSizes(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
 	claim, result, err := recordSizes(t.Context(), client)
-	if err != nil || claim < len(`{"token":"","state":""}`) || result < claim/2+len(response) {
+	if err != nil || claim < len(storage.Token{}) || result < claim/2+len(response) {
 		t.Errorf("a claim has %d bytes and a result %d, with error %v", claim, result, err)
 	}
 	if left := client.DBSize(t.Context()).Val(); left != 0 {
