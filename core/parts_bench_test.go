@@ -101,7 +101,7 @@ func (p *partsOfAFirst) fingerprint() {
 
 // sketch takes the reading for granted.
 func (p *partsOfAFirst) sketch(reading *fingerprint.Reading) {
-	reading.AppendSketch(p.buffer[:0], p.a.sketchKey())
+	reading.AppendSketch(p.buffer[:0], (&claimant{identity: p.a.identity}).sketchKey())
 }
 
 // records claims and completes a new key in the store.
