@@ -221,16 +221,17 @@ func (p *Policy) Keeps(name string) bool {
 	return slices.ContainsFunc(p.KeepHeaders, func(keep string) bool { return http.CanonicalHeaderKey(keep) == name })
 }
 
-// connectionHeaders are the hop-by-hop fields of RFC 9110, section 7.6.1, and RFC
-// 2616, section 13.5.1. Trailer is kept, because net/http needs the field to write
-// the trailers of a replayed response.
-var connectionHeaders = []string{
-	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-	"Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade",
-}
-
+// belongsToConnection reports whether the canonical name is one of the hop-by-hop fields
+// of RFC 9110, section 7.6.1, and RFC 2616, section 13.5.1. Trailer is kept, because
+// net/http needs the field to write the trailers of a replayed response.
 func belongsToConnection(name string) bool {
-	return slices.Contains(connectionHeaders, http.CanonicalHeaderKey(name))
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade":
+		return true
+	default:
+		return false
+	}
 }
 
 // Classify returns the class of an outcome. The handler's marks decide first, then the

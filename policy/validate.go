@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 	"unicode"
@@ -62,7 +63,7 @@ func (p *Policy) Validate() error {
 	p.validateStatuses(check)
 	for _, name := range p.KeepHeaders {
 		check(httpguts.ValidHeaderFieldName(name), "KeepHeaders", name, "a header name, such as Set-Cookie")
-		check(!belongsToConnection(name), "KeepHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a response")
+		check(!belongsToConnection(http.CanonicalHeaderKey(name)), "KeepHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a response")
 	}
 	return errors.Join(all...)
 }
@@ -87,7 +88,7 @@ func (p *Policy) validateFields(check func(ok bool, field string, value any, wan
 	check(!p.ExactBytes || len(p.IncludeFields)+len(p.ExcludeFields) == 0, "ExactBytes", p.ExactBytes, "left out beside ExcludeFields and IncludeFields: with it every byte counts")
 	for _, name := range p.IncludeHeaders {
 		check(httpguts.ValidHeaderFieldName(name), "IncludeHeaders", name, "a header name, such as X-Api-Version")
-		check(!belongsToConnection(name), "IncludeHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a request")
+		check(!belongsToConnection(http.CanonicalHeaderKey(name)), "IncludeHeaders", name, "an end-to-end header: a hop-by-hop header belongs to one connection, not to a request")
 		check(!strings.EqualFold(name, "Host"), "IncludeHeaders", name, "another header: core.ScopeByHost separates keys by Host")
 	}
 }
