@@ -26,7 +26,7 @@ type Response struct {
 // middleware, which the handler changes in place.
 type draft struct {
 	header  http.Header    // outer middleware's header with the handler's changes
-	outer   storage.Header // outer middleware's header when the handler began
+	outer   wire.Outer     // outer middleware's header when the handler began
 	changes storage.Header // the handler's changes, frozen by WriteHeader
 	trailer []string       // names that the handler announced as trailers
 	status  int            // zero before WriteHeader
@@ -36,13 +36,12 @@ type draft struct {
 
 	// Buffers for small responses.
 	smallBody    [496]byte
-	smallOuter   [2]storage.Field
 	smallChanges [3]storage.Field
 }
 
 func (d *draft) begin(header http.Header) {
 	d.header = header
-	d.outer = wire.HeaderFields(d.smallOuter[:0], header)
+	d.outer.Read(header)
 	d.body = d.smallBody[:0]
 }
 
@@ -59,7 +58,7 @@ func (d *draft) freeze(own *responder) {
 			d.length = length
 		}
 	}
-	d.changes = wire.HeaderChanges(d.smallChanges[:0], d.outer, d.header)
+	d.changes = wire.HeaderChanges(d.smallChanges[:0], &d.outer, d.header)
 	d.changes = slices.DeleteFunc(d.changes, func(f storage.Field) bool {
 		return own.isMarker(f.Name) || d.isTrailer(f.Name) || !wire.IsValidField(f) // trailers come at the end
 	})
@@ -83,32 +82,16 @@ func (d *draft) restart(status int, own *responder) {
 // headerIsSettled reports whether the response header is outer middleware's plus
 // changes, without trailers: nearly always. That saves a further pass for each.
 func (d *draft) headerIsSettled() bool {
-	isTrailer := func(f storage.Field) bool { return strings.HasPrefix(f.Name, http.TrailerPrefix) }
-	return len(d.trailer) == 0 && !slices.ContainsFunc(d.outer, isTrailer) && d.hasChanges(d.changes)
-}
-
-// hasChanges reports whether the response header is outer middleware's plus changes.
-func (d *draft) hasChanges(changes storage.Header) bool {
-	var buffer [4]storage.Field
-	return slices.Equal(wire.HeaderChanges(buffer[:0], d.outer, d.header), changes)
+	return len(d.trailer) == 0 && wire.HasChanges(d.header, &d.outer, d.changes) && !d.outer.HasTrailers()
 }
 
 // settleHeader resets the response header to the outer middleware's values plus
 // changes. Edits made after WriteHeader, and edits that the handler may not make, are
 // dropped.
 func (d *draft) settleHeader(changes storage.Header) {
-	if d.hasChanges(changes) {
-		return
+	if !wire.HasChanges(d.header, &d.outer, changes) {
+		wire.ResetHeader(d.header, &d.outer, changes)
 	}
-	clear(d.header)
-	for _, f := range d.outer {
-		if f.Op == storage.Delete {
-			d.header[f.Name] = nil
-			continue
-		}
-		d.header[f.Name] = append(d.header[f.Name], f.Value)
-	}
-	wire.ApplyHeader(changes, d.header, nil)
 }
 
 func (d *draft) isTrailer(name string) bool {
@@ -124,7 +107,9 @@ func (d *draft) trailers(own *responder) storage.Header {
 		}
 		for _, value := range values {
 			name := http.TrailerPrefix + strings.TrimPrefix(name, http.TrailerPrefix)
-			trailers = append(trailers, storage.Field{Name: name, Value: value})
+			if field := (storage.Field{Name: name, Value: value}); wire.IsValidField(field) {
+				trailers = append(trailers, field)
+			}
 		}
 	}
 	slices.SortStableFunc(trailers, func(a, b storage.Field) int { return strings.Compare(a.Name, b.Name) })
@@ -141,5 +126,5 @@ func (d *draft) isShort(r *http.Request) bool {
 func (d *draft) replace(status int, header http.Header, body []byte) {
 	clear(d.header)
 	d.trailer, d.length = nil, -1
-	d.status, d.body, d.changes = status, body, wire.HeaderChanges(nil, nil, header)
+	d.status, d.body, d.changes = status, body, wire.HeaderOf(header)
 }

@@ -49,7 +49,7 @@ func recoverAbandoned(run *Run, find policy.RecoverFunc) (*storage.Record, *prob
 		return nil, nil
 	}
 	outcomeKnown = true
-	result := Response{Status: found.Status, Header: wire.HeaderChanges(nil, nil, found.Header), Body: found.Body}
+	result := Response{Status: found.Status, Header: wire.HeaderOf(found.Header), Body: found.Body}
 	outcome := failure.Outcome{Status: found.Status, Executed: true}
 	if err := run.end(outcome, result); err != nil {
 		return nil, unstoredProblem(err)

@@ -16,7 +16,10 @@ import (
 func (c *capture) finish(panicked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer func() { c.custody = done }()
+	defer func() {
+		c.custody = done
+		c.outer.Free()
+	}()
 	switch waits := c.custody.waits(); {
 	case c.settled:
 		c.run.close()

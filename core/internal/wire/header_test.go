@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"reflect"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -18,7 +21,9 @@ func TestHeaderChanges(t *testing.T) {
 		"Link":         {"<a>", "<b>"},
 		"Date":         nil,
 	}
-	changes := HeaderChanges(nil, HeaderFields(nil, outer), handled)
+	var before Outer
+	before.Read(outer)
+	changes := HeaderChanges(nil, &before, handled)
 	want := storage.Header{
 		{Op: storage.Set, Name: "Content-Type", Value: "application/json"},
 		{Op: storage.Delete, Name: "Date", Value: ""},
@@ -38,6 +43,72 @@ func TestHeaderChanges(t *testing.T) {
 		"Link": {"<a>", "<b>"}, "X-Frame": nil, "Date": nil,
 	}) {
 		t.Errorf("applied: %v", got)
+	}
+}
+
+// The comparison in place finds what a comparison of all changes finds.
+func TestHasChanges(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	edit := func(h http.Header) http.Header {
+		h = h.Clone()
+		for range random.IntN(4) {
+			name := string(rune('A' + random.IntN(5)))
+			switch value := string(rune('a' + random.IntN(3))); random.IntN(5) {
+			case 0:
+				h[name] = nil
+			case 1:
+				delete(h, name)
+			case 2:
+				h[name] = []string{value}
+			default:
+				h[name] = append(h[name], value)
+			}
+		}
+		return h
+	}
+	settled := 0
+	for range 50_000 {
+		before := edit(edit(http.Header{}))
+		handled := edit(before)
+		var outer Outer
+		outer.Read(before)
+		changes := HeaderChanges(nil, &outer, handled)
+		if len(changes) > 0 && random.IntN(4) == 0 { // the handler may not make each change
+			changes = slices.Delete(changes, 0, 1)
+		}
+		for _, header := range []http.Header{handled, edit(handled), edit(before)} {
+			got, want := HasChanges(header, &outer, changes), slices.Equal(HeaderChanges(nil, &outer, header), changes)
+			if got != want {
+				t.Fatalf("outer %v, changes %v, header %v: got %v", before, changes, header, got)
+			}
+			if got {
+				settled++
+			}
+		}
+		outer.Free()
+	}
+	if settled < 50_000 {
+		t.Errorf("only %d headers are settled", settled)
+	}
+}
+
+// A pooled buffer keeps no fields, and a long header has its own.
+func TestOuterFree(t *testing.T) { //nolint:paralleltest // others would use the buffers
+	for _, names := range []int{0, 1, len(fieldBuffer{}) - 1, len(fieldBuffer{}), 40} {
+		header := make(http.Header)
+		for i := range names {
+			header[strconv.Itoa(i)] = []string{"a", "b"}
+		}
+		var outer Outer
+		outer.Read(header)
+		if changes := HeaderChanges(nil, &outer, http.Header{}); len(outer.fields) != 2*names || len(changes) != names {
+			t.Errorf("%d names: %d fields and %d changes", names, len(outer.fields), len(changes))
+		}
+		buffer := outer.buffer
+		if outer.Free(); outer.fields != nil || outer.buffer != nil || buffer != nil && *buffer != (fieldBuffer{}) {
+			t.Errorf("%d names: freed to %v with %v", names, outer, buffer)
+		}
 	}
 }
 
