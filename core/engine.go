@@ -13,6 +13,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/ledger"
 	"github.com/oncekey/oncekey/core/internal/panicked"
+	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
@@ -197,6 +198,7 @@ func (e *Engine) Begin(ctx context.Context, route *Route, request Request) Decis
 // renewal first. A refused response takes one StoreTimeout more. Finish takes no context,
 // so that a client's disconnect cannot interrupt the settlement.
 func (e *Engine) Finish(run *Run, outcome failure.Outcome, response Response) error {
+	response.Header = wire.ValidFields(response.Header)
 	return run.end(outcome, response)
 }
 

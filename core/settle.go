@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -119,16 +118,12 @@ func stateOf(status int) storage.State {
 }
 
 // storedHeader removes fields that the policy does not keep, such as fields of one
-// connection, one moment or one browser.
+// connection, one moment or one browser. HTTP allows all fields of header.
 func storedHeader(p *policy.Policy, header storage.Header) storage.Header {
 	nominated := connectionOptions(header)
-	dropped := func(f storage.Field) bool {
-		return !p.Keeps(strings.TrimPrefix(f.Name, http.TrailerPrefix)) || !wire.IsValidField(f) || nominated != "" && nominates(nominated, f.Name)
-	}
-	if !slices.ContainsFunc(header, dropped) {
-		return header
-	}
-	return slices.DeleteFunc(slices.Clone(header), dropped)
+	return wire.Without(header, func(f storage.Field) bool {
+		return !p.Keeps(strings.TrimPrefix(f.Name, http.TrailerPrefix)) || nominated != "" && nominates(nominated, f.Name)
+	})
 }
 
 // connectionOptions returns the joined values of the Connection fields. These values
