@@ -82,7 +82,8 @@ func (re *responder) setExpiry(h http.Header, end time.Time) {
 // header, which a handler must not forge.
 func (re *responder) isMarker(name string) bool {
 	name = strings.TrimPrefix(name, http.TrailerPrefix)
-	return strings.EqualFold(name, re.replayHeader) || name != "" && strings.EqualFold(name, re.expiryHeader)
+	return len(name) == len(re.replayHeader) && strings.EqualFold(name, re.replayHeader) ||
+		name != "" && len(name) == len(re.expiryHeader) && strings.EqualFold(name, re.expiryHeader)
 }
 
 // unstoredProblem returns the response for an error of Finish.
