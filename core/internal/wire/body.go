@@ -175,7 +175,7 @@ func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 type RestoredBody struct {
 	mu   sync.Mutex
 	rest []byte
-	err  error // returned after rest
+	over bool // reads fail
 }
 
 // In returns a copy of the request with the restored body and the context ctx. A nil body
@@ -183,7 +183,7 @@ type RestoredBody struct {
 func (b *RestoredBody) In(r *http.Request, ctx context.Context, body []byte) *http.Request { //nolint:revive // the request comes first, as the result
 	r = r.WithContext(ctx)
 	if body != nil {
-		b.rest, b.err = body, io.EOF
+		b.rest = body
 		r.Body = b
 	}
 	return r
@@ -193,8 +193,11 @@ func (b *RestoredBody) In(r *http.Request, ctx context.Context, body []byte) *ht
 func (b *RestoredBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.rest) == 0 {
-		return 0, b.err
+	switch {
+	case b.over:
+		return 0, http.ErrBodyReadAfterClose
+	case len(b.rest) == 0:
+		return 0, io.EOF
 	}
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
@@ -205,7 +208,7 @@ func (b *RestoredBody) Read(p []byte) (int, error) {
 func (b *RestoredBody) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.rest, b.err = nil, http.ErrBodyReadAfterClose
+	b.rest, b.over = nil, true
 	return nil
 }
 
