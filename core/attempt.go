@@ -31,13 +31,14 @@ type attempt struct {
 	found     *storage.Record // the last record that decided
 	waited    bool            // the key was in progress in an earlier round
 	waits     bool            // the request is counted in shared.waiters
-	alloc     func() *Run     // makes the run; nil: new(Run)
 	claim     ledger.Claim    // in place: passed on by value it would grow the stack beyond 8 KiB
+	// alloc makes the run, and a buffer for its sketch.
+	alloc func() (*Run, []byte)
 }
 
 // newAttempt begins the attempt of a request.
 func newAttempt(s *shared, route *Route) *attempt {
-	return &attempt{identity: &identity{shared: s, route: route, started: time.Now()}}
+	return &attempt{identity: &identity{shared: s, route: route, started: time.Now()}, alloc: newLoneRun}
 }
 
 // read begins the claim of a request. The request's body must not change before the

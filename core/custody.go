@@ -27,11 +27,11 @@ type capture struct {
 	mu sync.Mutex
 	draft
 	custody   custody
-	recovered bool      // the handler panicked, and middleware inside recovered
-	settled   bool      // the run is settled, because the response was sent or refused
-	outside   int       // status of a response that is left to the router, or sent around
-	heldSince time.Time // of the first flush that is held
-	err       error     // reason for which the response must not be sent
+	recovered bool       // the handler panicked, and middleware inside recovered
+	settled   bool       // the run is settled, because the response was sent or refused
+	outside   int32      // status of a response that is left to the router, or sent around
+	heldSince *time.Time // of the first flush that is held
+	err       error      // reason for which the response must not be sent
 }
 
 // custody says where a handler's response is.
@@ -74,9 +74,10 @@ type settlement interface {
 	close()
 }
 
-func (c *capture) begin(w http.ResponseWriter, r *http.Request, run settlement, own *responder, maxBytes int64) {
+// begin makes c the writer of a run. buffer is for the body of a small response.
+func (c *capture) begin(w http.ResponseWriter, r *http.Request, run settlement, own *responder, maxBytes int64, buffer []byte) {
 	c.w, c.r, c.run, c.own, c.maxBytes = w, r, run, own, maxBytes
-	c.draft.begin(w.Header())
+	c.draft.begin(w.Header(), buffer)
 }
 
 // stream records that the response cannot be replayed, and then sends the buffered
@@ -122,10 +123,11 @@ func (c *capture) holdsBack() bool {
 		return false
 	}
 	if c.custody < held {
-		c.custody, c.heldSince = held, time.Now()
+		since := time.Now()
+		c.custody, c.heldSince = held, &since
 	}
 	return true
 }
 
 // heldTooLong is asked only about a held response.
-func (c *capture) heldTooLong() bool { return time.Since(c.heldSince) >= maxHold }
+func (c *capture) heldTooLong() bool { return time.Since(*c.heldSince) >= maxHold }

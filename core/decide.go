@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/core/event"
@@ -133,14 +134,10 @@ func (a *attempt) start(ctx context.Context) Decision {
 
 // newRun returns a run of the claim's lease, unless its hold cannot begin.
 func newRun(ctx context.Context, a *attempt) (run *Run, refusal string) {
-	if a.alloc != nil {
-		run = a.alloc()
-	} else {
-		run = new(Run)
-	}
+	run, buffer := a.alloc()
 	run.identity = a.identity
 	if reading := a.parsed(); reading != nil {
-		run.sketch = reading.AppendSketch(run.smallSketch[:0], a.sketchKey())
+		run.sketch = slices.Clip(reading.AppendSketch(buffer, a.sketchKey())) // more of the buffer is the response's
 	}
 	run.context.begin(ctx, run)
 	run.handler = &run.context

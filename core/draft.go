@@ -34,15 +34,13 @@ type draft struct {
 	written int64          // body bytes that the handler wrote, or tried to write
 	body    []byte         // body bytes that wait for the store
 
-	// Buffers for small responses.
-	smallBody    [496]byte
 	smallChanges [3]storage.Field
 }
 
-func (d *draft) begin(header http.Header) {
+func (d *draft) begin(header http.Header, buffer []byte) {
 	d.header = header
 	d.outer.Read(header)
-	d.body = d.smallBody[:0]
+	d.body = buffer
 }
 
 // freeze records the handler's changes. Of later changes, only trailers are sent.

@@ -8,6 +8,7 @@ import (
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/fingerprint"
 	"github.com/oncekey/oncekey/internal/callers"
 )
 
@@ -17,13 +18,14 @@ type execution struct {
 	run      Run
 	captured capture
 	body     wire.RestoredBody
+	small    [480]byte // for the sketch of the request, and behind it for a small response
 }
 
-// newExecution returns the run of a new execution.
-func newExecution() *Run {
+// newExecution returns the run of a new execution, and a buffer for its sketch.
+func newExecution() (*Run, []byte) {
 	x := new(execution)
 	x.run.owner = x
-	return &x.run
+	return &x.run, x.small[:0:fingerprint.MaxSketch]
 }
 
 // execute runs the handler under the lease.
@@ -31,7 +33,7 @@ func (x *execution) execute(w http.ResponseWriter, r *http.Request, body []byte,
 	guarded := x.body.In(r, x.run.Context(), body)
 	wire.DropCodings(guarded)
 	of := x.run.identity
-	x.captured.begin(w, guarded, x, &of.shared.responder, of.route.policy.MaxResponseBytes)
+	x.captured.begin(w, guarded, x, &of.shared.responder, of.route.policy.MaxResponseBytes, x.small[len(x.run.sketch):][:0])
 	panicked := true
 	// No recover, so that a panic continues with its stack.
 	defer func() {

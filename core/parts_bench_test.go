@@ -132,7 +132,7 @@ func (p *partsOfAFirst) capture(w http.ResponseWriter) {
 	run.identity = p.a.identity
 	clear(w.Header())
 	*c = capture{}
-	c.begin(w, p.bare, p.state.execution, &p.engine.responder, p.engine.defaults.policy.MaxResponseBytes)
+	c.begin(w, p.bare, p.state.execution, &p.engine.responder, p.engine.defaults.policy.MaxResponseBytes, p.state.execution.small[:0])
 	c.Header()["Content-Type"] = []string{"application/json"}
 	c.WriteHeader(p.result.Status)
 	if _, err := c.Write(p.body); err != nil || !c.headerIsSettled() {

@@ -97,7 +97,7 @@ func (c *capture) settledOutside(panicked bool) bool {
 	if !sent && (panicked || c.custody != leftToRouter || c.status != 0 || c.run.cause() != nil) {
 		return false
 	}
-	class, outcome := c.run.conclude(failure.Outcome{Status: c.outside, Panicked: panicked})
+	class, outcome := c.run.conclude(failure.Outcome{Status: int(c.outside), Panicked: panicked})
 	if !sent && class == failure.ClassCache {
 		c.replaceByProblem(problem.New(problem.HandlerFailed, ""))
 		return false
@@ -139,7 +139,7 @@ func (c *capture) leave(to custody, status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if status != 0 && c.custody.waits() && c.custody < to {
-		c.custody, c.outside = to, status
+		c.custody, c.outside = to, int32(status)
 	}
 }
 

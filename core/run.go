@@ -26,8 +26,18 @@ type Run struct {
 	streams bool
 	// owner is the execution that the run is a part of, or nil.
 	owner any
+}
 
-	smallSketch [128]byte
+// loneRun is a run without an execution.
+type loneRun struct {
+	run    Run
+	sketch [128]byte
+}
+
+// newLoneRun returns a new run, and a buffer for its sketch.
+func newLoneRun() (*Run, []byte) {
+	lone := new(loneRun)
+	return &lone.run, lone.sketch[:0]
 }
 
 // runOf returns the run of a hold, or nil.

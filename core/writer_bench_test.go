@@ -61,7 +61,7 @@ func benchmarkCapture(b *testing.B, outer http.Header) {
 		func(w http.ResponseWriter) { httpsnoop.CaptureMetrics(handler, w, r) },
 		func(w http.ResponseWriter) {
 			captured = capture{}
-			captured.begin(w, r, run, &engine.responder, engine.defaults.policy.MaxResponseBytes)
+			captured.begin(w, r, run, &engine.responder, engine.defaults.policy.MaxResponseBytes, run.small[:0])
 			handler.ServeHTTP(&captured, r)
 			captured.settleHeader(captured.changes)
 			wire.WriteResponse(w, captured.status, captured.body)
