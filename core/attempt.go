@@ -97,7 +97,7 @@ func (a *attempt) scopeOf(r *http.Request) (string, error) {
 	defer func() {
 		if !returned {
 			a.name()
-			a.report(r.Context(), event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the Scope panicked")})
+			a.report(r.Context(), &event.Event{Result: event.CallbackPanicked, Err: errors.New("oncekey: the Scope panicked")})
 		}
 	}()
 	scope, err := a.shared.scope(r)
@@ -234,7 +234,7 @@ func (c *claimant) origin() storage.Origin {
 func (c *claimant) traceOf() (trace string) {
 	defer func() {
 		if err := panicked.Error("Trace", recover()); err != nil {
-			c.identity.report(c.context, event.Event{Result: event.CallbackPanicked, Err: err})
+			c.identity.report(c.context, &event.Event{Result: event.CallbackPanicked, Err: err})
 		}
 	}()
 	return ledger.Shortened(c.identity.shared.trace(c.context), ledger.MaxOriginText)

@@ -59,7 +59,7 @@ func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 		return a.storeFailed(ctx, err), nil
 	case record != nil:
 		if record.Abandoned() {
-			a.report(ctx, event.Event{Result: event.LeaseExpired, Attempt: record.Attempt})
+			a.report(ctx, &event.Event{Result: event.LeaseExpired, Attempt: record.Attempt})
 		}
 		return a.decideByRecord(record), nil
 	default:
@@ -72,7 +72,7 @@ func (a *attempt) decide(ctx context.Context) (Decision, *Run) {
 // handler may have run or may be running. Or this process lacks a right at the store, or
 // the store can never keep the claim, which are wrong configurations and no outages.
 func (a *attempt) storeFailed(ctx context.Context, err error) Decision {
-	a.report(ctx, event.Event{Result: event.StoreError, Err: err})
+	a.report(ctx, &event.Event{Result: event.StoreError, Err: err})
 	a.failure = err
 	closed := rules.StaysClosed(err)
 	switch {
@@ -114,7 +114,7 @@ func (a *attempt) start(ctx context.Context) Decision {
 		return Decision{Problem: problem.New(refusal, "")}
 	}
 	if lease.TookOver {
-		a.report(ctx, event.Event{Result: event.LeaseExpired, Attempt: lease.Attempt - 1})
+		a.report(ctx, &event.Event{Result: event.LeaseExpired, Attempt: lease.Attempt - 1})
 		if find := a.route.policy.OnAbandoned.RecoverFunc(); find != nil && !a.route.observes {
 			if record, refusal := recoverAbandoned(run, find); record != nil || refusal != nil {
 				return Decision{Record: record, Problem: refusal}
@@ -220,7 +220,7 @@ func (a *attempt) reportDecision(ctx context.Context, d Decision, localRun *Run)
 			d.Problem.Differs, d.Problem.Others = happened.Differs, happened.Others
 		}
 	}
-	a.report(ctx, happened)
+	a.report(ctx, &happened)
 }
 
 func resultOfCode(code string) event.Result {

@@ -121,10 +121,10 @@ func do(ctx context.Context, e *Engine, call *Call, s typed) (Info, error) {
 	defer a.forget()
 	switch {
 	case err != nil:
-		a.report(ctx, event.Event{Result: event.Refused, Code: problem.KeyInvalid, Err: err})
+		a.report(ctx, &event.Event{Result: event.Refused, Code: problem.KeyInvalid, Err: err})
 		return Info{}, err
 	case a.request.Key == "":
-		a.report(ctx, event.Event{Result: event.NoKey})
+		a.report(ctx, &event.Event{Result: event.NoKey})
 		return Info{}, s.run(unrecorded(ctx, a.route))
 	case a.outside(ctx) != nil:
 		return Info{}, s.run(ctx)

@@ -45,7 +45,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	}
 	hostname, _ := os.Hostname() // events work without an instance
 	e := &Engine{shared: shared{
-		ledger: ledger.New(store), scope: scope, observer: event.Log(nil),
+		ledger: ledger.New(store), scope: scope, observer: guardedObserver{event.Log(nil)},
 		responder:  responder{write: problem.Write, keyHeader: KeyHeader, replayHeader: "X-Idempotent-Replay"},
 		keyHeaders: []string{KeyHeader}, instance: hostname,
 	}}
@@ -61,9 +61,8 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 		return nil, fmt.Errorf("oncekey: WithExpiryHeader is given %q, which marks replays: give another name", e.responder.expiryHeader)
 	}
 	e.holder = ledger.Shortened(e.instance, ledger.MaxOriginText)
-	e.observer = guardedObserver{e.observer}
 	if e.responder.custom {
-		e.responder.write = guardedWriter(e.responder.write, e.observer)
+		e.responder.write = guardedWriter(e.responder.write, e.observer.Observe)
 	}
 	e.defaults = e.MustRoute() // the default policy is valid
 	e.declared.all = nil

@@ -92,7 +92,7 @@ func (x *exchange) replay(a *attempt, record *storage.Record) {
 	wire.WriteResponse(x.w, record.Status, record.Body)
 }
 
-func (x *exchange) report(a *attempt, happened event.Event) { a.report(x.r.Context(), happened) }
+func (x *exchange) report(a *attempt, happened event.Event) { a.report(x.r.Context(), &happened) }
 
 // passThrough runs the handler without a run.
 func passThrough(w http.ResponseWriter, r *http.Request, route *Route, next http.Handler) {

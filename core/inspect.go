@@ -160,7 +160,7 @@ func (i *Inspector) forget(ctx context.Context, key string, word storage.Word) (
 }
 
 func (i *Inspector) report(ctx context.Context, result event.Result, key string, record *storage.Record, by ByHand) {
-	i.shared.observer.Observe(ctx, event.Event{
+	i.shared.observer.Observe(ctx, &event.Event{
 		Result: result, Route: record.Origin.Route, Record: key, Attempt: record.Attempt,
 		Operator: by.Operator, Reason: by.Reason, Subject: &i.inspected,
 	})

@@ -24,7 +24,7 @@ func WithObserver(observer event.Observer) Option {
 		if observer == nil {
 			return errors.New("oncekey: WithObserver is given nil: give an Observer, or leave the option out")
 		}
-		e.observer = observer
+		e.observer = guardedObserver{observer}
 		return nil
 	}
 }

@@ -70,7 +70,7 @@ func digestOf(service string, r *Request) [sha256.Size]byte {
 }
 
 // report reports an event about the request, or about its run, which knows the pattern.
-func (i *identity) report(ctx context.Context, happened event.Event) {
+func (i *identity) report(ctx context.Context, happened *event.Event) {
 	if happened.Route == "" {
 		happened.Route = i.request.Pattern
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -100,11 +101,11 @@ func unstoredProblem(err error) *problem.Problem {
 
 // guardedWriter returns a problem writer that responds by the default writer when
 // write panics. Status and body are buffered until write has returned.
-func guardedWriter(write problem.Writer, observer event.Observer) problem.Writer {
+func guardedWriter(write problem.Writer, observe func(context.Context, *event.Event)) problem.Writer {
 	return func(w http.ResponseWriter, r *http.Request, p problem.Problem) {
 		own := problemRecorder{header: w.Header()}
 		if err := own.record(write, r, p); err != nil {
-			observer.Observe(r.Context(), event.Event{Result: event.CallbackPanicked, Code: p.Code, Err: err})
+			observe(r.Context(), &event.Event{Result: event.CallbackPanicked, Code: p.Code, Err: err})
 			problem.Write(w, r, p)
 			return
 		}

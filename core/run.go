@@ -57,7 +57,7 @@ func (h *holder) Context() context.Context { return &h.context }
 // Report implements ledger.Run.
 func (h *holder) Report(happened event.Event, pattern string) {
 	happened.Attempt, happened.Route = h.hold.Lease.Attempt, pattern
-	h.identity.report(&h.context, happened)
+	h.identity.report(&h.context, &happened)
 }
 
 // End implements ledger.Run.

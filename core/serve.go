@@ -117,7 +117,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 	case refusal != nil:
 		x.refuse(a, refusal)
 	case a.request.Key == "":
-		a.report(r.Context(), event.Event{Result: event.NoKey})
+		a.report(r.Context(), &event.Event{Result: event.NoKey})
 		passThrough(w, r, route, next)
 	case outer == route: // one policy, mounted twice
 		next.ServeHTTP(w, r)
@@ -157,7 +157,7 @@ func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, re
 // where the handler runs, or has run, with less protection than its policy declares. The
 // event contains the reason.
 func (e *Engine) Warn(r *http.Request, route *Route, reason error) {
-	unread(&e.shared, r, route).report(r.Context(), event.Event{Result: event.WrongSetup, Err: reason})
+	unread(&e.shared, r, route).report(r.Context(), &event.Event{Result: event.WrongSetup, Err: reason})
 }
 
 // reportUnguarded reports, once for each route, that the policy does not guard a PUT or
@@ -184,7 +184,7 @@ func skips(s *shared, r *http.Request, route *Route) bool {
 	skip := true // until SkipIf has returned
 	defer func() {
 		if skip {
-			unread(s, r, route).report(r.Context(), happened)
+			unread(s, r, route).report(r.Context(), &happened)
 		}
 	}()
 	if skip = route.policy.SkipIf(r); skip {

@@ -14,7 +14,7 @@ type shared struct {
 	ledger     *ledger.Ledger
 	scope      Scope
 	service    string
-	observer   event.Observer
+	observer   guardedObserver
 	responder  responder
 	keyHeaders []string                     // canonical names, at least one
 	trace      func(context.Context) string // nil: none
@@ -25,13 +25,14 @@ type shared struct {
 }
 
 // guardedObserver logs an Observer's panics, which the Observer cannot report.
-type guardedObserver struct{ event.Observer }
+type guardedObserver struct{ own event.Observer }
 
-func (o guardedObserver) Observe(ctx context.Context, happened event.Event) {
+// Observe passes on an event, which is large: up to here, callers pass its address.
+func (o guardedObserver) Observe(ctx context.Context, happened *event.Event) {
 	defer func() {
 		if err := panicked.Error("Observer", recover()); err != nil {
 			event.Log(nil).Observe(context.Background(), event.Event{Result: event.CallbackPanicked, Err: err})
 		}
 	}()
-	o.Observer.Observe(ctx, happened)
+	o.own.Observe(ctx, *happened)
 }
