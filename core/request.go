@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,15 +72,15 @@ func digestOf(service string, r *Request) [sha256.Size]byte {
 
 // report reports an event about the request, or about its run, which knows the pattern.
 func (i *identity) report(ctx context.Context, happened *event.Event) {
-	if happened.Route == "" {
-		happened.Route = i.request.Pattern
+	if happened.Route != i.request.Pattern { // not the pattern of an event before
+		happened.Route = cmp.Or(happened.Route, i.request.Pattern)
+		i.route.served(i.request.Method, happened.Route)
 	}
 	if i.wasRead && i.record == "" {
 		var digits [2 * sha256.Size]byte
 		i.record = string(hex.AppendEncode(digits[:0], i.digest[:]))
 	}
 	happened.Subject, happened.Record, happened.Observed = &i.event, i.record, i.route.observes
-	i.route.served(i.request.Method, happened.Route)
 	happened.Duration = time.Since(i.started)
 	i.shared.observer.Observe(ctx, happened)
 }
