@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -123,7 +124,9 @@ type claimant struct {
 	bytes    storage.Digest       // of the input; zero when the caller of Begin passed the fingerprint
 	reading  *fingerprint.Reading // of the input, on first use: see parsed
 	keyHash  string               // event.KeyHash of the client's key
-	context  context.Context      //nolint:containedctx // of one round, for the trace
+	keySum   [sha256.Size]byte    // frame.Sum of the client's key, if summed
+	summed   bool
+	context  context.Context //nolint:containedctx // of one round, for the trace
 	made     bool
 	claim    storage.Claim // if made
 }
@@ -143,6 +146,7 @@ func (c *claimant) end() {
 		c.claim, c.made = storage.Claim{}, false
 	}
 	c.identity, c.input, c.bytes, c.keyHash, c.context = nil, fingerprint.Request{}, storage.Digest{}, "", nil
+	c.keySum, c.summed = [sha256.Size]byte{}, false
 	claimants.Put(c)
 }
 
@@ -178,7 +182,7 @@ func (c *claimant) fingerprint() string {
 	request := &c.identity.request
 	if request.Fingerprint == "" && c.bytes != (storage.Digest{}) {
 		var buffer [hashesSize + fingerprint.Size]byte
-		hashes := frame.AppendShort(hex.AppendEncode(buffer[:0], c.identity.digest[:]), request.Key)
+		hashes := frame.AppendShort(hex.AppendEncode(buffer[:0], c.identity.digest[:]), c.sumOfKey())
 		if reading := c.parsed(); reading != nil {
 			hashes = reading.AppendFingerprint(hashes)
 		} else {
@@ -200,12 +204,22 @@ func (c *claimant) parsed() *fingerprint.Reading {
 	return c.reading
 }
 
+// sumOfKey returns the hash of the client's key: the key's hash for events is a part of
+// it, and the secret of the sketch is another.
+func (c *claimant) sumOfKey() *[sha256.Size]byte {
+	if !c.summed {
+		c.keySum, c.summed = frame.Sum(c.identity.request.Key), true
+	}
+	return &c.keySum
+}
+
 // sketchKey returns the key of the sketch's hashes. A reader of the store can compute
-// it only by guessing the idempotency key. The storage key, another hash of that key,
-// is mixed in so that every scope and route has a different sketch key.
+// it only by guessing the idempotency key: no record and no event shows these bytes of its
+// hash. The storage key is mixed in so that every scope and route has a different sketch
+// key. It is public, so it hides nothing, and it needs no hash of its own: no two storage
+// keys are equal, and no client chooses the difference between two of them.
 func (c *claimant) sketchKey() (key [16]byte) {
-	sum := frame.Sum("sketch", string(c.identity.digest[:]), c.identity.request.Key)
-	copy(key[:], sum[:])
+	subtle.XORBytes(key[:], frame.Unshown(c.sumOfKey())[:len(key)], c.identity.digest[:])
 	return key
 }
 

@@ -99,9 +99,9 @@ func (p *partsOfAFirst) fingerprint() {
 	p.a.forget()
 }
 
-// sketch takes the reading for granted.
+// sketch takes the reading and the hash of the key for granted.
 func (p *partsOfAFirst) sketch(reading *fingerprint.Reading) {
-	reading.AppendSketch(p.buffer[:0], (&claimant{identity: p.a.identity}).sketchKey())
+	reading.AppendSketch(p.buffer[:0], (&claimant{identity: p.a.identity, summed: true}).sketchKey())
 }
 
 // records claims and completes a new key in the store.

@@ -208,7 +208,8 @@ func KeyHash(key string) string {
 	if key == "" {
 		return ""
 	}
-	return string(frame.AppendShort(nil, key))
+	sum := frame.Sum(key)
+	return string(frame.AppendShort(nil, &sum))
 }
 
 // Observer receives events. The engine calls Observe concurrently, from the

@@ -23,9 +23,13 @@ func Sum(parts ...string) [sha256.Size]byte {
 // ShortSize is the length of a short hash.
 const ShortSize = 16
 
-// AppendShort appends the short hash of text, in hex digits, to b. Log lines and records
-// name a key by its short hash.
-func AppendShort(b []byte, text string) []byte {
-	sum := Sum(text)
+// AppendShort appends the short hash of a text, in hex digits, to b: the first bytes of
+// its Sum. Log lines and records name a key by its short hash.
+func AppendShort(b []byte, sum *[sha256.Size]byte) []byte {
 	return hex.AppendEncode(b, sum[:ShortSize/2])
+}
+
+// Unshown returns the bytes of a text's Sum that its short hash does not show.
+func Unshown(sum *[sha256.Size]byte) *[sha256.Size - ShortSize/2]byte {
+	return (*[sha256.Size - ShortSize/2]byte)(sum[ShortSize/2:])
 }
