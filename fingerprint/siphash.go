@@ -33,18 +33,29 @@ const (
 // absorb absorbs text[from:to] and its length. The text must have wordSize bytes
 // before from, because the last word is read backwards from to.
 func (s sipHash) absorb(text []byte, from, to int) sipHash {
+	return s.absorbEnd(text, from, to, to-from)
+}
+
+// absorbEnd absorbs text[from:to], the end of a text, and the length of the whole text.
+func (s sipHash) absorbEnd(text []byte, from, to, length int) sipHash {
 	left := to - from
-	length := uint64(left) << 56
 	for ; left >= wordSize; left -= wordSize {
-		s = s.absorbWord(wordAt(text, to-left))
+		word := wordAt(text, to-left)
+		s.v3 ^= word // absorbWord is too large to be inlined here
+		s = s.round()
+		s.v0 ^= word
 	}
-	return s.absorbWord(wordAt(text, to-wordSize)>>(8*(wordSize-left)) | length)
+	word := wordAt(text, to-wordSize)>>(8*(wordSize-left)) | uint64(length)<<56
+	s.v3 ^= word
+	s = s.round()
+	s.v0 ^= word
+	return s
 }
 
 // absorbString absorbs a string in canonical spelling that begins at text[from], after
 // its opening quotation mark. It also returns the offset of the closing mark.
 func (s sipHash) absorbString(text []byte, from int) (absorbed sipHash, quotation int) {
-	for ; ; from += wordSize {
+	for start := from; ; from += wordSize {
 		word := wordAt(text, from)
 		found := delimiters(word) &^ word & highBits
 		if found == 0 {
@@ -57,9 +68,9 @@ func (s sipHash) absorbString(text []byte, from int) (absorbed sipHash, quotatio
 		quotation = from + left
 		if text[quotation] != '"' { // an escape: take the slow way
 			quotation = stringEnd(text, quotation)
-			return s.absorb(text, from, quotation), quotation
+			return s.absorbEnd(text, from, quotation, quotation-start), quotation
 		}
-		return s.absorbWord(word&(1<<(8*left)-1) | uint64(left)<<56), quotation
+		return s.absorbWord(word&(1<<(8*left)-1) | uint64(quotation-start)<<56), quotation
 	}
 }
 

@@ -27,8 +27,8 @@ type tags struct{ place, value uint32 }
 
 const tagMask = 1<<(8*tagSize) - 1
 
-func (t tags) append(dst []byte) []byte {
-	return append(dst, byte(t.place>>16), byte(t.place>>8), byte(t.place), byte(t.value>>16), byte(t.value>>8), byte(t.value))
+func tagsOf(place, value sipHash) tags {
+	return tags{place: uint32(place.sum()) & tagMask, value: uint32(value.sum()) & tagMask}
 }
 
 func readTags(from []byte) tags {
@@ -38,7 +38,7 @@ func readTags(from []byte) tags {
 
 // sketcher collects up to maxMembers members.
 type sketcher struct {
-	members [maxMembers]tags
+	members [maxMembers*memberSize + wordSize]byte // as stored; a member is put as a word
 	count   int
 }
 
@@ -46,20 +46,25 @@ func (s *sketcher) member(t tags) bool {
 	if s.count == maxMembers {
 		return false
 	}
-	s.members[s.count] = t
+	at := s.count * memberSize
+	binary.BigEndian.PutUint64(s.members[at:at+wordSize], uint64(t.place)<<40|uint64(t.value)<<16)
 	s.count++
 	return true
 }
 
+// bytes returns the members as stored.
+func (s *sketcher) bytes() []byte { return s.members[:s.count*memberSize] }
+
 // append appends the sketch to dst. Without members dst stays as it is.
 func (s *sketcher) append(dst []byte, depth uint8) []byte {
-	if s.count == 0 {
+	return appendSketch(dst, depth, s.bytes(), nil)
+}
+
+// appendSketch appends a sketch of these members to dst. Without members dst stays as it is.
+func appendSketch(dst []byte, depth uint8, query, body []byte) []byte {
+	if len(query)+len(body) == 0 {
 		return dst
 	}
-	dst = slices.Grow(dst, sketchHeader+memberSize*s.count)
-	dst = append(dst, sketchVersion, depth)
-	for _, t := range s.members[:s.count] {
-		dst = t.append(dst)
-	}
-	return dst
+	dst = slices.Grow(dst, sketchHeader+len(query)+len(body))
+	return append(append(append(dst, sketchVersion, depth), query...), body...)
 }

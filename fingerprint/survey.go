@@ -31,14 +31,19 @@ func (s *survey) reset() {
 func (s *survey) start(text, names []byte, of kind) (root sipHash) {
 	s.text, s.names = text, names
 	s.trail = s.trail[:0]
+	return rootOf(s.key, of)
+}
+
+// rootOf returns the hash of the root of text of that kind.
+func rootOf(key [16]byte, of kind) sipHash {
 	var spelled [2 * wordSize]byte
 	length := copy(spelled[wordSize:], of)
-	return sipHashOf(s.key).absorb(spelled[:], wordSize, wordSize+length)
+	return sipHashOf(key).absorb(spelled[:], wordSize, wordSize+length)
 }
 
 // member passes a member to the visitor and returns at, the member's end.
 func (s *survey) member(place, value sipHash, at int) (end int) {
-	if !s.visitor.member(tags{place: uint32(place.sum()) & tagMask, value: uint32(value.sum()) & tagMask}) {
+	if !s.visitor.member(tagsOf(place, value)) {
 		return stopped
 	}
 	return at
