@@ -126,6 +126,7 @@ type claimant struct {
 	keyHash  string               // event.KeyHash of the client's key
 	keySum   [sha256.Size]byte    // frame.Sum of the client's key, if summed
 	summed   bool
+	peeked   bool            // by the store, which needs no claim of a retry with equal bytes
 	context  context.Context //nolint:containedctx // of one round, for the trace
 	made     bool
 	claim    storage.Claim // if made
@@ -146,7 +147,7 @@ func (c *claimant) end() {
 		c.claim, c.made = storage.Claim{}, false
 	}
 	c.identity, c.input, c.bytes, c.keyHash, c.context = nil, fingerprint.Request{}, storage.Digest{}, "", nil
-	c.keySum, c.summed = [sha256.Size]byte{}, false
+	c.keySum, c.summed, c.peeked = [sha256.Size]byte{}, false, false
 	claimants.Put(c)
 }
 
@@ -155,6 +156,7 @@ func (c *claimant) Made() bool { return c.made }
 
 // Peek implements storage.Request.
 func (c *claimant) Peek() (key [sha256.Size]byte, digest storage.Digest) {
+	c.peeked = true
 	return c.identity.digest, c.bytes
 }
 
@@ -196,9 +198,15 @@ func (c *claimant) fingerprint() string {
 
 // parsed returns the parsed input. A request that has waited parses it again, because it
 // keeps no parse while it waits. parsed returns nil when the caller of Begin passed only
-// the fingerprint, and where the policy compares bytes.
+// the fingerprint, and where the policy compares bytes. Most requests that a store has
+// peeked at run their handler, and so need a sketch. Of the others, most are retries, which
+// need none.
 func (c *claimant) parsed() *fingerprint.Reading {
-	if c.reading == nil && c.bytes != (storage.Digest{}) && !c.identity.route.policy.ExactBytes {
+	switch {
+	case c.reading != nil, c.bytes == (storage.Digest{}), c.identity.route.policy.ExactBytes:
+	case c.peeked:
+		c.reading = fingerprint.ReadForSketch(c.input, c.identity.route.exclusion, c.sketchKey())
+	default:
 		c.reading = fingerprint.Read(c.input, c.identity.route.exclusion)
 	}
 	return c.reading

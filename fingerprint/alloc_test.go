@@ -41,6 +41,13 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // others would alloc
 			}); got > 0 {
 				t.Errorf("Read: %v allocations, want 0", got)
 			}
+			if got := testing.AllocsPerRun(100, func() {
+				reading := fingerprint.ReadForSketch(test.request, test.exclusion, sketchKey)
+				reading.AppendSketch(reading.AppendFingerprint(buffer), sketchKey)
+				reading.Close()
+			}); got > 0 {
+				t.Errorf("ReadForSketch: %v allocations, want 0", got)
+			}
 			if got := testing.AllocsPerRun(100, func() { fingerprint.Of(test.request, test.exclusion) }); got > 1 {
 				t.Errorf("Of: %v allocations, want 1 for the result", got)
 			}

@@ -16,6 +16,10 @@ type builder struct {
 	bodyText  span   // in the draft; empty for a raw body
 	partNames []byte // framed names of the parts in the draft
 	survey    survey
+	tagger    tagger
+	tagging   bool // for a sketch under tagKey
+	tagged    bool // the whole JSON body
+	tagKey    [16]byte
 	sketcher  sketcher
 	comparer  comparer
 }
@@ -28,4 +32,5 @@ func (b *builder) release() {
 	empty(&b.label)
 	empty(&b.decoded)
 	empty(&b.partNames)
+	b.tagging, b.tagged, b.tagKey = false, false, [16]byte{}
 }

@@ -55,7 +55,7 @@
 //
 // Two different fingerprints do not show the changed members.
 // [Reading.AppendSketch] makes short keyed hashes of a request's members, to be
-// stored beside the fingerprint. [Reading.Differences] names the members of a later
+// stored beside the fingerprint; [ReadForSketch] makes them on the way. [Reading.Differences] names the members of a later
 // request that do not match the sketch, in the notation of [Exclude]: a retry with a
 // new timestamp names "timestamp". The names contain only text that passes
 // [LooksLikeName].

@@ -25,6 +25,15 @@ func exclude(tb testing.TB, fields ...string) *fingerprint.Exclusion {
 	return x
 }
 
+func including(tb testing.TB, fields ...string) *fingerprint.Exclusion {
+	tb.Helper()
+	only, err := fingerprint.Only(fields...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return only
+}
+
 // meaningOf returns the oracle's meaning of a JSON body, or its bytes.
 func meaningOf(body []byte, chosen []rule) string {
 	if n := parse(body); n != nil {

@@ -24,7 +24,13 @@ var (
 func (b *builder) json(source []byte) error {
 	var w walker
 	w.source, w.draft, w.matcher = source, &b.draft, &b.matcher
-	return w.walk()
+	if b.tagging {
+		w.tagger = &b.tagger
+		w.tagger.begin(b.tagKey)
+	}
+	err := w.walk()
+	b.tagged = w.tagger.hasAll()
+	return err
 }
 
 func (w *walker) walk() error {
@@ -140,6 +146,7 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 		}
 	}
 	w.text[named] = ':'
+	w.tagger.name(w.text, start+1, named-1, w.depth)
 	if value := colon + 1; value < len(w.source) && w.source[value] == '"' {
 		end, written = w.string(value, named+1)
 	} else {
@@ -148,6 +155,7 @@ func (w *walker) member(at, out, previous int, place scope, group *opening) (end
 	if end == malformed {
 		return malformed, out
 	}
+	w.tagger.value(w.text, named+1, written, w.depth)
 	if inner != nowhere {
 		w.matcher.leave(inner)
 	}
@@ -174,11 +182,15 @@ func (w *walker) array(at, out int, place scope) (end, written int) {
 	}
 	w.text[out] = '['
 	out++
-	start, previous := out, at
+	kept, previous := 0, at
 	at, char := w.next(at + 1)
 	for index := 0; char != ']'; index++ {
-		if previous, out = w.element(at, out, previous, place, index, out > start); previous == malformed {
+		written := out
+		if previous, out = w.element(at, out, previous, place, index, kept); previous == malformed {
 			return malformed, out
+		}
+		if out > written {
+			kept++
 		}
 		if at, char = w.next(previous); char == ']' {
 			break
@@ -196,25 +208,30 @@ func (w *walker) array(at, out int, place scope) (end, written int) {
 }
 
 // element goes through an element of an array. The previous element ended at
-// previous; kept reports whether any earlier element was kept.
-func (w *walker) element(at, out, previous int, place scope, index int, kept bool) (end, written int) {
+// previous; kept is the number of earlier elements that were kept.
+func (w *walker) element(at, out, previous int, place scope, index, kept int) (end, written int) {
 	inner, excluded := w.matcher.element(place, index)
 	only := w.matcher.exclusion.only && place != nowhere
 	if only {
 		inner = w.matcher.inside(place, inner, excluded)
 	} else if excluded {
-		return w.remove(at, at, previous, kept, out), out
+		return w.remove(at, at, previous, kept > 0, out), out
 	}
-	start, hits := out, w.matcher.hits
-	if kept {
+	start, hits, tagged := out, w.matcher.hits, w.tagger.count()
+	if kept > 0 {
 		w.text[out] = ','
 		out++
 	}
-	end, written = w.value(at, out, inner)
+	w.tagger.index(kept, w.depth)
+	if end, written = w.value(at, out, inner); end == malformed {
+		return malformed, out
+	}
 	w.matcher.leave(inner)
 	if only && inner != nowhere && w.matcher.hits == hits {
+		w.tagger.cut(tagged)
 		return end, start
 	}
+	w.tagger.value(w.text, out, written, w.depth)
 	return end, written
 }
 
@@ -222,19 +239,22 @@ func (w *walker) element(at, out, previous int, place scope, index int, kept boo
 // one of them or has one of them inside. Its name, with the quotation marks, is
 // text[start:named].
 func (w *walker) onlyMember(value, out, start, named int, place scope, group *opening) (end, written int) {
-	inner, hits := nowhere, w.matcher.hits
+	inner, hits, tagged := nowhere, w.matcher.hits, w.tagger.count()
 	if place != nowhere { // else within a value that counts
 		next, matched := w.matcher.member(place, w.text[start+1:named-1])
 		inner = w.matcher.inside(place, next, matched)
 	}
 	w.text[named] = ':'
+	w.tagger.name(w.text, start+1, named-1, w.depth)
 	if end, written = w.value(value, named+1, inner); end == malformed {
 		return malformed, out
 	}
 	w.matcher.leave(inner)
 	if inner != nowhere && w.matcher.hits == hits {
+		w.tagger.cut(tagged)
 		return end, out
 	}
+	w.tagger.value(w.text, named+1, written, w.depth)
 	w.draft.add(group, w.key(start+1, named), start, named, written)
 	return end, written
 }
@@ -243,10 +263,12 @@ func (w *walker) onlyMember(value, out, start, named int, place scope, group *op
 // start, and removes the value's groups again. The previous sibling ended at previous;
 // afterKept reports whether any earlier sibling was kept.
 func (w *walker) remove(start, value, previous int, afterKept bool, out int) (end int) {
-	groups, removals := len(w.draft.groups), len(w.removals)
+	groups, removals, tagger := len(w.draft.groups), len(w.removals), w.tagger
+	w.tagger = nil
 	if end, _ = w.value(value, out, nowhere); end == malformed {
 		return malformed
 	}
+	w.tagger = tagger
 	w.draft.groups = w.draft.groups[:groups]
 	if most := w.matcher.exclusion.most; !w.recording || most > 0 && removals >= most {
 		return end

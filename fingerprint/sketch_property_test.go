@@ -152,8 +152,10 @@ func TestSketchIsBounded(t *testing.T) {
 // checkSketch checks the properties of any two documents.
 func checkSketch(t *testing.T, a, b fingerprint.Request, fields []string) {
 	t.Helper()
-	x := exclude(t, fields...)
+	x, only := exclude(t, fields...), including(t, fields...)
 	for _, r := range []fingerprint.Request{a, b} {
+		checkReadForSketch(t, r, x)
+		checkReadForSketch(t, r, only)
 		if names, missing := differences(r, r, x); len(names) > 0 || missing > 0 {
 			t.Errorf("%q differs from itself in %q and %d missing", r.Body, names, missing)
 		}
@@ -165,6 +167,35 @@ func checkSketch(t *testing.T, a, b fingerprint.Request, fields []string) {
 	if len(names) > 17 || missing > 42 || slices.Contains(names, "") {
 		t.Errorf("%d names %q, %d missing", len(names), names, missing)
 	}
+}
+
+// checkReadForSketch checks that the walk makes the sketch of the survey. The walk has the
+// members in the order of the input.
+func checkReadForSketch(t *testing.T, r fingerprint.Request, x *fingerprint.Exclusion) {
+	t.Helper()
+	read, other := fingerprint.ReadForSketch(r, x, sketchKey), sketchKey
+	defer read.Close()
+	other[0]++
+	if got, want := string(read.AppendFingerprint(nil)), fingerprint.Of(r, x); got != want {
+		t.Errorf("%q has the fingerprint %s, want %s", r.Body, got, want)
+	}
+	for _, key := range [][16]byte{sketchKey, other, sketchKey} {
+		if got, want := read.AppendSketch(nil, key), sketchOf(r, x, key); !slices.Equal(membersOf(got), membersOf(want)) {
+			t.Errorf("%q has the sketch %x on the walk, and %x by a survey", r.Body, got, want)
+		}
+	}
+}
+
+// membersOf returns the header and the sorted members of a sketch.
+func membersOf(sketch []byte) (members []string) {
+	if len(sketch) == 0 {
+		return nil
+	}
+	for member := range slices.Chunk(sketch[2:], 6) {
+		members = append(members, string(member))
+	}
+	slices.Sort(members)
+	return append(members, string(sketch[:2]))
 }
 
 // checkChange checks that Differences names exactly the one changed leaf, by a name

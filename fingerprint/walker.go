@@ -13,6 +13,7 @@ type walker struct {
 	depth     int
 	draft     *draft
 	matcher   *matcher
+	tagger    *tagger   // possibly nil
 	recording bool      // whether to gather removals
 	removals  []removal // excluded members and elements, in order
 }
