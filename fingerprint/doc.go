@@ -23,9 +23,10 @@
 // precedes the part, so that different lists of parts never give the same bytes.
 //
 //   - JSON (application/json and every +json type) counts by content: white space,
-//     the order of members and the spelling of strings do not matter, all other
-//     differences do. Numbers count as spelled: 1.0 is not 1, and 9007199254740993
-//     is never rounded to its neighbour. Duplicate members all count, in their
+//     the order of members and the spelling of strings and numbers do not matter, all
+//     other differences do. Numbers count by their exact decimal value: 1.0, 1 and 10e-1
+//     are equal, and 9007199254740993 is never rounded to its neighbour. A number whose
+//     exponent has more than 18 digits counts as spelled. Duplicate members all count, in their
 //     order; so do members whose names differ only in case, because encoding/json
 //     gives both to one field. A lone surrogate or a byte that is not UTF-8 is equal
 //     only to the same surrogate or byte.
@@ -63,9 +64,8 @@
 // # Limits
 //
 // The package does not repair requests: the path must arrive in one spelling, and the
-// method in upper case. It compares numbers by spelling and not by value. RFC 8785
-// (JSON Canonicalization Scheme) converts numbers to IEEE 754 doubles, and two
-// payments that differ in the seventeenth digit would be equal. RFC 8785 also refuses
+// method in upper case. RFC 8785 (JSON Canonicalization Scheme) converts numbers to
+// IEEE 754 doubles: two payments that differ in the seventeenth digit would be equal. RFC 8785 also refuses
 // duplicate members and lone surrogates. Handlers can receive such requests, so they
 // have a fingerprint here. The package does not sniff: a body without a content type
 // counts byte by byte. Unicode normalisation is not applied.

@@ -25,7 +25,7 @@ func ExampleOf() {
 	// Output:
 	// retry is the same: true
 	// other is the same: false
-	// sha256:6065f7f416e25ae66be40997aff3a7b69eafae5180232ad623affc1890b08e3d
+	// sha256:03aea77e4c9e0bd81d21b976cd99337c49efb6f43c831a5a12324d3f2bfb7b17
 }
 
 func ExampleStrip() {

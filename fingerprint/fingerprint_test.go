@@ -18,20 +18,20 @@ func TestGolden(t *testing.T) {
 		request fingerprint.Request
 		want    string
 	}{
-		{"empty request", fingerprint.Request{}, "sha256:a9e63fb640a04a57fe348a2f08ecec881ddf65ee9d6d4e5052bda009ce2a37a7"},
+		{"empty request", fingerprint.Request{}, "sha256:aec36ed9a1044801cbfae2d3f0f612fe739bc01415ce93b61976e800d8577743"},
 		{"json", fingerprint.Request{
 			Method: "POST", Path: "/payments", RawQuery: "b=2&a=%31", ContentType: "application/json; charset=utf-8",
 			Body: []byte(`{"b":[1.0,"\u0041\ud800"],"a":null}`),
-		}, "sha256:e0845930acef8d0537ed8bf58a12d62aaba31f360c1aa49e32bd8a40396af173"},
+		}, "sha256:74703cc2ec823b390b4e261b76db5fa378f98011f6e99bf6175eda330d752137"},
 		{"form", fingerprint.Request{
 			Method: "PATCH", Path: "/payments/1", ContentType: "application/x-www-form-urlencoded", Body: []byte("b=%zz&a=1+2"),
-		}, "sha256:e18e65dc457fd01d8bf7d2e8c6939a56987d574633f602c113bff5357ad50d7b"},
+		}, "sha256:d92af9021be0de10519048254d45c5071a2410c31d9e681349425ab20ac0bbdc"},
 		{"multipart", fingerprint.Request{
 			Method: "POST", Path: "/files", ContentType: "multipart/form-data; boundary=xyz", Body: []byte(upload("xyz")),
-		}, "sha256:4e59ca3187f3e7fe35e6930a7d269cb786dba69c39b2acfc4e3816c312bb36a8"},
+		}, "sha256:a8f6c79af444e8b2580a29462088ae3236f695eee7647ea6126cc4e96be78d23"},
 		{"raw", fingerprint.Request{
 			Method: "POST", Path: "/notes", ContentType: "text/plain; format=flowed", Body: []byte("hello"),
-		}, "sha256:84b12b6857594b369232fa236578afffdfb85b364a319501accdd3cd117d330f"},
+		}, "sha256:6349b08c6453e8fcef9c9d70f1e82c5889722a84169287a1ffd5a564737081eb"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -109,9 +109,9 @@ func TestJSON(t *testing.T) {
 		{"normalisation form", `"é"`, `"e\u0301"`, false},
 		{"NUL", `"\u0000"`, `""`, false},
 
-		{"1.0 and 1", `1.0`, `1`, false},
-		{"exponents", `1e2`, `100`, false},
-		{"minus zero", `-0`, `0`, false},
+		{"1.0 and 1", `1.0`, `1`, true},
+		{"exponents", `1e2`, `100`, true},
+		{"minus zero", `-0`, `0`, true},
 		{"the eighth digit", `[12345671,0]`, `[12345672,0]`, false},
 		{"the ninth digit", `[123456781,0]`, `[123456782,0]`, false},
 		{"past 2^53", `9007199254740993`, `9007199254740992`, false},

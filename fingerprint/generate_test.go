@@ -29,7 +29,7 @@ func (g generator) document(depth int) *node {
 		n.text = g.text()
 		return n
 	default:
-		n.literal = pick(g, "0", "1", "1.0", "-0", "1e0", "1E0", "9007199254740992", "9007199254740993", "true", "false", "null")
+		n.literal = pick(g, "0", "1", "1.0", "-0", "1e0", "1E0", "1000", "1e3", "0.5", "5e-1", "5E-4", "19.90", "9007199254740992", "9007199254740993", "true", "false", "null")
 		return n
 	}
 	for range g.IntN(5) {

@@ -19,8 +19,9 @@ var (
 // arranged. It returns an error if source is not JSON or is nested too deep; the
 // draft may then end in partial text.
 //
-// The canonical form is JSON with equal content: no white space, members sorted by
-// name, strings in the spelling of walker.string, all other text as in source.
+// The canonical form has equal content: no white space, members sorted by name, strings
+// in the spelling of walker.string and numbers in that of walker.number, all other text as
+// in source.
 func (b *builder) json(source []byte) error {
 	var w walker
 	w.source, w.draft, w.matcher = source, &b.draft, &b.matcher

@@ -170,7 +170,30 @@ func (n *node) meaning() string {
 	case '"':
 		return fmt.Sprint("string", n.text)
 	default:
-		return n.literal
+		return literalMeaning(n.literal)
+	}
+}
+
+// literalMeaning writes a number as an integer that ends in no 0, and a power of ten.
+func literalMeaning(literal string) string {
+	mantissa, spelled, _ := strings.Cut(strings.ToLower(literal), "e")
+	if literal[0] >= 'a' { // true, false or null
+		return literal
+	}
+	sign, mantissa := strings.HasPrefix(mantissa, "-"), strings.TrimPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	integer := strings.TrimRight(digits, "0")
+	switch exponent, err := strconv.ParseInt("0"+strings.TrimLeft(spelled, "+-"), 10, 64); {
+	case integer == "":
+		return "zero"
+	case err != nil || exponent >= 1e18:
+		return literal
+	default:
+		if strings.HasPrefix(spelled, "-") {
+			exponent = -exponent
+		}
+		return fmt.Sprint(sign, integer, exponent-int64(len(fraction))+int64(len(digits)-len(integer)))
 	}
 }
 
