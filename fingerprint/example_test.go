@@ -25,7 +25,7 @@ func ExampleOf() {
 	// Output:
 	// retry is the same: true
 	// other is the same: false
-	// sha256:03aea77e4c9e0bd81d21b976cd99337c49efb6f43c831a5a12324d3f2bfb7b17
+	// sha256:314f6f62e2b3c3e350760e150bcbcc9d2ba49fd8800d2b83c982dfc4f6334450
 }
 
 func ExampleStrip() {

@@ -5,7 +5,7 @@ import "crypto/sha256"
 // version is the first part of every fingerprint. Stored fingerprints outlive a
 // deployment, so any change of the rules that changes a fingerprint must change
 // version.
-const version = "oncekey/5"
+const version = "oncekey/1"
 
 // Request holds the fingerprinted parts of a request. The zero value is a valid,
 // empty request.

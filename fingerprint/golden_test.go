@@ -10,7 +10,7 @@ import (
 )
 
 // goldenRequest is a line of testdata/golden.jsonl: a request, most of them from
-// a generator, and its fingerprint by version 5 of the rules.
+// a generator, and its fingerprint by version 1 of the rules.
 type goldenRequest struct {
 	Method      string   `json:"method"`
 	Path        string   `json:"path"`

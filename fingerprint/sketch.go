@@ -11,7 +11,7 @@ const MaxSketch = 256
 // A sketch holds a version, the depth at which its members end, and for each member
 // a tag of the place and a tag of the value.
 const (
-	sketchVersion = 2
+	sketchVersion = 1
 	sketchHeader  = 2
 	tagSize       = 3
 	memberSize    = 2 * tagSize

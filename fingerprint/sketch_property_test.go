@@ -83,7 +83,7 @@ func TestSketchOfAnotherKey(t *testing.T) {
 		"nil":                 nil,
 		"a header alone":      sketch[:2],
 		"cut short":           sketch[:len(sketch)-1],
-		"another version":     changed(0, 1),
+		"another version":     changed(0, 2),
 		"another depth":       changed(1, 7),
 		"longer than allowed": append(sketch[:2:2], make([]byte, 43*6)...),
 	} {
