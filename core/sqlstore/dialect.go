@@ -1,10 +1,6 @@
 package sqlstore
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "github.com/oncekey/oncekey/core/internal/sqlrows"
 
 // Dialect is a kind of database. [PostgreSQL], [MySQL] and [SQLite] return one.
 type Dialect struct {
@@ -13,37 +9,21 @@ type Dialect struct {
 
 // dialect is the part of the store that differs between databases.
 type dialect struct {
+	sqlrows.Form
 	name string
 	// migrations is the folder with the tables.
 	migrations string
-	// now is the expression for the time in microseconds since 1970, in UTC. Empty: the
-	// process passes its own time.
-	now string
-	// asText: most columns of a row are read as one text. Each column costs a replay up to
-	// half a microsecond in every driver, so that columns would cost a tenth on SQLite. A
-	// server of MariaDB takes longer to build the text: columns save a tenth of a replay.
-	asText bool
-	// hex is the expression for the bytes of a column, %s, in hexadecimal digits, for asText.
-	hex string
-	// numbered: a parameter is $1 instead of a question mark.
-	numbered bool
-	// div is the operator of the division of integers.
-	div string
 	// prepares: the store prepares its statements once for each connection, because the
 	// driver does not.
 	prepares bool
 	// singleWriter: a transaction that writes keeps all other writes waiting.
 	singleWriter bool
-	// onConflict ends an INSERT that is to add no row where the key has one. Without
-	// onConflict the INSERT fails, see isDuplicate.
-	onConflict string
 	// lock begins a migration, and unlock ends one. undo ends a failed one.
 	lock, unlock, undo []string
 	// addVersion adds a version to the table of migrations, unless it is there.
 	addVersion string
-	// before begins each statement, and newest each one in a handler's transaction. hint
-	// follows the first word. See mysql.go.
-	before, newest, hint string
+	// newest begins each statement in a handler's transaction. See mysql.go.
+	newest string
 	// endConnection ends the connection that its statements run on.
 	endConnection []string
 	// keepsLocks: the end of a transaction leaves the locks of tables.
@@ -75,12 +55,7 @@ func PostgreSQL() Dialect {
 	return Dialect{&dialect{
 		name:          "PostgreSQL",
 		migrations:    "postgresql",
-		now:           `(date_part('epoch', clock_timestamp()) * 1000000)::bigint`, // extract computes with slow decimals
-		asText:        true,
-		hex:           "encode(%s, 'hex')",
-		numbered:      true,
-		div:           "/",
-		onConflict:    ` ON CONFLICT (record_key) DO NOTHING`,
+		Form:          sqlrows.PostgreSQL(),
 		lock:          []string{`BEGIN`, `SELECT pg_advisory_xact_lock(hashtextextended('oncekey migrations of {table}', 0))`},
 		unlock:        []string{`COMMIT`},
 		undo:          []string{`ROLLBACK`},
@@ -105,17 +80,18 @@ func MySQL() Dialect {
 	return Dialect{&dialect{
 		name:       "MySQL",
 		migrations: "mysql",
-		// UTC_TIMESTAMP, because NOW is ambiguous in the hour in which summer time ends.
-		now:        `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
-		div:        "DIV",
+		Form: sqlrows.Form{
+			// UTC_TIMESTAMP, because NOW is ambiguous in the hour in which summer time ends.
+			Now:     `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
+			Div:     "DIV",
+			Limited: mysqlLimited,
+		},
 		prepares:   true,
 		lock:       []string{`DO GET_LOCK(` + mysqlLock + `, 60)`},
 		unlock:     []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		addVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
-		before:     mariadbBefore,
 		newest:     mariadbNewest,
-		hint:       mysqlHint,
 		examine:    mysqlChecks,
 		types:      mysqlTypes,
 		describe:   mysqlTable,
@@ -151,12 +127,9 @@ func SQLite() Dialect {
 	return Dialect{&dialect{
 		name:         "SQLite",
 		migrations:   "sqlite",
-		asText:       true,
-		hex:          "hex(%s)",
-		div:          "/",
+		Form:         sqlrows.Form{AsText: true, Hex: "hex(%s)", Div: "/", OnConflict: sqlrows.OnConflict},
 		prepares:     true,
 		singleWriter: true,
-		onConflict:   ` ON CONFLICT (record_key) DO NOTHING`,
 		lock:         []string{`BEGIN IMMEDIATE`},
 		unlock:       []string{`COMMIT`},
 		undo:         []string{`ROLLBACK`},
@@ -166,46 +139,4 @@ func SQLite() Dialect {
 		describe:     sqliteTable,
 		grant:        "give the process write access to the file and to its folder",
 	}}
-}
-
-// compile turns a statement with named parameters (":key") into one of the dialect. It
-// returns the parameters in the order of their places.
-func (d *dialect) compile(text, table string) (string, []parameter) {
-	var out strings.Builder
-	var order []parameter
-	numbers := map[parameter]int{}
-	head, whole := columnsHead, columnsWhole
-	if d.asText {
-		head, whole = textHead, textWhole
-	}
-	rest := strings.NewReplacer("{head}", head, "{whole}", whole).Replace(d.limited(text))
-	rest = strings.NewReplacer("{table}", table, "{div}", d.div).Replace(rest)
-	for _, column := range []string{"token", "fingerprint", "digest"} {
-		rest = strings.ReplaceAll(rest, "{hex "+column+"}", fmt.Sprintf(d.hex, column))
-	}
-	for {
-		before, after, found := strings.Cut(rest, ":")
-		out.WriteString(before)
-		if !found {
-			return out.String(), order
-		}
-		name := after[:len(after)-len(strings.TrimLeft(after, "abcdefghijklmnopqrstuvwxyz_"))]
-		rest = after[len(name):]
-		p, known := parameters[name]
-		switch {
-		case !known:
-			panic("sqlstore: no parameter is named " + strconv.Quote(name) + " in " + text)
-		case p == pNow && d.now != "":
-			out.WriteString(d.now)
-		case !d.numbered:
-			out.WriteByte('?')
-			order = append(order, p)
-		default:
-			if numbers[p] == 0 {
-				order = append(order, p)
-				numbers[p] = len(order)
-			}
-			out.WriteString("$" + strconv.Itoa(numbers[p]))
-		}
-	}
 }

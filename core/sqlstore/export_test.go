@@ -3,11 +3,12 @@ package sqlstore
 import (
 	"strings"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
 // MaximumTries of one call.
-const MaximumTries = maximumTries
+const MaximumTries = sqlrows.MaximumTries
 
 // IsPrompt reports whether calls of the store's driver need no goroutine.
 func (s *Store) IsPrompt() bool { return s.prompt }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -146,64 +145,32 @@ func (f fault) noSavepoint() bool {
 	return f.state == noSavepoint || f.state == noTransaction || f.number == mysqlNoSavepoint
 }
 
-// isDuplicate: an INSERT found a row with its key.
-func isDuplicate(err error) bool { return err != nil && faultOf(err).number == mysqlDuplicate }
+// client is the store as package sqlrows sees it.
+type client struct{ *Store }
 
-const (
-	// maximumTries of one call, including the first.
-	maximumTries = 5
-	// firstPause is the longest pause before a call's second try. Each further pause
-	// may be twice as long.
-	firstPause = 10 * time.Millisecond
-)
+// Ready implements [sqlrows.Client].
+func (c client) Ready(ctx context.Context) error { return c.ready(ctx) }
 
-// retry repeats a call that certainly changed no row. After any other error the effect
-// is unknown. The caller then decides, because each call of a [storage.Store] can be
-// repeated.
-func (s *Store) retry(ctx context.Context, call func() error) error {
-	pause := firstPause
-	for try := 1; ; try++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		err := call()
-		if err == nil || try == maximumTries || ctx.Err() != nil {
-			return ended(ctx, err)
-		}
-		if f := faultOf(err); !f.contended() && !f.stale || errors.Is(err, storage.ErrNotStorable) {
-			return ended(ctx, err)
-		}
-		timer := time.NewTimer(rand.N(pause)) //nolint:gosec // no secret: the pause separates callers that collided
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w, while retrying after: %w", ctx.Err(), err)
-		}
-		pause *= 2
-	}
+// Again implements [sqlrows.Client].
+func (client) Again(err error) bool {
+	f := faultOf(err)
+	return f.contended() || f.stale
 }
 
-// ended adds the error of an ended context, which a driver may replace by one of its
-// own. A dial ends at the deadline itself, and so a moment before its context.
-func ended(ctx context.Context, err error) error {
-	end := ctx.Err()
-	if deadline, has := ctx.Deadline(); has && end == nil && !time.Now().Before(deadline) {
-		end = context.DeadlineExceeded
-	}
-	if err == nil || end == nil || errors.Is(err, end) || errors.Is(err, storage.ErrLeaseLost) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", end, err)
+// Barred implements [sqlrows.Client].
+func (client) Barred(err error) bool {
+	f := faultOf(err)
+	return f.contended() || f.forbidden()
 }
 
-// failure adds the operation and the key to an error.
-func (s *Store) failure(operation, key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("sqlstore: %s %q: %w", operation, key, s.explained(err))
-}
+// Duplicate implements [sqlrows.Client].
+func (client) Duplicate(err error) bool { return faultOf(err).number == mysqlDuplicate }
+
+// Explained implements [sqlrows.Client].
+func (c client) Explained(err error) error { return c.explained(err) }
+
+// Log implements [sqlrows.Client].
+func (c client) Log() *slog.Logger { return c.log() }
 
 // explained adds the remedy to an error of the database: a missing table or a missing
 // right.

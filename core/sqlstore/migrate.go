@@ -3,15 +3,12 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
-)
 
-//go:embed migrations
-var migrationFiles embed.FS
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
+)
 
 // Migration is one version step of the tables.
 type Migration struct {
@@ -25,27 +22,14 @@ type Migration struct {
 }
 
 // Migrations returns all steps of a dialect in order, for use with another migration
-// tool, such as Flyway or Atlas. The same files are in the folder migrations of this
-// package, with a place-holder for the table's name. Steps that such a tool has run may
+// tool, such as Flyway or Atlas. The same files are in the folder
+// core/internal/sqlrows/migrations, with a place-holder for the table's name. Steps that such a tool has run may
 // run again by [Migrate].
 func Migrations(dialect Dialect, options ...Option) []Migration {
 	s := configured(nil, dialect, options)
-	names, err := fs.Glob(migrationFiles, "migrations/"+s.dialect.migrations+"/*.sql")
-	if err != nil {
-		panic("sqlstore: " + err.Error()) // only a malformed pattern fails
-	}
-	migrations := make([]Migration, len(names))
-	for i, name := range names {
-		text, err := migrationFiles.ReadFile(name)
-		if err != nil {
-			panic("sqlstore: " + err.Error()) // the file is embedded
-		}
-		number, title, _ := strings.Cut(strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], ".sql"), "_")
-		version, err := strconv.Atoi(number)
-		if err != nil || version != i+1 {
-			panic("sqlstore: " + name + " is out of order")
-		}
-		migrations[i] = Migration{Version: version, Name: title, SQL: s.inTable(string(text))}
+	var migrations []Migration
+	for _, step := range sqlrows.Migrations(s.dialect.migrations, s.table) {
+		migrations = append(migrations, Migration(step))
 	}
 	return migrations
 }
@@ -62,7 +46,7 @@ func Migrations(dialect Dialect, options ...Option) []Migration {
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options ...Option) error {
 	s := New(db, dialect, options...)
 	steps := Migrations(dialect, options...)
-	err := s.retry(ctx, func() error {
+	err := s.records.Retry(ctx, func() error {
 		_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.migrate(ctx, steps) })
 		return err
 	})

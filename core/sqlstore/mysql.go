@@ -21,13 +21,10 @@ const (
 	mariadbNewest = `/*M!100600 SET STATEMENT lock_wait_timeout=1, innodb_snapshot_isolation=OFF FOR */ `
 )
 
-// limited adds the limits of the dialect to a statement.
-func (d *dialect) limited(text string) string {
-	if d.hint == "" {
-		return text
-	}
+// mysqlLimited adds the limits to a statement.
+func mysqlLimited(text string) string {
 	verb, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
-	return d.before + verb + d.hint + " " + rest
+	return mariadbBefore + verb + mysqlHint + " " + rest
 }
 
 // forTransaction is the statement in a handler's transaction, or nil if it is the same.
@@ -37,5 +34,7 @@ func (d *dialect) forTransaction(of *statement) *statement {
 	if d.newest == "" {
 		return nil
 	}
-	return &statement{text: strings.Replace(of.text, d.before, d.newest, 1), order: of.order, simple: of.text}
+	changed := of.Statement
+	changed.Text = strings.Replace(of.Text, mariadbBefore, d.newest, 1)
+	return &statement{Statement: changed, simple: of.Text}
 }

@@ -20,7 +20,7 @@ const proofDeadline = 10 * time.Second
 // not as the migrations create it is a wrapped storage.ErrNotStorable that names the
 // column, with what was found and expected. The first claim of a process checks too.
 func (s *Store) Check(ctx context.Context) error {
-	if err := s.retry(ctx, func() error { return s.check(ctx) }); err != nil {
+	if err := s.records.Retry(ctx, func() error { return s.check(ctx) }); err != nil {
 		return fmt.Errorf("sqlstore: check: %w", s.explained(err))
 	}
 	return nil
@@ -71,8 +71,7 @@ func (s *Store) runProof(ctx context.Context, p *proof) {
 }
 
 func (s *Store) proveAll(ctx context.Context) error {
-	for _, probe := range probeStatements {
-		text, _ := s.dialect.compile(probe, s.table)
+	for _, text := range s.dialect.Probes(s.table) {
 		if _, err := inTurn(ctx, s, func() (sql.Result, error) { return s.db.ExecContext(ctx, text) }); err != nil {
 			return err
 		}
@@ -118,7 +117,7 @@ func (s *Store) examineRights(ctx context.Context) storage.Finding {
 
 // examineSweeping counts the rows that a sweeper would have removed.
 func (s *Store) examineSweeping(ctx context.Context) storage.Finding {
-	overdue, err := s.overdue(ctx, sweepBatch)
+	overdue, err := s.records.Overdue(ctx, sweepBatch)
 	finding := storage.Finding{Check: "sweeping", Grade: storage.Good, Seen: fmt.Sprintf("%d expired records", len(overdue))}
 	switch {
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -61,17 +62,17 @@ func (e *notStorableError) Unwrap() error { return e.error }
 func (*notStorableError) Is(target error) bool { return target == storage.ErrNotStorable }
 
 // neverStores reports whether the database refuses the arguments of a write for good.
-func (s *Store) neverStores(ctx context.Context, tx *sql.Tx, a *arguments, err error) bool {
+func (s *Store) neverStores(ctx context.Context, tx *sql.Tx, a *sqlrows.Arguments, err error) bool {
 	f := faultOf(err)
 	if f.refusedForGood() || slices.ContainsFunc(refusedTexts, func(text string) bool { return strings.Contains(err.Error(), text) }) {
 		return true
 	}
-	silent := f.number == 0 && ctx.Err() == nil && a.size() >= largePacket
+	silent := f.number == 0 && ctx.Err() == nil && a.Size() >= largePacket
 	if s.dialect.largestPacket == "" || !silent && f.number != mysqlPacket && f.number != mysqlLongData {
 		return false
 	}
 	// A transaction has a connection of the pool already, and is rolled back anyway.
-	return tx == nil && s.exceedsPacket(ctx, a.size()) || f.number == mysqlPacket
+	return tx == nil && s.exceedsPacket(ctx, a.Size()) || f.number == mysqlPacket
 }
 
 // largePacket is a size from which a packet may be the reason that a connection has ended.
@@ -94,19 +95,6 @@ func (s *Store) exceedsPacket(ctx context.Context, size int) bool {
 		}
 	}
 	return false
-}
-
-// size is about the number of bytes of all arguments.
-func (a *arguments) size() (bytes int) {
-	for _, value := range a {
-		switch v := value.(type) {
-		case []byte:
-			bytes += len(v)
-		case string:
-			bytes += len(v)
-		}
-	}
-	return bytes
 }
 
 // cgoCode is the result code of an error of mattn/go-sqlite3, which has it in a field and

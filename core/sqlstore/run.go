@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/oncekey/oncekey/core/internal/panicked"
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 )
 
 // sqlDriver names the code whose panic is an error on a goroutine of the store, where it
@@ -18,8 +19,7 @@ const sqlDriver = "SQL driver"
 
 // statement is a statement in the words of the store's dialect.
 type statement struct {
-	text  string
-	order []parameter
+	sqlrows.Statement
 	// prepared is the statement on the pool's connections, once it is used.
 	prepared atomic.Pointer[sql.Stmt]
 	// inTransaction is the statement in a handler's transaction, if it is another one.
@@ -28,32 +28,12 @@ type statement struct {
 	simple string
 }
 
-// statements are those of every store.
-type statements struct {
-	read, head, lock, list, claim, insert, replace, complete, extend, releaseFirst, releaseLater, releaseSteps, forget, happened, didNotHappen,
-	overdue statement
-}
-
 func (s *Store) compileStatements() {
-	all := &s.statements
-	for text, target := range map[string]*statement{
-		readStatement: &all.read, headStatement: &all.head, lockStatement: &all.lock, listStatement: &all.list,
-		claimStatement + s.dialect.onConflict: &all.claim, insertStatement + s.dialect.onConflict: &all.insert, replaceStatement: &all.replace,
-		completeStatement: &all.complete, extendStatement: &all.extend,
-		releaseFirstStatement: &all.releaseFirst, releaseLaterStatement: &all.releaseLater, releaseStepsStatement: &all.releaseSteps, forgetStatement: &all.forget,
-		happenedStatement: &all.happened, didNotHappenStatement: &all.didNotHappen, overdueStatement: &all.overdue,
-	} {
-		target.text, target.order = s.dialect.compile(text, s.table)
-		target.inTransaction = s.dialect.forTransaction(target)
+	for name, made := range s.dialect.Statements(s.table) {
+		of := &s.statements[name]
+		of.Statement = made
+		of.inTransaction = s.dialect.forTransaction(of)
 	}
-}
-
-// headIn is the statement that reads the head of a row for a decision.
-func (all *statements) headIn(tx *sql.Tx) *statement {
-	if tx != nil {
-		return &all.lock
-	}
-	return &all.head
 }
 
 // on is the statement on the pool. It is prepared once for each connection, and closed
@@ -72,7 +52,7 @@ func (s *Store) on(ctx context.Context, of *statement) (*sql.Stmt, error) {
 	if prepared := of.prepared.Load(); prepared != nil {
 		return prepared, nil
 	}
-	made, err := s.db.PrepareContext(ctx, of.text)
+	made, err := s.db.PrepareContext(ctx, of.Text)
 	if of.simple != "" && faultOf(err).number == mysqlNoVariable {
 		made, err = s.db.PrepareContext(ctx, of.simple)
 	}
@@ -100,7 +80,7 @@ type database interface {
 // run runs a statement on a handler's transaction, or on the pool without one. With a
 // dialect that prepares, it calls prepared, and otherwise direct.
 func run[R any](
-	ctx context.Context, s *Store, tx *sql.Tx, of *statement, a *arguments,
+	ctx context.Context, s *Store, tx *sql.Tx, of *statement, a *sqlrows.Arguments,
 	prepared func(*sql.Stmt, context.Context, ...any) (R, error), direct func(database, context.Context, string, ...any) (R, error),
 ) (result R, err error) {
 	if !s.dialect.prepares {
@@ -108,7 +88,7 @@ func run[R any](
 		if tx != nil {
 			on = tx
 		}
-		return direct(on, ctx, of.text, a.list(of.order)...)
+		return direct(on, ctx, of.Text, of.Values(a)...)
 	}
 	if tx != nil && of.inTransaction != nil {
 		of = of.inTransaction
@@ -121,25 +101,87 @@ func run[R any](
 	if tx != nil {
 		on = tx.StmtContext(ctx, made)
 	}
-	result, err = prepared(on, ctx, a.list(of.order)...)
+	result, err = prepared(on, ctx, of.Values(a)...)
 	of.refresh(ctx, made, err)
 	return result, err
 }
 
 // query runs a statement for its rows.
-func (s *Store) query(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (*sql.Rows, error) {
+func (s *Store) query(ctx context.Context, tx *sql.Tx, of *statement, a *sqlrows.Arguments) (*sql.Rows, error) {
 	return run(ctx, s, tx, of, a, (*sql.Stmt).QueryContext, database.QueryContext)
 }
 
-// exec runs a statement that writes, and reports whether it has changed a row.
-func (s *Store) exec(ctx context.Context, tx *sql.Tx, of *statement, a *arguments) (bool, error) {
-	rows, err := inTurn(ctx, s, func() (int64, error) {
-		return affected(run(ctx, s, tx, of, a, (*sql.Stmt).ExecContext, database.ExecContext))
+// runner runs the statements of a record on the pool, or in a handler's transaction.
+type runner struct {
+	s  *Store
+	tx *sql.Tx
+}
+
+// Exec implements [sqlrows.Executor].
+func (r runner) Exec(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments) (bool, error) {
+	rows, err := inTurn(ctx, r.s, func() (int64, error) {
+		return affected(run(ctx, r.s, r.tx, &r.s.statements[of], a, (*sql.Stmt).ExecContext, database.ExecContext))
 	})
-	if err != nil && s.neverStores(ctx, tx, a, err) {
+	if err != nil && r.s.neverStores(ctx, r.tx, a, err) {
 		err = &notStorableError{err}
 	}
 	return rows > 0, err
+}
+
+// Find implements [sqlrows.Executor].
+func (r runner) Find(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments) (*sqlrows.Row, error) {
+	return ask(ctx, r.s, func() (*sqlrows.Row, error) {
+		rows, err := r.s.query(ctx, r.tx, &r.s.statements[of], a)
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close()
+		if !rows.Next() {
+			return nil, rows.Err()
+		}
+		var row sqlrows.Row
+		if err := errors.Join(rows.Scan(row.Columns(of, &r.s.dialect.Form)...), rows.Close()); err != nil {
+			return nil, err
+		}
+		return &row, row.Parse()
+	})
+}
+
+// Each implements [sqlrows.Pool].
+func (r runner) Each(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments, take func(row *sqlrows.Row, unread error) bool) error {
+	type read struct {
+		row    sqlrows.Row
+		unread error
+	}
+	all, err := ask(ctx, r.s, func() (all []read, err error) {
+		rows, err := r.s.query(ctx, r.tx, &r.s.statements[of], a)
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			all = append(all, read{})
+			one := &all[len(all)-1]
+			if err := rows.Scan(one.row.Columns(of, &r.s.dialect.Form)...); err != nil {
+				return nil, err
+			}
+			if of != sqlrows.Overdue {
+				one.unread = one.row.Parse()
+			}
+		}
+		return all, rows.Err()
+	})
+	for i := range all {
+		if !take(&all[i].row, all[i].unread) {
+			break
+		}
+	}
+	return err
+}
+
+// Change implements [sqlrows.Pool].
+func (r runner) Change(ctx context.Context, text string, values []any) (int64, error) {
+	return inTurn(ctx, r.s, func() (int64, error) { return affected(r.s.db.ExecContext(ctx, text, values...)) })
 }
 
 func affected(result sql.Result, err error) (int64, error) {
@@ -192,23 +234,4 @@ func ask[R any](ctx context.Context, s *Store, call func() (R, error)) (R, error
 // within makes a call on a goroutine, and returns when ctx ends, see [panicked.Within].
 func within[R any](ctx context.Context, call func() (R, error)) (R, error) {
 	return panicked.Within(ctx, sqlDriver, call)
-}
-
-// find reads the row of a key with a statement, into the columns of r. It returns false
-// where the key has no row.
-func (s *Store) find(ctx context.Context, tx *sql.Tx, of *statement, a *arguments, r *row, columns []any) (bool, error) {
-	return ask(ctx, s, func() (bool, error) {
-		rows, err := s.query(ctx, tx, of, a)
-		if err != nil {
-			return false, err
-		}
-		defer rows.Close()
-		if !rows.Next() {
-			return false, rows.Err()
-		}
-		if err := errors.Join(rows.Scan(columns...), rows.Close()); err != nil {
-			return false, err
-		}
-		return true, r.parse()
-	})
 }

@@ -77,6 +77,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -92,13 +93,12 @@ type Store struct {
 	table      string
 	named      bool // by Table
 	logger     *slog.Logger
-	statements statements
+	statements [sqlrows.Names]statement
+	records    *sqlrows.Records
 	// proven: the store has every right and its table, so Acquire need not check again.
 	proven  atomic.Bool
 	proving sync.Mutex
 	proof   *proof // that is under way, or nil
-	// seen is nil where reading costs no round trip.
-	seen *seen
 	// preparing has room for the one caller that prepares a statement.
 	preparing chan struct{}
 	// prompt: a call of the driver returns when its context ends.
@@ -163,8 +163,9 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 		panic(fmt.Sprintf("sqlstore: Table(%q): the schema has %d bytes: %s takes at most %d", s.table, len(schema), s.dialect.name, s.dialect.longestName))
 	}
 	s.compileStatements()
+	s.records = &sqlrows.Records{Package: "sqlstore", Pool: runner{s: s}, Client: client{s}, Form: &s.dialect.Form, Table: s.table}
 	if !s.dialect.singleWriter {
-		s.seen = newSeen()
+		s.records.Seen = sqlrows.NewSeen()
 	} else {
 		s.writer = make(chan struct{}, 1)
 	}
@@ -172,10 +173,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 }
 
 // inTable replaces the place-holders for the names of the table and of its index.
-func (s *Store) inTable(statement string) string {
-	index := s.table[strings.LastIndexByte(s.table, '.')+1:]
-	return strings.NewReplacer("{table}", s.table, "{index}", index).Replace(statement)
-}
+func (s *Store) inTable(statement string) string { return sqlrows.InTable(s.table, statement) }
 
 func (s *Store) log() *slog.Logger {
 	if s.logger == nil {

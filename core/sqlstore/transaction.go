@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -86,12 +87,12 @@ func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.
 		return nil, nil, errSingleWriter
 	}
 	var t *transaction
-	err := s.retry(ctx, func() (err error) {
+	err := s.records.Retry(ctx, func() (err error) {
 		t, err = s.begin(ctx)
 		return err
 	})
 	if err != nil {
-		return nil, nil, s.failure("begin a transaction for", l.Key, err)
+		return nil, nil, s.records.Failure("begin a transaction for", l.Key, err)
 	}
 	return storage.WithTransaction(ctx, t.tx), t, nil
 }
@@ -140,7 +141,7 @@ type transaction struct {
 func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
 	const operation = "commit the transaction of"
 	if t.ended {
-		return t.store.failure(operation, l.Key, errEnded)
+		return t.store.records.Failure(operation, l.Key, errEnded)
 	}
 	if err := t.complete(ctx, &l, &res); err != nil {
 		_ = t.Rollback(ctx) // the server has received no COMMIT, and rolls back even without ROLLBACK
@@ -148,9 +149,9 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 		case errors.Is(err, storage.ErrLeaseLost):
 			return storage.ErrLeaseLost
 		case errors.Is(err, storage.ErrTransactionEnded):
-			return t.store.failure(operation, l.Key, err)
+			return t.store.records.Failure(operation, l.Key, err)
 		default:
-			return t.store.refusal(operation, l.Key, ended(ctx, err))
+			return t.store.refusal(operation, l.Key, sqlrows.Ended(ctx, err))
 		}
 	}
 	t.ended = true
@@ -161,7 +162,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 	if err != nil && faultOf(err).refused() {
 		return t.store.refusal(operation, l.Key, err)
 	}
-	return t.store.failure(operation, l.Key, err)
+	return t.store.records.Failure(operation, l.Key, err)
 }
 
 // complete writes the record in the transaction.
@@ -172,8 +173,8 @@ func (t *transaction) complete(ctx context.Context, l *storage.Lease, res *stora
 	if err := t.checkWhole(ctx); err != nil {
 		return err
 	}
-	completed, err := t.store.complete(ctx, t.tx, l, res)
-	if err == nil && !completed || errors.Is(err, errFinished) {
+	completed, err := t.store.records.Finish(ctx, runner{t.store, t.tx}, l, res)
+	if err == nil && !completed || errors.Is(err, sqlrows.ErrFinished) {
 		return storage.ErrLeaseLost
 	}
 	if err == nil {

@@ -1,9 +1,8 @@
-package sqlstore
+package sqlrows
 
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
@@ -25,26 +24,27 @@ const (
 // It reads the row and decides, or tries an INSERT first (see seen). A claim of a key
 // without a row is an INSERT, which the primary key lets one caller do. A claim of any other row is an UPDATE of exactly the
 // row that was read. A caller that was too late reads again.
-func (s *Store) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, found *storage.Record, err error) {
+func (s *Records) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, found *storage.Record, err error) {
 	c := request.Claim()
-	err = s.retry(ctx, func() error {
-		if err = s.ready(ctx); err != nil {
+	err = s.Retry(ctx, func() error {
+		if err = s.Client.Ready(ctx); err != nil {
 			lease, found, err = s.read(ctx, c, err)
 			return err
 		}
-		lease, found, err = s.acquire(ctx, c)
+		lease, found, err = s.Claim(ctx, c)
 		return err
 	})
 	if err != nil {
-		return storage.Lease{}, nil, s.failure("acquire", c.Key, err)
+		return storage.Lease{}, nil, s.Failure("acquire", c.Key, err)
 	}
 	return lease, found, nil
 }
 
-func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	if s.seen != nil && s.seen.add(c.Key) {
+// Claim is one try of Acquire.
+func (s *Records) Claim(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	if s.Seen != nil && s.Seen.add(c.Key) {
 		lease := storage.Lease{Claim: c, Attempt: 1}
-		won, insertErr := s.write(ctx, nil, &s.statements.claim, nil, false, claiming(&lease))
+		won, insertErr := s.write(ctx, s.Pool, First, nil, claiming(&lease))
 		if won {
 			return lease, nil, nil
 		}
@@ -53,20 +53,19 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		}
 	}
 	for range rounds {
-		var r row
-		there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, &r, r.whole(s.dialect.asText))
+		r, err := s.Pool.Find(ctx, Read, KeyOf(c.Key))
 		if err != nil {
 			return storage.Lease{}, nil, err
 		}
 		lease, open := storage.Lease{Claim: c, Attempt: 1}, true
-		if there {
+		if r != nil {
 			lease, open = r.claim(c)
 		}
 		if !open {
 			found, err := r.decode()
 			return storage.Lease{}, found, err
 		}
-		if won, err := s.write(ctx, nil, &s.statements.claim, &r, there, claiming(&lease)); err != nil || won {
+		if won, err := s.write(ctx, s.Pool, First, r, claiming(&lease)); err != nil || won {
 			return lease, nil, err
 		}
 	}
@@ -77,12 +76,12 @@ func (s *Store) acquire(ctx context.Context, c storage.Claim) (storage.Lease, *s
 // read returns the record of a key that could not be claimed. A database that refuses
 // writes, such as a replica, still has its replays. Without such a record read returns
 // the error of the claim.
-func (s *Store) read(ctx context.Context, c storage.Claim, claimErr error) (storage.Lease, *storage.Record, error) {
-	if f := faultOf(claimErr); ctx.Err() != nil || f.contended() || f.forbidden() {
+func (s *Records) read(ctx context.Context, c storage.Claim, claimErr error) (storage.Lease, *storage.Record, error) {
+	if ctx.Err() != nil || s.Client.Barred(claimErr) {
 		return storage.Lease{}, nil, claimErr
 	}
-	var r row
-	if there, err := s.find(ctx, nil, &s.statements.read, &arguments{pKey: c.Key}, &r, r.whole(s.dialect.asText)); err != nil || !there {
+	r, err := s.Pool.Find(ctx, Read, KeyOf(c.Key))
+	if err != nil || r == nil {
 		return storage.Lease{}, nil, claimErr
 	}
 	if _, open := r.claim(c); open {
@@ -92,8 +91,8 @@ func (s *Store) read(ctx context.Context, c storage.Claim, claimErr error) (stor
 	return storage.Lease{}, found, err
 }
 
-// claiming returns the arguments of a row in progress.
-func claiming(l *storage.Lease) *arguments {
+// claiming returns the Arguments of a row in progress.
+func claiming(l *storage.Lease) *Arguments {
 	a := of(l)
 	a.running(l.TTL)
 	a.keeps(l.Retain, l.Remember)
@@ -103,7 +102,7 @@ func claiming(l *storage.Lease) *arguments {
 }
 
 // claim returns the lease that a claim gets, or false where the row is not open to it.
-func (r *row) claim(c storage.Claim) (storage.Lease, bool) {
+func (r *Row) claim(c storage.Claim) (storage.Lease, bool) {
 	switch {
 	case r.expired():
 		return storage.Lease{Claim: c, Attempt: 1}, true
@@ -121,7 +120,7 @@ func (r *row) claim(c storage.Claim) (storage.Lease, bool) {
 }
 
 // claimRunning is claim for a row in progress. Its steps stay with it.
-func (r *row) claimRunning(c storage.Claim) (storage.Lease, bool) {
+func (r *Row) claimRunning(c storage.Claim) (storage.Lease, bool) {
 	if bytes.Equal(r.token, c.Token[:]) {
 		return storage.Lease{Claim: c, Attempt: uint64(r.attempt), TookOver: r.tookOver != 0, Steps: string(r.content)}, true
 	}
@@ -131,16 +130,16 @@ func (r *row) claimRunning(c storage.Claim) (storage.Lease, bool) {
 	return storage.Lease{}, false
 }
 
-// write adds a row, or replaces the row that was seen by a whole one. It returns false
+// write adds a row, or replaces the row that was seen, if any, by a whole one. It returns false
 // when another caller was faster.
-func (s *Store) write(ctx context.Context, tx *sql.Tx, insert *statement, seen *row, there bool, a *arguments) (bool, error) {
-	if !there {
-		added, err := s.exec(ctx, tx, insert, a)
-		if isDuplicate(err) {
+func (s *Records) write(ctx context.Context, on Executor, insert Name, seen *Row, a *Arguments) (bool, error) {
+	if seen == nil {
+		added, err := on.Exec(ctx, insert, a)
+		if err != nil && s.Client.Duplicate(err) {
 			return false, nil
 		}
 		return added, err
 	}
 	a[pSeenToken], a[pSeenRevision] = seen.token, seen.revision
-	return s.exec(ctx, tx, &s.statements.replace, a)
+	return on.Exec(ctx, Replace, a)
 }

@@ -1,4 +1,4 @@
-package sqlstore
+package sqlrows
 
 import (
 	"time"
@@ -56,18 +56,18 @@ var parameters = map[string]parameter{
 	"seen_token": pSeenToken, "seen_revision": pSeenRevision, "limit": pLimit,
 }
 
-// arguments are the values of the parameters. The zero value has null for all.
-type arguments [parameterCount]any
+// Arguments are the values of the parameters. The zero value has null for all.
+type Arguments [parameterCount]any
 
-// of returns arguments that name an attempt.
-func of(l *storage.Lease) *arguments {
-	a := &arguments{}
+// of returns Arguments that name an attempt.
+func of(l *storage.Lease) *Arguments {
+	a := &Arguments{}
 	a[pKey], a[pToken], a[pAttempt], a[pStepsLength] = l.Key, l.Token[:], int64(l.Attempt), int64(0)
 	return a
 }
 
 // keeps sets the parameters for the end of the row and of its response.
-func (a *arguments) keeps(retain, remember time.Duration) {
+func (a *Arguments) keeps(retain, remember time.Duration) {
 	kept := microseconds(retain)
 	a[pFirst] = kept
 	if remember > 0 {
@@ -78,7 +78,7 @@ func (a *arguments) keeps(retain, remember time.Duration) {
 }
 
 // request sets the parameters for the request and the origin of a claim.
-func (a *arguments) request(c *storage.Claim) {
+func (a *Arguments) request(c *storage.Claim) {
 	a[pFingerprint] = packFingerprint(c.Fingerprint)
 	if c.Origin != (storage.Origin{}) {
 		a[pOrigin] = records.OriginText(c.Origin)
@@ -89,7 +89,7 @@ func (a *arguments) request(c *storage.Claim) {
 }
 
 // result sets the parameters of a finished record.
-func (a *arguments) result(res *storage.Result) {
+func (a *Arguments) result(res *storage.Result) {
 	a.keeps(res.Retain, res.Remember)
 	a[pState], a[pStatus], a[pSettled] = res.State.String(), int64(res.Status), int64(0)
 	if res.State != storage.Unreplayable {
@@ -100,20 +100,36 @@ func (a *arguments) result(res *storage.Result) {
 }
 
 // running sets the parameters of a record in progress.
-func (a *arguments) running(ttl time.Duration) {
+func (a *Arguments) running(ttl time.Duration) {
 	a[pState], a[pLease] = inProgress, microseconds(ttl)
 }
 
 // steps sets the parameters for the steps of a lease.
-func (a *arguments) steps(l *storage.Lease) {
+func (a *Arguments) steps(l *storage.Lease) {
 	a[pStepsLength] = int64(len(l.Steps))
 	if l.Steps != "" {
 		a[pSteps] = []byte(l.Steps)
 	}
 }
 
+// KeyOf is the argument for a record's key.
+func KeyOf(key string) *Arguments { return &Arguments{pKey: key} }
+
+// Size is about the number of bytes of all arguments.
+func (a *Arguments) Size() (bytes int) {
+	for _, value := range a {
+		switch v := value.(type) {
+		case []byte:
+			bytes += len(v)
+		case string:
+			bytes += len(v)
+		}
+	}
+	return bytes
+}
+
 // list returns the values in the order of a statement's parameters.
-func (a *arguments) list(order []parameter) []any {
+func (a *Arguments) list(order []parameter) []any {
 	values := make([]any, len(order))
 	for i, p := range order {
 		if p == pNow {

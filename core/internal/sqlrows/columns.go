@@ -1,4 +1,4 @@
-package sqlstore
+package sqlrows
 
 import (
 	"encoding/hex"

@@ -1,4 +1,4 @@
-package sqlstore
+package sqlrows
 
 // Parameters have names here. Statements that end in RETURNING or contain more than the
 // three databases share are avoided, so that one text serves all.
@@ -10,7 +10,7 @@ package sqlstore
 // call.
 
 // {head} is a row without its response, and {whole} is a row with it. A dialect reads them
-// as a text or as columns: see dialect.asText, and row.head for the order.
+// as a text or as columns: see Form.AsText, and Row.head for the order.
 const (
 	// words are eleven numbers, the state and three hexadecimal words, the last of which
 	// may be missing. Zero stands for null.

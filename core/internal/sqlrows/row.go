@@ -1,4 +1,4 @@
-package sqlstore
+package sqlrows
 
 import (
 	"bytes"
@@ -27,8 +27,8 @@ const (
 	minStatus, maxStatus = 100, 999
 )
 
-// row is the row of a key. A number is zero for null, and bytes are nil for null.
-type row struct {
+// Row is the row of a key. A number is zero for null, and bytes are nil for null.
+type Row struct {
 	now         int64 // by the database's clock, in microseconds, as all times
 	version     int64
 	state       string
@@ -48,10 +48,27 @@ type row struct {
 	content, sketch []byte // content is the body, or the steps of a run without an outcome
 	steps           []byte // unless the row was read as a text
 	text            string // most columns, unless they were read as they are
+
+	key string // of a list
 }
 
-// head are the destinations of {head}. Call parse after the scan.
-func (r *row) head(asText bool) []any {
+// Columns are the destinations of the columns that a statement reads. Call Parse after the
+// scan.
+func (r *Row) Columns(of Name, f *Form) []any {
+	switch of {
+	case Overdue:
+		return []any{&r.key}
+	case List:
+		return append([]any{&r.key}, r.head(f.AsText)...)
+	case Read:
+		return r.whole(f.AsText)
+	default:
+		return r.head(f.AsText)
+	}
+}
+
+// head are the destinations of {head}.
+func (r *Row) head(asText bool) []any {
 	if asText {
 		return []any{&r.text}
 	}
@@ -62,8 +79,8 @@ func (r *row) head(asText bool) []any {
 	return append(columns, &r.state, &r.token, &r.fingerprint, &r.digest, (*nullText)(&r.origin))
 }
 
-// whole are the destinations of {whole}. Call parse after the scan.
-func (r *row) whole(asText bool) []any {
+// whole are the destinations of {whole}.
+func (r *Row) whole(asText bool) []any {
 	if asText {
 		return []any{&r.text, &r.content, &r.sketch}
 	}
@@ -74,7 +91,7 @@ func (r *row) whole(asText bool) []any {
 const rowColumns = 20
 
 // numbers are the numbers of a row in the order in which they are read.
-func (r *row) numbers() [11]*int64 {
+func (r *Row) numbers() [11]*int64 {
 	return [...]*int64{
 		&r.now, &r.version, &r.attempt, &r.tookOver, &r.revision, &r.leaseUntil, &r.retainUntil, &r.expiresAt, &r.claimedAt, &r.settledAt,
 		&r.status,
@@ -117,8 +134,8 @@ func (t *nullText) Scan(value any) error {
 	return nil
 }
 
-// parse reads the text, or picks the content.
-func (r *row) parse() error {
+// Parse reads the text, or picks the content.
+func (r *Row) Parse() error {
 	if r.text == "" {
 		if r.isUnsettled() {
 			r.content = r.steps
@@ -149,31 +166,31 @@ func (r *row) parse() error {
 }
 
 // expired: the row counts as missing.
-func (r *row) expired() bool { return r.expiresAt <= r.now }
+func (r *Row) expired() bool { return r.expiresAt <= r.now }
 
 // over: the row, not expired, counts as a tombstone, swept or not.
-func (r *row) over() bool {
+func (r *Row) over() bool {
 	return r.state == gone || r.retainUntil != 0 && r.retainUntil <= r.now
 }
 
 // isOf: the row, not expired, belongs to the attempt and is no tombstone.
-func (r *row) isOf(l *storage.Lease) bool {
+func (r *Row) isOf(l *storage.Lease) bool {
 	return r.version == version && !r.over() && bytes.Equal(r.token, l.Token[:]) && r.attempt == int64(l.Attempt)
 }
 
 // isUnsettled: the row is of a state that an attempt may still settle.
-func (r *row) isUnsettled() bool {
+func (r *Row) isUnsettled() bool {
 	return r.state == inProgress || r.state == released || r.state == forgotten
 }
 
 // repeats: the claim's request is the one that made the row.
-func (r *row) repeats(c *storage.Claim) bool {
+func (r *Row) repeats(c *storage.Claim) bool {
 	var digest storage.Digest
 	copy(digest[:], r.digest)
 	return c.Repeats(unpackFingerprint(r.fingerprint), digest)
 }
 
-func (r *row) decode() (*storage.Record, error) {
+func (r *Row) decode() (*storage.Record, error) {
 	if r.version != version {
 		return nil, records.Corrupt("its version is %d, want %d", r.version, version)
 	}
@@ -196,7 +213,7 @@ func (r *row) decode() (*storage.Record, error) {
 }
 
 // readState reads the columns that a tombstone does not have.
-func (r *row) readState(record *storage.Record) error {
+func (r *Row) readState(record *storage.Record) error {
 	var known bool
 	if record.State, known = storage.ParseState(r.state); !known || record.State == storage.Expired {
 		return records.Corrupt("its state is %s", records.Excerpt(r.state))
@@ -227,7 +244,7 @@ func (r *row) readState(record *storage.Record) error {
 }
 
 // readResult reads the columns of a finished record.
-func (r *row) readResult(record *storage.Record) (err error) {
+func (r *Row) readResult(record *storage.Record) (err error) {
 	if r.settledAt != 0 {
 		record.Finished = time.UnixMicro(r.settledAt).UTC()
 	}
@@ -238,7 +255,7 @@ func (r *row) readResult(record *storage.Record) (err error) {
 	return r.readStatus(record)
 }
 
-func (r *row) readStatus(record *storage.Record) error {
+func (r *Row) readStatus(record *storage.Record) error {
 	if r.status < minStatus || r.status > maxStatus {
 		return records.Corrupt("its status is %d, want one from %d to %d", r.status, minStatus, maxStatus)
 	}

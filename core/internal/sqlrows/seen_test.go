@@ -1,4 +1,4 @@
-package sqlstore
+package sqlrows
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 func TestSeenRemembersTheNewestKeys(t *testing.T) {
 	t.Parallel()
 	const newest = 512 // with any seed, a bucket gets more than its ways of them once in 10⁷ runs
-	s := newSeen()
+	s := NewSeen()
 	for round := range 3 {
 		forgotten := 0
 		for i := range newest {

@@ -1,4 +1,4 @@
-package sqlstore
+package sqlrows
 
 import (
 	"hash/maphash"
@@ -13,21 +13,22 @@ const (
 	seenWays    = 8
 )
 
-// seen remembers the newest keys of this process. A claim of a key that is not among
+// Seen remembers the newest keys of this process. A claim of a key that is not among
 // them is most likely the key's first, so the store tries an INSERT before it reads.
 // That saves a first-time request one of three round trips. A retry in another process
 // costs one INSERT that adds no row. A forgotten key, and two keys with one hash, cost
 // a statement too, and change no result.
-type seen struct {
+type Seen struct {
 	seed    maphash.Seed
 	buckets [seenBuckets][seenWays]atomic.Uint64
 }
 
-func newSeen() *seen { return &seen{seed: maphash.MakeSeed()} }
+// NewSeen returns a Seen without keys.
+func NewSeen() *Seen { return &Seen{seed: maphash.MakeSeed()} }
 
 // add remembers a key, and reports whether it was new. The key becomes the first of its
 // bucket, and the keys before its old place, or all, move by one.
-func (s *seen) add(key string) bool {
+func (s *Seen) add(key string) bool {
 	hash := maphash.String(s.seed, key)
 	bucket, moved := &s.buckets[hash%seenBuckets], hash
 	for i := range bucket {

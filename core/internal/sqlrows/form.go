@@ -1,0 +1,171 @@
+package sqlrows
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Form is the part of the statements that differs between databases.
+type Form struct {
+	// Now is the expression for the time in microseconds since 1970, in UTC. Empty: the
+	// process passes its own time.
+	Now string
+	// AsText: most columns of a row are read as one text. Each column costs a replay up to
+	// half a microsecond in every driver, so that columns would cost a tenth on SQLite. A
+	// server of MariaDB takes longer to build the text: columns save a tenth of a replay.
+	AsText bool
+	// Hex is the expression for the bytes of a column, %s, in hexadecimal digits, for AsText.
+	Hex string
+	// Numbered: a parameter is $1 instead of a question mark.
+	Numbered bool
+	// Div is the operator of the division of integers.
+	Div string
+	// OnConflict ends an INSERT that is to add no row where the key has one. Without
+	// OnConflict the INSERT fails, see Client.Duplicate.
+	OnConflict string
+	// Limited adds the limits of the database to a statement, or is nil.
+	Limited func(text string) string
+}
+
+// OnConflict is the Form's in PostgreSQL and SQLite.
+const OnConflict = ` ON CONFLICT (record_key) DO NOTHING`
+
+// PostgreSQL is the form of PostgreSQL 13 or newer.
+func PostgreSQL() Form {
+	return Form{
+		Now:        `(date_part('epoch', clock_timestamp()) * 1000000)::bigint`, // extract computes with slow decimals
+		AsText:     true,
+		Hex:        "encode(%s, 'hex')",
+		Numbered:   true,
+		Div:        "/",
+		OnConflict: OnConflict,
+	}
+}
+
+// Name names a statement.
+type Name int
+
+// The statements. Read, Head, Lock and List are SELECTs of rows, and Overdue is one of keys.
+const (
+	Read Name = iota
+	Head
+	Lock
+	List
+	First
+	Insert
+	Replace
+	Complete
+	Extend
+	ReleaseFirst
+	ReleaseLater
+	ReleaseSteps
+	Forget
+	Happened
+	DidNotHappen
+	Overdue
+	// Names is the number of names.
+	Names
+)
+
+// Statement is a statement in the words of a database.
+type Statement struct {
+	Text  string
+	order []parameter
+}
+
+// Values are the arguments of the statement, in the order of their places.
+func (s *Statement) Values(a *Arguments) []any { return a.list(s.order) }
+
+// Statements returns all statements for a table.
+func (f *Form) Statements(table string) (all [Names]Statement) {
+	for name, text := range [Names]string{
+		Read: readStatement, Head: headStatement, Lock: lockStatement, List: listStatement,
+		First: claimStatement + f.OnConflict, Insert: insertStatement + f.OnConflict, Replace: replaceStatement,
+		Complete: completeStatement, Extend: extendStatement,
+		ReleaseFirst: releaseFirstStatement, ReleaseLater: releaseLaterStatement, ReleaseSteps: releaseStepsStatement,
+		Forget: forgetStatement, Happened: happenedStatement, DidNotHappen: didNotHappenStatement, Overdue: overdueStatement,
+	} {
+		all[name] = f.statement(text, table)
+	}
+	return all
+}
+
+// Probes need each right of a store, and change no row.
+func (f *Form) Probes(table string) (texts []string) {
+	for _, text := range probeStatements {
+		texts = append(texts, f.statement(text, table).Text)
+	}
+	return texts
+}
+
+// statement turns a statement with named parameters (":key") into one of the database.
+func (f *Form) statement(text, table string) (s Statement) {
+	var out strings.Builder
+	numbers := map[parameter]int{}
+	rest := f.expand(text, table)
+	for {
+		before, after, found := cutParameter(rest)
+		out.WriteString(before)
+		if !found {
+			s.Text = out.String()
+			return s
+		}
+		name := after[:len(after)-len(strings.TrimLeft(after, "abcdefghijklmnopqrstuvwxyz_"))]
+		rest = after[len(name):]
+		p, known := parameters[name]
+		switch {
+		case !known:
+			panic("sqlrows: no parameter is named " + strconv.Quote(name) + " in " + text)
+		case p == pNow && f.Now != "":
+			out.WriteString(f.Now)
+		case !f.Numbered:
+			out.WriteByte('?')
+			s.order = append(s.order, p)
+		default:
+			if numbers[p] == 0 {
+				s.order = append(s.order, p)
+				numbers[p] = len(s.order)
+			}
+			out.WriteString("$" + strconv.Itoa(numbers[p]))
+		}
+	}
+}
+
+// expand fills the place-holders for columns and names in.
+func (f *Form) expand(text, table string) string {
+	head, whole := columnsHead, columnsWhole
+	if f.AsText {
+		head, whole = textHead, textWhole
+	}
+	if f.Limited != nil {
+		text = f.Limited(text)
+	}
+	text = strings.NewReplacer("{head}", head, "{whole}", whole).Replace(text)
+	text = strings.NewReplacer("{table}", table, "{div}", f.Div).Replace(text)
+	for _, column := range []string{"token", "fingerprint", "digest"} {
+		text = strings.ReplaceAll(text, "{hex "+column+"}", fmt.Sprintf(f.Hex, column))
+	}
+	return text
+}
+
+// cutParameter cuts a text around the colon of its first parameter. Two colons are a cast.
+func cutParameter(text string) (before, after string, found bool) {
+	for from := 0; ; {
+		at := strings.IndexByte(text[from:], ':')
+		switch at += from; {
+		case at < from:
+			return text, "", false
+		case strings.HasPrefix(text[at:], "::"):
+			from = at + len("::")
+		default:
+			return text[:at], text[at+1:], true
+		}
+	}
+}
+
+// InTable replaces the place-holders for the names of the table and of its index.
+func InTable(table, text string) string {
+	index := table[strings.LastIndexByte(table, '.')+1:]
+	return strings.NewReplacer("{table}", table, "{index}", index).Replace(text)
+}

@@ -1,0 +1,120 @@
+// Package sqlrows keeps records as rows of a SQL database. It has every statement, the
+// columns, and the rules of claiming and settling. Package sqlstore drives it through
+// database/sql, and package pgstore through pgx.
+package sqlrows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Executor runs the statements of one record: on a pool, or in a handler's transaction. Its
+// implementations are comparable.
+type Executor interface {
+	// Find returns the row that a statement reads, or nil without one.
+	Find(ctx context.Context, of Name, a *Arguments) (*Row, error)
+	// Exec runs a statement that writes, and reports whether it has changed a row. A write
+	// that the database refuses for good is a wrapped storage.ErrNotStorable.
+	Exec(ctx context.Context, of Name, a *Arguments) (bool, error)
+}
+
+// Pool is an Executor that runs the statements of several records too.
+type Pool interface {
+	Executor
+	// Each calls take for the rows that a statement reads, until take returns false. unread
+	// is the error of a row that is not readable. Without columns, for Overdue, a row has
+	// its key only.
+	Each(ctx context.Context, of Name, a *Arguments, take func(r *Row, unread error) bool) error
+	// Change runs a statement with a list of keys after its other values, and returns how
+	// many rows it has changed.
+	Change(ctx context.Context, text string, values []any) (int64, error)
+}
+
+// Client are the differences of the packages over this one.
+type Client interface {
+	// Ready returns nil once the store may claim.
+	Ready(ctx context.Context) error
+	// Again reports whether a call that ended in an error certainly changed no row, and may
+	// do better now.
+	Again(err error) bool
+	// Barred reports whether no replay can be read after a claim's error either: it is one of
+	// contention, or the role lacks a right.
+	Barred(err error) bool
+	// Explained adds the remedy to an error of the database.
+	Explained(err error) error
+	// Duplicate reports whether an INSERT found a row with its key.
+	Duplicate(err error) bool
+	// Log is the logger.
+	Log() *slog.Logger
+}
+
+// Records is a store without its database.
+type Records struct {
+	// Package is the name of the store's package, which begins each error.
+	Package string
+	Pool    Pool
+	Client  Client
+	Form    *Form
+	Table   string
+	// Seen is nil where reading costs no round trip.
+	Seen *Seen
+}
+
+const (
+	// MaximumTries of one call, including the first.
+	MaximumTries = 5
+	// firstPause is the longest pause before a call's second try. Each further pause
+	// may be twice as long.
+	firstPause = 10 * time.Millisecond
+)
+
+// Retry repeats a call that certainly changed no row. After any other error the effect
+// is unknown. The caller then decides, because each call of a [storage.Store] can be
+// repeated.
+func (s *Records) Retry(ctx context.Context, call func() error) error {
+	pause := firstPause
+	for try := 1; ; try++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := call()
+		if err == nil || try == MaximumTries || ctx.Err() != nil || errors.Is(err, storage.ErrNotStorable) || !s.Client.Again(err) {
+			return Ended(ctx, err)
+		}
+		timer := time.NewTimer(rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w, while retrying after: %w", ctx.Err(), err)
+		}
+		pause *= 2
+	}
+}
+
+// Ended adds the error of an ended context, which a driver may replace by one of its
+// own. A dial ends at the deadline itself, and so a moment before its context.
+func Ended(ctx context.Context, err error) error {
+	end := ctx.Err()
+	if deadline, has := ctx.Deadline(); has && end == nil && !time.Now().Before(deadline) {
+		end = context.DeadlineExceeded
+	}
+	if err == nil || end == nil || errors.Is(err, end) || errors.Is(err, storage.ErrLeaseLost) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", end, err)
+}
+
+// Failure adds the operation and the key to an error.
+func (s *Records) Failure(operation, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s %q: %w", s.Package, operation, key, s.Client.Explained(err))
+}

@@ -1,0 +1,135 @@
+package sqlrows
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Complete implements [storage.Store].
+func (s *Records) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
+	return s.settle(ctx, "complete", &l, func() error {
+		own, err := s.Finish(ctx, s.Pool, &l, &res)
+		if err == nil && !own {
+			err = storage.ErrLeaseLost
+		}
+		if errors.Is(err, ErrFinished) {
+			return nil // an earlier call was carried out, and its reply was lost
+		}
+		return err
+	})
+}
+
+// ErrFinished says that the lease's own attempt has finished the record already.
+var ErrFinished = errors.New("the result is stored already")
+
+// Finish writes the result. It returns false when the lease is lost.
+func (s *Records) Finish(ctx context.Context, on Executor, l *storage.Lease, res *storage.Result) (bool, error) {
+	a := of(l)
+	a.result(res)
+	// Nearly always the claim is unchanged.
+	if completed, err := on.Exec(ctx, Complete, a); err != nil || completed {
+		return completed, err
+	}
+	return s.restore(ctx, on, l, a)
+}
+
+// Release implements [storage.Store].
+func (s *Records) Release(ctx context.Context, l storage.Lease) error {
+	return s.settle(ctx, "release", &l, func() error {
+		a, release := of(&l), ReleaseFirst
+		switch {
+		case l.Steps != "":
+			a[pState] = released
+			a.keeps(l.Retain, 0)
+			a.steps(&l)
+			return s.update(ctx, ReleaseSteps, &l, a)
+		case l.Attempt > 1:
+			a.keeps(l.Retain, 0)
+			a[pFingerprint], release = []byte{}, ReleaseLater
+		}
+		if done, err := s.Pool.Exec(ctx, release, a); err != nil || done {
+			return err
+		}
+		r, err := s.Pool.Find(ctx, Head, a)
+		// A running row of the lease is of a claim that arrived after the release,
+		// because its call was cut off.
+		if err == nil && r != nil && !r.expired() && !(r.isOf(&l) && r.isUnsettled()) {
+			err = storage.ErrLeaseLost
+		}
+		return err
+	})
+}
+
+// Extend implements [storage.Store].
+func (s *Records) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
+	return s.settle(ctx, "extend", &l, func() error {
+		a := of(&l)
+		a.running(ttl)
+		a.keeps(l.Retain, l.Remember)
+		a.steps(&l)
+		return s.update(ctx, Extend, &l, a)
+	})
+}
+
+// update changes the row of a lease without an outcome, or writes a whole row if the claim
+// is gone or has changed.
+func (s *Records) update(ctx context.Context, change Name, l *storage.Lease, a *Arguments) error {
+	if done, err := s.Pool.Exec(ctx, change, a); err != nil || done {
+		return err
+	}
+	restored, err := s.restore(ctx, s.Pool, l, a)
+	if err == nil && !restored || errors.Is(err, ErrFinished) {
+		err = storage.ErrLeaseLost
+	}
+	return err
+}
+
+// restore writes a whole row for a lease whose claim is gone or has changed. It returns
+// false when the lease is lost, and ErrFinished when its attempt has finished.
+func (s *Records) restore(ctx context.Context, on Executor, l *storage.Lease, a *Arguments) (bool, error) {
+	a.request(&l.Claim)
+	a[pTookOver] = number(l.TookOver)
+	head := s.headIn(on)
+	for range rounds {
+		r, err := on.Find(ctx, head, a)
+		if err != nil {
+			return false, err
+		}
+		own, gone := r != nil && r.isOf(l), r == nil || r.expired()
+		if !own && !gone {
+			return false, nil
+		}
+		if !gone && !r.isUnsettled() {
+			return false, ErrFinished
+		}
+		// The time of a claim stays, where the row has it. Of a lost claim only its age
+		// is known.
+		a[pAge], a[pKeepClaimed] = microseconds(l.Age), number(own)
+		a[pKeepSteps] = number(!gone && a[pState] == inProgress)
+		if written, err := s.write(ctx, on, Insert, r, a); err != nil || written {
+			return written, err
+		}
+	}
+	return false, errors.New("other callers changed the key in every round")
+}
+
+// headIn is the statement that reads the head of a row for a decision.
+func (s *Records) headIn(on Executor) Name {
+	if on != Executor(s.Pool) {
+		return Lock
+	}
+	return Head
+}
+
+// settle retries a call where a retry is safe, and adds the operation and the key to
+// its error.
+func (s *Records) settle(ctx context.Context, operation string, l *storage.Lease, call func() error) error {
+	err := s.Retry(ctx, call)
+	if errors.Is(err, storage.ErrLeaseLost) {
+		return storage.ErrLeaseLost
+	}
+	return s.Failure(operation, l.Key, err)
+}
