@@ -59,7 +59,8 @@ const sweepBatch = sqlrows.SweepBatch
 // removed.
 //
 // It works in batches of at most batch records, until none are left. Each batch is a
-// SELECT of keys, a DELETE and an UPDATE. A record that is claimed in between stays.
+// SELECT of keys, a DELETE and an UPDATE. A record that is claimed in between stays. In
+// PostgreSQL so does one that another transaction has locked.
 // After an error, ctx's included, the number counts the records removed before.
 //
 // Sweep returns an error for a batch that is not from 1 to 10,000.

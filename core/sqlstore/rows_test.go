@@ -79,6 +79,31 @@ length(fingerprint) + length(state) + coalesce(length(digest), 0) FROM oncekey_r
 	})
 }
 
+// A sweep waits for no transaction that holds a row.
+func TestSweepSkipsLockedRows(t *testing.T) {
+	t.Parallel()
+	over(t, []setUp{postgresql, libpq}, func(t *testing.T, s setUp) {
+		store, db := s.open(t)
+		for _, key := range []string{"held", "free 1", "free 2"} {
+			finish(t, store, key)
+		}
+		age(t, db, 3*time.Hour)
+		tx, err := db.BeginTx(t.Context(), nil)
+		must(t, err)
+		_, err = tx.ExecContext(t.Context(), `SELECT 1 FROM oncekey_records WHERE record_key = 'held' FOR UPDATE`)
+		must(t, err)
+		for _, want := range []int64{2, 0} {
+			if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != want {
+				t.Errorf("beside a lock Sweep removed %d (%v), want %d", removed, err, want)
+			}
+		}
+		must(t, tx.Rollback())
+		if removed, err := store.Sweep(t.Context(), 3); err != nil || removed != 1 {
+			t.Errorf("after the lock Sweep removed %d (%v), want 1", removed, err)
+		}
+	})
+}
+
 // Case matters in a key. MySQL's default collations ignore it.
 func TestKeysAreComparedAsBytes(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,8 @@ type Form struct {
 	// OnConflict ends an INSERT that is to add no row where the key has one. Without
 	// OnConflict the INSERT fails, see Client.Duplicate.
 	OnConflict string
+	// SkipsLocked: a sweep leaves out rows that are locked.
+	SkipsLocked bool
 	// Limited adds the limits of the database to a statement, or is nil.
 	Limited func(text string) string
 }
@@ -40,6 +42,8 @@ func PostgreSQL() Form {
 		Numbered:   true,
 		Div:        "/",
 		OnConflict: OnConflict,
+
+		SkipsLocked: true,
 	}
 }
 

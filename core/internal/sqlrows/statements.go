@@ -140,19 +140,19 @@ WHERE ` + isAbandoned
 )
 
 // The sweeper reads keys, and removes the rows that are still over by then: an exact
-// list of keys locks no gaps in MySQL, under no isolation level. {keys} are the
-// places of the keys.
+// list of keys locks no gaps in MySQL, under no isolation level. {listed} is the condition
+// that a row has one of the keys.
 const (
 	overdueStatement = `
 SELECT record_key FROM {table} WHERE sweep_after <= :now AND (version = 1 OR expires_at <= :now) ORDER BY sweep_after LIMIT :limit`
 
-	removeStatement = `DELETE FROM {table} WHERE expires_at <= :now AND record_key IN ({keys})`
+	removeStatement = `DELETE FROM {table} WHERE expires_at <= :now AND {listed}`
 
 	shrinkStatement = `
 UPDATE {table} SET
 	state = 'gone', took_over = 0, revision = revision + 1, lease_until = NULL, retain_until = NULL, header = NULL, body = NULL,
 	sketch = NULL, steps = NULL, origin = NULL, settled_at = NULL, sweep_after = expires_at - expires_at % 3600000000 + 3600000000
-WHERE version = 1 AND retain_until <= :now AND expires_at > :now AND record_key IN ({keys})`
+WHERE version = 1 AND retain_until <= :now AND expires_at > :now AND {listed}`
 )
 
 // probeStatements need each right of the store, and change no row.

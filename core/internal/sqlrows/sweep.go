@@ -48,7 +48,8 @@ func (s *Records) Sweep(ctx context.Context, batch int) (removed int64, err erro
 	}
 }
 
-// sweep returns how many rows were removed, and whether there may be more.
+// sweep returns how many rows were removed, and whether there may be more. Rows that others
+// have locked stay for a later sweep.
 func (s *Records) sweep(ctx context.Context, batch int) (more bool, removed int64, err error) {
 	keys, err := s.Overdue(ctx, batch)
 	if err != nil || len(keys) == 0 {
@@ -58,8 +59,8 @@ func (s *Records) sweep(ctx context.Context, batch int) (more bool, removed int6
 	if removed, err = s.each(ctx, removeStatement, keys); err != nil || removed == int64(len(keys)) {
 		return more, removed, err
 	}
-	_, err = s.each(ctx, shrinkStatement, keys)
-	return more, removed, err
+	shrunk, err := s.each(ctx, shrinkStatement, keys)
+	return more && removed+shrunk > 0, removed, err
 }
 
 // Overdue returns the keys of up to limit rows for the sweeper.
@@ -73,7 +74,11 @@ func (s *Records) Overdue(ctx context.Context, limit int) (keys []any, err error
 
 // each runs a statement for a list of keys, and returns how many rows it has changed.
 func (s *Records) each(ctx context.Context, text string, keys []any) (int64, error) {
-	statement := s.Form.statement(text, s.Table)
+	listed := `record_key IN ({keys})`
+	if s.Form.SkipsLocked {
+		listed = `record_key = ANY (ARRAY(SELECT record_key FROM {table} WHERE record_key IN ({keys}) FOR UPDATE SKIP LOCKED))`
+	}
+	statement := s.Form.statement(strings.Replace(text, "{listed}", listed, 1), s.Table)
 	values := statement.Values(&Arguments{})
 	var places strings.Builder
 	for i := range keys {
