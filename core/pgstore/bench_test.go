@@ -81,8 +81,9 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 	b.Helper()
 	const known = 1000 // keys to read
 	store, alone := pgstore.New(pool), pgstore.New(pool, pgstore.WithoutBatches())
+	rows := pgstore.NewRows(b.Context(), b, store, "rows_of_sqlstore", false)
 	body, key := strings.Repeat("n", 300), func() string { return storage.NewToken().String() + storage.NewToken().String() }
-	first := func(ctx context.Context, store *pgstore.Store, key string) error {
+	first := func(ctx context.Context, store storage.Store, key string) error {
 		lease, _, err := store.Acquire(ctx, originated(digested(claim(key), key)))
 		if err != nil {
 			return err
@@ -103,9 +104,10 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 		keys[i] = key()
 		must(b, insert(b.Context(), keys[i]))
 		must(b, first(b.Context(), store, keys[i]))
+		must(b, first(b.Context(), rows, keys[i]))
 	}
 	var next atomic.Uint64
-	replay := func(ctx context.Context, store *pgstore.Store) error {
+	replay := func(ctx context.Context, store storage.Store) error {
 		_, _, err := store.Acquire(ctx, claim(keys[next.Add(1)%known]))
 		return err
 	}
@@ -113,6 +115,8 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 		{"INSERT", "INSERT", func(ctx context.Context) error { return insert(ctx, key()) }},
 		{"first", "INSERT", func(ctx context.Context) error { return first(ctx, store, key()) }},
 		{"first-alone", "INSERT", func(ctx context.Context) error { return first(ctx, alone, key()) }},
+		{"first-rows", "INSERT", func(ctx context.Context) error { return first(ctx, rows, key()) }},
+		{"replay-rows", "SELECT", func(ctx context.Context) error { return replay(ctx, rows) }},
 		{"SELECT", "SELECT", func(ctx context.Context) error {
 			var found []byte
 			return pool.QueryRow(ctx, `SELECT payload FROM bare WHERE key = $1`, keys[next.Add(1)%known]).Scan(&found)

@@ -2,10 +2,12 @@ package pgstore
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -75,4 +77,24 @@ func (l *lane[Q, R]) waits() int {
 func VersionFinding(number string) storage.Finding {
 	e := examiner{settings: map[string]string{"server_version_num": number}}
 	return e.version(context.Background(), "version")
+}
+
+// Rows is a store on the table of package sqlstore.
+type Rows interface {
+	storage.Store
+	storage.Inspector
+	Sweep(ctx context.Context, batch int) (removed int64, err error)
+}
+
+// NewRows returns a store on a new table of package sqlstore. always: single calls are batches too.
+func NewRows(ctx context.Context, t testing.TB, s *Store, table string, always bool) Rows {
+	t.Helper()
+	for _, step := range sqlrows.Migrations("postgresql", table) {
+		if _, err := s.pool.Exec(ctx, step.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRows(s, table)
+	r.claims.always, r.completions.always = always, always
+	return r
 }

@@ -42,22 +42,27 @@ func (s *Records) Acquire(ctx context.Context, request storage.Request) (lease s
 
 // Claim is one try of Acquire.
 func (s *Records) Claim(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	first := storage.Lease{Claim: c, Attempt: 1}
+	var r *Row
 	if s.Seen != nil && s.Seen.add(c.Key) {
-		lease := storage.Lease{Claim: c, Attempt: 1}
-		won, insertErr := s.write(ctx, s.Pool, First, nil, claiming(&lease))
-		if won {
-			return lease, nil, nil
+		won, row, err := s.claimNew(ctx, claiming(&first))
+		switch {
+		case err != nil:
+			return s.read(ctx, c, err)
+		case won:
+			return first, nil, nil
 		}
-		if insertErr != nil {
-			return s.read(ctx, c, insertErr)
-		}
+		r = row
 	}
 	for range rounds {
-		r, err := s.Pool.Find(ctx, Read, KeyOf(c.Key))
+		var err error
+		if r == nil {
+			r, err = s.Pool.Find(ctx, Read, KeyOf(c.Key))
+		}
 		if err != nil {
 			return storage.Lease{}, nil, err
 		}
-		lease, open := storage.Lease{Claim: c, Attempt: 1}, true
+		lease, open := first, true
 		if r != nil {
 			lease, open = r.claim(c)
 		}
@@ -68,9 +73,20 @@ func (s *Records) Claim(ctx context.Context, c storage.Claim) (storage.Lease, *s
 		if won, err := s.write(ctx, s.Pool, First, r, claiming(&lease)); err != nil || won {
 			return lease, nil, err
 		}
+		r = nil
 	}
 	// Other callers changed the key in every round.
 	return storage.Lease{}, &storage.Record{State: storage.InProgress, Fingerprint: c.Fingerprint, Digest: c.Digest, Attempt: 1, LeaseLeft: briefLease}, nil
+}
+
+// claimNew claims a key that has no row. It may return the row that the key has.
+func (s *Records) claimNew(ctx context.Context, a *Arguments) (won bool, r *Row, err error) {
+	if !s.Form.FirstReads {
+		won, err = s.write(ctx, s.Pool, First, nil, a)
+		return won, nil, err
+	}
+	r, err = s.Pool.Find(ctx, FirstOrRead, a)
+	return r != nil && r.IsNew(), r, err
 }
 
 // read returns the record of a key that could not be claimed. A database that refuses

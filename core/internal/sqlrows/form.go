@@ -26,6 +26,8 @@ type Form struct {
 	OnConflict string
 	// SkipsLocked: a sweep leaves out rows that are locked.
 	SkipsLocked bool
+	// FirstReads: a claim of a key that seems new is one statement with its read.
+	FirstReads bool
 	// Limited adds the limits of the database to a statement, or is nil.
 	Limited func(text string) string
 }
@@ -57,6 +59,9 @@ const (
 	Lock
 	List
 	First
+	// FirstOrRead is First for a key without a row, and Read for any other. A row that is
+	// new has no columns.
+	FirstOrRead
 	Insert
 	Replace
 	Complete
@@ -89,6 +94,7 @@ func (f *Form) Statements(table string) (all [Names]Statement) {
 		Complete: completeStatement, Extend: extendStatement,
 		ReleaseFirst: releaseFirstStatement, ReleaseLater: releaseLaterStatement, ReleaseSteps: releaseStepsStatement,
 		Forget: forgetStatement, Happened: happenedStatement, DidNotHappen: didNotHappenStatement, Overdue: overdueStatement,
+		FirstOrRead: firstOrRead(),
 	} {
 		all[name] = f.statement(text, table)
 	}

@@ -60,12 +60,26 @@ func (r *Row) Columns(of Name, f *Form) []any {
 		return []any{&r.key}
 	case List:
 		return append([]any{&r.key}, r.head(f.AsText)...)
-	case Read:
+	case Read, FirstOrRead:
 		return r.whole(f.AsText)
 	default:
 		return r.head(f.AsText)
 	}
 }
+
+// Text returns the row whose columns are text, of a Form that reads rows so.
+func Text(key, text string, content, sketch []byte) *Row {
+	return &Row{key: key, text: text, content: content, sketch: sketch}
+}
+
+// Decode returns the record of a row.
+func (r *Row) Decode() (*storage.Record, error) { return r.decode() }
+
+// IsNew reports whether the row has a key only, which a statement of several records has claimed.
+func (r *Row) IsNew() bool { return r.text == "" }
+
+// Key is the record's key, in a list.
+func (r *Row) Key() string { return r.key }
 
 // head are the destinations of {head}.
 func (r *Row) head(asText bool) []any {
