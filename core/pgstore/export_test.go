@@ -83,6 +83,7 @@ func VersionFinding(number string) storage.Finding {
 type Rows interface {
 	storage.Store
 	storage.Inspector
+	storage.Transactor
 	Sweep(ctx context.Context, batch int) (removed int64, err error)
 }
 
@@ -94,6 +95,11 @@ func NewRows(ctx context.Context, t testing.TB, s *Store, table string, always b
 			t.Fatal(err)
 		}
 	}
+	return OpenRows(s, table, always)
+}
+
+// OpenRows is NewRows on a table that is there.
+func OpenRows(s *Store, table string, always bool) Rows {
 	r := newRows(s, table)
 	r.claims.always, r.completions.always = always, always
 	return r

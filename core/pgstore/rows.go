@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +17,9 @@ type rows struct {
 	*sqlrows.Records
 	store      *Store
 	statements [sqlrows.Names]sqlrows.Statement
+	// completeBegun is Complete in a handler's transaction. It changes no row in another
+	// transaction than the one that the store has begun.
+	completeBegun string
 
 	claims      lane[storage.Claim, claimed]
 	completions lane[*settlement, struct{}]
@@ -28,6 +32,7 @@ func newRows(s *Store, table string) *rows {
 	form.FirstReads = true
 	r := &rows{store: s, statements: form.Statements(table), first: form.ClaimMany(table), settled: form.CompleteMany(table)}
 	r.Records = &sqlrows.Records{Package: "pgstore", Pool: runner{r, nil}, Client: client{s}, Form: &form, Table: table, Seen: sqlrows.NewSeen()}
+	r.completeBegun = r.statements[sqlrows.Complete].Text + ` AND ` + isBegun
 	r.claims.send, r.completions.send = r.claimMany, r.settleMany
 	r.claims.statements, r.completions.statements = s.claims.statements, s.completions.statements
 	return r
@@ -71,11 +76,18 @@ func on[T any](ctx context.Context, r runner, call func(ctx context.Context, db 
 // Exec implements [sqlrows.Executor].
 func (r runner) Exec(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments) (bool, error) {
 	statement := &r.rows.statements[of]
-	values := statement.Values(a.Clone())
+	text, values := statement.Text, statement.Values(a.Clone())
+	first := r.db != nil && of == sqlrows.Complete
+	if first {
+		text = r.rows.completeBegun
+	}
 	changed, err := on(ctx, r, func(ctx context.Context, db querier) (bool, error) {
-		tag, err := db.Exec(ctx, statement.Text, values...)
+		tag, err := db.Exec(ctx, text, values...)
 		return tag.RowsAffected() > 0, err
 	})
+	if first && err == nil && !changed {
+		err = r.rows.store.begun(ctx, r.db) // before the record is written in another way
+	}
 	return changed, unlessRefused(err)
 }
 
@@ -151,4 +163,20 @@ func rowFrom(from pgx.Rows, of sqlrows.Name) (*sqlrows.Row, error) {
 		content, sketch = raw.bytes(), raw.bytes()
 	}
 	return sqlrows.Text(key, text, content, sketch), raw.end()
+}
+
+// Transacts reports that handlers can have transactions.
+func (r *rows) Transacts() bool { return true }
+
+// BeginTransaction implements [storage.Transactor].
+func (r *rows) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
+	return r.store.begin(ctx, l, r.finish)
+}
+
+func (r *rows) finish(ctx context.Context, t *transaction, l storage.Lease, res storage.Result) (bool, error) {
+	completed, err := r.Finish(ctx, runner{r, t.tx}, &l, &res)
+	if errors.Is(err, sqlrows.ErrFinished) {
+		return false, nil
+	}
+	return completed, err
 }

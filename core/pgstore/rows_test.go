@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -166,4 +167,107 @@ func TestOneBadRowOfManyRows(t *testing.T) {
 		})
 	}
 	running.Wait()
+}
+
+func TestTransactorOfRows(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
+	execute(t, pool, `CREATE TABLE written (id text)`)
+	var cases atomic.Int32
+	storetest.RunTransactor(t, storetest.TransactorConfig{
+		New: func(t testing.TB) (storage.Transactor, storetest.Table) {
+			n := cases.Add(1)
+			return pgstore.NewRows(t.Context(), t, pgstore.New(pool), fmt.Sprint("transactor_", n), false), table(pool, n)
+		},
+		Unit: 400 * time.Millisecond,
+	})
+}
+
+// Case 96 over the rows: the record is not written outside of the store's transaction.
+func TestHandlerEndsItsTransactionOfRows(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, postgrestest.Shared(t), nil)
+	rows := pgstore.NewRows(t.Context(), t, pgstore.New(pool), "ended_rows", false)
+	for n, statement := range []string{`ROLLBACK`, `COMMIT`, `COMMIT AND CHAIN`, `ROLLBACK; BEGIN`} {
+		for _, lost := range []bool{false, true} {
+			lease := win(t, rows, claim(fmt.Sprint(n, " ", lost)))
+			handler, transaction, err := rows.BeginTransaction(t.Context(), lease)
+			must(t, err)
+			tx, err := pgstore.Tx(handler)
+			must(t, err)
+			_, err = tx.Exec(handler, statement, pgx.QueryExecModeSimpleProtocol)
+			must(t, err)
+			if lost {
+				execute(t, pool, `DELETE FROM ended_rows WHERE record_key = $1`, lease.Key)
+			}
+			if err := transaction.Commit(handler, lease, result("paid")); !errors.Is(err, storage.ErrTransactionEnded) {
+				t.Errorf("after %q Commit returned %v, want ErrTransactionEnded", statement, err)
+			}
+			r, err := rows.Lookup(t.Context(), lease.Key)
+			must(t, err)
+			if (r == nil) != lost || r != nil && r.State != storage.InProgress {
+				t.Errorf("after %q the record is %+v, want it as it was", statement, r)
+			}
+		}
+	}
+}
+
+func TestReplicaOfRows(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	finish(t, pgstore.NewRows(t.Context(), t, pgstore.New(connect(t, server.DSN(), nil)), "rows", false), "finished")
+	replica := connect(t, server.Standby().DSN(), nil)
+	for _, always := range []bool{true, false} {
+		rows := pgstore.OpenRows(pgstore.New(replica), "rows", always)
+		for range 2 { // unseen, and seen
+			if r := find(t, rows, claim("finished")); string(r.Body) != "finished" {
+				t.Errorf("the record is %+v, want the response", r)
+			}
+		}
+		if lease, record, err := rows.Acquire(t.Context(), claim("new")); err == nil || record != nil {
+			t.Errorf("Acquire returned %+v, %+v and %v, want an error", lease, record, err)
+		}
+	}
+}
+
+// Two processes with the same keys in opposite order, and a handler that holds a row of each batch.
+func TestTwoStoresOfRows(t *testing.T) {
+	t.Parallel()
+	const keys = 200
+	dsn := postgrestest.Shared(t)
+	pool := connect(t, dsn, nil)
+	stores := [2]pgstore.Rows{
+		pgstore.NewRows(t.Context(), t, pgstore.New(pool), "two_stores", false),
+		pgstore.OpenRows(pgstore.New(connect(t, dsn, nil)), "two_stores", false),
+	}
+	for round := range 3 {
+		var wins [keys]atomic.Int32
+		var running sync.WaitGroup
+		for side, store := range stores {
+			for n := range keys {
+				if side == 1 {
+					n = keys - 1 - n
+				}
+				running.Go(func() {
+					lease, found, err := store.Acquire(t.Context(), claim(fmt.Sprint(round, " ", n)))
+					if err == nil && found == nil {
+						wins[n].Add(1)
+						err = store.Complete(t.Context(), lease, result("response"))
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		running.Wait()
+		for n := range wins {
+			if won := wins[n].Load(); won != 1 {
+				t.Errorf("key %d was won %d times, want once", n, won)
+			}
+		}
+	}
+	if deadlocks := queryOne[int](t, pool, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); deadlocks != 0 {
+		t.Errorf("there were %d deadlocks", deadlocks)
+	}
 }

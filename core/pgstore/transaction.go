@@ -101,6 +101,11 @@ func (handlerTx) Rollback(context.Context) error { return ErrNotYours }
 
 // BeginTransaction implements [storage.Transactor]. Handlers use [Tx].
 func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
+	return s.begin(ctx, l, s.finish)
+}
+
+// begin is BeginTransaction. finish completes the record in the transaction.
+func (s *Store) begin(ctx context.Context, l storage.Lease, finish finisher) (context.Context, storage.Transaction, error) {
 	var tx pgx.Tx
 	err := s.retry(ctx, func() (err error) {
 		tx, err = s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginStatement})
@@ -109,13 +114,18 @@ func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.
 	if err != nil {
 		return nil, nil, s.failure("begin a transaction for", l.Key, err)
 	}
-	return storage.WithTransaction(ctx, handlerTx{tx}), &transaction{store: s, tx: tx}, nil
+	return storage.WithTransaction(ctx, handlerTx{tx}), &transaction{store: s, tx: tx, finish: finish}, nil
 }
+
+// finisher completes a record in a handler's transaction. It returns false when the lease is
+// lost, or its attempt has finished already.
+type finisher func(ctx context.Context, t *transaction, l storage.Lease, res storage.Result) (bool, error)
 
 // transaction is a [storage.Transaction].
 type transaction struct {
-	store *Store
-	tx    pgx.Tx
+	store  *Store
+	tx     pgx.Tx
+	finish finisher
 	// ended: the connection is back in the pool.
 	ended bool
 }
@@ -162,15 +172,20 @@ func isRefusal(err error) bool {
 	return errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
-func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	db, c := t.store.often(t.tx), newCompletion(l, res)
-	tag, err := db.Exec(ctx, t.store.statements.completeBegun, c.arguments()...)
+func (s *Store) finish(ctx context.Context, t *transaction, l storage.Lease, res storage.Result) (bool, error) {
+	db, c := s.often(t.tx), newCompletion(l, res)
+	tag, err := db.Exec(ctx, s.statements.completeBegun, c.arguments()...)
 	completed := tag.RowsAffected() > 0
 	if err == nil && !completed {
-		if err = t.begun(ctx); err == nil {
-			completed, err = t.store.restore(ctx, db, c)
+		if err = s.begun(ctx, t.tx); err == nil {
+			completed, err = s.restore(ctx, db, c)
 		}
 	}
+	return completed, err
+}
+
+func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage.Result) error {
+	completed, err := t.finish(ctx, t, l, res)
 	if err == nil && !completed {
 		return storage.ErrLeaseLost
 	}
@@ -180,10 +195,10 @@ func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage
 	return err
 }
 
-// begun returns an error unless the transaction is the one that the store has begun.
-func (t *transaction) begun(ctx context.Context) error {
+// begun returns an error unless a transaction is one that the store has begun.
+func (s *Store) begun(ctx context.Context, db querier) error {
 	var begun bool
-	err := t.store.unprepared(t.tx).QueryRow(ctx, `SELECT `+isBegun).Scan(&begun)
+	err := s.unprepared(db).QueryRow(ctx, `SELECT `+isBegun).Scan(&begun)
 	if err == nil && !begun {
 		err = errEndedEarly
 	}
