@@ -29,7 +29,7 @@ type rows struct {
 
 func newRows(s *Store, table string) *rows {
 	form := sqlrows.PostgreSQL()
-	form.FirstReads = true
+	form.FirstReads, form.AsynchronousClaims = true, s.asynchronousClaims
 	r := &rows{store: s, statements: form.Statements(table), first: form.ClaimMany(table), settled: form.CompleteMany(table)}
 	r.Records = &sqlrows.Records{Package: "pgstore", Pool: runner{r, nil}, Client: client{s}, Form: &form, Table: table, Seen: sqlrows.NewSeen()}
 	r.completeBegun = r.statements[sqlrows.Complete].Text + ` AND ` + isBegun

@@ -8,6 +8,7 @@ import (
 
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
+	"github.com/oncekey/oncekey/core/storage"
 )
 
 // Statements of a request, each of them one round trip.
@@ -68,6 +69,36 @@ func TestReplaysOfRowsAddNothingToTheLog(t *testing.T) {
 	}
 	if added := length() - before; added != 0 {
 		t.Errorf("300 replays added %d bytes of WAL, want 0", added)
+	}
+}
+
+// As of TestClaimsOfNewKeysAloneAreAsynchronous.
+func TestAsynchronousClaimsOfRows(t *testing.T) {
+	t.Parallel()
+	_, pool, store := lazily(t)
+	alone := pgstore.NewRows(t.Context(), t, store, "rows", false)
+	batches, standard := pgstore.OpenRows(store, "rows", true), pgstore.OpenRows(pgstore.New(pool), "rows", true)
+	key := func() string { return storage.NewToken().String() }
+	for _, test := range []struct {
+		name  string
+		call  func()
+		waits bool
+	}{
+		{"the default's claim", func() { win(t, standard, claim(key())) }, true},
+		{"an asynchronous claim", func() { win(t, alone, claim(key())) }, false},
+		{"a batch of a new key", func() { win(t, batches, claim(key())) }, false},
+		{"a completion", func() { finish(t, alone, key()) }, true},
+		{"a completion in a batch", func() { finish(t, batches, key()) }, true},
+		{"the claim of an expired key", func() {
+			expired := key()
+			finish(t, standard, expired)
+			execute(t, pool, `UPDATE rows SET expires_at = 1 WHERE record_key = $1`, expired)
+			win(t, alone, claim(expired))
+		}, true},
+	} { // one after the other: the log is the whole server's
+		if !everTrue(func() bool { test.call(); return isOnDisk(t, pool) == test.waits }) {
+			t.Errorf("after %s the log is on the disk: %t, want %t", test.name, !test.waits, test.waits)
+		}
 	}
 }
 

@@ -28,6 +28,9 @@ type Form struct {
 	SkipsLocked bool
 	// FirstReads: a claim of a key that seems new is one statement with its read.
 	FirstReads bool
+	// AsynchronousClaims: the claim of a new key does not wait for its commit, in FirstOrRead
+	// and in a batch of new keys only.
+	AsynchronousClaims bool
 	// Limited adds the limits of the database to a statement, or is nil.
 	Limited func(text string) string
 }
@@ -94,7 +97,7 @@ func (f *Form) Statements(table string) (all [Names]Statement) {
 		Complete: completeStatement, Extend: extendStatement,
 		ReleaseFirst: releaseFirstStatement, ReleaseLater: releaseLaterStatement, ReleaseSteps: releaseStepsStatement,
 		Forget: forgetStatement, Happened: happenedStatement, DidNotHappen: didNotHappenStatement, Overdue: overdueStatement,
-		FirstOrRead: firstOrRead(),
+		FirstOrRead: f.firstOrRead(),
 	} {
 		all[name] = f.statement(text, table)
 	}

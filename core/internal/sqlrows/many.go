@@ -50,12 +50,12 @@ WITH found AS (
 	SELECT ` + selected + ` FROM {lists} WHERE NOT EXISTS (SELECT FROM found WHERE record_key = k.its_key)` + f.OnConflict + `
 	RETURNING record_key
 )
-SELECT record_key, a, b, sketch FROM found UNION ALL SELECT record_key, NULL::text, NULL::bytea, NULL::bytea FROM won`
+SELECT record_key, a, b, sketch FROM found UNION ALL SELECT record_key, ` + f.noText("(SELECT count(*) FROM won) = cardinality($1)") + `, NULL::bytea, NULL::bytea FROM won`
 	})
 }
 
 // firstOrRead is claimStatement where there is no row, and readStatement where there is one.
-func firstOrRead() string {
+func (f *Form) firstOrRead() string {
 	columns, values, _ := strings.Cut(claimStatement, "VALUES (")
 	return `
 WITH found AS (
@@ -64,7 +64,16 @@ WITH found AS (
 	SELECT ` + strings.TrimSuffix(values, ")") + ` WHERE NOT EXISTS (SELECT FROM found)` + OnConflict + `
 	RETURNING record_key
 )
-SELECT a, b, sketch FROM found UNION ALL SELECT NULL::text, NULL::bytea, NULL::bytea FROM won`
+SELECT a, b, sketch FROM found UNION ALL SELECT ` + f.noText("true") + `, NULL::bytea, NULL::bytea FROM won`
+}
+
+// noText is null. With AsynchronousClaims it lets the statement's transaction not wait for its
+// commit, under a condition.
+func (f *Form) noText(condition string) string {
+	if !f.AsynchronousClaims {
+		return `NULL::text`
+	}
+	return `CASE WHEN ` + condition + ` THEN nullif(set_config('synchronous_commit', 'off', true), 'off') END`
 }
 
 // CompleteMany returns the statement that completes the records whose claims have not
