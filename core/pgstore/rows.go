@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
@@ -86,7 +87,7 @@ func (r runner) Exec(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments)
 		return tag.RowsAffected() > 0, err
 	})
 	if first && err == nil && !changed {
-		err = r.rows.store.begun(ctx, r.db) // before the record is written in another way
+		err = begun(ctx, r.rows.store, r.db) // before the record is written in another way
 	}
 	return changed, unlessRefused(err)
 }
@@ -170,7 +171,7 @@ func (r *rows) Transacts() bool { return true }
 
 // BeginTransaction implements [storage.Transactor].
 func (r *rows) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
-	return r.store.begin(ctx, l, r.finish)
+	return begin(ctx, r.store, l, r.finish)
 }
 
 func (r *rows) finish(ctx context.Context, t *transaction, l storage.Lease, res storage.Result) (bool, error) {
@@ -179,4 +180,145 @@ func (r *rows) finish(ctx context.Context, t *transaction, l storage.Lease, res 
 		return false, nil
 	}
 	return completed, err
+}
+
+// Acquire implements [storage.Store].
+func (r *rows) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, found *storage.Record, err error) {
+	c := request.Claim()
+	alone := func() (claimed, error) {
+		lease, found, err := r.Claim(ctx, c)
+		return claimed{lease, found}, err
+	}
+	err = r.Retry(ctx, func() error {
+		won, err := r.claims.do(ctx, c, 0, alone)
+		lease, found = won.lease, won.found
+		return err
+	})
+	if err != nil {
+		return storage.Lease{}, nil, r.Failure("acquire", c.Key, err)
+	}
+	return lease, found, nil
+}
+
+// settlement is a lease whose result is to be stored.
+type settlement struct {
+	lease     storage.Lease
+	arguments *sqlrows.Arguments
+}
+
+// Complete implements [storage.Store].
+func (r *rows) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
+	if len(res.Body) > sqlrows.LongestBody {
+		return r.Records.Complete(ctx, l, res)
+	}
+	alone := func() (struct{}, error) { return struct{}{}, r.Records.Complete(ctx, l, res) }
+	_, err := r.completions.do(ctx, &settlement{l, sqlrows.Finishing(&l, &res)}, len(res.Body), alone)
+	return err
+}
+
+// claimMany decides the claims of keys that are new or finished. A finished record is the
+// result of all claims of its key, and a new key is won by one of them. All other claims
+// are sent alone: of keys in progress, released and expired, and of races that are lost.
+func (r *rows) claimMany(ctx context.Context, batch []*call[storage.Claim, claimed]) (wrote bool, err error) {
+	key := func(c storage.Claim) string { return c.Key }
+	keys, found, err := sendMany(ctx, r.store, batch, key, &r.first, sqlrows.Claiming, func(from pgx.Rows) (*sqlrows.Row, error) {
+		raw := newRawRow(from)
+		key, text, content, sketch := raw.text(), raw.text(), raw.bytes(), raw.bytes()
+		return sqlrows.Text(key, text, content, sketch), raw.end()
+	})
+	for _, row := range found {
+		calls := keys.calls(row.Key())
+		if row.IsNew() {
+			wrote = true
+			calls[0].decide(claimed{lease: storage.Lease{Claim: calls[0].request, Attempt: 1}})
+			continue
+		}
+		if row.Parse() != nil {
+			continue // each caller gets the error by its own statement
+		}
+		record, err := row.Decode()
+		if err != nil {
+			continue
+		}
+		for _, c := range calls {
+			c.decide(claimed{found: record})
+		}
+	}
+	return wrote, err
+}
+
+// settleMany decides the completions whose claims have not changed. All others are sent
+// alone.
+func (r *rows) settleMany(ctx context.Context, batch []*call[*settlement, struct{}]) (wrote bool, err error) {
+	key := func(s *settlement) string { return s.lease.Key }
+	arguments := func(s *settlement) *sqlrows.Arguments { return s.arguments }
+	keys, completed, err := sendMany(ctx, r.store, batch, key, &r.settled, arguments, func(from pgx.Rows) (string, error) {
+		raw := newRawRow(from)
+		return raw.text(), raw.end()
+	})
+	for _, key := range completed {
+		keys.calls(key)[0].decide(struct{}{})
+	}
+	return true, err
+}
+
+// sendMany sends the statement of a batch, for the calls whose callers have not left until the
+// batch has a connection. It returns no rows and no error if the statement certainly has
+// had no effect, because the server has refused it or has not received it. Each call is
+// then sent alone.
+func sendMany[Q, R, Row any](
+	ctx context.Context, s *Store, batch []*call[Q, R], key func(Q) string, of *sqlrows.Many,
+	arguments func(Q) *sqlrows.Arguments, scan func(pgx.Rows) (Row, error),
+) (byKey[Q, R], []Row, error) {
+	var keys byKey[Q, R]
+	connection, err := s.connect(ctx)
+	if err != nil {
+		return keys, nil, nil //nolint:nilerr // each call gets the error by its own statement
+	}
+	found, err := use(ctx, s, connection, func(patient context.Context, _ querier) ([]Row, error) {
+		keys = newByKey(batch, key)
+		if len(keys.keys) == 0 {
+			return nil, nil
+		}
+		var all []*sqlrows.Arguments
+		for _, calls := range keys.groups {
+			all = append(all, arguments(calls[0].request))
+		}
+		return guarded(patient, s, connection.Conn(), of.Text, of.Values(all), scan)
+	})
+	if codeOf(err) != "" || pgconn.SafeToRetry(err) {
+		return keys, nil, nil
+	}
+	return keys, found, err
+}
+
+// guarded runs a statement of several records after sqlrows.ManyGuard: both in one round
+// trip, which is a transaction. Behind a pooler a pool that prepares has three.
+func guarded[Row any](
+	ctx context.Context, s *Store, connection *pgx.Conn, text string, values []any, scan func(pgx.Rows) (Row, error),
+) (all []Row, err error) {
+	collect := func(found pgx.Rows, err error) error {
+		if err == nil {
+			all, err = pgx.CollectRows(found, func(pgx.CollectableRow) (Row, error) { return scan(found) })
+		}
+		return err
+	}
+	if s.readiness.pooled.Load() && s.mode != pgx.QueryExecModeExec && s.mode != pgx.QueryExecModeSimpleProtocol {
+		err := pgx.BeginTxFunc(ctx, connection, pgx.TxOptions{BeginQuery: "BEGIN; " + sqlrows.ManyGuard}, func(tx pgx.Tx) error {
+			return collect(s.unprepared(tx).Query(ctx, text, values...))
+		})
+		return all, err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(sqlrows.ManyGuard)
+	batch.Queue(text, values...)
+	results := connection.SendBatch(ctx, batch)
+	_, err = results.Exec()
+	if err == nil {
+		err = collect(results.Query())
+	}
+	if closed := results.Close(); err == nil {
+		err = closed // the commit's
+	}
+	return all, err
 }

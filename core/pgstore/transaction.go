@@ -101,11 +101,11 @@ func (handlerTx) Rollback(context.Context) error { return ErrNotYours }
 
 // BeginTransaction implements [storage.Transactor]. Handlers use [Tx].
 func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
-	return s.begin(ctx, l, s.finish)
+	return begin(ctx, s, l, finish)
 }
 
 // begin is BeginTransaction. finish completes the record in the transaction.
-func (s *Store) begin(ctx context.Context, l storage.Lease, finish finisher) (context.Context, storage.Transaction, error) {
+func begin(ctx context.Context, s *Store, l storage.Lease, finish finisher) (context.Context, storage.Transaction, error) {
 	var tx pgx.Tx
 	err := s.retry(ctx, func() (err error) {
 		tx, err = s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginStatement})
@@ -172,12 +172,14 @@ func isRefusal(err error) bool {
 	return errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
-func (s *Store) finish(ctx context.Context, t *transaction, l storage.Lease, res storage.Result) (bool, error) {
+// finish is the finisher of the store's own tables.
+func finish(ctx context.Context, t *transaction, l storage.Lease, res storage.Result) (bool, error) {
+	s := t.store
 	db, c := s.often(t.tx), newCompletion(l, res)
 	tag, err := db.Exec(ctx, s.statements.completeBegun, c.arguments()...)
 	completed := tag.RowsAffected() > 0
 	if err == nil && !completed {
-		if err = s.begun(ctx, t.tx); err == nil {
+		if err = begun(ctx, s, t.tx); err == nil {
 			completed, err = s.restore(ctx, db, c)
 		}
 	}
@@ -196,7 +198,7 @@ func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage
 }
 
 // begun returns an error unless a transaction is one that the store has begun.
-func (s *Store) begun(ctx context.Context, db querier) error {
+func begun(ctx context.Context, s *Store, db querier) error {
 	var begun bool
 	err := s.unprepared(db).QueryRow(ctx, `SELECT `+isBegun).Scan(&begun)
 	if err == nil && !begun {

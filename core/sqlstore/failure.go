@@ -1,10 +1,8 @@
 package sqlstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strconv"
@@ -144,33 +142,6 @@ func (f fault) refused() bool {
 func (f fault) noSavepoint() bool {
 	return f.state == noSavepoint || f.state == noTransaction || f.number == mysqlNoSavepoint
 }
-
-// client is the store as package sqlrows sees it.
-type client struct{ *Store }
-
-// Ready implements [sqlrows.Client].
-func (c client) Ready(ctx context.Context) error { return c.ready(ctx) }
-
-// Again implements [sqlrows.Client].
-func (client) Again(err error) bool {
-	f := faultOf(err)
-	return f.contended() || f.stale
-}
-
-// Barred implements [sqlrows.Client].
-func (client) Barred(err error) bool {
-	f := faultOf(err)
-	return f.contended() || f.forbidden()
-}
-
-// Duplicate implements [sqlrows.Client].
-func (client) Duplicate(err error) bool { return faultOf(err).number == mysqlDuplicate }
-
-// Explained implements [sqlrows.Client].
-func (c client) Explained(err error) error { return c.explained(err) }
-
-// Log implements [sqlrows.Client].
-func (c client) Log() *slog.Logger { return c.log() }
 
 // explained adds the remedy to an error of the database: a missing table or a missing
 // right.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -14,6 +15,33 @@ import (
 
 // proofDeadline bounds a proof, which may begin with a connection to a distant server.
 const proofDeadline = 10 * time.Second
+
+// client is the store as package sqlrows sees it.
+type client struct{ *Store }
+
+// Ready implements [sqlrows.Client].
+func (c client) Ready(ctx context.Context) error { return c.ready(ctx) }
+
+// Again implements [sqlrows.Client].
+func (client) Again(err error) bool {
+	f := faultOf(err)
+	return f.contended() || f.stale
+}
+
+// Barred implements [sqlrows.Client].
+func (client) Barred(err error) bool {
+	f := faultOf(err)
+	return f.contended() || f.forbidden()
+}
+
+// Duplicate implements [sqlrows.Client].
+func (client) Duplicate(err error) bool { return faultOf(err).number == mysqlDuplicate }
+
+// Explained implements [sqlrows.Client].
+func (c client) Explained(err error) error { return c.explained(err) }
+
+// Log implements [sqlrows.Client].
+func (c client) Log() *slog.Logger { return c.log() }
 
 // Check implements [storage.Checker]. It runs four statements that need a right each
 // and change no row, and reads the columns, types and keys of the table. A table that is
