@@ -10,18 +10,13 @@ type Dialect struct {
 // dialect is the part of the store that differs between databases.
 type dialect struct {
 	sqlrows.Form
+	sqlrows.Tables
 	name string
-	// migrations is the folder with the tables.
-	migrations string
 	// prepares: the store prepares its statements once for each connection, because the
 	// driver does not.
 	prepares bool
 	// singleWriter: a transaction that writes keeps all other writes waiting.
 	singleWriter bool
-	// lock begins a migration, and unlock ends one. undo ends a failed one.
-	lock, unlock, undo []string
-	// addVersion adds a version to the table of migrations, unless it is there.
-	addVersion string
 	// newest begins each statement in a handler's transaction. See mysql.go.
 	newest string
 	// endConnection ends the connection that its statements run on.
@@ -39,9 +34,6 @@ type dialect struct {
 	other string
 	// grant is the statement that gives the store its rights.
 	grant string
-	// types are those of the table's columns, and describe is the query for them.
-	types    map[kind][]string
-	describe string
 	// longestName bounds the name of a schema in characters, which are bytes. Zero: there
 	// are no schemas.
 	longestName int
@@ -54,47 +46,32 @@ type dialect struct {
 func PostgreSQL() Dialect {
 	return Dialect{&dialect{
 		name:          "PostgreSQL",
-		migrations:    "postgresql",
+		Tables:        sqlrows.PostgreSQLTables(),
 		Form:          sqlrows.PostgreSQL(),
-		lock:          []string{`BEGIN`, `SELECT pg_advisory_xact_lock(hashtextextended('oncekey migrations of {table}', 0))`},
-		unlock:        []string{`COMMIT`},
-		undo:          []string{`ROLLBACK`},
-		addVersion:    `INSERT INTO {table}_migrations (version) VALUES ({version}) ON CONFLICT DO NOTHING`,
 		readCommitted: true,
 		endConnection: []string{`ROLLBACK`, `SELECT pg_terminate_backend(pg_backend_pid())`},
 		examine:       postgresqlChecks,
-		types:         postgresqlTypes,
-		describe:      postgresqlTable,
 		longestName:   63,
 		other:         postgresqlOther,
 		grant:         "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
 	}}
 }
 
-// mysqlLock is the name of a lock, which may have 64 characters. A schema and a table have more.
-const mysqlLock = `sha2('oncekey migrations of {table}', 224)`
-
 // MySQL is MySQL 8.0 or newer, or MariaDB 10.6 or newer, through
 // github.com/go-sql-driver/mysql.
 func MySQL() Dialect {
 	return Dialect{&dialect{
-		name:       "MySQL",
-		migrations: "mysql",
+		name:   "MySQL",
+		Tables: sqlrows.MySQLTables(),
 		Form: sqlrows.Form{
 			// UTC_TIMESTAMP, because NOW is ambiguous in the hour in which summer time ends.
 			Now:     `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
 			Div:     "DIV",
 			Limited: mysqlLimited,
 		},
-		prepares:   true,
-		lock:       []string{`DO GET_LOCK(` + mysqlLock + `, 60)`},
-		unlock:     []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
-		undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
-		addVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
-		newest:     mariadbNewest,
-		examine:    mysqlChecks,
-		types:      mysqlTypes,
-		describe:   mysqlTable,
+		prepares: true,
+		newest:   mariadbNewest,
+		examine:  mysqlChecks,
 
 		endConnection: []string{`KILL CONNECTION_ID()`},
 		keepsLocks:    true,
@@ -126,17 +103,11 @@ func MySQL() Dialect {
 func SQLite() Dialect {
 	return Dialect{&dialect{
 		name:         "SQLite",
-		migrations:   "sqlite",
+		Tables:       sqlrows.SQLiteTables(),
 		Form:         sqlrows.Form{AsText: true, Hex: "hex(%s)", Div: "/", OnConflict: sqlrows.OnConflict},
 		prepares:     true,
 		singleWriter: true,
-		lock:         []string{`BEGIN IMMEDIATE`},
-		unlock:       []string{`COMMIT`},
-		undo:         []string{`ROLLBACK`},
-		addVersion:   `INSERT INTO {table}_migrations (version) VALUES ({version}) ON CONFLICT DO NOTHING`,
 		examine:      sqliteChecks,
-		types:        sqliteTypes,
-		describe:     sqliteTable,
 		grant:        "give the process write access to the file and to its folder",
 	}}
 }

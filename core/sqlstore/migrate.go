@@ -3,9 +3,8 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 )
@@ -28,7 +27,7 @@ type Migration struct {
 func Migrations(dialect Dialect, options ...Option) []Migration {
 	s := configured(nil, dialect, options)
 	var migrations []Migration
-	for _, step := range sqlrows.Migrations(s.dialect.migrations, s.table) {
+	for _, step := range sqlrows.Migrations(s.dialect.Folder, s.table) {
 		migrations = append(migrations, Migration(step))
 	}
 	return migrations
@@ -45,9 +44,8 @@ func Migrations(dialect Dialect, options ...Option) []Migration {
 // UPDATE and DELETE on its table, and no right to the table of the versions.
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options ...Option) error {
 	s := New(db, dialect, options...)
-	steps := Migrations(dialect, options...)
 	err := s.records.Retry(ctx, func() error {
-		_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.migrate(ctx, steps) })
+		_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.migrate(ctx) })
 		return err
 	})
 	if err != nil {
@@ -56,57 +54,38 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options ...Option
 	return nil
 }
 
-// migrate runs the missing steps on one connection, under the lock of the dialect.
-func (s *Store) migrate(ctx context.Context, migrations []Migration) (err error) {
+func (s *Store) migrate(ctx context.Context) error {
 	connection, err := s.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
-	run := func(ctx context.Context, statements ...string) error {
-		for _, statement := range statements {
-			if _, err := connection.ExecContext(ctx, s.inTable(statement)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	defer func() {
-		if err != nil {
-			_ = run(context.WithoutCancel(ctx), s.dialect.undo...) // its error adds no information
-		}
-	}()
-	if err := run(ctx, s.dialect.lock...); err != nil {
-		return err
-	}
 	if err := s.refuseOther(ctx, connection.QueryRowContext); err != nil {
 		return err
 	}
-	if err := run(ctx, `CREATE TABLE IF NOT EXISTS {table}_migrations (version INTEGER NOT NULL PRIMARY KEY)`); err != nil {
-		return err
-	}
-	var current int
-	if err := connection.QueryRowContext(ctx, s.inTable(`SELECT coalesce(max(version), 0) FROM {table}_migrations`)).Scan(&current); err != nil {
-		return err
-	}
-	for _, migration := range migrations[min(current, len(migrations)):] {
-		added := strings.ReplaceAll(s.dialect.addVersion, "{version}", strconv.Itoa(migration.Version))
-		if err := run(ctx, append(split(migration.SQL), added)...); err != nil {
-			return fmt.Errorf("version %d (%s): %w", migration.Version, migration.Name, err)
-		}
-	}
-	if err := s.prove(ctx, connection); err != nil { // CREATE TABLE leaves another table of this name as it is
-		return err
-	}
-	return run(ctx, s.dialect.unlock...)
+	return s.dialect.Migrate(ctx, session{connection}, s.table, sqlrows.Migrations(s.dialect.Folder, s.table))
 }
 
-// split returns the statements of a migration.
-func split(text string) (statements []string) {
-	for _, statement := range strings.SplitAfter(text, ";\n") {
-		if strings.TrimSpace(statement) != "" {
-			statements = append(statements, statement)
+// session is a connection or a pool for statements without parameters.
+type session struct{ database }
+
+// Run implements [sqlrows.Session].
+func (s session) Run(ctx context.Context, text string) error {
+	_, err := s.ExecContext(ctx, text)
+	return err
+}
+
+// Each implements [sqlrows.Session].
+func (s session) Each(ctx context.Context, text string, take func(scan func(into ...any) error) error) error {
+	rows, err := s.QueryContext(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := take(rows.Scan); err != nil {
+			return err
 		}
 	}
-	return statements
+	return errors.Join(rows.Err(), rows.Close())
 }

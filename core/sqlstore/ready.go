@@ -107,7 +107,7 @@ func (s *Store) proveAll(ctx context.Context) error {
 	if err := s.refuseOther(ctx, s.db.QueryRowContext); err != nil {
 		return err
 	}
-	if _, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.prove(ctx, s.db) }); err != nil {
+	if _, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.dialect.Prove(ctx, session{s.db}, s.table) }); err != nil {
 		return err
 	}
 	s.proven.Store(true)

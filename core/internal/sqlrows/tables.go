@@ -1,0 +1,244 @@
+package sqlrows
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/oncekey/oncekey/core/internal/schema"
+)
+
+// Session runs statements without parameters, on one connection or on a pool.
+type Session interface {
+	Run(ctx context.Context, text string) error
+	// Each calls take for each row that a statement reads. take calls scan once.
+	Each(ctx context.Context, text string, take func(scan func(into ...any) error) error) error
+}
+
+// Tables are a database's words for the table of the records, and for that of the versions.
+type Tables struct {
+	// Folder has the migrations.
+	Folder string
+	// Lock begins a migration, and Unlock ends one. Undo ends a failed one.
+	Lock, Unlock, Undo []string
+	// AddVersion adds {version} to the table of the versions, unless it is there.
+	AddVersion string
+	// Types are those of the columns, and Describe is the query for them.
+	Types    map[kind][]string
+	Describe string
+}
+
+// PostgreSQLTables are the tables in PostgreSQL.
+func PostgreSQLTables() Tables {
+	return Tables{
+		Folder: "postgresql",
+		Lock: []string{
+			`BEGIN ISOLATION LEVEL READ COMMITTED`, `SET LOCAL lock_timeout = '3s'`,
+			`SELECT pg_advisory_xact_lock(hashtextextended('oncekey migrations of {table}', 0))`,
+		},
+		Unlock:     []string{`COMMIT`},
+		Undo:       []string{`ROLLBACK`},
+		AddVersion: `INSERT INTO {table}_migrations (version) VALUES ({version}) ON CONFLICT DO NOTHING`,
+		Types:      postgresqlTypes,
+		Describe:   postgresqlTable,
+	}
+}
+
+// MySQLTables are the tables in MySQL and MariaDB.
+func MySQLTables() Tables {
+	return Tables{
+		Folder:     "mysql",
+		Lock:       []string{`DO GET_LOCK(` + mysqlLock + `, 60)`},
+		Unlock:     []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
+		Undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
+		AddVersion: `INSERT IGNORE INTO {table}_migrations (version) VALUES ({version})`,
+		Types:      mysqlTypes,
+		Describe:   mysqlTable,
+	}
+}
+
+// mysqlLock is the name of a lock, which may have 64 characters. A schema and a table have more.
+const mysqlLock = `sha2('oncekey migrations of {table}', 224)`
+
+// SQLiteTables are the tables in SQLite.
+func SQLiteTables() Tables {
+	return Tables{
+		Folder:     "sqlite",
+		Lock:       []string{`BEGIN IMMEDIATE`},
+		Unlock:     []string{`COMMIT`},
+		Undo:       []string{`ROLLBACK`},
+		AddVersion: `INSERT INTO {table}_migrations (version) VALUES ({version}) ON CONFLICT DO NOTHING`,
+		Types:      sqliteTypes,
+		Describe:   sqliteTable,
+	}
+}
+
+// Migrate runs the steps that a table lacks on one connection, under a lock, and proves the
+// table in the end: CREATE TABLE leaves another table of its name as it is.
+func (d *Tables) Migrate(ctx context.Context, on Session, table string, steps []Migration) (err error) {
+	run := func(ctx context.Context, statements ...string) error {
+		for _, statement := range statements {
+			if err := on.Run(ctx, InTable(table, statement)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			_ = run(context.WithoutCancel(ctx), d.Undo...) // its error adds no information
+		}
+	}()
+	if err := run(ctx, d.Lock...); err != nil {
+		return err
+	}
+	if err := run(ctx, `CREATE TABLE IF NOT EXISTS {table}_migrations (version INTEGER NOT NULL PRIMARY KEY)`); err != nil {
+		return err
+	}
+	current, err := Version(ctx, on, table)
+	if err != nil {
+		return err
+	}
+	for _, step := range steps[min(current, len(steps)):] {
+		added := strings.ReplaceAll(d.AddVersion, "{version}", strconv.Itoa(step.Version))
+		if err := run(ctx, append(split(step.SQL), added)...); err != nil {
+			return fmt.Errorf("version %d (%s): %w", step.Version, step.Name, err)
+		}
+	}
+	if err := d.Prove(ctx, on, table); err != nil {
+		return err
+	}
+	return run(ctx, d.Unlock...)
+}
+
+// Version is the newest version of a table that has run.
+func Version(ctx context.Context, on Session, table string) (version int, err error) {
+	err = on.Each(ctx, InTable(table, `SELECT coalesce(max(version), 0) FROM {table}_migrations`), func(scan func(into ...any) error) error {
+		return scan(&version)
+	})
+	return version, err
+}
+
+// split returns the statements of a migration.
+func split(text string) (statements []string) {
+	for _, statement := range strings.SplitAfter(text, ";\n") {
+		if strings.TrimSpace(statement) != "" {
+			statements = append(statements, statement)
+		}
+	}
+	return statements
+}
+
+// kind is a kind of a column, for which each database has types.
+type kind int
+
+const (
+	keyText kind = iota
+	word
+	small
+	big
+	token
+	bytesOf // short
+	text    // short
+	longBytes
+	longText
+)
+
+// columns are those of every database, as the migrations create them.
+var columns = []struct {
+	name string
+	kind kind
+	null bool
+}{
+	{"record_key", keyText, false},
+	{"version", small, false},
+	{"state", word, false},
+	{"attempt", big, false},
+	{"took_over", small, false},
+	{"token", token, false},
+	{"revision", big, false},
+	{"fingerprint", bytesOf, false},
+	{"digest", token, true},
+	{"origin", text, true},
+	{"lease_until", big, true},
+	{"retain_until", big, true},
+	{"expires_at", big, false},
+	{"sweep_after", big, false},
+	{"claimed_at", big, false},
+	{"settled_at", big, true},
+	{"status", small, true},
+	{"header", longText, true},
+	{"body", longBytes, true},
+	{"sketch", bytesOf, true},
+	{"steps", longBytes, true},
+}
+
+// The types of each database, in the words of its catalog.
+var (
+	postgresqlTypes = map[kind][]string{
+		keyText: {"character varying(64)", "text"}, word: {"character varying(16)", "text"}, small: {"smallint"}, big: {"bigint"},
+		token: {"bytea"}, bytesOf: {"bytea"}, text: {"text"}, longBytes: {"bytea"}, longText: {"text"},
+	}
+	mysqlTypes = map[kind][]string{
+		keyText: {"varchar(64)"}, word: {"varchar(16)"}, small: {"smallint"}, big: {"bigint"}, token: {"binary(16)"},
+		bytesOf: {"blob", "mediumblob", "longblob"}, text: {"text", "mediumtext", "longtext"}, longBytes: {"longblob"}, longText: {"longtext"},
+	}
+	sqliteTypes = map[kind][]string{
+		keyText: {"TEXT"}, word: {"TEXT"}, small: {"INTEGER"}, big: {"INTEGER"}, token: {"BLOB"}, bytesOf: {"BLOB"}, text: {"TEXT"},
+		longBytes: {"BLOB"}, longText: {"TEXT"},
+	}
+)
+
+// The queries for the columns of a table: name, type, whether it takes null, has a value
+// without the store, and has a unique index of its own.
+const (
+	postgresqlTable = `
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.atthasdef OR a.attidentity <> '',
+	EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indimmediate
+		AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
+FROM pg_attribute AS a WHERE a.attrelid = to_regclass('{table}') AND a.attnum > 0 AND NOT a.attisdropped`
+
+	mysqlTable = `
+SELECT c.column_name, c.column_type, c.is_nullable = 'YES', c.column_default IS NOT NULL OR c.extra <> '',
+	EXISTS (SELECT 1 FROM information_schema.statistics AS s WHERE s.table_schema = c.table_schema AND s.table_name = c.table_name
+		AND s.column_name = c.column_name AND s.non_unique = 0 AND s.seq_in_index = 1 AND s.sub_part IS NULL
+		AND NOT EXISTS (SELECT 1 FROM information_schema.statistics AS o WHERE o.table_schema = s.table_schema
+			AND o.table_name = s.table_name AND o.index_name = s.index_name AND o.seq_in_index = 2))
+FROM information_schema.columns AS c WHERE c.table_schema = coalesce(nullif('{schema}', ''), database()) AND c.table_name = '{name}'`
+
+	sqliteTable = `
+SELECT c.name, upper(c.type), c."notnull" = 0, c.dflt_value IS NOT NULL,
+	EXISTS (SELECT 1 FROM pragma_index_list('{table}') AS l WHERE l."unique" = 1 AND l.partial = 0
+		AND (SELECT group_concat(i.name) FROM pragma_index_info(l.name) AS i) = c.name)
+FROM pragma_table_info('{table}') AS c`
+)
+
+// displayWidth is what MariaDB says beside a type of integers.
+var displayWidth = regexp.MustCompile(`^(smallint|bigint)\(\d+\)$`)
+
+// Prove returns an error unless the table is as expected.
+func (d *Tables) Prove(ctx context.Context, on Session, table string) error {
+	place, name, qualified := strings.Cut(table, ".")
+	if !qualified {
+		place, name = "", table
+	}
+	var found []schema.Found
+	query := strings.NewReplacer("{table}", table, "{schema}", place, "{name}", name).Replace(d.Describe)
+	err := on.Each(ctx, query, func(scan func(into ...any) error) error {
+		var f schema.Found
+		err := scan(&f.Name, &f.Type, &f.Null, &f.Filled, &f.Unique)
+		f.Type = displayWidth.ReplaceAllString(f.Type, "$1")
+		found = append(found, f)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	expected := schema.Table{Key: columns[0].name}
+	for _, c := range columns {
+		expected.Columns = append(expected.Columns, schema.Column{Name: c.name, Types: d.Types[c.kind], Null: c.null})
+	}
+	return expected.Prove(table, found)
+}
