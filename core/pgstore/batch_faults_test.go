@@ -50,7 +50,7 @@ func TestHeldRowHoldsUpItsOwnCall(t *testing.T) {
 		"a completion": {
 			func(t *testing.T, tx pgx.Tx, store *pgstore.Store, key string) {
 				t.Helper()
-				_, err := tx.Exec(t.Context(), `SELECT FROM oncekey.records WHERE key = $1 FOR UPDATE`, key)
+				_, err := tx.Exec(t.Context(), `SELECT FROM oncekey_records WHERE record_key = $1 FOR UPDATE`, key)
 				must(t, err)
 			},
 			func(t *testing.T, store *pgstore.Store, l storage.Lease) error {
@@ -61,12 +61,12 @@ func TestHeldRowHoldsUpItsOwnCall(t *testing.T) {
 		"a claim": {
 			func(t *testing.T, tx pgx.Tx, store *pgstore.Store, key string) {
 				t.Helper()
-				_, _, err := store.AcquireIn(t.Context(), tx, claim("next "+key))
+				_, _, err := store.AcquireIn(t.Context(), tx, claim("next "+key[5:]))
 				must(t, err)
 			},
 			func(t *testing.T, store *pgstore.Store, l storage.Lease) error {
 				t.Helper()
-				_, _, err := store.Acquire(t.Context(), claim("next "+l.Key))
+				_, _, err := store.Acquire(t.Context(), claim("next "+l.Key[5:]))
 				return err
 			},
 		},
@@ -152,7 +152,7 @@ func TestClaimOfCallerThatLeftStays(t *testing.T) {
 	must(t, store.Check(t.Context()))
 	blocker, err := pool.Begin(t.Context())
 	must(t, err)
-	if _, err := blocker.Exec(t.Context(), `LOCK TABLE oncekey.records IN SHARE MODE`); err != nil {
+	if _, err := blocker.Exec(t.Context(), `LOCK TABLE oncekey_records IN SHARE MODE`); err != nil {
 		t.Fatal(err)
 	}
 	impatient, leave := context.WithCancel(t.Context())
@@ -247,7 +247,7 @@ func TestConnectionThatDiesUnderABatch(t *testing.T) {
 	all := claims(20)
 	blocker, err := pool.Begin(t.Context())
 	must(t, err)
-	if _, err := blocker.Exec(t.Context(), `LOCK TABLE oncekey.records IN SHARE MODE`); err != nil {
+	if _, err := blocker.Exec(t.Context(), `LOCK TABLE oncekey_records IN SHARE MODE`); err != nil {
 		t.Fatal(err)
 	}
 	outcomes := make([]outcome, len(all))

@@ -153,7 +153,7 @@ func TestOutcomesInOneBatch(t *testing.T) {
 	long := strings.Repeat("n", 100_000)
 	must(t, store.Complete(t.Context(), win(t, store, claim("long")), result(long)))
 	finish(t, store, "strange")
-	execute(t, pool, `UPDATE oncekey.records SET version = 9 WHERE key = 'strange'`)
+	execute(t, pool, `UPDATE oncekey_records SET version = 9 WHERE record_key = 'strange'`)
 
 	outcomes := claimTogether(t, store,
 		claim("finished"), claim("finished"), claim("tombstone"), claim("over"), claim("expired"), claim("in progress"), own,
@@ -196,7 +196,7 @@ func TestCompletionsInOneBatch(t *testing.T) {
 	kept.Steps = "steps"
 	must(t, store.Extend(t.Context(), kept, time.Minute))
 	gone := win(t, store, claim("gone"))
-	execute(t, pool, `DELETE FROM oncekey.records WHERE key = 'gone'`)
+	execute(t, pool, `DELETE FROM oncekey_records WHERE record_key = 'gone'`)
 	abandon(t, pool, "lost")
 	win(t, store, takeOver("lost"))
 	win(t, store, claim("another's"))

@@ -81,7 +81,6 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 	b.Helper()
 	const known = 1000 // keys to read
 	store, alone := pgstore.New(pool), pgstore.New(pool, pgstore.WithoutBatches())
-	rows := pgstore.NewRows(b.Context(), b, store, "rows_of_sqlstore", false)
 	body, key := strings.Repeat("n", 300), func() string { return storage.NewToken().String() + storage.NewToken().String() }
 	first := func(ctx context.Context, store storage.Store, key string) error {
 		lease, _, err := store.Acquire(ctx, originated(digested(claim(key), key)))
@@ -93,7 +92,7 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 	keys := make([]string, known)
 	must(b, first(b.Context(), store, key()))
 	var size int
-	must(b, pool.QueryRow(b.Context(), `SELECT pg_column_size(r.*) FROM oncekey.records AS r`).Scan(&size))
+	must(b, pool.QueryRow(b.Context(), `SELECT pg_column_size(r.*) FROM oncekey_records AS r`).Scan(&size))
 	payload := make([]byte, size-64-32) // without the key and the row's own header
 	rand.Read(payload)
 	insert := func(ctx context.Context, key string) error {
@@ -104,7 +103,6 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 		keys[i] = key()
 		must(b, insert(b.Context(), keys[i]))
 		must(b, first(b.Context(), store, keys[i]))
-		must(b, first(b.Context(), rows, keys[i]))
 	}
 	var next atomic.Uint64
 	replay := func(ctx context.Context, store storage.Store) error {
@@ -115,11 +113,9 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 		{"INSERT", "INSERT", func(ctx context.Context) error { return insert(ctx, key()) }},
 		{"first", "INSERT", func(ctx context.Context) error { return first(ctx, store, key()) }},
 		{"first-alone", "INSERT", func(ctx context.Context) error { return first(ctx, alone, key()) }},
-		{"first-rows", "INSERT", func(ctx context.Context) error { return first(ctx, rows, key()) }},
-		{"replay-rows", "SELECT", func(ctx context.Context) error { return replay(ctx, rows) }},
 		{"SELECT", "SELECT", func(ctx context.Context) error {
 			var found []byte
-			return pool.QueryRow(ctx, `SELECT payload FROM bare WHERE key = $1`, keys[next.Add(1)%known]).Scan(&found)
+			return pool.QueryRow(ctx, `SELECT payload FROM bare WHERE record_key = $1`, keys[next.Add(1)%known]).Scan(&found)
 		}},
 		{"replay", "SELECT", func(ctx context.Context) error { return replay(ctx, store) }},
 		{"replay-alone", "SELECT", func(ctx context.Context) error { return replay(ctx, alone) }},

@@ -103,48 +103,6 @@ func TestClaimThatWasTooLateLooksAgain(t *testing.T) {
 	}
 }
 
-// Case 2: the key comes and goes each time: never a lease that was not claimed.
-func TestKeyThatCannotBeCaughtIsInProgress(t *testing.T) {
-	t.Parallel()
-	dsn := postgrestest.Shared(t)
-	others := migrated(t, dsn, nil)
-	elsewhere := pgstore.New(others)
-	tracer := &queryTracer{}
-	store := pgstore.New(connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer }))
-	win(t, store, claim("warm"))
-	tracer.statements.Store(0)
-
-	// Between two reads one caller releases and another claims, uncommitted until the
-	// next read waits for it.
-	var commits sync.WaitGroup
-	meddle := func() {
-		execute(t, others, `DELETE FROM oncekey.records WHERE key = 'key'`)
-		rival, err := others.Begin(t.Context())
-		must(t, err)
-		_, _, err = elsewhere.AcquireIn(t.Context(), rival, claim("key"))
-		must(t, err)
-		commits.Go(func() {
-			eventually(t, func() bool { return isWaiting(t, others) })
-			if err := rival.Commit(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	meddle()
-	tracer.after = func(pgx.TraceQueryEndData) {
-		commits.Wait()
-		if tracer.statements.Load() < pgstore.AcquireRounds {
-			meddle()
-		}
-	}
-	if r := find(t, store, claim("key")); r.State != storage.InProgress || r.Abandoned() || r.Fingerprint != "sha256:f" {
-		t.Errorf("the record is %+v, want it in progress", r)
-	}
-	if looks := tracer.statements.Load(); looks != pgstore.AcquireRounds {
-		t.Errorf("it looked %d times, want %d", looks, pgstore.AcquireRounds)
-	}
-}
-
 // A claim that was cut off arrives after its own release, just before the release
 // reads why it has changed no row.
 func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
@@ -188,34 +146,6 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 			}
 			win(t, elsewhere, test.late) // it stands
 		})
-	}
-}
-
-// The lease runs from when it was won, not from when its holder began to wait.
-func TestWaitDoesNotShortenTheLease(t *testing.T) {
-	t.Parallel()
-	store, pool := open(t)
-	win(t, store, claim("key"))
-	abandon(t, pool, "key")
-	blocker, err := pool.Begin(t.Context())
-	must(t, err)
-	_, err = blocker.Exec(t.Context(), `SELECT FROM oncekey.records FOR UPDATE`)
-	must(t, err)
-	won := make(chan error)
-	go func() {
-		_, record, err := store.Acquire(t.Context(), takeOver("key"))
-		if err == nil && record != nil {
-			t.Errorf("it found %+v, want a lease", record)
-		}
-		won <- err
-	}()
-	eventually(t, func() bool { return isWaiting(t, pool) })
-	waited := queryOne[time.Time](t, pool, `SELECT clock_timestamp()`)
-	must(t, blocker.Rollback(t.Context()))
-	must(t, <-won)
-	until := queryOne[time.Time](t, pool, `SELECT lease_until FROM oncekey.records`)
-	if until.Before(waited.Add(time.Minute)) {
-		t.Errorf("the lease ends %s after the wait, want at least a minute", until.Sub(waited))
 	}
 }
 

@@ -17,26 +17,42 @@ import (
 	"github.com/oncekey/oncekey/core/storetest"
 )
 
-// Each case has a schema of its own, which is as good as an empty server. Every call is
-// sent in a batch first. What a batch leaves undecided is sent alone, as by most other
-// tests of this package.
+const tooLarge = 2<<20 + 1
+
+// named returns a store on a table of its own, which is as good as an empty server.
+func named(t testing.TB, pool *pgxpool.Pool, name string) *pgstore.Store {
+	t.Helper()
+	table := pgstore.Table(name)
+	if err := pgstore.Migrate(t.Context(), pool, table); err != nil {
+		t.Fatal(err)
+	}
+	return pgstore.New(pool, table)
+}
+
+// With batches forced on, forced off, and as they come.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
-	var cases atomic.Int32
-	storetest.Run(t, storetest.Config{
-		New: func(t testing.TB) storage.Store {
-			name := fmt.Sprintf("Case %d", cases.Add(1))
-			schema := pgstore.Schema(name)
-			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
-				t.Fatal(err)
-			}
-			narrow(t, pool, name)
-			return pgstore.New(pool, schema).AlwaysBatch()
-		},
-		Unit:     400 * time.Millisecond,
-		TooLarge: tooLarge,
-	})
+	for name, open := range map[string]func(*pgstore.Store) *pgstore.Store{
+		"batches": (*pgstore.Store).AlwaysBatch, "alone": (*pgstore.Store).NeverBatch, "mixed": func(s *pgstore.Store) *pgstore.Store { return s },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
+			var cases atomic.Int32
+			storetest.Run(t, storetest.Config{
+				New: func(t testing.TB) storage.Store {
+					table := fmt.Sprintf("case_%d", cases.Add(1))
+					store := open(named(t, pool, table))
+					if _, err := pool.Exec(t.Context(), fmt.Sprintf(`ALTER TABLE %[1]s ADD CHECK (length(body) < %[2]d AND length(steps) < %[2]d)`, table, tooLarge)); err != nil {
+						t.Fatal(err)
+					}
+					return store
+				},
+				Unit:     400 * time.Millisecond,
+				TooLarge: tooLarge,
+			})
+		})
+	}
 }
 
 // Pools in front of a pooler are set to other ways of sending arguments.

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,28 +10,25 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Names that tests need beside the package's exported ones.
-const (
-	AcquireRounds = acquireRounds
-	MaximumTries  = maximumTries
-)
-
-// SweepStatement is the statement of Sweep.
-func (s *Store) SweepStatement() string { return s.statements.sweep }
+// MaximumTries is a name that tests need beside the package's exported ones.
+const MaximumTries = sqlrows.MaximumTries
 
 // AcquireIn is Acquire within a transaction, in which the test can see its effects.
 func (s *Store) AcquireIn(ctx context.Context, tx pgx.Tx, c storage.Claim) (storage.Lease, *storage.Record, error) {
-	return s.acquire(ctx, tx, c)
-}
-
-// MigrateTo migrates with other migrations than the package's own.
-func (s *Store) MigrateTo(ctx context.Context, migrations []Migration) error {
-	return s.migrate(ctx, migrations)
+	within := *s.records
+	within.Pool, within.Seen = runner{s, tx}, sqlrows.NewSeen()
+	return within.Claim(ctx, c)
 }
 
 // AlwaysBatch lets single calls be batches too.
 func (s *Store) AlwaysBatch() *Store {
 	s.claims.always, s.completions.always = true, true
+	return s
+}
+
+// NeverBatch is WithoutBatches.
+func (s *Store) NeverBatch() *Store {
+	s.withoutBatches = true
 	return s
 }
 
@@ -71,36 +67,4 @@ func (l *lane[Q, R]) waits() int {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return len(l.waiting)
-}
-
-// VersionFinding is the finding about a server of this number.
-func VersionFinding(number string) storage.Finding {
-	e := examiner{settings: map[string]string{"server_version_num": number}}
-	return e.version(context.Background(), "version")
-}
-
-// Rows is a store on the table of package sqlstore.
-type Rows interface {
-	storage.Store
-	storage.Inspector
-	storage.Transactor
-	Sweep(ctx context.Context, batch int) (removed int64, err error)
-}
-
-// NewRows returns a store on a new table of package sqlstore. always: single calls are batches too.
-func NewRows(ctx context.Context, t testing.TB, s *Store, table string, always bool) Rows {
-	t.Helper()
-	for _, step := range sqlrows.Migrations("postgresql", table) {
-		if _, err := s.pool.Exec(ctx, step.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return OpenRows(s, table, always)
-}
-
-// OpenRows is NewRows on a table that is there.
-func OpenRows(s *Store, table string, always bool) Rows {
-	r := newRows(s, table)
-	r.claims.always, r.completions.always = always, always
-	return r
 }

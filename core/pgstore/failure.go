@@ -1,11 +1,10 @@
 package pgstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -18,42 +17,14 @@ const (
 	duplicateStatement    = "42P05"
 	insufficientPrivilege = "42501"
 	undefinedColumn       = "42703"
-	undefinedFunction     = "42883"
+	undefinedSchema       = "3F000"
 	undefinedTable        = "42P01"
 	serializationFailure  = "40001"
 	deadlockDetected      = "40P01"
 )
 
-const (
-	// maximumTries of one call, including the first.
-	maximumTries = 5
-	// firstPause is the longest pause before a call's second try. Each further pause
-	// may be twice as long.
-	firstPause = 10 * time.Millisecond
-)
-
-// retry repeats a call that certainly changed no row (case 19): the server rolled it
-// back in favour of another transaction, or never received it. After any other error
-// the effect is unknown. The caller then decides, because each call of a
-// [storage.Store] can be repeated.
-func (s *Store) retry(ctx context.Context, call func() error) error {
-	pause := firstPause
-	for try := 1; ; try++ {
-		err := call()
-		if err == nil || try == maximumTries || ctx.Err() != nil || !notApplied(err) {
-			return err
-		}
-		timer := time.NewTimer(rand.N(pause)) //nolint:gosec // no secret: the pause separates callers that collided
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w, while retrying after: %w", ctx.Err(), err)
-		}
-		pause *= 2
-	}
-}
-
+// notApplied reports whether a call certainly changed no row (case 19): the server rolled it
+// back in favour of another transaction, or never received it.
 func notApplied(err error) bool {
 	code := codeOf(err)
 	return code == serializationFailure || code == deadlockDetected || pgconn.SafeToRetry(err)
@@ -67,14 +38,6 @@ func codeOf(err error) string {
 	return ""
 }
 
-// failure adds the operation and the key to an error.
-func (s *Store) failure(operation, key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("pgstore: %s %q: %w", operation, key, s.explained(err))
-}
-
 // refusal returns why a transaction was rolled back. The right that is missing may be
 // missing only for a role that the handler has set, so refusal never returns
 // storage.ErrStoreForbidden.
@@ -85,11 +48,11 @@ func (s *Store) refusal(operation, key string, err error) error {
 	return fmt.Errorf("pgstore: %s %q: %w: %w", operation, key, storage.ErrRolledBack, err)
 }
 
-// explained adds the remedy to an error of the server: a missing or outdated table or
-// function, a missing right, or a pooler.
+// explained adds the remedy to an error of the server: a missing or outdated table,
+// a missing right, or a pooler.
 func (s *Store) explained(err error) error {
 	switch codeOf(err) {
-	case undefinedTable, undefinedColumn, undefinedFunction:
+	case undefinedTable, undefinedColumn, undefinedSchema:
 		return s.notMigrated(err)
 	case insufficientPrivilege:
 		s.readiness.proven.Store(false) // the next claim finds the missing right
@@ -102,5 +65,28 @@ func (s *Store) explained(err error) error {
 }
 
 func (s *Store) notMigrated(err error) error {
-	return fmt.Errorf("schema %q lacks tables, columns or functions of this version, run pgstore.Migrate first: %w", s.schema, err)
+	return fmt.Errorf("table %s is missing or of another version, run pgstore.Migrate first: %w", s.table, err)
+}
+
+// Classes and codes with which the server refuses a row for good: data that no column
+// takes, a constraint, a limit of the program, and a trigger's exception.
+var (
+	refusedClasses = []string{"22", "23", "44", "54"}
+	refusedCodes   = []string{"P0001"}
+	// refusedTexts are of the limit of 1 GB, of the server and of pgx.
+	refusedTexts = []string{"invalid memory alloc request size", "message body too large"}
+)
+
+// unlessRefused marks the error of a write of a record that the server refuses for good.
+func unlessRefused(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := codeOf(err)
+	refused := slices.Contains(refusedClasses, code[:min(2, len(code))]) || slices.Contains(refusedCodes, code) ||
+		slices.ContainsFunc(refusedTexts, func(text string) bool { return strings.Contains(err.Error(), text) })
+	if refused {
+		return fmt.Errorf("%w: %w", storage.ErrNotStorable, err)
+	}
+	return err
 }

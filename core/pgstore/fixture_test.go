@@ -115,10 +115,13 @@ func finish(t *testing.T, store storage.Store, key string) {
 	must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
 }
 
+// now is the server's time in the unit of the table.
+const now = `(date_part('epoch', clock_timestamp()) * 1000000)::bigint`
+
 // abandon lets the lease of a key run out.
 func abandon(t *testing.T, pool *pgxpool.Pool, key string) {
 	t.Helper()
-	if execute(t, pool, `UPDATE oncekey.records SET lease_until = clock_timestamp() - interval '1 second' WHERE key = $1`, key) != 1 {
+	if execute(t, pool, `UPDATE oncekey_records SET lease_until = `+now+` - 1000000 WHERE record_key = $1`, key) != 1 {
 		t.Fatalf("there is no record %q", key)
 	}
 }
@@ -126,7 +129,7 @@ func abandon(t *testing.T, pool *pgxpool.Pool, key string) {
 // expire puts the end of records into the past.
 func expire(t *testing.T, pool *pgxpool.Pool, pattern string) {
 	t.Helper()
-	execute(t, pool, `UPDATE oncekey.records SET expires_at = clock_timestamp() - interval '2 hours' WHERE key LIKE $1`, pattern)
+	execute(t, pool, `UPDATE oncekey_records SET expires_at = `+now+` - 7200000000, sweep_after = 1 WHERE record_key LIKE $1`, pattern)
 }
 
 // eventually waits until a condition on a server is true.

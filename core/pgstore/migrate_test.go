@@ -2,9 +2,7 @@ package pgstore_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +34,7 @@ func TestConcurrentMigrations(t *testing.T) {
 	}
 	pods.Wait()
 	pool := connect(t, dsn, nil)
-	if steps := queryOne[int](t, pool, `SELECT count(*) FROM oncekey.migrations`); steps != len(pgstore.Migrations()) {
+	if steps := queryOne[int](t, pool, `SELECT count(*) FROM oncekey_records_migrations`); steps != len(pgstore.Migrations()) {
 		t.Errorf("%d steps were noted, want %d", steps, len(pgstore.Migrations()))
 	}
 	finish(t, pgstore.New(pool), "key")
@@ -46,160 +44,35 @@ func TestConcurrentMigrations(t *testing.T) {
 	}
 }
 
+// A tool of the program's own runs the steps, in a schema, and Migrate after it.
 func TestMigrationsRunByHand(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, postgrestest.Shared(t), nil)
-	schema := pgstore.Schema(`Our "own"`)
-	execute(t, pool, `CREATE SCHEMA "Our ""own"""`)
-	for _, migration := range pgstore.Migrations(schema) {
-		if migration.Name == "" {
-			t.Errorf("version %d has no name", migration.Version)
-		}
+	table := pgstore.Table("Shop.Records")
+	if err := pgstore.Migrate(t.Context(), pool, table); err == nil || !strings.Contains(err.Error(), "shop") {
+		t.Errorf("without its schema Migrate returned %v, want its name", err)
+	}
+	execute(t, pool, `CREATE SCHEMA shop`)
+	for _, migration := range pgstore.Migrations(table) {
 		execute(t, pool, migration.SQL)
 	}
-	must(t, pgstore.Migrate(t.Context(), pool, schema))
-	finish(t, pgstore.New(pool, schema), "key")
-}
-
-// A role whose schema exists needs no right to create schemas.
-func TestSchemaThatIsThereTakesNoRightToCreateOne(t *testing.T) {
-	t.Parallel()
-	dsn := postgrestest.Shared(t)
-	admin := connect(t, dsn, nil)
-	database := queryOne[string](t, admin, `SELECT current_database()`) // roles are the whole server's
-	migrator, user := "migrator_of_"+database, "user_of_"+database
-	execute(t, admin, `CREATE ROLE `+migrator+`; CREATE SCHEMA oncekey AUTHORIZATION `+migrator+`; CREATE ROLE `+user)
-	as := func(role string) *pgxpool.Pool {
-		return connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.RuntimeParams["role"] = role })
-	}
-	must(t, pgstore.Migrate(t.Context(), as(migrator)))
-	execute(t, admin, `GRANT USAGE ON SCHEMA oncekey TO `+user+`;
-		GRANT SELECT, INSERT, UPDATE, DELETE ON oncekey.records TO `+user)
-	service := as(user)
-	store := pgstore.New(service)
-	must(t, store.Release(t.Context(), win(t, store, claim("key"))))
+	must(t, pgstore.Migrate(t.Context(), pool, table))
+	store := pgstore.New(pool, table)
+	must(t, store.Check(t.Context()))
 	finish(t, store, "key")
-	if _, err := store.Sweep(t.Context(), 10); err != nil {
-		t.Error(err)
-	}
-}
-
-// An old program that starts while newer ones are deployed, or after they were.
-func TestTablesOfNewerVersionAreLeftAlone(t *testing.T) {
-	t.Parallel()
-	store, pool := open(t)
-	execute(t, pool, `INSERT INTO oncekey.migrations (version) VALUES (1000)`)
-	execute(t, pool, `ALTER TABLE oncekey.records ADD COLUMN later text`)
-	must(t, pgstore.Migrate(t.Context(), pool))
-	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:1]))
-	if steps := queryOne[int](t, pool, `SELECT count(*) FROM oncekey.migrations`); steps != len(pgstore.Migrations())+1 {
-		t.Errorf("%d steps are noted, want none more", steps)
-	}
-	finish(t, store, "key")
-	if r := find(t, store, claim("key")); string(r.Body) != "key" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
-}
-
-// A program with older tables returns errors that name the remedy, and changes no
-// row.
-func TestTablesOlderThanTheProgramSayWhatToDo(t *testing.T) {
-	t.Parallel()
-	pool := connect(t, postgrestest.Shared(t), nil)
-	store := pgstore.New(pool)
-	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:1]))
-	lease := storage.Lease{Claim: claim("key"), Attempt: 1}
-	failures := tryAll(t, store, lease, 10*time.Second)
-	delete(failures, "Release") // works with the older tables
-	delete(failures, "BeginTransaction")
-	_, failures["Lookup"] = store.Lookup(t.Context(), "key")
-	_, transaction, err := store.BeginTransaction(t.Context(), lease)
-	must(t, err)
-	failures["Commit"] = transaction.Commit(t.Context(), lease, result("answer"))
-	for operation, err := range failures {
-		if err == nil || !strings.Contains(err.Error(), `schema "oncekey"`) || !strings.Contains(err.Error(), "run pgstore.Migrate first") {
-			t.Errorf("%s returned %v, want the remedy", operation, err)
-		}
-	}
-	if rows := queryOne[int](t, pool, `SELECT count(*) FROM oncekey.records`); rows != 0 {
-		t.Errorf("there are %d records, want none", rows)
-	}
-}
-
-// The statements of docs/postgres.md for a large table: the migration finds the index,
-// and builds none.
-func TestIndexBuiltByHand(t *testing.T) {
-	t.Parallel()
-	pool := connect(t, postgrestest.Shared(t), nil)
-	store := pgstore.New(pool)
-	must(t, store.MigrateTo(t.Context(), pgstore.Migrations()[:4]))
-	for statement := range strings.SplitAfterSeq(strings.TrimSpace(documented(t, "index by hand", "")), ";\n") {
-		execute(t, pool, statement)
-	}
-	index := func() uint32 {
-		return queryOne[uint32](t, pool, `SELECT indexrelid FROM pg_index WHERE indexrelid = 'oncekey.records_retain_hour'::regclass AND indisvalid`)
-	}
-	before := index()
-	must(t, pgstore.Migrate(t.Context(), pool))
-	if after := index(); after != before {
-		t.Errorf("the index is %d and was %d, want the one that was built by hand", after, before)
-	}
-	if indexes := queryOne[int](t, pool, `SELECT count(*) FROM pg_index WHERE indrelid = 'oncekey.records'::regclass`); indexes != 3 {
-		t.Errorf("the table has %d indexes, want 3", indexes)
-	}
-	finishRemembered(t, store, "key")
-	bury(t, store, pool, "key")
-}
-
-func TestFillfactorOfYourOwnStays(t *testing.T) {
-	t.Parallel()
-	for set, want := range map[string]string{"": "{fillfactor=25}", "SET (fillfactor = 70)": "{fillfactor=70}", "RESET (fillfactor)": ""} {
-		t.Run(set, func(t *testing.T) {
-			t.Parallel()
-			schema := pgstore.Schema(`It's "ours"`)
-			pool := connect(t, postgrestest.Shared(t), nil)
-			must(t, pgstore.New(pool, schema).MigrateTo(t.Context(), pgstore.Migrations(schema)[:5]))
-			if set != "" {
-				execute(t, pool, `ALTER TABLE "It's ""ours""".records `+set)
-			}
-			must(t, pgstore.Migrate(t.Context(), pool, schema))
-			if got := queryOne[string](t, pool, `SELECT coalesce(reloptions::text, '') FROM pg_class WHERE relname = 'records'`); got != want {
-				t.Errorf("the table has %q, want %q", got, want)
-			}
-			finish(t, pgstore.New(pool, schema), "key")
-		})
-	}
-}
-
-// Migrations that a deployment may have run must not change.
-func TestPublishedMigrationsStayAsTheyAre(t *testing.T) {
-	t.Parallel()
-	published := []string{
-		"93940fccc58d085e8f54c5492c8f5927867c8142d660657df5a85a2740872d41",
-		"5fb3088519d67c54204f3c95f96cd38f729b406c5b7d3b48ff93dde00abbd050",
-		"d84ebcd226632af5188116613001e0851346cad95c5abafa8483b12a099e75fb",
-		"f0f19b741704ae3f3d79e827d0224648f81d41b350da47b1bb913d12cb8282cc",
-		"fd40d25d2f17c1be682a4be95090039343c0c9371fe948e256e9f2fe8d1b8599",
-		"9868281f38ee7730c419264a96859e628f3ccd81fbc96964784f566da8840398",
-	}
-	for i, migration := range pgstore.Migrations() {
-		if i >= len(published) {
-			t.Fatalf("version %d is not noted here", migration.Version)
-		}
-		if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(migration.SQL))); sum != published[i] {
-			t.Errorf("version %d (%s) was changed: add another one instead (its sum is %s)", migration.Version, migration.Name, sum)
-		}
+	if steps := queryOne[int](t, pool, `SELECT count(*) FROM shop.records_migrations`); steps != len(pgstore.Migrations()) {
+		t.Errorf("%d steps were noted, want %d", steps, len(pgstore.Migrations()))
 	}
 }
 
 // A statement that waits for a lock on the table holds up all that come after it.
 func TestMigrationDoesNotWaitForLong(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, postgrestest.Shared(t), nil)
-	must(t, pgstore.New(pool).MigrateTo(t.Context(), pgstore.Migrations()[:1]))
+	pool := migrated(t, postgrestest.Shared(t), nil)
+	execute(t, pool, `DELETE FROM oncekey_records_migrations`)
 	backup, err := pool.Begin(t.Context())
 	must(t, err)
-	_, err = backup.Exec(t.Context(), `SELECT FROM oncekey.records`)
+	_, err = backup.Exec(t.Context(), `LOCK TABLE oncekey_records IN ACCESS EXCLUSIVE MODE`)
 	must(t, err)
 	var refusal *pgconn.PgError
 	limited, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -209,18 +82,76 @@ func TestMigrationDoesNotWaitForLong(t *testing.T) {
 	}
 	must(t, backup.Rollback(t.Context()))
 	must(t, pgstore.Migrate(t.Context(), pool))
-	finish(t, pgstore.New(pool), "key")
 }
 
-func TestFailedMigrationChangesNothing(t *testing.T) {
+// A made-up next version beside this one: its tables have more, and some of its rows have a
+// version that this program must refuse. They stay until they expire.
+func TestNextVersion(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]func(*pgstore.Store) *pgstore.Store{"batches": (*pgstore.Store).AlwaysBatch, "alone": (*pgstore.Store).NeverBatch} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ours, pool := open(t)
+			store := store(ours)
+			finish(t, store, "old")
+			execute(t, pool, `ALTER TABLE oncekey_records ADD COLUMN later text; INSERT INTO oncekey_records_migrations VALUES (1000)`)
+			must(t, pgstore.Migrate(t.Context(), pool))
+			must(t, store.Check(t.Context()))
+			finish(t, store, "new")
+			for _, key := range []string{"old", "new"} { // a program of the next version reads what this one writes
+				if r := find(t, store, claim(key)); string(r.Body) != key {
+					t.Errorf("the record is %+v, want the response %q", r, key)
+				}
+			}
+			lease := win(t, store, remembered(takeOver("next")))
+			execute(t, pool, `UPDATE oncekey_records SET version = 2, later = 'later' WHERE record_key = 'next'`)
+			abandon(t, pool, "next")
+			endRetain(t, pool, "next")
+			row := func() string {
+				return queryOne[string](t, pool, `SELECT (r.*, r.ctid)::text FROM oncekey_records AS r WHERE record_key = 'next'`)
+			}
+			before := row()
+			_, _, claimed := store.Acquire(t.Context(), takeOver("next"))
+			_, looked := store.Lookup(t.Context(), "next")
+			for call, err := range map[string]error{"Acquire": claimed, "Lookup": looked} {
+				if !errors.Is(err, storage.ErrCorruptRecord) || !strings.Contains(err.Error(), "version is 2, want 1") {
+					t.Errorf("%s returned %v, want ErrCorruptRecord with both versions", call, err)
+				}
+			}
+			for call, err := range map[string]error{
+				"Extend": store.Extend(t.Context(), lease, time.Minute), "Release": store.Release(t.Context(), lease),
+				"Complete": store.Complete(t.Context(), lease, result("late")),
+			} {
+				if !errors.Is(err, storage.ErrLeaseLost) {
+					t.Errorf("%s returned %v, want ErrLeaseLost", call, err)
+				}
+			}
+			if removed, err := store.Sweep(t.Context(), 10); removed != 0 || err != nil || row() != before {
+				t.Errorf("Sweep returned %d and %v, and the row is %s, want it as it was: %s", removed, err, row(), before)
+			}
+			expire(t, pool, "next")
+			if removed, err := store.Sweep(t.Context(), 10); removed != 1 || err != nil {
+				t.Errorf("after its end Sweep returned %d and %v, want 1", removed, err)
+			}
+		})
+	}
+}
+
+// Case 97: a table that is not the migrations' is refused, and named. The cases of package
+// sqlstore have each fault.
+func TestTableIsProven(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, postgrestest.Shared(t), nil)
-	broken := append(pgstore.Migrations(), pgstore.Migration{Version: 1000, Name: "broken", SQL: "CREATE TABLE oncekey.more (); SELECT 1/0"})
-	err := pgstore.New(pool).MigrateTo(t.Context(), broken)
-	if err == nil || !strings.Contains(err.Error(), "version 1000 (broken)") {
-		t.Errorf("it returned %v, want which step failed", err)
+	for _, step := range pgstore.Migrations() {
+		execute(t, pool, strings.Replace(step.SQL, " PRIMARY KEY", "", 1))
 	}
-	if queryOne[bool](t, pool, `SELECT to_regnamespace('oncekey') IS NOT NULL`) {
-		t.Error("there is a schema, want none")
+	store := pgstore.New(pool)
+	_, _, claimed := store.Acquire(t.Context(), claim("key"))
+	for call, err := range map[string]error{"Acquire": claimed, "Check": store.Check(t.Context()), "Migrate": pgstore.Migrate(t.Context(), pool)} {
+		if !errors.Is(err, storage.ErrNotStorable) || !strings.Contains(err.Error(), "column record_key") {
+			t.Errorf("%s returned %v, want ErrNotStorable with the column", call, err)
+		}
 	}
+	execute(t, pool, `ALTER TABLE oncekey_records ADD PRIMARY KEY (record_key)`)
+	win(t, store, claim("key"))
 }

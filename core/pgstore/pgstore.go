@@ -6,18 +6,20 @@
 //	guard, err := core.New(store, core.ScopeBy(userID))
 //	go store.RunSweeper(ctx, 10*time.Minute)
 //
-// Each step is one statement and one round trip. A first-time request takes two, to
-// claim its key and to settle the claim. A replay takes one, and so does the response
-// that a key is in progress. A replay writes no data: no row lock, no transaction
-// number, no WAL.
+// The table and its rows are those of sqlstore.PostgreSQL, so a service can move from one
+// package to the other, or use both at once.
+//
+// A first-time request is two statements of one round trip each, to claim its key and to
+// settle the claim. A replay is one, and so is the response that a key is in progress. A
+// take-over reads first. A replay writes no data: no row lock, no transaction number, no
+// WAL.
 //
 // Concurrent calls share statements. Claims that come together, or while others are on
 // their way, are sent together, in one transaction, and results likewise. Any other call
 // is sent at once. See [WithoutBatches] and docs/postgres.md.
 //
-// Acquire sends more statements when another caller wins the key at the same moment.
-// A settlement sends more when its claim is missing, to restore the claim or to find
-// the cause. A connection prepares a statement on first use, which is one more round
+// A settlement sends more statements when its claim is missing, to restore the claim or to
+// find the cause. A connection prepares a statement on first use, which is one more round
 // trip, unless the pool's query mode says otherwise. Behind a pooler no statement is
 // prepared. Before its first claim a process checks once that its role has every
 // right, see [Store.Check].
@@ -63,35 +65,43 @@ package pgstore
 import (
 	"fmt"
 	"log/slog"
-	"strings"
+	"regexp"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// DefaultSchema is the schema of the tables, unless [Schema] sets another.
-const DefaultSchema = "oncekey"
+// DefaultTable is the name of the table, unless [Table] sets another.
+const DefaultTable = "oncekey_records"
 
 // Store is a [storage.Store] in PostgreSQL, and a [storage.Transactor], a
-// [storage.Inspector] and a [storage.Checker] too. It is safe for concurrent use. Make one with [New].
+// [storage.Inspector], a [storage.Checker] and a [storage.Examiner] too. It is safe for
+// concurrent use. Make one with [New].
 type Store struct {
-	pool       *pgxpool.Pool
-	schema     string
-	named      bool // by Schema
-	logger     *slog.Logger
-	statements statements
+	pool   *pgxpool.Pool
+	table  string
+	logger *slog.Logger
 	// asynchronousClaims: see AsynchronousClaims.
 	asynchronousClaims bool
 	// mode is the query mode of the pool.
 	mode      pgx.QueryExecMode
 	readiness readiness
 
+	// records has the rules, and their statements for one record.
+	records    *sqlrows.Records
+	statements [sqlrows.Names]sqlrows.Statement
+	// completeBegun is Complete in a handler's transaction. It changes no row in another
+	// transaction than the one that the store has begun.
+	completeBegun string
+
 	// withoutBatches: see WithoutBatches.
-	withoutBatches bool
-	claims         lane[storage.Claim, claimed]
-	completions    lane[*completion, struct{}]
+	withoutBatches                    bool
+	claims                            lane[storage.Claim, claimed]
+	completions                       lane[completion, struct{}]
+	claimStatement, completeStatement sqlrows.Many
 }
 
 var (
@@ -99,24 +109,23 @@ var (
 	_ storage.Transactor = (*Store)(nil)
 	_ storage.Inspector  = (*Store)(nil)
 	_ storage.Checker    = (*Store)(nil)
+	_ storage.Examiner   = (*Store)(nil)
 )
 
 // Option is a setting of [New], [Migrate] and [Migrations].
 type Option func(*Store)
 
-// Schema sets the database schema of the tables, so that several applications can
-// share a database. The default is [DefaultSchema]. The name is quoted, so upper case
-// counts. Schema panics when name is empty, or has more than 63 bytes: PostgreSQL would cut
-// it off.
-//
-// Without Schema, Migrate and the first claim return an error in a database that has the
-// default table of package sqlstore, because the two stores would share no keys.
-func Schema(name string) Option {
-	const longest = 63
-	if name == "" || len(name) > longest {
-		panic(fmt.Sprintf("pgstore: Schema(%q): want a name of 1 to %d bytes, this one has %d", name, longest, len(name)))
+var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,40}$`)
+
+// Table sets the name of the table, so that several applications can share a database.
+// The default is [DefaultTable]. A schema may precede the name, with a dot. Table panics
+// when a name has other characters than letters, digits and underscores, or is longer than
+// 41 characters, or than 63 for a schema. Upper case does not count.
+func Table(name string) Option {
+	if !tablePattern.MatchString(name) {
+		panic(fmt.Sprintf("pgstore: Table(%q): want a name of letters, digits and underscores, possibly after a schema and a dot", name))
 	}
-	return func(s *Store) { s.schema, s.named = name, true }
+	return func(s *Store) { s.table = name }
 }
 
 // Logger sets the logger of [Store.RunSweeper] and of skipped records. The default,
@@ -173,7 +182,7 @@ func New(pool *pgxpool.Pool, options ...Option) *Store {
 }
 
 func configured(pool *pgxpool.Pool, options []Option) *Store {
-	s := &Store{pool: pool, schema: DefaultSchema}
+	s := &Store{pool: pool, table: DefaultTable}
 	s.claims.send, s.completions.send = s.claimMany, s.completeMany
 	if pool != nil {
 		config := pool.Config()
@@ -184,7 +193,14 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 	for _, option := range options {
 		option(s)
 	}
-	s.statements = newStatements(s.schema)
+	form := sqlrows.PostgreSQL()
+	form.FirstReads, form.AsynchronousClaims = true, s.asynchronousClaims
+	s.statements = form.Statements(s.table)
+	s.completeBegun = s.statements[sqlrows.Complete].Text + ` AND ` + isBegun
+	s.claimStatement, s.completeStatement = form.ClaimMany(s.table), form.CompleteMany(s.table)
+	s.records = &sqlrows.Records{
+		Package: "pgstore", Pool: runner{Store: s}, Client: client{s}, Form: &form, Table: s.table, Seen: sqlrows.NewSeen(),
+	}
 	return s
 }
 
@@ -195,11 +211,6 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 func statementsAtOnce(connections int32) int {
 	const most, share = 2, 4
 	return int(max(1, min(most, connections/share)))
-}
-
-// inSchema replaces the place-holder for the schema's name.
-func inSchema(schema, statement string) string {
-	return strings.ReplaceAll(statement, "{schema}", pgx.Identifier{schema}.Sanitize())
 }
 
 func (s *Store) log() *slog.Logger {

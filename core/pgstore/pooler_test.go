@@ -125,7 +125,7 @@ func servedThrough(ctx context.Context, store storage.Store, key string) error {
 }
 
 // inspectedThrough makes the calls of operators.
-func inspectedThrough(ctx context.Context, store pgstore.Rows, key string) error {
+func inspectedThrough(ctx context.Context, store *pgstore.Store, key string) error {
 	_, err := store.Lookup(ctx, key)
 	if err == nil {
 		_, err = store.List(ctx, storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10})

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 )
 
 // preparationDeadline bounds a preparation: six round trips for dialling, TLS and
@@ -34,7 +36,7 @@ type preparation struct {
 }
 
 // Check implements [storage.Checker]. It reads the role's rights, and the columns, types
-// and keys of the table records. A table that is not as the migrations create it is a
+// and keys of its table. A table that is not as the migrations create it is a
 // wrapped storage.ErrNotStorable that names the column, with what was found and expected.
 // The first claim of a process checks too. Check also opens a connection for requests, so
 // that a program that calls Check before it serves has no slow first request.
@@ -112,13 +114,16 @@ func (s *Store) prepareConnection(ctx context.Context) error {
 		return err
 	}
 	s.readiness.pooled.Store(found.backend != int64(pooled.Conn().PgConn().PID()))
-	err = s.check(found)
+	if err = s.check(found); err == nil {
+		err = tables.Prove(ctx, session{s.unprepared(pooled)}, s.table)
+	}
 	s.readiness.proven.Store(err == nil)
 	if err != nil || !s.prepares() {
 		return err
 	}
-	for _, statement := range []string{s.statements.acquire, s.statements.complete, s.statements.extend} {
-		if _, err := pooled.Conn().Prepare(ctx, statement, statement); err != nil {
+	for _, name := range []sqlrows.Name{sqlrows.FirstOrRead, sqlrows.Read, sqlrows.Complete, sqlrows.Extend} {
+		text := s.statements[name].Text
+		if _, err := pooled.Conn().Prepare(ctx, text, text); err != nil {
 			return err
 		}
 	}

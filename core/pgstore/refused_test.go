@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -17,7 +15,7 @@ const longest = 100 // bytes of a body that the tables of these tests allow
 func raises(code string) string {
 	return fmt.Sprintf(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		IF octet_length(NEW.body) > %d THEN RAISE 'refused' USING ERRCODE = '%s'; END IF; RETURN NEW; END $$;
-		CREATE TRIGGER refuse BEFORE UPDATE ON oncekey.records FOR EACH ROW EXECUTE FUNCTION refuse()`, longest, code)
+		CREATE TRIGGER refuse BEFORE UPDATE ON oncekey_records FOR EACH ROW EXECUTE FUNCTION refuse()`, longest, code)
 }
 
 // Case 95: a response that the server can never keep is storage.ErrNotStorable, and the
@@ -25,7 +23,7 @@ func raises(code string) string {
 func TestResponseThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	faults := map[string]bool{ // by the statement that prepares one: whether it is for good
-		fmt.Sprintf(`ALTER TABLE oncekey.records ADD CHECK (octet_length(body) <= %d)`, longest): true,
+		fmt.Sprintf(`ALTER TABLE oncekey_records ADD CHECK (octet_length(body) <= %d)`, longest): true,
 	}
 	for _, code := range []string{"22001", "22021", "22P05", "23502", "23503", "23505", "23514", "44000", "54000", "P0001"} {
 		faults[raises(code)] = true
@@ -60,7 +58,7 @@ func TestResponseThatCannotBeStored(t *testing.T) {
 func TestTransactionWhoseResponseCannotBeStored(t *testing.T) {
 	t.Parallel()
 	r := begin(t, nil)
-	execute(t, r.pool, fmt.Sprintf(`ALTER TABLE oncekey.records ADD CHECK (octet_length(body) <= %d) NOT VALID`, longest))
+	execute(t, r.pool, fmt.Sprintf(`ALTER TABLE oncekey_records ADD CHECK (octet_length(body) <= %d) NOT VALID`, longest))
 	err := r.Commit(t.Context(), r.lease, result(strings.Repeat("x", longest+1)))
 	if !errors.Is(err, storage.ErrRolledBack) || !errors.Is(err, storage.ErrNotStorable) {
 		t.Errorf("Commit returned %v, want ErrRolledBack and ErrNotStorable", err)
@@ -74,15 +72,3 @@ func TestTransactionWhoseResponseCannotBeStored(t *testing.T) {
 		t.Errorf("Commit returned %v, want ErrRolledBack alone", err)
 	}
 }
-
-// narrow lets the records of a schema refuse texts of tooLarge bytes.
-func narrow(t testing.TB, pool *pgxpool.Pool, schema string) {
-	t.Helper()
-	_, err := pool.Exec(t.Context(), fmt.Sprintf(
-		`ALTER TABLE %[1]q.records ADD CHECK (octet_length(body) < %[2]d AND octet_length(steps) < %[2]d)`, schema, tooLarge))
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-const tooLarge = 2<<20 + 1

@@ -11,62 +11,42 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// errNotMigrated reports a table or function that does not exist yet.
-var errNotMigrated = errors.New("its tables or functions are missing")
+// errNoTable reports a table that does not exist yet, or that the role cannot see.
+var errNoTable = errors.New("there is none that this role can see")
 
-// rightsStatement reads the rights of the session's role in schema $1. It reads the
-// catalogs, which are open to every role. to_regclass would fail without USAGE.
+// rightsStatement reads the rights of the session's role to table $2 in schema $1, or in
+// the search path. It reads the catalogs, which are open to every role. to_regclass would
+// fail without USAGE.
 const rightsStatement = `
-SELECT current_user::text, pg_backend_pid()::bigint, r.oid IS NOT NULL AND f.there = 3,
-	coalesce(has_schema_privilege(n.oid, 'USAGE'), true),
-	coalesce(has_table_privilege(r.oid, 'SELECT'), true),
-	coalesce(has_table_privilege(r.oid, 'INSERT'), true),
-	coalesce(has_table_privilege(r.oid, 'UPDATE'), true),
-	coalesce(has_table_privilege(r.oid, 'DELETE'), true),
-	f.closed, ` + columnsOfTable + `, ` + otherExists + `
-FROM (SELECT) AS one
-	LEFT JOIN pg_namespace AS n ON n.nspname = $1::text
-	LEFT JOIN pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'records'
-	CROSS JOIN LATERAL (
-		SELECT count(*) AS there, coalesce(string_agg(proname::text, ',' ORDER BY proname) FILTER (WHERE NOT has_function_privilege(oid, 'EXECUTE')), '') AS closed
-		FROM pg_proc WHERE pronamespace = n.oid AND proname IN ('claim_record', 'claim_many', 'complete_many')) AS f`
+SELECT current_user::text, pg_backend_pid()::bigint, c.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE'), true),
+	coalesce(has_table_privilege(c.oid, 'SELECT'), true), coalesce(has_table_privilege(c.oid, 'INSERT'), true),
+	coalesce(has_table_privilege(c.oid, 'UPDATE'), true), coalesce(has_table_privilege(c.oid, 'DELETE'), true)
+FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = lower($1::text)
+	LEFT JOIN pg_class AS c ON c.relname = lower($2::text)
+		AND CASE WHEN $1::text = '' THEN pg_table_is_visible(c.oid) ELSE c.relnamespace = n.oid END`
 
-// rights are a role's rights, the backend's process id, and whether the tables and
-// functions exist.
+// rights are a role's rights, the backend's process id, and whether the table exists.
 type rights struct {
-	role                                                string
-	backend                                             int64
-	migrated, usage, selects, inserts, updates, deletes bool
-	closed                                              string // functions that the role may not execute, with commas
-	columns                                             string // see columnsOfTable
-	other                                               bool   // there is the table of another store
+	role                                             string
+	backend                                          int64
+	table, usage, selects, inserts, updates, deletes bool
 }
 
 // rightsOf reads the rights of this connection's role.
 func (s *Store) rightsOf(ctx context.Context, db querier) (r rights, err error) {
-	err = db.QueryRow(ctx, rightsStatement, s.schema).Scan(
-		&r.role, &r.backend, &r.migrated, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes, &r.closed, &r.columns, &r.other)
+	schema, table, qualified := strings.Cut(s.table, ".")
+	if !qualified {
+		schema, table = "", s.table
+	}
+	err = db.QueryRow(ctx, rightsStatement, schema, table).Scan(
+		&r.role, &r.backend, &r.table, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes)
 	return r, err
 }
 
-// check returns an error for rights that the store needs and the role does not have, and
-// for a table that is not as expected.
+// check returns an error that names the rights that the store needs and the role does not
+// have, or for a missing table.
 func (s *Store) check(r rights) error {
-	switch missing := s.missing(r); {
-	case len(missing) > 0:
-		return forbidden(r.role, missing)
-	case !r.migrated:
-		return s.notMigrated(errNotMigrated)
-	case r.other && !s.named:
-		return errOtherStore
-	default:
-		return s.prove(r.columns)
-	}
-}
-
-// missing returns the missing grants, without their role.
-func (s *Store) missing(r rights) (grants []string) {
-	var onTable []string
+	var grants, onTable []string
 	for _, right := range []struct {
 		name string
 		held bool
@@ -75,20 +55,19 @@ func (s *Store) missing(r rights) (grants []string) {
 			onTable = append(onTable, right.name)
 		}
 	}
-	if !r.usage {
-		grants = append(grants, inSchema(s.schema, "GRANT USAGE ON SCHEMA {schema}"))
+	to := " TO " + pgx.Identifier{r.role}.Sanitize()
+	if schema, _, qualified := strings.Cut(s.table, "."); qualified && !r.usage {
+		grants = append(grants, "GRANT USAGE ON SCHEMA "+schema+to)
 	}
 	if len(onTable) > 0 {
-		grants = append(grants, "GRANT "+strings.Join(onTable, ", ")+inSchema(s.schema, " ON {schema}.records"))
+		grants = append(grants, "GRANT "+strings.Join(onTable, ", ")+" ON "+s.table+to)
 	}
-	if r.closed != "" {
-		grants = append(grants, inSchema(s.schema, "GRANT EXECUTE ON FUNCTION {schema}."+strings.ReplaceAll(r.closed, ",", ", {schema}.")))
+	switch {
+	case len(grants) > 0:
+		return fmt.Errorf("%w: role %q lacks a right, run: %s", storage.ErrStoreForbidden, r.role, strings.Join(grants, "; "))
+	case !r.table:
+		return s.notMigrated(errNoTable)
+	default:
+		return nil
 	}
-	return grants
-}
-
-// forbidden returns an error that names the GRANT statements that the role needs.
-func forbidden(role string, grants []string) error {
-	to := " TO " + pgx.Identifier{role}.Sanitize()
-	return fmt.Errorf("%w: role %q lacks a right, run: %s", storage.ErrStoreForbidden, role, strings.Join(grants, to+"; ")+to)
 }

@@ -18,13 +18,27 @@ import (
 // queryTracer counts statements, and lets others in after each of them.
 type queryTracer struct {
 	statements atomic.Int32
+	before     func(data pgx.TraceQueryStartData)
 	after      func(data pgx.TraceQueryEndData)
 }
 
-func (q *queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (q *queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	q.statements.Add(1)
+	if q.before != nil {
+		q.before(data)
+	}
+	return ctx
+}
+
+// TraceBatchStart counts a batch as one statement: it is one round trip.
+func (q *queryTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	q.statements.Add(1)
 	return ctx
 }
+
+func (*queryTracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (*queryTracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 func (q *queryTracer) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
 	if q.after != nil {
@@ -46,7 +60,7 @@ func TestStatements(t *testing.T) {
 	tracer.statements.Store(0)
 
 	win(t, store, claim("first"))
-	expect("the first claim of a process, with a look at its rights", 2)
+	expect("the first claim of a process, with a look at its rights and its table", 3)
 	lease := win(t, store, claim("key"))
 	expect("claiming a new key", 1)
 	find(t, store, claim("key"))
@@ -57,6 +71,8 @@ func TestStatements(t *testing.T) {
 	expect("completing", 1)
 	find(t, store, claim("key"))
 	expect("replaying", 1)
+	find(t, pgstore.New(pool), claim("key"))
+	expect("replaying in another process, with its look at rights and table", 3)
 	must(t, store.Complete(t.Context(), lease, result("answer")))
 	expect("completing once more", 2)
 
@@ -71,7 +87,7 @@ func TestStatements(t *testing.T) {
 	abandon(t, pool, "abandoned")
 	tracer.statements.Store(0)
 	lease = win(t, store, takeOver("abandoned"))
-	expect("taking over", 1)
+	expect("taking over, after a look", 2)
 	must(t, store.Release(t.Context(), lease))
 	expect("releasing attempt 2", 1)
 
@@ -162,7 +178,7 @@ func expectHOT(t *testing.T, pool *pgxpool.Pool, updates int64) {
 	var hot, all int64
 	eventually(t, func() bool { // statistics come late
 		execute(t, pool, `SELECT pg_stat_clear_snapshot()`)
-		must(t, pool.QueryRow(t.Context(), `SELECT n_tup_hot_upd, n_tup_upd FROM pg_stat_user_tables WHERE relname = 'records'`).Scan(&hot, &all))
+		must(t, pool.QueryRow(t.Context(), `SELECT n_tup_hot_upd, n_tup_upd FROM pg_stat_user_tables WHERE relname = 'oncekey_records'`).Scan(&hot, &all))
 		return all >= updates
 	})
 	t.Logf("%d of %d updates were HOT", hot, all)

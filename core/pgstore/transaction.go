@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -101,31 +102,21 @@ func (handlerTx) Rollback(context.Context) error { return ErrNotYours }
 
 // BeginTransaction implements [storage.Transactor]. Handlers use [Tx].
 func (s *Store) BeginTransaction(ctx context.Context, l storage.Lease) (context.Context, storage.Transaction, error) {
-	return begin(ctx, s, l, finish)
-}
-
-// begin is BeginTransaction. finish completes the record in the transaction.
-func begin(ctx context.Context, s *Store, l storage.Lease, finish finisher) (context.Context, storage.Transaction, error) {
 	var tx pgx.Tx
-	err := s.retry(ctx, func() (err error) {
+	err := s.records.Retry(ctx, func() (err error) {
 		tx, err = s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginStatement})
 		return err
 	})
 	if err != nil {
-		return nil, nil, s.failure("begin a transaction for", l.Key, err)
+		return nil, nil, s.records.Failure("begin a transaction for", l.Key, err)
 	}
-	return storage.WithTransaction(ctx, handlerTx{tx}), &transaction{store: s, tx: tx, finish: finish}, nil
+	return storage.WithTransaction(ctx, handlerTx{tx}), &transaction{store: s, tx: tx}, nil
 }
-
-// finisher completes a record in a handler's transaction. It returns false when the lease is
-// lost, or its attempt has finished already.
-type finisher func(ctx context.Context, t *transaction, l storage.Lease, res storage.Result) (bool, error)
 
 // transaction is a [storage.Transaction].
 type transaction struct {
-	store  *Store
-	tx     pgx.Tx
-	finish finisher
+	store *Store
+	tx    pgx.Tx
 	// ended: the connection is back in the pool.
 	ended bool
 }
@@ -136,7 +127,7 @@ type transaction struct {
 func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.Result) error {
 	const operation = "commit the transaction of"
 	if t.ended {
-		return t.store.failure(operation, l.Key, pgx.ErrTxClosed)
+		return t.store.records.Failure(operation, l.Key, pgx.ErrTxClosed)
 	}
 	err := t.whole()
 	if err == nil {
@@ -145,7 +136,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 	switch {
 	case errors.Is(err, storage.ErrTransactionEnded):
 		t.discard(ctx)
-		return t.store.failure(operation, l.Key, err)
+		return t.store.records.Failure(operation, l.Key, err)
 	case err != nil:
 		_ = t.Rollback(ctx) // the server has received no COMMIT, and rolls back even without ROLLBACK
 		if errors.Is(err, storage.ErrLeaseLost) {
@@ -158,7 +149,7 @@ func (t *transaction) Commit(ctx context.Context, l storage.Lease, res storage.R
 	if isRefusal(err) {
 		return t.store.refusal(operation, l.Key, err)
 	}
-	return t.store.failure(operation, l.Key, err)
+	return t.store.records.Failure(operation, l.Key, err)
 }
 
 // isRefusal reports whether a COMMIT's error means that the server has rolled back. A
@@ -172,23 +163,9 @@ func isRefusal(err error) bool {
 	return errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
-// finish is the finisher of the store's own tables.
-func finish(ctx context.Context, t *transaction, l storage.Lease, res storage.Result) (bool, error) {
-	s := t.store
-	db, c := s.often(t.tx), newCompletion(l, res)
-	tag, err := db.Exec(ctx, s.statements.completeBegun, c.arguments()...)
-	completed := tag.RowsAffected() > 0
-	if err == nil && !completed {
-		if err = begun(ctx, s, t.tx); err == nil {
-			completed, err = s.restore(ctx, db, c)
-		}
-	}
-	return completed, err
-}
-
 func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	completed, err := t.finish(ctx, t, l, res)
-	if err == nil && !completed {
+	completed, err := t.store.records.Finish(ctx, runner{t.store, t.tx}, &l, &res)
+	if err == nil && !completed || errors.Is(err, sqlrows.ErrFinished) {
 		return storage.ErrLeaseLost
 	}
 	if err == nil {
@@ -198,7 +175,7 @@ func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage
 }
 
 // begun returns an error unless a transaction is one that the store has begun.
-func begun(ctx context.Context, s *Store, db querier) error {
+func (s *Store) begun(ctx context.Context, db querier) error {
 	var begun bool
 	err := s.unprepared(db).QueryRow(ctx, `SELECT `+isBegun).Scan(&begun)
 	if err == nil && !begun {

@@ -101,11 +101,7 @@ func TestTransactor(t *testing.T) {
 	storetest.RunTransactor(t, storetest.TransactorConfig{
 		New: func(t testing.TB) (storage.Transactor, storetest.Table) {
 			n := cases.Add(1)
-			schema := pgstore.Schema(fmt.Sprintf("transactor_%d", n))
-			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
-				t.Fatal(err)
-			}
-			return pgstore.New(pool, schema), table(pool, n)
+			return named(t, pool, fmt.Sprint("transactor_", n)), table(pool, n)
 		},
 		Unit: 400 * time.Millisecond,
 	})
@@ -150,7 +146,7 @@ func TestTakeOverDuringCommit(t *testing.T) {
 	t.Parallel()
 	r := begin(t, nil)
 	abandon(t, r.pool, "key")
-	_, err := r.tx.Exec(r.Context, `SELECT FROM oncekey.records WHERE key = 'key' FOR UPDATE`)
+	_, err := r.tx.Exec(r.Context, `SELECT FROM oncekey_records WHERE record_key = 'key' FOR UPDATE`)
 	must(t, err)
 	found := make(chan *storage.Record)
 	go func() {
@@ -173,7 +169,7 @@ func TestTakeOverDuringCommit(t *testing.T) {
 func TestReleaseDuringCommit(t *testing.T) {
 	t.Parallel()
 	r := begin(t, nil)
-	_, err := r.tx.Exec(r.Context, `SELECT FROM oncekey.records WHERE key = 'key' FOR UPDATE`)
+	_, err := r.tx.Exec(r.Context, `SELECT FROM oncekey_records WHERE record_key = 'key' FOR UPDATE`)
 	must(t, err)
 	released := make(chan error)
 	go func() { released <- r.store.Release(t.Context(), r.lease) }()

@@ -26,12 +26,10 @@ type dialect struct {
 	// readCommitted: a transaction needs this isolation level, whatever the default is.
 	readCommitted bool
 	// examine returns the settings that matter to the records.
-	examine []check
+	examine []sqlrows.Check
 	// largestPacket is the query for the limit of a statement with its arguments in bytes.
 	// Empty: there is none worth asking for.
 	largestPacket string
-	// other tells whether package pgstore keeps records in this database, where it can.
-	other string
 	// grant is the statement that gives the store its rights.
 	grant string
 	// longestName bounds the name of a schema in characters, which are bytes. Zero: there
@@ -50,9 +48,8 @@ func PostgreSQL() Dialect {
 		Form:          sqlrows.PostgreSQL(),
 		readCommitted: true,
 		endConnection: []string{`ROLLBACK`, `SELECT pg_terminate_backend(pg_backend_pid())`},
-		examine:       postgresqlChecks,
+		examine:       sqlrows.PostgreSQLChecks(),
 		longestName:   63,
-		other:         postgresqlOther,
 		grant:         "GRANT SELECT, INSERT, UPDATE, DELETE ON {table}",
 	}}
 }
@@ -71,7 +68,7 @@ func MySQL() Dialect {
 		},
 		prepares: true,
 		newest:   mariadbNewest,
-		examine:  mysqlChecks,
+		examine:  sqlrows.MySQLChecks,
 
 		endConnection: []string{`KILL CONNECTION_ID()`},
 		keepsLocks:    true,
@@ -107,7 +104,7 @@ func SQLite() Dialect {
 		Form:         sqlrows.Form{AsText: true, Hex: "hex(%s)", Div: "/", OnConflict: sqlrows.OnConflict},
 		prepares:     true,
 		singleWriter: true,
-		examine:      sqliteChecks,
+		examine:      sqlrows.SQLiteChecks,
 		grant:        "give the process write access to the file and to its folder",
 	}}
 }

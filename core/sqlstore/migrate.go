@@ -60,9 +60,6 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	defer connection.Close()
-	if err := s.refuseOther(ctx, connection.QueryRowContext); err != nil {
-		return err
-	}
 	return s.dialect.Migrate(ctx, session{connection}, s.table, sqlrows.Migrations(s.dialect.Folder, s.table))
 }
 

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/oncekey/oncekey/core/internal/examination"
@@ -104,9 +103,6 @@ func (s *Store) proveAll(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.refuseOther(ctx, s.db.QueryRowContext); err != nil {
-		return err
-	}
 	if _, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.dialect.Prove(ctx, session{s.db}, s.table) }); err != nil {
 		return err
 	}
@@ -120,20 +116,10 @@ func (s *Store) proveAll(ctx context.Context) error {
 func (s *Store) Examine(ctx context.Context) []storage.Finding {
 	findings := []storage.Finding{s.examineRights(ctx)}
 	for _, c := range s.dialect.examine {
-		finding := storage.Finding{Check: c.name}
-		value, err := ask(ctx, s, func() (value string, err error) {
-			err = s.db.QueryRowContext(ctx, s.inTable(c.query)).Scan(&value)
-			return value, err
-		})
-		if err != nil {
-			finding.Grade, finding.Seen, finding.Advice = storage.Skipped, err.Error(), "check by hand: "+s.inTable(c.query)
-		} else {
-			finding.Grade, finding.Advice = c.judge(value)
-			finding.Seen = value
-		}
+		finding, _ := ask(ctx, s, func() (storage.Finding, error) { return c.Examine(ctx, session{s.db}, s.table), nil })
 		findings = append(findings, finding)
 	}
-	return append(findings, s.examineSweeping(ctx), examination.Canary(ctx, "canary", s))
+	return append(findings, s.records.ExamineSweeping(ctx, "sweeping"), examination.Canary(ctx, "canary", s))
 }
 
 func (s *Store) examineRights(ctx context.Context) storage.Finding {
@@ -141,34 +127,4 @@ func (s *Store) examineRights(ctx context.Context) storage.Finding {
 		return storage.Finding{Check: "table and rights", Grade: storage.Mend, Seen: err.Error(), Advice: s.inTable(s.dialect.grant)}
 	}
 	return storage.Finding{Check: "table and rights", Grade: storage.Good, Seen: s.table}
-}
-
-// examineSweeping counts the rows that a sweeper would have removed.
-func (s *Store) examineSweeping(ctx context.Context) storage.Finding {
-	overdue, err := s.records.Overdue(ctx, sweepBatch)
-	finding := storage.Finding{Check: "sweeping", Grade: storage.Good, Seen: fmt.Sprintf("%d expired records", len(overdue))}
-	switch {
-	case err != nil:
-		finding.Grade, finding.Seen, finding.Advice = storage.Skipped, err.Error(), "see the first finding"
-	case len(overdue) == sweepBatch:
-		finding.Grade, finding.Seen = storage.Look, fmt.Sprintf("at least %d expired records", sweepBatch)
-		finding.Advice = "run Store.RunSweeper in each instance, or Store.Sweep from a scheduler"
-	}
-	return finding
-}
-
-// check is a setting, and the judgement of its values.
-type check struct {
-	name, query string
-	judge       func(value string) (storage.Grade, string)
-}
-
-// wants accepts some values, and grades any other.
-func wants(grade storage.Grade, advice string, good ...string) func(string) (storage.Grade, string) {
-	return func(value string) (storage.Grade, string) {
-		if slices.Contains(good, value) {
-			return storage.Good, ""
-		}
-		return grade, advice
-	}
 }

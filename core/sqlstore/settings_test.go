@@ -118,7 +118,7 @@ func TestExamine(t *testing.T) {
 		}
 		want := map[string]map[string]storage.Grade{
 			// The tests' servers and files do not wait for the disk.
-			"postgresql": {"table and rights": storage.Good, "synchronous_commit": storage.Good, "fsync": storage.Mend, "recovery": storage.Good, "sweeping": storage.Good},
+			"postgresql": {"table and rights": storage.Good, "durability": storage.Mend, "primary": storage.Good, "fillfactor": storage.Good, "sweeping": storage.Good},
 			"mysql":      {"table and rights": storage.Good, "innodb_flush_log_at_trx_commit": storage.Good, "storage engine": storage.Good, "sql_mode": storage.Good, "autocommit": storage.Good, "read_only": storage.Good},
 			"sqlite":     {"table and rights": storage.Good, "journal_mode": storage.Good, "synchronous": storage.Mend, "busy_timeout": storage.Good, "file": storage.Good},
 		}[s.database]

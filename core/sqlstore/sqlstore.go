@@ -91,7 +91,6 @@ type Store struct {
 	db         *sql.DB
 	dialect    *dialect
 	table      string
-	named      bool // by Table
 	logger     *slog.Logger
 	statements [sqlrows.Names]statement
 	records    *sqlrows.Records
@@ -125,14 +124,11 @@ var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Z
 // SQLite. Table panics when a name has other characters than letters, digits and
 // underscores, or is longer than 41 characters. New, Migrate and Migrations panic when a
 // schema has more than 63 characters in PostgreSQL, or more than 64 in MySQL.
-//
-// Without Table, Migrate and the first claim return an error in a PostgreSQL database that
-// has the default table of package pgstore, because the two stores would share no keys.
 func Table(name string) Option {
 	if !tablePattern.MatchString(name) {
 		panic(fmt.Sprintf("sqlstore: Table(%q): want a name of letters, digits and underscores, possibly after a schema and a dot", name))
 	}
-	return func(s *Store) { s.table, s.named = name, true }
+	return func(s *Store) { s.table = name }
 }
 
 // Logger sets the logger of [Store.RunSweeper] and of skipped records. The default,

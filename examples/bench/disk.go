@@ -40,13 +40,13 @@ func (s *suite) measureDisk(ctx context.Context, section *report.Section, rows b
 	}
 	table.Rows = append(table.Rows, bare.row(insertArm))
 	for _, callers := range postgresCallers {
-		schema := fmt.Sprint("disk_", callers)
-		if err := pgstore.Migrate(ctx, pool, pgstore.Schema(schema)); err != nil {
+		name := fmt.Sprint("disk_", callers)
+		if err := pgstore.Migrate(ctx, pool, pgstore.Table(name)); err != nil {
 			return err
 		}
-		work := storeWork{ctx: ctx, store: pgstore.New(pool, pgstore.Schema(schema)), workers: callers}
+		work := storeWork{ctx: ctx, store: pgstore.New(pool, pgstore.Table(name)), workers: callers}
 		var known []storage.Claim
-		first, err := weighRows(ctx, pool, "CHECKPOINT", schema+".records", records, func(claims []storage.Claim) error {
+		first, err := weighRows(ctx, pool, "CHECKPOINT", name, records, func(claims []storage.Claim) error {
 			known = claims
 			return work.finish(claims, newResult())
 		})
@@ -56,7 +56,7 @@ func (s *suite) measureDisk(ctx context.Context, section *report.Section, rows b
 		// The first read of an updated page may tidy the page, so the second read counts.
 		var replay footprint
 		for range 2 {
-			if replay, err = weighRows(ctx, pool, "CHECKPOINT", schema+".records", records, func([]storage.Claim) error {
+			if replay, err = weighRows(ctx, pool, "CHECKPOINT", name, records, func([]storage.Claim) error {
 				return harness.Parallel(callers, records, func(_, i int) error { return work.find(known[i]) })
 			}); err != nil {
 				return err

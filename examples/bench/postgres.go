@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core/pgstore"
@@ -41,7 +40,7 @@ func postgresComparison(callers int) string { return fmt.Sprintf("PostgreSQL, %d
 const bareTables = `
 CREATE TABLE IF NOT EXISTS bare (key text COLLATE "C" PRIMARY KEY, payload bytea NOT NULL);
 CREATE TABLE IF NOT EXISTS bare_twice (key text COLLATE "C" PRIMARY KEY, payload bytea NOT NULL) WITH (fillfactor = 50);
-CREATE TABLE IF NOT EXISTS bare_record (LIKE oncekey.records INCLUDING ALL) WITH (fillfactor = 25)`
+CREATE TABLE IF NOT EXISTS bare_record (LIKE oncekey_records INCLUDING ALL) WITH (fillfactor = 25)`
 
 // postgresFloor compares the store's steps with the minimal statements.
 func postgresFloor(ctx context.Context, s *suite) (report.Section, error) {
@@ -122,7 +121,7 @@ func preparePostgres(ctx context.Context, pool *pgxpool.Pool) (rows bareRows, kn
 		return rows, nil, err
 	}
 	var size int
-	if err := pool.QueryRow(ctx, `SELECT pg_column_size(r.*) FROM oncekey.records AS r WHERE key = $1`, known[0].Key).Scan(&size); err != nil {
+	if err := pool.QueryRow(ctx, `SELECT pg_column_size(r.*) FROM oncekey_records AS r WHERE record_key = $1`, known[0].Key).Scan(&size); err != nil {
 		return rows, nil, err
 	}
 	rows = newBareRows(pool, size)
@@ -160,36 +159,42 @@ func (b bareRows) insertTwice(ctx context.Context, key string) error {
 
 // completeRecords writes the columns of a response. The keys follow.
 const completeRecords = `
-UPDATE bare_record SET state = 'completed', lease_until = NULL, expires_at = now() + $2, status = 201,
-	header = '[["set", "Content-Type", "application/json"]]', body = $3, settled_at = now()
-WHERE key = `
+UPDATE bare_record SET state = 'completed', revision = 2, lease_until = NULL, expires_at = ` + bareNow + ` + $2, status = 201,
+	header = '[["set","Content-Type","application/json"]]', body = $3, settled_at = ` + bareNow + `
+WHERE record_key = `
+
+// bareNow is the time in the unit of the table.
+const bareNow = `(date_part('epoch', clock_timestamp()) * 1000000)::bigint`
+
+// bareHour is a full hour, as the sweeper's index has them.
+const bareHour = `(` + bareNow + ` / 3600000000 + 2) * 3600000000`
 
 // insertRecord is insertTwice for the columns of a record, with the indexes of the store's
 // table. It checks neither that the key is new nor that the claim is unchanged.
 func (b bareRows) insertRecord(ctx context.Context, c storage.Claim) error {
 	if _, err := b.pool.Exec(ctx, `
-INSERT INTO bare_record (key, version, state, attempt, took_over, token, fingerprint, lease_until, expires_at, claimed_at)
-VALUES ($1, 1, 'in_progress', 1, false, $2, $3, now() + $4, now() + $5, now())`,
-		c.Key, pgtype.UUID{Bytes: c.Token, Valid: true}, c.Fingerprint, c.TTL, c.Retain); err != nil {
+INSERT INTO bare_record (record_key, version, state, attempt, took_over, token, revision, fingerprint, lease_until, expires_at, sweep_after, claimed_at)
+VALUES ($1, 1, 'in_progress', 1, 0, $2, 1, $3, `+bareNow+` + $4, `+bareNow+` + $5, `+bareHour+`, `+bareNow+`)`,
+		c.Key, c.Token[:], []byte(c.Fingerprint), c.TTL.Microseconds(), c.Retain.Microseconds()); err != nil {
 		return err
 	}
-	_, err := b.pool.Exec(ctx, completeRecords+`$1`, c.Key, c.Retain, response)
+	_, err := b.pool.Exec(ctx, completeRecords+`$1`, c.Key, c.Retain.Microseconds(), response)
 	return err
 }
 
 // insertBatch is insertRecord for several keys.
 func (b bareRows) insertBatch(ctx context.Context, batch []storage.Claim) error {
-	keys, tokens := make([]string, len(batch)), make([]pgtype.UUID, len(batch))
+	keys, tokens := make([]string, len(batch)), make([][]byte, len(batch))
 	for i, c := range batch {
-		keys[i], tokens[i] = c.Key, pgtype.UUID{Bytes: c.Token, Valid: true}
+		keys[i], tokens[i] = c.Key, c.Token[:]
 	}
 	if _, err := b.pool.Exec(ctx, `
-INSERT INTO bare_record (key, version, state, attempt, took_over, token, fingerprint, lease_until, expires_at, claimed_at)
-SELECT k.key, 1, 'in_progress', 1, false, k.token, $3, now() + $4, now() + $5, now() FROM unnest($1::text[], $2::uuid[]) AS k (key, token)`,
-		keys, tokens, batch[0].Fingerprint, batch[0].TTL, batch[0].Retain); err != nil {
+INSERT INTO bare_record (record_key, version, state, attempt, took_over, token, revision, fingerprint, lease_until, expires_at, sweep_after, claimed_at)
+SELECT k.key, 1, 'in_progress', 1, 0, k.token, 1, $3, `+bareNow+` + $4, `+bareNow+` + $5, `+bareHour+`, `+bareNow+` FROM unnest($1::text[], $2::bytea[]) AS k (key, token)`,
+		keys, tokens, []byte(batch[0].Fingerprint), batch[0].TTL.Microseconds(), batch[0].Retain.Microseconds()); err != nil {
 		return err
 	}
-	_, err := b.pool.Exec(ctx, completeRecords+`ANY ($1)`, keys, batch[0].Retain, response)
+	_, err := b.pool.Exec(ctx, completeRecords+`ANY ($1)`, keys, batch[0].Retain.Microseconds(), response)
 	return err
 }
 

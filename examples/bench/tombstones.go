@@ -152,14 +152,14 @@ func postgresTombstone(ctx context.Context, s *suite) (remains, error) {
 		return kept, err
 	}
 	defer pool.Close()
-	const schema = "tombstones"
-	if err := pgstore.Migrate(ctx, pool, pgstore.Schema(schema)); err != nil {
+	const table = "tombstones"
+	if err := pgstore.Migrate(ctx, pool, pgstore.Table(table)); err != nil {
 		return kept, err
 	}
-	store := pgstore.New(pool, pgstore.Schema(schema))
+	store := pgstore.New(pool, pgstore.Table(table))
 	work := storeWork{ctx: ctx, store: store, workers: 1}
 	sizeOf := func(claim storage.Claim, columns string) (bytes float64, err error) {
-		err = pool.QueryRow(ctx, `SELECT pg_column_size(`+columns+`) FROM tombstones.records AS r WHERE key = $1`, claim.Key).Scan(&bytes)
+		err = pool.QueryRow(ctx, `SELECT pg_column_size(`+columns+`) FROM tombstones AS r WHERE record_key = $1`, claim.Key).Scan(&bytes)
 		return bytes, err
 	}
 	living, passed := newClaim(newKey()), newClaim(newKey())
@@ -170,7 +170,7 @@ func postgresTombstone(ctx context.Context, s *suite) (remains, error) {
 		return kept, err
 	}
 	// Sweep looks at rows whose hour is over.
-	if _, err := pool.Exec(ctx, `UPDATE tombstones.records SET retain_hour = retain_hour - interval '2 hours' WHERE key = $1`, passed.Key); err != nil {
+	if _, err := pool.Exec(ctx, `UPDATE tombstones SET sweep_after = 1 WHERE record_key = $1`, passed.Key); err != nil {
 		return kept, err
 	}
 	if _, err := store.Sweep(ctx, 1000); err != nil {
@@ -187,7 +187,7 @@ func postgresTombstone(ctx context.Context, s *suite) (remains, error) {
 	}{
 		{&kept.record, living, "r.*"},
 		{&kept.tombstone, passed, "r.*"},
-		{&kept.key, passed, "ROW(r.key, r.version, r.took_over, r.token, r.expires_at, r.claimed_at, r.sweep_after)"},
+		{&kept.key, passed, "ROW(r.record_key, r.version, r.took_over, r.token, r.revision, r.expires_at, r.claimed_at, r.sweep_after)"},
 	} {
 		if *one.into, err = sizeOf(one.claim, one.columns); err != nil {
 			return kept, err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ type place struct {
 	Redis    string        `group:"Where the records are" placeholder:"URL" env:"ONCEKEY_REDIS" help:"Records in Redis, such as redis://user:secret@host:6379/0. With ?addr=host:port for each node: a Cluster. With ?master_name=name: Sentinel."`
 	Prefix   string        `group:"Where the records are" placeholder:"TEXT" default:"oncekey:" env:"ONCEKEY_PREFIX" help:"The prefix of the program's redisstore."`
 	Postgres string        `group:"Where the records are" placeholder:"DSN" env:"ONCEKEY_POSTGRES" help:"Records in PostgreSQL, such as postgres://user:secret@host/database. Together with --redis: a tieredstore."`
-	Schema   string        `group:"Where the records are" placeholder:"NAME" default:"oncekey" env:"ONCEKEY_SCHEMA" help:"The schema of the program's pgstore."`
+	Table    string        `group:"Where the records are" placeholder:"NAME" default:"oncekey_records" env:"ONCEKEY_TABLE" help:"The table of the program's pgstore, or of its sqlstore in PostgreSQL. A schema and a dot may precede it."`
 	URL      string        `group:"Where the records are" name:"url" placeholder:"URL" env:"ONCEKEY_URL" help:"The inspector page of a service, such as https://host/ops/idempotency/."`
 	Token    string        `group:"Where the records are" env:"ONCEKEY_TOKEN" help:"Sent to the page as Authorization: Bearer."`
 	Service  string        `group:"Where the records are" placeholder:"NAME" env:"ONCEKEY_SERVICE" help:"The name that the program gives to core.WithService. A page knows it."`
@@ -197,7 +198,21 @@ func (p *place) postgres() (*pgstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pgstore.New(pool, pgstore.Schema(p.Schema)), nil
+	table, err := p.table()
+	if err != nil {
+		return nil, err
+	}
+	return pgstore.New(pool, table), nil
+}
+
+// tableName is what pgstore.Table takes.
+var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,40}$`)
+
+func (p *place) table() (pgstore.Option, error) {
+	if !tableName.MatchString(p.Table) {
+		return nil, usage("--table is %q: give a name of letters, digits and underscores, possibly after a schema and a dot", p.Table)
+	}
+	return pgstore.Table(p.Table), nil
 }
 
 func (p *place) pool() (*pgxpool.Pool, error) {

@@ -20,8 +20,11 @@ import (
 type sweepCommand struct {
 	Once  bool          `xor:"when" help:"Sweep once. This is the default."`
 	Every time.Duration `xor:"when" placeholder:"DURATION" help:"Sweep again and again, about so often, until a signal."`
-	Batch int           `default:"1000" help:"Records of one transaction."`
+	Batch int           `default:"500" help:"Records of one batch, at most 10000."`
 }
+
+// mostInABatch is what pgstore.Store.Sweep takes.
+const mostInABatch = 10_000
 
 // swept is the JSON of a sweep.
 type swept struct {
@@ -31,8 +34,8 @@ type swept struct {
 
 // Run implements the command.
 func (c *sweepCommand) Run(ctx context.Context, out *printer, where *place) error {
-	if c.Every < 0 || c.Batch < 1 {
-		return usage("--every is %s and --batch %d: give a positive time, and at least 1", c.Every, c.Batch)
+	if c.Every < 0 || c.Batch < 1 || c.Batch > mostInABatch {
+		return usage("--every is %s and --batch %d: give a positive time, and from 1 to %d", c.Every, c.Batch, mostInABatch)
 	}
 	store, err := where.postgres()
 	if err != nil {
@@ -79,11 +82,12 @@ type migrateRun struct {
 
 // Run implements the command.
 func (c *migrateRun) Run(ctx context.Context, out *printer, where *place) error {
-	if safe(where.Schema) != where.Schema { // it is in the SQL that follows
-		return usage("--schema is %q: give a name of characters that a terminal shows", where.Schema)
+	table, err := where.table()
+	if err != nil {
+		return err
 	}
 	if c.PrintSQL && where.Postgres == "" {
-		return out.steps(pgstore.Migrations(pgstore.Schema(where.Schema)), true)
+		return out.steps(pgstore.Migrations(table), true)
 	}
 	pool, current, missing, err := where.missingSteps(ctx)
 	switch {
@@ -94,7 +98,7 @@ func (c *migrateRun) Run(ctx context.Context, out *printer, where *place) error 
 	case len(missing) == 0:
 		return out.version(current, current)
 	}
-	if err := pgstore.Migrate(ctx, pool, pgstore.Schema(where.Schema)); err != nil {
+	if err := pgstore.Migrate(ctx, pool, table); err != nil {
 		return databaseFault(err)
 	}
 	return out.version(current, missing[len(missing)-1].Version)
@@ -119,12 +123,16 @@ func (*migrateStatus) Run(ctx context.Context, out *printer, where *place) error
 
 // missingSteps returns the version of the tables, and the steps after it.
 func (p *place) missingSteps(ctx context.Context) (pool *pgxpool.Pool, current int, missing []pgstore.Migration, err error) {
+	option, err := p.table()
+	if err != nil {
+		return nil, 0, nil, err
+	}
 	if pool, err = p.pool(); err != nil {
 		return nil, 0, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	table := pgx.Identifier{p.Schema, "migrations"}.Sanitize()
+	table := p.Table + "_migrations"
 	var exists bool
 	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", pgx.QueryExecModeExec, table).Scan(&exists); err != nil {
 		return nil, 0, nil, databaseFault(err)
@@ -134,7 +142,7 @@ func (p *place) missingSteps(ctx context.Context) (pool *pgxpool.Pool, current i
 			return nil, 0, nil, databaseFault(err)
 		}
 	}
-	all := pgstore.Migrations(pgstore.Schema(p.Schema))
+	all := pgstore.Migrations(option)
 	return pool, current, all[min(current, len(all)):], nil
 }
 

@@ -24,14 +24,21 @@ const (
 // It reads the row and decides, or tries an INSERT first (see seen). A claim of a key
 // without a row is an INSERT, which the primary key lets one caller do. A claim of any other row is an UPDATE of exactly the
 // row that was read. A caller that was too late reads again.
-func (s *Records) Acquire(ctx context.Context, request storage.Request) (lease storage.Lease, found *storage.Record, err error) {
+func (s *Records) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	return s.AcquireBy(ctx, request, s.Claim)
+}
+
+// AcquireBy is Acquire, by another way to try it than [Records.Claim].
+func (s *Records) AcquireBy(
+	ctx context.Context, request storage.Request, try func(context.Context, storage.Claim) (storage.Lease, *storage.Record, error),
+) (lease storage.Lease, found *storage.Record, err error) {
 	c := request.Claim()
 	err = s.Retry(ctx, func() error {
 		if err = s.Client.Ready(ctx); err != nil {
 			lease, found, err = s.read(ctx, c, err)
 			return err
 		}
-		lease, found, err = s.Claim(ctx, c)
+		lease, found, err = try(ctx, c)
 		return err
 	})
 	if err != nil {

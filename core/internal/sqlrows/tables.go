@@ -35,8 +35,11 @@ func PostgreSQLTables() Tables {
 	return Tables{
 		Folder: "postgresql",
 		Lock: []string{
-			`BEGIN ISOLATION LEVEL READ COMMITTED`, `SET LOCAL lock_timeout = '3s'`,
+			// Read committed: after the wait for the lock, the statements see what the migration
+			// before has committed.
+			`BEGIN ISOLATION LEVEL READ COMMITTED`,
 			`SELECT pg_advisory_xact_lock(hashtextextended('oncekey migrations of {table}', 0))`,
+			`SET LOCAL lock_timeout = '3s'`,
 		},
 		Unlock:     []string{`COMMIT`},
 		Undo:       []string{`ROLLBACK`},
@@ -76,8 +79,12 @@ func SQLiteTables() Tables {
 }
 
 // Migrate runs the steps that a table lacks on one connection, under a lock, and proves the
-// table in the end: CREATE TABLE leaves another table of its name as it is.
+// table in the end: CREATE TABLE leaves another table of its name as it is. Where no step is
+// missing it needs no right to create tables.
 func (d *Tables) Migrate(ctx context.Context, on Session, table string, steps []Migration) (err error) {
+	if current, err := Version(ctx, on, table); err == nil && current >= len(steps) {
+		return d.Prove(ctx, on, table)
+	}
 	run := func(ctx context.Context, statements ...string) error {
 		for _, statement := range statements {
 			if err := on.Run(ctx, InTable(table, statement)); err != nil {
@@ -94,7 +101,7 @@ func (d *Tables) Migrate(ctx context.Context, on Session, table string, steps []
 	if err := run(ctx, d.Lock...); err != nil {
 		return err
 	}
-	if err := run(ctx, `CREATE TABLE IF NOT EXISTS {table}_migrations (version INTEGER NOT NULL PRIMARY KEY)`); err != nil {
+	if err := run(ctx, createVersions); err != nil {
 		return err
 	}
 	current, err := Version(ctx, on, table)
@@ -102,8 +109,7 @@ func (d *Tables) Migrate(ctx context.Context, on Session, table string, steps []
 		return err
 	}
 	for _, step := range steps[min(current, len(steps)):] {
-		added := strings.ReplaceAll(d.AddVersion, "{version}", strconv.Itoa(step.Version))
-		if err := run(ctx, append(split(step.SQL), added)...); err != nil {
+		if err := run(ctx, append(split(step.SQL), d.added(step.Version))...); err != nil {
 			return fmt.Errorf("version %d (%s): %w", step.Version, step.Name, err)
 		}
 	}
@@ -111,6 +117,17 @@ func (d *Tables) Migrate(ctx context.Context, on Session, table string, steps []
 		return err
 	}
 	return run(ctx, d.Unlock...)
+}
+
+const createVersions = `CREATE TABLE IF NOT EXISTS {table}_migrations (version INTEGER NOT NULL PRIMARY KEY)`
+
+func (d *Tables) added(version int) string {
+	return strings.ReplaceAll(d.AddVersion, "{version}", strconv.Itoa(version))
+}
+
+// WithVersion is the text of a step that adds its version too.
+func (d *Tables) WithVersion(step Migration, table string) string {
+	return step.SQL + InTable(table, "\n"+createVersions+";\n"+d.added(step.Version)+";\n")
 }
 
 // Version is the newest version of a table that has run.

@@ -220,7 +220,9 @@ func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
 	dsn := postgrestest.Shared(t)
 	pool := openPool(t, dsn)
-	o := operator{t, []string{"--postgres", dsn, "--schema", "shop"}, 1}
+	_, err := pool.Exec(t.Context(), "CREATE SCHEMA shop")
+	must(t, err)
+	o := operator{t, []string{"--postgres", dsn, "--table", "shop.records"}, 1}
 	newest := fmt.Sprint(len(pgstore.Migrations()))
 	o.wants(1, "missing: version 1, ", "", "migrate", "status")
 	o.wants(0, "missing: version "+newest, "", "migrate", "--dry-run")
@@ -230,9 +232,9 @@ func TestPostgreSQL(t *testing.T) {
 	}
 	o.wants(0, "are now of version "+newest, "", "migrate")
 	o.wants(0, "tables of version "+newest, "", "migrate", "status")
-	o.nightOnCall(openShop(t, pgstore.New(pool, pgstore.Schema("shop"))))
+	o.nightOnCall(openShop(t, pgstore.New(pool, pgstore.Table("shop.records"))))
 
-	_, err := pool.Exec(t.Context(), "UPDATE shop.records SET expires_at = now() - interval '3 hours'")
+	_, err = pool.Exec(t.Context(), "UPDATE shop.records SET expires_at = 1, sweep_after = 1")
 	must(t, err)
 	o.wants(0, `"removed":3`, "", "sweep", "-o", "ndjson")
 }

@@ -56,7 +56,7 @@ const (
 	beforeItsWrites  = `SELECT FROM payments.accounts WHERE name = 'alice' FOR UPDATE`
 	betweenItsWrites = `SELECT FROM payments.accounts WHERE name = 'bob' FOR UPDATE`
 	atItsLastWrite   = `LOCK TABLE payments.transfers IN SHARE MODE`
-	atItsRecord      = `SELECT FROM oncekey.records WHERE state = 'in_progress' FOR UPDATE` // the record must exist
+	atItsRecord      = `SELECT FROM oncekey_records WHERE state = 'in_progress' FOR UPDATE` // the record must exist
 	inItsCommit      = `SELECT pg_advisory_xact_lock(1)`                                    // see letCommitsWait
 
 	// The place where a payment can be made to wait.

@@ -113,11 +113,11 @@ func postgresWithCopies(b *testing.B) storage.Store {
 	store := pgstore.New(pool)
 	settle(b, store)
 	_, err = pool.Exec(b.Context(), `
-		INSERT INTO oncekey.records (key, version, state, attempt, took_over, token, fingerprint, expires_at, status, claimed_at, settled_at, body)
-		SELECT encode(sha256(n::text::bytea), 'hex'), version, state, attempt, took_over, token, fingerprint, expires_at, status, claimed_at, settled_at, body
-		FROM oncekey.records, generate_series(1, $1::int) AS n`, copies())
+		INSERT INTO oncekey_records (record_key, version, state, attempt, took_over, token, revision, fingerprint, expires_at, sweep_after, status, claimed_at, settled_at, body)
+		SELECT encode(sha256(n::text::bytea), 'hex'), version, state, attempt, took_over, token, revision, fingerprint, expires_at, sweep_after, status, claimed_at, settled_at, body
+		FROM oncekey_records, generate_series(1, $1::int) AS n`, copies())
 	testkit.Must(b, err)
-	_, err = pool.Exec(b.Context(), "ANALYZE oncekey.records")
+	_, err = pool.Exec(b.Context(), "ANALYZE oncekey_records")
 	testkit.Must(b, err)
 	return store
 }

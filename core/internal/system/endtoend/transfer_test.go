@@ -194,7 +194,7 @@ func TestConstraintsAreTheLastLineOfDefence(t *testing.T) {
 	pay, move := payment("tok_ok"), transfer("key-1")
 	paid := first.send(pay).expect(t, created)
 	first.send(move).expect(t, created)
-	f.database.execute(`DELETE FROM oncekey.records`)
+	f.database.execute(`DELETE FROM oncekey_records`)
 
 	for n, process := range []*instance{second, first} {
 		again := process.send(pay.underKey(fmt.Sprint("another-key-", n))).expect(t, done)

@@ -74,14 +74,27 @@ func batches(t *testing.T) storage.Store {
 // batchCounter counts the statements of batches.
 type batchCounter struct{ claims, results atomic.Int64 }
 
-// TraceQueryStart implements pgx.QueryTracer.
-func (b *batchCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+// TraceBatchQuery implements pgx.BatchTracer.
+func (b *batchCounter) TraceBatchQuery(_ context.Context, _ *pgx.Conn, query pgx.TraceBatchQueryData) {
 	switch {
-	case strings.Contains(query.SQL, "claim_many"):
+	case !strings.Contains(query.SQL, "unnest("):
+	case strings.Contains(query.SQL, "INSERT"):
 		b.claims.Add(1)
-	case strings.Contains(query.SQL, "complete_many"):
+	default:
 		b.results.Add(1)
 	}
+}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (*batchCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (*batchCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (*batchCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return ctx
 }
 

@@ -3,7 +3,8 @@ package linearizable
 import (
 	"context"
 	"database/sql"
-	"strings"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,122 +16,155 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// program is a program's way to its records: a store with its migrations.
-type program struct {
-	store   storage.Store
-	migrate func(ctx context.Context) error
-	byHand  func(ctx context.Context) error // as a migration tool does
+// program is a program's way to its records.
+type program interface {
+	storage.Transactor
+	storage.Inspector
+	storage.Checker
+	Sweep(ctx context.Context, batch int) (int64, error)
 }
 
-func overPgx(t *testing.T, dsn string, options ...pgstore.Option) program {
+// overBoth returns a store of each package on one table, which one of them migrates.
+func overBoth(t *testing.T, byPgx bool) map[string]program {
 	t.Helper()
+	dsn := postgrestest.Shared(t)
 	pool, err := pgxpool.New(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return program{
-		store:   pgstore.New(pool, options...),
-		migrate: func(ctx context.Context) error { return pgstore.Migrate(ctx, pool, options...) },
-		byHand: func(ctx context.Context) error {
-			_, err := pool.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS oncekey`)
-			for _, m := range pgstore.Migrations(options...) {
-				if err == nil {
-					_, err = pool.Exec(ctx, m.SQL)
-				}
-			}
-			return err
-		},
-	}
-}
-
-func overDatabaseSQL(t *testing.T, dsn string, options ...sqlstore.Option) program {
-	t.Helper()
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	return program{
-		store:   sqlstore.New(db, sqlstore.PostgreSQL(), options...),
-		migrate: func(ctx context.Context) error { return sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL(), options...) },
-		byHand: func(ctx context.Context) error {
-			var err error
-			for _, m := range sqlstore.Migrations(sqlstore.PostgreSQL(), options...) {
-				if err == nil {
-					_, err = db.ExecContext(ctx, m.SQL)
-				}
-			}
-			return err
-		},
+	migrations := []error{pgstore.Migrate(t.Context(), pool), sqlstore.Migrate(t.Context(), db, sqlstore.PostgreSQL())}
+	if !byPgx {
+		_, err = pool.Exec(t.Context(), `DROP TABLE oncekey_records, oncekey_records_migrations`)
+		migrations = append(migrations, err, sqlstore.Migrate(t.Context(), db, sqlstore.PostgreSQL()), pgstore.Migrate(t.Context(), pool))
 	}
+	must(t, errors.Join(migrations...))
+	return map[string]program{"pgstore": pgstore.New(pool), "sqlstore": sqlstore.New(db, sqlstore.PostgreSQL())}
 }
 
-// works expects a program to migrate, to be ready and to claim a key.
-func (p program) works(t *testing.T) {
+func must(t *testing.T, err error) {
 	t.Helper()
-	if err := p.migrate(t.Context()); err != nil {
-		t.Errorf("Migrate returned %v", err)
-	}
-	if err := p.store.(storage.Checker).Check(t.Context()); err != nil {
-		t.Errorf("Check returned %v", err)
-	}
-	claim := storage.Claim{Key: t.Name(), Token: storage.NewToken(), Fingerprint: "f", TTL: time.Minute, Retain: time.Hour}
-	if lease, _, err := p.store.Acquire(t.Context(), claim); err != nil || lease.Attempt != 1 {
-		t.Errorf("Acquire returned attempt %d and %v, want the lease", lease.Attempt, err)
-	}
-}
-
-// refuses expects a program to be refused at each step of its start, with both tables named.
-func (p program) refuses(t *testing.T) {
-	t.Helper()
-	claim := storage.Claim{Key: "refused", Token: storage.NewToken(), Fingerprint: "f", TTL: time.Minute, Retain: time.Hour}
-	acquire := func(ctx context.Context) error { _, _, err := p.store.Acquire(ctx, claim); return err }
-	before := p.migrate(t.Context())
-	if err := p.byHand(t.Context()); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	for name, err := range map[string]error{
-		"Migrate": before, "Migrate after a tool": p.migrate(t.Context()), "Check": p.store.(storage.Checker).Check(t.Context()), "Acquire": acquire(t.Context()),
-	} {
-		if err == nil || !strings.Contains(err.Error(), "oncekey_records") || !strings.Contains(err.Error(), "oncekey.records") {
-			t.Errorf("%s returned %v, want an error that names both tables", name, err)
-		}
+}
+
+// transferred is a claim of a key, with all that a row can hold.
+func transferred(key string) storage.Claim {
+	return storage.Claim{
+		Key: key, Token: storage.NewToken(), Fingerprint: "sha256:" + fmt.Sprintf("%064x", len(key)), Digest: storage.Digest{1, 2, 3}, TTL: time.Minute,
+		Retain: time.Hour, Remember: time.Hour, Origin: storage.Origin{Route: "POST /payments", Holder: "pod 7", KeyHash: "0123", Trace: "4bf9"},
 	}
 }
 
-// Case 99: the two packages for PostgreSQL share no keys. In one database the second one
-// refuses to start, unless the program has named its table or schema.
-func TestTwoStoresInOneDatabase(t *testing.T) {
+func won(t *testing.T, on program, c storage.Claim) storage.Lease {
+	t.Helper()
+	lease, found, err := on.Acquire(t.Context(), c)
+	if err != nil || found != nil {
+		t.Fatalf("Acquire of %q returned %+v and %v, want the lease", c.Key, found, err)
+	}
+	return lease
+}
+
+func seen(t *testing.T, on program, c storage.Claim) *storage.Record {
+	t.Helper()
+	lease, found, err := on.Acquire(t.Context(), c)
+	if err != nil || found == nil {
+		t.Fatalf("Acquire of %q returned %+v and %v, want a record", c.Key, lease, err)
+	}
+	return found
+}
+
+// Case 99: a service moves from one package for PostgreSQL to the other, either way, and
+// loses no key, step, lease, remembered key or handler's transaction.
+func TestServiceMovesBetweenTheStores(t *testing.T) {
 	t.Parallel()
-	for name, programs := range map[string]func(t *testing.T, dsn string) (first, second program){
-		"pgx first":          func(t *testing.T, dsn string) (program, program) { return overPgx(t, dsn), overDatabaseSQL(t, dsn) },
-		"database/sql first": func(t *testing.T, dsn string) (program, program) { return overDatabaseSQL(t, dsn), overPgx(t, dsn) },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for from, to := range map[string]string{"pgstore": "sqlstore", "sqlstore": "pgstore"} {
+		t.Run(from+" to "+to, func(t *testing.T) {
 			t.Parallel()
-			first, second := programs(t, postgrestest.Shared(t))
-			first.works(t)
-			second.refuses(t)
+			stores := overBoth(t, from == "pgstore")
+			moves(t, stores[from], stores[to])
 		})
 	}
-	for name, programs := range map[string]func(t *testing.T, dsn string) [2]program{
-		"a named table": func(t *testing.T, dsn string) [2]program {
-			return [2]program{overPgx(t, dsn), overDatabaseSQL(t, dsn, sqlstore.Table("shop"))}
-		},
-		"a named schema": func(t *testing.T, dsn string) [2]program {
-			return [2]program{overDatabaseSQL(t, dsn), overPgx(t, dsn, pgstore.Schema("shop"))}
-		},
-		"two databases": func(t *testing.T, dsn string) [2]program {
-			return [2]program{overPgx(t, dsn), overDatabaseSQL(t, postgrestest.Shared(t))}
-		},
-		"each the same": func(t *testing.T, dsn string) [2]program { return [2]program{overPgx(t, dsn), overPgx(t, dsn)} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for i, p := range programs(t, postgrestest.Shared(t)) {
-				t.Run([]string{"first", "second"}[i], p.works)
-			}
-		})
+}
+
+func moves(t *testing.T, before, after program) {
+	t.Helper()
+	must(t, errors.Join(before.Check(t.Context()), after.Check(t.Context())))
+	result := func(body string) storage.Result {
+		return storage.Result{
+			State: storage.Completed, Status: 201, Body: []byte(body), Header: storage.Header{{Name: "A", Value: "'\xff"}}, Sketch: []byte("\x00\xff"),
+			Retain: time.Hour, Remember: time.Hour,
+		}
 	}
+	// A finished key, and all that is known of it.
+	must(t, before.Complete(t.Context(), won(t, before, transferred("finished")), result("\x00\xff")))
+	is, was := seen(t, after, transferred("finished")), seen(t, before, transferred("finished"))
+	if fmt.Sprintf("%+v", *is) != fmt.Sprintf("%+v", *was) || string(is.Body) != "\x00\xff" || is.Origin != transferred("").Origin {
+		t.Errorf("the record is %+v, and was %+v", is, was)
+	}
+	// A lease goes on in the other store, with its steps.
+	running := won(t, before, transferred("running"))
+	running.Steps = "first\n"
+	must(t, before.Extend(t.Context(), running, time.Minute))
+	if r := seen(t, after, transferred("running")); r.Steps != "first\n" || r.Attempt != 1 || r.Abandoned() {
+		t.Errorf("the record is %+v, want it in progress with its step", r)
+	}
+	running.Steps = "first\nsecond\n"
+	must(t, errors.Join(after.Extend(t.Context(), running, time.Minute), after.Complete(t.Context(), running, result("answer"))))
+	must(t, before.Complete(t.Context(), running, result("answer"))) // its reply was lost
+	// A key is taken over with its steps, and its first holder has lost it.
+	lost := won(t, before, transferred("abandoned"))
+	lost.Steps = "first\n"
+	must(t, before.Extend(t.Context(), lost, 0))
+	second := transferred("abandoned")
+	second.TakeOver = true
+	if l := won(t, after, second); l.Attempt != 2 || l.Steps != "first\n" || !l.TookOver {
+		t.Errorf("the lease is %+v, want the second attempt with the step", l)
+	}
+	if err := before.Complete(t.Context(), lost, result("late")); !errors.Is(err, storage.ErrLeaseLost) {
+		t.Errorf("Complete of the first attempt returned %v, want ErrLeaseLost", err)
+	}
+	// A released key keeps its steps for its own request.
+	released := won(t, before, transferred("released"))
+	released.Steps = "first\n"
+	must(t, before.Release(t.Context(), released))
+	if l := won(t, after, transferred("released")); l.Attempt != 2 || l.Steps != "first\n" || l.TookOver {
+		t.Errorf("the lease is %+v, want the second attempt with the step", l)
+	}
+	// A remembered key whose response is over.
+	short := transferred("remembered")
+	short.Retain = time.Microsecond
+	won(t, before, short)
+	for range 2 { // before and after a sweep
+		if r := seen(t, after, transferred("remembered")); r.State != storage.Expired || r.Attempt != 1 {
+			t.Errorf("the record is %+v, want a remembered key", r)
+		}
+		_, err := after.Sweep(t.Context(), 10)
+		must(t, err)
+	}
+	// A transaction of a handler commits the result of a claim of the other store.
+	paid := won(t, before, transferred("paid"))
+	handler, transaction, err := after.BeginTransaction(t.Context(), paid)
+	must(t, err)
+	must(t, transaction.Commit(handler, paid, result("paid")))
+	if r := seen(t, before, transferred("paid")); string(r.Body) != "paid" {
+		t.Errorf("the record is %+v, want the result of the transaction", r)
+	}
+	// Operators see all keys.
+	for _, on := range []program{before, after} {
+		listing, err := on.List(t.Context(), storage.Filter{}, storage.Page{Limit: 100})
+		if err != nil || len(listing.Entries) != 6 {
+			t.Errorf("List returned %d records and %v, want 6", len(listing.Entries), err)
+		}
+	}
+	if there, err := after.Forget(t.Context(), "finished", storage.RerunIsSafe); err != nil || !there {
+		t.Errorf("Forget returned %t and %v, want true", there, err)
+	}
+	won(t, before, transferred("finished"))
 }

@@ -29,7 +29,7 @@ var win, find, must = testkit.Win, testkit.Find, testkit.Must
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
-// Each case has a prefix and a schema of its own, which are as good as empty databases. The suite's many keys must fit
+// Each case has a prefix and a table of its own, which are as good as empty databases. The suite's many keys must fit
 // into a hundred units.
 func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 	t.Parallel()
@@ -39,12 +39,12 @@ func TestConformanceOverRedisAndPostgreSQL(t *testing.T) {
 	storetest.Run(t, storetest.Config{
 		New: func(t testing.TB) storage.Store {
 			n := cases.Add(1)
-			schema := pgstore.Schema(fmt.Sprintf("case_%d", n))
-			if err := pgstore.Migrate(t.Context(), pool, schema); err != nil {
+			table := pgstore.Table(fmt.Sprintf("case_%d", n))
+			if err := pgstore.Migrate(t.Context(), pool, table); err != nil {
 				t.Fatal(err)
 			}
 			hot := redisstore.New(rdb, redisstore.Prefix(fmt.Sprintf("case%d:", n)))
-			return tieredstore.New(testkit.Patient{Inspectable: hot}, pgstore.New(pool, schema), tieredstore.Logger(slog.New(slog.DiscardHandler)))
+			return tieredstore.New(testkit.Patient{Inspectable: hot}, pgstore.New(pool, table), tieredstore.Logger(slog.New(slog.DiscardHandler)))
 		},
 		Unit: 400 * time.Millisecond,
 	})
@@ -69,7 +69,7 @@ func openPool(t *testing.T, connections int32) *pgxpool.Pool {
 	return pool
 }
 
-// The suite for stores with transactions, over two servers. Each case has a prefix, a schema and a table of its own.
+// The suite for stores with transactions, over two servers. Each case has a prefix and tables of its own.
 func TestTransactorOverRedisAndPostgreSQL(t *testing.T) {
 	t.Parallel()
 	rdb := connect(t)
@@ -79,22 +79,22 @@ func TestTransactorOverRedisAndPostgreSQL(t *testing.T) {
 		New: func(t testing.TB) (storage.Transactor, storetest.Table) {
 			n := cases.Add(1)
 			name := fmt.Sprintf("transactor_%d", n)
-			must(t, pgstore.Migrate(t.Context(), pool, pgstore.Schema(name)))
-			_, err := pool.Exec(t.Context(), `CREATE TABLE `+name+`.written (id text)`)
+			must(t, pgstore.Migrate(t.Context(), pool, pgstore.Table(name)))
+			_, err := pool.Exec(t.Context(), `CREATE TABLE `+name+`_written (id text)`)
 			must(t, err)
 			hot := redisstore.New(rdb, redisstore.Prefix(name+":"))
-			store := tieredstore.New(hot, pgstore.New(pool, pgstore.Schema(name)), tieredstore.HotTimeout(patience))
+			store := tieredstore.New(hot, pgstore.New(pool, pgstore.Table(name)), tieredstore.HotTimeout(patience))
 			return store, storetest.Table{
 				Write: func(handler context.Context, id string) error {
 					tx, err := pgstore.Tx(handler)
 					if err != nil {
 						return err
 					}
-					_, err = tx.Exec(handler, `INSERT INTO `+name+`.written VALUES ($1)`, id)
+					_, err = tx.Exec(handler, `INSERT INTO `+name+`_written VALUES ($1)`, id)
 					return err
 				},
 				Has: func(ctx context.Context, id string) (has bool, err error) {
-					err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+name+`.written WHERE id = $1)`, id).Scan(&has)
+					err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+name+`_written WHERE id = $1)`, id).Scan(&has)
 					return has, err
 				},
 			}

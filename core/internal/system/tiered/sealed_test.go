@@ -100,14 +100,14 @@ func TestSealedRecordOnServers(t *testing.T) {
 			t.Errorf("Redis holds %q, want it sealed", value)
 		}
 	}
-	rows, err := pool.Query(t.Context(), `SELECT header::text, body, coalesce(sketch, '') FROM oncekey.records`)
+	rows, err := pool.Query(t.Context(), `SELECT header, body, coalesce(sketch, '') FROM oncekey_records`)
 	must(t, err)
 	for rows.Next() {
 		var header string
 		var body, sketch []byte
 		must(t, rows.Scan(&header, &body, &sketch))
 		records++
-		if strings.Contains(string(body), "secret") || header != `[["sealed", "format", "1"]]` || len(sketch) > 0 {
+		if strings.Contains(string(body), "secret") || header != `[["sealed","format","1"]]` || len(sketch) > 0 {
 			t.Errorf("PostgreSQL holds %s, %q and %q, want it sealed", header, body, sketch)
 		}
 	}

@@ -18,8 +18,8 @@ func TestStepMatrixOnServers(t *testing.T) {
 	t.Parallel()
 	rdb, pool := connect(t), openPool(t, 40)
 	database := func(name string) storage.Store {
-		must(t, pgstore.Migrate(t.Context(), pool, pgstore.Schema(name)))
-		return pgstore.New(pool, pgstore.Schema(name))
+		must(t, pgstore.Migrate(t.Context(), pool, pgstore.Table(name)))
+		return pgstore.New(pool, pgstore.Table(name))
 	}
 	for name, store := range map[string]storage.Store{
 		"redisstore":  redisstore.New(rdb, redisstore.Prefix("alone:")),

@@ -32,8 +32,9 @@ CREATE TABLE IF NOT EXISTS {table} (
 	-- The steps that a run has recorded which is in progress or released.
 	steps        bytea
 ) WITH (
-	-- Room on the page for the response that follows each claim: a HOT update needs it.
-	fillfactor = 50
+	-- Room on the page for the response that follows each claim: a HOT update needs it. A batch
+	-- of claims fills a page before their responses come.
+	fillfactor = 25
 );
 
 CREATE INDEX IF NOT EXISTS {index}_sweep_after ON {table} (sweep_after);

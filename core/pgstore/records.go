@@ -1,0 +1,132 @@
+package pgstore
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Acquire implements [storage.Store]. For a row that is not a valid record it returns
+// a wrapped storage.ErrCorruptRecord that names the fault.
+func (s *Store) Acquire(ctx context.Context, request storage.Request) (storage.Lease, *storage.Record, error) {
+	return s.records.AcquireBy(ctx, request, s.claim)
+}
+
+// claimed is the result of Acquire.
+type claimed struct {
+	lease storage.Lease
+	found *storage.Record
+}
+
+// claim claims a key in a batch, or alone.
+func (s *Store) claim(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
+	if s.withoutBatches {
+		return s.records.Claim(ctx, c)
+	}
+	won, err := s.claims.do(ctx, c, 0, func() (claimed, error) {
+		lease, found, err := s.records.Claim(ctx, c)
+		return claimed{lease, found}, err
+	})
+	return won.lease, won.found, err
+}
+
+// completion is a lease whose result is to be stored.
+type completion struct {
+	lease     storage.Lease
+	arguments *sqlrows.Arguments
+}
+
+// Complete implements [storage.Store].
+func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
+	if s.withoutBatches || len(res.Body) > sqlrows.LongestBody {
+		return s.records.Complete(ctx, l, res)
+	}
+	_, err := s.completions.do(ctx, completion{l, sqlrows.Finishing(&l, &res)}, len(res.Body), func() (struct{}, error) {
+		return struct{}{}, s.records.Complete(ctx, l, res)
+	})
+	return err
+}
+
+// Release implements [storage.Store].
+func (s *Store) Release(ctx context.Context, l storage.Lease) error {
+	s.afterPreparation(ctx) // the engine releases a key after Acquire ran out of time
+	return s.records.Release(ctx, l)
+}
+
+// Extend implements [storage.Store].
+func (s *Store) Extend(ctx context.Context, l storage.Lease, ttl time.Duration) error {
+	return s.records.Extend(ctx, l, ttl)
+}
+
+// Lookup implements [storage.Inspector].
+func (s *Store) Lookup(ctx context.Context, key string) (*storage.Record, error) {
+	return s.records.Lookup(ctx, key)
+}
+
+// List implements [storage.Inspector]. Pages are in the order of their keys. List skips
+// an unreadable record, and logs a warning with the record's key.
+func (s *Store) List(ctx context.Context, filter storage.Filter, page storage.Page) (storage.Listing, error) {
+	return s.records.List(ctx, filter, page)
+}
+
+// Settle implements [storage.Inspector].
+func (s *Store) Settle(ctx context.Context, key string, attempt uint64, word storage.Word) error {
+	return s.records.Settle(ctx, key, attempt, word)
+}
+
+// Forget implements [storage.Inspector]. It also deletes the attempt number.
+func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool, error) {
+	return s.records.Forget(ctx, key, word)
+}
+
+// Sweep removes the records that expired before the last full hour, and returns their
+// number. Of the records that are remembered longer, it removes the response and
+// leaves a tombstone (see storage.Expired). These count when their tombstone is
+// removed.
+//
+// It works in batches of at most batch records, until none are left. Each batch is a
+// SELECT of keys, a DELETE and an UPDATE. Sweep skips records that a claim or another
+// sweeper has locked. After an error, ctx's included, the number counts the records
+// removed before.
+//
+// Sweep returns an error for a batch that is not from 1 to 10,000.
+func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error) {
+	return s.records.Sweep(ctx, batch)
+}
+
+// RunSweeper sweeps until ctx ends, and then returns. Run it in its own goroutine, in
+// every instance:
+//
+//	go store.RunSweeper(ctx, 10*time.Minute)
+//
+// Each pause is random, from half of every to one and a half times every, so that
+// instances that start together do not sweep together. The first sweep comes after
+// such a pause. A failed sweep is logged, and the next sweep tries again. RunSweeper
+// panics when every is not positive.
+func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
+	s.records.RunSweeper(ctx, every)
+}
+
+// client is the store as package sqlrows sees it.
+type client struct{ *Store }
+
+// Ready implements [sqlrows.Client].
+func (c client) Ready(ctx context.Context) error { return c.ready(ctx) }
+
+// Again implements [sqlrows.Client].
+func (client) Again(err error) bool { return notApplied(err) }
+
+// Barred implements [sqlrows.Client].
+func (client) Barred(err error) bool { return notApplied(err) || codeOf(err) == insufficientPrivilege }
+
+// Duplicate implements [sqlrows.Client]. The statements say ON CONFLICT DO NOTHING.
+func (client) Duplicate(error) bool { return false }
+
+// Explained implements [sqlrows.Client].
+func (c client) Explained(err error) error { return c.explained(err) }
+
+// Log implements [sqlrows.Client].
+func (c client) Log() *slog.Logger { return c.log() }

@@ -1,0 +1,188 @@
+package pgstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
+)
+
+// runner runs the statements of a record on a connection of the pool, or in a handler's
+// transaction.
+type runner struct {
+	*Store
+	tx querier // nil: the pool
+}
+
+// rare are the statements that are not worth preparing.
+var rare = map[sqlrows.Name]bool{
+	sqlrows.List: true, sqlrows.Overdue: true, sqlrows.Forget: true, sqlrows.Happened: true, sqlrows.DidNotHappen: true,
+}
+
+// onRunner runs call where the runner's statements go. call must not use the caller's memory.
+func onRunner[T any](ctx context.Context, r runner, of sqlrows.Name, call func(ctx context.Context, db querier) (T, error)) (T, error) {
+	switch {
+	case r.tx != nil:
+		return call(ctx, r.often(r.tx))
+	case rare[of]:
+		return call(ctx, r.unprepared(r.pool))
+	default:
+		return onConnection(ctx, r.Store, call)
+	}
+}
+
+// Exec implements [sqlrows.Executor].
+func (r runner) Exec(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments) (bool, error) {
+	statement := &r.statements[of]
+	text, values := statement.Text, statement.Values(a.Clone())
+	begun := r.tx != nil && of == sqlrows.Complete
+	if begun {
+		text = r.completeBegun
+	}
+	changed, err := onRunner(ctx, r, of, func(ctx context.Context, db querier) (bool, error) {
+		tag, err := db.Exec(ctx, text, values...)
+		return tag.RowsAffected() > 0, err
+	})
+	if begun && err == nil && !changed {
+		err = r.begun(ctx, r.tx) // before the record is written in another way
+	}
+	return changed, unlessRefused(err)
+}
+
+// Find implements [sqlrows.Executor].
+func (r runner) Find(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments) (*sqlrows.Row, error) {
+	statement := &r.statements[of]
+	values := statement.Values(a.Clone())
+	rows, err := onRunner(ctx, r, of, func(ctx context.Context, db querier) ([]*sqlrows.Row, error) {
+		found, err := db.Query(ctx, statement.Text, values...)
+		return rowsOf(found, of, err)
+	})
+	if of == sqlrows.FirstOrRead {
+		err = unlessRefused(err)
+	}
+	if err != nil || len(rows) == 0 || rows[0].IsNew() {
+		return firstOf(rows), err
+	}
+	return rows[0], rows[0].Parse()
+}
+
+func firstOf(rows []*sqlrows.Row) *sqlrows.Row {
+	if len(rows) == 0 {
+		return nil
+	}
+	return rows[0]
+}
+
+// Each implements [sqlrows.Pool].
+func (r runner) Each(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments, take func(row *sqlrows.Row, unread error) bool) error {
+	statement := &r.statements[of]
+	all, err := onRunner(ctx, r, of, func(ctx context.Context, db querier) ([]*sqlrows.Row, error) {
+		found, err := db.Query(ctx, statement.Text, statement.Values(a)...)
+		return rowsOf(found, of, err)
+	})
+	for _, row := range all {
+		var unread error
+		if of == sqlrows.List {
+			unread = row.Parse()
+		}
+		if !take(row, unread) {
+			break
+		}
+	}
+	return err
+}
+
+// Change implements [sqlrows.Pool].
+func (r runner) Change(ctx context.Context, text string, values []any) (int64, error) {
+	tag, err := r.unprepared(r.pool).Exec(ctx, text, values...)
+	return tag.RowsAffected(), err
+}
+
+// rowsOf reads the rows of a statement.
+func rowsOf(found pgx.Rows, of sqlrows.Name, err error) ([]*sqlrows.Row, error) {
+	if err != nil {
+		return nil, err
+	}
+	keyed, headed := of == sqlrows.List || of == sqlrows.Overdue, of != sqlrows.Overdue
+	whole := of == sqlrows.Read || of == sqlrows.FirstOrRead
+	return pgx.CollectRows(found, func(pgx.CollectableRow) (*sqlrows.Row, error) { return rowFrom(found, keyed, headed, whole) })
+}
+
+var (
+	errColumns = errors.New("a row has other columns than the statement selects")
+	errHex     = errors.New("a bytea is not hexadecimal: the session's bytea_output must be hex")
+)
+
+// rowFrom reads a row: its key, its head and its response, as far as the statement reads
+// them. pgx's own Scan chooses a decoder for each column of each row, which took a tenth of a
+// replay's time. A text has the same bytes in both of the server's formats.
+func rowFrom(from pgx.Rows, keyed, headed, whole bool) (*sqlrows.Row, error) {
+	var texts [2]string // key and head
+	var contents [2][]byte
+	values, fields := from.RawValues(), from.FieldDescriptions()
+	wanted := 0
+	for i, want := range [...]bool{keyed, headed, whole, whole} {
+		if !want {
+			continue
+		}
+		if wanted == len(values) {
+			return nil, errColumns
+		}
+		value, isBinary := values[wanted], fields[wanted].Format == pgx.BinaryFormatCode
+		wanted++
+		if i < len(texts) {
+			texts[i] = string(value)
+			continue
+		}
+		content, err := bytea(value, isBinary)
+		if err != nil {
+			return nil, err
+		}
+		contents[i-len(texts)] = content
+	}
+	if wanted != len(values) {
+		return nil, errColumns
+	}
+	return sqlrows.Text(texts[0], texts[1], contents[0], contents[1]), nil
+}
+
+// bytea is a copy of a value, or nil for null.
+func bytea(value []byte, isBinary bool) ([]byte, error) {
+	if value == nil || isBinary {
+		return bytes.Clone(value), nil
+	}
+	decoded, err := hex.DecodeString(string(bytes.TrimPrefix(value, []byte(`\x`))))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errHex, err)
+	}
+	return decoded, nil
+}
+
+// session runs statements without parameters.
+type session struct{ querier }
+
+// Run implements [sqlrows.Session].
+func (s session) Run(ctx context.Context, text string) error {
+	_, err := s.Exec(ctx, text)
+	return err
+}
+
+// Each implements [sqlrows.Session].
+func (s session) Each(ctx context.Context, text string, take func(scan func(into ...any) error) error) error {
+	rows, err := s.Query(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := take(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

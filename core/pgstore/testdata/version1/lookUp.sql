@@ -1,4 +1,0 @@
-SELECT r.version, r.state, r.attempt, r.fingerprint,
-		CASE WHEN isfinite(r.lease_until) THEN (extract(epoch FROM r.lease_until - clock_timestamp()) * 1000000)::bigint END AS lease_left,
-		r.status, r.header, r.body FROM "oncekey".records AS r
-WHERE r.key = $1 AND r.state <> 'released' AND NOT r.expires_at <= clock_timestamp()
