@@ -27,11 +27,10 @@ func rememberedResult(body string) storage.Result {
 	return res
 }
 
-func finishRemembered(t *testing.T, store storage.Store, key string) storage.Lease {
+func finishRemembered(t *testing.T, store storage.Store, key string) {
 	t.Helper()
 	lease := win(t, store, originated(remembered(digested(claim(key), key))))
 	must(t, store.Complete(t.Context(), lease, rememberedResult(key)))
-	return lease
 }
 
 func originated(c storage.Claim) storage.Claim {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 )
@@ -65,17 +66,13 @@ func (r runner) Find(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments)
 	if of == sqlrows.FirstOrRead {
 		err = unlessRefused(err)
 	}
-	if err != nil || len(rows) == 0 || rows[0].IsNew() {
-		return firstOf(rows), err
+	if err != nil || len(rows) == 0 {
+		return nil, err
 	}
-	return rows[0], rows[0].Parse()
-}
-
-func firstOf(rows []*sqlrows.Row) *sqlrows.Row {
-	if len(rows) == 0 {
-		return nil
+	if !rows[0].IsNew() {
+		err = rows[0].Parse()
 	}
-	return rows[0]
+	return rows[0], err
 }
 
 // Each implements [sqlrows.Pool].
@@ -113,54 +110,65 @@ func rowsOf(found pgx.Rows, of sqlrows.Name, err error) ([]*sqlrows.Row, error) 
 	return pgx.CollectRows(found, func(pgx.CollectableRow) (*sqlrows.Row, error) { return rowFrom(found, keyed, headed, whole) })
 }
 
-var (
-	errColumns = errors.New("a row has other columns than the statement selects")
-	errHex     = errors.New("a bytea is not hexadecimal: the session's bytea_output must be hex")
-)
+var errColumns = errors.New("a row has other columns than the statement selects")
 
 // rowFrom reads a row: its key, its head and its response, as far as the statement reads
 // them. pgx's own Scan chooses a decoder for each column of each row, which took a tenth of a
-// replay's time. A text has the same bytes in both of the server's formats.
+// replay's time.
 func rowFrom(from pgx.Rows, keyed, headed, whole bool) (*sqlrows.Row, error) {
-	var texts [2]string // key and head
-	var contents [2][]byte
-	values, fields := from.RawValues(), from.FieldDescriptions()
-	wanted := 0
-	for i, want := range [...]bool{keyed, headed, whole, whole} {
-		if !want {
-			continue
-		}
-		if wanted == len(values) {
-			return nil, errColumns
-		}
-		value, isBinary := values[wanted], fields[wanted].Format == pgx.BinaryFormatCode
-		wanted++
-		if i < len(texts) {
-			texts[i] = string(value)
-			continue
-		}
-		content, err := bytea(value, isBinary)
-		if err != nil {
-			return nil, err
-		}
-		contents[i-len(texts)] = content
+	r := rawRow{fields: from.FieldDescriptions(), values: from.RawValues()}
+	var key, head string
+	var content, sketch []byte
+	if keyed {
+		key = r.text()
 	}
-	if wanted != len(values) {
-		return nil, errColumns
+	if headed {
+		head = r.text()
 	}
-	return sqlrows.Text(texts[0], texts[1], contents[0], contents[1]), nil
+	if whole {
+		content, sketch = r.bytes(), r.bytes()
+	}
+	if r.err == nil && len(r.values) > 0 {
+		r.err = errColumns
+	}
+	return sqlrows.Text(key, head, content, sketch), r.err
 }
 
-// bytea is a copy of a value, or nil for null.
-func bytea(value []byte, isBinary bool) ([]byte, error) {
+// rawRow are the columns that are left of a row, in the server's format: binary or text.
+type rawRow struct {
+	fields []pgconn.FieldDescription
+	values [][]byte
+	err    error // the first error
+}
+
+// next returns the next column, and whether it is binary.
+func (r *rawRow) next() (value []byte, isBinary bool) {
+	if len(r.values) == 0 {
+		r.err = errColumns
+		return nil, false
+	}
+	value, isBinary = r.values[0], r.fields[0].Format == pgx.BinaryFormatCode
+	r.values, r.fields = r.values[1:], r.fields[1:]
+	return value, isBinary
+}
+
+// text reads a text, which has the same bytes in both formats.
+func (r *rawRow) text() string {
+	value, _ := r.next()
+	return string(value)
+}
+
+// bytes reads a copy of a bytea, or nil for null.
+func (r *rawRow) bytes() []byte {
+	value, isBinary := r.next()
 	if value == nil || isBinary {
-		return bytes.Clone(value), nil
+		return bytes.Clone(value)
 	}
 	decoded, err := hex.DecodeString(string(bytes.TrimPrefix(value, []byte(`\x`))))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errHex, err)
+		r.err = fmt.Errorf("a bytea is not hexadecimal: the session's bytea_output must be hex: %w", err)
 	}
-	return decoded, nil
+	return decoded
 }
 
 // session runs statements without parameters.
