@@ -223,9 +223,15 @@ func TestPoolThatClosesUnderABatch(t *testing.T) {
 	var running sync.WaitGroup
 	var failed atomic.Int32
 	release := store.HoldLanes(callers)
-	for _, c := range claims(callers) {
+	for n, c := range claims(callers) {
 		running.Go(func() {
-			if _, _, err := store.Acquire(t.Context(), c); err != nil && strings.Contains(err.Error(), c.Key) {
+			var err error
+			if n%2 == 0 {
+				_, _, err = store.Acquire(t.Context(), c)
+			} else {
+				err = store.Complete(t.Context(), storage.Lease{Claim: c, Attempt: 1}, result("late"))
+			}
+			if err != nil && strings.Contains(err.Error(), c.Key) {
 				failed.Add(1)
 			}
 		})

@@ -44,10 +44,12 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	if s.withoutBatches || len(res.Body) > sqlrows.LongestBody {
 		return s.records.Complete(ctx, l, res)
 	}
-	_, err := s.completions.do(ctx, completion{l, sqlrows.Finishing(&l, &res)}, len(res.Body), func() (struct{}, error) {
-		return struct{}{}, s.records.Complete(ctx, l, res)
+	return s.records.CompleteBy(ctx, l, res, func(alone func() error) error {
+		_, err := s.completions.do(ctx, completion{l, sqlrows.Finishing(&l, &res)}, len(res.Body), func() (struct{}, error) {
+			return struct{}{}, alone()
+		})
+		return err
 	})
-	return err
 }
 
 // Release implements [storage.Store].

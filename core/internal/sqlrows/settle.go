@@ -10,7 +10,12 @@ import (
 
 // Complete implements [storage.Store].
 func (s *Records) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	return s.settle(ctx, "complete", &l, func() error {
+	return s.CompleteBy(ctx, l, res, func(alone func() error) error { return alone() })
+}
+
+// CompleteBy is Complete, by another way to try it, which may use the one of Complete.
+func (s *Records) CompleteBy(ctx context.Context, l storage.Lease, res storage.Result, try func(alone func() error) error) error {
+	alone := func() error {
 		own, err := s.Finish(ctx, s.Pool, &l, &res)
 		if err == nil && !own {
 			err = storage.ErrLeaseLost
@@ -19,7 +24,8 @@ func (s *Records) Complete(ctx context.Context, l storage.Lease, res storage.Res
 			return nil // an earlier call was carried out, and its reply was lost
 		}
 		return err
-	})
+	}
+	return s.settle(ctx, "complete", &l, func() error { return try(alone) })
 }
 
 // ErrFinished says that the lease's own attempt has finished the record already.
