@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncekey/oncekey/core/internal/lane"
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -15,7 +16,7 @@ import (
 // claimMany decides the claims of keys that are new or finished. A finished record is the
 // result of all claims of its key, and a new key is won by one of them. All other claims
 // are sent alone: of keys in progress, released and expired, and of races that are lost.
-func (s *Store) claimMany(ctx context.Context, batch []*call[storage.Claim, claimed]) (wrote bool, err error) {
+func (s *Store) claimMany(ctx context.Context, batch []*lane.Call[storage.Claim, claimed]) (wrote bool, err error) {
 	key := func(c storage.Claim) string { return c.Key }
 	keys, found, err := sendMany(ctx, s, batch, key, &s.claimStatement, sqlrows.Claiming, func(from pgx.Rows) (*sqlrows.Row, error) {
 		return rowFrom(from, true, true, true)
@@ -24,7 +25,7 @@ func (s *Store) claimMany(ctx context.Context, batch []*call[storage.Claim, clai
 		calls := keys.calls(row.Key())
 		if row.IsNew() {
 			wrote = true
-			calls[0].decide(claimed{lease: storage.Lease{Claim: calls[0].request, Attempt: 1}})
+			calls[0].Decide(claimed{lease: storage.Lease{Claim: calls[0].Request, Attempt: 1}})
 			continue
 		}
 		if row.Parse() != nil {
@@ -35,7 +36,7 @@ func (s *Store) claimMany(ctx context.Context, batch []*call[storage.Claim, clai
 			continue
 		}
 		for _, c := range calls {
-			c.decide(claimed{found: record})
+			c.Decide(claimed{found: record})
 		}
 	}
 	return wrote, err
@@ -43,14 +44,14 @@ func (s *Store) claimMany(ctx context.Context, batch []*call[storage.Claim, clai
 
 // completeMany decides the completions whose claims have not changed. All others are sent
 // alone.
-func (s *Store) completeMany(ctx context.Context, batch []*call[completion, struct{}]) (wrote bool, err error) {
+func (s *Store) completeMany(ctx context.Context, batch []*lane.Call[completion, struct{}]) (wrote bool, err error) {
 	key := func(c completion) string { return c.lease.Key }
 	arguments := func(c completion) *sqlrows.Arguments { return c.arguments }
 	keys, completed, err := sendMany(ctx, s, batch, key, &s.completeStatement, arguments, func(from pgx.Rows) (*sqlrows.Row, error) {
 		return rowFrom(from, true, false, false)
 	})
 	for _, row := range completed {
-		keys.calls(row.Key())[0].decide(struct{}{})
+		keys.calls(row.Key())[0].Decide(struct{}{})
 	}
 	return true, err
 }
@@ -60,7 +61,7 @@ func (s *Store) completeMany(ctx context.Context, batch []*call[completion, stru
 // had no effect, because the server has refused it or has not received it. Each call is
 // then sent alone.
 func sendMany[Q, R any](
-	ctx context.Context, s *Store, batch []*call[Q, R], key func(Q) string, of *sqlrows.Many,
+	ctx context.Context, s *Store, batch []*lane.Call[Q, R], key func(Q) string, of *sqlrows.Many,
 	arguments func(Q) *sqlrows.Arguments, scan func(pgx.Rows) (*sqlrows.Row, error),
 ) (byKey[Q, R], []*sqlrows.Row, error) {
 	var keys byKey[Q, R]
@@ -75,7 +76,7 @@ func sendMany[Q, R any](
 		}
 		var all []*sqlrows.Arguments
 		for _, calls := range keys.groups {
-			all = append(all, arguments(calls[0].request))
+			all = append(all, arguments(calls[0].Request))
 		}
 		return guarded(patient, s, connection.Conn(), of.Text, of.Values(all), scan)
 	})
@@ -119,20 +120,20 @@ func guarded(
 // byKey are the calls of a batch, grouped by key, in the order of keys.
 type byKey[Q, R any] struct {
 	keys   []string
-	groups [][]*call[Q, R]
+	groups [][]*lane.Call[Q, R]
 }
 
-func newByKey[Q, R any](batch []*call[Q, R], key func(Q) string) (b byKey[Q, R]) {
-	rest := make([]*call[Q, R], 0, len(batch))
+func newByKey[Q, R any](batch []*lane.Call[Q, R], key func(Q) string) (b byKey[Q, R]) {
+	rest := make([]*lane.Call[Q, R], 0, len(batch))
 	for _, c := range batch {
-		if c.ctx.Err() == nil {
+		if !c.Left() {
 			rest = append(rest, c)
 		}
 	}
-	slices.SortFunc(rest, func(a, b *call[Q, R]) int { return strings.Compare(key(a.request), key(b.request)) })
+	slices.SortFunc(rest, func(a, b *lane.Call[Q, R]) int { return strings.Compare(key(a.Request), key(b.Request)) })
 	for len(rest) > 0 {
-		first, same := key(rest[0].request), 1
-		for same < len(rest) && key(rest[same].request) == first {
+		first, same := key(rest[0].Request), 1
+		for same < len(rest) && key(rest[same].Request) == first {
 			same++
 		}
 		b.keys, b.groups = append(b.keys, first), append(b.groups, rest[:same])
@@ -142,7 +143,7 @@ func newByKey[Q, R any](batch []*call[Q, R], key func(Q) string) (b byKey[Q, R])
 }
 
 // calls returns the calls of a key of the batch.
-func (b byKey[Q, R]) calls(key string) []*call[Q, R] {
+func (b byKey[Q, R]) calls(key string) []*lane.Call[Q, R] {
 	i, _ := slices.BinarySearch(b.keys, key)
 	return b.groups[i]
 }

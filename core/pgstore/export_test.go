@@ -22,7 +22,7 @@ func (s *Store) AcquireIn(ctx context.Context, tx pgx.Tx, c storage.Claim) (stor
 
 // AlwaysBatch lets single calls be batches too.
 func (s *Store) AlwaysBatch() *Store {
-	s.claims.always, s.completions.always = true, true
+	s.claims.Always, s.completions.Always = true, true
 	return s
 }
 
@@ -35,36 +35,18 @@ func (s *Store) NeverBatch() *Store {
 // HoldLanes lets calls wait as if statements were in flight, until all so many calls
 // wait. They are then one batch, as far as its bounds allow.
 func (s *Store) HoldLanes(calls int) (release func()) {
-	flights, more := s.claims.hold(), s.completions.hold()
+	claims, completions := s.claims.Hold(), s.completions.Hold()
 	return func() {
 		for s.Waiting() < calls {
 			<-time.After(time.Millisecond)
 		}
-		s.claims.land(flights)
-		s.completions.land(more)
+		claims()
+		completions()
 	}
 }
 
 // Waiting is how many calls wait.
-func (s *Store) Waiting() int { return s.claims.waits() + s.completions.waits() }
+func (s *Store) Waiting() int { return s.claims.Waiting() + s.completions.Waiting() }
 
 // ClaimsWrote reports whether the last statement of claims was a batch that has written.
-func (s *Store) ClaimsWrote() bool {
-	s.claims.mutex.Lock()
-	defer s.claims.mutex.Unlock()
-	return s.claims.wrote
-}
-
-func (l *lane[Q, R]) hold() uint64 {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.overdue = time.AfterFunc(time.Hour, func() {}) // never, however slow the test
-	l.statements = 1
-	return l.takeOff()
-}
-
-func (l *lane[Q, R]) waits() int {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return len(l.waiting)
-}
+func (s *Store) ClaimsWrote() bool { return s.claims.Wrote() }

@@ -70,6 +70,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekey/oncekey/core/internal/lane"
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -99,8 +100,8 @@ type Store struct {
 
 	// withoutBatches: see WithoutBatches.
 	withoutBatches                    bool
-	claims                            lane[storage.Claim, claimed]
-	completions                       lane[completion, struct{}]
+	claims                            lane.Lane[storage.Claim, claimed]
+	completions                       lane.Lane[completion, struct{}]
 	claimStatement, completeStatement sqlrows.Many
 }
 
@@ -183,13 +184,13 @@ func New(pool *pgxpool.Pool, options ...Option) *Store {
 
 func configured(pool *pgxpool.Pool, options []Option) *Store {
 	s := &Store{pool: pool, table: DefaultTable}
-	s.claims.send, s.completions.send = s.claimMany, s.completeMany
+	statements := 0
 	if pool != nil {
 		config := pool.Config()
-		s.mode = config.ConnConfig.DefaultQueryExecMode
-		s.claims.statements = statementsAtOnce(config.MaxConns)
-		s.completions.statements = s.claims.statements
+		s.mode, statements = config.ConnConfig.DefaultQueryExecMode, statementsAtOnce(config.MaxConns)
 	}
+	s.claims = lane.Lane[storage.Claim, claimed]{Client: postgresClient, Send: s.claimMany, Statements: statements}
+	s.completions = lane.Lane[completion, struct{}]{Client: postgresClient, Send: s.completeMany, Statements: statements}
 	for _, option := range options {
 		option(s)
 	}
@@ -206,7 +207,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 
 // statementsAtOnce is how many statements of claims, and how many of results, are in
 // flight before calls wait. A second one uses the time that the first one is at the
-// server, and more of them would make batches smaller: see lane.free. A small pool keeps
+// server, and more of them would make batches smaller: see package lane. A small pool keeps
 // half of its connections for other statements.
 func statementsAtOnce(connections int32) int {
 	const most, share = 2, 4

@@ -26,7 +26,7 @@ func (s *Store) claim(ctx context.Context, c storage.Claim) (storage.Lease, *sto
 	if s.withoutBatches {
 		return s.records.Claim(ctx, c)
 	}
-	won, err := s.claims.do(ctx, c, 0, func() (claimed, error) {
+	won, err := s.claims.Do(ctx, c, 0, func() (claimed, error) {
 		lease, found, err := s.records.Claim(ctx, c)
 		return claimed{lease, found}, err
 	})
@@ -45,7 +45,7 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 		return s.records.Complete(ctx, l, res)
 	}
 	return s.records.CompleteBy(ctx, l, res, func(alone func() error) error {
-		_, err := s.completions.do(ctx, completion{l, sqlrows.Finishing(&l, &res)}, len(res.Body), func() (struct{}, error) {
+		_, err := s.completions.Do(ctx, completion{l, sqlrows.Finishing(&l, &res)}, len(res.Body), func() (struct{}, error) {
 			return struct{}{}, alone()
 		})
 		return err

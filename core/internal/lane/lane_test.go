@@ -1,4 +1,4 @@
-package pgstore
+package lane
 
 import (
 	"context"
@@ -15,7 +15,7 @@ var errLost = errors.New("the connection is lost")
 
 // road is a lane whose statements take a second. It notes the batches.
 type road struct {
-	lane[int, string]
+	Lane[int, string]
 	batches [][]int
 	ctx     context.Context //nolint:containedctx // of the last batch
 	writes  bool
@@ -24,14 +24,14 @@ type road struct {
 }
 
 func newRoad() *road {
-	r := &road{decides: func(int) bool { return true }}
-	r.statements = 1
-	r.send = func(ctx context.Context, batch []*call[int, string]) (bool, error) {
+	r := &road{Lane: Lane[int, string]{Client: "PostgreSQL client"}, decides: func(int) bool { return true }}
+	r.Statements = 1
+	r.Send = func(ctx context.Context, batch []*Call[int, string]) (bool, error) {
 		var requests []int
 		for _, c := range batch {
-			requests = append(requests, c.request)
-			if r.decides(c.request) {
-				c.decide(fmt.Sprint("batch of ", len(batch)))
+			requests = append(requests, c.Request)
+			if r.decides(c.Request) {
+				c.Decide(fmt.Sprint("batch of ", len(batch)))
 			}
 		}
 		r.batches, r.ctx = append(r.batches, requests), ctx
@@ -43,7 +43,7 @@ func newRoad() *road {
 
 // drive makes a call that takes a while if it is sent alone.
 func (r *road) drive(ctx context.Context, request, bytes int, alone time.Duration) (string, error) {
-	return r.do(ctx, request, bytes, func() (string, error) {
+	return r.Do(ctx, request, bytes, func() (string, error) {
 		pass(alone)
 		return "alone", nil
 	})
@@ -101,7 +101,7 @@ func TestSecondCallDoesNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, start := newRoad(), time.Now()
-		r.statements = 2
+		r.Statements = 2
 		go r.occupy(t, 40*time.Millisecond)
 		synctest.Wait()
 		go r.occupy(t, 30*time.Millisecond)
@@ -123,7 +123,7 @@ func TestBatchesThatWriteFollowEachOther(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRoad()
-			r.statements, r.writes = 2, writes
+			r.Statements, r.writes = 2, writes
 			r.behind(t, 3, 0) // the last two are a batch
 			waits := func() time.Duration {
 				start := time.Now()
@@ -168,13 +168,13 @@ func TestReadyCallsJoin(t *testing.T) {
 		const rest = batchCalls / 2 // fewer would wait, see free
 		const callers = batchCalls + rest
 		r, start := newRoad(), time.Now()
-		r.statements = 2
+		r.Statements = 2
 		sent := make(chan []int, 2)
-		r.send = func(_ context.Context, batch []*call[int, string]) (bool, error) {
+		r.Send = func(_ context.Context, batch []*Call[int, string]) (bool, error) {
 			var requests []int
 			for _, c := range batch {
-				requests = append(requests, c.request)
-				c.decide("batch")
+				requests = append(requests, c.Request)
+				c.Decide("batch")
 			}
 			sent <- requests
 			pass(longestWait / 2)

@@ -1,4 +1,5 @@
-package pgstore
+// Package lane lets concurrent calls share statements of a database.
+package lane
 
 import (
 	"context"
@@ -6,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/oncekey/oncekey/core/internal/panicked"
 )
 
 const (
@@ -18,22 +21,24 @@ const (
 	longestWait = 50 * time.Millisecond
 )
 
-// lane lets concurrent calls share a statement, and so a commit and a round trip. A call
+// Lane lets concurrent calls share a statement, and so a commit and a round trip. A call
 // that finds a statement free lets the calls that are ready to run join it, and is sent
 // with them at once, or alone. The calls that find none free wait, and are one batch. See
 // free.
 //
 // A batch runs in a goroutine of its own, which ends with the batch. So a caller can
 // leave at any time, and an idle lane has no goroutine.
-type lane[Q, R any] struct {
-	// send decides calls of a batch, of which there are at least two, by call.decide, and
+type Lane[Q, R any] struct {
+	// Client names the code that Send runs, whose panic is an error.
+	Client string
+	// Send decides calls of a batch, of which there are at least two, by Call.Decide, and
 	// reports whether it has written. After an error their outcome is unknown. A call that
-	// send leaves undecided is sent alone.
-	send func(ctx context.Context, batch []*call[Q, R]) (wrote bool, err error)
-	// statements is how many may be in flight before calls wait, see free.
-	statements int
-	// always makes a batch of a single call too. Only tests set it.
-	always bool
+	// Send leaves undecided is sent alone.
+	Send func(ctx context.Context, batch []*Call[Q, R]) (wrote bool, err error)
+	// Statements is how many may be in flight before calls wait, see free.
+	Statements int
+	// Always makes a batch of a single call too. Only tests set it.
+	Always bool
 
 	mutex sync.Mutex
 	// flying are the statements that new calls wait for, and flights is the last number.
@@ -43,7 +48,7 @@ type lane[Q, R any] struct {
 	wrote bool
 	// gathering: the last statement waits for calls to join it, see gather.
 	gathering bool
-	waiting   []*call[Q, R]
+	waiting   []*Call[Q, R]
 	overdue   *time.Timer // nil before the first call that waits; runs while calls wait
 }
 
@@ -53,9 +58,10 @@ type statement struct {
 	calls  int
 }
 
-// call is one caller's request in a lane.
-type call[Q, R any] struct {
-	request Q
+// Call is one caller's request in a lane.
+type Call[Q, R any] struct {
+	// Request is the caller's.
+	Request Q
 	bytes   int
 	ctx     context.Context //nolint:containedctx // the caller's, for its end only
 	ended   chan struct{}   // receives when the fields below are set
@@ -66,16 +72,20 @@ type call[Q, R any] struct {
 	alone uint64
 }
 
-func newCall[Q, R any](ctx context.Context, request Q, bytes int) *call[Q, R] {
-	return &call[Q, R]{request: request, bytes: bytes, ctx: ctx, ended: make(chan struct{}, 1)}
+func newCall[Q, R any](ctx context.Context, request Q, bytes int) *Call[Q, R] {
+	return &Call[Q, R]{Request: request, bytes: bytes, ctx: ctx, ended: make(chan struct{}, 1)}
 }
 
-func (c *call[Q, R]) decide(result R) { c.decided, c.result = true, result }
+// Left reports whether the caller has left. Its call need not be sent.
+func (c *Call[Q, R]) Left() bool { return c.ctx.Err() != nil }
 
-// do returns the result of a request that has so many bytes. The result is that of a
+// Decide sets the call's result.
+func (c *Call[Q, R]) Decide(result R) { c.decided, c.result = true, result }
+
+// Do returns the result of a request that has so many bytes. The result is that of a
 // batch, or of alone, which runs on the caller's goroutine. do returns the error of ctx
 // when ctx ends first. The request may be sent even then.
-func (l *lane[Q, R]) do(ctx context.Context, request Q, bytes int, alone func() (R, error)) (R, error) {
+func (l *Lane[Q, R]) Do(ctx context.Context, request Q, bytes int, alone func() (R, error)) (R, error) {
 	c, flight := l.join(ctx, request, bytes)
 	if c == nil {
 		// The callers of a batch get their results, and make their next calls, together.
@@ -106,7 +116,7 @@ func (l *lane[Q, R]) do(ctx context.Context, request Q, bytes int, alone func() 
 }
 
 // join returns a call that waits, or the number of a statement that gathers calls.
-func (l *lane[Q, R]) join(ctx context.Context, request Q, bytes int) (*call[Q, R], uint64) {
+func (l *Lane[Q, R]) join(ctx context.Context, request Q, bytes int) (*Call[Q, R], uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.free(len(l.waiting) + 1) {
@@ -124,11 +134,11 @@ func (l *lane[Q, R]) join(ctx context.Context, request Q, bytes int) (*call[Q, R
 // gather sends a call with those that have joined it since it has its statement, and
 // returns it. Without any it returns the number of the statement, for the caller to send
 // alone.
-func (l *lane[Q, R]) gather(ctx context.Context, request Q, bytes int, flight uint64) (*call[Q, R], uint64) {
+func (l *Lane[Q, R]) gather(ctx context.Context, request Q, bytes int, flight uint64) (*Call[Q, R], uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.gathering = false
-	if len(l.waiting) == 0 && !l.always {
+	if len(l.waiting) == 0 && !l.Always {
 		return nil, flight
 	}
 	c := newCall[Q, R](ctx, request, bytes)
@@ -140,14 +150,14 @@ func (l *lane[Q, R]) gather(ctx context.Context, request Q, bytes int, flight ui
 
 // leave is for a caller whose ctx has ended. The caller may have been told to send its
 // statement in the same moment.
-func (l *lane[Q, R]) leave(c *call[Q, R]) {
+func (l *Lane[Q, R]) leave(c *Call[Q, R]) {
 	l.mutex.Lock()
 	flight := c.alone
 	l.mutex.Unlock()
 	l.land(flight)
 }
 
-func (l *lane[Q, R]) takeOff() uint64 {
+func (l *Lane[Q, R]) takeOff() uint64 {
 	l.flights++
 	l.flying = append(l.flying, statement{l.flights, 1})
 	return l.flights
@@ -160,8 +170,8 @@ func (l *lane[Q, R]) takeOff() uint64 {
 //
 // Beside a batch, calls wait until they are half as many: a call that is sent alone takes
 // three times the processor time, and 16 callers would make a seventh fewer calls.
-func (l *lane[Q, R]) free(calls int) bool {
-	most := l.statements
+func (l *Lane[Q, R]) free(calls int) bool {
+	most := l.Statements
 	if l.wrote {
 		most = 1
 	}
@@ -171,7 +181,7 @@ func (l *lane[Q, R]) free(calls int) bool {
 
 // land ends the wait for a single statement, and sends the calls that have waited for it.
 // It does nothing for zero, and for a statement that is overdue.
-func (l *lane[Q, R]) land(flight uint64) {
+func (l *Lane[Q, R]) land(flight uint64) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.forget(flight) {
@@ -181,7 +191,7 @@ func (l *lane[Q, R]) land(flight uint64) {
 }
 
 // landBatch is land for a batch.
-func (l *lane[Q, R]) landBatch(flight uint64, wrote bool) {
+func (l *Lane[Q, R]) landBatch(flight uint64, wrote bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.forget(flight) {
@@ -190,7 +200,7 @@ func (l *lane[Q, R]) landBatch(flight uint64, wrote bool) {
 	}
 }
 
-func (l *lane[Q, R]) forget(flight uint64) bool {
+func (l *Lane[Q, R]) forget(flight uint64) bool {
 	i := l.index(flight)
 	if i >= 0 {
 		l.flying = slices.Delete(l.flying, i, i+1)
@@ -199,11 +209,11 @@ func (l *lane[Q, R]) forget(flight uint64) bool {
 }
 
 // index is less than 0 for a statement that new calls do not wait for.
-func (l *lane[Q, R]) index(flight uint64) int {
+func (l *Lane[Q, R]) index(flight uint64) int {
 	return slices.IndexFunc(l.flying, func(s statement) bool { return s.number == flight })
 }
 
-func (l *lane[Q, R]) limitWait() {
+func (l *Lane[Q, R]) limitWait() {
 	if l.overdue == nil {
 		l.overdue = time.AfterFunc(longestWait, l.waitNoLonger)
 		return
@@ -211,7 +221,7 @@ func (l *lane[Q, R]) limitWait() {
 	l.overdue.Reset(longestWait)
 }
 
-func (l *lane[Q, R]) waitNoLonger() {
+func (l *Lane[Q, R]) waitNoLonger() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if len(l.waiting) > 0 { // and were not sent in this moment
@@ -222,7 +232,7 @@ func (l *lane[Q, R]) waitNoLonger() {
 
 // next sends the calls that wait, as far as statements are free. Calls that join another
 // one are sent with it.
-func (l *lane[Q, R]) next() {
+func (l *Lane[Q, R]) next() {
 	for len(l.waiting) > 0 && l.free(len(l.waiting)) {
 		l.depart(l.takeOff())
 	}
@@ -235,11 +245,11 @@ func (l *lane[Q, R]) next() {
 }
 
 // depart sends calls that wait, as many as a batch may have.
-func (l *lane[Q, R]) depart(flight uint64) {
+func (l *Lane[Q, R]) depart(flight uint64) {
 	switch batch := l.take(); {
 	case len(batch) == 0:
 		l.forget(flight)
-	case len(batch) == 1 && !l.always:
+	case len(batch) == 1 && !l.Always:
 		batch[0].alone = flight
 		batch[0].ended <- struct{}{}
 	default:
@@ -251,7 +261,7 @@ func (l *lane[Q, R]) depart(flight uint64) {
 }
 
 // take removes the calls of the next batch. It drops calls whose callers have left.
-func (l *lane[Q, R]) take() (batch []*call[Q, R]) {
+func (l *Lane[Q, R]) take() (batch []*Call[Q, R]) {
 	taken, bytes := 0, 0
 	for _, c := range l.waiting {
 		if len(batch) == batchCalls || len(batch) > 0 && bytes+c.bytes > batchBytes {
@@ -266,12 +276,12 @@ func (l *lane[Q, R]) take() (batch []*call[Q, R]) {
 	return batch
 }
 
-func (l *lane[Q, R]) fly(flight uint64, batch []*call[Q, R]) {
+func (l *Lane[Q, R]) fly(flight uint64, batch []*Call[Q, R]) {
 	ctx, cancel := untilTheLast(batch)
 	defer cancel()
 	var wrote bool
-	err := recovered(func() (err error) {
-		wrote, err = l.send(ctx, batch)
+	err := panicked.Call(l.Client, func() (err error) {
+		wrote, err = l.Send(ctx, batch)
 		return err
 	})
 	l.landBatch(flight, wrote) // first, so that the next batch is on its way
@@ -283,7 +293,7 @@ func (l *lane[Q, R]) fly(flight uint64, batch []*call[Q, R]) {
 
 // untilTheLast returns a context that ends at the latest deadline of the batch. A caller
 // that leaves does not end it, and it has no values: a batch belongs to no request.
-func untilTheLast[Q, R any](batch []*call[Q, R]) (context.Context, context.CancelFunc) {
+func untilTheLast[Q, R any](batch []*Call[Q, R]) (context.Context, context.CancelFunc) {
 	var latest time.Time
 	for _, c := range batch {
 		deadline, limited := c.ctx.Deadline()

@@ -1,4 +1,4 @@
-package pgstore
+package lane
 
 import (
 	"context"
@@ -158,7 +158,7 @@ func TestFewCallsWaitBesideABatch(t *testing.T) {
 	}{{8, 4, 0}, {8, 3, flight / 2}, {3, 1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRoad()
-			r.statements = 2
+			r.Statements = 2
 			go r.occupy(t, time.Millisecond)
 			synctest.Wait()
 			go r.occupy(t, time.Millisecond)
