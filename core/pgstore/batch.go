@@ -2,8 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,7 +20,7 @@ func (s *Store) claimMany(ctx context.Context, batch []*lane.Call[storage.Claim,
 		return rowFrom(from, true, true, true)
 	})
 	for _, row := range found {
-		calls := keys.calls(row.Key())
+		calls := keys.Of(row.Key())
 		if row.IsNew() {
 			wrote = true
 			calls[0].Decide(claimed{lease: storage.Lease{Claim: calls[0].Request, Attempt: 1}})
@@ -51,7 +49,7 @@ func (s *Store) completeMany(ctx context.Context, batch []*lane.Call[completion,
 		return rowFrom(from, true, false, false)
 	})
 	for _, row := range completed {
-		keys.calls(row.Key())[0].Decide(struct{}{})
+		keys.Of(row.Key())[0].Decide(struct{}{})
 	}
 	return true, err
 }
@@ -63,19 +61,19 @@ func (s *Store) completeMany(ctx context.Context, batch []*lane.Call[completion,
 func sendMany[Q, R any](
 	ctx context.Context, s *Store, batch []*lane.Call[Q, R], key func(Q) string, of *sqlrows.Many,
 	arguments func(Q) *sqlrows.Arguments, scan func(pgx.Rows) (*sqlrows.Row, error),
-) (byKey[Q, R], []*sqlrows.Row, error) {
-	var keys byKey[Q, R]
+) (lane.ByKey[Q, R], []*sqlrows.Row, error) {
+	var keys lane.ByKey[Q, R]
 	connection, err := s.connect(ctx)
 	if err != nil {
 		return keys, nil, nil //nolint:nilerr // each call gets the error by its own statement
 	}
 	found, err := use(ctx, s, connection, func(patient context.Context, _ querier) ([]*sqlrows.Row, error) {
-		keys = newByKey(batch, key)
-		if len(keys.keys) == 0 {
+		keys = lane.GroupByKey(batch, key)
+		if len(keys.Groups) == 0 {
 			return nil, nil
 		}
 		var all []*sqlrows.Arguments
-		for _, calls := range keys.groups {
+		for _, calls := range keys.Groups {
 			all = append(all, arguments(calls[0].Request))
 		}
 		return guarded(patient, s, connection.Conn(), of.Text, of.Values(all), scan)
@@ -97,7 +95,7 @@ func guarded(
 		}
 		return err
 	}
-	if s.readiness.pooled.Load() && s.mode != pgx.QueryExecModeExec && s.mode != pgx.QueryExecModeSimpleProtocol {
+	if s.pooled.Load() && s.mode != pgx.QueryExecModeExec && s.mode != pgx.QueryExecModeSimpleProtocol {
 		err := pgx.BeginTxFunc(ctx, connection, pgx.TxOptions{BeginQuery: "BEGIN; " + sqlrows.ManyGuard}, func(tx pgx.Tx) error {
 			return collect(s.unprepared(tx).Query(ctx, text, values...))
 		})
@@ -115,35 +113,4 @@ func guarded(
 		err = closed // the commit's
 	}
 	return all, err
-}
-
-// byKey are the calls of a batch, grouped by key, in the order of keys.
-type byKey[Q, R any] struct {
-	keys   []string
-	groups [][]*lane.Call[Q, R]
-}
-
-func newByKey[Q, R any](batch []*lane.Call[Q, R], key func(Q) string) (b byKey[Q, R]) {
-	rest := make([]*lane.Call[Q, R], 0, len(batch))
-	for _, c := range batch {
-		if !c.Left() {
-			rest = append(rest, c)
-		}
-	}
-	slices.SortFunc(rest, func(a, b *lane.Call[Q, R]) int { return strings.Compare(key(a.Request), key(b.Request)) })
-	for len(rest) > 0 {
-		first, same := key(rest[0].Request), 1
-		for same < len(rest) && key(rest[same].Request) == first {
-			same++
-		}
-		b.keys, b.groups = append(b.keys, first), append(b.groups, rest[:same])
-		rest = rest[same:]
-	}
-	return b
-}
-
-// calls returns the calls of a key of the batch.
-func (b byKey[Q, R]) calls(key string) []*lane.Call[Q, R] {
-	i, _ := slices.BinarySearch(b.keys, key)
-	return b.groups[i]
 }

@@ -53,7 +53,7 @@ func (u unprepared) QueryRow(ctx context.Context, statement string, arguments ..
 
 // often returns the querier for the statements of every request.
 func (s *Store) often(db querier) querier {
-	if s.readiness.pooled.Load() {
+	if s.pooled.Load() {
 		return s.unprepared(db)
 	}
 	return db
@@ -61,7 +61,7 @@ func (s *Store) often(db querier) querier {
 
 // prepares reports whether statements are prepared once for each connection.
 func (s *Store) prepares() bool {
-	return s.mode == pgx.QueryExecModeCacheStatement && !s.readiness.pooled.Load()
+	return s.mode == pgx.QueryExecModeCacheStatement && !s.pooled.Load()
 }
 
 // onConnection runs call on a connection of the pool and returns its result, or the
@@ -80,7 +80,7 @@ func (s *Store) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	connection, err := s.pool.Acquire(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			s.prepare() // gives later requests a connection
+			s.proof.Begin(ctx) // gives later requests a connection
 		}
 		return nil, err
 	}
@@ -133,17 +133,6 @@ func (a awaited) Query(ctx context.Context, statement string, arguments ...any) 
 	}
 	return a.Conn.Query(ctx, statement, arguments...)
 }
-
-func (a awaited) QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row {
-	if err := a.prepared(ctx, statement); err != nil {
-		return failedRow{err}
-	}
-	return a.Conn.QueryRow(ctx, statement, arguments...)
-}
-
-type failedRow struct{ err error }
-
-func (r failedRow) Scan(...any) error { return r.err }
 
 // postgresClient names the code whose panic is an error.
 const postgresClient = "PostgreSQL client"

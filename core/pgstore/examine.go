@@ -68,7 +68,7 @@ func (s *Store) examinePooler(ctx context.Context, check string) storage.Finding
 	}
 	seen := fmt.Sprintf("a pooler, query mode %s", s.mode)
 	switch {
-	case !s.readiness.pooled.Load():
+	case !s.pooled.Load():
 		return examination.Good(check, "no pooler, query mode "+s.mode.String())
 	case s.mode == pgx.QueryExecModeExec, s.mode == pgx.QueryExecModeSimpleProtocol:
 		return examination.Good(check, seen)

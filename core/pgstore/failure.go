@@ -3,11 +3,11 @@ package pgstore
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -55,7 +55,7 @@ func (s *Store) explained(err error) error {
 	case undefinedTable, undefinedColumn, undefinedSchema:
 		return s.notMigrated(err)
 	case insufficientPrivilege:
-		s.readiness.proven.Store(false) // the next claim finds the missing right
+		s.proof.Doubt() // the next claim finds the missing right
 		return fmt.Errorf("%w: %w", storage.ErrStoreForbidden, err)
 	case invalidStatementName, duplicateStatement:
 		return fmt.Errorf("a pooler gives this pool changing sessions, set default_query_exec_mode=exec: %w", err)
@@ -68,24 +68,10 @@ func (s *Store) notMigrated(err error) error {
 	return fmt.Errorf("table %s is missing or of another version, run pgstore.Migrate first: %w", s.table, err)
 }
 
-// Classes and codes with which the server refuses a row for good: data that no column
-// takes, a constraint, a limit of the program, and a trigger's exception.
-var (
-	refusedClasses = []string{"22", "23", "44", "54"}
-	refusedCodes   = []string{"P0001"}
-	// refusedTexts are of the limit of 1 GB, of the server and of pgx.
-	refusedTexts = []string{"invalid memory alloc request size", "message body too large"}
-)
-
 // unlessRefused marks the error of a write of a record that the server refuses for good.
+// pgx has a limit of 1 GB of its own.
 func unlessRefused(err error) error {
-	if err == nil {
-		return nil
-	}
-	code := codeOf(err)
-	refused := slices.Contains(refusedClasses, code[:min(2, len(code))]) || slices.Contains(refusedCodes, code) ||
-		slices.ContainsFunc(refusedTexts, func(text string) bool { return strings.Contains(err.Error(), text) })
-	if refused {
+	if err != nil && (sqlrows.RefusedForGood(codeOf(err), err.Error()) || strings.Contains(err.Error(), "message body too large")) {
 		return fmt.Errorf("%w: %w", storage.ErrNotStorable, err)
 	}
 	return err

@@ -66,6 +66,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -88,8 +89,11 @@ type Store struct {
 	// asynchronousClaims: see AsynchronousClaims.
 	asynchronousClaims bool
 	// mode is the query mode of the pool.
-	mode      pgx.QueryExecMode
-	readiness readiness
+	mode  pgx.QueryExecMode
+	proof sqlrows.Proof
+	// pooled: there is a pooler before the server, and the next statement may run in
+	// another session.
+	pooled atomic.Bool
 
 	// records has the rules, and their statements for one record.
 	records    *sqlrows.Records
@@ -194,6 +198,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 	for _, option := range options {
 		option(s)
 	}
+	s.proof = sqlrows.Proof{Client: postgresClient, Prove: s.prove}
 	form := sqlrows.PostgreSQL()
 	form.FirstReads, form.AsynchronousClaims = true, s.asynchronousClaims
 	s.statements = form.Statements(s.table)

@@ -54,7 +54,7 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 
 // Release implements [storage.Store].
 func (s *Store) Release(ctx context.Context, l storage.Lease) error {
-	s.afterPreparation(ctx) // the engine releases a key after Acquire ran out of time
+	s.proof.WaitForFirst(ctx) // the engine releases a key after Acquire ran out of time
 	return s.records.Release(ctx, l)
 }
 
@@ -116,7 +116,7 @@ func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {
 type client struct{ *Store }
 
 // Ready implements [sqlrows.Client].
-func (c client) Ready(ctx context.Context) error { return c.ready(ctx) }
+func (c client) Ready(ctx context.Context) error { return c.proof.Ready(ctx) }
 
 // Again implements [sqlrows.Client].
 func (client) Again(err error) bool { return notApplied(err) }

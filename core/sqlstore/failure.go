@@ -150,7 +150,7 @@ func (s *Store) explained(err error) error {
 	case f.unmigrated(), isMissingTable(err):
 		return fmt.Errorf("table %s is missing or of another version, run sqlstore.Migrate first: %w", s.table, err)
 	case f.forbidden():
-		s.proven.Store(false) // the next claim finds the missing right
+		s.proof.Doubt() // the next claim finds the missing right
 		return fmt.Errorf("%w: %s: %w", storage.ErrStoreForbidden, s.inTable(s.dialect.grant), err)
 	default:
 		return err

@@ -5,21 +5,16 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/oncekey/oncekey/core/internal/examination"
-	"github.com/oncekey/oncekey/core/internal/panicked"
 	"github.com/oncekey/oncekey/core/storage"
 )
-
-// proofDeadline bounds a proof, which may begin with a connection to a distant server.
-const proofDeadline = 10 * time.Second
 
 // client is the store as package sqlrows sees it.
 type client struct{ *Store }
 
 // Ready implements [sqlrows.Client].
-func (c client) Ready(ctx context.Context) error { return c.ready(ctx) }
+func (c client) Ready(ctx context.Context) error { return c.proof.Ready(ctx) }
 
 // Again implements [sqlrows.Client].
 func (client) Again(err error) bool {
@@ -47,54 +42,10 @@ func (c client) Log() *slog.Logger { return c.log() }
 // not as the migrations create it is a wrapped storage.ErrNotStorable that names the
 // column, with what was found and expected. The first claim of a process checks too.
 func (s *Store) Check(ctx context.Context) error {
-	if err := s.records.Retry(ctx, func() error { return s.check(ctx) }); err != nil {
+	if err := s.records.Retry(ctx, func() error { return s.proof.Check(ctx) }); err != nil {
 		return fmt.Errorf("sqlstore: check: %w", s.explained(err))
 	}
 	return nil
-}
-
-// ready returns nil once the store has proven all rights and its table. It checks until
-// then.
-func (s *Store) ready(ctx context.Context) error {
-	if s.proven.Load() {
-		return nil
-	}
-	return s.check(ctx)
-}
-
-// check waits for the proof that is under way, or begins one. A proof has a time of its
-// own, because it takes longer than a claim may take.
-func (s *Store) check(ctx context.Context) error {
-	s.proving.Lock()
-	p := s.proof
-	if p == nil {
-		p = &proof{done: make(chan struct{})}
-		s.proof = p
-		go s.runProof(context.WithoutCancel(ctx), p)
-	}
-	s.proving.Unlock()
-	select {
-	case <-p.done:
-		return p.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// proof is a check of rights and table under way.
-type proof struct {
-	done chan struct{} // closed at the end
-	err  error         // read after done
-}
-
-func (s *Store) runProof(ctx context.Context, p *proof) {
-	ctx, cancel := context.WithTimeout(ctx, proofDeadline)
-	defer cancel()
-	p.err = panicked.Call(sqlDriver, func() error { return s.proveAll(ctx) })
-	s.proving.Lock()
-	s.proof = nil
-	s.proving.Unlock()
-	close(p.done)
 }
 
 func (s *Store) proveAll(ctx context.Context) error {
@@ -103,11 +54,8 @@ func (s *Store) proveAll(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.dialect.Prove(ctx, session{s.db}, s.table) }); err != nil {
-		return err
-	}
-	s.proven.Store(true)
-	return nil
+	_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.dialect.Prove(ctx, session{s.db}, s.table) })
+	return err
 }
 
 // Examine implements [storage.Examiner]. It reads the settings of the database that

@@ -11,13 +11,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Classes of SQLSTATE, and codes, with which PostgreSQL refuses a row for good: data that
-// no column takes, a constraint, a limit of the program, and a trigger's exception.
-var (
-	refusedClasses = []string{"22", "23", "44", "54"}
-	refusedStates  = []string{"P0001"}
-)
-
 // refusedNumbers are the errors with which MySQL and MariaDB refuse a row for good.
 var refusedNumbers = []int{
 	1048,                         // null in a column that takes none
@@ -40,14 +33,12 @@ const (
 // SQLITE_TOOBIG, SQLITE_CONSTRAINT and SQLITE_MISMATCH.
 var refusedCodes = []int{18, 19, 20}
 
-// refusedTexts are of errors without a code: PostgreSQL's limit of 1 GB, and
-// go-sql-driver/mysql's own limit.
-var refusedTexts = []string{"invalid memory alloc request size", "packet for query is too large"}
+// packetTooLarge is of an error without a code: go-sql-driver/mysql's own limit.
+const packetTooLarge = "packet for query is too large"
 
-// refusedForGood: the database refuses this row, now and later.
+// refusedForGood: MySQL, MariaDB or SQLite refuses this row, now and later.
 func (f fault) refusedForGood() bool {
-	return f.state != "" && (slices.Contains(refusedClasses, f.state[:min(2, len(f.state))]) || slices.Contains(refusedStates, f.state)) ||
-		slices.Contains(refusedNumbers, f.number) || slices.Contains(refusedCodes, f.sqlite)
+	return slices.Contains(refusedNumbers, f.number) || slices.Contains(refusedCodes, f.sqlite)
 }
 
 // notStorableError marks the error of a write that the database refuses for good.
@@ -64,7 +55,7 @@ func (*notStorableError) Is(target error) bool { return target == storage.ErrNot
 // neverStores reports whether the database refuses the arguments of a write for good.
 func (s *Store) neverStores(ctx context.Context, tx *sql.Tx, a *sqlrows.Arguments, err error) bool {
 	f := faultOf(err)
-	if f.refusedForGood() || slices.ContainsFunc(refusedTexts, func(text string) bool { return strings.Contains(err.Error(), text) }) {
+	if f.refusedForGood() || sqlrows.RefusedForGood(f.state, err.Error()) || strings.Contains(err.Error(), packetTooLarge) {
 		return true
 	}
 	silent := f.number == 0 && ctx.Err() == nil && a.Size() >= largePacket

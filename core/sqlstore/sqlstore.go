@@ -74,8 +74,6 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
@@ -94,10 +92,8 @@ type Store struct {
 	logger     *slog.Logger
 	statements [sqlrows.Names]statement
 	records    *sqlrows.Records
-	// proven: the store has every right and its table, so Acquire need not check again.
-	proven  atomic.Bool
-	proving sync.Mutex
-	proof   *proof // that is under way, or nil
+	// proof: the store has every right and its table.
+	proof sqlrows.Proof
 	// preparing has room for the one caller that prepares a statement.
 	preparing chan struct{}
 	// prompt: a call of the driver returns when its context ends.
@@ -158,6 +154,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	if schema, _, qualified := strings.Cut(s.table, "."); qualified && s.dialect.longestName > 0 && len(schema) > s.dialect.longestName {
 		panic(fmt.Sprintf("sqlstore: Table(%q): the schema has %d bytes: %s takes at most %d", s.table, len(schema), s.dialect.name, s.dialect.longestName))
 	}
+	s.proof = sqlrows.Proof{Client: sqlDriver, Prove: s.proveAll}
 	s.compileStatements()
 	s.records = &sqlrows.Records{Package: "sqlstore", Pool: runner{s: s}, Client: client{s}, Form: &s.dialect.Form, Table: s.table}
 	if !s.dialect.singleWriter {

@@ -3,12 +3,7 @@ package sqlstore
 import (
 	"context"
 	"time"
-
-	"github.com/oncekey/oncekey/core/internal/sqlrows"
 )
-
-// sweepBatch is how many records RunSweeper removes in one transaction.
-const sweepBatch = sqlrows.SweepBatch
 
 // Sweep removes the records that expired before the last full hour, and returns their
 // number. Of the records that are remembered longer, it removes the response and

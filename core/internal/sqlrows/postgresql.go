@@ -1,6 +1,25 @@
 package sqlrows
 
-import "github.com/oncekey/oncekey/core/storage"
+import (
+	"slices"
+	"strings"
+
+	"github.com/oncekey/oncekey/core/storage"
+)
+
+// Classes of SQLSTATE, and codes, with which PostgreSQL refuses a row for good: data that
+// no column takes, a constraint, a limit of the program, and a trigger's exception.
+var (
+	refusedClasses = []string{"22", "23", "44", "54"}
+	refusedStates  = []string{"P0001"}
+)
+
+// RefusedForGood reports whether an error of PostgreSQL, with its SQLSTATE if it has one,
+// says that it refuses a row now and later. The text is that of the limit of 1 GB.
+func RefusedForGood(state, text string) bool {
+	return state != "" && (slices.Contains(refusedClasses, state[:min(2, len(state))]) || slices.Contains(refusedStates, state)) ||
+		strings.Contains(text, "invalid memory alloc request size")
+}
 
 // PostgreSQLChecks are the settings of a server that matter to the records. AsynchronousClaims
 // is worth a look in durability.
