@@ -2,10 +2,8 @@ package pgstore_test
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -146,26 +144,6 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 			}
 			win(t, elsewhere, test.late) // it stands
 		})
-	}
-}
-
-// A lease that ends while the statement runs is either running or taken over: a
-// caller that may take over never gets an abandoned record.
-func TestLeaseThatEndsWhileItIsLookedAt(t *testing.T) {
-	t.Parallel()
-	store, _ := open(t)
-	for n := range 400 {
-		short := claim(fmt.Sprint("key ", n))
-		short.TTL = 2 * time.Millisecond
-		win(t, store, short)
-		for next, done := takeOver(short.Key), false; !done; {
-			_, record, err := store.Acquire(t.Context(), next)
-			must(t, err)
-			if record != nil && record.Abandoned() {
-				t.Fatalf("after %d leases it found %+v, want a lease or one that runs", n, record)
-			}
-			done = record == nil
-		}
 	}
 }
 

@@ -22,7 +22,6 @@ const patience = 3 * time.Second
 type querier interface {
 	Exec(ctx context.Context, statement string, arguments ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, statement string, arguments ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row
 }
 
 // unprepared sends each statement unprepared, in one round trip. Use it for rare
@@ -45,10 +44,6 @@ func (u unprepared) Exec(ctx context.Context, statement string, arguments ...any
 
 func (u unprepared) Query(ctx context.Context, statement string, arguments ...any) (pgx.Rows, error) {
 	return u.querier.Query(ctx, statement, append([]any{pgx.QueryExecModeExec}, arguments...)...)
-}
-
-func (u unprepared) QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row {
-	return u.querier.QueryRow(ctx, statement, append([]any{pgx.QueryExecModeExec}, arguments...)...)
 }
 
 // often returns the querier for the statements of every request.
@@ -78,13 +73,10 @@ func onConnection[T any](ctx context.Context, s *Store, call func(ctx context.Co
 // connect takes a connection from the pool.
 func (s *Store) connect(ctx context.Context) (*pgxpool.Conn, error) {
 	connection, err := s.pool.Acquire(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			s.proof.Begin(ctx) // gives later requests a connection
-		}
-		return nil, err
+	if err != nil && ctx.Err() != nil {
+		s.proof.Begin(ctx) // gives later requests a connection
 	}
-	return connection, nil
+	return connection, err
 }
 
 // use runs call on a connection, and releases the connection. It ends within patience,

@@ -37,7 +37,7 @@ func (s *Store) Examine(ctx context.Context) []storage.Finding {
 		examination.One("sweeping", s.records.ExamineSweeping),
 		examination.One("clock", func(ctx context.Context, check string) storage.Finding {
 			return examination.Clocks(ctx, check, func(ctx context.Context) (at time.Time, err error) {
-				err = db.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&at)
+				err = session{db}.one(ctx, `SELECT clock_timestamp()`, &at)
 				return at, err
 			})
 		}),

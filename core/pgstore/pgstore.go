@@ -9,20 +9,16 @@
 // The table and its rows are those of sqlstore.PostgreSQL, so a service can move from one
 // package to the other, or use both at once.
 //
-// A first-time request is two statements of one round trip each, to claim its key and to
-// settle the claim. A replay is one, and so is the response that a key is in progress. A
-// take-over reads first. A replay writes no data: no row lock, no transaction number, no
-// WAL.
+// A first-time request is two statements of one round trip each. A replay is one, and so is
+// the response that a key is in progress. It writes no data: no row lock, no transaction
+// number, no WAL. A take-over reads first, and a settlement whose claim is missing sends more
+// statements. A connection prepares a statement on first use, unless the pool's query mode
+// says otherwise or there is a pooler. A process checks its role's rights once, before its
+// first claim, see [Store.Check].
 //
 // Concurrent calls share statements. Claims that come together, or while others are on
 // their way, are sent together, in one transaction, and results likewise. Any other call
 // is sent at once. See [WithoutBatches] and docs/postgres.md.
-//
-// A settlement sends more statements when its claim is missing, to restore the claim or to
-// find the cause. A connection prepares a statement on first use, which is one more round
-// trip, unless the pool's query mode says otherwise. Behind a pooler no statement is
-// prepared. Before its first claim a process checks once that its role has every
-// right, see [Store.Check].
 //
 // Only the server's clock decides when a record expires.
 //
@@ -143,31 +139,23 @@ func Logger(logger *slog.Logger) Option { return func(s *Store) { s.logger = log
 // twice. The option is off by default. All other writes still wait: responses,
 // releases, renewals, and claims of keys that have a row already, such as take-overs.
 //
-// A crash of the server, or a failover, may then lose the last claims. The window is
-// three times wal_writer_delay: 600 ms with the default delay. It is shorter when any
-// other commit was waited for in the meantime, because that commit writes all earlier
-// commits to disk. The end of the service's own process loses no claim. An
-// acknowledged response is never lost, nor is its claim.
-//
-// While a claim is lost:
+// A crash of the server, or a failover, may then lose the claims of the last 600 ms (three
+// times wal_writer_delay), but none before another commit that was waited for. An
+// acknowledged response is never lost, nor is its claim. While a claim is lost:
 //
 //   - The running handler continues. Its next renewal (every third of the policy's
-//     LockTTL) or its response restores the record, unless another caller has claimed
-//     the key until then.
-//   - A retry that comes before the restore runs the handler a second time, beside
-//     the first. The retry gets attempt number 1 again, so the number does not fence
-//     off the first handler. The first handler loses its lease: its context is
-//     cancelled at the next renewal, and its response is not stored.
-//   - If the service's process ends in the same crash, no record of the first run
-//     exists. A retry runs as a first attempt, and the policy's OnAbandoned does not
-//     apply.
+//     LockTTL) or its response restores the record.
+//   - A retry that comes before that runs the handler a second time, beside the first, as
+//     attempt 1 again: the number does not fence off the first handler, which loses its
+//     lease at its next renewal, and its response is not stored.
+//   - If the service's process ends in the same crash, a retry runs as a first attempt,
+//     and the policy's OnAbandoned does not apply.
 //
 // So leave the option off if handlers have effects outside of this database that must
-// not happen twice. Such handlers may use it if they pass on a key by which the other
-// side recognises a repetition, see core.DeriveKey. On [Transactional] routes a lost
-// claim is harmless for the handler's writes in its transaction. The crash has rolled
-// them back, and the commit of the transaction waits for the disk, with the claim
-// before it. Other effects of such a handler can happen twice, as above.
+// not happen twice, unless they pass on a key by which the other side recognises a
+// repetition, see core.DeriveKey. On [Transactional] routes a lost claim is harmless for the
+// writes in the transaction: the crash has rolled them back, and the commit waits for the
+// disk, with the claim before it.
 func AsynchronousClaims() Option { return func(s *Store) { s.asynchronousClaims = true } }
 
 // WithoutBatches sends each call in a statement of its own, with the values of the

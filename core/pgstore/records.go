@@ -85,16 +85,12 @@ func (s *Store) Forget(ctx context.Context, key string, word storage.Word) (bool
 }
 
 // Sweep removes the records that expired before the last full hour, and returns their
-// number. Of the records that are remembered longer, it removes the response and
-// leaves a tombstone (see storage.Expired). These count when their tombstone is
-// removed.
+// number, also after an error. Of the records that are remembered longer, it removes the
+// response and leaves a tombstone (see storage.Expired), which counts once it is removed.
 //
-// It works in batches of at most batch records, until none are left. Each batch is a
-// SELECT of keys, a DELETE and an UPDATE. Sweep skips records that a claim or another
-// sweeper has locked. After an error, ctx's included, the number counts the records
-// removed before.
-//
-// Sweep returns an error for a batch that is not from 1 to 10,000.
+// It works in batches of at most batch records, from 1 to 10,000, until none are left. Each
+// batch is a SELECT of keys, a DELETE and an UPDATE, which skip records that a claim or
+// another sweeper has locked.
 func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error) {
 	return s.records.Sweep(ctx, batch)
 }

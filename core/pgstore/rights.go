@@ -14,16 +14,16 @@ import (
 // errNoTable reports a table that does not exist yet, or that the role cannot see.
 var errNoTable = errors.New("there is none that this role can see")
 
-// rightsStatement reads the rights of the session's role to table $2 in schema $1, or in
+// rightsStatement reads the rights of the session's role to a table in a schema, or in
 // the search path. It reads the catalogs, which are open to every role. to_regclass would
 // fail without USAGE.
 const rightsStatement = `
 SELECT current_user::text, pg_backend_pid()::bigint, c.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE'), true),
 	coalesce(has_table_privilege(c.oid, 'SELECT'), true), coalesce(has_table_privilege(c.oid, 'INSERT'), true),
 	coalesce(has_table_privilege(c.oid, 'UPDATE'), true), coalesce(has_table_privilege(c.oid, 'DELETE'), true)
-FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = lower($1::text)
-	LEFT JOIN pg_class AS c ON c.relname = lower($2::text)
-		AND CASE WHEN $1::text = '' THEN pg_table_is_visible(c.oid) ELSE c.relnamespace = n.oid END`
+FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = lower('{schema}')
+	LEFT JOIN pg_class AS c ON c.relname = lower('{name}')
+		AND CASE WHEN '{schema}' = '' THEN pg_table_is_visible(c.oid) ELSE c.relnamespace = n.oid END`
 
 // rights are a role's rights, the backend's process id, and whether the table exists.
 type rights struct {
@@ -38,7 +38,8 @@ func (s *Store) rightsOf(ctx context.Context, db querier) (r rights, err error) 
 	if !qualified {
 		schema, table = "", s.table
 	}
-	err = db.QueryRow(ctx, rightsStatement, schema, table).Scan(
+	text := strings.NewReplacer("{schema}", schema, "{name}", table).Replace(rightsStatement)
+	err = session{db}.one(ctx, text,
 		&r.role, &r.backend, &r.table, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes)
 	return r, err
 }

@@ -180,6 +180,11 @@ func (s session) Run(ctx context.Context, text string) error {
 	return err
 }
 
+// one reads the only row of a query.
+func (s session) one(ctx context.Context, text string, into ...any) error {
+	return s.Each(ctx, text, func(scan func(into ...any) error) error { return scan(into...) })
+}
+
 // Each implements [sqlrows.Session].
 func (s session) Each(ctx context.Context, text string, take func(scan func(into ...any) error) error) error {
 	rows, err := s.Query(ctx, text)

@@ -63,28 +63,17 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 // from one goroutine at a time, and not after the handler has returned.
 //
 // The store completes the record in this transaction, with the transaction's role and
-// settings. A handler that changes the role (SET ROLE, SET LOCAL ROLE) must execute
-// RESET ROLE before it returns, unless that role may write records too. A handler
-// must not execute SET TRANSACTION READ ONLY, because the store could not complete
-// the record. It must not turn synchronous_commit off, nor execute COMMIT or ROLLBACK
-// in SQL: the engine then reports an unknown outcome, because the handler's writes may be
-// committed without the response. A handler that chooses a higher isolation level (SET
-// TRANSACTION ISOLATION LEVEL) is rolled back if the lease was renewed, or a step was
-// recorded, since its first statement. When the database refuses the record or the commit
-// (for example by a deferred constraint), the whole transaction is rolled back and the
-// key is released.
-//
-// Locks, settings and temporary tables that outlive the transaction stay with the
-// connection, which goes back to the pool. Prefer SET LOCAL and pg_advisory_xact_lock.
+// settings. A handler must not end it in SQL, make it read only, leave it with a role that
+// may not write records, or turn synchronous_commit off: docs/postgres.md has what becomes of
+// each. When the database refuses the record or the commit (for example by a deferred
+// constraint), the whole transaction is rolled back and the key is released. Locks, settings
+// and temporary tables that outlive the transaction stay with the connection, which goes
+// back to the pool.
 //
 // The transaction holds a connection of the pool while the handler runs. When as many
 // handlers run as the pool has connections, no request can claim or renew a lease.
-// Make the pool larger, or give the store its own pool.
-//
-// A frozen process keeps the row locks of its transaction, and an attempt that takes
-// over the key waits for the locks. Set idle_in_transaction_session_timeout on the
-// pool's connections to about the policy's LockTTL, so that the locks end with the
-// lease.
+// Make the pool larger, or give the store its own pool. A frozen process keeps the row locks
+// of its transaction: set idle_in_transaction_session_timeout to about the policy's LockTTL.
 func Tx(ctx context.Context) (pgx.Tx, error) {
 	tx, there := storage.TransactionFrom(ctx).(pgx.Tx)
 	if !there {
@@ -177,7 +166,7 @@ func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage
 // begun returns an error unless a transaction is one that the store has begun.
 func (s *Store) begun(ctx context.Context, db querier) error {
 	var begun bool
-	err := s.unprepared(db).QueryRow(ctx, `SELECT `+isBegun).Scan(&begun)
+	err := session{s.unprepared(db)}.one(ctx, `SELECT `+isBegun, &begun)
 	if err == nil && !begun {
 		err = errEndedEarly
 	}

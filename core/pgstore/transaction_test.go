@@ -141,46 +141,6 @@ func TestRollbackAfterTheContextHasEnded(t *testing.T) {
 	}
 }
 
-// A take-over that meets a Commit waits for the Commit, and then finds the response.
-func TestTakeOverDuringCommit(t *testing.T) {
-	t.Parallel()
-	r := begin(t, nil)
-	abandon(t, r.pool, "key")
-	_, err := r.tx.Exec(r.Context, `SELECT FROM oncekey_records WHERE record_key = 'key' FOR UPDATE`)
-	must(t, err)
-	found := make(chan *storage.Record)
-	go func() {
-		_, record, err := r.store.Acquire(t.Context(), takeOver("key"))
-		if err != nil {
-			t.Error(err)
-		}
-		found <- record
-	}()
-	eventually(t, func() bool { return isWaiting(t, r.pool) })
-	must(t, r.Commit(t.Context(), r.lease, result("paid")))
-	if record := <-found; record == nil || string(record.Body) != "paid" {
-		t.Errorf("the take-over found %+v, want the response", record)
-	}
-	r.ends(t, true)
-}
-
-// A caller that does not know the result of a Commit may release the lease. The
-// release waits for the result, and a committed response stays.
-func TestReleaseDuringCommit(t *testing.T) {
-	t.Parallel()
-	r := begin(t, nil)
-	_, err := r.tx.Exec(r.Context, `SELECT FROM oncekey_records WHERE record_key = 'key' FOR UPDATE`)
-	must(t, err)
-	released := make(chan error)
-	go func() { released <- r.store.Release(t.Context(), r.lease) }()
-	eventually(t, func() bool { return isWaiting(t, r.pool) })
-	must(t, r.Commit(t.Context(), r.lease, result("paid")))
-	if err := <-released; !errors.Is(err, storage.ErrLeaseLost) {
-		t.Errorf("Release returned %v, want ErrLeaseLost", err)
-	}
-	r.ends(t, true)
-}
-
 func TestRollbackOfBrokenConnection(t *testing.T) {
 	t.Parallel()
 	r := begin(t, nil)
