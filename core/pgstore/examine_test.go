@@ -129,6 +129,12 @@ func TestExamineFindsDeadRows(t *testing.T) {
 	t.Parallel()
 	store, pool := open(t)
 	fill(t, pool, "key", 1500)
+	// With an old snapshot no reader of a page removes the dead rows.
+	old, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	must(t, err)
+	defer func() { _ = old.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = old.Exec(t.Context(), `SELECT FROM oncekey_records LIMIT 1`)
+	must(t, err)
 	for range 3 {
 		execute(t, pool, `UPDATE oncekey_records SET status = 200`)
 	}

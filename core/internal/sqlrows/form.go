@@ -147,14 +147,14 @@ func (f *Form) statement(text, table string) (s Statement) {
 
 // expand fills the place-holders for columns and names in.
 func (f *Form) expand(text, table string) string {
-	head, whole := columnsHead, columnsWhole
+	head, whole, listed := columnsHead, columnsWhole, columnsHead
 	if f.AsText {
-		head, whole = textHead, textWhole
+		head, whole, listed = textHead, textWhole, textListed
 	}
 	if f.Limited != nil {
 		text = f.Limited(text)
 	}
-	text = strings.NewReplacer("{head}", head, "{whole}", whole).Replace(text)
+	text = strings.NewReplacer("{head}", head, "{whole}", whole, "{listed}", listed).Replace(text)
 	text = strings.NewReplacer("{table}", table, "{div}", f.Div).Replace(text)
 	for _, column := range []string{"token", "fingerprint", "digest"} {
 		text = strings.ReplaceAll(text, "{hex "+column+"}", fmt.Sprintf(f.Hex, column))

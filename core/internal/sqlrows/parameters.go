@@ -37,6 +37,7 @@ const (
 	pSeenToken
 	pSeenRevision
 	pLimit
+	pStates
 	parameterCount
 )
 
@@ -54,6 +55,7 @@ var parameters = map[string]parameter{
 	"settled": pSettled, // 0: settled now; null: not settled
 	"status":  pStatus, "header": pHeader, "body": pBody, "sketch": pSketch,
 	"seen_token": pSeenToken, "seen_revision": pSeenRevision, "limit": pLimit,
+	"states": pStates, // of a list, each with a comma before and after it; empty: all
 }
 
 // Arguments are the values of the parameters. The zero value has null for all.

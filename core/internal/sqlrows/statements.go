@@ -20,8 +20,9 @@ const (
 	// The text is the words, the header and the origin, with a line break after the first
 	// and the second. Without short names, SQLite and MySQL return each expression's text
 	// with each row.
-	textHead = `concat_ws('
-', ` + words + `, '', coalesce(origin, '')) AS a`
+	textOfHead = `concat_ws('
+', ` + words + `, '', coalesce(origin, ''))`
+	textHead  = textOfHead + ` AS a`
 	textWhole = `concat_ws('
 ', ` + words + `, coalesce(header, ''), coalesce(origin, '')) AS a, CASE WHEN state IN ('in_progress', 'released') THEN steps ELSE body END AS b, sketch`
 
@@ -37,8 +38,11 @@ const (
 	// and so reads its newest version under every isolation level.
 	lockStatement = headStatement + ` FOR UPDATE`
 
-	// listStatement is headStatement for the rows after a key.
-	listStatement = `SELECT record_key, {head} FROM {table} WHERE record_key > :key ORDER BY record_key LIMIT :limit`
+	// listStatement is headStatement for the rows after a key. As a text it leaves out rows whose
+	// state is not in :states, such as ',in_progress,', unless that is empty: they are looked at
+	// six times as fast.
+	textListed    = `CASE WHEN :states = '' OR :states LIKE '%,' || state || ',%' THEN ` + textOfHead + ` ELSE '' END AS a`
+	listStatement = `SELECT record_key, {listed} FROM {table} WHERE record_key > :key ORDER BY record_key LIMIT :limit`
 )
 
 // sweepAfter is the full hour after the earlier end of a row. It reads the clock once,
