@@ -115,7 +115,7 @@ func armsOf(b *testing.B, pool *pgxpool.Pool) []arm {
 		{"first-alone", "INSERT", func(ctx context.Context) error { return first(ctx, alone, key()) }},
 		{"SELECT", "SELECT", func(ctx context.Context) error {
 			var found []byte
-			return pool.QueryRow(ctx, `SELECT payload FROM bare WHERE record_key = $1`, keys[next.Add(1)%known]).Scan(&found)
+			return pool.QueryRow(ctx, `SELECT payload FROM bare WHERE key = $1`, keys[next.Add(1)%known]).Scan(&found)
 		}},
 		{"replay", "SELECT", func(ctx context.Context) error { return replay(ctx, store) }},
 		{"replay-alone", "SELECT", func(ctx context.Context) error { return replay(ctx, alone) }},
