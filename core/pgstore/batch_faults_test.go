@@ -24,7 +24,7 @@ func TestOneBadRowOfMany(t *testing.T) {
 	store, _ := open(t)
 	must(t, store.Check(t.Context()))
 	all := claims(callers)
-	all[bad].Key = "no text of PostgreSQL: \x00"
+	all[bad].Key = "no text of PostgreSQL: \xff"
 	outcomes := claimTogether(t, store, all...)
 	if err := outcomes[bad].err; err == nil || !strings.Contains(err.Error(), "22021") || !strings.Contains(err.Error(), "no text") {
 		t.Errorf("the bad claim returned %v, want the server's refusal with the key", err)

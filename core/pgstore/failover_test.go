@@ -126,13 +126,17 @@ func TestReplicaReplaysAndClaimsNothing(t *testing.T) {
 	primary := migrated(t, server.DSN(), nil)
 	finish(t, pgstore.New(primary), "finished")
 	replica := server.Standby()
-	store := pgstore.New(connect(t, replica.DSN(), nil))
-	if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
-		t.Errorf("the record is %+v, want the response", r)
-	}
-	const readOnlyTransaction = "25006"
-	var refusal *pgconn.PgError
-	if lease, record, err := store.Acquire(t.Context(), claim("new")); !errors.As(err, &refusal) || refusal.Code != readOnlyTransaction {
-		t.Errorf("Acquire returned %+v, %+v and %v, want read_only_sql_transaction", lease, record, err)
+	pool := connect(t, replica.DSN(), nil)
+	for _, store := range []*pgstore.Store{pgstore.New(pool), pgstore.New(pool).AlwaysBatch()} {
+		for range 2 { // a key that the process has not seen, and one that it has
+			if r := find(t, store, claim("finished")); string(r.Body) != "finished" {
+				t.Errorf("the record is %+v, want the response", r)
+			}
+			const readOnlyTransaction = "25006"
+			var refusal *pgconn.PgError
+			if lease, record, err := store.Acquire(t.Context(), claim("new")); !errors.As(err, &refusal) || refusal.Code != readOnlyTransaction {
+				t.Errorf("Acquire returned %+v, %+v and %v, want read_only_sql_transaction", lease, record, err)
+			}
+		}
 	}
 }
