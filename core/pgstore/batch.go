@@ -16,9 +16,7 @@ import (
 // are sent alone: of keys in progress, released and expired, and of races that are lost.
 func (s *Store) claimMany(ctx context.Context, batch []*lane.Call[storage.Claim, claimed]) (wrote bool, err error) {
 	key := func(c storage.Claim) string { return c.Key }
-	keys, found, err := sendMany(ctx, s, batch, key, &s.claimStatement, sqlrows.Claiming, func(from pgx.Rows) (*sqlrows.Row, error) {
-		return rowFrom(from, true, true, true)
-	})
+	keys, found, err := sendMany(ctx, s, batch, key, &s.claimStatement, sqlrows.Claiming, true)
 	for _, row := range found {
 		calls := keys.Of(row.Key())
 		if row.IsNew() {
@@ -45,9 +43,7 @@ func (s *Store) claimMany(ctx context.Context, batch []*lane.Call[storage.Claim,
 func (s *Store) completeMany(ctx context.Context, batch []*lane.Call[completion, struct{}]) (wrote bool, err error) {
 	key := func(c completion) string { return c.lease.Key }
 	arguments := func(c completion) *sqlrows.Arguments { return c.arguments }
-	keys, completed, err := sendMany(ctx, s, batch, key, &s.completeStatement, arguments, func(from pgx.Rows) (*sqlrows.Row, error) {
-		return rowFrom(from, true, false, false)
-	})
+	keys, completed, err := sendMany(ctx, s, batch, key, &s.completeStatement, arguments, false)
 	for _, row := range completed {
 		keys.Of(row.Key())[0].Decide(struct{}{})
 	}
@@ -60,7 +56,7 @@ func (s *Store) completeMany(ctx context.Context, batch []*lane.Call[completion,
 // then sent alone.
 func sendMany[Q, R any](
 	ctx context.Context, s *Store, batch []*lane.Call[Q, R], key func(Q) string, of *sqlrows.Many,
-	arguments func(Q) *sqlrows.Arguments, scan func(pgx.Rows) (*sqlrows.Row, error),
+	arguments func(Q) *sqlrows.Arguments, whole bool,
 ) (lane.ByKey[Q, R], []*sqlrows.Row, error) {
 	var keys lane.ByKey[Q, R]
 	connection, err := s.connect(ctx)
@@ -76,7 +72,7 @@ func sendMany[Q, R any](
 		for _, calls := range keys.Groups {
 			all = append(all, arguments(calls[0].Request))
 		}
-		return guarded(patient, s, connection.Conn(), of.Text, of.Values(all), scan)
+		return guarded(patient, s, connection.Conn(), of.Text, of.Values(all), whole)
 	})
 	if codeOf(err) != "" || pgconn.SafeToRetry(err) {
 		return keys, nil, nil
@@ -86,12 +82,10 @@ func sendMany[Q, R any](
 
 // guarded runs a statement of several records after sqlrows.ManyGuard: both in one round
 // trip, which is a transaction. Behind a pooler a pool that prepares has three.
-func guarded(
-	ctx context.Context, s *Store, connection *pgx.Conn, text string, values []any, scan func(pgx.Rows) (*sqlrows.Row, error),
-) (all []*sqlrows.Row, err error) {
+func guarded(ctx context.Context, s *Store, connection *pgx.Conn, text string, values []any, whole bool) (all []*sqlrows.Row, err error) {
 	collect := func(found pgx.Rows, err error) error {
 		if err == nil {
-			all, err = pgx.CollectRows(found, func(pgx.CollectableRow) (*sqlrows.Row, error) { return scan(found) })
+			all, err = pgx.CollectRows(found, func(pgx.CollectableRow) (*sqlrows.Row, error) { return rowFrom(found, true, whole, whole) })
 		}
 		return err
 	}

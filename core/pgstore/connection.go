@@ -84,7 +84,7 @@ func (s *Store) connect(ctx context.Context) (*pgxpool.Conn, error) {
 func use[T any](ctx context.Context, s *Store, connection *pgxpool.Conn, call func(ctx context.Context, db querier) (T, error)) (value T, err error) {
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	err = recovered(func() (err error) {
+	err = panicked.Call(postgresClient, func() (err error) {
 		defer connection.Release() // released before the caller goes on, which may need the connection
 		value, err = call(patient, s.often(awaited{connection, ctx, s.prepares()}))
 		if codeOf(err) == invalidStatementName {
@@ -126,9 +126,6 @@ func (a awaited) Query(ctx context.Context, statement string, arguments ...any) 
 	return a.Conn.Query(ctx, statement, arguments...)
 }
 
-// postgresClient names the code whose panic is an error.
-const postgresClient = "PostgreSQL client"
-
-// recovered turns a panic of call into an error, such as a panic of the pool's
+// postgresClient names the code whose panic is an error, such as a panic of the pool's
 // tracer. On a goroutine of the store the panic would end the process (case 39).
-func recovered(call func() error) error { return panicked.Call(postgresClient, call) }
+const postgresClient = "PostgreSQL client"

@@ -38,17 +38,14 @@ func Migrations(options ...Option) []Migration {
 // Migrate brings the table to this version, in one transaction. Call it before the
 // first program of a new version serves requests. Every instance may call it at
 // start: one instance migrates, and the others wait. If the table has this version
-// or a newer one, Migrate changes no table. The name of the table, with _migrations after
-// it, names the table of the versions that have run. In the end Migrate proves that the
-// table has the columns, types and the key of this version, see [Store.Check].
+// or a newer one, Migrate changes no table. In the end it proves that the table has the
+// columns, types and the key of this version, see [Store.Check]. The name of the table, with
+// _migrations after it, names the table of the versions that have run.
 //
-// The role that migrates needs CREATE on the schema, which must exist. If the table has
-// this version already, it needs USAGE on the schema and SELECT on the table of the
-// versions.
-//
-// A store's role needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on the table
-// of the records, and no right to the table of the versions. For a missing right, Migrate
-// and the store return an error that wraps [storage.ErrStoreForbidden].
+// The role that migrates needs CREATE on the schema, which must exist, or, if the table has
+// this version, USAGE on it and SELECT on the table of the versions. A store's role needs
+// USAGE, and SELECT, INSERT, UPDATE and DELETE on the table of the records. For a missing
+// right, Migrate and the store return an error that wraps [storage.ErrStoreForbidden].
 //
 // Migrate waits up to three seconds for a lock on a table that is in use. After that it
 // returns an error and has changed no table. It can be run again.

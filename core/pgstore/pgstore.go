@@ -24,41 +24,36 @@
 //
 // # Handlers in a transaction
 //
-// If the handler writes to the same database, the store can commit the handler's
-// writes and its response together, see [Tx]. After a crash both exist, or neither.
-// So a retry is safe even if the progress of the first attempt is unknown.
+// If the handler writes to the same database, the store can commit its writes and its response
+// together, see [Tx]. After a crash both exist, or neither, so a retry is safe.
 //
 // # Sweeping
 //
-// An expired record counts as missing, and a new claim takes its row. The other
-// expired rows stay in the table until a [Store.Sweep] after the next full hour
-// removes them. A record that is remembered counts as a tombstone first, and a Sweep
-// removes its response. Run [Store.RunSweeper] in each instance, or Sweep from a scheduler.
-// Several sweepers do not disturb each other.
+// An expired record counts as missing, and a new claim takes its row. The others stay until a
+// [Store.Sweep] after the next full hour removes them. A record that is remembered counts as
+// a tombstone first, and a Sweep removes its response. Run [Store.RunSweeper] in each
+// instance, or Sweep from a scheduler. Sweepers do not disturb each other.
 //
 // # Settings that matter
 //
 // synchronous_commit: leave it on, and acknowledged writes survive a crash of the
 // server. [AsynchronousClaims] turns it off for the claims of new keys. With "local",
-// or without synchronous standbys (synchronous_standby_names), a failover may lose
-// the last claims and responses. After a lost claim, a retry runs the handler a
-// second time.
+// or without synchronous_standby_names, a failover may lose the last claims and responses.
+// After a lost claim, a retry runs the handler a second time.
 //
-// The pool must lead to the primary. A replica serves the replays of the records that
-// it has, and refuses each claim with an error, so no handler runs.
+// The pool must lead to the primary. A replica serves its replays, and refuses each claim.
+// The store is correct under each isolation level that is the default. Above read committed
+// contention costs retries.
 //
-// default_transaction_isolation: the store is correct under each level. Under
-// repeatable read and serializable contention costs retries.
-//
-// A call returns when its context ends. Its statement goes on for up to three
-// seconds, so that its connection is kept. A claim whose call ran into its deadline
-// may still reach the server later. No handler runs then, and the key is in progress
-// until that lease ends.
+// A call returns when its context ends. Its statement goes on for up to three seconds, so that
+// its connection is kept. A claim whose call ran into its deadline may still reach the server
+// later. No handler runs then, and the key is in progress until that lease ends.
 //
 // Grants, poolers and distant servers: docs/postgres.md.
 package pgstore
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -106,7 +101,6 @@ type Store struct {
 }
 
 var (
-	_ storage.Store      = (*Store)(nil)
 	_ storage.Transactor = (*Store)(nil)
 	_ storage.Inspector  = (*Store)(nil)
 	_ storage.Checker    = (*Store)(nil)
@@ -207,9 +201,4 @@ func statementsAtOnce(connections int32) int {
 	return int(max(1, min(most, connections/share)))
 }
 
-func (s *Store) log() *slog.Logger {
-	if s.logger == nil {
-		return slog.Default()
-	}
-	return s.logger
-}
+func (s *Store) log() *slog.Logger { return cmp.Or(s.logger, slog.Default()) }

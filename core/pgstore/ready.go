@@ -8,10 +8,9 @@ import (
 )
 
 // Check implements [storage.Checker]. It reads the role's rights, and the columns, types
-// and keys of its table. A table that is not as the migrations create it is a
-// wrapped storage.ErrNotStorable that names the column, with what was found and expected.
-// The first claim of a process checks too. Check also opens a connection for requests, so
-// that a program that calls Check before it serves has no slow first request.
+// and keys of its table. A table that is not as the migrations create it is a wrapped
+// storage.ErrNotStorable that names the column. The first claim of a process checks too. Check
+// also opens a connection for requests, so that no first request waits for it.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.proof.Check(ctx); err != nil {
 		return fmt.Errorf("pgstore: check: %w", s.explained(err))
@@ -29,13 +28,13 @@ func (s *Store) prove(ctx context.Context) error {
 		return err
 	}
 	defer pooled.Release()
-	found, err := s.rightsOf(ctx, s.unprepared(pooled))
-	if err != nil {
-		return err
+	on := session{s.unprepared(pooled)}
+	backend, err := s.checkRights(ctx, on)
+	if backend != 0 {
+		s.pooled.Store(backend != int64(pooled.Conn().PgConn().PID()))
 	}
-	s.pooled.Store(found.backend != int64(pooled.Conn().PgConn().PID()))
-	if err = s.check(found); err == nil {
-		err = tables.Prove(ctx, session{s.unprepared(pooled)}, s.table)
+	if err == nil {
+		err = tables.Prove(ctx, on, s.table)
 	}
 	if err != nil || !s.prepares() {
 		return err

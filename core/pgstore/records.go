@@ -96,12 +96,8 @@ func (s *Store) Sweep(ctx context.Context, batch int) (removed int64, err error)
 }
 
 // RunSweeper sweeps until ctx ends, and then returns. Run it in its own goroutine, in
-// every instance:
-//
-//	go store.RunSweeper(ctx, 10*time.Minute)
-//
-// Each pause is random, from half of every to one and a half times every, so that
-// instances that start together do not sweep together. The first sweep comes after
+// every instance. Each pause is random, from half of every to one and a half times every, so
+// that instances that start together do not sweep together. The first sweep comes after
 // such a pause. A failed sweep is logged, and the next sweep tries again. RunSweeper
 // panics when every is not positive.
 func (s *Store) RunSweeper(ctx context.Context, every time.Duration) {

@@ -14,61 +14,43 @@ import (
 // errNoTable reports a table that does not exist yet, or that the role cannot see.
 var errNoTable = errors.New("there is none that this role can see")
 
-// rightsStatement reads the rights of the session's role to a table in a schema, or in
-// the search path. It reads the catalogs, which are open to every role. to_regclass would
-// fail without USAGE.
+// rightsStatement reads the role of the session, its backend, and the rights that it lacks to
+// a table in a schema, or in the search path. It reads the catalogs, which are open to every
+// role. to_regclass would fail without USAGE.
 const rightsStatement = `
-SELECT current_user::text, pg_backend_pid()::bigint, c.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE'), true),
-	coalesce(has_table_privilege(c.oid, 'SELECT'), true), coalesce(has_table_privilege(c.oid, 'INSERT'), true),
-	coalesce(has_table_privilege(c.oid, 'UPDATE'), true), coalesce(has_table_privilege(c.oid, 'DELETE'), true)
+SELECT current_user::text, pg_backend_pid()::bigint, c.oid IS NOT NULL, has_schema_privilege(n.oid, 'USAGE') IS FALSE,
+	concat_ws(', ', CASE WHEN NOT has_table_privilege(c.oid, 'SELECT') THEN 'SELECT' END, CASE WHEN NOT has_table_privilege(c.oid, 'INSERT') THEN 'INSERT' END,
+		CASE WHEN NOT has_table_privilege(c.oid, 'UPDATE') THEN 'UPDATE' END, CASE WHEN NOT has_table_privilege(c.oid, 'DELETE') THEN 'DELETE' END)
 FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = lower('{schema}')
 	LEFT JOIN pg_class AS c ON c.relname = lower('{name}')
 		AND CASE WHEN '{schema}' = '' THEN pg_table_is_visible(c.oid) ELSE c.relnamespace = n.oid END`
 
-// rights are a role's rights, the backend's process id, and whether the table exists.
-type rights struct {
-	role                                             string
-	backend                                          int64
-	table, usage, selects, inserts, updates, deletes bool
-}
-
-// rightsOf reads the rights of this connection's role.
-func (s *Store) rightsOf(ctx context.Context, db querier) (r rights, err error) {
-	schema, table, qualified := strings.Cut(s.table, ".")
+// checkRights returns the process id of the backend, and an error that names the rights that
+// the store needs and the role does not have, or for a missing table.
+func (s *Store) checkRights(ctx context.Context, on session) (backend int64, err error) {
+	schema, name, qualified := strings.Cut(s.table, ".")
 	if !qualified {
-		schema, table = "", s.table
+		schema, name = "", s.table
 	}
-	text := strings.NewReplacer("{schema}", schema, "{name}", table).Replace(rightsStatement)
-	err = session{db}.one(ctx, text,
-		&r.role, &r.backend, &r.table, &r.usage, &r.selects, &r.inserts, &r.updates, &r.deletes)
-	return r, err
-}
-
-// check returns an error that names the rights that the store needs and the role does not
-// have, or for a missing table.
-func (s *Store) check(r rights) error {
-	var grants, onTable []string
-	for _, right := range []struct {
-		name string
-		held bool
-	}{{"SELECT", r.selects}, {"INSERT", r.inserts}, {"UPDATE", r.updates}, {"DELETE", r.deletes}} {
-		if !right.held {
-			onTable = append(onTable, right.name)
-		}
+	var role, onTable string
+	var there, noUsage bool
+	text := strings.NewReplacer("{schema}", schema, "{name}", name).Replace(rightsStatement)
+	if err := on.one(ctx, text, &role, &backend, &there, &noUsage, &onTable); err != nil {
+		return 0, err
 	}
-	to := " TO " + pgx.Identifier{r.role}.Sanitize()
-	if schema, _, qualified := strings.Cut(s.table, "."); qualified && !r.usage {
+	var grants []string
+	to := " TO " + pgx.Identifier{role}.Sanitize()
+	if noUsage {
 		grants = append(grants, "GRANT USAGE ON SCHEMA "+schema+to)
 	}
-	if len(onTable) > 0 {
-		grants = append(grants, "GRANT "+strings.Join(onTable, ", ")+" ON "+s.table+to)
+	if onTable != "" {
+		grants = append(grants, "GRANT "+onTable+" ON "+s.table+to)
 	}
 	switch {
 	case len(grants) > 0:
-		return fmt.Errorf("%w: role %q lacks a right, run: %s", storage.ErrStoreForbidden, r.role, strings.Join(grants, "; "))
-	case !r.table:
-		return s.notMigrated(errNoTable)
-	default:
-		return nil
+		err = fmt.Errorf("%w: role %q lacks a right, run: %s", storage.ErrStoreForbidden, role, strings.Join(grants, "; "))
+	case !there:
+		err = s.notMigrated(errNoTable)
 	}
+	return backend, err
 }

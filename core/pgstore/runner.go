@@ -57,12 +57,7 @@ func (r runner) Exec(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments)
 
 // Find implements [sqlrows.Executor].
 func (r runner) Find(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments) (*sqlrows.Row, error) {
-	statement := &r.statements[of]
-	values := statement.Values(a.Clone())
-	rows, err := onRunner(ctx, r, of, func(ctx context.Context, db querier) ([]*sqlrows.Row, error) {
-		found, err := db.Query(ctx, statement.Text, values...)
-		return rowsOf(found, of, err)
-	})
+	rows, err := r.rows(ctx, of, r.statements[of].Values(a.Clone()))
 	if of == sqlrows.FirstOrRead {
 		err = unlessRefused(err)
 	}
@@ -77,11 +72,7 @@ func (r runner) Find(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments)
 
 // Each implements [sqlrows.Pool].
 func (r runner) Each(ctx context.Context, of sqlrows.Name, a *sqlrows.Arguments, take func(row *sqlrows.Row, unread error) bool) error {
-	statement := &r.statements[of]
-	all, err := onRunner(ctx, r, of, func(ctx context.Context, db querier) ([]*sqlrows.Row, error) {
-		found, err := db.Query(ctx, statement.Text, statement.Values(a)...)
-		return rowsOf(found, of, err)
-	})
+	all, err := r.rows(ctx, of, r.statements[of].Values(a))
 	for _, row := range all {
 		var unread error
 		if of == sqlrows.List {
@@ -100,14 +91,17 @@ func (r runner) Change(ctx context.Context, text string, values []any) (int64, e
 	return tag.RowsAffected(), err
 }
 
-// rowsOf reads the rows of a statement.
-func rowsOf(found pgx.Rows, of sqlrows.Name, err error) ([]*sqlrows.Row, error) {
-	if err != nil {
-		return nil, err
-	}
+// rows runs a statement for its rows.
+func (r runner) rows(ctx context.Context, of sqlrows.Name, values []any) ([]*sqlrows.Row, error) {
 	keyed, headed := of == sqlrows.List || of == sqlrows.Overdue, of != sqlrows.Overdue
 	whole := of == sqlrows.Read || of == sqlrows.FirstOrRead
-	return pgx.CollectRows(found, func(pgx.CollectableRow) (*sqlrows.Row, error) { return rowFrom(found, keyed, headed, whole) })
+	return onRunner(ctx, r, of, func(ctx context.Context, db querier) ([]*sqlrows.Row, error) {
+		found, err := db.Query(ctx, r.statements[of].Text, values...)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(found, func(pgx.CollectableRow) (*sqlrows.Row, error) { return rowFrom(found, keyed, headed, whole) })
+	})
 }
 
 var errColumns = errors.New("a row has other columns than the statement selects")

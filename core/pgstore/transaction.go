@@ -49,14 +49,6 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 // together with the handler's response, or not at all. ctx is the request's context, one
 // derived from it, or the handler's *gin.Context.
 //
-//	func pay(w http.ResponseWriter, r *http.Request) {
-//		tx, err := pgstore.Tx(r.Context())
-//		if err != nil {
-//			http.Error(w, "no transaction", http.StatusInternalServerError)
-//			return
-//		}
-//		_, err = tx.Exec(r.Context(), `INSERT INTO payments (amount) VALUES ($1)`, amount)
-//
 // Its Commit and Rollback return [ErrNotYours]; a savepoint, from its Begin, ends as
 // usual. Its isolation level is read committed, whatever the database's default,
 // because other transactions renew the lease in the meantime. Use the transaction
