@@ -25,9 +25,8 @@ func loopback(ctx context.Context, s *suite) (report.Section, error) {
 				"of CPU and bytes is included, and the same in all arms. The in-memory arms have GOMAXPROCS(1), the Redis arms all processors, " +
 				"and all arms of a table the same Redis client with the same settings. A ratio is in requests per second to bare, and fiber's, " +
 				"on fasthttp's server, to fiber's own bare. *SET NX first* and *GET first* are the two shapes of tutorials: two round trips for " +
-				"each request, or three for the first and one for a replay. *Floor by hand* is the least that a guard with a fingerprint does in memory: two " +
-				"SHA-256 sums, and for a first-time request json.Valid, a captured response and its record, with no scope function, lease, event, clock or bound. *By hand* is the floor of a guard that checks a token and a fingerprint: two " +
-				"SHA-256 sums and json.Valid, SET NX GET, and a script that compares and sets, with values as large as oncekey's. *Memory before Redis* is tieredstore with a memstore before redisstore.",
+				"each request, or three for the first and one for a replay. " +
+				byHandText + " *Memory before Redis* is tieredstore with a memstore before redisstore.",
 		},
 	}
 	if err := s.compareServices(ctx, &section, inMemoryServices(), nil); err != nil || s.redis == nil {

@@ -42,6 +42,7 @@ type part struct {
 }
 
 var parts = []part{
+	{"guarded", guarded},
 	{"inprocess", inProcess},
 	{"loopback", loopback},
 	{"openloop", openLoop},

@@ -13,12 +13,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/examples/bench/internal/load"
-	"github.com/oncekey/oncekey/examples/bench/internal/servers"
 )
 
 func TestMain(m *testing.M) {
@@ -89,32 +87,10 @@ func TestCountTrips(t *testing.T) {
 	}
 }
 
-// The floor on Redis has values as large as oncekey's.
-func TestRecordSizes(t *testing.T) {
-	t.Parallel()
-	server, err := servers.StartRedis(t.Context())
-	if errors.Is(err, servers.ErrMissing) {
-		t.Skip("Redis is not installed")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer client.Close()
-	claim, result, err := recordSizes(t.Context(), client)
-	if err != nil || claim < len(storage.Token{}) || result < claim/2+len(response) {
-		t.Errorf("a claim has %d bytes and a result %d, with error %v", claim, result, err)
-	}
-	if left := client.DBSize(t.Context()).Val(); left != 0 {
-		t.Errorf("%d keys are left, want none", left)
-	}
-}
-
 // The shortest complete run: servers, arms, the file.
 func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the process to itself
 	file := filepath.Join(t.TempDir(), "result.md")
-	arguments := []string{"-rounds", "1", "-slice", "1ms", "-records", "1000", "-parts", "inprocess,openloop,redis,postgres,sql", "-o", file}
+	arguments := []string{"-rounds", "1", "-slice", "1ms", "-records", "1000", "-parts", "guarded,inprocess,openloop,redis,postgres,sql", "-o", file}
 	if err := run(t.Context(), arguments); err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +100,8 @@ func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the proce
 	}
 	result := string(written)
 	for _, want := range []string{
-		"# Benchmarks\n", "`go -C examples/bench run . -parts=inprocess,openloop,redis,postgres,sql -records=1000 -rounds=1 -slice=1ms`",
-		"Only a part of the benchmarks was run", `srcset="docs/charts/in-process-dark.svg"`, "\n- In process, a guard adds ",
+		"# Benchmarks\n", "`go -C examples/bench run . -parts=guarded,inprocess,openloop,redis,postgres,sql -records=1000 -rounds=1 -slice=1ms`",
+		"## What a guard costs", "| memory, 1 at once, first |", "## A guard on each store", "Only a part of the benchmarks was run", `srcset="docs/charts/in-process-dark.svg"`, "\n- In process, a guard adds ",
 		"## In process, in memory", "| gin: replay |", "| net/http, outer headers: first |", "| fiber v2: first |", "Open loop, oncekey: replay",
 		"## Redis", "| first | 2 | 2 |", "| replay | 1 | 0 |", "| 409 | 2 | 2 |", "## PostgreSQL", "## SQL databases", "| database/sql, SQLite, 1 at once, replay above SELECT, µs | <= 60 |", "| memstore, a whole request in process |", "## Targets", "| fingerprint of 1 MB with 2 exclusions, encoding/json : oncekey | >= 9 | not measured |",
 	} {
@@ -133,7 +109,7 @@ func TestRun(t *testing.T) { //nolint:paralleltest // a comparison has the proce
 			t.Errorf("the result has no %q", want)
 		}
 	}
-	for _, row := range regexp.MustCompile(`(?m)^\| ((?:in process|open loop|Redis, round|PostgreSQL|database/sql).*) \| not measured \|`).FindAllString(result, -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ((?:A guard|in process|open loop|Redis, round|PostgreSQL|database/sql).*) \| not measured \|`).FindAllString(result, -1) {
 		if name := strings.Split(row, ", ")[1]; !strings.Contains(result, "\nLeft out: "+name+" is not installed.\n") {
 			t.Errorf("all arms ran, and a target did not find its own: %s", row)
 		}

@@ -36,9 +36,9 @@ func openServices() []service {
 	ours := func(context.Context) (http.Handler, error) { return onceKey(newMemory()) }
 	return []service{
 		{name: bareServiceName, fresh: barePay, replay: true},
-		{name: handmadeFirst, fresh: handmade},
+		{name: byHandFirst, fresh: byHandInMemory},
 		{name: oursFirst, fresh: ours},
-		{name: handmadeReplay, fresh: handmade, replay: true},
+		{name: byHandReplay, fresh: byHandInMemory, replay: true},
 		{name: oursReplay, fresh: ours, replay: true},
 	}
 }

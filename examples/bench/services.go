@@ -15,7 +15,7 @@ import (
 
 // backend is a place for records, with the services that keep them there.
 type backend struct {
-	name       string // of the comparison, with a verb for the number of connections
+	name       string // of the comparison, with a verb for the number of connections or callers
 	callers    []int
 	processors int // zero: all
 	services   []service
@@ -30,8 +30,8 @@ const (
 	tutorialFirst   = "tutorial, SET NX first: first"
 	tutorialReplay  = "tutorial, SET NX first: replay"
 	bareServiceName = "bare"
-	handmadeFirst   = "floor by hand: first"
-	handmadeReplay  = "floor by hand: replay"
+	byHandFirst     = "by hand: first"
+	byHandReplay    = "by hand: replay"
 )
 
 func inMemoryServices() backend {
@@ -44,8 +44,8 @@ func inMemoryServices() backend {
 	steady, emptied := peers.NewStorage(), peers.NewStorage()
 	return backend{inMemoryName, []int{16, 64}, 1, []service{
 		{name: bareServiceName, fresh: barePay, replay: true},
-		{name: handmadeFirst, fresh: handmade},
-		{name: handmadeReplay, fresh: handmade, replay: true},
+		{name: byHandFirst, fresh: byHandInMemory},
+		{name: byHandReplay, fresh: byHandInMemory, replay: true},
 		{name: oursFirst, fresh: ours},
 		{name: oursReplay, fresh: ours, replay: true},
 		{name: "tutorial: first", fresh: tutorial(false)},
@@ -58,9 +58,14 @@ func inMemoryServices() backend {
 	}}
 }
 
-// handmade is the floor of a guard in memory.
-func handmade(context.Context) (http.Handler, error) {
-	return peers.NewHandmade().Handler(http.HandlerFunc(pay)), nil
+func byHand(store peers.HandStore) http.Handler {
+	return peers.ByHand{Store: store}.Handler(http.HandlerFunc(pay))
+}
+
+func byHandInMemory(context.Context) (http.Handler, error) { return byHand(peers.NewHandMap()), nil }
+
+func byHandOnRedis(client redis.UniversalClient) (http.Handler, error) {
+	return byHand(peers.HandRedis{Client: client}), nil
 }
 
 func barePay(context.Context) (http.Handler, error) { return http.HandlerFunc(pay), nil }
@@ -73,18 +78,14 @@ func onceKey(store storage.Store) (http.Handler, error) {
 	return engine.Handler(http.HandlerFunc(pay)), nil
 }
 
+func onceKeyOnRedis(client redis.UniversalClient) (http.Handler, error) {
+	return onceKey(redisstore.New(client))
+}
+
 // onRedisServices share the two clients. The database of first-time arms is emptied before
 // each slice.
 func onRedisServices(clients redisClients) []service {
-	on := func(client redis.UniversalClient, handler func(redis.UniversalClient) (http.Handler, error)) func(context.Context) (http.Handler, error) {
-		return func(ctx context.Context) (http.Handler, error) {
-			if err := clients.emptied.FlushDB(ctx).Err(); err != nil {
-				return nil, err
-			}
-			return handler(client)
-		}
-	}
-	ours := func(client redis.UniversalClient) (http.Handler, error) { return onceKey(redisstore.New(client)) }
+	on := clients.on
 	cached := func(client redis.UniversalClient) (http.Handler, error) {
 		return onceKey(tieredstore.New(newMemory(), redisstore.New(client), tieredstore.HotTimeout(time.Second)))
 	}
@@ -95,12 +96,12 @@ func onRedisServices(clients redisClients) []service {
 	}
 	return []service{
 		{name: bareServiceName, fresh: barePay, replay: true},
-		{name: oursFirst, fresh: on(clients.emptied, ours)},
-		{name: oursReplay, fresh: on(clients.steady, ours), replay: true},
+		{name: oursFirst, fresh: on(clients.emptied, onceKeyOnRedis)},
+		{name: oursReplay, fresh: on(clients.steady, onceKeyOnRedis), replay: true},
 		{name: tutorialFirst, fresh: on(clients.emptied, tutorial(false))},
 		{name: tutorialReplay, fresh: on(clients.steady, tutorial(false)), replay: true},
-		{name: byHandFirst, fresh: func(ctx context.Context) (http.Handler, error) { return byHand(ctx, clients, clients.emptied) }},
-		{name: byHandReplay, fresh: func(ctx context.Context) (http.Handler, error) { return byHand(ctx, clients, clients.steady) }, replay: true},
+		{name: byHandFirst, fresh: on(clients.emptied, byHandOnRedis)},
+		{name: byHandReplay, fresh: on(clients.steady, byHandOnRedis), replay: true},
 		{name: "tutorial, GET first: first", fresh: on(clients.emptied, tutorial(true))},
 		{name: "tutorial, GET first: replay", fresh: on(clients.steady, tutorial(true)), replay: true},
 		{name: "oncekey, memory before Redis: replay", fresh: on(clients.steady, cached), replay: true},
@@ -112,6 +113,16 @@ func onRedisServices(clients redisClients) []service {
 type redisClients struct {
 	steady, emptied redis.UniversalClient // two databases
 	close           func()
+}
+
+// on makes a fresh handler over one of the clients. It empties the database of first-time arms.
+func (c redisClients) on(client redis.UniversalClient, handler func(redis.UniversalClient) (http.Handler, error)) func(context.Context) (http.Handler, error) {
+	return func(ctx context.Context) (http.Handler, error) {
+		if err := c.emptied.FlushDB(ctx).Err(); err != nil {
+			return nil, err
+		}
+		return handler(client)
+	}
 }
 
 func (s *suite) redisClients(pipelining bool) (redisClients, error) {

@@ -12,11 +12,17 @@ import (
 // chartFolder holds the charts' files, beside the document.
 const chartFolder = "docs/charts"
 
-// summary is the beginning of the document: a few charts and sentences.
+// summary is the beginning of the document: a table, a few charts and sentences.
 type summary struct {
+	guards    report.Table
 	charts    []report.Chart
 	sentences []string
 }
+
+const guardQuestion = "Time from request to response, the median (p50), in process, without HTTP. *bare* is the handler alone: a guard adds " +
+	"the rest. *By hand* is a guard that a team would write for itself, with a claim, a token and SHA-256 of the body. *Least* is the handler with one write of its " +
+	"response, or one read. The ratios are requests a second: above 1, oncekey is faster. [A guard on each store](#a-guard-on-each-store) has the details, " +
+	"[SQL databases](#sql-databases-the-store-against-bare-statements) MySQL, MariaDB and SQLite beside their own INSERT and SELECT."
 
 func (s *summary) say(format string, figures ...any) {
 	s.sentences = append(s.sentences, fmt.Sprintf(format, figures...))
@@ -24,7 +30,7 @@ func (s *summary) say(format string, figures ...any) {
 
 // summarize says what was measured in full.
 func summarize(found results) summary {
-	var s summary
+	s := summary{guards: guardTable(found)}
 	if c := found.find(processComparison, inProcessBars...); c != nil {
 		s.inProcess(c)
 	}
@@ -94,9 +100,36 @@ func times(c *harness.Comparison, arm, to string) string {
 
 func percent(ratio harness.Estimate) string { return fmt.Sprintf("%.0f %%", 100*ratio.Median) }
 
+// guardTable answers what a guard costs, with a row for each kind of request at each store.
+func guardTable(found results) report.Table {
+	table := report.Table{Head: []string{"records in, callers, request", "bare", "oncekey", "by hand", "least", "oncekey : by hand", "oncekey : least"}}
+	for _, name := range []string{guardedMemory, guardedRedis, guardedPostgres} {
+		for _, callers := range guardedCallers {
+			for _, ours := range []string{oursFirst, oursReplay} {
+				theirs, least := likeByHand(ours), leastOf(ours)
+				c := found.find(fmt.Sprintf(name, callers), bareServiceName, ours, theirs, least)
+				if c == nil {
+					continue
+				}
+				_, store, _ := strings.Cut(name, "records in ")
+				row := []string{fmt.Sprintf(store, callers) + ", " + strings.TrimPrefix(ours, "oncekey: ")}
+				for _, arm := range []string{bareServiceName, ours, theirs, least} {
+					row = append(row, report.Duration(c.Median(arm).P50))
+				}
+				table.Rows = append(table.Rows, append(row, report.Interval(c.Ratio(theirs, ours)), report.Interval(c.Ratio(least, ours))))
+			}
+		}
+	}
+	return table
+}
+
 // String returns the summary in Markdown.
 func (s *summary) String() string {
 	var b strings.Builder
+	if len(s.guards.Rows) > 0 {
+		section := report.Section{Title: "What a guard costs", Text: []string{guardQuestion}, Tables: []report.Table{s.guards}}
+		_, _ = section.WriteTo(&b) // a strings.Builder never fails
+	}
 	for _, chart := range s.charts {
 		fmt.Fprintf(&b, "%s\n\n", chart.Markdown(chartFolder))
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/valyala/fasthttp"
 
@@ -162,83 +163,69 @@ func TestFiber(t *testing.T) {
 	}
 }
 
-func TestHandmade(t *testing.T) {
-	t.Parallel()
-	runs, during := 0, func() {}
-	handler := peers.NewHandmade().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		runs++
-		during()
-		w.Header().Set("Location", "/payments/1")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.Copy(w, r.Body)
-	}))
-	send := func(body string, status int) *httptest.ResponseRecorder {
-		t.Helper()
-		w := post(t, handler, key, body)
-		if w.Code != status {
-			t.Errorf("%s gets %d, want %d", body, w.Code, status)
+// handStores are the stores whose server is installed.
+func handStores(t *testing.T) map[string]peers.HandStore {
+	t.Helper()
+	stores := map[string]peers.HandStore{"memory": peers.NewHandMap()}
+	cache, err := servers.StartRedis(t.Context())
+	if err == nil {
+		t.Cleanup(cache.Stop)
+		client := redis.NewClient(&redis.Options{Addr: cache.Addr})
+		t.Cleanup(func() { _ = client.Close() })
+		stores["Redis"] = peers.HandRedis{Client: client}
+	}
+	database, missing := servers.StartPostgres(t.Context())
+	if missing == nil {
+		t.Cleanup(database.Stop)
+		pool, err := pgxpool.New(t.Context(), database.DSN)
+		if err == nil {
+			t.Cleanup(pool.Close)
+			_, err = pool.Exec(t.Context(), peers.HandTable)
 		}
-		return w
+		if err != nil {
+			t.Fatal(err)
+		}
+		stores["PostgreSQL"] = peers.HandPostgres{Pool: pool}
 	}
-	send("{", http.StatusBadRequest)
-	during = func() { send(`{"a":1}`, http.StatusConflict) }
-	first := send(`{"a":1}`, http.StatusCreated)
-	replay := send(`{"a":1}`, http.StatusCreated)
-	send(`{"a":2}`, http.StatusUnprocessableEntity)
-	if runs != 1 || replay.Body.String() != first.Body.String() || replay.Header().Get("Location") != "/payments/1" ||
-		replay.Header().Get("X-Idempotent-Replay") != "true" || first.Header().Get("X-Idempotent-Replay") != "" {
-		t.Errorf("after %d runs the replay is %q %v", runs, replay.Body, replay.Header())
+	for _, err := range []error{err, missing} {
+		if err != nil && !errors.Is(err, servers.ErrMissing) {
+			t.Fatal(err)
+		}
 	}
+	return stores
 }
 
-// The floor must settle by its token, with the sizes that it was told, and replay.
+// The measured guard must claim, refuse, settle by its token and replay.
 func TestByHand(t *testing.T) {
 	t.Parallel()
-	server, err := servers.StartRedis(t.Context())
-	if errors.Is(err, servers.ErrMissing) {
-		t.Skip("Redis is not installed")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer client.Close()
-	stored := func() string { return client.RandomKey(t.Context()).Val() }
-	length := func() int64 { return client.StrLen(t.Context(), stored()).Val() }
-	during := func() {}
-	handler := peers.ByHand{Client: client, Claim: 400, Result: 800}.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n := length(); n != 400 {
-			t.Errorf("the claim has %d bytes, want 400", n)
+	for name, store := range handStores(t) {
+		runs, during := 0, func() {}
+		handler := peers.ByHand{Store: store}.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			runs++
+			during()
+			w.Header().Set("Location", "/payments/1")
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.Copy(w, r.Body)
+		}))
+		send := func(body string, status int) *httptest.ResponseRecorder {
+			t.Helper()
+			w := post(t, handler, key, body)
+			if w.Code != status {
+				t.Errorf("%s: %s gets %d, want %d: %s", name, body, w.Code, status, w.Body)
+			}
+			return w
 		}
-		during()
-		w.Header().Set("Location", "/payments/1")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.Copy(w, r.Body)
-	}))
-	send := func(when, body string, status int) *httptest.ResponseRecorder {
-		t.Helper()
-		w := post(t, handler, key, body)
-		if w.Code != status {
-			t.Errorf("%s a request gets %d, want %d", when, w.Code, status)
+		during = func() { send(`{"a":1}`, http.StatusConflict) }
+		first := send(`{"a":1}`, http.StatusCreated)
+		replay := send(`{"a":1}`, http.StatusCreated)
+		send(`{"a":2}`, http.StatusUnprocessableEntity)
+		if runs != 1 || first.Body.String() != `{"a":1}` || replay.Body.String() != first.Body.String() ||
+			replay.Header().Get("Location") != "/payments/1" || replay.Header().Get("X-Idempotent-Replay") != "true" ||
+			first.Header().Get("X-Idempotent-Replay") != "" {
+			t.Errorf("%s: after %d runs the replay is %q %v", name, runs, replay.Body, replay.Header())
 		}
-		return w
-	}
-	send("with a malformed body", "{", http.StatusBadRequest)
-	during = func() { send("while the handler runs,", "{}", http.StatusConflict) }
-	first := send("at first", "{}", http.StatusCreated)
-	if n := length(); n != 800 {
-		t.Errorf("the value has %d bytes, want 800", n)
-	}
-	replay := send("afterwards", "{}", http.StatusCreated)
-	if replay.Body.String() != first.Body.String() || replay.Header().Get("Location") != "/payments/1" {
-		t.Errorf("the replay is %q %v", replay.Body, replay.Header())
-	}
-	send("with another payload", "[]", http.StatusUnprocessableEntity)
-	client.FlushDB(t.Context())
-	during = func() { client.Set(t.Context(), stored(), "another's", 0) }
-	send("without its claim", "{}", http.StatusServiceUnavailable)
-	if n := length(); n != 9 {
-		t.Errorf("the other's value has %d bytes, want 9", n)
+		if err := store.Settle(t.Context(), "another", peers.HandRecord{Token: [16]byte{1}}); err == nil {
+			t.Errorf("%s: a record without a claim is settled", name)
+		}
 	}
 }
