@@ -25,7 +25,8 @@ const (
 	guardedRedis    = "A guard, records in Redis, %d at once"
 	guardedPostgres = "A guard, records in PostgreSQL, %d at once"
 
-	oneWrite, oneRead = "one write", "one read"
+	oneWrite, oneRead           = "one write", "one read"
+	durableFirst, durableReplay = "DBOS workflow: first", "DBOS workflow: replay"
 )
 
 // guardedCallers are the numbers of callers in each table of guards.
@@ -37,7 +38,8 @@ func guarded(ctx context.Context, s *suite) (report.Section, error) {
 	section := report.Section{Title: "A guard on each store", Text: []string{
 		"Calls of the handler in this process, without HTTP, from callers that wait for each response. " + byHandText + " *One write* is the bare handler and a single " +
 			"write of its response under a new key (a map, SET, INSERT), *one read* the handler and a read by key. No guard does less, unless calls share a " +
-			"command or a commit: pgstore's do. *x by hand* and *x least* compare requests a second, first-time requests with *one write*, replays with *one read*.",
+			"command or a commit: pgstore's do. *DBOS workflow* is dbos-transact-golang, a durable engine, on the same server with a pool of the same size: a workflow of one step, whose id is the key. " +
+			"It compares no payloads. *x by hand* and *x least* compare requests a second, first-time requests with *one write*, replays with *one read*.",
 	}}
 	if err := s.compareGuarded(ctx, &section, backend{name: guardedMemory, services: guardedInMemory()}, harness.Plan{}); err != nil {
 		return section, err
@@ -216,6 +218,17 @@ CREATE TABLE IF NOT EXISTS least (key text COLLATE "C" PRIMARY KEY, payload byte
 	if err != nil {
 		return err
 	}
+	own, err := s.pool(ctx, postgresPool, nil)
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	durable, stop, err := peers.DBOS(ctx, own, response)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	services = append(services, service{name: durableFirst, fresh: same(durable)}, service{name: durableReplay, fresh: same(durable), replay: true})
 	return s.compareGuarded(ctx, section, backend{name: guardedPostgres, services: services}, harness.Plan{Server: s.postgres.ProcessorTime})
 }
 

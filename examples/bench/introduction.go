@@ -40,7 +40,7 @@ const missing = "not installed: parts that need it are left out"
 var peerModules = []string{
 	"github.com/gofiber/fiber/v2", "github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp", "github.com/go-chi/chi/v5",
 	"github.com/gin-gonic/gin", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/gowebpki/jcs",
-	"github.com/go-json-experiment/json", "github.com/go-sql-driver/mysql", "modernc.org/sqlite",
+	"github.com/go-json-experiment/json", "github.com/go-sql-driver/mysql", "modernc.org/sqlite", "github.com/dbos-inc/dbos-transact-golang",
 }
 
 // introduction is the document up to the first part. The summary needs all parts'

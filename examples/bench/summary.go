@@ -45,6 +45,10 @@ func summarize(found results) summary {
 		s.say("With PostgreSQL and 64 callers at once, first-time requests are %s times as fast as an INSERT, and replays %s times as fast as a SELECT by primary key.",
 			times(c, insertArm, firstArmName), times(c, selectArm, replayArmName))
 	}
+	if c := found.find(fmt.Sprintf(guardedPostgres, 64), oursFirst, oursReplay, durableFirst, durableReplay); c != nil {
+		s.say("On the same server, first-time requests are %s times as fast as workflows of one step of dbos-transact-golang, a durable engine, and replays %s times.",
+			times(c, durableFirst, oursFirst), times(c, durableReplay, oursReplay))
+	}
 	return s
 }
 

@@ -229,3 +229,34 @@ func TestByHand(t *testing.T) {
 		}
 	}
 }
+
+// A second workflow with a key must return the response of the first one.
+func TestDBOS(t *testing.T) {
+	t.Parallel()
+	database, err := servers.StartPostgres(t.Context())
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip("PostgreSQL is not installed")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer database.Stop()
+	pool, err := pgxpool.New(t.Context(), database.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	response := []byte(`{"id":1}`)
+	handler, stop, err := peers.DBOS(t.Context(), pool, response)
+	defer stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range []struct{ key, want string }{{key, `{"id":1}`}, {key, `{"id":1}`}, {otherKey, `{"id":2}`}} {
+		w := post(t, handler, request.key, `{"a":1}`)
+		if w.Code != http.StatusCreated || w.Body.String() != request.want {
+			t.Errorf("%s gets %d %s, want %s", request.key, w.Code, w.Body, request.want)
+		}
+		copy(response, `{"id":2}`)
+	}
+}
