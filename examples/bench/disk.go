@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core/pgstore"
@@ -13,13 +15,17 @@ import (
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
 )
 
-// footprint is the mean cost of a row at the server, in bytes.
-type footprint struct{ heap, index, wal float64 }
+// footprint is the mean cost of a row at the server: bytes, transactions, and how often the
+// server waited for its WAL to be on disk.
+type footprint struct{ heap, index, wal, transactions, syncs float64 }
+
+// weighedName is the application name of the connections whose work is weighed.
+const weighedName = "weighed"
 
 // measureDisk writes records to empty tables, and weighs them. Autovacuum is off meanwhile,
 // because its own WAL would count.
 func (s *suite) measureDisk(ctx context.Context, section *report.Section, rows bareRows) error {
-	pool, err := s.pool(ctx, postgresPool, nil)
+	pool, err := pgxpool.New(ctx, fmt.Sprintf("%s&application_name=%s&pool_max_conns=%d", s.postgres.DSN, weighedName, postgresPool))
 	if err != nil {
 		return err
 	}
@@ -27,18 +33,21 @@ func (s *suite) measureDisk(ctx context.Context, section *report.Section, rows b
 	if err := setAutovacuum(ctx, pool, false); err != nil {
 		return err
 	}
+	rows.pool = pool
 	records := s.records / 50
 	table := report.Table{
-		Caption: fmt.Sprintf("Bytes at the server for each of %d records, in tables that were empty", records),
-		Head:    []string{"operation", "heap", "indexes", "WAL"},
+		Caption: fmt.Sprintf("Bytes, transactions and waits for the disk at the server, for each of %d records, in tables that were empty", records),
+		Head:    []string{"operation", "heap", "indexes", "WAL", "transactions", "fsyncs of WAL"},
 	}
-	bare, err := weighRows(ctx, pool, "TRUNCATE bare", "bare", records, func(claims []storage.Claim) error {
-		return harness.Parallel(postgresPool, records, func(_, i int) error { return rows.insert(ctx, claims[i].Key) })
-	})
-	if err != nil {
-		return err
+	for _, callers := range postgresCallers {
+		bare, err := weighRows(ctx, s.postgres.DSN, pool, "TRUNCATE bare", "bare", records, func(claims []storage.Claim) error {
+			return harness.Parallel(callers, records, func(_, i int) error { return rows.insert(ctx, claims[i].Key) })
+		})
+		if err != nil {
+			return err
+		}
+		table.Rows = append(table.Rows, bare.row(fmt.Sprintf("%s, %d at once", insertArm, callers)))
 	}
-	table.Rows = append(table.Rows, bare.row(insertArm))
 	for _, callers := range postgresCallers {
 		name := fmt.Sprint("disk_", callers)
 		if err := pgstore.Migrate(ctx, pool, pgstore.Table(name)); err != nil {
@@ -46,7 +55,7 @@ func (s *suite) measureDisk(ctx context.Context, section *report.Section, rows b
 		}
 		work := storeWork{ctx: ctx, store: pgstore.New(pool, pgstore.Table(name)), workers: callers}
 		var known []storage.Claim
-		first, err := weighRows(ctx, pool, "CHECKPOINT", name, records, func(claims []storage.Claim) error {
+		first, err := weighRows(ctx, s.postgres.DSN, pool, "CHECKPOINT", name, records, func(claims []storage.Claim) error {
 			known = claims
 			return work.finish(claims, newResult())
 		})
@@ -56,7 +65,7 @@ func (s *suite) measureDisk(ctx context.Context, section *report.Section, rows b
 		// The first read of an updated page may tidy the page, so the second read counts.
 		var replay footprint
 		for range 2 {
-			if replay, err = weighRows(ctx, pool, "CHECKPOINT", name, records, func([]storage.Claim) error {
+			if replay, err = weighRows(ctx, s.postgres.DSN, pool, "CHECKPOINT", name, records, func([]storage.Claim) error {
 				return harness.Parallel(callers, records, func(_, i int) error { return work.find(known[i]) })
 			}); err != nil {
 				return err
@@ -66,7 +75,7 @@ func (s *suite) measureDisk(ctx context.Context, section *report.Section, rows b
 		s.results.figures[walFigure(callers)] = first.wal
 		s.results.figures[replayWAL] = max(s.results.figures[replayWAL], replay.wal)
 		table.Rows = append(table.Rows, first.row(fmt.Sprintf("first, %d at once", callers)),
-			[]string{fmt.Sprintf("replay, %d at once", callers), "", "", report.Number(replay.wal)})
+			append([]string{fmt.Sprintf("replay, %d at once", callers), "", ""}, replay.row("")[3:]...))
 	}
 	section.Tables = append(section.Tables, table)
 	return setAutovacuum(ctx, pool, true)
@@ -79,27 +88,55 @@ func diskFigure(callers int) string { return fmt.Sprintf("bytes on disk, %d at o
 func walFigure(callers int) string { return fmt.Sprintf("bytes of WAL, %d at once", callers) }
 
 func (f footprint) row(name string) []string {
-	return []string{name, report.Number(f.heap), report.Number(f.index), report.Number(f.wal)}
+	return []string{name, report.Number(f.heap), report.Number(f.index), report.Number(f.wal), report.Number(f.transactions), report.Number(f.syncs)}
 }
 
-// weighRows returns what n new rows in a table cost. It runs the statement before.
-func weighRows(ctx context.Context, pool *pgxpool.Pool, before, table string, n int, write func([]storage.Claim) error) (f footprint, err error) {
-	if _, err := pool.Exec(ctx, before); err != nil {
+// counters are the server's, since it started.
+type counters struct{ wal, transactions, syncs int64 }
+
+// countAll reads the counters when no connection of the pool is open, because a server
+// process counts its transactions for all to see when it ends.
+func countAll(ctx context.Context, c *pgx.Conn, pool *pgxpool.Pool) (n counters, err error) {
+	pool.Reset()
+	if err := until(ctx, func() (ended bool, err error) {
+		err = c.QueryRow(ctx, `SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = $1`, weighedName).Scan(&ended)
+		return ended, err
+	}); err != nil {
+		return n, err
+	}
+	err = c.QueryRow(ctx, `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, d.xact_commit, coalesce((to_jsonb(w) ->> 'wal_sync')::bigint, 0)
+		FROM pg_stat_database AS d, pg_stat_wal AS w WHERE d.datname = current_database()`).Scan(&n.wal, &n.transactions, &n.syncs)
+	return n, err
+}
+
+// weighRows returns what n new rows in a table cost. It runs the statement before. Its own
+// connection makes few transactions.
+func weighRows(ctx context.Context, dsn string, pool *pgxpool.Pool, before, table string, n int, write func([]storage.Claim) error) (f footprint, err error) {
+	connection, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return f, err
+	}
+	defer connection.Close(ctx)
+	if _, err := connection.Exec(ctx, before); err != nil {
 		return f, err
 	}
 	claims := newClaims(n)
-	var from string
-	if err := pool.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&from); err != nil {
+	from, err := countAll(ctx, connection, pool)
+	if err != nil {
 		return f, err
 	}
 	if err := write(claims); err != nil {
 		return f, err
 	}
-	var heap, index, wal int64
-	err = pool.QueryRow(ctx, `SELECT pg_table_size($1::regclass), pg_indexes_size($1::regclass),
-		(pg_current_wal_insert_lsn() - $2::text::pg_lsn)::bigint`, table, from).Scan(&heap, &index, &wal)
+	to, err := countAll(ctx, connection, pool)
+	if err != nil {
+		return f, err
+	}
+	var heap, index int64
+	err = connection.QueryRow(ctx, `SELECT pg_table_size($1::regclass), pg_indexes_size($1::regclass)`, table).Scan(&heap, &index)
 	mean := func(total int64) float64 { return float64(total / int64(n)) }
-	return footprint{mean(heap), mean(index), mean(wal)}, err
+	share := func(total int64) float64 { return math.Round(100*float64(total)/float64(n)) / 100 }
+	return footprint{mean(heap), mean(index), mean(to.wal - from.wal), share(to.transactions - from.transactions), share(to.syncs - from.syncs)}, err
 }
 
 // setAutovacuum switches autovacuum, and waits until its processes have started or ended.
@@ -110,9 +147,16 @@ func setAutovacuum(ctx context.Context, pool *pgxpool.Pool, on bool) error {
 			return err
 		}
 	}
+	return until(ctx, func() (done bool, err error) {
+		err = pool.QueryRow(ctx, `SELECT (count(*) > 0) = $1 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%'`, on).Scan(&done)
+		return done, err
+	})
+}
+
+// until asks again and again, with pauses.
+func until(ctx context.Context, ask func() (bool, error)) error {
 	for {
-		var runs bool
-		if err := pool.QueryRow(ctx, `SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%'`).Scan(&runs); err != nil || runs == on {
+		if done, err := ask(); err != nil || done {
 			return err
 		}
 		select {
