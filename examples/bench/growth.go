@@ -4,20 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"net/http"
+	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/oncekey/oncekey/core/memstore"
-	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/core/tieredstore"
 	"github.com/oncekey/oncekey/examples/bench/internal/harness"
 	"github.com/oncekey/oncekey/examples/bench/internal/report"
-	"github.com/oncekey/oncekey/fingerprint"
 )
 
 const (
@@ -25,26 +21,18 @@ const (
 	// sampled is the number of random keys that the replays cycle through, enough to
 	// exceed each processor's cache.
 	sampled = 1 << 16
+	// expiring is the share of records, on top of the others, that sweeps remove meanwhile:
+	// one for each so many.
+	expiring = 4
+	// growingFirsts bounds the first-time requests of a slice, which make a store larger.
+	growingFirsts = 100
+	// growthSweep is the batch of the sweeps that run beside the requests, as of RunSweeper.
+	growthSweep = 1000
 )
 
 const inMemory = "memstore"
 
-// requestKey is the idempotency key of record i in a large memory store.
-func requestKey(i int) string { return fmt.Sprint("growth-", i) }
-
-// requestClaim is the claim of the payload under requestKey(i).
-func requestClaim(i int) storage.Claim {
-	claim := newClaim(requestKey(i))
-	claim.Fingerprint = payloadFingerprint
-	return claim
-}
-
-var payloadFingerprint = fingerprint.Of(fingerprint.Request{
-	Method: http.MethodPost, Path: "/payments", ContentType: "application/json", Body: payload,
-}, nil)
-
-// growthKey is the storage key of record i in a large store, in a form that SQL can
-// compute too.
+// growthKey is the storage key of record i in a large store.
 func growthKey(i int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "growth %d", i))
 	return hex.EncodeToString(sum[:])
@@ -66,180 +54,164 @@ func sampleOf[T any](records int, of func(i int) T) []T {
 	return sample
 }
 
-// inTurn cycles through a sample, across slices.
-func inTurn[T any](sample []T) func() T {
-	at := 0
-	return func() T {
-		at++
-		return sample[at%len(sample)]
-	}
+// grown is a store with many records.
+type grown struct {
+	store  storage.Store
+	weight float64                                             // bytes a record
+	sweep  func(ctx context.Context, batch int) (int64, error) // nil: the store drops expired records itself
 }
 
-// growth measures replays of random keys as stores grow.
+// kind is a store that the growth measures. Its function fill makes a store with so many
+// records, and with some more that expire.
+type kind struct {
+	name string
+	fill func(ctx context.Context, records int) (grown, error)
+	end  func()
+}
+
+// growth measures requests as stores grow, and as pods share a store.
 func growth(ctx context.Context, s *suite) (report.Section, error) {
-	sizes := []int{smallStore, s.records}
+	sizes := []int{smallStore}
+	if s.records > smallStore {
+		sizes = append(sizes, s.records)
+	}
 	if s.large {
 		sizes = append(sizes, 10*s.records)
 	}
-	section := report.Section{
-		Title: "Growth",
-		Text: []string{
-			"Replays of keys at random, one at a time, from stores of the same kind and of different size. A table is read as it is: " +
-				"pages that the filling of a larger table has pushed out of the machine's memory come from disk. -large adds a store of ten times the size.",
-		},
+	section := report.Section{Title: "Growth", Text: []string{fmt.Sprintf(
+		"Calls of a store, one at a time, for stores of the same kind and of different size: new keys, and replays of keys at random. Figures stand in the order of the sizes. "+
+			"Each store has a quarter more records that expire: memstore and Redis drop them meanwhile, and in SQL sweeps in batches of %d remove them meanwhile. *swept* is their number, *a second* of the sweeps' own time. "+
+			"Records of SQL stores and of Redis are copies of one record. *bytes a record* are those of the largest store after that: heap in use, used_memory, or table and indexes. Pages that "+
+			"the filling has pushed out of the machine's memory come from disk. -large adds a store of ten times the size.", growthSweep)}}
+	table := report.Table{Head: []string{
+		"store", "records", "first p50", "first p99", "replay p50", "replay p99", "first: time x smallest", "replay: time x smallest", "bytes a record", "swept", "swept a second",
+	}}
+	kinds, missing, err := s.kinds(ctx)
+	defer func() {
+		for _, kind := range kinds {
+			kind.end()
+		}
+	}()
+	if err != nil {
+		return section, err
 	}
-	table := report.Table{Head: []string{"store", "records", "replay", "x smallest"}}
-	for _, grow := range []func(context.Context, *suite, []int) (string, []storage.Store, func(), error){growMemory, growRedis, growPostgres, growTiers} {
-		name, stores, end, err := grow(ctx, s, sizes)
-		if err == nil && len(stores) > 0 {
-			err = s.compareGrowth(ctx, &table, name, storeArms(ctx, stores, sizes))
-		}
-		if err == nil && name == inMemory {
-			err = s.compareRequestGrowth(ctx, &table, stores, sizes)
-		}
-		end()
+	for _, name := range missing {
+		section.Text = append(section.Text, "Left out: "+name+" is not installed.")
+	}
+	for _, kind := range kinds {
+		row, err := s.grow(ctx, kind, sizes)
 		if err != nil {
-			return section, err
+			return section, fmt.Errorf("%s: %w", kind.name, err)
 		}
+		table.Rows = append(table.Rows, row)
 	}
 	section.Tables = append(section.Tables, table)
-	if s.postgres == nil {
-		return section, nil
-	}
-	err := s.measurePostgresSweep(ctx, &section)
+	err = s.measurePods(ctx, &section)
 	return section, err
 }
 
-// storeArms read records at random from each store.
-func storeArms(ctx context.Context, stores []storage.Store, sizes []int) (arms []harness.Arm) {
-	for i, store := range stores {
-		claimOf := growthClaim
-		if _, in := store.(*memstore.Store); in {
-			claimOf = requestClaim
-		}
-		next := inTurn(sampleOf(sizes[i], claimOf))
-		arms = append(arms, storeWork{ctx, store, 1, true}.replayArm(fmt.Sprint(sizes[i]), func(int) storage.Claim { return next() }))
-	}
-	return arms
-}
-
-// compareRequestGrowth measures replays in process, as clients get them.
-func (s *suite) compareRequestGrowth(ctx context.Context, table *report.Table, stores []storage.Store, sizes []int) error {
-	var arms []harness.Arm
-	for i, store := range stores {
-		engine, err := newEngine(store)
-		if err != nil {
-			return err
-		}
-		e, err := newExchange(ctx, engine.Handler(http.HandlerFunc(pay)))
-		if err != nil {
-			return err
-		}
-		next := inTurn(sampleOf(sizes[i], requestKey))
-		replays := repeat(func() error { return e.send(next(), http.StatusCreated) })
-		arms = append(arms, harness.Arm{Name: fmt.Sprint(sizes[i]), Run: func(n int) error {
-			err := replays(n)
-			if err == nil && !e.replayed() {
-				err = errNoReplay
-			}
-			return err
-		}})
-	}
-	return s.compareGrowth(ctx, table, inMemory+", a whole request in process", arms)
-}
-
-func (s *suite) compareGrowth(ctx context.Context, table *report.Table, name string, arms []harness.Arm) error {
-	plan := s.plan(0)
-	plan.Collect = false // a collection would take longer than a slice
-	c, err := harness.Compare(ctx, plan, arms)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	for i, arm := range arms {
-		ratio := "A/A control " + report.Interval(c.Control())
-		if i > 0 {
-			ratio = report.Interval(c.Ratio(arm.Name, arms[0].Name))
-		}
-		table.Rows = append(table.Rows, []string{name, arm.Name, report.Duration(c.Median(arm.Name).Time), ratio})
-	}
-	return nil
-}
-
-func growMemory(ctx context.Context, _ *suite, sizes []int) (name string, stores []storage.Store, end func(), err error) {
+// grow fills a store of each size, and compares them.
+func (s *suite) grow(ctx context.Context, of kind, sizes []int) ([]string, error) {
+	var stores []grown
 	for _, records := range sizes {
-		store, err := filledMemory(ctx, records)
+		store, err := of.fill(ctx, records)
 		if err != nil {
-			return "", nil, func() {}, err
+			return nil, fmt.Errorf("%d records: %w", records, err)
 		}
 		stores = append(stores, store)
 	}
-	return inMemory, stores, func() {}, nil
+	var arms []harness.Arm
+	for i, store := range stores {
+		arms = append(arms, growthArms(ctx, store, sizes[i])...)
+	}
+	end := sweepAll(ctx, stores)
+	plan := s.plan(0)
+	plan.Collect = false // a collection would take longer than a slice
+	c, err := harness.Compare(ctx, plan, arms)
+	swept, rate, sweepErr := end()
+	if err := errors.Join(err, sweepErr); err != nil {
+		return nil, err
+	}
+	cells := func(of func(size int) string) string {
+		var all []string
+		for _, size := range sizes {
+			all = append(all, of(size))
+		}
+		return strings.Join(all, ", ")
+	}
+	row := []string{of.name, cells(func(size int) string { return fmt.Sprint(size) })}
+	for _, arm := range []func(int) string{growthFirst, growthReplay} {
+		row = append(row,
+			cells(func(size int) string { return report.Duration(c.Median(arm(size)).P50) }),
+			cells(func(size int) string { return report.Duration(c.Median(arm(size)).P99) }))
+	}
+	last := sizes[len(sizes)-1]
+	return append(row,
+		report.Interval(c.Ratio(growthFirst(last), growthFirst(smallStore))), report.Interval(c.Ratio(growthReplay(last), growthReplay(smallStore))),
+		fmt.Sprintf("%.0f", stores[len(stores)-1].weight), fmt.Sprint(swept), report.Number(math.Floor(rate))), nil
 }
 
-// redisDatabase is the database of the first size. Other parts use 0 and 1.
-const redisDatabase = 2
+func growthFirst(records int) string { return fmt.Sprintf("%d records: first", records) }
 
-func growRedis(ctx context.Context, s *suite, sizes []int) (name string, stores []storage.Store, end func(), err error) {
-	var clients []*redis.Client
-	end = func() {
-		for _, client := range clients {
-			client.Close()
-		}
-	}
-	if s.redis == nil {
-		return "", nil, end, nil
-	}
-	for i, records := range sizes {
-		client := s.redisClient(redisDatabase + i)
-		clients = append(clients, client)
-		if err := fillRedis(ctx, client, records); err != nil {
-			return "", nil, end, err
-		}
-		stores = append(stores, redisstore.New(client))
-	}
-	return "redisstore", stores, end, nil
-}
+func growthReplay(records int) string { return fmt.Sprintf("%d records: replay", records) }
 
-// fillRedis stores one record, and copies the record to the other keys.
-func fillRedis(ctx context.Context, client *redis.Client, records int) error {
-	if held, err := client.DBSize(ctx).Result(); err != nil || held >= int64(records) {
-		return err // another part of the growth has filled the database
-	}
-	work := storeWork{ctx: ctx, store: redisstore.New(client), workers: 1}
-	if err := work.finish([]storage.Claim{growthClaim(0)}, newResult()); err != nil {
-		return err
-	}
-	value, err := client.Get(ctx, redisstore.DefaultPrefix+growthKey(0)).Result()
-	if err != nil {
-		return err
-	}
-	const batch = 1000
-	for from := 0; from < records; from += batch {
-		if _, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for i := from; i < min(from+batch, records); i++ {
-				pipe.Set(ctx, redisstore.DefaultPrefix+growthKey(i), value, 24*time.Hour)
-			}
-			return nil
-		}); err != nil {
+// growthArms settle new keys, which expire soon, and read records at random.
+func growthArms(ctx context.Context, of grown, records int) []harness.Arm {
+	work, result := storeWork{ctx: ctx, store: of.store, workers: 1}, newResult()
+	result.Retain = time.Second
+	first := work.claimsArm(growthFirst(records), nil, func(c storage.Claim) error {
+		lease, err := work.acquire(c)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		return work.store.Complete(ctx, lease, result)
+	})
+	first.Most = growingFirsts
+	sample, at := sampleOf(records, growthClaim), 0
+	replay := work.replayArm(growthReplay(records), func(int) storage.Claim {
+		at++
+		return sample[at%len(sample)]
+	})
+	return []harness.Arm{first, replay}
 }
 
-// growTiers fills a store of each size in both tiers. Replays come from Redis.
-func growTiers(ctx context.Context, s *suite, sizes []int) (name string, stores []storage.Store, end func(), err error) {
-	_, hot, endHot, err := growRedis(ctx, s, sizes)
-	if err != nil || len(hot) == 0 {
-		return "", nil, endHot, err
+// sweepAll sweeps each store until end, which returns the number of removed records, and how
+// many a sweep has removed in a second.
+func sweepAll(ctx context.Context, stores []grown) (end func() (removed int64, rate float64, err error)) {
+	sweeping, cancel := context.WithCancel(ctx)
+	type result struct {
+		removed int64
+		took    time.Duration
+		err     error
 	}
-	_, durable, endDurable, err := growPostgres(ctx, s, sizes)
-	end = func() { endHot(); endDurable() }
-	if err != nil || len(durable) == 0 {
-		return "", nil, end, err
+	results := make(chan result, len(stores))
+	for _, store := range stores {
+		go func() {
+			var all result
+			for store.sweep != nil && sweeping.Err() == nil && all.err == nil {
+				start := time.Now()
+				removed, err := store.sweep(sweeping, growthSweep)
+				if removed > 0 {
+					all.removed, all.took = all.removed+removed, all.took+time.Since(start)
+				}
+				if sweeping.Err() == nil {
+					all.err = err
+				}
+				select {
+				case <-sweeping.Done():
+				case <-time.After(time.Second):
+				}
+			}
+			results <- all
+		}()
 	}
-	for i := range hot {
-		stores = append(stores, tieredstore.New(hot[i], durable[i], tieredstore.HotTimeout(time.Second)))
+	return func() (removed int64, rate float64, err error) {
+		cancel()
+		var took time.Duration
+		for range stores {
+			one := <-results
+			removed, took, err = removed+one.removed, took+one.took, errors.Join(err, one.err)
+		}
+		return removed, float64(removed) / max(took.Seconds(), 1e-9), err
 	}
-	return "tieredstore", stores, end, nil
 }

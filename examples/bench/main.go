@@ -96,7 +96,7 @@ func run(ctx context.Context, arguments []string) error {
 	flags.IntVar(&s.rounds, "rounds", 50, "how often each arm runs")
 	flags.DurationVar(&s.slice, "slice", 60*time.Millisecond, "how long an arm runs each time")
 	flags.BoolVar(&s.quick, "quick", false, "a run of about three minutes: 5 rounds, and a tenth of the records")
-	flags.BoolVar(&s.large, "large", false, "also stores with ten times as many records: needs 16 GB of memory and an hour")
+	flags.BoolVar(&s.large, "large", false, "also stores with ten times as many records: needs 20 GB of memory, 70 GB of disk and hours")
 	flags.IntVar(&s.records, "records", 1_000_000, "how many records a large store has")
 	chosen := flags.String("parts", "all", "which parts to run, separated by commas: "+strings.Join(names(), ", "))
 	flags.Func("arms", "run only the arms whose name matches this `expression`, and the first of each table; tombstones and growth have no such arms", func(text string) (err error) {

@@ -106,12 +106,12 @@ func (s *suite) measureHeap(ctx context.Context, section *report.Section) error 
 	return nil
 }
 
-// filledMemory is a memstore with finished records under the keys of requestClaim.
+// filledMemory is a memstore with finished records under the keys of growthClaim.
 func filledMemory(ctx context.Context, records int) (*memstore.Store, error) {
 	store := newMemory()
 	work := storeWork{ctx: ctx, store: store, workers: 1}
 	for i := range records {
-		if err := work.finish([]storage.Claim{requestClaim(i)}, newResult()); err != nil {
+		if err := work.finish([]storage.Claim{growthClaim(i)}, newResult()); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +121,7 @@ func filledMemory(ctx context.Context, records int) (*memstore.Store, error) {
 func plainMap(records int) map[string]*plainRecord {
 	all := make(map[string]*plainRecord)
 	for i := range records {
-		claim := requestClaim(i)
+		claim := growthClaim(i)
 		all[claim.Key] = &plainRecord{
 			fingerprint: string([]byte(claim.Fingerprint)), status: http.StatusCreated,
 			header: http.Header{"Content-Type": {"application/json"}}, body: append([]byte(nil), response...),
@@ -137,7 +137,7 @@ func (s *suite) measureContention(ctx context.Context, section *report.Section) 
 	if err != nil {
 		return err
 	}
-	sample := sampleOf(s.records, requestClaim)
+	sample := sampleOf(s.records, growthClaim)
 	known := func(i int) storage.Claim { return sample[i%len(sample)] }
 	var arms []harness.Arm
 	for _, workers := range []int{1, 8, 64} {
@@ -190,7 +190,7 @@ func (s *suite) measureSweep(ctx context.Context, section *report.Section) error
 			section.Notes = append(section.Notes, "The sweep was not measured: filling the store took too long.")
 			return nil
 		}
-		if err := work.finish([]storage.Claim{requestClaim(i)}, result); err != nil {
+		if err := work.finish([]storage.Claim{growthClaim(i)}, result); err != nil {
 			return err
 		}
 	}
