@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/oncekey/oncekey/core/memstore"
@@ -30,13 +29,7 @@ func memory(ctx context.Context, s *suite) (report.Section, error) {
 		Title: "memstore: many records",
 		Text:  []string{fmt.Sprintf("%d finished records with bodies of %d bytes and one header.", s.records, size)},
 	}
-	if err := s.measureHeap(ctx, &section); err != nil {
-		return section, err
-	}
-	if err := s.measureContention(ctx, &section); err != nil {
-		return section, err
-	}
-	err := s.measureSweep(ctx, &section)
+	err := s.measureHeap(ctx, &section)
 	return section, err
 }
 
@@ -129,116 +122,4 @@ func plainMap(records int) map[string]*plainRecord {
 		}
 	}
 	return all
-}
-
-// measureContention sends requests to the full store from one goroutine and from many.
-func (s *suite) measureContention(ctx context.Context, section *report.Section) error {
-	store, err := filledMemory(ctx, s.records)
-	if err != nil {
-		return err
-	}
-	sample := sampleOf(s.records, growthClaim)
-	known := func(i int) storage.Claim { return sample[i%len(sample)] }
-	var arms []harness.Arm
-	for _, workers := range []int{1, 8, 64} {
-		work := storeWork{ctx, store, workers, true}
-		arms = append(arms, work.replayArm(fmt.Sprintf("replay, %d at once", workers), known), work.borrowArm(workers))
-	}
-	plan := s.plan(0)
-	plan.Collect = false // a collection of a large heap would take longer than a slice
-	alone := map[bool]string{true: arms[0].Name, false: arms[1].Name}
-	err = s.compare(ctx, section, comparison{"Under contention, on all processors", plan, arms, []column{
-		timeColumn, timesColumn("x one at once", func(arm string) string { return alone[strings.HasPrefix(arm, "replay")] }),
-	}})
-	return err
-}
-
-// borrowArm claims new keys, and releases them before the next slice, so that the store
-// does not grow.
-func (w storeWork) borrowArm(workers int) harness.Arm {
-	var claims []storage.Claim
-	var leases []storage.Lease
-	return harness.Arm{
-		Name: fmt.Sprintf("acquire, %d at once", workers), Most: 1 << 14,
-		Prepare: func(n int) error {
-			for _, lease := range leases {
-				if err := w.store.Release(w.ctx, lease); err != nil {
-					return err
-				}
-			}
-			claims, leases = newClaims(n), make([]storage.Lease, n)
-			return nil
-		},
-		Run: func(n int) error {
-			return harness.Parallel(workers, n, func(_, i int) (err error) {
-				leases[i], err = w.acquire(claims[i])
-				return err
-			})
-		},
-	}
-}
-
-// measureSweep lets all records expire at one moment, and measures the longest call while
-// the calls drop the records.
-func (s *suite) measureSweep(ctx context.Context, section *report.Section) error {
-	store := newMemory()
-	work := storeWork{ctx: ctx, store: store, workers: 1}
-	moment := time.Now().Add(max(2*time.Second, time.Duration(s.records)*20*time.Microsecond))
-	for i := range s.records {
-		result := newResult()
-		if result.Retain = time.Until(moment); result.Retain <= 0 {
-			section.Notes = append(section.Notes, "The sweep was not measured: filling the store took too long.")
-			return nil
-		}
-		if err := work.finish([]storage.Claim{growthClaim(i)}, result); err != nil {
-			return err
-		}
-	}
-	calls := s.records / 8
-	runtime.GC()
-	before, err := work.latencies(calls)
-	if err != nil {
-		return err
-	}
-	if time.Now().After(moment) {
-		section.Notes = append(section.Notes, "The sweep was not measured: filling the store took too long.")
-		return nil
-	}
-	held := store.Len()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(moment)):
-	}
-	runtime.GC()
-	during, err := work.latencies(calls)
-	if err != nil {
-		return err
-	}
-	row := func(name string, took []float64) []string {
-		return []string{
-			name, report.Duration(harness.Median(took)), report.Duration(harness.Quantile(took, 0.99)),
-			report.Duration(harness.Quantile(took, 0.9999)), report.Duration(harness.Quantile(took, 1)),
-		}
-	}
-	section.Tables = append(section.Tables, report.Table{
-		Caption: fmt.Sprintf("Claims of %d new keys, one at a time, before and while they drop expired records (%d of %d)",
-			calls, held+calls-store.Len(), s.records),
-		Head: []string{"claims", "p50", "p99", "p99.99", "longest"},
-		Rows: [][]string{row("before anything expires", before), row("while dropping", during)},
-	})
-	return nil
-}
-
-// latencies claims new keys one after another.
-func (w storeWork) latencies(calls int) ([]float64, error) {
-	claims, took := newClaims(calls), make([]float64, calls)
-	for i, claim := range claims {
-		start := time.Now()
-		if _, err := w.acquire(claim); err != nil {
-			return nil, err
-		}
-		took[i] = float64(time.Since(start))
-	}
-	return took, nil
 }

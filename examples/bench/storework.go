@@ -18,15 +18,6 @@ type storeWork struct {
 	ctx     context.Context //nolint:containedctx // the context of a comparison, which ends first
 	store   storage.Store
 	workers int
-	brief   bool // the calls are too short for a clock around each
-}
-
-// arm makes one call for each piece of work.
-func (w storeWork) arm(name string, each func(i int) error) harness.Arm {
-	if w.brief {
-		return harness.Arm{Name: name, Run: func(n int) error { return harness.Parallel(w.workers, n, func(_, i int) error { return each(i) }) }}
-	}
-	return harness.Timed(name, w.workers, each)
 }
 
 func newClaim(key string) storage.Claim {
@@ -82,7 +73,7 @@ func (w storeWork) finish(claims []storage.Claim, result storage.Result) error {
 // each slice, and may be nil.
 func (w storeWork) claimsArm(name string, before func() error, each func(storage.Claim) error) harness.Arm {
 	var claims []storage.Claim
-	arm := w.arm(name, func(i int) error { return each(claims[i]) })
+	arm := harness.Timed(name, w.workers, func(i int) error { return each(claims[i]) })
 	arm.Most = 1 << 16
 	arm.Prepare = func(n int) error { claims = newClaims(n); return call(before) }
 	return arm
@@ -109,7 +100,7 @@ func (w storeWork) firstArm(name string, before func() error) harness.Arm {
 func (w storeWork) settleArm(name string, before func() error) harness.Arm {
 	var leases []storage.Lease
 	result := newResult()
-	arm := w.arm(name, func(i int) error { return w.store.Complete(w.ctx, leases[i], result) })
+	arm := harness.Timed(name, w.workers, func(i int) error { return w.store.Complete(w.ctx, leases[i], result) })
 	arm.Most = 1 << 16
 	arm.Prepare = func(n int) error {
 		if err := call(before); err != nil {
@@ -127,7 +118,7 @@ func (w storeWork) settleArm(name string, before func() error) harness.Arm {
 
 // replayArm reads finished records.
 func (w storeWork) replayArm(name string, keys func(i int) storage.Claim) harness.Arm {
-	return w.arm(name, func(i int) error { return w.find(keys(i)) })
+	return harness.Timed(name, w.workers, func(i int) error { return w.find(keys(i)) })
 }
 
 // always repeats one claim, for a replay of one key.
