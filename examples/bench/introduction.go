@@ -14,7 +14,7 @@ import (
 
 const (
 	heading      = "# Benchmarks"
-	quickHeading = "# Benchmarks, a quick run of about three minutes: a look, not a measurement"
+	quickHeading = "# Benchmarks, a quick run of about five minutes: a look, not a measurement"
 )
 
 const method = `Written by ` + "`make bench`" + ` (examples/bench). Compare ratios within this page. Times belong to one machine on one day.

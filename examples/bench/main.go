@@ -2,7 +2,7 @@
 // makes no judgement: it never fails because of a time.
 //
 //	go run . -o ../../BENCHMARKS.md                 # everything
-//	go run . -quick                                 # about three minutes
+//	go run . -quick                                 # about five minutes
 //	go run . -parts inprocess -arms 'first|floor'   # some arms of one part
 //	go run . -profile ../../build                   # CPU profiles of a first-time request and of a replay
 //
@@ -95,7 +95,7 @@ func run(ctx context.Context, arguments []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&s.rounds, "rounds", 50, "how often each arm runs")
 	flags.DurationVar(&s.slice, "slice", 60*time.Millisecond, "how long an arm runs each time")
-	flags.BoolVar(&s.quick, "quick", false, "a run of about three minutes: 5 rounds, and a tenth of the records")
+	flags.BoolVar(&s.quick, "quick", false, "a run of about five minutes: 5 rounds, and a tenth of the records")
 	flags.BoolVar(&s.large, "large", false, "also stores with ten times as many records: needs 20 GB of memory, 70 GB of disk and hours")
 	flags.IntVar(&s.records, "records", 1_000_000, "how many records a large store has")
 	chosen := flags.String("parts", "all", "which parts to run, separated by commas: "+strings.Join(names(), ", "))

@@ -163,7 +163,7 @@ func TestRunOfSomeArms(t *testing.T) { //nolint:paralleltest // a comparison has
 	if len(rows) != 3 || rows[0][1] != bareArm || rows[1][1] != "chi: bare" || rows[2][1] != "chi: first" {
 		t.Errorf("the arms are %q, want the first one and the two that match", rows)
 	}
-	if !strings.HasPrefix(string(written), "# Benchmarks, a quick run of about three minutes") || strings.Contains(string(written), "A document of") {
+	if !strings.HasPrefix(string(written), "# Benchmarks, a quick run of about five minutes") || strings.Contains(string(written), "A document of") {
 		t.Errorf("the heading says no quick run, or a table has no arm: %.300s", written)
 	}
 }
