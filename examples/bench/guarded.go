@@ -41,7 +41,7 @@ func guarded(ctx context.Context, s *suite) (report.Section, error) {
 			"command or a commit: pgstore's do. *DBOS workflow* is dbos-transact-golang, a durable engine, on the same server with a pool of the same size: a workflow of one step, whose id is the key. " +
 			"It compares no payloads. *x by hand* and *x least* compare requests a second, first-time requests with *one write*, replays with *one read*.",
 	}}
-	if err := s.compareGuarded(ctx, &section, backend{name: guardedMemory, services: guardedInMemory()}, harness.Plan{}); err != nil {
+	if err := s.compareGuarded(ctx, &section, backend{name: guardedMemory, processors: 1, services: guardedInMemory()}, harness.Plan{}); err != nil {
 		return section, err
 	}
 	for _, compare := range []func(context.Context, *report.Section) error{s.guardedOnRedis, s.guardedOnPostgres} {
@@ -264,11 +264,16 @@ func guardedTargets() (all []target) {
 		name    string
 		callers []int
 		first   float64
-	}{{guardedMemory, []int{1}, 0.85}, {guardedRedis, []int{16, 64}, 1}, {guardedPostgres, guardedCallers, 1}} {
+		why     string
+	}{
+		{guardedMemory, []int{1}, 0.85, "by hand took 1.2 to 1.5 µs, where two SHA-256 sums and json.Valid alone take 0.9 (*floor*), and hardly does more than claim and keep."},
+		{guardedRedis, []int{16, 64}, 1, ""},
+		{guardedPostgres, guardedCallers, 1, ""},
+	} {
 		for _, callers := range on.callers {
 			name := fmt.Sprintf(on.name, callers)
 			all = append(all,
-				target{name + ", first : by hand", false, on.first, speed(name, oursFirst, byHandFirst), ""},
+				target{name + ", first : by hand", false, on.first, speed(name, oursFirst, byHandFirst), on.why},
 				target{name + ", replay : by hand", false, 1, speed(name, oursReplay, byHandReplay), ""})
 		}
 	}

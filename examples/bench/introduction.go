@@ -22,7 +22,7 @@ const method = `Written by ` + "`make bench`" + ` (examples/bench). Compare rati
 How it is measured: the arms of a comparison run in one process, each for a slice of %v, in random order, for %d rounds. A
 ratio is the median of the ratios of each round, and the brackets behind it are its 95 %% bootstrap interval. The A/A control
 is an arm's ratio to itself, run as two arms: it is 1 but for noise, and a difference that is smaller than the control's own
-interval means nothing. In-process and memory arms have GOMAXPROCS(1), and the collector runs before each slice. Bytes,
+interval means nothing. Arms in memory have GOMAXPROCS(1), and the collector runs before each slice. Bytes,
 allocations, round trips and WAL have no noise to speak of. A target is reached when the median reaches it. Nothing here is a
 test: no time makes it fail. *p50* and *p99* are the medians of the rounds' own.
 

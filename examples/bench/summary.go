@@ -46,7 +46,7 @@ func summarize(found results) summary {
 			times(c, insertArm, firstArmName), times(c, selectArm, replayArmName))
 	}
 	if c := found.find(fmt.Sprintf(guardedPostgres, 64), oursFirst, oursReplay, durableFirst, durableReplay); c != nil {
-		s.say("On the same server, first-time requests are %s times as fast as workflows of one step of dbos-transact-golang, a durable engine, and replays %s times.",
+		s.say("Beside dbos-transact-golang, a durable engine, on one PostgreSQL with 64 callers at once, first-time requests are %s times as fast as its workflows of one step, and replays %s times.",
 			times(c, durableFirst, oursFirst), times(c, durableReplay, oursReplay))
 	}
 	return s
