@@ -220,9 +220,10 @@ func (c *codec) header(h *storage.Header) {
 	}
 	for i := range *h {
 		f := &(*h)[i]
-		operation := c.uvarint(uint64(f.Op))
-		c.invalid = c.invalid || operation > uint64(storage.Sealed)
-		f.Op = storage.FieldOp(operation)
+		if operation := c.uvarint(uint64(f.Op)); c.reading { // others read the header that is written
+			c.invalid = c.invalid || operation > uint64(storage.Sealed)
+			f.Op = storage.FieldOp(operation)
+		}
 		c.words(&f.Name, &f.Value)
 	}
 }

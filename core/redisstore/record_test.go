@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -262,4 +263,19 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("a record that cannot be was read: %+v", r)
 		}
 	})
+}
+
+// While a result waits for Redis, duplicates of the process read it. The race detector sees a write.
+func TestEncodingWritesNothingOfAResult(t *testing.T) {
+	t.Parallel()
+	l := someLease()
+	res := storage.Result{
+		State: storage.Completed, Status: 201, Header: storage.Header{{Op: storage.Add, Name: "Vary", Value: "Origin"}}, Body: []byte("{}"), Sketch: []byte("s"),
+		Retain: time.Hour, Remember: time.Hour,
+	}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { encodeResult(l, res, someTime); encodeRemembered(l, res) })
+	}
+	both.Wait()
 }
