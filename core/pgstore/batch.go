@@ -41,7 +41,7 @@ func (s *Store) claimMany(ctx context.Context, batch []*lane.Call[storage.Claim,
 // completeMany decides the completions whose claims have not changed. All others are sent
 // alone.
 func (s *Store) completeMany(ctx context.Context, batch []*lane.Call[completion, struct{}]) (wrote bool, err error) {
-	key := func(c completion) string { return c.lease.Key }
+	key := func(c completion) string { return c.key }
 	arguments := func(c completion) *sqlrows.Arguments { return c.arguments }
 	keys, completed, err := sendMany(ctx, s, batch, key, &s.completeStatement, arguments, false)
 	for _, row := range completed {

@@ -33,9 +33,10 @@ func (s *Store) claim(ctx context.Context, c storage.Claim) (storage.Lease, *sto
 	return won.lease, won.found, err
 }
 
-// completion is a lease whose result is to be stored.
+// completion has the arguments for the result of a key. They share no memory with the caller's,
+// who may leave.
 type completion struct {
-	lease     storage.Lease
+	key       string
 	arguments *sqlrows.Arguments
 }
 
@@ -44,8 +45,8 @@ func (s *Store) Complete(ctx context.Context, l storage.Lease, res storage.Resul
 	if s.withoutBatches || len(res.Body) > sqlrows.LongestBody {
 		return s.records.Complete(ctx, l, res)
 	}
-	return s.records.CompleteBy(ctx, l, res, func(alone func() error) error {
-		_, err := s.completions.Do(ctx, completion{l, sqlrows.Finishing(&l, &res)}, len(res.Body), func() (struct{}, error) {
+	return s.records.CompleteBy(ctx, l, res, func(a *sqlrows.Arguments, alone func() error) error {
+		_, err := s.completions.Do(ctx, completion{l.Key, a.Clone()}, len(res.Body), func() (struct{}, error) {
 			return struct{}{}, alone()
 		})
 		return err

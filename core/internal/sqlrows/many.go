@@ -171,13 +171,6 @@ func Claiming(c storage.Claim) *Arguments {
 	return claiming(&storage.Lease{Claim: c, Attempt: 1})
 }
 
-// Finishing are the arguments of Complete. They share no memory with the result.
-func Finishing(l *storage.Lease, res *storage.Result) *Arguments {
-	a := of(l)
-	a.result(res)
-	return a.Clone()
-}
-
 // Clone returns arguments that share no memory with the call's.
 func (a *Arguments) Clone() *Arguments {
 	own := *a

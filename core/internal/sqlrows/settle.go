@@ -10,13 +10,17 @@ import (
 
 // Complete implements [storage.Store].
 func (s *Records) Complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	return s.CompleteBy(ctx, l, res, func(alone func() error) error { return alone() })
+	return s.CompleteBy(ctx, l, res, func(_ *Arguments, alone func() error) error { return alone() })
 }
 
-// CompleteBy is Complete, by another way to try it, which may use the one of Complete.
-func (s *Records) CompleteBy(ctx context.Context, l storage.Lease, res storage.Result, try func(alone func() error) error) error {
+// CompleteBy is Complete, by another way to try it with the statement's arguments, which may use
+// the one of Complete.
+func (s *Records) CompleteBy(
+	ctx context.Context, l storage.Lease, res storage.Result, try func(a *Arguments, alone func() error) error,
+) error {
+	a := finishing(&l, &res)
 	alone := func() error {
-		own, err := s.Finish(ctx, s.Pool, &l, &res)
+		own, err := s.finish(ctx, s.Pool, &l, a)
 		if err == nil && !own {
 			err = storage.ErrLeaseLost
 		}
@@ -25,7 +29,7 @@ func (s *Records) CompleteBy(ctx context.Context, l storage.Lease, res storage.R
 		}
 		return err
 	}
-	return s.settle(ctx, "complete", &l, func() error { return try(alone) })
+	return s.settle(ctx, "complete", &l, func() error { return try(a, alone) })
 }
 
 // ErrFinished says that the lease's own attempt has finished the record already.
@@ -33,8 +37,17 @@ var ErrFinished = errors.New("the result is stored already")
 
 // Finish writes the result. It returns false when the lease is lost.
 func (s *Records) Finish(ctx context.Context, on Executor, l *storage.Lease, res *storage.Result) (bool, error) {
+	return s.finish(ctx, on, l, finishing(l, res))
+}
+
+// finishing are the arguments of Complete.
+func finishing(l *storage.Lease, res *storage.Result) *Arguments {
 	a := of(l)
 	a.result(res)
+	return a
+}
+
+func (s *Records) finish(ctx context.Context, on Executor, l *storage.Lease, a *Arguments) (bool, error) {
 	// Nearly always the claim is unchanged.
 	if completed, err := on.Exec(ctx, Complete, a); err != nil || completed {
 		return completed, err
