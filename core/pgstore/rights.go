@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
 )
 
@@ -28,10 +29,7 @@ FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = lower('{schema}'
 // checkRights returns the process id of the backend, and an error that names the rights that
 // the store needs and the role does not have, or for a missing table.
 func (s *Store) checkRights(ctx context.Context, on session) (backend int64, err error) {
-	schema, name, qualified := strings.Cut(s.table, ".")
-	if !qualified {
-		schema, name = "", s.table
-	}
+	schema, name := sqlrows.NameOf(s.table)
 	var role, onTable string
 	var there, noUsage bool
 	text := strings.NewReplacer("{schema}", schema, "{name}", name).Replace(rightsStatement)

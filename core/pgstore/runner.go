@@ -186,10 +186,5 @@ func (s session) Each(ctx context.Context, text string, take func(scan func(into
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if err := take(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return sqlrows.Take(rows, take)
 }

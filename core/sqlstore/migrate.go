@@ -79,10 +79,5 @@ func (s session) Each(ctx context.Context, text string, take func(scan func(into
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if err := take(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return errors.Join(rows.Err(), rows.Close())
+	return errors.Join(sqlrows.Take(rows, take), rows.Close())
 }

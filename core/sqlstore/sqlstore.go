@@ -73,7 +73,6 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"strings"
 
 	"github.com/oncekey/oncekey/core/internal/sqlrows"
 	"github.com/oncekey/oncekey/core/storage"
@@ -151,7 +150,7 @@ func configured(db *sql.DB, dialect Dialect, options []Option) *Store {
 	for _, option := range options {
 		option(s)
 	}
-	if schema, _, qualified := strings.Cut(s.table, "."); qualified && s.dialect.longestName > 0 && len(schema) > s.dialect.longestName {
+	if schema, _ := sqlrows.NameOf(s.table); s.dialect.longestName > 0 && len(schema) > s.dialect.longestName {
 		panic(fmt.Sprintf("sqlstore: Table(%q): the schema has %d bytes: %s takes at most %d", s.table, len(schema), s.dialect.name, s.dialect.longestName))
 	}
 	s.proof = sqlrows.Proof{Client: sqlDriver, Prove: s.proveAll}

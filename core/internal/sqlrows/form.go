@@ -118,14 +118,13 @@ func (f *Form) statement(text, table string) (s Statement) {
 	numbers := map[parameter]int{}
 	rest := f.expand(text, table)
 	for {
-		before, after, found := cutParameter(rest)
+		before, name, after, found := cutParameter(rest)
 		out.WriteString(before)
 		if !found {
 			s.Text = out.String()
 			return s
 		}
-		name := after[:len(after)-len(strings.TrimLeft(after, "abcdefghijklmnopqrstuvwxyz_"))]
-		rest = after[len(name):]
+		rest = after
 		p, known := parameters[name]
 		switch {
 		case !known:
@@ -162,23 +161,33 @@ func (f *Form) expand(text, table string) string {
 	return text
 }
 
-// cutParameter cuts a text around the colon of its first parameter. Two colons are a cast.
-func cutParameter(text string) (before, after string, found bool) {
+// cutParameter cuts a text around the name of its first parameter, which follows a colon. Two
+// colons are a cast.
+func cutParameter(text string) (before, name, after string, found bool) {
 	for from := 0; ; {
 		at := strings.IndexByte(text[from:], ':')
 		switch at += from; {
 		case at < from:
-			return text, "", false
+			return text, "", "", false
 		case strings.HasPrefix(text[at:], "::"):
 			from = at + len("::")
 		default:
-			return text[:at], text[at+1:], true
+			after = strings.TrimLeft(text[at+1:], "abcdefghijklmnopqrstuvwxyz_")
+			return text[:at], text[at+1 : len(text)-len(after)], after, true
 		}
 	}
 }
 
 // InTable replaces the place-holders for the names of the table and of its index.
 func InTable(table, text string) string {
-	index := table[strings.LastIndexByte(table, '.')+1:]
-	return strings.NewReplacer("{table}", table, "{index}", index).Replace(text)
+	_, name := NameOf(table)
+	return strings.NewReplacer("{table}", table, "{index}", name).Replace(text)
+}
+
+// NameOf returns the schema of a table, or "", and its name there.
+func NameOf(table string) (schema, name string) {
+	if schema, name, qualified := strings.Cut(table, "."); qualified {
+		return schema, name
+	}
+	return "", table
 }

@@ -95,13 +95,12 @@ func (f *Form) many(table string, build func(each func(string) string) string) (
 	text := build(func(text string) string {
 		var out strings.Builder
 		for {
-			before, after, found := cutParameter(text)
+			before, name, after, found := cutParameter(text)
 			out.WriteString(before)
 			if !found {
 				return out.String()
 			}
-			name := after[:len(after)-len(strings.TrimLeft(after, "abcdefghijklmnopqrstuvwxyz_"))]
-			text = after[len(name):]
+			text = after
 			if p := parameters[name]; p == pNow {
 				out.WriteString(":now")
 			} else {

@@ -17,6 +17,23 @@ type Session interface {
 	Each(ctx context.Context, text string, take func(scan func(into ...any) error) error) error
 }
 
+// Rows are those of a driver.
+type Rows interface {
+	Next() bool
+	Scan(into ...any) error
+	Err() error
+}
+
+// Take is Each over rows, which the caller closes.
+func Take(rows Rows, take func(scan func(into ...any) error) error) error {
+	for rows.Next() {
+		if err := take(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // Tables are a database's words for the table of the records, and for that of the versions.
 type Tables struct {
 	// Folder has the migrations.
@@ -237,10 +254,7 @@ var displayWidth = regexp.MustCompile(`^(smallint|bigint)\(\d+\)$`)
 
 // Prove returns an error unless the table is as expected.
 func (d *Tables) Prove(ctx context.Context, on Session, table string) error {
-	place, name, qualified := strings.Cut(table, ".")
-	if !qualified {
-		place, name = "", table
-	}
+	place, name := NameOf(table)
 	var found []schema.Found
 	query := strings.NewReplacer("{table}", table, "{schema}", place, "{name}", name).Replace(d.Describe)
 	err := on.Each(ctx, query, func(scan func(into ...any) error) error {
