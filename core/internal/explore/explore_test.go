@@ -14,12 +14,14 @@ import (
 	"time"
 )
 
-// breach counts the schedules that break a rule, and has the lowest of their seeds.
+// breach counts the schedules that break a rule.
 type breach struct {
-	seed  uint64
 	count int
-	first []uint64 // the seeds that were found first, at most maxSeeds
+	seeds []uint64 // those that were found first, at most maxSeeds
 }
+
+// lowest is the lowest seed: the shards take the seeds in order.
+func (b breach) lowest() uint64 { return slices.Min(b.seeds) }
 
 // maxSeeds is how many seeds of one rule a search prints.
 const maxSeeds = 50
@@ -39,12 +41,9 @@ func (f *breaches) add(seed uint64, found []Violation) {
 			continue
 		}
 		seen[v.Rule] = true
-		old, known := f.byRule[v.Rule]
-		if !known || seed < old.seed {
-			old.seed = seed
-		}
-		if old.count++; len(old.first) < maxSeeds {
-			old.first = append(old.first, seed)
+		old := f.byRule[v.Rule]
+		if old.count++; len(old.seeds) < maxSeeds {
+			old.seeds = append(old.seeds, seed)
 		}
 		f.byRule[v.Rule] = old
 	}
@@ -143,7 +142,7 @@ func (s *search) reportFirst(t *testing.T) {
 	t.Helper()
 	var rules []string
 	for rule, b := range s.byRule {
-		if b.seed == s.end.Load() {
+		if b.lowest() == s.end.Load() {
 			rules = append(rules, string(rule))
 		}
 	}
@@ -180,10 +179,10 @@ func (f *breaches) report(t *testing.T) {
 	for rule := range f.byRule {
 		rules = append(rules, rule)
 	}
-	slices.SortFunc(rules, func(a, b Rule) int { return cmp.Compare(f.byRule[a].seed, f.byRule[b].seed) })
+	slices.SortFunc(rules, func(a, b Rule) int { return cmp.Compare(f.byRule[a].lowest(), f.byRule[b].lowest()) })
 	for _, rule := range rules {
 		first := f.byRule[rule]
-		t.Errorf("%s is broken by %d schedules, %v, first by seed %d:\n%s", rule, first.count, first.first, first.seed, shrunk(t, first.seed, rule))
+		t.Errorf("%s is broken by %d schedules, %v, first by seed %d:\n%s", rule, first.count, first.seeds, first.lowest(), shrunk(t, first.lowest(), rule))
 	}
 }
 
