@@ -56,7 +56,7 @@ func Transactional() policy.Option { return policy.Transactional(true) }
 //
 // The store completes the record in this transaction, with the transaction's role and
 // settings. A handler must not end it in SQL, make it read only, leave it with a role that
-// may not write records, or turn synchronous_commit off: docs/postgres.md has what becomes of
+// may not write records, or turn synchronous_commit off: docs/postgres.md has the outcome of
 // each. When the database refuses the record or the commit (for example by a deferred
 // constraint), the whole transaction is rolled back and the key is released. Locks, settings
 // and temporary tables that outlive the transaction stay with the connection, which goes
@@ -145,7 +145,7 @@ func isRefusal(err error) bool {
 }
 
 func (t *transaction) complete(ctx context.Context, l storage.Lease, res storage.Result) error {
-	completed, err := t.store.records.Finish(ctx, runner{t.store, t.tx}, &l, &res)
+	completed, err := t.store.records.Finish(ctx, runner{t.store, t.tx}, &l, sqlrows.Finishing(&l, &res))
 	if err == nil && !completed || errors.Is(err, sqlrows.ErrFinished) {
 		return storage.ErrLeaseLost
 	}

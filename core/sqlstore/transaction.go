@@ -173,7 +173,7 @@ func (t *transaction) complete(ctx context.Context, l *storage.Lease, res *stora
 	if err := t.checkWhole(ctx); err != nil {
 		return err
 	}
-	completed, err := t.store.records.Finish(ctx, runner{t.store, t.tx}, l, res)
+	completed, err := t.store.records.Finish(ctx, runner{t.store, t.tx}, l, sqlrows.Finishing(l, res))
 	if err == nil && !completed || errors.Is(err, sqlrows.ErrFinished) {
 		return storage.ErrLeaseLost
 	}

@@ -18,9 +18,9 @@ func (s *Records) Complete(ctx context.Context, l storage.Lease, res storage.Res
 func (s *Records) CompleteBy(
 	ctx context.Context, l storage.Lease, res storage.Result, try func(a *Arguments, alone func() error) error,
 ) error {
-	a := finishing(&l, &res)
+	a := Finishing(&l, &res)
 	alone := func() error {
-		own, err := s.finish(ctx, s.Pool, &l, a)
+		own, err := s.Finish(ctx, s.Pool, &l, a)
 		if err == nil && !own {
 			err = storage.ErrLeaseLost
 		}
@@ -35,19 +35,15 @@ func (s *Records) CompleteBy(
 // ErrFinished says that the lease's own attempt has finished the record already.
 var ErrFinished = errors.New("the result is stored already")
 
-// Finish writes the result. It returns false when the lease is lost.
-func (s *Records) Finish(ctx context.Context, on Executor, l *storage.Lease, res *storage.Result) (bool, error) {
-	return s.finish(ctx, on, l, finishing(l, res))
-}
-
-// finishing are the arguments of Complete.
-func finishing(l *storage.Lease, res *storage.Result) *Arguments {
+// Finishing are the arguments of Complete. They share the memory of the result.
+func Finishing(l *storage.Lease, res *storage.Result) *Arguments {
 	a := of(l)
 	a.result(res)
 	return a
 }
 
-func (s *Records) finish(ctx context.Context, on Executor, l *storage.Lease, a *Arguments) (bool, error) {
+// Finish writes the result that the arguments have. It returns false when the lease is lost.
+func (s *Records) Finish(ctx context.Context, on Executor, l *storage.Lease, a *Arguments) (bool, error) {
 	// Nearly always the claim is unchanged.
 	if completed, err := on.Exec(ctx, Complete, a); err != nil || completed {
 		return completed, err
