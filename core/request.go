@@ -61,8 +61,8 @@ func (i *identity) outside(ctx context.Context) *Route {
 	return route
 }
 
-// digestOf returns the bytes of a storage key. Without a service name, the storage key is
-// the same as in versions before WithService.
+// digestOf returns the bytes of a storage key, as storage.Key spells it. The name of a
+// service is a further part.
 func digestOf(service string, r *Request) [sha256.Size]byte {
 	if service == "" {
 		return frame.Sum(r.Scope, r.Method, r.Path, r.Key)

@@ -98,7 +98,7 @@ func TestNextVersion(t *testing.T) {
 			must(t, pgstore.Migrate(t.Context(), pool))
 			must(t, store.Check(t.Context()))
 			finish(t, store, "new")
-			for _, key := range []string{"old", "new"} { // a program of the next version reads what this one writes
+			for _, key := range []string{"old", "new"} { // a program of the next version reads the rows of this one
 				if r := find(t, store, claim(key)); string(r.Body) != key {
 					t.Errorf("the record is %+v, want the response %q", r, key)
 				}

@@ -147,7 +147,7 @@ func attemptPrefix(l *storage.Lease) []byte {
 // writers are codecs with some room, so that a value is one allocation of its size.
 var writers = sync.Pool{New: func() any { return &codec{rest: make([]byte, 0, usualRoom)} }}
 
-// usualRoom is more than most values have before their body, and mostRoom is what writers keep.
+// usualRoom is more than most values have before their body, and mostRoom is the most that writers keep.
 const usualRoom, mostRoom = 512, 4 << 10
 
 func encode[Body string | []byte](s *stored, body Body) []byte {
@@ -225,7 +225,7 @@ func mayBeApart(value string) bool {
 	return isRecord(value) && isFinished(storage.State(value[stateAt])) && value[stateAt+1] != 0
 }
 
-// interpret checks what was read, given the body.
+// interpret checks the fields that were read, given the body.
 func (s *stored) interpret(body []byte) error {
 	r := &s.record
 	if r.Attempt < 1 {

@@ -108,7 +108,7 @@ type Lease struct {
 	// TookOver says that an earlier attempt was abandoned: its lease ended before a
 	// result was stored. The side effect of that attempt may or may not have happened.
 	TookOver bool
-	// Steps are what the run has recorded with core.Step, or "". The text is valid UTF-8
+	// Steps are the lines that the run has recorded with core.Step, or "". The text is valid UTF-8
 	// without NUL, and opaque to stores. Extend writes it to the record, and Release keeps
 	// it there. A claim gets the record's Steps if it takes over an abandoned key, claims a
 	// Released one, or finds its own claim again. At most 1 MiB unless a policy allows more.

@@ -109,7 +109,7 @@ func countAll(ctx context.Context, c *pgx.Conn, pool *pgxpool.Pool) (n counters,
 	return n, err
 }
 
-// weighRows returns what n new rows in a table cost. It runs the statement before. Its own
+// weighRows returns the cost of n new rows in a table. It runs the statement before. Its own
 // connection makes few transactions.
 func weighRows(ctx context.Context, dsn string, pool *pgxpool.Pool, before, table string, n int, write func([]storage.Claim) error) (f footprint, err error) {
 	connection, err := pgx.Connect(ctx, dsn)

@@ -104,7 +104,7 @@ func times(c *harness.Comparison, arm, to string) string {
 
 func percent(ratio harness.Estimate) string { return fmt.Sprintf("%.0f %%", 100*ratio.Median) }
 
-// guardTable answers what a guard costs, with a row for each kind of request at each store.
+// guardTable has the cost of a guard, with a row for each kind of request at each store.
 func guardTable(found results) report.Table {
 	table := report.Table{Head: []string{"records in, callers, request", "bare", "oncekey", "by hand", "least", "oncekey : by hand", "oncekey : least"}}
 	for _, name := range []string{guardedMemory, guardedRedis, guardedPostgres} {

@@ -205,7 +205,7 @@ func (p *place) postgres() (*pgstore.Store, error) {
 	return pgstore.New(pool, table), nil
 }
 
-// tableName is what pgstore.Table takes.
+// tableName matches the names that pgstore.Table takes.
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,40}$`)
 
 func (p *place) table() (pgstore.Option, error) {

@@ -23,7 +23,7 @@ type sweepCommand struct {
 	Batch int           `default:"500" help:"Records of one batch, at most 10000."`
 }
 
-// mostInABatch is what pgstore.Store.Sweep takes.
+// mostInABatch is the largest batch that pgstore.Store.Sweep takes.
 const mostInABatch = 10_000
 
 // swept is the JSON of a sweep.

@@ -220,7 +220,7 @@ func showSeed(t *testing.T, seed uint64) {
 }
 
 // The judge once called these schedules wrong, each for another rule: an operator, a step on another goroutine, or a late
-// call allows what no other schedule may do.
+// call allows more than other schedules do.
 func TestJudgeAllows(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{343404, 974536, 1803861, 2146358, 2633667, 2707692, 2879740, 5525191, 5681671, 8327387} {

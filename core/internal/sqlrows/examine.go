@@ -14,7 +14,7 @@ import (
 // Check is a setting of the database, and the judgement of its values.
 type Check struct {
 	Name, Query string
-	// Judge returns what was seen of the value, its grade, and an advice unless it is good.
+	// Judge returns the value as a finding shows it, its grade, and an advice unless it is good.
 	Judge func(value string) (seen string, grade storage.Grade, advice string)
 }
 

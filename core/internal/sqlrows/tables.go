@@ -52,8 +52,8 @@ func PostgreSQLTables() Tables {
 	return Tables{
 		Folder: "postgresql",
 		Lock: []string{
-			// Read committed: after the wait for the lock, the statements see what the migration
-			// before has committed.
+			// Read committed: after the wait for the lock, the statements see the commit of the
+			// migration before.
 			`BEGIN ISOLATION LEVEL READ COMMITTED`,
 			`SELECT pg_advisory_xact_lock(hashtextextended('oncekey migrations of {table}', 0))`,
 			`SET LOCAL lock_timeout = '3s'`,
@@ -249,7 +249,7 @@ SELECT c.name, upper(c.type), c."notnull" = 0, c.dflt_value IS NOT NULL,
 FROM pragma_table_info('{table}') AS c`
 )
 
-// displayWidth is what MariaDB says beside a type of integers.
+// displayWidth is the width that MariaDB adds to a type of integers.
 var displayWidth = regexp.MustCompile(`^(smallint|bigint)\(\d+\)$`)
 
 // Prove returns an error unless the table is as expected.

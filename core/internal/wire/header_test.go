@@ -46,7 +46,7 @@ func TestHeaderChanges(t *testing.T) {
 	}
 }
 
-// The comparison in place finds what a comparison of all changes finds.
+// The comparison in place agrees with a comparison of all changes.
 func TestHasChanges(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
