@@ -165,7 +165,7 @@ func (f *mysqlFixture) expectMoved(keys ...string) {
 // the killed attempt does not move, and that of the next attempt moves once.
 func TestKilledInTheTransferOnMySQL(t *testing.T) {
 	t.Parallel()
-	onEachMySQL(t, time.Second, func(t *testing.T, f *mysqlFixture) {
+	onEachMySQL(t, 3*time.Second, func(t *testing.T, f *mysqlFixture) {
 		other := f.start("gin")
 		var keys []string
 		for n, stops := range [][]mysqlStop{
@@ -194,7 +194,7 @@ func TestKilledInTheTransferOnMySQL(t *testing.T) {
 // idle connection.
 func TestFrozenInTheTransferOnMySQL(t *testing.T) {
 	t.Parallel()
-	onEachMySQL(t, time.Second, func(t *testing.T, f *mysqlFixture) {
+	onEachMySQL(t, 3*time.Second, func(t *testing.T, f *mysqlFixture) {
 		freezeInTheTransfer(t, f.fixture, func(first *instance, move request) (<-chan answer, func()) {
 			return f.beginUntil(first, move, mysqlBetweenItsWrites)
 		}, f.expectMoved)
