@@ -28,9 +28,8 @@ type Migration struct {
 // tool, and the tool after the last step of Migrate.
 func Migrations(options ...Option) []Migration {
 	var migrations []Migration
-	table := configured(nil, options).table
-	for _, step := range sqlrows.Migrations(tables.Folder, table) {
-		migrations = append(migrations, Migration{step.Version, step.Name, tables.WithVersion(step, table)})
+	for _, step := range tables.Migrations(configured(nil, options).table) {
+		migrations = append(migrations, Migration(step))
 	}
 	return migrations
 }
@@ -57,7 +56,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, options ...Option) error {
 			return err
 		}
 		defer connection.Release()
-		return tables.Migrate(ctx, session{s.unprepared(connection)}, s.table, sqlrows.Migrations(tables.Folder, s.table))
+		return tables.Migrate(ctx, session{s.unprepared(connection)}, s.table)
 	})
 	if err != nil {
 		return fmt.Errorf("pgstore: migrate: %w", s.explained(err))

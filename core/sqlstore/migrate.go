@@ -16,18 +16,17 @@ type Migration struct {
 	// Name is the subject of the step.
 	Name string
 	// SQL has several statements. Each ends in a semicolon at the end of a line, and has
-	// no other semicolon.
+	// no other semicolon. The last one adds the version.
 	SQL string
 }
 
 // Migrations returns all steps of a dialect in order, for use with another migration
-// tool, such as Flyway or Atlas. The same files are in the folder
-// core/internal/sqlrows/migrations, with a place-holder for the table's name. Steps that such a tool has run may
-// run again by [Migrate].
+// tool, such as Flyway or Atlas. [Migrate] continues after the last step of such a tool, and
+// the tool after the last step of Migrate.
 func Migrations(dialect Dialect, options ...Option) []Migration {
 	s := configured(nil, dialect, options)
 	var migrations []Migration
-	for _, step := range sqlrows.Migrations(s.dialect.Folder, s.table) {
+	for _, step := range s.dialect.Migrations(s.table) {
 		migrations = append(migrations, Migration(step))
 	}
 	return migrations
@@ -60,7 +59,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	defer connection.Close()
-	return s.dialect.Migrate(ctx, session{connection}, s.table, sqlrows.Migrations(s.dialect.Folder, s.table))
+	return s.dialect.Migrate(ctx, session{connection}, s.table)
 }
 
 // session is a connection or a pool for statements without parameters.

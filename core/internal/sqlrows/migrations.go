@@ -11,15 +11,15 @@ import (
 var migrationFiles embed.FS
 
 // Migration is one version step of the tables. It has several statements. Each ends in a
-// semicolon at the end of a line, and has no other semicolon.
+// semicolon at the end of a line, and has no other semicolon. The last one adds the version.
 type Migration struct {
 	Version   int
 	Name, SQL string
 }
 
-// Migrations returns all steps of a database in order, from a folder in migrations.
-func Migrations(folder, table string) []Migration {
-	names, err := fs.Glob(migrationFiles, "migrations/"+folder+"/*.sql")
+// Migrations returns all steps in order.
+func (d *Tables) Migrations(table string) []Migration {
+	names, err := fs.Glob(migrationFiles, "migrations/"+d.Folder+"/*.sql")
 	if err != nil {
 		panic("sqlrows: " + err.Error()) // only a malformed pattern fails
 	}
@@ -34,7 +34,8 @@ func Migrations(folder, table string) []Migration {
 		if err != nil || version != i+1 {
 			panic("sqlrows: " + name + " is out of order")
 		}
-		migrations[i] = Migration{Version: version, Name: title, SQL: InTable(table, string(text))}
+		versioned := string(text) + "\n" + createVersions + ";\n" + strings.ReplaceAll(d.AddVersion, "{version}", strconv.Itoa(version)) + ";\n"
+		migrations[i] = Migration{Version: version, Name: title, SQL: InTable(table, versioned)}
 	}
 	return migrations
 }

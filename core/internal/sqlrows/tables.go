@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/oncekey/oncekey/core/internal/schema"
@@ -98,7 +97,8 @@ func SQLiteTables() Tables {
 // Migrate runs the steps that a table lacks on one connection, under a lock, and proves the
 // table in the end: CREATE TABLE leaves another table of its name as it is. Where no step is
 // missing it needs no right to create tables.
-func (d *Tables) Migrate(ctx context.Context, on Session, table string, steps []Migration) (err error) {
+func (d *Tables) Migrate(ctx context.Context, on Session, table string) (err error) {
+	steps := d.Migrations(table)
 	if current, err := Version(ctx, on, table); err == nil && current >= len(steps) {
 		return d.Prove(ctx, on, table)
 	}
@@ -126,7 +126,7 @@ func (d *Tables) Migrate(ctx context.Context, on Session, table string, steps []
 		return err
 	}
 	for _, step := range steps[min(current, len(steps)):] {
-		if err := run(ctx, append(split(step.SQL), d.added(step.Version))...); err != nil {
+		if err := run(ctx, split(step.SQL)...); err != nil {
 			return fmt.Errorf("version %d (%s): %w", step.Version, step.Name, err)
 		}
 	}
@@ -137,15 +137,6 @@ func (d *Tables) Migrate(ctx context.Context, on Session, table string, steps []
 }
 
 const createVersions = `CREATE TABLE IF NOT EXISTS {table}_migrations (version INTEGER NOT NULL PRIMARY KEY)`
-
-func (d *Tables) added(version int) string {
-	return strings.ReplaceAll(d.AddVersion, "{version}", strconv.Itoa(version))
-}
-
-// WithVersion is the text of a step that adds its version too.
-func (d *Tables) WithVersion(step Migration, table string) string {
-	return step.SQL + InTable(table, "\n"+createVersions+";\n"+d.added(step.Version)+";\n")
-}
 
 // Version is the newest version of a table that has run.
 func Version(ctx context.Context, on Session, table string) (version int, err error) {
