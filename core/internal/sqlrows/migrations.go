@@ -7,7 +7,11 @@ import (
 	"strings"
 )
 
-//go:embed migrations
+// The files of the migrations serve all databases. {table} and {index} are names, and other
+// words in braces are types of Tables. A line that begins with a database in braces is for
+// that database alone.
+//
+//go:embed migrations/*.sql
 var migrationFiles embed.FS
 
 // Migration is one version step of the tables. It has several statements. Each ends in a
@@ -19,11 +23,25 @@ type Migration struct {
 
 // Migrations returns all steps in order.
 func (d *Tables) Migrations(table string) []Migration {
-	names, err := fs.Glob(migrationFiles, "migrations/"+d.Folder+"/*.sql")
+	migrations := d.templates()
+	for i, m := range migrations {
+		text := m.SQL + "\n" + createVersions + ";\n" + strings.ReplaceAll(d.AddVersion, "{version}", strconv.Itoa(m.Version)) + ";\n"
+		for name, types := range d.Types {
+			text = strings.ReplaceAll(text, "{"+name+"}", types[0])
+		}
+		migrations[i].SQL = InTable(table, text)
+	}
+	return migrations
+}
+
+// templates returns the steps with their place-holders, and without the lines for other
+// databases.
+func (d *Tables) templates() []Migration {
+	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {
 		panic("sqlrows: " + err.Error()) // only a malformed pattern fails
 	}
-	migrations := make([]Migration, len(names))
+	templates := make([]Migration, len(names))
 	for i, name := range names {
 		text, err := migrationFiles.ReadFile(name)
 		if err != nil {
@@ -34,8 +52,19 @@ func (d *Tables) Migrations(table string) []Migration {
 		if err != nil || version != i+1 {
 			panic("sqlrows: " + name + " is out of order")
 		}
-		versioned := string(text) + "\n" + createVersions + ";\n" + strings.ReplaceAll(d.AddVersion, "{version}", strconv.Itoa(version)) + ";\n"
-		migrations[i] = Migration{Version: version, Name: title, SQL: InTable(table, versioned)}
+		templates[i] = Migration{Version: version, Name: title, SQL: d.lines(string(text))}
 	}
-	return migrations
+	return templates
+}
+
+// lines returns the lines of a text that are for the database.
+func (d *Tables) lines(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		rest, own := strings.CutPrefix(line, "{"+d.Database+"}")
+		if own || !strings.HasPrefix(line, "{") {
+			out.WriteString(rest)
+		}
+	}
+	return out.String()
 }

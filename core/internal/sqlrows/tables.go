@@ -35,21 +35,21 @@ func Take(rows Rows, take func(scan func(into ...any) error) error) error {
 
 // Tables are a database's words for the table of the records, and for that of the versions.
 type Tables struct {
-	// Folder has the migrations.
-	Folder string
+	// Database names it in the migrations.
+	Database string
 	// Lock begins a migration, and Unlock ends one. Undo ends a failed one.
 	Lock, Unlock, Undo []string
 	// AddVersion adds {version} to the table of the versions, unless it is there.
 	AddVersion string
 	// Types are those of the columns, and Describe is the query for them.
-	Types    map[kind][]string
+	Types    map[string][]string
 	Describe string
 }
 
 // PostgreSQLTables are the tables in PostgreSQL.
 func PostgreSQLTables() Tables {
 	return Tables{
-		Folder: "postgresql",
+		Database: "postgresql",
 		Lock: []string{
 			// Read committed: after the wait for the lock, the statements see the commit of the
 			// migration before.
@@ -68,7 +68,7 @@ func PostgreSQLTables() Tables {
 // MySQLTables are the tables in MySQL and MariaDB.
 func MySQLTables() Tables {
 	return Tables{
-		Folder:     "mysql",
+		Database:   "mysql",
 		Lock:       []string{`DO GET_LOCK(` + mysqlLock + `, 60)`},
 		Unlock:     []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
 		Undo:       []string{`DO RELEASE_LOCK(` + mysqlLock + `)`},
@@ -84,7 +84,7 @@ const mysqlLock = `sha2('oncekey migrations of {table}', 224)`
 // SQLiteTables are the tables in SQLite.
 func SQLiteTables() Tables {
 	return Tables{
-		Folder:     "sqlite",
+		Database:   "sqlite",
 		Lock:       []string{`BEGIN IMMEDIATE`},
 		Unlock:     []string{`COMMIT`},
 		Undo:       []string{`ROLLBACK`},
@@ -156,65 +156,53 @@ func split(text string) (statements []string) {
 	return statements
 }
 
-// kind is a kind of a column, for which each database has types.
-type kind int
-
-const (
-	keyText kind = iota
-	word
-	small
-	big
-	token
-	bytesOf // short
-	text    // short
-	longBytes
-	longText
-)
-
 // columns are those of every database, as the migrations create them.
 var columns = []struct {
 	name string
-	kind kind
+	kind string
 	null bool
 }{
-	{"record_key", keyText, false},
-	{"version", small, false},
-	{"state", word, false},
-	{"attempt", big, false},
-	{"took_over", small, false},
-	{"token", token, false},
-	{"revision", big, false},
-	{"fingerprint", bytesOf, false},
-	{"digest", token, true},
-	{"origin", text, true},
-	{"lease_until", big, true},
-	{"retain_until", big, true},
-	{"expires_at", big, false},
-	{"sweep_after", big, false},
-	{"claimed_at", big, false},
-	{"settled_at", big, true},
-	{"status", small, true},
-	{"header", longText, true},
-	{"body", longBytes, true},
-	{"sketch", bytesOf, true},
-	{"steps", longBytes, true},
+	{"record_key", "key", false},
+	{"version", "small", false},
+	{"state", "word", false},
+	{"attempt", "big", false},
+	{"took_over", "small", false},
+	{"token", "token", false},
+	{"revision", "big", false},
+	{"fingerprint", "bytes", false},
+	{"digest", "token", true},
+	{"origin", "text", true},
+	{"lease_until", "big", true},
+	{"retain_until", "big", true},
+	{"expires_at", "big", false},
+	{"sweep_after", "big", false},
+	{"claimed_at", "big", false},
+	{"settled_at", "big", true},
+	{"status", "small", true},
+	{"header", "longtext", true},
+	{"body", "longbytes", true},
+	{"sketch", "bytes", true},
+	{"steps", "longbytes", true},
 }
 
-// The types of each database, in the words of its catalog.
+// The types of each database: the migrations', and others that do, in the words of its catalog.
 var (
-	postgresqlTypes = map[kind][]string{
-		keyText: {"character varying(64)", "text"}, word: {"character varying(16)", "text"}, small: {"smallint"}, big: {"bigint"},
-		token: {"bytea"}, bytesOf: {"bytea"}, text: {"text"}, longBytes: {"bytea"}, longText: {"text"},
+	postgresqlTypes = map[string][]string{
+		"key": {"varchar(64)", "character varying(64)", "text"}, "word": {"varchar(16)", "character varying(16)", "text"},
+		"small": {"smallint"}, "big": {"bigint"}, "token": {"bytea"}, "bytes": {"bytea"}, "text": {"text"}, "longbytes": {"bytea"}, "longtext": {"text"},
 	}
-	mysqlTypes = map[kind][]string{
-		keyText: {"varchar(64)"}, word: {"varchar(16)"}, small: {"smallint"}, big: {"bigint"}, token: {"binary(16)"},
-		bytesOf: {"blob", "mediumblob", "longblob"}, text: {"text", "mediumtext", "longtext"}, longBytes: {"longblob"}, longText: {"longtext"},
+	mysqlTypes = map[string][]string{
+		"key": {"varchar(64)" + mysqlASCII, "varchar(64)"}, "word": {"varchar(16)" + mysqlASCII, "varchar(16)"},
+		"small": {"smallint"}, "big": {"bigint"}, "token": {"binary(16)"}, "bytes": {"blob", "mediumblob", "longblob"},
+		"text": {"text" + mysqlASCII, "text", "mediumtext", "longtext"}, "longbytes": {"longblob"}, "longtext": {"longtext" + mysqlASCII, "longtext"},
 	}
-	sqliteTypes = map[kind][]string{
-		keyText: {"TEXT"}, word: {"TEXT"}, small: {"INTEGER"}, big: {"INTEGER"}, token: {"BLOB"}, bytesOf: {"BLOB"}, text: {"TEXT"},
-		longBytes: {"BLOB"}, longText: {"TEXT"},
+	sqliteTypes = map[string][]string{
+		"key": {"TEXT"}, "word": {"TEXT"}, "small": {"INTEGER"}, "big": {"INTEGER"}, "token": {"BLOB"}, "bytes": {"BLOB"}, "text": {"TEXT"},
+		"longbytes": {"BLOB"}, "longtext": {"TEXT"},
 	}
 )
+
+const mysqlASCII = ` CHARACTER SET ascii COLLATE ascii_bin`
 
 // The queries for the columns of a table: name, type, whether it takes null, has a value
 // without the store, and has a unique index of its own.
