@@ -156,35 +156,6 @@ func split(text string) (statements []string) {
 	return statements
 }
 
-// columns are those of every database, as the migrations create them.
-var columns = []struct {
-	name string
-	kind string
-	null bool
-}{
-	{"record_key", "key", false},
-	{"version", "small", false},
-	{"state", "word", false},
-	{"attempt", "big", false},
-	{"took_over", "small", false},
-	{"token", "token", false},
-	{"revision", "big", false},
-	{"fingerprint", "bytes", false},
-	{"digest", "token", true},
-	{"origin", "text", true},
-	{"lease_until", "big", true},
-	{"retain_until", "big", true},
-	{"expires_at", "big", false},
-	{"sweep_after", "big", false},
-	{"claimed_at", "big", false},
-	{"settled_at", "big", true},
-	{"status", "small", true},
-	{"header", "longtext", true},
-	{"body", "longbytes", true},
-	{"sketch", "bytes", true},
-	{"steps", "longbytes", true},
-}
-
 // The types of each database: the migrations', and others that do, in the words of its catalog.
 var (
 	postgresqlTypes = map[string][]string{
@@ -246,9 +217,20 @@ func (d *Tables) Prove(ctx context.Context, on Session, table string) error {
 	if err != nil {
 		return err
 	}
-	expected := schema.Table{Key: columns[0].name}
-	for _, c := range columns {
-		expected.Columns = append(expected.Columns, schema.Column{Name: c.name, Types: d.Types[c.kind], Null: c.null})
-	}
+	expected := d.expected(d.templates())
 	return expected.Prove(table, found)
+}
+
+// column matches a column in a template: a line of CREATE TABLE, or the statement that adds it.
+var column = regexp.MustCompile(`(?m)^(?:\t|ALTER TABLE \{table\} ADD COLUMN )([a-z_]+) +\{(\w+)\}( NOT NULL)?`)
+
+// expected is the table that the templates create.
+func (d *Tables) expected(templates []Migration) schema.Table {
+	expected := schema.Table{Key: "record_key"}
+	for _, step := range templates {
+		for _, c := range column.FindAllStringSubmatch(step.SQL, -1) {
+			expected.Columns = append(expected.Columns, schema.Column{Name: c[1], Types: d.Types[c[2]], Null: c[3] == ""})
+		}
+	}
+	return expected
 }
