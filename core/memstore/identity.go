@@ -41,6 +41,11 @@ func (s *Store) identify(key string) name {
 // location.
 func (s *Store) hash(id identity) uint64 { return maphash.Bytes(s.seed, id[:]) }
 
+const (
+	fingerprintPrefix = "sha256:"
+	fingerprintLength = len(fingerprintPrefix) + 2*sha256.Size
+)
+
 // rawFingerprint returns the hash in a fingerprint that fingerprint.Sum has made.
 func rawFingerprint(fingerprint string) (raw [sha256.Size]byte, ok bool) {
 	digits, ok := strings.CutPrefix(fingerprint, fingerprintPrefix)
