@@ -91,15 +91,12 @@ func sealedPart(found *storage.Record) ([]byte, error) {
 	return nil, nil
 }
 
-// earlierByHand is the status that earlier versions have stored for storage.StatusByHand.
-const earlierByHand = 200
-
 // hasResponse reports whether Complete has left the record, or something that has to be
 // sealed is in it. A record that an operator has settled is plain: Settle needs no key,
 // and the record has a status alone.
 func hasResponse(r *storage.Record) bool {
 	switch {
-	case r.State == storage.Completed, r.State == storage.Failed, r.State == storage.Unreplayable && r.Status != storage.StatusByHand && r.Status != earlierByHand:
+	case r.State == storage.Completed, r.State == storage.Failed, r.State == storage.Unreplayable && r.Status != storage.StatusByHand:
 		return true
 	default:
 		return len(r.Header)+len(r.Body)+len(r.Sketch) > 0

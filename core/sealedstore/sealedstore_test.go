@@ -120,6 +120,7 @@ func TestChangedUnreplayableRecordIsCorrupt(t *testing.T) {
 		"another key's sketch": func(r, other *storage.Record) { r.Sketch = other.Sketch },
 		"a plain sketch":       func(r, _ *storage.Record) { r.Sketch = []byte("sketch") },
 		"no sketch":            func(r, _ *storage.Record) { r.Sketch = nil },
+		"a status alone":       func(r, _ *storage.Record) { r.Status, r.Sketch = 200, nil },
 		"half a sketch":        func(r, _ *storage.Record) { r.Sketch = r.Sketch[:9] },
 		"another status":       func(r, _ *storage.Record) { r.Status = 200 },
 		"another fingerprint":  func(r, _ *storage.Record) { r.Fingerprint = "sha256:g" },

@@ -87,7 +87,7 @@ type Entry struct {
 
 // StatusByHand is the status of a record that an operator has settled by Happened, and of
 // its tombstone: the status of the operation's own response is not known. HTTP has no such
-// status. Earlier versions have stored 200.
+// status.
 const StatusByHand = 999
 
 // Word is a confirmation that Settle and Forget require.
