@@ -206,18 +206,6 @@ func TestMergeIntoLittle(t *testing.T) {
 	}
 }
 
-// A response that an earlier version described stays, and is no response of the handler.
-func TestMergeAfterAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	const conflict = `{"description":"","content":{"application/problem+json":{"schema":{"allOf":[{"$ref":"#/components/schemas/IdempotencyProblem"},{}]}}}}`
-	doc := merge(t, `{"openapi":"3.1.0","paths":{"/a":{"post":{"parameters":[{"$ref":"#/components/parameters/IdempotencyKey"}],"responses":{"401":`+conflict+`}}}},`+
-		`"components":{"parameters":{"IdempotencyKey":{"name":"Idempotency-Key","in":"header"}}}}`, rows(t, policy.Row("POST /a")))
-	o := operation(t, doc, "POST", "/a")
-	if o.Get("responses.401").Raw != conflict || o.Get("parameters.#").Int() != 1 {
-		t.Errorf("got %s", o)
-	}
-}
-
 // An extension is not a response.
 func TestExtensionsStay(t *testing.T) {
 	t.Parallel()

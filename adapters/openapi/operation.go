@@ -97,11 +97,7 @@ func (m *merger) checkResponses(responses *object) {
 		if isExtension(response.name) {
 			continue
 		}
-		place := responses.place + "." + response.name
-		m.cut(response.value, object{place: place})
-		if gjson.Parse(response.value).Get(problemSchemaPath+".allOf.0").Raw == "null" {
-			m.fail("%s.content.%s.schema.allOf[0] is null: fill it in, or remove it", place, problemType)
-		}
+		m.cut(response.value, object{place: responses.place + "." + response.name})
 	}
 }
 
@@ -119,7 +115,7 @@ func (m *merger) addReplays(responses *object, p *policy.Policy) {
 	}
 	for i := range responses.members {
 		response := responses.members[i]
-		if !isKept(response.name, p) || isExtension(response.name) || isInline(response.value) {
+		if !isKept(response.name, p) || isExtension(response.name) {
 			continue
 		}
 		m.change(responses, response.name, func(response *object) {
@@ -187,15 +183,6 @@ func (m *merger) addHeader(response *object, add addition) {
 		all.add(add.header, m.ref("headers", add.component, add.value))
 		response.set("headers", all.text())
 	}
-}
-
-// problemSchemaPath is the path to the schema of a response's problems.
-var problemSchemaPath = "content." + gjson.Escape(problemType) + ".schema"
-
-// isInline reports whether a Merge of an earlier version described the response, without
-// a shared component. No response of the handler is in it.
-func isInline(response string) bool {
-	return gjson.Get(response, problemSchemaPath+".allOf.0.$ref").Str == componentPath("schemas", problemName)
 }
 
 // describesSuccess reports whether responses has a 2xx, 3xx or default response.
