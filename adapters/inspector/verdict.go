@@ -51,7 +51,7 @@ func verdictOf(record *storage.Record, declared *policy.Policy, outlook core.Out
 		v.Story = claimed(record) + settledByHand(record)
 	case record.State == storage.Unreplayable:
 		v.Tone, v.Headline = "warn", "It has finished, and its response is not kept"
-		v.Story = ran(record) + notKept(record)
+		v.Story = ran(record) + " The response was streamed or too large."
 	default:
 		v.tombstone(record)
 	}
@@ -164,15 +164,6 @@ func settledByHand(record *storage.Record) string {
 		return " It was abandoned, and then settled by hand. No response is known."
 	}
 	return " It was abandoned, and settled by hand at " + moment(record.Finished) + ". No response is known."
-}
-
-// notKept says why a response is not kept. Earlier versions have stored 200 for a key that was
-// settled by hand.
-func notKept(record *storage.Record) string {
-	if record.Status == http.StatusOK {
-		return " The response was streamed or too large, or the key was settled by hand by an earlier version."
-	}
-	return " The response was streamed or too large."
 }
 
 func askedHere(n int) string {
