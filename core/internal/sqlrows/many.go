@@ -27,12 +27,6 @@ type Many struct {
 	order []parameter
 }
 
-// arrays are the types of the parameters of several records.
-var arrays = map[parameter]string{
-	pKey: "text", pState: "text", pOrigin: "text", pHeader: "text",
-	pToken: "bytea", pFingerprint: "bytea", pDigest: "bytea", pBody: "bytea", pSketch: "bytea",
-}
-
 // ClaimMany returns the statement that claims keys without a record, and reads those that
 // are finished. It returns the columns of Read after a key, which are null for a key that it
 // has claimed. It leaves the other keys out: they are in progress, released or expired, have

@@ -58,6 +58,13 @@ var parameters = map[string]parameter{
 	"states": pStates, // of a list, each with a comma before and after it; empty: all
 }
 
+// arrays are the types of the parameters in a statement of several records, if they are not
+// bigint.
+var arrays = map[parameter]string{
+	pKey: "text", pState: "text", pOrigin: "text", pHeader: "text",
+	pToken: "bytea", pFingerprint: "bytea", pDigest: "bytea", pBody: "bytea", pSketch: "bytea",
+}
+
 // Arguments are the values of the parameters. The zero value has null for all.
 type Arguments [parameterCount]any
 
