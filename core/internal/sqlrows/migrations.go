@@ -21,27 +21,13 @@ type Migration struct {
 	Name, SQL string
 }
 
-// Migrations returns all steps in order.
-func (d *Tables) Migrations(table string) []Migration {
-	migrations := d.templates()
-	for i, m := range migrations {
-		text := m.SQL + "\n" + createVersions + ";\n" + strings.ReplaceAll(d.AddVersion, "{version}", strconv.Itoa(m.Version)) + ";\n"
-		for name, types := range d.Types {
-			text = strings.ReplaceAll(text, "{"+name+"}", types[0])
-		}
-		migrations[i].SQL = InTable(table, text)
-	}
-	return migrations
-}
-
-// templates returns the steps with their place-holders, and without the lines for other
-// databases.
-func (d *Tables) templates() []Migration {
+// templates returns all steps of a database in order, with their place-holders.
+func templates(database string) []Migration {
 	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {
 		panic("sqlrows: " + err.Error()) // only a malformed pattern fails
 	}
-	templates := make([]Migration, len(names))
+	steps := make([]Migration, len(names))
 	for i, name := range names {
 		text, err := migrationFiles.ReadFile(name)
 		if err != nil {
@@ -52,16 +38,16 @@ func (d *Tables) templates() []Migration {
 		if err != nil || version != i+1 {
 			panic("sqlrows: " + name + " is out of order")
 		}
-		templates[i] = Migration{Version: version, Name: title, SQL: d.lines(string(text))}
+		steps[i] = Migration{Version: version, Name: title, SQL: linesFor(database, string(text))}
 	}
-	return templates
+	return steps
 }
 
-// lines returns the lines of a text that are for the database.
-func (d *Tables) lines(text string) string {
+// linesFor returns the lines of a text that are for a database.
+func linesFor(database, text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
-		rest, own := strings.CutPrefix(line, "{"+d.Database+"}")
+		rest, own := strings.CutPrefix(line, "{"+database+"}")
 		if own || !strings.HasPrefix(line, "{") {
 			out.WriteString(rest)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/oncekey/oncekey/core/internal/schema"
@@ -92,6 +93,19 @@ func SQLiteTables() Tables {
 		Types:      sqliteTypes,
 		Describe:   sqliteTable,
 	}
+}
+
+// Migrations returns all steps in order.
+func (d *Tables) Migrations(table string) []Migration {
+	migrations := templates(d.Database)
+	for i, m := range migrations {
+		text := m.SQL + "\n" + createVersions + ";\n" + strings.ReplaceAll(d.AddVersion, "{version}", strconv.Itoa(m.Version)) + ";\n"
+		for name, types := range d.Types {
+			text = strings.ReplaceAll(text, "{"+name+"}", types[0])
+		}
+		migrations[i].SQL = InTable(table, text)
+	}
+	return migrations
 }
 
 // Migrate runs the steps that a table lacks on one connection, under a lock, and proves the
@@ -217,17 +231,17 @@ func (d *Tables) Prove(ctx context.Context, on Session, table string) error {
 	if err != nil {
 		return err
 	}
-	expected := d.expected(d.templates())
+	expected := d.expected(templates(d.Database))
 	return expected.Prove(table, found)
 }
 
 // column matches a column in a template: a line of CREATE TABLE, or the statement that adds it.
 var column = regexp.MustCompile(`(?m)^(?:\t|ALTER TABLE \{table\} ADD COLUMN )([a-z_]+) +\{(\w+)\}( NOT NULL)?`)
 
-// expected is the table that the templates create.
-func (d *Tables) expected(templates []Migration) schema.Table {
+// expected is the table that templates create.
+func (d *Tables) expected(steps []Migration) schema.Table {
 	expected := schema.Table{Key: "record_key"}
-	for _, step := range templates {
+	for _, step := range steps {
 		for _, c := range column.FindAllStringSubmatch(step.SQL, -1) {
 			expected.Columns = append(expected.Columns, schema.Column{Name: c[1], Types: d.Types[c[2]], Null: c[3] == ""})
 		}

@@ -19,7 +19,7 @@ func TestExpectedColumns(t *testing.T) {
 	slices.Sort(written)
 	for _, d := range databases {
 		var names []string
-		for _, c := range d.expected(d.templates()).Columns {
+		for _, c := range d.expected(templates(d.Database)).Columns {
 			names = append(names, c.Name)
 		}
 		slices.Sort(names)
@@ -33,13 +33,13 @@ func TestExpectedColumns(t *testing.T) {
 func TestNextMigration(t *testing.T) {
 	t.Parallel()
 	for _, d := range databases {
-		next := d.lines("ALTER TABLE {table} ADD COLUMN later {big};\n{" + d.Database + "}ALTER TABLE {table} ADD COLUMN own {word} NOT NULL DEFAULT 'a';\n" +
+		next := linesFor(d.Database, "ALTER TABLE {table} ADD COLUMN later {big};\n{"+d.Database+"}ALTER TABLE {table} ADD COLUMN own {word} NOT NULL DEFAULT 'a';\n"+
 			"{another}ALTER TABLE {table} ADD COLUMN others {word};\n")
 		var found []schema.Found
-		for _, c := range d.expected(d.templates()).Columns {
+		for _, c := range d.expected(templates(d.Database)).Columns {
 			found = append(found, schema.Found{Name: c.Name, Type: c.Types[0], Null: c.Null, Unique: c.Name == "record_key"})
 		}
-		expected := d.expected(append(d.templates(), Migration{SQL: next}))
+		expected := d.expected(append(templates(d.Database), Migration{SQL: next}))
 		err := expected.Prove("records", found)
 		if err == nil || !strings.Contains(err.Error(), "column later: found none") || !strings.Contains(err.Error(), "column own: found none") ||
 			strings.Contains(err.Error(), "others") {
