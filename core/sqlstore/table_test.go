@@ -41,7 +41,11 @@ func TestTableIsProven(t *testing.T) {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
 				db := s.connect(t, s.dsn(t))
-				text := regexp.MustCompile(test.old).ReplaceAllString(sqlstore.Migrations(s.dialect)[0].SQL, test.changed)
+				text := ""
+				for _, step := range sqlstore.Migrations(s.dialect) {
+					text += step.SQL
+				}
+				text = regexp.MustCompile(test.old).ReplaceAllString(text, test.changed)
 				for _, statement := range append(strings.SplitAfter(text, ";\n"), test.after) {
 					if strings.TrimSpace(statement) != "" {
 						execute(t, db, statement)
