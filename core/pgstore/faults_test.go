@@ -23,7 +23,7 @@ func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Durable()...)
 	store := pgstore.New(migrated(t, server.DSN(), nil))
-	testkit.SurvivesKill(t, store, server, claim, result)
+	testkit.SurvivesKill(t, store, server)
 }
 
 // Case 19: the connection dies while a claim waits. Either no caller has won, or the
@@ -189,30 +189,15 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// tryAll makes each call with a deadline, Acquire for a new key.
-func tryAll(t *testing.T, store storage.Store, lease storage.Lease, patience time.Duration) map[string]error {
-	t.Helper()
-	return testkit.TryAll(t, store, lease, claim("another"), result("answer"), patience)
-}
-
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	store, _ := open(t)
-	for name, call := range map[string]func(){
+	testkit.Panics(t, map[string]func(){
 		"New without a pool":         func() { pgstore.New(nil) },
 		"a table without a name":     func() { pgstore.Table("") },
 		"a table of too long a name": func() { pgstore.Table(strings.Repeat("s", 64) + ".records") },
 		"sweeping without a pause":   func() { store.RunSweeper(t.Context(), 0) },
 		"migrating without a pool":   func() { _ = pgstore.Migrate(t.Context(), nil) },
 		"sweeping without patience":  func() { store.RunSweeper(t.Context(), -time.Second) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s did not panic", name)
-				}
-			}()
-			call()
-		}()
-	}
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,7 +18,11 @@ import (
 	"github.com/oncekey/oncekey/fingerprint"
 )
 
-var win, find, must, wantFinding = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
+var (
+	claim, takeOver, result, finish = testkit.Claim, testkit.TakeOver, testkit.Result, testkit.Finish
+	win, find, must, tryAll         = testkit.Win, testkit.Find, testkit.Must, testkit.TryAll
+	eventually, wantFinding         = testkit.Eventually, testkit.WantFinding
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
@@ -85,34 +88,11 @@ func queryOne[T any](t *testing.T, pool *pgxpool.Pool, query string, arguments .
 	return value
 }
 
-func claim(key string) storage.Claim {
-	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
-}
-
-func takeOver(key string) storage.Claim {
-	c := claim(key)
-	c.TakeOver = true
-	return c
-}
-
 // digested gives a claim the digest of a request, and a fingerprint that only this
 // claim has.
 func digested(c storage.Claim, request string) storage.Claim {
 	c.Digest, c.Fingerprint = fingerprint.Digest(fingerprint.Request{Path: request}), c.Token.String()
 	return c
-}
-
-func result(body string) storage.Result {
-	return storage.Result{
-		State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: storage.Header{{Name: "A", Value: "b"}},
-		Sketch: []byte("sketch of " + body),
-	}
-}
-
-// finish claims and completes a key, with the key as response body.
-func finish(t *testing.T, store storage.Store, key string) {
-	t.Helper()
-	must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
 }
 
 // now is the server's time in the unit of the table.
@@ -130,18 +110,6 @@ func abandon(t *testing.T, pool *pgxpool.Pool, key string) {
 func expire(t *testing.T, pool *pgxpool.Pool, pattern string) {
 	t.Helper()
 	execute(t, pool, `UPDATE oncekey_records SET expires_at = `+now+` - 7200000000, sweep_after = 1 WHERE record_key LIKE $1`, pattern)
-}
-
-// eventually waits until a condition on a server is true.
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	const patience, pause = time.Minute, 10 * time.Millisecond
-	for start := time.Now(); !condition(); <-time.After(pause) {
-		if time.Since(start) > patience {
-			t.Errorf("the condition did not become true within %s", patience) // not Fatal: the caller may be any goroutine
-			return
-		}
-	}
 }
 
 // isWaiting reports whether some statement waits for a lock in the pool's database.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/oncekey/oncekey/core/internal/testkit"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
 	"github.com/oncekey/oncekey/core/redisstore"
 	"github.com/oncekey/oncekey/core/storage"
@@ -173,12 +172,6 @@ func refuses(t *testing.T, rdb *redis.Client, lease storage.Lease, mentions stri
 			}
 		}
 	}
-}
-
-// tryAll makes each call with a deadline, Acquire for a new key.
-func tryAll(t *testing.T, store storage.Store, lease storage.Lease, patience time.Duration) map[string]error {
-	t.Helper()
-	return testkit.TryAll(t, store, lease, claim("another"), result("answer"), patience)
 }
 
 // panicking is a hook that panics while it is told to.

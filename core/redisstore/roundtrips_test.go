@@ -178,23 +178,11 @@ func (c *tripCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	}
 }
 
-func claim(key string) storage.Claim {
-	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
-}
-
 func result(body string) storage.Result {
 	return storage.Result{State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour}
 }
 
-var win, find, must, wantFinding = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
-
-// eventually waits until a condition on a server is true.
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	const patience, pause = time.Minute, 10 * time.Millisecond
-	for start := time.Now(); !condition(); <-time.After(pause) {
-		if time.Since(start) > patience {
-			t.Fatalf("the condition did not become true within %s", patience)
-		}
-	}
-}
+var (
+	claim, tryAll, eventually    = testkit.Claim, testkit.TryAll, testkit.Eventually
+	win, find, must, wantFinding = testkit.Win, testkit.Find, testkit.Must, testkit.WantFinding
+)

@@ -38,7 +38,7 @@ func overOwnServer(
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	overOwnServer(t, ofMySQL, nil, func(t *testing.T, server ownServer, store *sqlstore.Store, _ *sql.DB) {
-		testkit.SurvivesKill(t, store, server, claim, result)
+		testkit.SurvivesKill(t, store, server)
 	})
 }
 
@@ -260,10 +260,4 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 			}
 		}
 	})
-}
-
-// tryAll makes each call with a deadline, Acquire for a new key.
-func tryAll(t *testing.T, store storage.Store, lease storage.Lease, patience time.Duration) map[string]error {
-	t.Helper()
-	return testkit.TryAll(t, store, lease, claim("another"), result("answer"), patience)
 }

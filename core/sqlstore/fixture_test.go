@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -19,10 +18,13 @@ import (
 	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/sqlstore"
-	"github.com/oncekey/oncekey/core/storage"
 )
 
-var win, find, must, limited = testkit.Win, testkit.Find, testkit.Must, testkit.Limited
+var (
+	claim, takeOver, result, finish  = testkit.Claim, testkit.TakeOver, testkit.Result, testkit.Finish
+	win, find, must, limited, tryAll = testkit.Win, testkit.Find, testkit.Must, testkit.Limited, testkit.TryAll
+	eventually                       = testkit.Eventually
+)
 
 func TestMain(m *testing.M) {
 	_ = mysql.SetLogger(&mysql.NopLogger{}) // tests break connections, and the driver logs each
@@ -181,29 +183,6 @@ func (s setUp) opener(t *testing.T, tables ...func(t testing.TB, db *sql.DB, tab
 	}
 }
 
-func claim(key string) storage.Claim {
-	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
-}
-
-func takeOver(key string) storage.Claim {
-	c := claim(key)
-	c.TakeOver = true
-	return c
-}
-
-func result(body string) storage.Result {
-	return storage.Result{
-		State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: storage.Header{{Name: "A", Value: "b"}},
-		Sketch: []byte("sketch of " + body),
-	}
-}
-
-// finish claims and completes a key, with the key as response body.
-func finish(t testing.TB, store storage.Store, key string) {
-	t.Helper()
-	must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
-}
-
 // execute runs a statement past the store, and returns how many rows it affected.
 func execute(t testing.TB, db *sql.DB, statement string) int64 {
 	t.Helper()
@@ -220,16 +199,4 @@ func queryOne[T any](t testing.TB, db *sql.DB, query string, arguments ...any) T
 	var value T
 	must(t, db.QueryRowContext(t.Context(), query, arguments...).Scan(&value))
 	return value
-}
-
-// eventually waits until a condition on a server is true.
-func eventually(t testing.TB, condition func() bool) {
-	t.Helper()
-	const patience, pause = time.Minute, 10 * time.Millisecond
-	for start := time.Now(); !condition(); <-time.After(pause) {
-		if time.Since(start) > patience {
-			t.Errorf("the condition did not become true within %s", patience) // not Fatal: the caller may be any goroutine
-			return
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -163,23 +164,14 @@ func TestExamineOfSettingsThatLoseRecords(t *testing.T) {
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	store, db := sqliteMemory.open(t)
-	for name, call := range map[string]func(){
+	testkit.Panics(t, map[string]func(){
 		"New without a pool":          func() { sqlstore.New(nil, sqlstore.SQLite()) },
 		"New without a dialect":       func() { sqlstore.New(db, sqlstore.Dialect{}) },
 		"a table without a name":      func() { sqlstore.Table("") },
 		"a table with a quoted name":  func() { sqlstore.Table(`"records"`) },
 		"sweeping without a pause":    func() { store.RunSweeper(t.Context(), 0) },
 		"migrations without dialects": func() { sqlstore.Migrations(sqlstore.Dialect{}) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s did not panic", name)
-				}
-			}()
-			call()
-		}()
-	}
+	})
 	for _, batch := range []int{-1, 0, 10_001} {
 		if _, err := store.Sweep(t.Context(), batch); err == nil || !strings.Contains(err.Error(), fmt.Sprint(batch)) {
 			t.Errorf("a sweep in batches of %d returned %v, want an error", batch, err)

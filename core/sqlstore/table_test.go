@@ -2,10 +2,12 @@ package sqlstore_test
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	"github.com/oncekey/oncekey/core/sqlstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -100,13 +102,8 @@ func TestNameOfASchemaThatIsTooLong(t *testing.T) {
 	t.Parallel()
 	for length, dialect := range map[int]sqlstore.Dialect{63: sqlstore.PostgreSQL(), 64: sqlstore.MySQL()} {
 		sqlstore.Migrations(dialect, sqlstore.Table(strings.Repeat("s", length)+".records"))
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("a schema's name of %d bytes did not panic", length+1)
-				}
-			}()
+		testkit.Panics(t, map[string]func(){fmt.Sprintf("a schema's name of %d bytes", length+1): func() {
 			sqlstore.Migrations(dialect, sqlstore.Table(strings.Repeat("s", length+1)+".records"))
-		}()
+		}})
 	}
 }

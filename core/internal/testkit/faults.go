@@ -12,16 +12,16 @@ import (
 
 // TryAll calls each operation of a store with its own time limit, and returns the errors by the operations' names. Acquire
 // claims another key than the lease's. BeginTransaction is one of them where the store is a [storage.Transactor].
-func TryAll(t testing.TB, store storage.Store, lease storage.Lease, another storage.Claim, answer storage.Result, patience time.Duration) map[string]error {
+func TryAll(t testing.TB, store storage.Store, lease storage.Lease, patience time.Duration) map[string]error {
 	t.Helper()
 	limited := func(call func(ctx context.Context) error) error { return Limited(t, patience, call) }
 	failures := map[string]error{
 		"Acquire": limited(func(ctx context.Context) error {
-			_, _, err := store.Acquire(ctx, another)
+			_, _, err := store.Acquire(ctx, Claim("another"))
 			return err
 		}),
 		"Extend":   limited(func(ctx context.Context) error { return store.Extend(ctx, lease, time.Minute) }),
-		"Complete": limited(func(ctx context.Context) error { return store.Complete(ctx, lease, answer) }),
+		"Complete": limited(func(ctx context.Context) error { return store.Complete(ctx, lease, Result("answer")) }),
 		"Release":  limited(func(ctx context.Context) error { return store.Release(ctx, lease) }),
 	}
 	if transactor, is := store.(storage.Transactor); is {
@@ -48,26 +48,26 @@ func Limited(t testing.TB, patience time.Duration, call func(ctx context.Context
 func SurvivesKill(t testing.TB, store storage.Store, server interface {
 	Kill()
 	Restart()
-}, claim func(key string) storage.Claim, result func(body string) storage.Result,
+},
 ) {
 	t.Helper()
-	Must(t, store.Complete(t.Context(), Win(t, store, claim("finished")), result("finished")))
-	running := Win(t, store, claim("running"))
+	Finish(t, store, "finished")
+	running := Win(t, store, Claim("running"))
 	server.Kill()
-	for operation, err := range TryAll(t, store, running, claim("another"), result("answer"), 5*time.Second) {
+	for operation, err := range TryAll(t, store, running, 5*time.Second) {
 		if err == nil || errors.Is(err, storage.ErrLeaseLost) || !strings.Contains(err.Error(), `"`) {
 			t.Errorf("%s returned %v, want an error that names the key", operation, err)
 		}
 	}
 	server.Restart()
-	if r := Find(t, store, claim("finished")); string(r.Body) != "finished" {
+	if r := Find(t, store, Claim("finished")); string(r.Body) != "finished" {
 		t.Errorf("the record is %+v, want the response", r)
 	}
-	if r := Find(t, store, claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
+	if r := Find(t, store, Claim("running")); r.State != storage.InProgress || r.LeaseLeft <= 0 || r.LeaseLeft > time.Minute {
 		t.Errorf("the record is %+v, want it in progress", r)
 	}
-	Must(t, store.Complete(t.Context(), running, result("late")))
-	if r := Find(t, store, claim("running")); string(r.Body) != "late" {
+	Must(t, store.Complete(t.Context(), running, Result("late")))
+	if r := Find(t, store, Claim("running")); string(r.Body) != "late" {
 		t.Errorf("the record is %+v, want the response", r)
 	}
 }

@@ -4,6 +4,7 @@ package testkit
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -26,6 +27,59 @@ func Find(t testing.TB, store storage.Store, c storage.Claim) *storage.Record {
 		t.Fatalf("Acquire returned lease %+v and error %v, want a record", lease, err)
 	}
 	return record
+}
+
+// Claim is a claim of a key with a lease that outlasts a test.
+func Claim(key string) storage.Claim {
+	return storage.Claim{Key: key, Token: storage.NewToken(), Fingerprint: "sha256:f", TTL: time.Minute, Retain: time.Hour}
+}
+
+// TakeOver is a Claim that may take over the key.
+func TakeOver(key string) storage.Claim {
+	c := Claim(key)
+	c.TakeOver = true
+	return c
+}
+
+// Result is a response.
+func Result(body string) storage.Result {
+	return storage.Result{
+		State: storage.Completed, Status: 201, Body: []byte(body), Retain: time.Hour, Header: storage.Header{{Name: "A", Value: "b"}},
+		Sketch: []byte("sketch of " + body),
+	}
+}
+
+// Finish claims and completes a key, with the key as response body.
+func Finish(t testing.TB, store storage.Store, key string) {
+	t.Helper()
+	Must(t, store.Complete(t.Context(), Win(t, store, Claim(key)), Result(key)))
+}
+
+// Eventually waits until a condition on a server is true.
+func Eventually(t testing.TB, condition func() bool) {
+	t.Helper()
+	const patience, pause = time.Minute, 10 * time.Millisecond
+	for start := time.Now(); !condition(); <-time.After(pause) {
+		if time.Since(start) > patience {
+			t.Errorf("the condition did not become true within %s", patience) // not Fatal: the caller may be any goroutine
+			return
+		}
+	}
+}
+
+// Panics expects calls to panic.
+func Panics(t testing.TB, calls map[string]func()) {
+	t.Helper()
+	for name, call := range calls {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			call()
+		}()
+	}
 }
 
 // Must expects no error.
