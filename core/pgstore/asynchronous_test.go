@@ -1,7 +1,6 @@
 package pgstore_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -179,37 +178,4 @@ func TestForgottenClaim(t *testing.T) {
 		t.Errorf("completing the forgotten claim returned %v, want ErrLeaseLost", err)
 	}
 	must(t, store.Complete(t.Context(), second, result("second")))
-}
-
-// A handler in a transaction loses with its claim all that it has written.
-func TestForgottenClaimOfTransaction(t *testing.T) {
-	t.Parallel()
-	server, pool, store := lazily(t)
-	execute(t, pool, `CREATE TABLE payments (amount int)`)
-	execute(t, pool, `CHECKPOINT`)
-	pay := func(lease storage.Lease) storage.Transaction {
-		ctx, transaction, err := store.BeginTransaction(t.Context(), lease)
-		must(t, err)
-		t.Cleanup(func() { _ = transaction.Rollback(context.WithoutCancel(ctx)) }) // gives the connection back
-		tx, err := pgstore.Tx(ctx)
-		must(t, err)
-		_, err = tx.Exec(ctx, `INSERT INTO payments VALUES (42)`)
-		must(t, err)
-		return transaction
-	}
-	var first storage.Transaction
-	lease := forgotten(t, server, pool, store, "key", func(l storage.Lease) { first = pay(l) })
-	retry := win(t, store, claim("key"))
-	second := pay(retry)
-	must(t, second.Commit(t.Context(), retry, result("second")))
-	if err := first.Commit(t.Context(), lease, result("first")); err == nil {
-		t.Error("the first transaction was committed after the crash, want an error")
-	}
-	if payments := queryOne[int](t, pool, `SELECT count(*) FROM payments`); payments != 1 {
-		t.Errorf("there are %d payments, want 1", payments)
-	}
-	crash(t, server, pool)
-	if r := find(t, store, claim("key")); string(r.Body) != "second" {
-		t.Errorf("the record is %+v, want the second response", r)
-	}
 }

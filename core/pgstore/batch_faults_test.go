@@ -3,7 +3,6 @@ package pgstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -96,83 +95,6 @@ func TestHeldRowHoldsUpItsOwnCall(t *testing.T) {
 			must(t, holder.Rollback(t.Context()))
 			running.Wait()
 		})
-	}
-}
-
-// Two processes with the same keys in opposite order wait for each other's rows, and never
-// in a circle.
-func TestBatchesOfTwoStoresDoNotDeadlock(t *testing.T) {
-	t.Parallel()
-	const keys, rounds = 200, 5
-	dsn := postgrestest.Shared(t)
-	one, other := pgstore.New(migrated(t, dsn, nil)), pgstore.New(connect(t, dsn, nil))
-	must(t, errors.Join(one.Check(t.Context()), other.Check(t.Context())))
-	for round := range rounds {
-		forth, back := make([]storage.Claim, keys), make([]storage.Claim, keys)
-		for n := range keys {
-			key := fmt.Sprintf("%d of %d", n, round)
-			forth[n], back[keys-1-n] = claim(key), claim(key)
-		}
-		var ours, theirs []outcome
-		var running sync.WaitGroup
-		running.Go(func() { ours = claimTogether(t, one, forth...) })
-		running.Go(func() { theirs = claimTogether(t, other, back...) })
-		running.Wait()
-		var leases []storage.Lease
-		for n := range keys {
-			mine, yours := ours[n], theirs[keys-1-n]
-			must(t, errors.Join(mine.err, yours.err))
-			if (mine.found == nil) == (yours.found == nil) {
-				t.Fatalf("key %d: %+v and %+v, want one lease", n, mine, yours)
-			}
-			if mine.found == nil {
-				leases = append(leases, mine.lease)
-			} else {
-				leases = append(leases, yours.lease)
-			}
-		}
-		// The reply to every completion was lost, and both repeat it.
-		var here, there []error
-		running.Go(func() { here = completeTogether(t, one, leases...) })
-		running.Go(func() { there = completeTogether(t, other, leases...) })
-		running.Wait()
-		must(t, errors.Join(append(here, there...)...))
-	}
-	pool := connect(t, dsn, nil)
-	if deadlocks := queryOne[int](t, pool, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`); deadlocks != 0 {
-		t.Errorf("there were %d deadlocks", deadlocks)
-	}
-}
-
-// A caller that leaves while its claim is sent leaves a key in progress: a late release
-// could end the lease of a repeated claim, whose handler runs.
-func TestClaimOfCallerThatLeftStays(t *testing.T) {
-	t.Parallel()
-	store, pool := open(t)
-	must(t, store.Check(t.Context()))
-	blocker, err := pool.Begin(t.Context())
-	must(t, err)
-	if _, err := blocker.Exec(t.Context(), `LOCK TABLE oncekey_records IN SHARE MODE`); err != nil {
-		t.Fatal(err)
-	}
-	impatient, leave := context.WithCancel(t.Context())
-	both := claims(2)
-	var left, stayed outcome
-	var running sync.WaitGroup
-	release := store.HoldLanes(2)
-	running.Go(func() { left.lease, left.found, left.err = store.Acquire(impatient, both[0]) })
-	running.Go(func() { stayed.lease, stayed.found, stayed.err = store.Acquire(t.Context(), both[1]) })
-	release()
-	eventually(t, func() bool { return isWaiting(t, pool) })
-	leave()
-	must(t, blocker.Rollback(t.Context()))
-	running.Wait()
-	won(t, []outcome{stayed})
-	if left.err != nil && !errors.Is(left.err, context.Canceled) {
-		t.Errorf("the caller that left got %v", left.err)
-	}
-	if lease := win(t, store, both[0]); lease.Attempt != 1 {
-		t.Errorf("the repeated claim is attempt %d, want its own", lease.Attempt)
 	}
 }
 

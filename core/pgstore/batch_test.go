@@ -130,63 +130,6 @@ func TestConcurrentCallsShareStatements(t *testing.T) {
 	}
 }
 
-// A batch decides keys that are new or finished. All other calls get the result of their
-// own statement.
-func TestOutcomesInOneBatch(t *testing.T) {
-	t.Parallel()
-	store, pool := open(t)
-	finish(t, store, "finished")
-	finishRemembered(t, store, "tombstone")
-	bury(t, store, pool, "tombstone")
-	finishRemembered(t, store, "over")
-	endRetain(t, pool, "over")
-	finish(t, store, "expired")
-	expire(t, pool, "expired")
-	win(t, store, claim("in progress"))
-	own := claim("own")
-	win(t, store, own)
-	win(t, store, claim("abandoned"))
-	abandon(t, pool, "abandoned")
-	must(t, store.Release(t.Context(), win(t, store, takeOver("abandoned"))))
-	win(t, store, claim("taken over"))
-	abandon(t, pool, "taken over")
-	long := strings.Repeat("n", 100_000)
-	must(t, store.Complete(t.Context(), win(t, store, claim("long")), result(long)))
-	finish(t, store, "strange")
-	execute(t, pool, `UPDATE oncekey_records SET version = 9 WHERE record_key = 'strange'`)
-
-	outcomes := claimTogether(t, store,
-		claim("finished"), claim("finished"), claim("tombstone"), claim("over"), claim("expired"), claim("in progress"), own,
-		claim("abandoned"), takeOver("taken over"), claim("long"), claim("strange"), originated(remembered(digested(claim("new"), "request"))),
-		claim("new"))
-	for n, want := range []string{
-		"completed finished", "completed finished", "expired ", "expired ", "attempt 1", "in_progress ", "attempt 1",
-		"attempt 3", "attempt 2", "completed " + long, "corrupt", "?", "?",
-	} {
-		got := fmt.Sprint("attempt ", outcomes[n].lease.Attempt)
-		if outcomes[n].found != nil {
-			got = outcomes[n].found.State.String() + " " + string(outcomes[n].found.Body)
-		}
-		if errors.Is(outcomes[n].err, storage.ErrCorruptRecord) {
-			got = "corrupt"
-		} else {
-			must(t, outcomes[n].err)
-		}
-		if want != "?" && got != want {
-			t.Errorf("claim %d returned %.80q, want %.80q", n, got, want)
-		}
-	}
-	first, second := outcomes[11], outcomes[12]
-	if (first.found == nil) == (second.found == nil) {
-		t.Errorf("two claims of a new key returned %+v and %+v, want one lease", first, second)
-	}
-	lookedUp, err := store.Lookup(t.Context(), "new")
-	must(t, err)
-	if c := first.lease.Claim; first.found == nil && (lookedUp.Digest != c.Digest || lookedUp.Origin != c.Origin || lookedUp.Expires.Before(time.Now())) {
-		t.Errorf("the new record is %+v, want the claim %+v", lookedUp, c)
-	}
-}
-
 // A completion of a batch stands for its own attempt only.
 func TestCompletionsInOneBatch(t *testing.T) {
 	t.Parallel()

@@ -146,26 +146,3 @@ func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
 		})
 	}
 }
-
-// A caller whose first claim seemed lost claims once more, as a later attempt. Only
-// that one can be completed, so that attempt numbers never go back.
-func TestCompletesTheAttemptOfTheLease(t *testing.T) {
-	t.Parallel()
-	store, pool := open(t)
-	mine, other := takeOver("key"), takeOver("key")
-	first := win(t, store, mine)
-	abandon(t, pool, "key")
-	win(t, store, other)
-	abandon(t, pool, "key")
-	third := win(t, store, mine)
-	if third.Attempt != 3 {
-		t.Fatalf("the lease is %+v, want attempt 3", third)
-	}
-	if err := store.Complete(t.Context(), first, result("too late")); !errors.Is(err, storage.ErrLeaseLost) {
-		t.Errorf("the first lease is completed: %v", err)
-	}
-	must(t, store.Complete(t.Context(), third, result("answer")))
-	if r := find(t, store, other); r.Attempt != 3 || string(r.Body) != "answer" {
-		t.Errorf("the record is %+v, want the response of attempt 3", r)
-	}
-}

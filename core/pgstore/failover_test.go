@@ -91,33 +91,6 @@ func TestAsynchronousStandbyCanLoseAClaim(t *testing.T) {
 	}
 }
 
-// A limit: with synchronous_commit off a server's crash alone is enough.
-func TestAsynchronousCommitCanLoseAClaim(t *testing.T) {
-	t.Parallel()
-	server := postgrestest.Start(t, "synchronous_commit=off", "wal_writer_delay=10s")
-	pool := migrated(t, server.DSN(), nil)
-	store := pgstore.New(pool)
-	execute(t, pool, `CHECKPOINT`)
-	// The writer of the log comes by every ten seconds, and may come between the two.
-	for range 3 {
-		win(t, store, claim("key"))
-		server.Kill()
-		server.Restart()
-		lost := false
-		eventually(t, func() bool { // the pool's connections are dead
-			record, err := store.Lookup(t.Context(), "key")
-			lost = record == nil
-			return err == nil
-		})
-		if lost {
-			return
-		}
-		eventually(t, func() bool { _, err := store.Forget(t.Context(), "key", storage.RerunIsSafe); return err == nil })
-		execute(t, pool, `CHECKPOINT`)
-	}
-	t.Error("three claims in a row have survived: want one lost, as this setting allows")
-}
-
 // A pool that has not noticed a failover may lead to a replica. There no handler can
 // run, but replays work.
 func TestReplicaReplaysAndClaimsNothing(t *testing.T) {

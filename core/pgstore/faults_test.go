@@ -151,24 +151,6 @@ func TestRolledBackStatementsAreRepeated(t *testing.T) {
 	}
 }
 
-func TestContextEndsTheRepetition(t *testing.T) {
-	t.Parallel()
-	dsn := postgrestest.Shared(t)
-	pool := migrated(t, dsn, nil)
-	failWith(t, pool, "40001")
-	ended, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	tracer := &queryTracer{after: func(data pgx.TraceQueryEndData) {
-		if data.Err != nil {
-			time.AfterFunc(time.Millisecond, cancel)
-		}
-	}}
-	store := pgstore.New(connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer }))
-	if _, _, err := store.Acquire(ended, claim("key")); err == nil {
-		t.Error("Acquire returned nil, want an error")
-	}
-}
-
 // failWith lets every write of a record fail.
 func failWith(t *testing.T, pool *pgxpool.Pool, code string) {
 	t.Helper()

@@ -1,7 +1,6 @@
 package pgstore_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -121,26 +119,6 @@ func TestTakeOverOfTombstone(t *testing.T) {
 	}
 }
 
-// A step of a transactional handler is recorded on another connection, while the
-// handler's transaction is open: the transaction locks no row of the store before its
-// commit. The pool has just these two connections.
-func TestStepsDuringTransaction(t *testing.T) {
-	t.Parallel()
-	r := begin(t, func(config *pgxpool.Config) { config.MaxConns = 2 })
-	for _, steps := range []string{"first\n", "first\nsecond\n"} {
-		r.lease.Steps = steps
-		must(t, r.store.Extend(t.Context(), r.lease, time.Minute))
-		if record := find(t, r.store, claim("key")); record.Steps != steps {
-			t.Errorf("the record is %+v, want the steps %q", record, steps)
-		}
-	}
-	must(t, r.Commit(t.Context(), r.lease, result("paid")))
-	if steps := queryOne[*string](t, r.pool, `SELECT steps FROM oncekey_records`); steps != nil {
-		t.Errorf("the row still has the steps %q", *steps)
-	}
-	r.ends(t, true)
-}
-
 // A renewal passes all steps again. The database writes them once.
 func TestRenewalsDoNotWriteTheStepsAgain(t *testing.T) {
 	t.Parallel()
@@ -183,27 +161,5 @@ func TestOriginInSQL(t *testing.T) {
 	must(t, err)
 	if len(lines) != 1 || lines[0].Route != "POST /payments/{id}" || lines[0].Count != 1 {
 		t.Errorf("the query found %+v, want one running key of POST /payments/{id}", lines)
-	}
-}
-
-// Settlements of a claim that is a tombstone are lost, in a transaction too.
-func TestCommitAfterTheEndOfRetain(t *testing.T) {
-	t.Parallel()
-	for _, swept := range []bool{false, true} {
-		pool := migrated(t, postgrestest.Shared(t), nil)
-		store := pgstore.New(pool)
-		lease := win(t, store, remembered(claim("key")))
-		ctx, transaction, err := store.BeginTransaction(t.Context(), lease)
-		must(t, err)
-		endRetain(t, pool, "key")
-		if swept {
-			bury(t, store, pool, "key")
-		}
-		if err := transaction.Commit(ctx, lease, result("late")); !errors.Is(err, storage.ErrLeaseLost) {
-			t.Errorf("swept %t: Commit returned %v, want ErrLeaseLost", swept, err)
-		}
-		if r := find(t, store, takeOver("key")); r.State != storage.Expired || r.Status != 0 {
-			t.Errorf("swept %t: the record is %+v, want the tombstone of an abandoned key", swept, r)
-		}
 	}
 }

@@ -103,6 +103,10 @@ func TestNextVersion(t *testing.T) {
 					t.Errorf("the record is %+v, want the response %q", r, key)
 				}
 			}
+			execute(t, pool, `UPDATE oncekey_records SET version = 2 WHERE record_key = 'new'`)
+			if _, _, err := store.Acquire(t.Context(), takeOver("new")); !errors.Is(err, storage.ErrCorruptRecord) {
+				t.Errorf("Acquire returned %v, want ErrCorruptRecord", err)
+			}
 			lease := win(t, store, remembered(takeOver("next")))
 			execute(t, pool, `UPDATE oncekey_records SET version = 2, later = 'later' WHERE record_key = 'next'`)
 			abandon(t, pool, "next")

@@ -3,22 +3,17 @@ package pgstore_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekey/oncekey/core"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
-	"github.com/oncekey/oncekey/policy"
 )
 
 // documented returns a block of docs/postgres.md, for roles of the test's own: roles
@@ -180,34 +175,4 @@ func TestRightThatIsRevokedLater(t *testing.T) {
 	}
 	execute(t, r.admin, `GRANT UPDATE ON oncekey.records TO `+r.service)
 	must(t, store.Complete(t.Context(), lease, result("response")))
-}
-
-// Case 38: with a role that may claim and not settle no handler runs, for any key.
-func TestRoleThatMayNotSettleRunsNoHandler(t *testing.T) {
-	t.Parallel()
-	const keys = 20
-	for name, onError := range map[string]policy.StoreErrorMode{"fail closed": policy.FailClosed, "fail open": policy.FailOpen} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := granted(t)
-			execute(t, r.admin, `REVOKE UPDATE, DELETE ON oncekey.records FROM `+r.service)
-			engine, err := core.New(pgstore.New(r.as(t, r.service), inSchema), core.SharedScope)
-			must(t, err)
-			var runs atomic.Int32
-			handler := engine.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { runs.Add(1) }), policy.OnStoreError(onError))
-			for n := range keys {
-				request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", nil)
-				request.Header.Set("Idempotency-Key", fmt.Sprint("key", n))
-				response := httptest.NewRecorder()
-				handler.ServeHTTP(response, request)
-				if response.Code != http.StatusServiceUnavailable {
-					t.Errorf("key %d got %d, want 503", n, response.Code)
-				}
-			}
-			must(t, engine.Shutdown(t.Context()))
-			if runs.Load() != 0 {
-				t.Errorf("%d handlers ran, want none", runs.Load())
-			}
-		})
-	}
 }

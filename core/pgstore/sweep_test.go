@@ -12,32 +12,6 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-func TestSweepSkipsLockedRows(t *testing.T) {
-	t.Parallel()
-	store, pool := open(t)
-	fill(t, pool, "old", 10)
-	expire(t, pool, "old%")
-	claimer, err := pool.Begin(t.Context())
-	must(t, err)
-	c := claim("old3")
-	_, found, err := store.AcquireIn(t.Context(), claimer, c)
-	if err != nil || found != nil {
-		t.Fatalf("found %v and error %v, want a lease", found, err)
-	}
-	removed, err := store.Sweep(t.Context(), 100)
-	must(t, err)
-	if removed != 9 {
-		t.Errorf("%d records were removed, want 9", removed)
-	}
-	must(t, claimer.Commit(t.Context()))
-	if removed, err := store.Sweep(t.Context(), 100); removed != 0 || err != nil {
-		t.Errorf("Sweep returned %d and %v, want the claimed record to stand", removed, err)
-	}
-	if again := win(t, store, c); again.Attempt != 1 {
-		t.Errorf("it got attempt %d, want its own claim, 1", again.Attempt)
-	}
-}
-
 // No statement of a sweep, and none of a list or of a batch, reads the whole table.
 func TestStatementsUseTheirIndexes(t *testing.T) {
 	t.Parallel()
