@@ -1,16 +1,16 @@
 package pgstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 
-	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	"github.com/oncekey/oncekey/core/pgstore"
 	"github.com/oncekey/oncekey/core/storage"
 )
@@ -22,13 +22,16 @@ type outcome struct {
 	err   error
 }
 
+func acquire(ctx context.Context, store storage.Store, c storage.Claim) (o outcome) {
+	o.lease, o.found, o.err = store.Acquire(ctx, c)
+	return o
+}
+
 // claimTogether makes claims that wait for one another, and returns their results.
 func claimTogether(t *testing.T, store *pgstore.Store, claims ...storage.Claim) []outcome {
 	t.Helper()
 	outcomes := make([]outcome, len(claims))
-	together(store, len(claims), func(n int) {
-		outcomes[n].lease, outcomes[n].found, outcomes[n].err = store.Acquire(t.Context(), claims[n])
-	})
+	together(store, len(claims), func(n int) { outcomes[n] = acquire(t.Context(), store, claims[n]) })
 	return outcomes
 }
 
@@ -40,14 +43,10 @@ func completeTogether(t *testing.T, store *pgstore.Store, leases ...storage.Leas
 	return errs
 }
 
+// together makes calls that are one batch.
 func together(store *pgstore.Store, calls int, call func(n int)) {
-	var running sync.WaitGroup
-	release := store.HoldLanes(calls)
-	for n := range calls {
-		running.Go(func() { call(n) })
-	}
-	release()
-	running.Wait()
+	go store.HoldLanes(calls)()
+	concurrently(calls, call)
 }
 
 func claims(n int) []storage.Claim {
@@ -71,88 +70,171 @@ func won(t *testing.T, outcomes []outcome) []storage.Lease {
 	return leases
 }
 
-// Claims, completions and replays that wait are one statement each.
+// Claims, completions and replays that wait are one statement each. All end when the pool is
+// closed, and no goroutine stays (see TestMain).
 func TestConcurrentCallsShareStatements(t *testing.T) {
 	t.Parallel()
 	tracer := &queryTracer{}
-	pool := migrated(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer })
-	store := pgstore.New(pool)
-	must(t, store.Check(t.Context()))
+	store, pool := open(t, tracer.traces)
 	const callers = 100
-	expect := func(operation string) {
-		t.Helper()
-		if statements := tracer.statements.Swap(0); statements != 1 {
-			t.Errorf("%d %s took %d statements, want 1", callers, operation, statements)
-		}
-	}
 	all := claims(callers)
 	tracer.statements.Store(0)
 	leases := won(t, claimTogether(t, store, all...))
-	expect("claims")
+	tracer.took(t, 1, "claims")
 	if !store.ClaimsWrote() {
 		t.Error("a batch of new keys counts as one that reads")
 	}
 	must(t, errors.Join(completeTogether(t, store, leases...)...))
-	expect("completions")
+	tracer.took(t, 1, "completions")
 	for n, o := range claimTogether(t, store, all...) {
 		if o.err != nil || o.found == nil || string(o.found.Body) != all[n].Key {
 			t.Fatalf("claim %d returned %+v, want its own response", n, o)
 		}
 	}
-	expect("replays")
+	tracer.took(t, 1, "replays")
 	if store.ClaimsWrote() {
 		t.Error("a batch of replays counts as one that writes")
 	}
-
 	long := strings.Repeat("n", 100_000)
 	lease := win(t, store, claim("long"))
 	release := store.HoldLanes(0)
 	must(t, store.Complete(t.Context(), lease, result(long))) // does not wait
 	release()
-	tracer.statements.Store(0)
 	if o := claimTogether(t, store, claim("long"), all[0]); string(o[0].found.Body) != long {
 		t.Errorf("the long record is %+v", o[0])
 	}
-	if statements := tracer.statements.Load(); statements != 2 {
-		t.Errorf("a replay of a long body and another took %d statements, want one each", statements)
-	}
-
+	tracer.took(t, 4, "the life of a long body, and another replay,")
 	alone := pgstore.New(pool, pgstore.WithoutBatches())
 	must(t, alone.Check(t.Context()))
-	tracer.statements.Store(0)
-	var running sync.WaitGroup
-	for n := range 10 {
-		running.Go(func() { find(t, alone, all[n]) })
+	concurrently(10, func(n int) { find(t, alone, all[n]) })
+	tracer.took(t, 12, "a Check and 10 replays without batches")
+	pool.Close()
+	for n, o := range claimTogether(t, store, all...) {
+		fails(t, "Acquire", o.err, nil, all[n].Key)
 	}
-	running.Wait()
-	if statements := tracer.statements.Load(); statements != 10 {
-		t.Errorf("10 replays without batches took %d statements", statements)
+	for n, err := range completeTogether(t, store, leases...) {
+		fails(t, "Complete", err, nil, all[n].Key)
 	}
 }
 
 // A completion of a batch stands for its own attempt only.
-func TestCompletionsInOneBatch(t *testing.T) {
+func TestCompletionsOfOneKeyInABatch(t *testing.T) {
 	t.Parallel()
-	store, pool := open(t)
-	running, twice, lost := win(t, store, claim("running")), win(t, store, claim("twice")), win(t, store, claim("lost"))
-	kept := win(t, store, remembered(claim("kept")))
-	kept.Steps = "steps"
-	must(t, store.Extend(t.Context(), kept, time.Minute))
-	gone := win(t, store, claim("gone"))
-	execute(t, pool, `DELETE FROM oncekey_records WHERE record_key = 'gone'`)
-	abandon(t, pool, "lost")
-	win(t, store, takeOver("lost"))
-	win(t, store, claim("another's"))
-	foreign := storage.Lease{Claim: claim("another's"), Attempt: 1}
-	errs := completeTogether(t, store, running, twice, twice, lost, kept, gone, foreign)
-	for n, err := range errs {
-		if want := map[int]error{3: storage.ErrLeaseLost, 6: storage.ErrLeaseLost}[n]; !errors.Is(err, want) {
-			t.Errorf("completion %d returned %v, want %v", n, err, want)
+	store, _ := open(t)
+	lease := win(t, store, claim("key"))
+	stale := lease
+	stale.Token = storage.NewToken()
+	errs := completeTogether(t, store, lease, stale, lease)
+	must(t, errors.Join(errs[0], errs[2]))
+	fails(t, "Complete of a lost lease", errs[1], storage.ErrLeaseLost)
+	replays(t, store, "key", "key")
+}
+
+// A key or a result that the server refuses fails alone.
+func TestOneBadRowOfMany(t *testing.T) {
+	t.Parallel()
+	const callers, bad = 128, 77
+	store, _ := open(t)
+	all := claims(callers)
+	all[bad].Key = "no text of PostgreSQL: \xff"
+	outcomes := claimTogether(t, store, all...)
+	fails(t, "the bad claim", outcomes[bad].err, nil, "22021", "no text")
+	outcomes[bad] = outcome{lease: win(t, store, claim("good"))}
+	leases := won(t, outcomes)
+	leases[bad].Key = all[bad].Key
+	for n, err := range completeTogether(t, store, leases...) {
+		if (err != nil) != (n == bad) {
+			t.Errorf("completion %d returned %v, and %d is bad", n, err, bad)
 		}
 	}
-	for _, key := range []string{"running", "twice", "kept", "gone"} {
-		if r := find(t, store, claim(key)); string(r.Body) != key || r.Steps != "" {
-			t.Errorf("the record is %+v, want the response %q", r, key)
+}
+
+// A row that another transaction has locked: its own call waits, and the others do not.
+func TestHeldRowHoldsUpItsOwnCall(t *testing.T) {
+	t.Parallel()
+	const callers, held = 20, 1
+	store, pool := open(t)
+	all := claims(callers)
+	// beside makes calls in a batch while a transaction holds the row of one of them.
+	beside := func(holder pgx.Tx, call func(n int)) {
+		t.Helper()
+		var done atomic.Int32
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			together(store, callers, func(n int) {
+				call(n)
+				done.Add(1)
+			})
+		}()
+		eventually(t, func() bool { return done.Load() == callers-1 })
+		awaitLock(t, pool) // of the call that the batch has left out
+		must(t, holder.Rollback(t.Context()))
+		<-ended
+	}
+	holder := holding(t, pool, filling(all[held].Key[:63], 1))
+	outcomes := make([]outcome, callers)
+	beside(holder, func(n int) { outcomes[n] = acquire(t.Context(), store, all[n]) })
+	leases := won(t, outcomes)
+	holder = holding(t, pool, `SELECT FROM oncekey_records WHERE record_key = $1 FOR UPDATE`, all[held].Key)
+	beside(holder, func(n int) { must(t, store.Complete(t.Context(), leases[n], result("answer"))) })
+}
+
+// Case 19: all connections are taken. The claim of a caller that leaves before its batch has
+// a connection is not sent: the caller's release may have come before it.
+func TestExhaustedPool(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t, connections(1))
+	lease := win(t, store, claim("key"))
+	connection, err := pool.Acquire(t.Context())
+	must(t, err)
+	for operation, err := range tryAll(t, store, lease, 50*time.Millisecond) {
+		fails(t, operation, err, context.DeadlineExceeded)
+	}
+	impatient, leave := context.WithCancel(t.Context())
+	const callers = 3
+	all, outcomes, ended := claims(callers), make([]outcome, callers), make(chan int, callers)
+	release := store.HoldLanes(callers)
+	for n, ctx := range []context.Context{impatient, t.Context(), t.Context()} {
+		go func() {
+			outcomes[n] = acquire(ctx, store, all[n])
+			ended <- n
+		}()
+	}
+	release()
+	eventually(t, func() bool { return store.Waiting() == 0 }) // the batch is on its way
+	leave()
+	fails(t, "Acquire", outcomes[<-ended].err, context.Canceled)
+	connection.Release()
+	<-ended
+	<-ended
+	won(t, outcomes[1:])
+	if r, err := store.Lookup(t.Context(), all[0].Key); r != nil || err != nil {
+		t.Errorf("the record is %+v with error %v, want none", r, err)
+	}
+	must(t, store.Complete(t.Context(), lease, result("answer")))
+}
+
+// Case 19: the connection dies while a claim waits, or a batch of them. Either no caller has
+// won, or each finds its own claim.
+func TestConnectionThatDiesUnderClaims(t *testing.T) {
+	t.Parallel()
+	for _, callers := range []int{1, 20} {
+		store, pool := open(t)
+		all := claims(callers)
+		blocker := holding(t, pool, `LOCK TABLE oncekey_records IN SHARE MODE`)
+		ended := make(chan []outcome)
+		go func() { ended <- claimTogether(t, store, all...) }()
+		awaitLock(t, pool)
+		execute(t, pool, `SELECT pg_terminate_backend(pid)`+waiting)
+		must(t, blocker.Rollback(t.Context()))
+		for n, o := range <-ended {
+			if callers == 1 {
+				fails(t, "Acquire", o.err, nil)
+			}
+			if lease := win(t, store, all[n]); lease.Attempt != 1 {
+				t.Errorf("claim %d is attempt %d, want 1", n, lease.Attempt)
+			}
 		}
 	}
 }

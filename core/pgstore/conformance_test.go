@@ -2,13 +2,14 @@ package pgstore_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
@@ -17,92 +18,168 @@ import (
 	"github.com/oncekey/oncekey/core/storetest"
 )
 
-const tooLarge = 2<<20 + 1
+const (
+	tooLarge = 2<<20 + 1
+	unit     = 400 * time.Millisecond
+)
 
 // named returns a store on a table of its own, which is as good as an empty server.
-func named(t testing.TB, pool *pgxpool.Pool, name string) *pgstore.Store {
+func named(t testing.TB, pool *pgxpool.Pool, name string, way pgstore.Option) *pgstore.Store {
 	t.Helper()
 	table := pgstore.Table(name)
-	if err := pgstore.Migrate(t.Context(), pool, table); err != nil {
-		t.Fatal(err)
-	}
-	return pgstore.New(pool, table)
+	must(t, pgstore.Migrate(t.Context(), pool, table))
+	return pgstore.New(pool, table, way)
 }
 
-// With batches forced on, forced off, and as they come.
+// ways are the ways of a store to send calls.
+var ways = map[string]pgstore.Option{
+	"batches": pgstore.AlwaysBatch, "alone": pgstore.WithoutBatches(), "mixed": func(*pgstore.Store) {},
+}
+
+// Case 95: a constraint refuses what is too large for good. Where calls go as they come, the
+// tables have the documented hash partitions.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(*pgstore.Store) *pgstore.Store{
-		"batches": (*pgstore.Store).AlwaysBatch, "alone": (*pgstore.Store).NeverBatch, "mixed": func(s *pgstore.Store) *pgstore.Store { return s },
-	} {
+	partitions := documented(t, "partitions", "")
+	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := connect(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 20 })
+			pool := connect(t, postgrestest.Shared(t))
 			var cases atomic.Int32
-			storetest.Run(t, storetest.Config{
-				New: func(t testing.TB) storage.Store {
-					table := fmt.Sprintf("case_%d", cases.Add(1))
-					store := open(named(t, pool, table))
-					if _, err := pool.Exec(t.Context(), fmt.Sprintf(`ALTER TABLE %[1]s ADD CHECK (length(body) < %[2]d AND length(steps) < %[2]d)`, table, tooLarge)); err != nil {
-						t.Fatal(err)
-					}
-					return store
-				},
-				Unit:     400 * time.Millisecond,
-				TooLarge: tooLarge,
-			})
+			storetest.Run(t, storetest.Config{Unit: unit, TooLarge: tooLarge, New: func(t testing.TB) storage.Store {
+				table := fmt.Sprintf("Case_%d", cases.Add(1))
+				store := named(t, pool, table, way)
+				narrow := fmt.Sprintf(`ALTER TABLE %[1]s ADD CHECK (length(body) < %[2]d AND length(steps) < %[2]d);`, table, tooLarge)
+				if name == "mixed" {
+					narrow += strings.ReplaceAll(partitions, "oncekey_records", table)
+				}
+				_, err := pool.Exec(t.Context(), narrow)
+				must(t, err)
+				return store
+			}})
 		})
 	}
 }
 
-// Pools in front of a pooler are set to other ways of sending arguments.
-func TestQueryModes(t *testing.T) {
+// Each case has a part of the table written.
+func TestTransactor(t *testing.T) {
 	t.Parallel()
-	dsn := postgrestest.Shared(t)
-	migrated(t, dsn, nil)
-	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
-		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	pool := connect(t, postgrestest.Shared(t))
+	execute(t, pool, `CREATE TABLE written (id text)`)
+	var cases atomic.Int32
+	storetest.RunTransactor(t, storetest.TransactorConfig{Unit: unit, New: func(t testing.TB) (storage.Transactor, storetest.Table) {
+		name := fmt.Sprint("transactor_", cases.Add(1))
+		return named(t, pool, name, ways["mixed"]), storetest.Table{
+			Write: func(handler context.Context, id string) error {
+				tx, err := pgstore.Tx(handler)
+				if err == nil {
+					_, err = tx.Exec(handler, `INSERT INTO written VALUES ($1)`, name+id)
+				}
+				return err
+			},
+			Has: func(ctx context.Context, id string) (has bool, err error) {
+				err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM written WHERE id = $1)`, name+id).Scan(&has)
+				return has, err
+			},
+		}
+	}})
+}
+
+// Programs set their pools up in other ways than these tests: other ways of sending
+// arguments, as in front of a pooler, and other isolation levels (case 1).
+func TestSettingsOfPools(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{
+		"default_transaction_isolation=repeatable%20read", "default_transaction_isolation=serializable", "datestyle=German",
+		"default_query_exec_mode=cache_describe", "default_query_exec_mode=describe_exec", "default_query_exec_mode=exec",
+		"default_query_exec_mode=simple_protocol",
 	} {
-		for name, open := range map[string]func(*pgxpool.Pool) *pgstore.Store{
-			"alone":      func(pool *pgxpool.Pool) *pgstore.Store { return pgstore.New(pool) },
-			"in batches": func(pool *pgxpool.Pool) *pgstore.Store { return pgstore.New(pool).AlwaysBatch() },
-		} {
-			t.Run(mode.String()+" "+name, func(t *testing.T) {
+		for _, way := range []string{"batches", "mixed"} {
+			t.Run(setting+" "+way, func(t *testing.T) {
 				t.Parallel()
-				pool := connect(t, dsn, func(config *pgxpool.Config) {
-					config.ConnConfig.DefaultQueryExecMode = mode
-					config.ConnConfig.RuntimeParams["datestyle"] = "German"
-				})
-				store, key := open(pool), mode.String()+" "+name
-				lease := win(t, store, digested(claim(key), key))
-				lease.Steps = "ü'\\"
-				must(t, store.Extend(t.Context(), lease, time.Minute))
-				abandon(t, pool, key)
-				second := win(t, store, digested(takeOver(key), key))
-				if running := find(t, store, claim(key)); second.Steps != lease.Steps || running.Steps != lease.Steps {
-					t.Errorf("the lease is %+v and the record %+v, want the steps of the first attempt", second, running)
-				}
-				must(t, store.Release(t.Context(), second))
-				third := win(t, store, originated(digested(claim(key), key)))
-				res := result("\x00\xff'\\")
-				res.Header = storage.Header{{Name: "A", Value: "'\x00\xff"}, {Op: storage.Delete, Name: `B"\`}}
-				res.Sketch = []byte("\xff'\\\x00")
-				must(t, store.Complete(t.Context(), third, res))
-				r := find(t, store, claim(key))
-				if since := time.Since(r.Created); r.Origin != third.Origin || since < -time.Minute || since > time.Minute {
-					t.Errorf("the record is %+v, want it claimed a moment ago by %+v", r, third.Origin)
-				}
-				if third.Attempt != 3 || !bytes.Equal(r.Body, res.Body) || !slices.Equal(r.Header, res.Header) || !bytes.Equal(r.Sketch, res.Sketch) {
-					t.Errorf("the record is %+v, want attempt 3 and %+v", r, res)
-				}
-				if page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 1000}); err != nil || len(page.Entries) == 0 {
-					t.Errorf("List returned %d records and %v", len(page.Entries), err)
-				}
-				if _, err := store.Sweep(t.Context(), 10); err != nil {
-					t.Error(err)
-				}
+				pool := migrated(t, postgrestest.Shared(t)+"&"+setting)
+				store := pgstore.New(pool, ways[way])
+				goThroughLife(t, store, "key")
+				race(t, store, claim, 1)
+				age(t, pool, "raced", leaseEnded)
+				race(t, store, takeOver, 2)
+				age(t, pool, "raced", expired)
+				race(t, store, takeOver, 1)
 			})
 		}
 	}
+}
+
+// goThroughLife makes each call of a store.
+func goThroughLife(t *testing.T, store *pgstore.Store, key string) {
+	t.Helper()
+	first := win(t, store, digested(claim(key), key))
+	first.Steps = "ü'\\"
+	must(t, store.Extend(t.Context(), first, time.Minute))
+	must(t, store.Extend(t.Context(), first, 0))
+	second := win(t, store, digested(takeOver(key), key))
+	if running := find(t, store, claim(key)); second.Steps != first.Steps || running.Steps != first.Steps {
+		t.Errorf("the lease is %+v and the record %+v, want the steps of the first attempt", second, running)
+	}
+	must(t, store.Release(t.Context(), second))
+	third := win(t, store, originated(digested(claim(key), key)))
+	res := result("\x00\xff'\\")
+	res.Header = storage.Header{{Name: "A", Value: "'\x00\xff"}, {Op: storage.Delete, Name: `B"\`}}
+	res.Sketch = []byte("\xff'\\\x00")
+	must(t, store.Complete(t.Context(), third, res))
+	r := find(t, store, claim(key))
+	same := bytes.Equal(r.Body, res.Body) && slices.Equal(r.Header, res.Header) && bytes.Equal(r.Sketch, res.Sketch)
+	if !same || third.Attempt != 3 || r.Origin != third.Origin || time.Since(r.Created).Abs() > time.Minute {
+		t.Errorf("the record is %+v, want attempt 3, claimed a moment ago by %+v, with %+v", r, third.Origin, res)
+	}
+	_, err := store.Lookup(t.Context(), key)
+	must(t, err)
+	page, err := store.List(t.Context(), storage.Filter{States: []storage.State{storage.Completed}}, storage.Page{Limit: 10})
+	if err != nil || len(page.Entries) == 0 {
+		t.Errorf("List returned %d records and %v", len(page.Entries), err)
+	}
+	_, err = store.Sweep(t.Context(), 10)
+	must(t, err)
+}
+
+// race lets a hundred callers claim at once, and expects one to get the attempt.
+func race(t *testing.T, store storage.Store, by func(key string) storage.Claim, attempt uint64) {
+	t.Helper()
+	var winners atomic.Int32
+	concurrently(100, func(int) {
+		o := acquire(t.Context(), store, by("raced"))
+		if o.err != nil {
+			t.Error(o.err)
+		}
+		if o.lease.Attempt == attempt {
+			winners.Add(1)
+		}
+	})
+	if winners.Load() != 1 {
+		t.Errorf("%d callers got the lease, want 1", winners.Load())
+	}
+}
+
+// A conversion to the documented hash partitions keeps records, running claims, and the
+// statements that connections have prepared.
+func TestPartitionsOfATableInUse(t *testing.T) {
+	t.Parallel()
+	store, pool := open(t)
+	finish(t, store, "finished")
+	replays(t, store, "finished", "finished")
+	running := win(t, store, claim("running"))
+	win(t, store, takeOver("abandoned"))
+	options := queryOne[string](t, pool, `SELECT reloptions::text FROM pg_class WHERE oid = 'oncekey_records'::regclass`)
+	execute(t, pool, documented(t, "partitions", ""))
+	replays(t, store, "finished", "finished")
+	must(t, store.Complete(t.Context(), running, result("late")))
+	replays(t, store, "running", "late")
+	age(t, pool, "abandoned", leaseEnded)
+	if lease := win(t, store, takeOver("abandoned")); lease.Attempt != 2 {
+		t.Errorf("the abandoned claim was taken over as attempt %d, want 2", lease.Attempt)
+	}
+	counts(t, pool, 8, `SELECT count(*) FROM pg_inherits JOIN pg_class ON oid = inhrelid
+WHERE inhparent = 'oncekey_records'::regclass AND reloptions::text = $1`, options)
+	counts(t, pool, 1, `SELECT (string_agg(relname, ' ' ORDER BY relname) = 'oncekey_records_pkey1 oncekey_records_sweep_after')::int
+FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indrelid = 'oncekey_records'::regclass`)
 }

@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core/internal/testkit"
@@ -24,52 +24,42 @@ var checks = []string{
 }
 
 // examined returns the finding of each check.
-func examined(ctx context.Context, t *testing.T, store *pgstore.Store) map[string]storage.Finding {
+func examined(t *testing.T, pool *pgxpool.Pool, options ...pgstore.Option) map[string]storage.Finding {
 	t.Helper()
-	return testkit.Examined(t, store.Examine(ctx), checks)
-}
-
-// session changes the settings of a pool's sessions.
-func session(settings ...string) func(*pgxpool.Config) {
-	return func(config *pgxpool.Config) {
-		for i := 0; i < len(settings); i += 2 {
-			config.ConnConfig.RuntimeParams[settings[i]] = settings[i+1]
-		}
-	}
+	return testkit.Examined(t, pgstore.New(pool, options...).Examine(t.Context()), checks)
 }
 
 // A server of its own: first all is good, and then its settings are made wrong.
 func TestExamineServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Durable()...)
-	admin := migrated(t, server.DSN(), nil)
-	examine := func(change func(*pgxpool.Config), options ...pgstore.Option) map[string]storage.Finding {
-		return examined(t.Context(), t, pgstore.New(connect(t, server.DSN(), change), options...))
+	admin := migrated(t, server.DSN())
+	examine := func(settings string) map[string]storage.Finding {
+		t.Helper()
+		return examined(t, connect(t, server.DSN()+settings))
 	}
-	findings := examine(nil)
+	findings := examine("")
 	for check, f := range findings {
 		wantFinding(t, findings, check, storage.Good, f.Seen)
 	}
-	if rows := queryOne[int](t, admin, `SELECT count(*) FROM oncekey_records`); rows != 0 {
-		t.Errorf("Examine has left %d rows", rows)
-	}
-	wantFinding(t, examine(session("synchronous_commit", "off")), "durability", storage.Mend, "synchronous_commit off")
-	wantFinding(t, examine(nil, pgstore.AsynchronousClaims()), "durability", storage.Look, "AsynchronousClaims")
-	findings = examine(session("statement_timeout", "1000", "lock_timeout", "60000"))
+	counts(t, admin, 0, `SELECT count(*) FROM oncekey_records`)
+	wantFinding(t, examine("&synchronous_commit=off"), "durability", storage.Mend, "synchronous_commit off")
+	wantFinding(t, examined(t, admin, pgstore.AsynchronousClaims()), "durability", storage.Look, "AsynchronousClaims")
+	findings = examine("&statement_timeout=1000&lock_timeout=60000")
 	wantFinding(t, findings, "time limits", storage.Look, "statement_timeout 1000ms", "lock_timeout 60000ms", "raise those below 3000ms")
 
 	standby := server.Standby()
-	findings = examined(t.Context(), t, pgstore.New(connect(t, standby.DSN(), nil)))
+	findings = examined(t, connect(t, standby.DSN()))
 	wantFinding(t, findings, "primary", storage.Mend, "lead the pool to the primary")
 	wantFinding(t, findings, "canary", storage.Mend, "read-only")
-	wantFinding(t, examine(nil), "synchronous standbys", storage.Look, "1 standbys", "set synchronous_standby_names")
+	wantFinding(t, examine(""), "synchronous standbys", storage.Look, "1 standbys", "set synchronous_standby_names")
 	execute(t, admin, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
 	execute(t, admin, `SELECT pg_reload_conf()`)
-	wantFinding(t, examine(session("synchronous_commit", "local")), "synchronous standbys", storage.Look, "synchronous_commit on")
+	wantFinding(t, examine("&synchronous_commit=local"), "synchronous standbys", storage.Look, "synchronous_commit on")
 	standby.Kill()
 	short, cancel := context.WithTimeout(t.Context(), 5*time.Second) // no commit ever ends
 	defer cancel()
-	findings = examined(short, t, pgstore.New(connect(t, server.DSN(), nil)))
+	findings = testkit.Examined(t, pgstore.New(connect(t, server.DSN())).Examine(short), checks)
 	wantFinding(t, findings, "synchronous standbys", storage.Mend, "0 standbys", "start the standbys")
 	wantFinding(t, findings, "canary", storage.Mend, "claim: ", "deadline exceeded")
 }
@@ -80,79 +70,63 @@ func TestExamineFindsWrongTables(t *testing.T) {
 	wide := make([]byte, 700)
 	_, _ = rand.Read(wide)
 	for _, test := range []struct {
-		name    string
-		prepare func(t *testing.T, pool *pgxpool.Pool)
-		check   string
-		grade   storage.Grade
-		texts   []string
+		name, statements, check string
+		grade                   storage.Grade
+		texts                   []string
 	}{
-		{"no disk", func(*testing.T, *pgxpool.Pool) {}, "durability", storage.Mend, []string{"fsync off"}},
-		{"no table", running(`DROP TABLE oncekey_records`), "table and rights", storage.Mend, []string{"missing", "pgstore.Migrate"}},
-		{"no versions", running(`DROP TABLE oncekey_records_migrations`), "schema version", storage.Skipped, []string{"pgstore.Migrate"}},
-		{"an old schema", running(`DELETE FROM oncekey_records_migrations`), "schema version", storage.Mend, []string{"version 0", "pgstore.Migrate"}},
-		{"a constraint", running(`ALTER TABLE oncekey_records ADD CONSTRAINT narrow CHECK (true)`), "constraints and triggers", storage.Look, []string{"narrow"}},
-		{"no autovacuum", running(`ALTER TABLE oncekey_records SET (autovacuum_enabled = false)`), "autovacuum", storage.Mend, []string{"set autovacuum on"}},
-		{"no sweeper", func(t *testing.T, pool *pgxpool.Pool) {
-			t.Helper()
-			fill(t, pool, "key", 500)
-			expire(t, pool, "%")
-		}, "sweeping", storage.Look, []string{"RunSweeper", "500 expired"}},
-		{"full pages", running(`ALTER TABLE oncekey_records SET (fillfactor = 100)`), "fillfactor", storage.Look, []string{"fillfactor 100"}},
-		{"the default fillfactor", running(`ALTER TABLE oncekey_records RESET (fillfactor)`), "fillfactor", storage.Look, []string{"fillfactor 100"}},
-		{"a large index", func(t *testing.T, pool *pgxpool.Pool) {
-			t.Helper()
-			execute(t, pool, `ALTER TABLE oncekey_records ALTER record_key TYPE text`)
-			fill(t, pool, hex.EncodeToString(wide), 8000)
-		}, "index size", storage.Look, []string{"REINDEX INDEX CONCURRENTLY"}},
-		{"a pooler", nil, "pooler", storage.Look, []string{"default_query_exec_mode=exec"}},
+		{"no disk", ``, "durability", storage.Mend, []string{"fsync off"}},
+		{"no table", `DROP TABLE oncekey_records`, "table and rights", storage.Mend, []string{"missing", "pgstore.Migrate"}},
+		{"no versions", `DROP TABLE oncekey_records_migrations`, "schema version", storage.Skipped, []string{"pgstore.Migrate"}},
+		{"an old schema", `DELETE FROM oncekey_records_migrations`, "schema version", storage.Mend, []string{"version 0", "pgstore.Migrate"}},
+		{"a constraint", `ALTER TABLE oncekey_records ADD CONSTRAINT narrow CHECK (true)`, "constraints and triggers", storage.Look, []string{"narrow"}},
+		{"no autovacuum", `ALTER TABLE oncekey_records SET (autovacuum_enabled = false)`, "autovacuum", storage.Mend, []string{"set autovacuum on"}},
+		{"no sweeper", filling("key", 500) + `; UPDATE oncekey_records SET sweep_after = 1`, "sweeping", storage.Look, []string{"RunSweeper", "500 expired"}},
+		{"full pages", `ALTER TABLE oncekey_records SET (fillfactor = 100)`, "fillfactor", storage.Look, []string{"fillfactor 100"}},
+		{"the default fillfactor", `ALTER TABLE oncekey_records RESET (fillfactor)`, "fillfactor", storage.Look, []string{"fillfactor 100"}},
+		{
+			"a large index", `ALTER TABLE oncekey_records ALTER record_key TYPE text; ` + filling(hex.EncodeToString(wide), 8000),
+			"index size", storage.Look,
+			[]string{"REINDEX INDEX CONCURRENTLY"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			dsn := postgrestest.Shared(t)
-			pool := migrated(t, dsn, nil)
-			if test.prepare == nil {
-				pool = connect(t, bouncer(t, dsn), nil)
-			} else {
-				test.prepare(t, pool)
-			}
-			wantFinding(t, examined(t.Context(), t, pgstore.New(pool)), test.check, test.grade, test.texts...)
+			_, pool := open(t)
+			execute(t, pool, test.statements)
+			wantFinding(t, examined(t, pool), test.check, test.grade, test.texts...)
 		})
 	}
 }
 
-func running(statement string) func(*testing.T, *pgxpool.Pool) {
-	return func(t *testing.T, pool *pgxpool.Pool) { t.Helper(); execute(t, pool, statement) }
+// Behind a pooler a pool in the mode exec is right.
+func TestExaminePooler(t *testing.T) {
+	t.Parallel()
+	_, direct := open(t)
+	dsn := bouncer(t, direct.Config().ConnString())
+	wantFinding(t, examined(t, connect(t, dsn)), "pooler", storage.Look, "default_query_exec_mode=exec")
+	findings := examined(t, connect(t, dsn+"&default_query_exec_mode=exec"))
+	wantFinding(t, findings, "pooler", storage.Good, "a pooler, query mode exec")
+	wantFinding(t, findings, "canary", storage.Good, "replayed")
 }
 
 // The server counts dead rows in its own time.
 func TestExamineFindsDeadRows(t *testing.T) {
 	t.Parallel()
-	store, pool := open(t)
-	fill(t, pool, "key", 1500)
-	// With an old snapshot no reader of a page removes the dead rows.
-	old, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	must(t, err)
-	defer func() { _ = old.Rollback(context.WithoutCancel(t.Context())) }()
-	_, err = old.Exec(t.Context(), `SELECT FROM oncekey_records LIMIT 1`)
-	must(t, err)
-	for range 3 {
-		execute(t, pool, `UPDATE oncekey_records SET status = 200`)
-	}
+	_, pool := open(t)
+	execute(t, pool, `ALTER TABLE oncekey_records SET (autovacuum_vacuum_threshold = 1000000); `+filling("key", 1500))
+	execute(t, pool, `DELETE FROM oncekey_records`)
 	eventually(t, func() bool {
-		f := examined(t.Context(), t, store)["autovacuum"]
-		return f.Grade == storage.Look && strings.Contains(f.Seen, "dead rows of") || queryOne[bool](t, pool, vacuumed)
+		f := examined(t, pool)["autovacuum"]
+		return f.Grade == storage.Look && strings.Contains(f.Seen, "dead rows of")
 	})
 }
-
-// vacuumed: autovacuum was there first, as on a busy machine.
-const vacuumed = `SELECT coalesce(last_autovacuum IS NOT NULL, false) FROM pg_stat_user_tables WHERE relname = 'oncekey_records'`
 
 // A role that lacks a right is told which GRANT it needs.
 func TestExamineNamesGrants(t *testing.T) {
 	t.Parallel()
 	r := granted(t)
 	service := r.as(t, r.service)
-	findings := examined(t.Context(), t, pgstore.New(service, inSchema))
+	findings := examined(t, service, inSchema)
 	for _, check := range checks {
 		if check != "durability" && check != "schema version" {
 			wantFinding(t, findings, check, storage.Good, "")
@@ -160,29 +134,23 @@ func TestExamineNamesGrants(t *testing.T) {
 	}
 	execute(t, r.admin, `REVOKE SELECT ON oncekey.records_migrations FROM `+r.service)
 	execute(t, r.admin, `ALTER TABLE oncekey.records ENABLE ROW LEVEL SECURITY`)
-	findings = examined(t.Context(), t, pgstore.New(service, inSchema))
+	findings = examined(t, service, inSchema)
 	wantFinding(t, findings, "schema version", storage.Skipped, "let this role read oncekey.records_migrations")
 	wantFinding(t, findings, "table and rights", storage.Good, "oncekey.records")
 	wantFinding(t, findings, "canary", storage.Mend, "claim: ", "row-level security")
 	execute(t, r.admin, `REVOKE UPDATE, DELETE ON oncekey.records FROM `+r.service)
-	wantFinding(t, examined(t.Context(), t, pgstore.New(service, inSchema)), "table and rights", storage.Mend, `GRANT UPDATE, DELETE ON oncekey.records TO`)
+	wantFinding(t, examined(t, service, inSchema), "table and rights", storage.Mend, `GRANT UPDATE, DELETE ON oncekey.records TO`)
 }
 
-// Behind a pooler a pool in the mode exec is right.
-func TestExaminePoolerInModeExec(t *testing.T) {
+// Case 47: a refused connection is an error at once, which names its cause. Of a server that
+// is down only the connection is judged.
+func TestRefusedConnection(t *testing.T) {
 	t.Parallel()
-	dsn := postgrestest.Shared(t)
-	migrated(t, dsn, nil)
-	pool := connect(t, bouncer(t, dsn), func(config *pgxpool.Config) { config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec })
-	findings := examined(t.Context(), t, pgstore.New(pool))
-	wantFinding(t, findings, "pooler", storage.Good, "a pooler, query mode exec")
-	wantFinding(t, findings, "canary", storage.Good, "replayed")
-}
-
-// Of a server that is down only the connection is judged.
-func TestExamineUnreachable(t *testing.T) {
-	t.Parallel()
-	findings := examined(t.Context(), t, pgstore.New(connect(t, "postgres://postgres@127.0.0.1:1/postgres", nil)))
+	pool := connect(t, "postgres://shop@127.0.0.1:1/shop?sslmode=disable") // no other test's server takes this port
+	fails(t, "Acquire", limited(t, 10*time.Second, func(ctx context.Context) error {
+		return acquire(ctx, pgstore.New(pool), claim("key")).err
+	}), syscall.ECONNREFUSED)
+	findings := examined(t, pool)
 	wantFinding(t, findings, "connection", storage.Mend, "refused")
 	for _, check := range checks[1:] {
 		wantFinding(t, findings, check, storage.Skipped, "mend the connection")

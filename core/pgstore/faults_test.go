@@ -2,15 +2,12 @@ package pgstore_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekey/oncekey/core/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
@@ -18,103 +15,95 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
+// Case 2: a claim that waits for another transaction reads again after its commit: it has
+// seen neither the other's uncommitted claim nor the newest steps, of which an attempt must
+// miss none.
+func TestClaimThatWaits(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ other, key, want string }{
+		{
+			`INSERT INTO oncekey_records SELECT (jsonb_populate_record(r, '{"record_key": "copy"}')).* FROM oncekey_records AS r`,
+			"copy", `attempt 2 with "first\n"`,
+		},
+		{`UPDATE oncekey_records SET revision = 9, steps = 'first\012second\012'`, "key", `attempt 2 with "first\nsecond\n"`},
+		{`UPDATE oncekey_records SET revision = 9, retain_until = ` + now, "key", "expired"},
+	} {
+		store, pool := open(t)
+		lease := win(t, store, remembered(claim("key")))
+		lease.Steps = "first\n"
+		must(t, store.Extend(t.Context(), lease, 0))
+		other := holding(t, pool, test.other)
+		ended := make(chan outcome)
+		go func() { ended <- acquire(t.Context(), store, takeOver(test.key)) }()
+		awaitLock(t, pool)
+		must(t, other.Commit(t.Context()))
+		o := <-ended
+		must(t, o.err)
+		got := fmt.Sprintf("attempt %d with %q", o.lease.Attempt, o.lease.Steps)
+		if o.found != nil {
+			got = o.found.State.String()
+		}
+		if got != test.want {
+			t.Errorf("it got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// A claim that was cut off arrives after its own release, just before the release
+// reads why it has changed no row.
+func TestClaimThatArrivesAfterItsRelease(t *testing.T) {
+	t.Parallel()
+	tracer, own := &queryTracer{}, claim("key")
+	store, pool := open(t, tracer.traces)
+	elsewhere := pgstore.New(connect(t, pool.Config().ConnString()))
+	tracer.statements.Store(0)
+	tracer.after = func(pgx.TraceQueryEndData) {
+		if tracer.statements.Load() == 1 {
+			win(t, elsewhere, own)
+		}
+	}
+	must(t, store.Release(t.Context(), storage.Lease{Claim: own, Attempt: 1}))
+	tracer.took(t, 2, "the release, with a look,")
+	win(t, elsewhere, own) // it stands
+}
+
 // Case 19: a server that was killed comes back with all it has acknowledged.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, postgrestest.Durable()...)
-	store := pgstore.New(migrated(t, server.DSN(), nil))
-	testkit.SurvivesKill(t, store, server)
+	testkit.SurvivesKill(t, pgstore.New(migrated(t, server.DSN())), server)
 }
 
-// Case 19: the connection dies while a claim waits. Either no caller has won, or the
-// caller finds its own claim.
-func TestConnectionThatDiesInMidClaim(t *testing.T) {
-	t.Parallel()
-	store, pool := open(t)
-	blocker, err := pool.Begin(t.Context())
-	must(t, err)
-	if _, _, err := store.AcquireIn(t.Context(), blocker, claim("key")); err != nil {
-		t.Fatal(err)
-	}
-	c, failed := claim("key"), make(chan error)
-	go func() {
-		_, _, err := store.Acquire(t.Context(), c)
-		failed <- err
-	}()
-	eventually(t, func() bool { return isWaiting(t, pool) })
-	execute(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
-	if err := <-failed; err == nil {
-		t.Error("Acquire returned nil, want the connection's error")
-	}
-	must(t, blocker.Rollback(t.Context()))
-	if lease := win(t, store, c); lease.Attempt != 1 {
-		t.Errorf("it got attempt %d, want 1", lease.Attempt)
-	}
-}
-
-// Case 12: a server that accepts calls and never responds. Case 11: the server
-// carries out its pending statements when it continues.
+// Case 12: a server that accepts calls and never responds. A commit without acknowledgement
+// is no success, and keeps no connection. Case 11: the server carries out its pending
+// statements when it continues.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
-	store := pgstore.New(migrated(t, server.DSN(), nil))
-	lease := win(t, store, claim("key"))
-	server.Pause()
-	start := time.Now()
-	for operation, err := range tryAll(t, store, lease, 100*time.Millisecond) {
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s returned %v, want context.DeadlineExceeded", operation, err)
-		}
-	}
-	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("five calls of 100 ms took %s", took)
-	}
-	server.Resume()
-	c := claim("after")
-	win(t, store, c)
-	if lease := win(t, store, c); lease.Attempt != 1 {
-		t.Errorf("it got attempt %d, want 1", lease.Attempt)
-	}
-}
-
-// A commit without acknowledgement is no success, and keeps no connection.
-func TestCommitOnFrozenServer(t *testing.T) {
-	t.Parallel()
-	server := postgrestest.Start(t)
-	pool := migrated(t, server.DSN(), nil)
+	pool := migrated(t, server.DSN())
 	store := pgstore.New(pool)
-	lease := win(t, store, claim("key"))
-	_, transaction, err := store.BeginTransaction(t.Context(), lease)
+	lease, paying := win(t, store, claim("key")), win(t, store, claim("paying"))
+	_, transaction, err := store.BeginTransaction(t.Context(), paying)
 	must(t, err)
 	server.Pause()
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := transaction.Commit(short, lease, result("answer")); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Commit returned %v, want context.DeadlineExceeded", err)
+	start := time.Now()
+	failures := tryAll(t, store, lease, 100*time.Millisecond)
+	failures["Commit"] = limited(t, 100*time.Millisecond, func(ctx context.Context) error {
+		return transaction.Commit(ctx, paying, result("answer"))
+	})
+	for operation, err := range failures {
+		fails(t, operation, err, context.DeadlineExceeded)
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("six calls of 100 ms took %s", took)
 	}
 	server.Resume()
 	eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 })
-	if r := find(t, store, claim("key")); r.State != storage.InProgress {
-		t.Errorf("the record is %+v, want it in progress", r)
-	}
-	must(t, store.Complete(t.Context(), lease, result("answer")))
-}
-
-// Case 19: all connections are taken.
-func TestExhaustedPool(t *testing.T) {
-	t.Parallel()
-	pool := migrated(t, postgrestest.Shared(t), func(config *pgxpool.Config) { config.MaxConns = 1 })
-	store := pgstore.New(pool)
-	lease := win(t, store, claim("key"))
-	taken, err := pool.Acquire(t.Context())
-	must(t, err)
-	for operation, err := range tryAll(t, store, lease, 50*time.Millisecond) {
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s returned %v, want context.DeadlineExceeded", operation, err)
-		}
-	}
-	taken.Release()
-	must(t, store.Complete(t.Context(), lease, result("answer")))
+	isRunning(t, store, "paying")
+	must(t, store.Complete(t.Context(), paying, result("answer")))
+	c := claim("after")
+	win(t, store, c)
+	win(t, store, c)
 }
 
 // Case 19: a statement that the server has rolled back in favour of another is
@@ -122,52 +111,29 @@ func TestExhaustedPool(t *testing.T) {
 func TestRolledBackStatementsAreRepeated(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"40001", "40P01"} {
-		t.Run(code, func(t *testing.T) {
-			t.Parallel()
-			tracer := &queryTracer{}
-			dsn := postgrestest.Shared(t)
-			pool := migrated(t, dsn, nil)
-			store := pgstore.New(connect(t, dsn, func(config *pgxpool.Config) { config.ConnConfig.Tracer = tracer }))
-			failWith(t, pool, code)
-			must(t, store.Check(t.Context()))
-			tracer.statements.Store(0)
-			var refusal *pgconn.PgError
-			if _, _, err := store.Acquire(t.Context(), claim("key")); !errors.As(err, &refusal) || refusal.Code != code {
-				t.Errorf("Acquire returned %v, want code %s", err, code)
-			}
-			if tries := tracer.statements.Load(); tries != 2*pgstore.MaximumTries-1 { // each but the first with a look
-				t.Errorf("it took %d statements, want %d tries", tries, pgstore.MaximumTries)
-			}
-			var failures atomic.Int32
-			tracer.after = func(data pgx.TraceQueryEndData) {
-				if data.Err != nil && failures.Add(1) == 2 {
-					execute(t, pool, `DROP TRIGGER refuse ON oncekey_records`)
-				}
-			}
-			if lease := win(t, store, claim("key")); lease.Attempt != 1 {
-				t.Errorf("it got attempt %d, want 1", lease.Attempt)
-			}
-		})
+		tracer := &queryTracer{}
+		store, pool := open(t, tracer.traces)
+		execute(t, pool, raising(code))
+		execute(t, pool, `CREATE TRIGGER refuse BEFORE INSERT ON oncekey_records FOR EACH ROW EXECUTE FUNCTION refuse()`)
+		tracer.statements.Store(0)
+		fails(t, "Acquire", acquire(t.Context(), store, claim("key")).err, nil, code)
+		tracer.took(t, 9, "five tries, each but the first with a look,")
 	}
 }
 
-// failWith lets every write of a record fail.
-func failWith(t *testing.T, pool *pgxpool.Pool, code string) {
-	t.Helper()
-	execute(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '`+code+`'; END $$`)
-	execute(t, pool, `CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON oncekey_records FOR EACH ROW EXECUTE FUNCTION refuse()`)
+// raising makes a function for triggers that raises an error.
+func raising(code string) string {
+	return `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '` + code + `'; END $$`
 }
 
 func TestMissingTableSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	store := pgstore.New(connect(t, postgrestest.Shared(t), nil))
-	for operation, err := range tryAll(t, store, storage.Lease{Claim: claim("key"), Attempt: 1}, 10*time.Second) {
-		if operation != "BeginTransaction" && (err == nil || !strings.Contains(err.Error(), "run pgstore.Migrate first")) {
-			t.Errorf("%s returned %v, want the remedy", operation, err)
-		}
-	}
-	if _, err := store.Sweep(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "pgstore.Migrate") {
-		t.Errorf("Sweep returned %v, want the remedy", err)
+	store := pgstore.New(connect(t, postgrestest.Shared(t)))
+	failures := tryAll(t, store, storage.Lease{Claim: claim("key"), Attempt: 1}, 10*time.Second)
+	delete(failures, "BeginTransaction")
+	_, failures["Sweep"] = store.Sweep(t.Context(), 1)
+	for operation, err := range failures {
+		fails(t, operation, err, nil, "run pgstore.Migrate first")
 	}
 }
 
@@ -180,6 +146,5 @@ func TestNonsense(t *testing.T) {
 		"a table of too long a name": func() { pgstore.Table(strings.Repeat("s", 64) + ".records") },
 		"sweeping without a pause":   func() { store.RunSweeper(t.Context(), 0) },
 		"migrating without a pool":   func() { _ = pgstore.Migrate(t.Context(), nil) },
-		"sweeping without patience":  func() { store.RunSweeper(t.Context(), -time.Second) },
 	})
 }

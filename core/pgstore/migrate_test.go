@@ -2,13 +2,11 @@ package pgstore_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
@@ -16,70 +14,29 @@ import (
 	"github.com/oncekey/oncekey/core/storage"
 )
 
-// Ten pods start at once.
+// Ten pods start at once. Their sessions would keep a snapshot that is taken before the wait.
 func TestConcurrentMigrations(t *testing.T) {
 	t.Parallel()
-	dsn := postgrestest.Shared(t)
-	var pods sync.WaitGroup
-	for range 10 {
-		pool := connect(t, dsn, func(config *pgxpool.Config) {
-			// Where a snapshot that is taken before the wait would be kept after it.
-			config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
-		})
-		pods.Go(func() {
-			if err := pgstore.Migrate(t.Context(), pool); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	pods.Wait()
-	pool := connect(t, dsn, nil)
-	if steps := queryOne[int](t, pool, `SELECT count(*) FROM oncekey_records_migrations`); steps != len(pgstore.Migrations()) {
-		t.Errorf("%d steps were noted, want %d", steps, len(pgstore.Migrations()))
-	}
+	pool := connect(t, postgrestest.Shared(t)+"&default_transaction_isolation=serializable")
+	concurrently(10, func(int) {
+		if err := pgstore.Migrate(t.Context(), pool); err != nil {
+			t.Error(err)
+		}
+	})
+	counts(t, pool, len(pgstore.Migrations()), `SELECT count(*) FROM oncekey_records_migrations`)
 	finish(t, pgstore.New(pool), "key")
 	must(t, pgstore.Migrate(t.Context(), pool))
-	if r := find(t, pgstore.New(pool), claim("key")); string(r.Body) != "key" {
-		t.Errorf("after one more migration the record is %+v, want the response", r)
-	}
-}
-
-// A tool of the program's own runs the steps, in a schema, and Migrate after it.
-func TestMigrationsRunByHand(t *testing.T) {
-	t.Parallel()
-	pool := connect(t, postgrestest.Shared(t), nil)
-	table := pgstore.Table("Shop.Records")
-	if err := pgstore.Migrate(t.Context(), pool, table); err == nil || !strings.Contains(err.Error(), "shop") {
-		t.Errorf("without its schema Migrate returned %v, want its name", err)
-	}
-	execute(t, pool, `CREATE SCHEMA shop`)
-	for _, migration := range pgstore.Migrations(table) {
-		execute(t, pool, migration.SQL)
-	}
-	must(t, pgstore.Migrate(t.Context(), pool, table))
-	store := pgstore.New(pool, table)
-	must(t, store.Check(t.Context()))
-	finish(t, store, "key")
-	if steps := queryOne[int](t, pool, `SELECT count(*) FROM shop.records_migrations`); steps != len(pgstore.Migrations()) {
-		t.Errorf("%d steps were noted, want %d", steps, len(pgstore.Migrations()))
-	}
+	replays(t, pgstore.New(pool), "key", "key")
 }
 
 // A statement that waits for a lock on the table holds up all that come after it.
 func TestMigrationDoesNotWaitForLong(t *testing.T) {
 	t.Parallel()
-	pool := migrated(t, postgrestest.Shared(t), nil)
+	_, pool := open(t)
 	execute(t, pool, `DELETE FROM oncekey_records_migrations`)
-	backup, err := pool.Begin(t.Context())
-	must(t, err)
-	_, err = backup.Exec(t.Context(), `LOCK TABLE oncekey_records IN ACCESS EXCLUSIVE MODE`)
-	must(t, err)
-	var refusal *pgconn.PgError
-	limited, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	if err := pgstore.Migrate(limited, pool); !errors.As(err, &refusal) || refusal.Code != "55P03" {
-		t.Errorf("Migrate returned %v, want lock_not_available", err)
-	}
+	backup := holding(t, pool, `LOCK TABLE oncekey_records IN ACCESS EXCLUSIVE MODE`)
+	const lockNotAvailable = "55P03"
+	fails(t, "Migrate", limited(t, 20*time.Second, func(ctx context.Context) error { return pgstore.Migrate(ctx, pool) }), nil, lockNotAvailable)
 	must(t, backup.Rollback(t.Context()))
 	must(t, pgstore.Migrate(t.Context(), pool))
 }
@@ -88,52 +45,37 @@ func TestMigrationDoesNotWaitForLong(t *testing.T) {
 // version that this program must refuse. They stay until they expire.
 func TestNextVersion(t *testing.T) {
 	t.Parallel()
-	for name, store := range map[string]func(*pgstore.Store) *pgstore.Store{"batches": (*pgstore.Store).AlwaysBatch, "alone": (*pgstore.Store).NeverBatch} {
-		t.Run(name, func(t *testing.T) {
+	for _, way := range []string{"batches", "alone"} {
+		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			ours, pool := open(t)
-			store := store(ours)
+			_, pool := open(t)
+			store := pgstore.New(pool, ways[way])
 			finish(t, store, "old")
 			execute(t, pool, `ALTER TABLE oncekey_records ADD COLUMN later text; INSERT INTO oncekey_records_migrations VALUES (1000)`)
 			must(t, pgstore.Migrate(t.Context(), pool))
 			must(t, store.Check(t.Context()))
 			finish(t, store, "new")
-			for _, key := range []string{"old", "new"} { // a program of the next version reads the rows of this one
-				if r := find(t, store, claim(key)); string(r.Body) != key {
-					t.Errorf("the record is %+v, want the response %q", r, key)
-				}
-			}
+			replays(t, store, "old", "old")
+			replays(t, store, "new", "new")
 			execute(t, pool, `UPDATE oncekey_records SET version = 2 WHERE record_key = 'new'`)
-			if _, _, err := store.Acquire(t.Context(), takeOver("new")); !errors.Is(err, storage.ErrCorruptRecord) {
-				t.Errorf("Acquire returned %v, want ErrCorruptRecord", err)
-			}
+			fails(t, "Acquire", acquire(t.Context(), store, takeOver("new")).err, storage.ErrCorruptRecord, "version is 2, want 1")
 			lease := win(t, store, remembered(takeOver("next")))
 			execute(t, pool, `UPDATE oncekey_records SET version = 2, later = 'later' WHERE record_key = 'next'`)
-			abandon(t, pool, "next")
-			endRetain(t, pool, "next")
-			row := func() string {
-				return queryOne[string](t, pool, `SELECT (r.*, r.ctid)::text FROM oncekey_records AS r WHERE record_key = 'next'`)
-			}
-			before := row()
-			_, _, claimed := store.Acquire(t.Context(), takeOver("next"))
+			age(t, pool, "next", leaseEnded)
+			fails(t, "Extend", store.Extend(t.Context(), lease, time.Minute), storage.ErrLeaseLost)
+			fails(t, "Release", store.Release(t.Context(), lease), storage.ErrLeaseLost)
+			fails(t, "Complete", store.Complete(t.Context(), lease, result("late")), storage.ErrLeaseLost)
+			age(t, pool, "next", retainEnded)
+			const row = `SELECT (r.*, r.ctid)::text FROM oncekey_records AS r WHERE record_key = 'next'`
+			before := queryOne[string](t, pool, row)
 			_, looked := store.Lookup(t.Context(), "next")
-			for call, err := range map[string]error{"Acquire": claimed, "Lookup": looked} {
-				if !errors.Is(err, storage.ErrCorruptRecord) || !strings.Contains(err.Error(), "version is 2, want 1") {
-					t.Errorf("%s returned %v, want ErrCorruptRecord with both versions", call, err)
-				}
+			fails(t, "Acquire", acquire(t.Context(), store, takeOver("next")).err, storage.ErrCorruptRecord, "version is 2, want 1")
+			fails(t, "Lookup", looked, storage.ErrCorruptRecord, "version is 2, want 1")
+			removed, err := store.Sweep(t.Context(), 10)
+			if after := queryOne[string](t, pool, row); removed != 0 || err != nil || after != before {
+				t.Errorf("Sweep returned %d and %v, and the row is %s, want it as it was: %s", removed, err, after, before)
 			}
-			for call, err := range map[string]error{
-				"Extend": store.Extend(t.Context(), lease, time.Minute), "Release": store.Release(t.Context(), lease),
-				"Complete": store.Complete(t.Context(), lease, result("late")),
-			} {
-				if !errors.Is(err, storage.ErrLeaseLost) {
-					t.Errorf("%s returned %v, want ErrLeaseLost", call, err)
-				}
-			}
-			if removed, err := store.Sweep(t.Context(), 10); removed != 0 || err != nil || row() != before {
-				t.Errorf("Sweep returned %d and %v, and the row is %s, want it as it was: %s", removed, err, row(), before)
-			}
-			expire(t, pool, "next")
+			age(t, pool, "next", expired)
 			if removed, err := store.Sweep(t.Context(), 10); removed != 1 || err != nil {
 				t.Errorf("after its end Sweep returned %d and %v, want 1", removed, err)
 			}
@@ -141,21 +83,131 @@ func TestNextVersion(t *testing.T) {
 	}
 }
 
-// Case 97: a table that is not the migrations' is refused, and named. The cases of package
-// sqlstore have each fault.
+// A tool of the program's own runs the steps, in a schema, and Migrate after it. Case 97: a
+// table that is not the migrations' is refused, and named. The cases of package sqlstore have
+// each fault.
 func TestTableIsProven(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, postgrestest.Shared(t), nil)
-	for _, step := range pgstore.Migrations() {
+	pool := connect(t, postgrestest.Shared(t))
+	table := pgstore.Table("Shop.Records")
+	fails(t, "without its schema Migrate", pgstore.Migrate(t.Context(), pool, table), nil, "shop")
+	execute(t, pool, `CREATE SCHEMA shop`)
+	for _, step := range pgstore.Migrations(table) {
 		execute(t, pool, strings.Replace(step.SQL, " PRIMARY KEY", "", 1))
 	}
-	store := pgstore.New(pool)
-	_, _, claimed := store.Acquire(t.Context(), claim("key"))
-	for call, err := range map[string]error{"Acquire": claimed, "Check": store.Check(t.Context()), "Migrate": pgstore.Migrate(t.Context(), pool)} {
-		if !errors.Is(err, storage.ErrNotStorable) || !strings.Contains(err.Error(), "column record_key") {
-			t.Errorf("%s returned %v, want ErrNotStorable with the column", call, err)
-		}
+	store := pgstore.New(pool, table)
+	for call, err := range map[string]error{
+		"Acquire": acquire(t.Context(), store, claim("key")).err, "Check": store.Check(t.Context()),
+		"Migrate": pgstore.Migrate(t.Context(), pool, table),
+	} {
+		fails(t, call, err, storage.ErrNotStorable, "column record_key")
 	}
-	execute(t, pool, `ALTER TABLE oncekey_records ADD PRIMARY KEY (record_key)`)
+	execute(t, pool, `ALTER TABLE shop.records ADD PRIMARY KEY (record_key)`)
+	must(t, pgstore.Migrate(t.Context(), pool, table))
 	win(t, store, claim("key"))
+	counts(t, pool, len(pgstore.Migrations()), `SELECT count(*) FROM shop.records_migrations`)
+}
+
+// inSchema is the table of docs/postgres.md.
+var inSchema = pgstore.Table("oncekey.records")
+
+// roles are a database with the roles of docs/postgres.md.
+type roles struct {
+	admin                  *pgxpool.Pool
+	suffix, service, owner string
+}
+
+func newRoles(t *testing.T) roles {
+	t.Helper()
+	r := roles{admin: connect(t, postgrestest.Shared(t))}
+	r.suffix = queryOne[string](t, r.admin, `SELECT '_' || current_database()`)
+	r.service, r.owner = "shop"+r.suffix, "shop_owner"+r.suffix
+	execute(t, r.admin, `CREATE ROLE `+r.service+`; CREATE ROLE `+r.owner)
+	return r
+}
+
+// as returns a pool whose sessions have the role.
+func (r roles) as(t *testing.T, role string) *pgxpool.Pool {
+	t.Helper()
+	return connect(t, r.admin.Config().ConnString()+"&role="+role)
+}
+
+// granted has tables, and the rights of docs/postgres.md for the service.
+func granted(t *testing.T) roles {
+	t.Helper()
+	r := newRoles(t)
+	execute(t, r.admin, documented(t, "schema of an owner", r.suffix))
+	must(t, pgstore.Migrate(t.Context(), r.as(t, r.owner), inSchema))
+	execute(t, r.admin, documented(t, "grants", r.suffix))
+	return r
+}
+
+// Case 44: a role with the documented rights and no others migrates and serves.
+func TestDocumentedGrants(t *testing.T) {
+	t.Parallel()
+	one := newRoles(t)
+	execute(t, one.admin, documented(t, "schema of the service", one.suffix))
+	for _, r := range []roles{one, granted(t)} { // one role, and an owner with a service
+		pool := r.as(t, r.service)
+		must(t, pgstore.Migrate(t.Context(), pool, inSchema))
+		must(t, pgstore.Migrate(t.Context(), pool, inSchema)) // at each start
+		store := pgstore.New(pool, inSchema)
+		must(t, store.Check(t.Context()))
+		must(t, store.Release(t.Context(), win(t, store, claim("released"))))
+		goThroughLife(t, store, "key")
+	}
+}
+
+// Case 44: Migrate names the schema or the table that the role has no right to.
+func TestMigrateNamesTheMissingRight(t *testing.T) {
+	t.Parallel()
+	r := newRoles(t)
+	pool := r.as(t, r.service)
+	names := func(want string) {
+		t.Helper()
+		fails(t, "Migrate", pgstore.Migrate(t.Context(), pool, inSchema), storage.ErrStoreForbidden, want)
+	}
+	execute(t, r.admin, documented(t, "schema of an owner", r.suffix))
+	names("schema oncekey")
+	execute(t, r.admin, `GRANT USAGE ON SCHEMA oncekey TO `+r.service)
+	names("schema oncekey")
+	must(t, pgstore.Migrate(t.Context(), r.as(t, r.owner), inSchema))
+	execute(t, r.admin, `GRANT CREATE ON SCHEMA oncekey TO `+r.service)
+	names("table records_migrations")
+	execute(t, r.admin, documented(t, "grants", r.suffix)+`; REVOKE CREATE ON SCHEMA oncekey FROM `+r.service)
+	must(t, pgstore.Migrate(t.Context(), pool, inSchema))
+}
+
+// Case 38: a missing right is found before the first claim, and named. The GRANT of
+// the error helps without a restart. A right that is revoked later is permanent from then on,
+// and the next claim names it.
+func TestMissingRights(t *testing.T) {
+	t.Parallel()
+	for _, right := range []string{
+		"USAGE ON SCHEMA oncekey", "SELECT ON oncekey.records", "INSERT ON oncekey.records", "UPDATE ON oncekey.records",
+		"DELETE ON oncekey.records", "UPDATE, DELETE ON oncekey.records",
+	} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			r := granted(t)
+			revoke := `REVOKE ` + right + ` FROM ` + r.service
+			execute(t, r.admin, revoke)
+			store := pgstore.New(r.as(t, r.service), inSchema)
+			grant := fmt.Sprintf("GRANT %s TO %q", right, r.service)
+			fails(t, "Acquire", acquire(t.Context(), store, claim("key")).err, storage.ErrStoreForbidden, ": "+grant)
+			fails(t, "Check", store.Check(t.Context()), storage.ErrStoreForbidden, ": "+grant)
+			counts(t, r.admin, 0, `SELECT count(*) FROM oncekey.records`)
+			execute(t, r.admin, grant)
+			finish(t, store, "key")
+			if !strings.HasPrefix(right, "UPDATE") {
+				return
+			}
+			lease := win(t, store, claim("later"))
+			execute(t, r.admin, revoke)
+			fails(t, "Complete", store.Complete(t.Context(), lease, result("response")), storage.ErrStoreForbidden)
+			fails(t, "the next Acquire", acquire(t.Context(), store, claim("other")).err, storage.ErrStoreForbidden, ": "+grant)
+			execute(t, r.admin, grant)
+			must(t, store.Complete(t.Context(), lease, result("response")))
+		})
+	}
 }
