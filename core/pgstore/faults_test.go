@@ -126,6 +126,25 @@ func raising(code string) string {
 	return `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused' USING ERRCODE = '` + code + `'; END $$`
 }
 
+// Case 39: a panic of the pool's tracer is an error of the call, on a goroutine of the store
+// too.
+func TestPanicOfATracerIsAnError(t *testing.T) {
+	t.Parallel()
+	tracer := &queryTracer{}
+	store, pool := open(t, tracer.traces)
+	tracer.before = func(pgx.TraceQueryStartData) { panic("hook bug") }
+	for call, err := range map[string]error{
+		"Acquire": acquire(t.Context(), store, claim("key")).err,
+		"Release": store.Release(t.Context(), storage.Lease{Claim: claim("key"), Attempt: 1}),
+		"Check":   store.Check(t.Context()),
+	} {
+		fails(t, call, err, nil, "the PostgreSQL client panicked at ")
+	}
+	tracer.before = nil
+	win(t, store, claim("key"))
+	eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 })
+}
+
 func TestMissingTableSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	store := pgstore.New(connect(t, postgrestest.Shared(t)))
