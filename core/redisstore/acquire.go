@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -163,13 +164,12 @@ func (s *Store) set(
 	ctx context.Context, key string, value []byte, life int64, late bool,
 ) (there []byte, left time.Duration, response []byte, err error) {
 	full := s.prefix + key
-	found := redis.NewStringCmd(ctx, "set", full, value, "px", life, "nx", "get")
+	arguments := []any{"set", full, value, "px", life, "nx", "get"}
 	if late {
-		if err = s.process(ctx, found); err == nil {
-			there, err = found.Bytes()
-		}
+		there, err = setAlone(ctx, s, arguments)
 		return there, noKey, nil, err
 	}
+	found := redis.NewStringCmd(ctx, arguments...)
 	lives := redis.NewIntCmd(ctx, "pttl", full)
 	pipeline := s.client.Pipeline()
 	_ = pipeline.BatchProcess(ctx, found, lives) // Exec sends the commands
@@ -182,6 +182,30 @@ func (s *Store) set(
 		response, _ = apart.Bytes() // its error is found again by lookClosely
 	}
 	return there, lifeLeft(lives.Val()), response, err
+}
+
+// setAlone sends a SET with NX and GET, and reads its raw reply. The usual reply, that there is
+// no such key, is an error for go-redis. To find out that the error is harmless takes 20
+// allocations, and 7 to 9 % of the client's time for a claim and its settlement. But go-redis
+// takes every raw reply for success. So after an error it gets the command again, to follow
+// MOVED or to wait for a new master.
+func setAlone(ctx context.Context, s *Store, arguments []any) (there []byte, err error) {
+	raw := redis.NewRawCmd(ctx, arguments...)
+	if err := s.process(ctx, raw); err != nil {
+		return nil, err
+	}
+	head, rest, _ := bytes.Cut(raw.Val(), []byte("\r\n"))
+	switch {
+	case string(head) == "$-1", string(head) == "_": // of RESP2 and of RESP3
+		return nil, redis.Nil
+	case len(head) > 0 && head[0] == '$':
+		return rest[:len(rest)-2], nil
+	}
+	found := redis.NewStringCmd(ctx, arguments...)
+	if err = s.process(ctx, found); err == nil {
+		there, err = found.Bytes()
+	}
+	return there, err
 }
 
 // openTo reports whether the claim of a lease may replace the value, and makes the

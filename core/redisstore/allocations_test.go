@@ -45,7 +45,7 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun count
 		name          string
 		client        redis.UniversalClient
 		first, replay float64
-	}{{"pooled", pooled, 54, 18}, {"auto-pipelined", pipeliner, 78, 29}} {
+	}{{"pooled", pooled, 34, 18}, {"auto-pipelined", pipeliner, 56, 29}} {
 		t.Run(test.name, func(t *testing.T) {
 			store, ctx, n := redisstore.New(test.client), halfASecond{t.Context()}, 0
 			must(t, store.Check(t.Context()))

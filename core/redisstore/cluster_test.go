@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -35,6 +36,24 @@ func TestCluster(t *testing.T) {
 		next.TakeOver = true
 		if lease := win(t, store, next); lease.Attempt != 2 {
 			t.Errorf("it took over as attempt %d, want 2", lease.Attempt)
+		}
+	}
+}
+
+// A client that asks the wrong master for a key is sent on to the right one.
+func TestClusterWhoseSlotsHaveMoved(t *testing.T) {
+	t.Parallel()
+	wrong := []redis.ClusterSlot{{Start: 0, End: 1<<14 - 1, Nodes: []redis.ClusterNode{{Addr: redistest.StartCluster(t, 3, 0).Addrs()[0]}}}}
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return wrong, nil }})
+	t.Cleanup(func() { cluster.Close() })
+	for name, client := range map[string]redis.UniversalClient{"plain": cluster, "pipelined": pipelined(t, cluster)} {
+		store := redisstore.New(client)
+		for n := range 10 {
+			key := fmt.Sprint(name, n)
+			must(t, store.Complete(t.Context(), win(t, store, claim(key)), result(key)))
+			if r := find(t, store, claim(key)); string(r.Body) != key {
+				t.Errorf("the record is %+v, want %s", r, key)
+			}
 		}
 	}
 }
