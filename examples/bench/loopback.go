@@ -26,7 +26,8 @@ func loopback(ctx context.Context, s *suite) (report.Section, error) {
 				"and all arms of a table the same Redis client with the same settings. A ratio is in requests per second to bare, and fiber's, " +
 				"on fasthttp's server, to fiber's own bare. *SET NX first* and *GET first* are the two shapes of tutorials: two round trips for " +
 				"each request, or three for the first and one for a replay. " +
-				byHandText + " *Memory before Redis* is tieredstore with a memstore before redisstore.",
+				byHandText + " *Floor* is the bare handler and the commands of a claim and a settlement by its token, with values as large as oncekey's. " +
+				"*Memory before Redis* is tieredstore with a memstore before redisstore.",
 		},
 	}
 	if err := s.compareServices(ctx, &section, inMemoryServices(), nil); err != nil || s.redis == nil {

@@ -32,6 +32,8 @@ const (
 	bareServiceName = "bare"
 	byHandFirst     = "by hand: first"
 	byHandReplay    = "by hand: replay"
+	floorFirst      = "floor: first"
+	floorReplay     = "floor: replay"
 )
 
 func inMemoryServices() backend {
@@ -68,6 +70,22 @@ func byHandOnRedis(client redis.UniversalClient) (http.Handler, error) {
 	return byHand(peers.HandRedis{Client: client}), nil
 }
 
+// floorOnRedis is the bare handler and the commands without which no key is claimed and settled,
+// with values as large as those of redisstore for the same request. It reads no body and keeps no response.
+func floorOnRedis(client redis.UniversalClient) (http.Handler, error) {
+	const head, claimSize, recordSize = 52, 123, 519
+	store := peers.HandRedis{Client: client}
+	claim := peers.HandRecord{Token: storage.NewToken(), Body: make([]byte, claimSize-head)}
+	record := peers.HandRecord{Token: claim.Token, Status: http.StatusCreated, Body: make([]byte, recordSize-head)}
+	return least(func(ctx context.Context, key string) error {
+		found, err := store.Claim(ctx, key, claim)
+		if err == nil && found == nil {
+			err = store.Settle(ctx, key, record)
+		}
+		return err
+	}), nil
+}
+
 func barePay(context.Context) (http.Handler, error) { return http.HandlerFunc(pay), nil }
 
 func onceKey(store storage.Store) (http.Handler, error) {
@@ -102,6 +120,8 @@ func onRedisServices(clients redisClients) []service {
 		{name: tutorialReplay, fresh: on(clients.steady, tutorial(false)), replay: true},
 		{name: byHandFirst, fresh: on(clients.emptied, byHandOnRedis)},
 		{name: byHandReplay, fresh: on(clients.steady, byHandOnRedis), replay: true},
+		{name: floorFirst, fresh: on(clients.emptied, floorOnRedis)},
+		{name: floorReplay, fresh: on(clients.steady, floorOnRedis), replay: true},
 		{name: "tutorial, GET first: first", fresh: on(clients.emptied, tutorial(true))},
 		{name: "tutorial, GET first: replay", fresh: on(clients.steady, tutorial(true)), replay: true},
 		{name: "oncekey, memory before Redis: replay", fresh: on(clients.steady, cached), replay: true},
