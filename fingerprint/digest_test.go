@@ -45,6 +45,10 @@ func TestDigestStaysEqual(t *testing.T) {
 	if got := fmt.Sprintf("%x", fingerprint.Digest(request)); got != "6fde10f2d1eea324faf0097f5cc5d46e" {
 		t.Errorf("with a header field: got %s", got)
 	}
+	request.Headers, request.Body = nil, []byte(`{"n":1}`)
+	if got := fmt.Sprintf("%x", fingerprint.Digest(request)); got != "8546156df67be8131410e02aca3a51fc" {
+		t.Errorf("a short body: got %s", got)
+	}
 }
 
 //nolint:paralleltest // AllocsPerRun counts every goroutine's
