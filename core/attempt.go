@@ -39,7 +39,7 @@ type attempt struct {
 
 // newAttempt begins the attempt of a request.
 func newAttempt(s *shared, route *Route) *attempt {
-	return &attempt{identity: &identity{shared: s, route: route, started: time.Now()}, alloc: newLoneRun}
+	return &attempt{identity: &identity{shared: s, route: route, started: time.Since(s.began)}, alloc: newLoneRun}
 }
 
 // read begins the claim of a request. The request's body must not change before the

@@ -147,7 +147,7 @@ func newRun(ctx context.Context, a *attempt) (run *Run, refusal string) {
 // waitTurn waits for a concurrent request to end. It reports false when the policy's
 // Wait or the request has ended, and when too many requests wait.
 func (a *attempt) waitTurn(ctx context.Context, localRun *Run, round int) bool {
-	left := a.route.policy.Wait - time.Since(a.started)
+	left := a.route.policy.Wait - (time.Since(a.shared.began) - a.started)
 	if left <= 0 {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/ledger"
@@ -47,7 +48,7 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	e := &Engine{shared: shared{
 		ledger: ledger.New(store), scope: scope, observer: guardedObserver{event.Log(nil)},
 		responder:  responder{write: problem.Write, keyHeader: KeyHeader, replayHeader: "X-Idempotent-Replay"},
-		keyHeaders: []string{KeyHeader}, instance: hostname,
+		keyHeaders: []string{KeyHeader}, instance: hostname, began: time.Now(),
 	}}
 	for i, opt := range opts {
 		if opt == nil {

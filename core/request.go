@@ -33,7 +33,7 @@ type identity struct {
 	digest  [sha256.Size]byte   // the storage key
 	wasRead bool                // the request was read, and its events name its record
 	record  string              // the storage key in hex digits, on first use
-	started time.Time           // when the request was admitted
+	started time.Duration       // when the request was admitted, after shared.began
 	call    lazycontext.Context // for the first store call
 	shared  *shared
 }
@@ -81,6 +81,6 @@ func (i *identity) report(ctx context.Context, happened *event.Event) {
 		i.record = string(hex.AppendEncode(digits[:0], i.digest[:]))
 	}
 	happened.Subject, happened.Record, happened.Observed = &i.event, i.record, i.route.observes
-	happened.Duration = time.Since(i.started)
+	happened.Duration = time.Since(i.shared.began) - i.started
 	i.shared.observer.Observe(ctx, happened)
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"time"
 
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/internal/ledger"
@@ -19,8 +20,9 @@ type shared struct {
 	keyHeaders []string                     // canonical names, at least one
 	trace      func(context.Context) string // nil: none
 	instance   string
-	holder     string // instance, as records have it
-	explain    bool   // of WithDiffers
+	began      time.Time // of the engine: a time since then is read in half the time of a time.Time
+	holder     string    // instance, as records have it
+	explain    bool      // of WithDiffers
 	waiters    waiters
 }
 
