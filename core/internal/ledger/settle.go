@@ -28,20 +28,20 @@ type ending struct {
 func (h *Hold) Keep(result storage.Result, done event.Event) error {
 	now := h.ledger.clock.Now()
 	h.storing, h.finished = result, now.Wall()
-	return h.settle(now.Monotonic, ending{rules.Keep, &h.storing, done})
+	return h.settle(now.Monotonic, &ending{rules.Keep, &h.storing, done})
 }
 
 // GiveUp ends the run without a result: the key is released or abandoned.
 func (h *Hold) GiveUp(fate rules.Fate, done event.Event) error {
 	h.rollback()
-	return h.settle(time.Now(), ending{fate, nil, done})
+	return h.settle(time.Now(), &ending{fate, nil, done})
 }
 
 // settle settles the key by one store call within StoreTimeout from calledAt, and by a second one if the
 // store refuses the response for good. After a failure the background continues.
-func (h *Hold) settle(calledAt time.Time, end ending) error {
+func (h *Hold) settle(calledAt time.Time, end *ending) error {
 	err := h.settleOnce(calledAt, end)
-	if h.tx == nil && h.leaveOut(&end, err) {
+	if h.tx == nil && h.leaveOut(end, err) {
 		err = h.settleOnce(time.Now(), end)
 	}
 	latency := time.Since(calledAt)
@@ -70,7 +70,7 @@ func (h *Hold) settle(calledAt time.Time, end ending) error {
 
 // settleOnce settles the key by one call at the store. The first context is a field of the
 // hold, which saves an allocation.
-func (h *Hold) settleOnce(calledAt time.Time, end ending) error {
+func (h *Hold) settleOnce(calledAt time.Time, end *ending) error {
 	call := &h.call
 	if call.Used() {
 		call = new(lazycontext.Context)
@@ -80,7 +80,7 @@ func (h *Hold) settleOnce(calledAt time.Time, end ending) error {
 }
 
 // callFor makes the store's call for an ending.
-func (h *Hold) callFor(ctx context.Context, end ending) error {
+func (h *Hold) callFor(ctx context.Context, end *ending) error {
 	lease := h.current()
 	switch {
 	case end.fate == rules.Abandon:
@@ -119,13 +119,13 @@ func (h *Hold) leaveOut(end *ending, err error) bool {
 // deferTo continues a settlement in the background. Within the lease no other process
 // holds the key, and the response may be shown. After the lease another attempt may store
 // a different response.
-func (h *Hold) deferTo(end ending, happened event.Event) error {
+func (h *Hold) deferTo(end *ending, happened event.Event) error {
 	mayShow := end.result == nil || h.holds()
 	if !mayShow {
 		happened.Code = problem.NotConfirmed
 	}
 	h.report(happened)
-	h.settleLater(end, mayShow)
+	h.settleLater(*end, mayShow)
 	if !mayShow {
 		return fmt.Errorf("%w: %w", ErrNotConfirmed, happened.Err)
 	}
@@ -143,19 +143,19 @@ func (h *Hold) notCommitted(why error) error {
 		class = failure.ClassUncertain
 	}
 	fate := h.Fate(class)
-	end := ending{fate, nil, event.Event{Result: rules.EventOf(fate, class), Err: why}}
+	end := &ending{fate, nil, event.Event{Result: rules.EventOf(fate, class), Err: why}}
 	if errors.Is(why, storage.ErrRolledBack) {
 		_ = h.settle(time.Now(), end) // settle reports and repeats failures
 		return why
 	}
 	h.report(event.Event{Result: event.NotConfirmed, Code: problem.NotConfirmed, Err: why})
-	h.settleLater(end, false)
+	h.settleLater(*end, false)
 	return fmt.Errorf("%w: %w", ErrNotConfirmed, why)
 }
 
 // lose ends a settlement that the store refuses for good, without its response too. Within
 // the lease the response may be shown.
-func (h *Hold) lose(end ending, err error) error {
+func (h *Hold) lose(end *ending, err error) error {
 	h.ledger.forget(h)
 	h.reportLost(end, err)
 	if end.result != nil && !h.holds() {
@@ -166,7 +166,7 @@ func (h *Hold) lose(end ending, err error) error {
 
 // reportLost reports that the store will not be called again for a result or a release.
 // The key is abandoned when the lease ends.
-func (h *Hold) reportLost(end ending, err error) {
+func (h *Hold) reportLost(end *ending, err error) {
 	if end.result != nil {
 		h.report(event.Event{Result: event.ResponseLost, Err: err})
 		return
@@ -194,7 +194,7 @@ func (h *Hold) settleLater(end ending, mayShow bool) {
 		case lost && !(mayShow && end.result != nil): // no client was shown the response
 			h.report(event.Event{Result: event.LeaseLost, Err: err, Final: true})
 		default:
-			h.reportLost(end, err)
+			h.reportLost(&end, err)
 		}
 	})
 }
@@ -208,7 +208,7 @@ func (h *Hold) keepSettling(ctx context.Context, end *ending) error {
 		again := *end.result // duplicates may be reading the first
 		again.Repeated, end.result = true, &again
 	}
-	call := func(ctx context.Context) error { return h.callFor(ctx, *end) }
+	call := func(ctx context.Context) error { return h.callFor(ctx, end) }
 	for try := 0; sleep(ctx, settleBackoff(try)); try++ {
 		err := within(ctx, h.policy.StoreTimeout, call)
 		if h.leaveOut(end, err) {
