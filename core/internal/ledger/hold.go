@@ -188,7 +188,8 @@ func (h *Hold) extend(timeout time.Duration) (calledAt time.Time, err error) {
 
 // renewOnce makes one call at the store, and returns the size of the steps that were sent.
 func (h *Hold) renewOnce(ctx context.Context, timeout time.Duration) (calledAt time.Time, sent int, err error) {
-	now, lease := h.ledger.clock.Now(), h.current()
+	now := h.ledger.clock.Now()
+	lease := h.current(now.Monotonic)
 	err = within(ctx, timeout, func(ctx context.Context) error {
 		return h.ledger.store.extend(ctx, lease, lease.TTL)
 	})

@@ -25,11 +25,11 @@ func (h *Hold) Pattern(found string) string {
 	return h.pattern
 }
 
-// current returns the lease for a call of the store, with its age, with all steps so
-// far, and with the pattern that a router inside of the guard has found since the claim.
-func (h *Hold) current() storage.Lease {
+// current returns the lease for a call of the store at calledAt, with its age, with all steps
+// so far, and with the pattern that a router inside of the guard has found since the claim.
+func (h *Hold) current(calledAt time.Time) storage.Lease {
 	lease := h.Lease
-	lease.Age = time.Since(h.Claimed)
+	lease.Age = calledAt.Sub(h.Claimed)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lease.Origin.Route = Shortened(h.pattern, MaxOriginRoute)
@@ -192,7 +192,7 @@ func (h *Hold) Abandon() {
 	defer h.ledger.forget(h)
 	h.Stop()
 	err := within(context.WithoutCancel(h.run.Context()), h.policy.StoreTimeout, func(ctx context.Context) error {
-		return h.ledger.store.extend(ctx, h.current(), 0)
+		return h.ledger.store.extend(ctx, h.current(time.Now()), 0)
 	})
 	if err != nil { // then the key is abandoned when the lease ends
 		h.report(event.Event{Result: event.StoreError, Err: err})

@@ -76,12 +76,12 @@ func (h *Hold) settleOnce(calledAt time.Time, end *ending) error {
 		call = new(lazycontext.Context)
 	}
 	defer call.Release()
-	return h.callFor(call.Detach(h.run.Context(), calledAt, h.policy.StoreTimeout), end)
+	return h.callFor(call.Detach(h.run.Context(), calledAt, h.policy.StoreTimeout), calledAt, end)
 }
 
 // callFor makes the store's call for an ending.
-func (h *Hold) callFor(ctx context.Context, end *ending) error {
-	lease := h.current()
+func (h *Hold) callFor(ctx context.Context, calledAt time.Time, end *ending) error {
+	lease := h.current(calledAt)
 	switch {
 	case end.fate == rules.Abandon:
 		return h.ledger.store.extend(ctx, lease, 0)
@@ -208,7 +208,7 @@ func (h *Hold) keepSettling(ctx context.Context, end *ending) error {
 		again := *end.result // duplicates may be reading the first
 		again.Repeated, end.result = true, &again
 	}
-	call := func(ctx context.Context) error { return h.callFor(ctx, end) }
+	call := func(ctx context.Context) error { return h.callFor(ctx, time.Now(), end) }
 	for try := 0; sleep(ctx, settleBackoff(try)); try++ {
 		err := within(ctx, h.policy.StoreTimeout, call)
 		if h.leaveOut(end, err) {
