@@ -100,7 +100,7 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // others would alloc
 	if replayed-base > 3 {
 		t.Errorf("a replay adds %v allocations to the %v of the bare handler, want at most 3", replayed-base, base)
 	}
-	const most = 850 // 816, of which the record has 384 and the subject 336; a collection empties pools
+	const most = 830 // 816, of which the record has 384 and the identity 352; a collection empties pools
 	if got := bytesPerRun(runs, func() { replay.send("k") }) - bytesPerRun(runs, func() { bare.send("k") }); got > most {
 		t.Errorf("a replay allocates %d bytes above the bare handler's, want at most %d", got, most)
 	}
