@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,8 +17,13 @@ import (
 // are sent alone: of keys in progress, released and expired, and of races that are lost.
 func (s *Store) claimMany(ctx context.Context, batch []*lane.Call[storage.Claim, claimed]) (wrote bool, err error) {
 	key := func(c storage.Claim) string { return c.Key }
-	keys, found, err := sendMany(ctx, s, batch, key, &s.claimStatement, sqlrows.Claiming, true)
+	seen, statement, arguments := s.records.Seen, &s.claimStatement, sqlrows.Claiming
+	if !slices.ContainsFunc(batch, func(c *lane.Call[storage.Claim, claimed]) bool { return !seen.Has(c.Request.Key) }) {
+		statement, arguments = &s.readStatement, func(c storage.Claim) *sqlrows.Arguments { return sqlrows.KeyOf(c.Key) }
+	}
+	keys, found, err := sendMany(ctx, s, batch, key, statement, arguments, true)
 	for _, row := range found {
+		seen.Add(row.Key())
 		calls := keys.Of(row.Key())
 		if row.IsNew() {
 			wrote = true

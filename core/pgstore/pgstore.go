@@ -94,10 +94,10 @@ type Store struct {
 	completeBegun string
 
 	// withoutBatches: see WithoutBatches.
-	withoutBatches                    bool
-	claims                            lane.Lane[storage.Claim, claimed]
-	completions                       lane.Lane[completion, struct{}]
-	claimStatement, completeStatement sqlrows.Many
+	withoutBatches                                   bool
+	claims                                           lane.Lane[storage.Claim, claimed]
+	completions                                      lane.Lane[completion, struct{}]
+	claimStatement, readStatement, completeStatement sqlrows.Many
 }
 
 var (
@@ -185,7 +185,7 @@ func configured(pool *pgxpool.Pool, options []Option) *Store {
 	form.FirstReads, form.AsynchronousClaims = true, s.asynchronousClaims
 	s.statements = form.Statements(s.table)
 	s.completeBegun = s.statements[sqlrows.Complete].Text + ` AND ` + isBegun
-	s.claimStatement, s.completeStatement = form.ClaimMany(s.table), form.CompleteMany(s.table)
+	s.claimStatement, s.readStatement, s.completeStatement = form.ClaimMany(s.table), form.ReadMany(s.table), form.CompleteMany(s.table)
 	s.records = &sqlrows.Records{
 		Package: "pgstore", Pool: runner{Store: s}, Client: client{s}, Form: &form, Table: s.table, Seen: sqlrows.NewSeen(),
 	}

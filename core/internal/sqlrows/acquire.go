@@ -51,7 +51,7 @@ func (s *Records) AcquireBy(
 func (s *Records) Claim(ctx context.Context, c storage.Claim) (storage.Lease, *storage.Record, error) {
 	first := storage.Lease{Claim: c, Attempt: 1}
 	var r *Row
-	if s.Seen != nil && s.Seen.add(c.Key) {
+	if s.Seen != nil && s.Seen.Add(c.Key) {
 		won, row, err := s.claimNew(ctx, claiming(&first))
 		switch {
 		case err != nil:

@@ -36,16 +36,27 @@ func (f *Form) ClaimMany(table string) Many {
 	return f.many(table, func(each func(string) string) string {
 		selected := each(strings.TrimSuffix(values, ")"))
 		return `
-WITH found AS (
-	SELECT record_key, {whole}
-	FROM {lists}, LATERAL (SELECT * FROM {table} WHERE record_key = k.its_key OFFSET 0) AS r
-	WHERE state IN ('completed', 'failed', 'unreplayable', 'gone') AND expires_at > {now} AND (octet_length(body) > 65536) IS NOT TRUE
+WITH found AS (` + finishedOf("k.its_key") + `
 ), won AS (` + columns + `
 	SELECT ` + selected + ` FROM {lists} WHERE NOT EXISTS (SELECT FROM found WHERE record_key = k.its_key)` + f.OnConflict + `
 	RETURNING record_key
 )
 SELECT record_key, a, b, sketch FROM found UNION ALL SELECT record_key, ` + f.noText("(SELECT count(*) FROM won) = cardinality($1)") + `, NULL::bytea, NULL::bytea FROM won`
 	})
+}
+
+// ReadMany returns the part of ClaimMany that reads, for keys that have a record most likely. It
+// takes the server less than half as long.
+func (f *Form) ReadMany(table string) Many {
+	return f.many(table, func(each func(string) string) string { return finishedOf(each(":key")) })
+}
+
+// finishedOf selects the finished records of a list of keys.
+func finishedOf(key string) string {
+	return `
+	SELECT record_key, {whole}
+	FROM {lists}, LATERAL (SELECT * FROM {table} WHERE record_key = ` + key + ` OFFSET 0) AS r
+	WHERE state IN ('completed', 'failed', 'unreplayable', 'gone') AND expires_at > {now} AND (octet_length(body) > 65536) IS NOT TRUE`
 }
 
 // firstOrRead is claimStatement where there is no row, and readStatement where there is one.

@@ -26,9 +26,21 @@ type Seen struct {
 // NewSeen returns a Seen without keys.
 func NewSeen() *Seen { return &Seen{seed: maphash.MakeSeed()} }
 
-// add remembers a key, and reports whether it was new. The key becomes the first of its
+// Has reports whether a key is among them.
+func (s *Seen) Has(key string) bool {
+	hash := maphash.String(s.seed, key)
+	bucket := &s.buckets[hash%seenBuckets]
+	for i := range bucket {
+		if bucket[i].Load() == hash {
+			return true
+		}
+	}
+	return false
+}
+
+// Add remembers a key, and reports whether it was new. The key becomes the first of its
 // bucket, and the keys before its old place, or all, move by one.
-func (s *Seen) add(key string) bool {
+func (s *Seen) Add(key string) bool {
 	hash := maphash.String(s.seed, key)
 	bucket, moved := &s.buckets[hash%seenBuckets], hash
 	for i := range bucket {

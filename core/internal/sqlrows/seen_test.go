@@ -14,7 +14,7 @@ func TestSeenRemembersTheNewestKeys(t *testing.T) {
 	for round := range 3 {
 		forgotten := 0
 		for i := range newest {
-			if s.add(fmt.Sprint("key ", i)) {
+			if s.Add(fmt.Sprint("key ", i)) {
 				forgotten++
 			}
 		}
