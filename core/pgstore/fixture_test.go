@@ -238,6 +238,7 @@ func documented(t *testing.T, name, suffix string) string {
 
 // queryTracer counts statements, and lets others in before and after each of them.
 type queryTracer struct {
+	inBatch    atomic.Value // the text of the last statement of the last batch
 	statements atomic.Int32
 	before     func(data pgx.TraceQueryStartData)
 	after      func(data pgx.TraceQueryEndData)
@@ -267,7 +268,9 @@ func (q *queryTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.Tr
 	return ctx
 }
 
-func (*queryTracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (q *queryTracer) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	q.inBatch.Store(data.SQL)
+}
 
 func (*queryTracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 

@@ -58,6 +58,21 @@ func TestStatements(t *testing.T) {
 	tracer.took(t, 3, "claiming, beginning and rolling back")
 }
 
+// A batch of keys that a process has seen is sent as a SELECT.
+func TestKnownKeysAreRead(t *testing.T) {
+	t.Parallel()
+	tracer := &queryTracer{}
+	pool := migrated(t, postgrestest.Shared(t), tracer.traces)
+	finish(t, pgstore.New(pool), "key")
+	store := pgstore.New(pool, pgstore.AlwaysBatch)
+	for _, begin := range []string{"WITH", "SELECT", "SELECT"} {
+		replays(t, store, "key", "key")
+		if text := tracer.inBatch.Load().(string); !strings.HasPrefix(strings.TrimSpace(text), begin) {
+			t.Errorf("a replay is sent as %q, want %s", text, begin)
+		}
+	}
+}
+
 // By the length of the log, on a server without other writers.
 func TestLookingWritesNothing(t *testing.T) {
 	t.Parallel()
