@@ -49,36 +49,53 @@ func (s *suite) measureDisk(ctx context.Context, section *report.Section, rows b
 		table.Rows = append(table.Rows, bare.row(fmt.Sprintf("%s, %d at once", insertArm, callers)))
 	}
 	for _, callers := range postgresCallers {
-		name := fmt.Sprint("disk_", callers)
-		if err := pgstore.Migrate(ctx, pool, pgstore.Table(name)); err != nil {
-			return err
-		}
-		work := storeWork{ctx: ctx, store: pgstore.New(pool, pgstore.Table(name)), workers: callers}
-		var known []storage.Claim
-		first, err := weighRows(ctx, s.postgres.DSN, pool, "CHECKPOINT", name, records, func(claims []storage.Claim) error {
-			known = claims
-			return work.finish(claims, newResult())
-		})
-		if err != nil {
-			return err
-		}
-		// The first read of an updated page may tidy the page, so the second read counts.
-		var replay footprint
-		for range 2 {
-			if replay, err = weighRows(ctx, s.postgres.DSN, pool, "CHECKPOINT", name, records, func([]storage.Claim) error {
-				return harness.Parallel(callers, records, func(_, i int) error { return work.find(known[i]) })
-			}); err != nil {
+		for _, fill := range []int{usualFill, 50} {
+			rows, err := s.weighRecords(ctx, pool, callers, records, fill)
+			if err != nil {
 				return err
 			}
+			table.Rows = append(table.Rows, rows...)
 		}
-		s.results.figures[diskFigure(callers)] = first.heap + first.index
-		s.results.figures[walFigure(callers)] = first.wal
-		s.results.figures[replayWAL] = max(s.results.figures[replayWAL], replay.wal)
-		table.Rows = append(table.Rows, first.row(fmt.Sprintf("first, %d at once", callers)),
-			append([]string{fmt.Sprintf("replay, %d at once", callers), "", ""}, replay.row("")[3:]...))
 	}
 	section.Tables = append(section.Tables, table)
 	return setAutovacuum(ctx, pool, true)
+}
+
+// usualFill is the fillfactor of the store's table.
+const usualFill = 25
+
+// weighRecords weighs the store's records in a table with a fillfactor. Replays do not depend on it.
+func (s *suite) weighRecords(ctx context.Context, pool *pgxpool.Pool, callers, records, fill int) ([][]string, error) {
+	name := fmt.Sprintf("disk_%d_%d", callers, fill)
+	if err := pgstore.Migrate(ctx, pool, pgstore.Table(name)); err != nil {
+		return nil, err
+	}
+	work := storeWork{ctx: ctx, store: pgstore.New(pool, pgstore.Table(name)), workers: callers}
+	var known []storage.Claim
+	setFill := fmt.Sprintf("ALTER TABLE %s SET (fillfactor = %d)", name, fill)
+	first, err := weighRows(ctx, s.postgres.DSN, pool, setFill, name, records, func(claims []storage.Claim) error {
+		known = claims
+		return work.finish(claims, newResult())
+	})
+	if err != nil || fill != usualFill {
+		return [][]string{first.row(fmt.Sprintf("first, %d at once, fillfactor %d", callers, fill))}, err
+	}
+	// The first read of an updated page may tidy the page, so the second read counts.
+	var replay footprint
+	for range 2 {
+		if replay, err = weighRows(ctx, s.postgres.DSN, pool, "CHECKPOINT", name, records, func([]storage.Claim) error {
+			return harness.Parallel(callers, records, func(_, i int) error { return work.find(known[i]) })
+		}); err != nil {
+			return nil, err
+		}
+	}
+	s.results.figures[diskFigure(callers)] = first.heap + first.index
+	s.results.figures[walFigure(callers)] = first.wal
+	s.results.figures[replayWAL] = max(s.results.figures[replayWAL], replay.wal)
+	return [][]string{
+		first.row(fmt.Sprintf("first, %d at once", callers)),
+		append([]string{fmt.Sprintf("replay, %d at once", callers), "", ""}, replay.row("")[3:]...),
+	}, nil
 }
 
 const replayWAL = "bytes of WAL of a replay"
