@@ -138,6 +138,7 @@ func targets() []target {
 	all = append(slices.Concat(all, guardedTargets(), sqlTargets()),
 		target{postgresComparison(256) + ", p99 of first : INSERT", true, 0.6, ratio(postgresComparison(256), harness.P99, firstArmName, insertArm), stalls},
 		target{"PostgreSQL, bytes of WAL of a replay", true, 0, count(replayWAL), ""},
+		target{"PostgreSQL, bytes of WAL of a first, 1 at once", true, 1300, count(walFigure(1)), ""},
 		target{memoryBytes, true, 556, count(memoryBytes), ""},
 		target{collectionRatio, false, 20, count(collectionRatio), ""})
 	for _, document := range documents[1:] {
