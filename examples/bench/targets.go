@@ -128,6 +128,20 @@ func targets() []target {
 	all = append(all,
 		target{"Redis, round trips of a first", true, 2, count(redisTrips("first")), ""},
 		target{"Redis, round trips of a replay", true, 1, count(redisTrips("replay")), ""})
+	all = append(slices.Concat(all, postgresTargets(), guardedTargets(), sqlTargets()),
+		target{postgresComparison(256) + ", p99 of first : INSERT", true, 0.6, ratio(postgresComparison(256), harness.P99, firstArmName, insertArm), stalls},
+		target{"PostgreSQL, bytes of WAL of a replay", true, 0, count(replayWAL), ""},
+		target{"PostgreSQL, bytes of WAL of a first, 1 at once", true, 1300, count(walFigure(1)), ""},
+		target{memoryBytes, true, 556, count(memoryBytes), ""},
+		target{collectionRatio, false, 20, count(collectionRatio), ""})
+	for _, document := range documents[1:] {
+		what := "fingerprint of " + document.name + " with 2 exclusions, encoding/json : oncekey"
+		all = append(all, target{what, false, 9, ratio(documentComparison(document.name), harness.Time, theirExclusion, ourExclusion), ""})
+	}
+	return all
+}
+
+func postgresTargets() (all []target) {
 	for i, bound := range []float64{0.47, 0.48, 1.0, 1.5} {
 		name := postgresComparison(postgresCallers[i])
 		all = append(all, target{name + ", first : INSERT", false, bound, speed(name, firstArmName, insertArm), twoCommits})
@@ -139,16 +153,6 @@ func targets() []target {
 			why = loneReplay
 		}
 		all = append(all, target{name + ", replay : SELECT", false, bound, speed(name, replayArmName, selectArm), why})
-	}
-	all = append(slices.Concat(all, guardedTargets(), sqlTargets()),
-		target{postgresComparison(256) + ", p99 of first : INSERT", true, 0.6, ratio(postgresComparison(256), harness.P99, firstArmName, insertArm), stalls},
-		target{"PostgreSQL, bytes of WAL of a replay", true, 0, count(replayWAL), ""},
-		target{"PostgreSQL, bytes of WAL of a first, 1 at once", true, 1300, count(walFigure(1)), ""},
-		target{memoryBytes, true, 556, count(memoryBytes), ""},
-		target{collectionRatio, false, 20, count(collectionRatio), ""})
-	for _, document := range documents[1:] {
-		what := "fingerprint of " + document.name + " with 2 exclusions, encoding/json : oncekey"
-		all = append(all, target{what, false, 9, ratio(documentComparison(document.name), harness.Time, theirExclusion, ourExclusion), ""})
 	}
 	return all
 }
