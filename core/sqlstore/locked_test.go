@@ -11,8 +11,8 @@ import (
 )
 
 // Case 98: the table of the records is locked, and calls run out of time. Their statements
-// end at the server while the table stays locked, unless the pool counts their connections.
-// So they do not use up the server's.
+// end at the server while the table stays locked, unless the pool counts their connections, but
+// for a few. So they do not use up the server's.
 func TestLockedTableOfRecords(t *testing.T) {
 	t.Parallel()
 	over(t, servers, func(t *testing.T, s setUp) {
@@ -48,8 +48,10 @@ func TestLockedTableOfRecords(t *testing.T) {
 			})
 		}
 		group.Wait()
-		// lib/pq may wait longer than its call, with a connection of the pool.
-		eventually(t, func() bool { return count(t, db, waiting) <= db.Stats().InUse })
+		// lib/pq may wait longer than its call, with a connection of the pool. On a busy machine a
+		// server gets the request to cancel a statement before the statement, and ignores it.
+		const ignored = callers * calls / 6
+		eventually(t, func() bool { return count(t, db, waiting) <= db.Stats().InUse+ignored })
 		must(t, connection.Close())
 		must(t, locking.Close()) // unlocks
 		eventually(t, func() bool { return store.Extend(t.Context(), lease, time.Minute) == nil })
