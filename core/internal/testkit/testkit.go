@@ -58,13 +58,21 @@ func Finish(t testing.TB, store storage.Store, key string) {
 // Eventually waits until a condition on a server is true.
 func Eventually(t testing.TB, condition func() bool) {
 	t.Helper()
-	const patience, pause = time.Minute, 10 * time.Millisecond
+	const patience = time.Minute
+	if !Poll(patience, condition) {
+		t.Errorf("the condition did not become true within %s", patience) // not Fatal: the caller may be any goroutine
+	}
+}
+
+// Poll waits until a condition is true, and reports whether it is in time.
+func Poll(patience time.Duration, condition func() bool) bool {
+	const pause = 10 * time.Millisecond
 	for start := time.Now(); !condition(); <-time.After(pause) {
 		if time.Since(start) > patience {
-			t.Errorf("the condition did not become true within %s", patience) // not Fatal: the caller may be any goroutine
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // Panics expects calls to panic.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	serverproc "github.com/oncekey/oncekey/core/internal/testkit/server"
 )
 
@@ -198,7 +199,7 @@ func testRestartsBehindAProxy(t *testing.T, name string) {
 		group.Go(func() {
 			for load.Err() == nil {
 				pay := payment("tok_slow:20ms").withKey(fmt.Sprintf("key-%d-%d", c, paid[c]))
-				if !poll(func() bool { got := b.send(pay); return got.is(created) || got.is(replayed) }) {
+				if !testkit.Poll(patience, func() bool { got := b.send(pay); return got.is(created) || got.is(replayed) }) {
 					t.Errorf("%s was not paid in %s", pay.key, patience)
 					return
 				}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oncekey/oncekey/core/internal/testkit"
 )
 
 // client opens a connection for each request. net/http by itself repeats a request with
@@ -164,7 +166,7 @@ func (i *instance) sendBody(ctx context.Context, r request, body io.Reader) answ
 // the first other response.
 func (i *instance) retryWhile(r request, while ...want) answer {
 	var last answer
-	poll(func() bool {
+	testkit.Poll(patience, func() bool {
 		last = i.send(r)
 		return last.err != nil || !slices.Contains(while, last.shape())
 	})

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	mysqltest "github.com/oncekey/oncekey/core/internal/testkit/mysql"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 	redistest "github.com/oncekey/oncekey/core/internal/testkit/redis"
@@ -23,8 +24,6 @@ import (
 const (
 	// patience bounds every wait. It is generous: only a failure takes that long.
 	patience = time.Minute
-	// pollInterval is how often a wait looks.
-	pollInterval = 20 * time.Millisecond
 	// longStoreTimeout is that of tests whose servers respond or refuse: a busy server is not late. The tests with
 	// servers that do not respond wait for shortStoreTimeout.
 	longStoreTimeout, shortStoreTimeout = 20 * time.Second, time.Second
@@ -201,7 +200,7 @@ func (f *fixture) startTwo() (first, second *instance) {
 func (i *instance) awaitFrozen() {
 	i.t.Helper()
 	eventually(i.t, "for the process to freeze", func() bool {
-		ctx, cancel := context.WithTimeout(i.t.Context(), 10*pollInterval)
+		ctx, cancel := context.WithTimeout(i.t.Context(), 200*time.Millisecond)
 		defer cancel()
 		return i.sendUntil(ctx, withoutKey()).err != nil
 	})
@@ -276,22 +275,7 @@ func chargeBy(i *instance, r request, attempt uint64) effect {
 // eventually fails the test if the condition does not become true in time.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	if !poll(condition) {
+	if !testkit.Poll(patience, condition) {
 		t.Fatalf("still waiting after %v %s", patience, what)
 	}
-}
-
-// poll waits until the condition holds, and reports whether it does. It is the only
-// function that waits.
-func poll(condition func() bool) bool {
-	deadline := time.Now().Add(patience)
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for !condition() {
-		if time.Now().After(deadline) {
-			return false
-		}
-		<-ticker.C
-	}
-	return true
 }

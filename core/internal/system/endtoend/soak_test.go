@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/oncekey/oncekey/core/internal/system/soak"
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
@@ -169,7 +170,7 @@ func (s *crashes) insist(r request) {
 // finalAnswer returns a response after which a client stops.
 func (s *crashes) finalAnswer(slot int, r request) answer {
 	var last answer
-	answered := poll(func() bool {
+	answered := testkit.Poll(patience, func() bool {
 		last = s.processes[slot].Load().send(r)
 		return last.err == nil && last.status < http.StatusInternalServerError && last.shape().code != "in_progress"
 	})

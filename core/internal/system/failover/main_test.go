@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/oncekey/oncekey/core/internal/testkit"
 	postgrestest "github.com/oncekey/oncekey/core/internal/testkit/postgres"
 )
 
@@ -23,34 +24,15 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-const (
-	// patience bounds every wait. It is generous: only a failure takes that long.
-	patience = 2 * time.Minute
-	// pollInterval is how often a wait looks.
-	pollInterval = 10 * time.Millisecond
-)
+// patience bounds every wait. It is generous: only a failure takes that long.
+const patience = 2 * time.Minute
 
 // eventually fails the test if the condition does not become true in time.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	if !poll(patience, condition) {
+	if !testkit.Poll(patience, condition) {
 		t.Fatalf("still waiting after %v %s", patience, what)
 	}
-}
-
-// poll waits until the condition holds, and reports whether it does in time. It is the only
-// function that waits.
-func poll(limit time.Duration, condition func() bool) bool {
-	deadline := time.Now().Add(limit)
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for !condition() {
-		if time.Now().After(deadline) {
-			return false
-		}
-		<-ticker.C
-	}
-	return true
 }
 
 // heavy bounds the concurrent tests with half a dozen servers each. With more of them, busy
