@@ -49,9 +49,6 @@ func (s *Store) exceedsBulk(ctx context.Context, size int) bool {
 	exceeds, err := bounded(ctx, s, func(ctx context.Context) (bool, error) {
 		key := s.prefix + checkKey
 		found, err := s.client.ConfigGet(ctx, bulkSetting).Result()
-		if err != nil && !isServerError(err) { // a client that repeats nothing has met the connection that the server ends
-			found, err = s.client.ConfigGet(ctx, bulkSetting).Result()
-		}
 		if limit, broken := strconv.Atoi(found[bulkSetting]); err == nil && broken == nil {
 			return size > limit, nil
 		}
