@@ -28,8 +28,7 @@ func NewSeen() *Seen { return &Seen{seed: maphash.MakeSeed()} }
 
 // Has reports whether a key is among them.
 func (s *Seen) Has(key string) bool {
-	hash := maphash.String(s.seed, key)
-	bucket := &s.buckets[hash%seenBuckets]
+	bucket, hash := s.place(key)
 	for i := range bucket {
 		if bucket[i].Load() == hash {
 			return true
@@ -41,12 +40,17 @@ func (s *Seen) Has(key string) bool {
 // Add remembers a key, and reports whether it was new. The key becomes the first of its
 // bucket, and the keys before its old place, or all, move by one.
 func (s *Seen) Add(key string) bool {
-	hash := maphash.String(s.seed, key)
-	bucket, moved := &s.buckets[hash%seenBuckets], hash
+	bucket, hash := s.place(key)
+	moved := hash
 	for i := range bucket {
 		if moved = bucket[i].Swap(moved); moved == hash {
 			return false
 		}
 	}
 	return true
+}
+
+func (s *Seen) place(key string) (bucket *[seenWays]atomic.Uint64, hash uint64) {
+	hash = maphash.String(s.seed, key)
+	return &s.buckets[hash%seenBuckets], hash
 }
