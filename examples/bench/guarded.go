@@ -258,10 +258,10 @@ func guardedOnPool(ctx context.Context, pool *pgxpool.Pool) ([]service, error) {
 	}, insert(ctx, known)
 }
 
-// guardedTargets are the aims against the guard by hand.
 // beyondByHand is the reason of guardedTargets.
 const beyondByHand = "the column *least* of *What a guard costs* is the floor of the same run: one write of the response, or one read. Beside by hand the guard has a lease that it renews, a canonical fingerprint, a sketch and events."
 
+// guardedTargets are the aims against the guard by hand.
 func guardedTargets() (all []target) {
 	for _, on := range []struct {
 		name    string
