@@ -11,8 +11,8 @@ import (
 // fields that count. It is
 // immutable and safe for concurrent use. Nil and the zero value are empty.
 type Exclusion struct {
-	names names       // bare names
-	paths [][]segment // paths of two segments or more
+	names names       // at any depth
+	paths [][]segment // from the root
 	steps []uint64    // by depth: the lengthBits of the names, all bits for a star
 	only  bool        // the fields are those of a body that count: see Only
 	most  int         // limit of the removals that are recorded, or zero
@@ -27,7 +27,8 @@ type Exclusion struct {
 // that name.
 //
 // A path ("meta.trace.id") excludes only the member at that path from the root of a
-// JSON document. The segment * matches any member or element ("items.*.nonce"). A
+// JSON document. A dot before it changes no path, and makes a path of a name: ".context"
+// excludes only the root's member. The segment * matches any member or element ("items.*.nonce"). A
 // number matches the element at that index, counted from 0, and the member of that
 // name ("items.0.nonce").
 //
@@ -38,11 +39,12 @@ type Exclusion struct {
 func Exclude(fields ...string) (*Exclusion, error) {
 	x := &Exclusion{}
 	for _, field := range fields {
-		path, err := parseField(field)
+		rest, rooted := strings.CutPrefix(field, ".")
+		path, err := parseField(rest)
 		if err != nil {
 			return nil, fmt.Errorf("fingerprint: cannot exclude %q: %w", field, err)
 		}
-		if len(path) > 1 {
+		if rooted || len(path) > 1 {
 			x.addPath(path)
 			continue
 		}

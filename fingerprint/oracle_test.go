@@ -235,6 +235,8 @@ var rules = []rule{
 	{field: "\uFFFD", name: "\uFFFD"},
 	{field: "meta.id", path: []string{"=meta", "=id"}},
 	{field: "Meta.Trace.ID", path: []string{"=meta", "=trace", "=id"}},
+	{field: ".Nonce", path: []string{"=nonce"}},
+	{field: ".0", path: []string{"=0"}},
 	{field: "items.*.id", path: []string{"=items", "any", "=id"}},
 	{field: "items.1", path: []string{"=items", "=1"}},
 	{field: "*.*.id", path: []string{"any", "any", "=id"}},
