@@ -58,7 +58,7 @@ func (d *draft) freeze(own *responder) {
 	}
 	d.changes = wire.HeaderChanges(d.smallChanges[:0], &d.outer, d.header)
 	d.changes = slices.DeleteFunc(d.changes, func(f storage.Field) bool {
-		return own.isMarker(f.Name) || d.isTrailer(f.Name) || !wire.IsValidField(f) // trailers come at the end
+		return own.isOwn(f.Name) || d.isTrailer(f.Name) || !wire.IsValidField(f) // trailers come at the end
 	})
 }
 

@@ -27,7 +27,9 @@ import (
 type Engine struct {
 	shared
 	observeOnly bool
-	defaults    *Route // for a Call without a policy
+	echo        bool                         // of WithKeyEcho
+	checks      []func(*policy.Policy) error // of WithPolicyCheck
+	defaults    *Route                       // for a Call without a policy
 	declared    declaredRoutes
 }
 
@@ -60,6 +62,9 @@ func New(store storage.Store, scope Scope, opts ...Option) (*Engine, error) {
 	}
 	if e.responder.expiryHeader == e.responder.replayHeader {
 		return nil, fmt.Errorf("oncekey: WithExpiryHeader is given %q, which marks replays: give another name", e.responder.expiryHeader)
+	}
+	if e.echo {
+		e.responder.echoed = e.keyHeaders
 	}
 	e.holder = ledger.Shortened(e.instance, ledger.MaxOriginText)
 	if e.responder.custom {
@@ -117,7 +122,7 @@ func (e *Engine) RouteWith(d Declaration, opts ...policy.Option) (*Route, error)
 	if i := slices.IndexFunc(opts, func(opt policy.Option) bool { return opt == nil }); i >= 0 {
 		return nil, fmt.Errorf("oncekey: option %d of the route is nil: leave it out", i+1)
 	}
-	declared, err := policy.New(opts...)
+	declared, err := e.declaredBy(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +148,21 @@ func (e *Engine) RouteWith(d Declaration, opts ...policy.Option) (*Route, error)
 	}
 	e.declared.add(route)
 	return route, nil
+}
+
+// declaredBy returns the policy of the options, if the functions of WithPolicyCheck allow it.
+// They do not judge the default policy, which New declares.
+func (e *Engine) declaredBy(opts []policy.Option) (policy.Policy, error) {
+	declared, err := policy.New(opts...)
+	if err != nil || e.defaults == nil {
+		return declared, err
+	}
+	var all []error
+	for _, check := range e.checks {
+		copied := declared
+		all = append(all, check(&copied))
+	}
+	return declared, errors.Join(all...)
 }
 
 // MustRoute is Route for declarations. MustRoute panics when the policy is wrong, as

@@ -16,6 +16,7 @@ import (
 	"github.com/oncekey/oncekey/core/internal/wire"
 	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/policy"
 )
 
 // WithObserver sends events to observer. Default event.Log(nil).
@@ -209,6 +210,32 @@ func WithKeyHeader(names ...string) Option {
 			headers = append(headers, canonical)
 		}
 		e.keyHeaders, e.responder.keyHeader = headers, headers[0]
+		return nil
+	}
+}
+
+// WithKeyEcho sends the key of a request back, in the header that carried it, with every
+// response of a guarded route: the handler's own, replays and problems, also for a method
+// that the policy does not guard. The header is as the client wrote it. An invalid key, a
+// header with several, and a key in the body (policy.KeyField) are not sent back. A
+// handler cannot change the header. Default: no echo.
+func WithKeyEcho() Option {
+	return func(e *Engine) error {
+		e.echo = true
+		return nil
+	}
+}
+
+// WithPolicyCheck refuses policies that the rules of a protocol or of a team forbid. check
+// gets the policy of each route when the route is declared, also from a table or a tag, and
+// its error is the error of the declaration: return a *policy.FieldError. Several checks all
+// apply. A call of Do without a policy is not checked. Default: no check.
+func WithPolicyCheck(check func(*policy.Policy) error) Option {
+	return func(e *Engine) error {
+		if check == nil {
+			return errors.New("oncekey: WithPolicyCheck is given nil: give a function, or leave the option out")
+		}
+		e.checks = append(e.checks, check)
 		return nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type responder struct {
 	replayHeader string                                            // canonical
 	expiryHeader string                                            // of WithExpiryHeader, or ""
 	onReplay     func(http.Header, *http.Request, *storage.Record) // nil: none
+	echoed       []string                                          // the key headers that WithKeyEcho sends back
 }
 
 // refuse writes a problem by write, or by the engine's problem.Writer if write is nil.
@@ -85,6 +87,23 @@ func (re *responder) isMarker(name string) bool {
 	name = strings.TrimPrefix(name, http.TrailerPrefix)
 	return len(name) == len(re.replayHeader) && strings.EqualFold(name, re.replayHeader) ||
 		name != "" && len(name) == len(re.expiryHeader) && strings.EqualFold(name, re.expiryHeader)
+}
+
+// echoKey sends the key of a request back, if the program wants that.
+func (re *responder) echoKey(h http.Header, r *http.Request) {
+	for _, name := range re.echoed {
+		if lines := r.Header[name]; len(lines) == 1 {
+			if _, err := wire.ParseKey(lines[0]); err == nil {
+				h[name] = []string{lines[0]}
+			}
+		}
+	}
+}
+
+// isOwn reports whether the name is a spelling of a header that the guard sends and a
+// handler must not change: a marker, or the echo of the key.
+func (re *responder) isOwn(name string) bool {
+	return re.isMarker(name) || slices.Contains(re.echoed, name)
 }
 
 // unstoredProblem returns the response for an error of Finish.

@@ -100,6 +100,9 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, route *Route, nex
 		http.Error(w, "oncekey: Serve is given a nil "+missing, http.StatusInternalServerError)
 		return
 	}
+	if e.responder.echoed != nil {
+		e.responder.echoKey(w.Header(), r)
+	}
 	if !route.Guards(r.Method) {
 		reportUnguarded(e, r, route)
 		next.ServeHTTP(w, r)
@@ -149,6 +152,7 @@ func missing(e *Engine, route *Route, next http.Handler) string {
 // mounted in a place in which it cannot protect the handler. A route that only
 // observes runs next instead. The event event.WrongSetup contains the reason.
 func (e *Engine) Refuse(w http.ResponseWriter, r *http.Request, route *Route, reason error, next http.Handler) {
+	e.responder.echoKey(w.Header(), r)
 	x := exchange{&e.shared, w, r, next}
 	x.refuseSetup(unread(&e.shared, r, route), reason)
 }
