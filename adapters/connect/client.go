@@ -72,8 +72,8 @@ type Retry struct {
 // only.
 func NewClient(o ClientOptions) (connect.Interceptor, error) {
 	shared := rpc.ClientOptions{
-		KeyField: o.KeyField, MaxAttempts: o.MaxAttempts, MaxTime: o.MaxTime, AttemptTimeout: o.AttemptTimeout,
-		Backoff: o.Backoff, MaxBackoff: o.MaxBackoff,
+		KeyField: o.KeyField,
+		Limits:   outgoing.Limits{MaxAttempts: o.MaxAttempts, MaxTime: o.MaxTime, AttemptTimeout: o.AttemptTimeout, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff},
 	}
 	if o.OnRetry != nil {
 		shared.OnRetry = func(failed rpc.Retry) { o.OnRetry(Retry(failed)) }

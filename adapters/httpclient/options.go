@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
 
 // The defaults that New starts from.
 const (
 	DefaultHeader          = "Idempotency-Key"
-	DefaultMaxAttempts     = 8
-	DefaultMaxTime         = 2 * time.Minute
-	DefaultAttemptTimeout  = 30 * time.Second
-	DefaultBackoff         = 200 * time.Millisecond
-	DefaultMaxBackoff      = 30 * time.Second
+	DefaultMaxAttempts     = outgoing.DefaultMaxAttempts    // 8
+	DefaultMaxTime         = outgoing.DefaultMaxTime        // 2 minutes
+	DefaultAttemptTimeout  = outgoing.DefaultAttemptTimeout // 30 seconds
+	DefaultBackoff         = outgoing.DefaultBackoff        // 200 milliseconds
+	DefaultMaxBackoff      = outgoing.DefaultMaxBackoff     // 30 seconds
 	DefaultMaxBufferedBody = 1 << 20
 )
 

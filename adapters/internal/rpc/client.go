@@ -1,10 +1,7 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
@@ -13,19 +10,14 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/oncekey/oncekey/adapters/httpclient"
 	"github.com/oncekey/oncekey/adapters/internal/outgoing"
 )
 
-// ClientOptions are the options of both adapters. A zero field means the default of
-// package httpclient.
+// ClientOptions are the options of both adapters.
 type ClientOptions struct {
-	KeyField            string
-	MaxAttempts         int
-	MaxTime             time.Duration
-	AttemptTimeout      time.Duration
-	Backoff, MaxBackoff time.Duration
-	OnRetry             func(Retry)
+	KeyField string
+	outgoing.Limits
+	OnRetry func(Retry)
 }
 
 // Retry describes a failed attempt that will be repeated.
@@ -41,17 +33,9 @@ type Retry struct {
 type Client struct{ ClientOptions }
 
 // NewClient fills in the defaults. The error names a negative field.
-func NewClient(r ClientOptions) (*Client, error) {
-	if r.MaxAttempts < 0 || min(r.MaxTime, r.AttemptTimeout, r.Backoff, r.MaxBackoff) < 0 {
-		return nil, fmt.Errorf("MaxAttempts is %d, and the shortest of the times %v: give numbers and times above zero, or zero for the default", r.MaxAttempts, min(r.MaxTime, r.AttemptTimeout, r.Backoff, r.MaxBackoff))
-	}
-	r.MaxAttempts = cmp.Or(r.MaxAttempts, httpclient.DefaultMaxAttempts)
-	r.MaxTime = cmp.Or(r.MaxTime, httpclient.DefaultMaxTime)
-	r.AttemptTimeout = cmp.Or(r.AttemptTimeout, httpclient.DefaultAttemptTimeout)
-	r.Backoff = cmp.Or(r.Backoff, httpclient.DefaultBackoff)
-	r.MaxBackoff = cmp.Or(r.MaxBackoff, httpclient.DefaultMaxBackoff)
-	if r.Backoff > r.MaxBackoff {
-		return nil, fmt.Errorf("the option Backoff is %v and the MaxBackoff %v: give a longest wait that is not shorter", r.Backoff, r.MaxBackoff)
+func NewClient(r ClientOptions) (_ *Client, err error) {
+	if r.Limits, err = r.Limits.Complete(); err != nil {
+		return nil, err
 	}
 	if r.OnRetry == nil {
 		r.OnRetry = func(Retry) {}
@@ -99,41 +83,17 @@ func (c *Client) keyField(message any) (protoreflect.Message, protoreflect.Field
 // time run out. It returns the last attempt's error unchanged. statusOf returns the status of
 // an error, or nil for a replay: another attempt gets it again.
 func (c *Client) Do(ctx context.Context, procedure, key string, message any, attempt func(context.Context) error, statusOf func(error) *status.Status) error {
-	deadline := time.Now().Add(c.MaxTime)
-	if own, has := ctx.Deadline(); has && own.Before(deadline) {
-		deadline = own
-	}
-	for sent := 1; ; sent++ {
-		err := c.attempt(ctx, deadline, attempt)
-		if err == nil || sent == c.MaxAttempts || ctx.Err() != nil {
-			return err
-		}
+	return c.Limits.Do(ctx, attempt, func(err error) (time.Duration, bool) {
 		failed := statusOf(err)
 		asked, again := repeats(failed)
 		if failed.GetCode() == int32(code.Code_INTERNAL) && !isEncodable(message) {
-			return err // by this client, in every attempt
+			again = false // by this client, in every attempt
 		}
-		wait := outgoing.Pause(c.Backoff, c.MaxBackoff, sent-1, asked)
-		if !again || !time.Now().Add(wait).Before(deadline) {
-			return err
-		}
+		return asked, again
+	}, func(sent int, err error, wait time.Duration) {
 		c.OnRetry(Retry{Procedure: procedure, Key: key, Attempts: sent, Err: err, Wait: wait})
-		if !sleep(ctx, wait) {
-			return err
-		}
-	}
+	})
 }
-
-func (c *Client) attempt(ctx context.Context, deadline time.Time, attempt func(context.Context) error) error {
-	if limit := time.Now().Add(c.AttemptTimeout); limit.Before(deadline) {
-		deadline = limit
-	}
-	ctx, cancel := context.WithDeadlineCause(ctx, deadline, errAttemptTimeout)
-	defer cancel()
-	return attempt(ctx)
-}
-
-var errAttemptTimeout = errors.New("oncekey: the attempt took too long")
 
 // repeats reports whether a call is repeated after an error, and the wait that the
 // server asks for. The codes are those of the HTTP statuses that package httpclient
@@ -158,15 +118,4 @@ func isEncodable(message any) bool {
 	}
 	_, err := proto.Marshal(m)
 	return err == nil
-}
-
-func sleep(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
