@@ -30,10 +30,16 @@ type components struct {
 	all  []named
 }
 
+// library collects the components that the descriptions need.
+type library struct {
+	settings
+	needed []components
+}
+
 // ref returns a $ref to a component, which the document then needs.
-func (m *merger) ref(kind, name, value string) string {
-	for i := range m.needed {
-		if of := &m.needed[i]; of.kind == kind {
+func (l *library) ref(kind, name, value string) string {
+	for i := range l.needed {
+		if of := &l.needed[i]; of.kind == kind {
 			for _, has := range of.all {
 				if has.name == name {
 					return refTo(kind, name)
@@ -43,7 +49,7 @@ func (m *merger) ref(kind, name, value string) string {
 			return refTo(kind, name)
 		}
 	}
-	m.needed = append(m.needed, components{kind, []named{{name, value}}})
+	l.needed = append(l.needed, components{kind, []named{{name, value}}})
 	return refTo(kind, name)
 }
 
@@ -52,15 +58,15 @@ func componentPath(kind, name string) string { return "#/components/" + kind + "
 func refTo(kind, name string) string { return compact("$ref", quoted(componentPath(kind, name))) }
 
 // addComponents adds the needed components that the document does not have.
-func (m *merger) addComponents(root *object) {
-	all := m.object(root, "components")
-	for _, ours := range m.needed {
-		ofKind := m.object(&all, ours.kind)
+func (l *library) addComponents(r *reader, root *object) {
+	all := r.object(root, "components")
+	for _, ours := range l.needed {
+		ofKind := r.object(&all, ours.kind)
 		for _, component := range ours.all {
 			if other := ofKind.find(component.name); other == nil {
 				ofKind.set(component.name, component.value)
 			} else if !equalJSON(other.value, component.value) {
-				m.faults = append(m.faults, fmt.Errorf(
+				r.faults = append(r.faults, fmt.Errorf(
 					"openapi: the document has another %s.%s: rename it, or remove it if an earlier Merge added it", ofKind.place, component.name))
 			}
 		}
@@ -126,8 +132,8 @@ const keySchema = `{
 }`
 
 // keyOf returns the schema of the keys of a format.
-func (m *merger) keyOf(format policy.KeyFormats) string {
-	every := m.ref("schemas", keyName, keySchema)
+func (l *library) keyOf(format policy.KeyFormats) string {
+	every := l.ref("schemas", keyName, keySchema)
 	pattern, ok := keyPattern(format.Expression())
 	if !ok {
 		return every
@@ -136,32 +142,32 @@ func (m *merger) keyOf(format policy.KeyFormats) string {
 }
 
 // problemMedia is the media type of an engine's response.
-func (m *merger) problemMedia(e *engineResponse) string {
-	base := m.ref("schemas", problemName, problemSchema)
-	schema := m.ref("schemas", e.name, fmt.Sprintf(
+func (l *library) problemMedia(e *engineResponse) string {
+	base := l.ref("schemas", problemName, problemSchema)
+	schema := l.ref("schemas", e.name, fmt.Sprintf(
 		`{"allOf":[%s,{"type":"object","properties":{"status":{"type":"integer","enum":[%d]},"code":{"type":"string","enum":%s}}}]}`,
 		base, e.status, list(e.names())))
 	var examples []string
 	for _, c := range e.codes {
 		if !c.noExample {
-			examples = append(examples, c.name, m.ref("examples", examplePrefix+c.name, m.example(c)))
+			examples = append(examples, c.name, l.ref("examples", examplePrefix+c.name, l.example(c)))
 		}
 	}
 	return compact("schema", schema, "examples", compact(examples...))
 }
 
 // problemResponse is a $ref to the component of an engine's response.
-func (m *merger) problemResponse(e *engineResponse) string {
-	members := []string{"description", quoted(m.naming(e.text()))}
+func (l *library) problemResponse(e *engineResponse) string {
+	members := []string{"description", quoted(l.naming(e.text()))}
 	if e.retryAfter {
-		members = append(members, "headers", compact("Retry-After", m.retryAfter()))
+		members = append(members, "headers", compact("Retry-After", l.retryAfter()))
 	}
-	members = append(members, "content", compact(problemType, m.problemMedia(e)))
-	return m.ref("responses", e.name, compact(members...))
+	members = append(members, "content", compact(problemType, l.problemMedia(e)))
+	return l.ref("responses", e.name, compact(members...))
 }
 
-func (m *merger) retryAfter() string {
-	return m.ref("headers", retryAfterName, m.naming(retryAfterHeader))
+func (l *library) retryAfter() string {
+	return l.ref("headers", retryAfterName, l.naming(retryAfterHeader))
 }
 
 // isOurs reports whether a $ref leads to the component of an engine's response.

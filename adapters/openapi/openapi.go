@@ -123,9 +123,9 @@ func Merge(document []byte, declarations []policy.Declaration, opts ...Option) (
 	if err := errors.Join(optErr, routeErr, readErr); err != nil {
 		return nil, err
 	}
-	m := merger{reader: r, settings: described, ids: r.operationIDs()}
+	m := merger{reader: r, library: library{settings: described}, ids: r.operationIDs()}
 	m.addPaths(&root, routes)
-	m.addComponents(&root)
+	m.addComponents(&m.reader, &root)
 	switch {
 	case len(m.faults) > 0:
 		return nil, errors.Join(m.faults...)
@@ -138,9 +138,8 @@ func Merge(document []byte, declarations []policy.Declaration, opts ...Option) (
 // merger adds to one document.
 type merger struct {
 	reader
-	settings
-	needed []components
-	ids    map[string]bool // the operationIds
+	library
+	ids map[string]bool // the operationIds
 }
 
 func (m *merger) addPaths(root *object, routes []route) {

@@ -121,7 +121,7 @@ func (e *engineResponse) names() (names []string) {
 }
 
 // example is a problem as core writes it.
-func (m *merger) example(c code) string {
+func (s *settings) example(c code) string {
 	message := ""
 	switch c.name {
 	case problem.KeyMissing:
@@ -131,10 +131,10 @@ func (m *merger) example(c code) string {
 		message = err.Error()
 	}
 	p := problem.New(c.name, message)
-	p.Title, p.Detail, p.Error = m.naming(p.Title), m.naming(p.Detail), m.naming(p.Error)
+	p.Title, p.Detail, p.Error = s.naming(p.Title), s.naming(p.Detail), s.naming(p.Error)
 	value, err := json.Marshal(p)
 	if err != nil { // cannot happen: strings and an int always marshal
 		return "null"
 	}
-	return compact("summary", quoted(m.naming(c.action)), "value", string(value))
+	return compact("summary", quoted(s.naming(c.action)), "value", string(value))
 }
