@@ -141,35 +141,6 @@ func (l *library) keyOf(format policy.KeyFormats) string {
 	return `{"allOf":[` + every + `,` + compact("pattern", quoted(pattern)) + `]}`
 }
 
-// problemMedia is the media type of an engine's response.
-func (l *library) problemMedia(e *engineResponse) string {
-	base := l.ref("schemas", problemName, problemSchema)
-	schema := l.ref("schemas", e.name, fmt.Sprintf(
-		`{"allOf":[%s,{"type":"object","properties":{"status":{"type":"integer","enum":[%d]},"code":{"type":"string","enum":%s}}}]}`,
-		base, e.status, list(e.names())))
-	var examples []string
-	for _, c := range e.codes {
-		if !c.noExample {
-			examples = append(examples, c.name, l.ref("examples", examplePrefix+c.name, l.example(c)))
-		}
-	}
-	return compact("schema", schema, "examples", compact(examples...))
-}
-
-// problemResponse is a $ref to the component of an engine's response.
-func (l *library) problemResponse(e *engineResponse) string {
-	members := []string{"description", quoted(l.naming(e.text()))}
-	if e.retryAfter {
-		members = append(members, "headers", compact("Retry-After", l.retryAfter()))
-	}
-	members = append(members, "content", compact(problemType, l.problemMedia(e)))
-	return l.ref("responses", e.name, compact(members...))
-}
-
-func (l *library) retryAfter() string {
-	return l.ref("headers", retryAfterName, l.naming(retryAfterHeader))
-}
-
 // isOurs reports whether a $ref leads to the component of an engine's response.
 func isOurs(kind string, ref gjson.Result) bool {
 	name, found := strings.CutPrefix(ref.Str, componentPath(kind, ""))

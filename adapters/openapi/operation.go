@@ -11,11 +11,6 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
-const problemType = "application/problem+json"
-
-// keyFieldName is the member of an operation that names policy.KeyField.
-const keyFieldName = "x-idempotency-key-field"
-
 // describe adds the effects of the policy to an operation. shared holds the parameters of
 // the path.
 func (m *merger) describe(operation *object, shared []parameter, p *policy.Policy) {
@@ -30,8 +25,8 @@ func (m *merger) describe(operation *object, shared []parameter, p *policy.Polic
 		return
 	}
 	m.addReplays(&responses, p)
-	for _, e := range responsesOf(p) {
-		m.addProblem(&responses, e)
+	for _, r := range m.responses(p) {
+		m.addProblem(&responses, &r)
 	}
 	operation.set("responses", responses.text())
 	description := ""
@@ -140,33 +135,32 @@ func isKept(status string, p *policy.Policy) bool {
 
 // addProblem describes a response of the engine. A response of the document's own gets
 // the problem beside its contents.
-func (m *merger) addProblem(responses *object, e *engineResponse) {
-	status := strconv.Itoa(e.status)
+func (m *merger) addProblem(responses *object, r *response) {
+	status := strconv.Itoa(r.status)
 	if has := responses.find(status); has == nil || isOurs("responses", gjson.Get(has.value, "$ref")) {
-		responses.update(status, m.problemResponse(e))
+		responses.update(status, m.component(r))
 		return
 	}
 	m.change(responses, status, func(response *object) {
-		if e.retryAfter {
-			m.addHeader(response, addition{"Retry-After", retryAfterName, m.naming(retryAfterHeader)})
+		for _, header := range r.headers {
+			m.addHeader(response, header)
 		}
-		content := m.object(response, "content")
-		if at := slices.IndexFunc(content.members, func(has member) bool { return strings.EqualFold(has.name, problemType) }); at < 0 {
-			content.add(problemType, m.problemMedia(e))
-			response.set("content", content.text())
-		} else if has := &content.members[at]; isOurs("schemas", gjson.Get(has.value, "schema.$ref")) {
-			content.update(has.name, m.problemMedia(e))
-			response.set("content", content.text())
+		contents := m.object(response, "content")
+		for _, c := range r.contents {
+			at := slices.IndexFunc(contents.members, func(has member) bool { return strings.EqualFold(has.name, c.mediaType) })
+			if at < 0 {
+				contents.add(c.mediaType, c.media())
+			} else if has := &contents.members[at]; isOurs("schemas", gjson.Get(has.value, "schema.$ref")) {
+				contents.update(has.name, c.media())
+			}
 		}
+		response.set("content", contents.text())
 	})
 }
 
-// addition is a header and the component that describes it.
-type addition struct{ header, component, value string }
-
 // change changes a response, unless it is a $ref: other routes may share the response.
-func (m *merger) change(responses *object, status string, by func(response *object)) {
-	response := m.object(responses, status)
+func (r *reader) change(responses *object, status string, by func(response *object)) {
+	response := r.object(responses, status)
 	if response.find("$ref") != nil {
 		return
 	}

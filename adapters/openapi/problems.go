@@ -10,6 +10,9 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
+// keyFieldName is the member of an operation that names policy.KeyField.
+const keyFieldName = "x-idempotency-key-field"
+
 // engineResponse is a problem response that the engine writes in place of the handler.
 // Responses with one status are alternatives: the first one whose filter matches a policy
 // is the policy's. The name is that of a component.

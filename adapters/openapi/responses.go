@@ -1,0 +1,77 @@
+package openapi
+
+import (
+	"fmt"
+
+	"github.com/oncekey/oncekey/policy"
+)
+
+// problemType is the media type of the engine's own form.
+const problemType = "application/problem+json"
+
+// response is a response of the engine, in the form that the document describes.
+type response struct {
+	status   int
+	name     string // of the component
+	text     string // in CommonMark
+	headers  []addition
+	contents []content
+}
+
+// addition is a header and the component that describes it.
+type addition struct{ header, component, value string }
+
+// content is a body of a response. Its Media Type Object needs components, so media is
+// called only where the document gets the object.
+type content struct {
+	mediaType string
+	media     func() string
+}
+
+// responses returns the responses that a policy can cause, one for each status.
+func (l *library) responses(p *policy.Policy) (all []response) {
+	for _, e := range responsesOf(p) {
+		r := response{
+			status: e.status, name: e.name, text: l.naming(e.text()),
+			contents: []content{{problemType, func() string { return l.problemMedia(e) }}},
+		}
+		if e.retryAfter {
+			r.headers = append(r.headers, addition{"Retry-After", retryAfterName, l.naming(retryAfterHeader)})
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// component is a $ref to the component of a response.
+func (l *library) component(r *response) string {
+	members := []string{"description", quoted(r.text)}
+	if len(r.headers) > 0 {
+		var headers []string
+		for _, h := range r.headers {
+			headers = append(headers, h.header, l.ref("headers", h.component, h.value))
+		}
+		members = append(members, "headers", compact(headers...))
+	}
+	var contents []string
+	for _, c := range r.contents {
+		contents = append(contents, c.mediaType, c.media())
+	}
+	members = append(members, "content", compact(contents...))
+	return l.ref("responses", r.name, compact(members...))
+}
+
+// problemMedia is the media type of an engine's response.
+func (l *library) problemMedia(e *engineResponse) string {
+	base := l.ref("schemas", problemName, problemSchema)
+	schema := l.ref("schemas", e.name, fmt.Sprintf(
+		`{"allOf":[%s,{"type":"object","properties":{"status":{"type":"integer","enum":[%d]},"code":{"type":"string","enum":%s}}}]}`,
+		base, e.status, list(e.names())))
+	var examples []string
+	for _, c := range e.codes {
+		if !c.noExample {
+			examples = append(examples, c.name, l.ref("examples", examplePrefix+c.name, l.example(c)))
+		}
+	}
+	return compact("schema", schema, "examples", compact(examples...))
+}
