@@ -155,6 +155,21 @@ func kindOf(value string) string {
 	return "a number"
 }
 
+func isExtension(name string) bool { return strings.HasPrefix(name, "x-") }
+
+// change changes a response, unless it is a $ref: other routes may share the response.
+func (r *reader) change(responses *object, status string, by func(response *object)) {
+	response := r.object(responses, status)
+	if response.find("$ref") != nil {
+		return
+	}
+	before := response.text()
+	by(&response)
+	if response.text() != before {
+		responses.set(status, response.text())
+	}
+}
+
 // parameter is the location and the name of a parameter.
 type parameter struct{ in, name string }
 

@@ -11,6 +11,13 @@ import (
 	"github.com/oncekey/oncekey/policy"
 )
 
+// merger adds to one document.
+type merger struct {
+	reader
+	library
+	ids map[string]bool // the operationIds
+}
+
 // describe adds the effects of the policy to an operation. shared holds the parameters of
 // the path.
 func (m *merger) describe(operation *object, shared []parameter, p *policy.Policy) {
@@ -96,8 +103,6 @@ func (m *merger) checkResponses(responses *object) {
 	}
 }
 
-func isExtension(name string) bool { return strings.HasPrefix(name, "x-") }
-
 // addReplays adds the header that marks a replay, and the other headers of the engine, to
 // the responses of the handler, except 5xx responses that the policy does not keep.
 func (m *merger) addReplays(responses *object, p *policy.Policy) {
@@ -156,19 +161,6 @@ func (m *merger) addProblem(responses *object, r *response) {
 		}
 		response.set("content", contents.text())
 	})
-}
-
-// change changes a response, unless it is a $ref: other routes may share the response.
-func (r *reader) change(responses *object, status string, by func(response *object)) {
-	response := r.object(responses, status)
-	if response.find("$ref") != nil {
-		return
-	}
-	before := response.text()
-	by(&response)
-	if response.text() != before {
-		responses.set(status, response.text())
-	}
 }
 
 // addHeader adds a header, unless the response has it.
