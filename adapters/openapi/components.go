@@ -2,7 +2,7 @@ package openapi
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -33,25 +33,41 @@ type components struct {
 // library collects the components that the descriptions need.
 type library struct {
 	settings
-	needed []components
+	needed    []components
+	theirs    gjson.Result    // the document's components.responses
+	elsewhere map[string]bool // $refs to responses, by operations that this Merge leaves alone
 }
 
 // ref returns a $ref to a component, which the document then needs.
 func (l *library) ref(kind, name, value string) string {
-	for i := range l.needed {
-		if of := &l.needed[i]; of.kind == kind {
-			for _, has := range of.all {
-				if has.name == name {
-					return refTo(kind, name)
-				}
-			}
-			of.all = append(of.all, named{name, value})
-			return refTo(kind, name)
+	if l.need(kind, name) == "" {
+		at := slices.IndexFunc(l.needed, func(c components) bool { return c.kind == kind })
+		if at < 0 {
+			at, l.needed = len(l.needed), append(l.needed, components{kind: kind})
 		}
+		l.needed[at].all = append(l.needed[at].all, named{name, value})
 	}
-	l.needed = append(l.needed, components{kind, []named{{name, value}}})
 	return refTo(kind, name)
 }
+
+// need returns the component that the document needs by this name, or "".
+func (l *library) need(kind, name string) string {
+	for _, of := range l.needed {
+		for _, component := range of.all {
+			if of.kind == kind && component.name == name {
+				return component.value
+			}
+		}
+	}
+	return ""
+}
+
+// codesName is the member of a response and of a media type in which Merge lists the
+// engine's codes that a program's writer writes there. By it a later Merge knows its own.
+const codesName = "x-idempotency-codes"
+
+// isWritten reports whether Merge has described a program's writer by this value.
+func isWritten(value gjson.Result) bool { return value.Get(codesName).IsArray() }
 
 func componentPath(kind, name string) string { return "#/components/" + kind + "/" + name }
 
@@ -63,8 +79,8 @@ func (l *library) addComponents(r *reader, root *object) {
 	for _, ours := range l.needed {
 		ofKind := r.object(&all, ours.kind)
 		for _, component := range ours.all {
-			if other := ofKind.find(component.name); other == nil {
-				ofKind.set(component.name, component.value)
+			if other := ofKind.find(component.name); other == nil || isWritten(gjson.Parse(other.value)) {
+				ofKind.update(component.name, component.value)
 			} else if !equalJSON(other.value, component.value) {
 				r.faults = append(r.faults, fmt.Errorf(
 					"openapi: the document has another %s.%s: rename it, or remove it if an earlier Merge added it", ofKind.place, component.name))
@@ -139,12 +155,6 @@ func (l *library) keyOf(format policy.KeyFormats) string {
 		return every
 	}
 	return `{"allOf":[` + every + `,` + compact("pattern", quoted(pattern)) + `]}`
-}
-
-// isOurs reports whether a $ref leads to the component of an engine's response.
-func isOurs(kind string, ref gjson.Result) bool {
-	name, found := strings.CutPrefix(ref.Str, componentPath(kind, ""))
-	return found && isResponse(name)
 }
 
 // isOurKey reports whether an earlier Merge described the parameter.

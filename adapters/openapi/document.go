@@ -83,10 +83,15 @@ func (r *reader) checkVersion(root *object) error {
 
 // fail adds a fault, unless the list already has it.
 func (r *reader) fail(format string, args ...any) {
-	fault := fmt.Errorf("openapi: the document's "+format, args...)
-	if !slices.ContainsFunc(r.faults, func(other error) bool { return other.Error() == fault.Error() }) {
-		r.faults = append(r.faults, fault)
+	r.faults = appendNew(r.faults, fmt.Errorf("openapi: the document's "+format, args...))
+}
+
+// appendNew appends an error, unless the list has one of this text.
+func appendNew(all []error, err error) []error {
+	if slices.ContainsFunc(all, func(other error) bool { return other.Error() == err.Error() }) {
+		return all
 	}
+	return append(all, err)
 }
 
 // object cuts the member name of o. An absent or null member counts as empty.

@@ -121,6 +121,7 @@ func TestNilIsNamed(t *testing.T) {
 		"openapi: option 1 is nil":                                  func() ([]byte, error) { return openapi.Document(declared, nil) },
 		`openapi: KeyHeader is "X Key": it must be a header name`:   func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.KeyHeader("X Key")) },
 		`openapi: ExpiryHeader is "": it must be a header name`:     func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ExpiryHeader("")) },
+		"openapi: ProblemWriter is nil: give the function":          func() ([]byte, error) { return openapi.Document(declared, openapi.ProblemWriter(nil)) },
 		`openapi: ReplayHeader is "": it must be a header name`:     func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ReplayHeader("")) },
 		`openapi: ReplayHeader is "X\nY": it must be a header name`: func() ([]byte, error) { return openapi.Merge(empty, declared, openapi.ReplayHeader("X\nY")) },
 	} {

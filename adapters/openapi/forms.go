@@ -2,15 +2,17 @@ package openapi
 
 import (
 	"fmt"
-
-	"github.com/oncekey/oncekey/policy"
 )
 
-// responses returns the responses that a policy can cause, one for each status.
-func (l *library) responses(p *policy.Policy) (all []response) {
-	for _, e := range responsesOf(p) {
+// responses returns the responses that a route's policy can cause, one for each status.
+func (l *library) responses(of *route) []response {
+	if l.write != nil {
+		return l.writtenResponses(of.written)
+	}
+	var all []response
+	for _, e := range responsesOf(&of.declaration.Policy) {
 		r := response{
-			status: e.status, name: e.name, text: l.naming(e.text()),
+			status: e.status, codes: e.names(), name: e.name, text: l.naming(e.text()),
 			contents: []content{{problemType, func() string { return l.problemMedia(e) }}},
 		}
 		if e.retryAfter {
@@ -24,19 +26,24 @@ func (l *library) responses(p *policy.Policy) (all []response) {
 // component is a $ref to the component of a response.
 func (l *library) component(r *response) string {
 	members := []string{"description", quoted(r.text)}
-	if len(r.headers) > 0 {
-		var headers []string
-		for _, h := range r.headers {
-			headers = append(headers, h.header, l.ref("headers", h.component, h.value))
-		}
-		members = append(members, "headers", compact(headers...))
+	var headers, contents []string
+	for _, h := range r.headers {
+		headers = append(headers, h.header, l.ref("headers", h.component, h.value))
 	}
-	var contents []string
 	for _, c := range r.contents {
 		contents = append(contents, c.mediaType, c.media())
 	}
-	members = append(members, "content", compact(contents...))
-	return l.ref("responses", r.name, compact(members...))
+	if len(headers) > 0 {
+		members = append(members, "headers", compact(headers...))
+	}
+	if len(contents) > 0 {
+		members = append(members, "content", compact(contents...))
+	}
+	if !r.isWritten {
+		return l.ref("responses", r.name, compact(members...))
+	}
+	value := compact(append(members, codesName, list(r.codes))...)
+	return l.ref("responses", l.nameFor(r.name, value), value)
 }
 
 // problemMedia is the media type of an engine's response.

@@ -13,7 +13,8 @@
 // Document makes OpenAPI 3.1. The members that Merge adds are valid in 3.0 too. Only
 // problems that a route's policy can cause are described: a route with an optional key
 // has no key_missing, and a policy that only observes has no problems. Problems have the
-// engine's own form, which core.WithProblemWriter may replace.
+// engine's own form, RFC 9457, unless [ProblemWriter] gives Merge the writer of
+// core.WithProblemWriter.
 //
 // The description of the key's parameter tells how long a key lives, and what may change
 // between attempts. The member x-idempotency of an operation has the same for programs:
@@ -23,6 +24,10 @@
 //
 // Problems are shared components: a response for each status, a schema, and an example
 // for each code. The description of a response tells a client what to do about each code.
+// In the form of a ProblemWriter a component is one response with its schema and examples:
+// Idempotency409, or Idempotency409KeyExpiredOutcomeUnknown for a policy that causes these
+// codes too. The member x-idempotency-codes of a response and of a media type lists the
+// engine's codes behind it. Codes that are written with one status share its response.
 //
 // Declare the statuses of your handler in your document. Without any, an operation gets a
 // response 2XX, and many generators of clients ignore such ranges.
@@ -72,7 +77,14 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 // When a policy has changed since the last Merge, Merge replaces its own descriptions: the
 // member x-idempotency, a parameter of the key with the schema IdempotencyKey, and the
 // problems with one of Merge's schemas or responses. A component that is no longer used
-// stays. An operation that Merge adds gets an operationId and a summary.
+// stays.
+//
+// When the ProblemWriter has changed, Merge also removes the responses and media types that
+// it described in the old form, and replaces the components of that form that other
+// operations do not use. Otherwise a new component has a number: Idempotency409-2. So two
+// engines with two writers can describe their routes in one document, by one Merge after
+// the other. A media type of your own document keeps its schema and examples, also where
+// the writer writes that type. An operation that Merge adds gets an operationId and a summary.
 //
 // The error names every fault and its place:
 //   - a document that is not JSON, or not OpenAPI 3;
@@ -82,16 +94,19 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 //   - a different component under the name of a component that Merge adds;
 //   - a method that OpenAPI does not have, or two routes that are equal in OpenAPI (chi
 //     separates such routes by a regular expression);
-//   - a nil option.
+//   - a nil option, and a ProblemWriter that panics, or writes nothing or no valid response
+//     for a code.
 func Merge(document []byte, declarations []policy.Declaration, opts ...Option) ([]byte, error) {
 	described, optErr := settingsOf(opts)
 	routes, routeErr := routesOf(declarations)
 	var r reader
 	root, before, after, readErr := r.open(document)
-	if err := errors.Join(optErr, routeErr, readErr); err != nil {
+	writeErr := record(&described, routes)
+	if err := errors.Join(optErr, routeErr, readErr, writeErr); err != nil {
 		return nil, err
 	}
-	m := merger{reader: r, library: library{settings: described}, ids: r.operationIDs()}
+	theirs, elsewhere := r.document.Get("components.responses"), refsBeside(r.document, routes)
+	m := merger{reader: r, library: library{settings: described, theirs: theirs, elsewhere: elsewhere}, ids: r.operationIDs()}
 	m.addPaths(&root, routes)
 	m.addComponents(&m.reader, &root)
 	switch {
@@ -155,6 +170,6 @@ func (m *merger) addOperation(item *object, template string, route *route) {
 			operation.set("parameters", "["+strings.Join(parameters, ",")+"]")
 		}
 	}
-	m.describe(&operation, shared, &route.declaration.Policy)
+	m.describe(&operation, shared, route)
 	item.set(method, operation.text())
 }

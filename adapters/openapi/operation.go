@@ -20,8 +20,10 @@ type merger struct {
 
 // describe adds the effects of the policy to an operation. shared holds the parameters of
 // the path.
-func (m *merger) describe(operation *object, shared []parameter, p *policy.Policy) {
-	hasText := m.addKey(operation, shared, p)
+func (m *merger) describe(operation *object, shared []parameter, of *route) {
+	p := &of.declaration.Policy
+	all := m.responses(of)
+	hasText := m.addKey(operation, shared, p, all)
 	responses := m.object(operation, "responses")
 	m.checkResponses(&responses)
 	if !describesSuccess(&responses) {
@@ -32,20 +34,21 @@ func (m *merger) describe(operation *object, shared []parameter, p *policy.Polic
 		return
 	}
 	m.addReplays(&responses, p)
-	for _, r := range m.responses(p) {
+	removeStale(&m.reader, &responses, all)
+	for _, r := range all {
 		m.addProblem(&responses, &r)
 	}
 	operation.set("responses", responses.text())
 	description := ""
 	if !hasText {
-		description = m.lifetime(p)
+		description = m.lifetime(p, all)
 	}
 	operation.update(extensionName, extension(p, description))
 }
 
 // addKey describes where the key is. It reports whether the description of the key's
 // parameter is Merge's.
-func (m *merger) addKey(operation *object, shared []parameter, p *policy.Policy) (hasText bool) {
+func (m *merger) addKey(operation *object, shared []parameter, p *policy.Policy, all []response) (hasText bool) {
 	if p.KeyField != "" {
 		if !operation.has(keyFieldName) {
 			operation.add(keyFieldName, quoted(p.KeyField))
@@ -61,23 +64,23 @@ func (m *merger) addKey(operation *object, shared []parameter, p *policy.Policy)
 	switch {
 	case at >= 0: // of an earlier Merge
 		has := &parameters.members[at]
-		if ours := m.keyParameter(p); !equalJSON(has.value, ours) {
+		if ours := m.keyParameter(p, all); !equalJSON(has.value, ours) {
 			has.value = parameters.laidOut(ours)
 		}
 	case slices.ContainsFunc(known, m.isKey):
 		return false
 	default:
-		parameters.add("", m.keyParameter(p))
+		parameters.add("", m.keyParameter(p, all))
 	}
 	operation.set("parameters", parameters.text())
 	return true
 }
 
 // keyParameter describes the header as core.ParseKey reads it.
-func (m *merger) keyParameter(p *policy.Policy) string {
+func (m *merger) keyParameter(p *policy.Policy, all []response) string {
 	description := anyKey
 	if !p.Observe {
-		description += " " + m.lifetime(p)
+		description += " " + m.lifetime(p, all)
 	}
 	members := []string{"name", quoted(m.keyHeader), "in", `"header"`, "description", quoted(description)}
 	if p.Required && !p.Observe {
@@ -142,7 +145,7 @@ func isKept(status string, p *policy.Policy) bool {
 // the problem beside its contents.
 func (m *merger) addProblem(responses *object, r *response) {
 	status := strconv.Itoa(r.status)
-	if has := responses.find(status); has == nil || isOurs("responses", gjson.Get(has.value, "$ref")) {
+	if has := responses.find(status); has == nil || isOwn(&m.reader, status, gjson.Parse(has.value)) {
 		responses.update(status, m.component(r))
 		return
 	}
@@ -155,20 +158,30 @@ func (m *merger) addProblem(responses *object, r *response) {
 			at := slices.IndexFunc(contents.members, func(has member) bool { return strings.EqualFold(has.name, c.mediaType) })
 			if at < 0 {
 				contents.add(c.mediaType, c.media())
-			} else if has := &contents.members[at]; isOurs("schemas", gjson.Get(has.value, "schema.$ref")) {
+			} else if has := &contents.members[at]; isOwnMedia(status, gjson.Parse(has.value)) {
 				contents.update(has.name, c.media())
 			}
 		}
-		response.set("content", contents.text())
+		if len(r.contents) > 0 {
+			response.set("content", contents.text())
+		}
 	})
 }
 
-// addHeader adds a header, unless the response has it.
+// addHeader adds a header, unless the response has it. A Retry-After of Merge's can have
+// another component now.
 func (m *merger) addHeader(response *object, add addition) {
-	if all := m.object(response, "headers"); !all.has(add.header) {
+	all := m.object(response, "headers")
+	at := slices.IndexFunc(all.members, func(has member) bool { return strings.EqualFold(has.name, add.header) })
+	switch {
+	case at < 0:
 		all.add(add.header, m.ref("headers", add.component, add.value))
-		response.set("headers", all.text())
+	case isOwnTime(gjson.Parse(all.members[at].value)):
+		all.update(all.members[at].name, m.ref("headers", add.component, add.value))
+	default:
+		return
 	}
+	response.set("headers", all.text())
 }
 
 // describesSuccess reports whether responses has a 2xx, 3xx or default response.

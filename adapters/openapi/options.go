@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
 )
 
 // Option changes the description.
@@ -17,6 +18,8 @@ type Option func(*settings)
 type settings struct {
 	replayHeader, keyHeader, expiryHeader string
 	expires                               bool // ExpiryHeader was given
+	write                                 problem.Writer
+	writes                                bool // ProblemWriter was given
 }
 
 // ReplayHeader names the header that marks a replayed response, as
@@ -35,6 +38,18 @@ func KeyHeader(name string) Option {
 // core.WithExpiryHeader does for the engine. Default: no such header.
 func ExpiryHeader(name string) Option {
 	return func(s *settings) { s.expiryHeader, s.expires = http.CanonicalHeaderKey(name), true }
+}
+
+// ProblemWriter describes the problems in the form of this writer, as core.WithProblemWriter
+// does for the engine. Merge calls write for each route and each code that the route's policy
+// can cause, and describes the status, the media type, the header Retry-After and the body,
+// with a schema that these bodies match. Default: the form of problem.Write.
+//
+// The request of a call has the route's method, its path template as the path, and no header.
+// write must write equal responses to equal problems: a time or a random id in a body changes
+// the document at each Merge. Merge calls write on the caller's goroutine.
+func ProblemWriter(write problem.Writer) Option {
+	return func(s *settings) { s.write, s.writes = write, true }
 }
 
 // settingsOf applies the options to the defaults.
@@ -56,6 +71,9 @@ func settingsOf(opts []Option) (settings, error) {
 	}
 	if described.expires && !httpguts.ValidHeaderFieldName(described.expiryHeader) {
 		all = append(all, fmt.Errorf("openapi: ExpiryHeader is %q: it must be a header name", described.expiryHeader))
+	}
+	if described.writes && described.write == nil {
+		all = append(all, errors.New("openapi: ProblemWriter is nil: give the function of core.WithProblemWriter, or leave the option out"))
 	}
 	return described, errors.Join(all...)
 }

@@ -96,14 +96,14 @@ func responsesOf(p *policy.Policy) (all []*engineResponse) {
 	return all
 }
 
-// isResponse reports whether name is that of a response here.
-func isResponse(name string) bool {
+// statusOf returns the status of the response here that has this name, or 0.
+func statusOf(name string) int {
 	for i := range engineResponses {
 		if engineResponses[i].name == name {
-			return true
+			return engineResponses[i].status
 		}
 	}
-	return false
+	return 0
 }
 
 // text is the description in CommonMark: what to do about each code.
@@ -123,19 +123,26 @@ func (e *engineResponse) names() (names []string) {
 	return names
 }
 
-// example is a problem as core writes it.
-func (s *settings) example(c code) string {
+// problem is the problem of a code as core gives it to a writer.
+func (s *settings) problem(c code, keyField string) *problem.Problem {
 	message := ""
-	switch c.name {
-	case problem.KeyMissing:
+	switch {
+	case c.name == problem.KeyMissing && keyField != "":
+		message = keyField + " is required in the JSON body"
+	case c.name == problem.KeyMissing:
 		message = core.KeyHeader + " header is required"
-	case problem.KeyInvalid:
+	case c.name == problem.KeyInvalid:
 		_, err := core.ParseKey("")
 		message = err.Error()
 	}
 	p := problem.New(c.name, message)
 	p.Title, p.Detail, p.Error = s.naming(p.Title), s.naming(p.Detail), s.naming(p.Error)
-	value, err := json.Marshal(p)
+	return p
+}
+
+// example is a problem as core writes it.
+func (s *settings) example(c code) string {
+	value, err := json.Marshal(s.problem(c, ""))
 	if err != nil { // cannot happen: strings and an int always marshal
 		return "null"
 	}

@@ -1,15 +1,22 @@
 package openapi
 
+import (
+	"slices"
+	"strconv"
+)
+
 // problemType is the media type of the engine's own form.
 const problemType = "application/problem+json"
 
 // response is a response of the engine, in the form that the document describes.
 type response struct {
-	status   int
-	name     string // of the component
-	text     string // in CommonMark
-	headers  []addition
-	contents []content
+	status    int
+	codes     []string
+	isWritten bool   // by a program's problem.Writer
+	name      string // of the component
+	text      string // in CommonMark
+	headers   []addition
+	contents  []content
 }
 
 // addition is a header and the component that describes it.
@@ -20,4 +27,14 @@ type addition struct{ header, component, value string }
 type content struct {
 	mediaType string
 	media     func() string
+}
+
+// statusFor returns the status of the response that has the code.
+func statusFor(all []response, code string) string {
+	for _, r := range all {
+		if slices.Contains(r.codes, code) {
+			return strconv.Itoa(r.status)
+		}
+	}
+	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oncekey/oncekey/core/problem"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -12,21 +13,22 @@ import (
 const anyKey = "A new key for every operation and the same key for every retry, such as a random UUID. The key may be raw or a string in quotes: both forms are the same key."
 
 // lifetime tells for how long a client may retry, and what may change between attempts.
-func (s *settings) lifetime(p *policy.Policy) string {
+func (s *settings) lifetime(p *policy.Policy, all []response) string {
 	sentences := []string{"A response is kept for " + inWords(p.TTL) + ", and a retry in that time gets the same response."}
 	if s.expires {
 		sentences = append(sentences, "The header "+s.expiryHeader+" has the end of that time.")
 	}
 	if p.Remember > 0 {
-		sentences = append(sentences, "For another "+inWords(p.Remember)+" a retry gets 409 `key_expired`. After that the key is new, and the operation runs again.")
+		sentences = append(sentences, "For another "+inWords(p.Remember)+" a retry gets "+statusFor(all, problem.KeyExpired)+" `key_expired`. After that the key is new, and the operation runs again.")
 	} else {
 		sentences = append(sentences, "After that the key is new, and the operation runs again.")
 	}
-	return strings.Join(append(sentences, differences(p)), " ")
+	return strings.Join(append(sentences, differences(p, statusFor(all, problem.KeyReused))), " ")
 }
 
-// differences tells what may change between the attempts of one operation.
-func differences(p *policy.Policy) string {
+// differences tells what may change between the attempts of one operation. Otherwise a
+// retry gets the status.
+func differences(p *policy.Policy, status string) string {
 	parts := []string{"the path", "the query"}
 	layout := "The order and the layout of JSON members do not count."
 	switch {
@@ -43,7 +45,7 @@ func differences(p *policy.Policy) string {
 		parts = append(parts, "the headers "+names(p.IncludeHeaders))
 	}
 	last := len(parts) - 1
-	return "A retry repeats " + strings.Join(parts[:last], ", ") + " and " + parts[last] + "; otherwise it gets 422. " + layout
+	return "A retry repeats " + strings.Join(parts[:last], ", ") + " and " + parts[last] + "; otherwise it gets " + status + ". " + layout
 }
 
 func names(all []string) string { return "`" + strings.Join(all, "`, `") + "`" }

@@ -3,8 +3,13 @@ package openapi
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/oncekey/oncekey/policy"
 )
@@ -14,6 +19,64 @@ type route struct {
 	declaration policy.Declaration
 	template    string
 	parameters  []pathParameter
+	written     []written // by the ProblemWriter, for each code
+}
+
+// record sets the responses that the program's writer writes for each route. The errors
+// name the code.
+func record(s *settings, routes []route) error {
+	if s.write == nil {
+		return nil
+	}
+	var faults []error
+	for i := range routes {
+		of := &routes[i]
+		if of.declaration.Policy.Observe {
+			continue
+		}
+		for _, e := range responsesOf(&of.declaration.Policy) {
+			for _, c := range e.codes {
+				w, err := write(s.write, of.request(), s.problem(c, of.declaration.Policy.KeyField))
+				if err != nil {
+					faults = appendNew(faults, fmt.Errorf("openapi: the ProblemWriter, given %s, %w", c.name, err))
+				}
+				w.by, w.code = e, c
+				of.written = append(of.written, w)
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// request is a request for the route, as far as its declaration tells.
+func (r *route) request() *http.Request {
+	return &http.Request{
+		Method: r.declaration.Method, URL: &url.URL{Path: r.template}, RequestURI: r.template, Pattern: r.declaration.Route(),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header), Body: http.NoBody,
+	}
+}
+
+// refsBeside returns the $refs to responses in the document's other operations.
+func refsBeside(document gjson.Result, routes []route) map[string]bool {
+	ours := make(map[string]bool)
+	for _, of := range routes {
+		ours[strings.ToLower(of.declaration.Method)+" "+shapeOf(of.template)] = true
+	}
+	refs := make(map[string]bool)
+	document.Get("paths").ForEach(func(path, item gjson.Result) bool {
+		item.ForEach(func(method, operation gjson.Result) bool {
+			if ours[method.Str+" "+shapeOf(path.Str)] {
+				return true
+			}
+			operation.Get("responses").ForEach(func(_, response gjson.Result) bool {
+				refs[response.Get("$ref").Str] = true
+				return true
+			})
+			return true
+		})
+		return true
+	})
+	return refs
 }
 
 // methods are the methods of an OpenAPI 3.1 path item that a policy can guard.

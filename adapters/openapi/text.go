@@ -3,6 +3,7 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -113,6 +114,18 @@ func (o *object) update(name, value string) {
 	case !equalJSON(m.value, value):
 		m.value = o.laidOut(value)
 	}
+}
+
+// remove removes a member. The members that stay keep their layout.
+func (o *object) remove(name string) {
+	at := slices.IndexFunc(o.members, func(m member) bool { return m.name == name })
+	if at < 0 {
+		return
+	}
+	if last := len(o.members) - 1; at == last && at > 0 {
+		o.members[at-1].after = o.members[at].after // the white space before the bracket
+	}
+	o.members = slices.Delete(o.members, at, at+1)
 }
 
 func isEmpty(value string) bool {
