@@ -58,7 +58,7 @@ func TestRealProblemsAreAsDescribed(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			var recorded *httptest.ResponseRecorder
-			synctest.Test(t, func(t *testing.T) { recorded = provoke(t) }) // leaves the bubble: a response
+			synctest.Test(t, func(t *testing.T) { recorded = provoke(setup{t, nil}) }) // leaves the bubble: a response
 			var body map[string]any
 			if err := json.Unmarshal(recorded.Body.Bytes(), &body); err != nil {
 				t.Fatalf("%v in %s", err, recorded.Body)
@@ -107,15 +107,21 @@ func TestRealProblemsAreAsDescribed(t *testing.T) {
 	}
 }
 
+// setup is a test, and the options of its engine.
+type setup struct {
+	*testing.T
+	options []core.Option
+}
+
 // program is one guarded handler.
 type program struct {
 	http.Handler
 	engine *core.Engine
 }
 
-func start(t *testing.T, store storage.Store, scope core.Scope, handler http.HandlerFunc, opts ...policy.Option) program {
+func start(t setup, store storage.Store, scope core.Scope, handler http.HandlerFunc, opts ...policy.Option) program {
 	t.Helper()
-	engine, err := core.New(store, scope, core.WithDiffers(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))
+	engine, err := core.New(store, scope, append(t.options, core.WithDiffers(), core.WithObserver(event.Log(slog.New(slog.DiscardHandler))))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,82 +149,82 @@ func (p program) send(r *http.Request) *httptest.ResponseRecorder {
 }
 
 // provocations make the engine respond with each of its codes.
-var provocations = map[string]func(t *testing.T) *httptest.ResponseRecorder{
-	problem.PrincipalMissing: func(t *testing.T) *httptest.ResponseRecorder {
+var provocations = map[string]func(t setup) *httptest.ResponseRecorder{
+	problem.PrincipalMissing: func(t setup) *httptest.ResponseRecorder {
 		anonymous := func(*http.Request) (string, error) { return "", errors.New("who?") }
 		return start(t, memstore.New(), anonymous, created).post("k", "{}")
 	},
-	problem.KeyMissing: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.KeyMissing: func(t setup) *httptest.ResponseRecorder {
 		return start(t, memstore.New(), core.SharedScope, created).post("", "{}")
 	},
-	problem.KeyInvalid: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.KeyInvalid: func(t setup) *httptest.ResponseRecorder {
 		return start(t, memstore.New(), core.SharedScope, created).post("a,b", "{}")
 	},
-	problem.BodyTooLarge: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.BodyTooLarge: func(t setup) *httptest.ResponseRecorder {
 		return start(t, memstore.New(), core.SharedScope, created, policy.MaxRequestBytes(1)).post("k", "{}")
 	},
-	problem.BodyUnreadable: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.BodyUnreadable: func(t setup) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, "/payments", io.NopCloser(iotest.ErrReader(errors.New("cut off"))))
 		r.Header.Set(core.KeyHeader, "k")
 		return start(t, memstore.New(), core.SharedScope, created).send(r)
 	},
-	problem.InProgress: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.InProgress: func(t setup) *httptest.ResponseRecorder {
 		var p program
 		var duplicate *httptest.ResponseRecorder
 		p = start(t, memstore.New(), core.SharedScope, func(http.ResponseWriter, *http.Request) { duplicate = p.post("k", "{}") })
 		p.post("k", "{}")
 		return duplicate
 	},
-	problem.KeyReused: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.KeyReused: func(t setup) *httptest.ResponseRecorder {
 		p := start(t, memstore.New(), core.SharedScope, created)
 		p.post("k", `{"amount":1}`)
 		return p.post("k", `{"amount":2}`)
 	},
-	problem.NotReplayable: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.NotReplayable: func(t setup) *httptest.ResponseRecorder {
 		p := start(t, memstore.New(), core.SharedScope, func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() })
 		p.post("k", "{}")
 		return p.post("k", "{}")
 	},
-	problem.KeyExpired: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.KeyExpired: func(t setup) *httptest.ResponseRecorder {
 		store := &brokenStore{Store: memstore.New()}
 		p := start(t, store, core.SharedScope, created, policy.RememberHours(720))
 		p.post("k", "{}")
 		store.expires = true
 		return p.post("k", "{}")
 	},
-	problem.OutcomeUnknown: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.OutcomeUnknown: func(t setup) *httptest.ResponseRecorder {
 		store := &brokenStore{Store: memstore.New()}
 		p := start(t, store, core.SharedScope, created, policy.OnAbandoned(policy.Refuse))
 		p.post("k", "{}")
 		store.abandons = true
 		return p.post("k", "{}")
 	},
-	problem.StoreUnavailable: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.StoreUnavailable: func(t setup) *httptest.ResponseRecorder {
 		return start(t, &brokenStore{Store: memstore.New(), away: true}, core.SharedScope, created).post("k", "{}")
 	},
-	problem.ShuttingDown: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.ShuttingDown: func(t setup) *httptest.ResponseRecorder {
 		p := start(t, memstore.New(), core.SharedScope, created)
 		if err := p.engine.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		return p.post("k", "{}")
 	},
-	problem.HandlerCancelled: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.HandlerCancelled: func(t setup) *httptest.ResponseRecorder {
 		waits := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 		return start(t, memstore.New(), core.SharedScope, waits, policy.MaxRun(time.Second)).post("k", "{}")
 	},
-	problem.HandlerFailed: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.HandlerFailed: func(t setup) *httptest.ResponseRecorder {
 		waits := func(_ http.ResponseWriter, r *http.Request) {
 			failure.MarkExecuted(r.Context())
 			<-r.Context().Done()
 		}
 		return start(t, memstore.New(), core.SharedScope, waits, policy.MaxRun(time.Second)).post("k", "{}")
 	},
-	problem.NotConfirmed: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.NotConfirmed: func(t setup) *httptest.ResponseRecorder {
 		store := &transactor{memstore.New(), errors.New("connection reset")}
 		return start(t, store, core.SharedScope, created, policy.Transactional(true)).post("k", "{}")
 	},
-	problem.RolledBack: func(t *testing.T) *httptest.ResponseRecorder {
+	problem.RolledBack: func(t setup) *httptest.ResponseRecorder {
 		store := &transactor{memstore.New(), storage.ErrRolledBack}
 		return start(t, store, core.SharedScope, created, policy.Transactional(true)).post("k", "{}")
 	},
