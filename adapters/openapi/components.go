@@ -17,6 +17,7 @@ const (
 	replayName     = "IdempotentReplay"
 	redactedName   = "IdempotentRedacted"
 	expiryName     = "IdempotencyExpiry"
+	echoName       = "IdempotencyKeyEcho"
 	retryAfterName = "IdempotencyRetryAfter"
 	examplePrefix  = "idempotency_"
 )
@@ -119,6 +120,11 @@ const redactedHeader = `{
 
 const expiryHeader = `{
 	"description": "When the stored response expires, as an HTTP date. Absent if the response is not stored.",
+	"schema": {"type": "string"}
+}`
+
+const echoHeader = `{
+	"description": "The Idempotency-Key of the request, as the client has written it. Absent if the request has no such header, or an invalid one.",
 	"schema": {"type": "string"}
 }`
 

@@ -2,15 +2,33 @@ package openapi
 
 import (
 	"fmt"
+
+	"github.com/oncekey/oncekey/policy"
 )
 
 // responses returns the responses that a route's policy can cause, one for each status.
 func (l *library) responses(of *route) []response {
+	all := l.ownResponses(&of.declaration.Policy)
 	if l.write != nil {
-		return l.writtenResponses(of.written)
+		all = l.writtenResponses(of.written)
 	}
-	var all []response
-	for _, e := range responsesOf(&of.declaration.Policy) {
+	for i := range all {
+		all[i].headers = append(all[i].headers, l.echo()...)
+	}
+	return all
+}
+
+// echo is the header of KeyEcho, if the option was given.
+func (l *library) echo() []addition {
+	if !l.echoes {
+		return nil
+	}
+	return []addition{{l.keyHeader, echoName, l.naming(echoHeader)}}
+}
+
+// ownResponses returns the responses in the engine's own form.
+func (l *library) ownResponses(p *policy.Policy) (all []response) {
+	for _, e := range responsesOf(p) {
 		r := response{
 			status: e.status, codes: e.names(), name: e.name, text: l.naming(e.text()),
 			contents: []content{{problemType, func() string { return l.problemMedia(e) }}},

@@ -29,11 +29,11 @@ func (m *merger) describe(operation *object, shared []parameter, of *route) {
 	if !describesSuccess(&responses) {
 		responses.set("2XX", compact("description", quoted("The handler's response.")))
 	}
+	m.addHeaders(&responses, p)
 	if p.Observe { // an observing policy never changes a response
 		operation.set("responses", responses.text())
 		return
 	}
-	m.addReplays(&responses, p)
 	removeStale(&m.reader, &responses, all)
 	for _, r := range all {
 		m.addProblem(&responses, &r)
@@ -106,9 +106,10 @@ func (m *merger) checkResponses(responses *object) {
 	}
 }
 
-// addReplays adds the header that marks a replay, and the other headers of the engine, to
-// the responses of the handler, except 5xx responses that the policy does not keep.
-func (m *merger) addReplays(responses *object, p *policy.Policy) {
+// addHeaders adds the header that marks a replay, and the other headers of the engine, to
+// the responses of the handler, except 5xx responses that the policy does not keep. The
+// echo of the key is on all of them.
+func (m *merger) addHeaders(responses *object, p *policy.Policy) {
 	headers := []addition{{m.replayHeader, replayName, replayHeader}}
 	if len(p.RedactFields) > 0 {
 		headers = append(headers, addition{"X-Idempotent-Redacted", redactedName, redactedHeader})
@@ -118,11 +119,15 @@ func (m *merger) addReplays(responses *object, p *policy.Policy) {
 	}
 	for i := range responses.members {
 		response := responses.members[i]
-		if !isKept(response.name, p) || isExtension(response.name) {
+		if isExtension(response.name) {
 			continue
 		}
+		all := m.echo()
+		if isKept(response.name, p) && !p.Observe {
+			all = slices.Concat(headers, all)
+		}
 		m.change(responses, response.name, func(response *object) {
-			for _, header := range headers {
+			for _, header := range all {
 				m.addHeader(response, header)
 			}
 		})

@@ -20,6 +20,7 @@ type settings struct {
 	expires                               bool // ExpiryHeader was given
 	write                                 problem.Writer
 	writes                                bool // ProblemWriter was given
+	echoes                                bool // KeyEcho was given
 }
 
 // ReplayHeader names the header that marks a replayed response, as
@@ -38,6 +39,14 @@ func KeyHeader(name string) Option {
 // core.WithExpiryHeader does for the engine. Default: no such header.
 func ExpiryHeader(name string) Option {
 	return func(s *settings) { s.expiryHeader, s.expires = http.CanonicalHeaderKey(name), true }
+}
+
+// KeyEcho describes that every response has the key header of its request, as
+// core.WithKeyEcho does for the engine. Default: no such header. The components of problems
+// have the header too: before you add the option, remove those that an earlier Merge added in
+// the engine's own form.
+func KeyEcho() Option {
+	return func(s *settings) { s.echoes = true }
 }
 
 // ProblemWriter describes the problems in the form of this writer, as core.WithProblemWriter

@@ -21,8 +21,8 @@ func (l *library) writtenResponses(all []written) (responses []response) {
 			r.name += variant(w.code)
 			r.codes = append(r.codes, w.code.name)
 		}
-		if header := l.timeOf(some); header.header != "" {
-			r.headers = append(r.headers, header)
+		if component, value := timeOf(some); value != "" {
+			r.headers = append(r.headers, addition{"Retry-After", component, l.naming(value)})
 		}
 		for mediaType, ofType := range grouped(some, func(w written) string { return w.mediaType }) {
 			if mediaType != "" {
@@ -99,20 +99,20 @@ const timeHeader = `{
 	"schema": {"type": "string"}
 }`
 
-// timeOf is the header Retry-After of some writings, if one of them has it.
-func (l *library) timeOf(some []written) addition {
-	header := addition{}
+// timeOf returns the component of the header Retry-After of some writings, if one of them
+// has the header.
+func timeOf(some []written) (name, value string) {
 	for _, w := range some {
 		seconds, err := strconv.Atoi(w.retryAfter)
 		switch {
 		case w.retryAfter == "":
 		case err != nil || seconds < 1:
-			return addition{"Retry-After", retryAfterName + "Time", l.naming(timeHeader)}
+			return retryAfterName + "Time", timeHeader
 		default:
-			header = addition{"Retry-After", retryAfterName, l.naming(retryAfterHeader)}
+			name, value = retryAfterName, retryAfterHeader
 		}
 	}
-	return header
+	return name, value
 }
 
 // writtenMedia is the Media Type Object of bodies of one media type.

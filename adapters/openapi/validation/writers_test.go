@@ -82,7 +82,7 @@ func TestWrittenDocuments(t *testing.T) {
 			t.Run(writer+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				declared := rows(t, policy.Row("POST /payments", option), policy.Row("PUT /a/{id}", option))
-				text, err := openapi.Document(declared, openapi.ProblemWriter(write))
+				text, err := openapi.Document(declared, openapi.ProblemWriter(write), openapi.KeyEcho())
 				doc := valid(t, text, err)
 				matchExamples(t, operation(t, doc, "POST", "/payments"))
 				for _, version := range []string{"3.1.0", "3.0.3"} {
@@ -120,13 +120,13 @@ func matchExamples(t *testing.T, o *openapi3.Operation) {
 func TestRealProblemsAreAsWritten(t *testing.T) {
 	t.Parallel()
 	for writer, write := range writers {
-		text, err := openapi.Document(rows(t, policy.Row("POST /payments", everything)), openapi.ProblemWriter(write))
+		text, err := openapi.Document(rows(t, policy.Row("POST /payments", everything)), openapi.ProblemWriter(write), openapi.KeyEcho())
 		described := operation(t, valid(t, text, err), "POST", "/payments")
 		for code, provoke := range provocations {
 			t.Run(writer+"/"+code, func(t *testing.T) {
 				t.Parallel()
 				var recorded *httptest.ResponseRecorder
-				options := []core.Option{core.WithProblemWriter(write)}
+				options := []core.Option{core.WithProblemWriter(write), core.WithKeyEcho()}
 				synctest.Test(t, func(t *testing.T) { recorded = provoke(setup{t, options}) }) // leaves the bubble: a response
 				if fault := undescribed(described, code, recorded); fault != "" {
 					t.Errorf("%s: %d %v %s", fault, recorded.Code, recorded.Header(), recorded.Body)
@@ -148,6 +148,9 @@ func undescribed(o *openapi3.Operation, code string, recorded *httptest.Response
 		if header == nil || err != nil || header.Value.Schema.Value.VisitJSON(seconds) != nil {
 			return "Retry-After is described otherwise"
 		}
+	}
+	if echo := response.Value.Headers[core.KeyHeader]; echo == nil || recorded.Header().Get(core.KeyHeader) == "" != (code == problem.KeyMissing || code == problem.KeyInvalid) {
+		return "the echo of the key is described otherwise"
 	}
 	if recorded.Body.Len() == 0 {
 		if len(response.Value.Content) > 0 {

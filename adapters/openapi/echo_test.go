@@ -1,0 +1,76 @@
+package openapi_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/oncekey/oncekey/adapters/openapi"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Every response has the key's header: the handler's of every status, and problems in both
+// forms. A shared response of the team's own stays as it is.
+func TestKeyEcho(t *testing.T) {
+	t.Parallel()
+	const theirs = `{"openapi":"3.1.0","info":{"title":"a","version":"1"},"paths":{"/a":{"post":{"responses":{
+		"201":{"description":"ours"},"409":{"description":"ours"},"502":{"description":"ours"},"504":{"$ref":"#/components/responses/Ours"},"x-a":{}}}}},
+		"components":{"responses":{"Ours":{"description":"ours"}}}}`
+	declared := rows(t, policy.Row("POST /a"), policy.Row("POST /b", policy.Observe(true)), policy.Row("POST /c", policy.KeyField("id")))
+	for name, form := range map[string][]openapi.Option{"the engine's own": nil, "flat": {openapi.ProblemWriter(flat)}} {
+		options := slices.Concat([]openapi.Option{openapi.KeyEcho(), openapi.KeyHeader("request-id")}, form)
+		text, err := openapi.Merge([]byte(theirs), declared, options...)
+		doc := parsed(t, text, err)
+		if fault := kept("", gjson.Parse(theirs), doc); fault != "" {
+			t.Errorf("%s: %s", name, fault)
+		}
+		for path, want := range map[string]int{"/a": 9, "/b": 1, "/c": 8} {
+			found := 0
+			for status, response := range operation(t, doc, "POST", path).Get("responses").Map() {
+				header := at(target(doc, response), "headers", "Request-Id")
+				if header.Get("$ref").Str == "#/components/headers/IdempotencyKeyEcho" {
+					found++
+				} else if status != "504" && status != "x-a" {
+					t.Errorf("%s: %s of %s has the header %q", name, status, path, header)
+				}
+			}
+			if found != want {
+				t.Errorf("%s: %d responses of %s have the header, want %d", name, found, path, want)
+			}
+		}
+		if got := at(operation(t, doc, "POST", "/b"), "responses", "2XX", "headers"); len(namesOf(got)) != 1 {
+			t.Errorf("%s: an observing route replays nothing, and has the headers %s", name, got)
+		}
+		if got := at(operation(t, doc, "POST", "/a"), "responses", "502", "headers"); len(namesOf(got)) != 1 {
+			t.Errorf("%s: a response that is not kept has the headers %s", name, got)
+		}
+		if got := doc.Get("components.headers.IdempotencyKeyEcho.description").Str; !strings.HasPrefix(got, "The Request-Id of the request") {
+			t.Errorf("%s: the header's text is %q", name, got)
+		}
+		if again, err := openapi.Merge(text, declared, options...); err != nil || !bytes.Equal(again, text) {
+			t.Errorf("%s: merging again changes the document (%v): %s", name, err, again)
+		}
+	}
+}
+
+// A document from before the option is refused with the components that have to go. Those in
+// a writer's form are replaced.
+func TestKeyEchoIsAdded(t *testing.T) {
+	t.Parallel()
+	declared := rows(t, policy.Row("POST /a"))
+	text, err := openapi.Document(declared)
+	parsed(t, text, err)
+	if merged, err := openapi.Merge(text, declared, openapi.KeyEcho()); merged != nil || !strings.Contains(fmt.Sprint(err), "another components.responses.IdempotencyConflict: rename it, or remove it if an earlier Merge added it") {
+		t.Errorf("got %s, %v", merged, err)
+	}
+	text, err = openapi.Document(declared, openapi.ProblemWriter(flat))
+	parsed(t, text, err)
+	text, err = openapi.Merge(text, declared, openapi.ProblemWriter(flat), openapi.KeyEcho())
+	if got := parsed(t, text, err).Get("components.responses.Idempotency409.headers.@keys").Raw; got != `["Retry-After","Idempotency-Key"]` {
+		t.Errorf("the headers are %s", got)
+	}
+}
