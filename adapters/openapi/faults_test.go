@@ -189,6 +189,13 @@ func FuzzMerge(f *testing.F) {
 		if again, err := openapi.Merge(merged, table.Declarations()); err != nil || !bytes.Equal(again, merged) {
 			t.Errorf("merged again: %v\n%s\n%s", err, again, merged)
 		}
+		written, err := openapi.Merge(merged, table.Declarations(), openapi.ProblemWriter(nested)) // takes the place of the problems
+		if err == nil {
+			again, err := openapi.Merge(written, table.Declarations(), openapi.ProblemWriter(nested))
+			if err != nil || !json.Valid(written) || !bytes.Equal(again, written) {
+				t.Errorf("merged again with a writer: %v\n%s\n%s", err, again, written)
+			}
+		}
 		paths := namesOf(gjson.GetBytes(merged, "paths"))
 		fragment, err := openapi.Document(table.Declarations())
 		if err != nil {

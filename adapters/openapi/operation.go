@@ -34,7 +34,7 @@ func (m *merger) describe(operation *object, shared []parameter, of *route) {
 		operation.set("responses", responses.text())
 		return
 	}
-	removeStale(&m.reader, &responses, all)
+	removeStale(&m.reader, m.theirs, &responses, all)
 	for _, r := range all {
 		m.addProblem(&responses, &r)
 	}
@@ -150,7 +150,7 @@ func isKept(status string, p *policy.Policy) bool {
 // the problem beside its contents.
 func (m *merger) addProblem(responses *object, r *response) {
 	status := strconv.Itoa(r.status)
-	if has := responses.find(status); has == nil || isOwn(&m.reader, status, gjson.Parse(has.value)) {
+	if has := responses.find(status); has == nil || isOwn(m.theirs, status, gjson.Parse(has.value)) {
 		responses.update(status, m.component(r))
 		return
 	}

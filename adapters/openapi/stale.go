@@ -10,9 +10,11 @@ import (
 
 // isOwn reports whether a response of an operation is a problem that Merge has described
 // under this status: a $ref to a component of the engine's own form, or of a writer's.
-func isOwn(r *reader, status string, response gjson.Result) bool {
+// theirs are the document's components of responses.
+func isOwn(theirs gjson.Result, status string, response gjson.Result) bool {
 	ref := response.Get("$ref")
-	return leadsTo("responses", status, ref) || ref.Exists() && isWritten(r.resolved(response))
+	name, found := strings.CutPrefix(ref.Str, componentPath("responses", ""))
+	return leadsTo("responses", status, ref) || found && isWritten(theirs.Get(gjson.Escape(name)))
 }
 
 // isOwnMedia does the same for a media type of a response.
@@ -29,7 +31,7 @@ func leadsTo(kind, status string, ref gjson.Result) bool {
 
 // removeStale removes the problems that an earlier Merge has described, and that another
 // problem.Writer gives another status or media type now.
-func removeStale(r *reader, responses *object, all []response) {
+func removeStale(r *reader, theirs gjson.Result, responses *object, all []response) {
 	for _, has := range slices.Clone(responses.members) {
 		var now response // without contents, if there is none of this status
 		if at := slices.IndexFunc(all, func(of response) bool { return strconv.Itoa(of.status) == has.name }); at >= 0 {
@@ -37,7 +39,7 @@ func removeStale(r *reader, responses *object, all []response) {
 		}
 		switch {
 		case isExtension(has.name):
-		case now.status == 0 && isOwn(r, has.name, gjson.Parse(has.value)):
+		case now.status == 0 && isOwn(theirs, has.name, gjson.Parse(has.value)):
 			responses.remove(has.name)
 		default:
 			r.change(responses, has.name, func(response *object) { removeStaleMedia(r, has.name, response, &now) })
