@@ -7,8 +7,8 @@
 //	fragment, err := openapi.Document(declared)           // or a document by itself
 //
 // A document is the text of a JSON file. Merge only adds members, after the existing
-// members and with their indentation; all other text stays byte for byte. Convert a YAML
-// document to JSON first.
+// members and with their indentation, and replaces those of an earlier Merge; all other text
+// stays byte for byte. Convert a YAML document to JSON first.
 //
 // Document makes OpenAPI 3.1. The members that Merge adds are valid in 3.0 too. Only
 // problems that a route's policy can cause are described: a route with an optional key
@@ -77,14 +77,14 @@ func Document(declarations []policy.Declaration, opts ...Option) ([]byte, error)
 // When a policy has changed since the last Merge, Merge replaces its own descriptions: the
 // member x-idempotency, a parameter of the key with the schema IdempotencyKey, and the
 // problems with one of Merge's schemas or responses. A component that is no longer used
-// stays.
+// stays. An operation that Merge adds gets an operationId and a summary.
 //
-// When the ProblemWriter has changed, Merge also removes the responses and media types that
-// it described in the old form, and replaces the components of that form that other
-// operations do not use. Otherwise a new component has a number: Idempotency409-2. So two
-// engines with two writers can describe their routes in one document, by one Merge after
-// the other. A media type of your own document keeps its schema and examples, also where
-// the writer writes that type. An operation that Merge adds gets an operationId and a summary.
+// When the [ProblemWriter] has changed, Merge also removes the responses and media types that
+// it described in the old form, with a Retry-After that is a $ref to one of its components,
+// and replaces the components of the old form that other operations do not use. Where they
+// do, the new component has a number: Idempotency409-2. So two engines with two writers can
+// describe their routes in one document, by one Merge after the other. A media type of your
+// own keeps its schema and examples, also where the writer writes that type.
 //
 // The error names every fault and its place:
 //   - a document that is not JSON, or not OpenAPI 3;

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,4 +222,26 @@ func TestNamesOfWrittenComponents(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+}
+
+func ExampleProblemWriter() {
+	write := func(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(p.Status)
+		fmt.Fprintf(w, `{"code": %q, "message": %q}`, p.Code, p.Detail)
+	}
+	declared, err := policy.Declarations(api{})
+	if err != nil {
+		panic(err)
+	}
+	document, err := openapi.Document(declared, openapi.ProblemWriter(write))
+	if err != nil {
+		panic(err)
+	}
+	reused := gjson.GetBytes(document, "components.responses.Idempotency422.content.application/json")
+	fmt.Println(reused.Get("schema.@ugly"))
+	fmt.Println(reused.Get("examples.key_reused.value.@ugly"))
+	// Output:
+	// {"type":"object","required":["code","message"],"properties":{"code":{"type":"string","enum":["key_reused"]},"message":{"type":"string"}}}
+	// {"code":"key_reused","message":"This Idempotency-Key was used with another payload: use a new key for a new operation."}
 }
