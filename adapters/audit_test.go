@@ -14,6 +14,7 @@ import (
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	idemgin "github.com/oncekey/oncekey/adapters/gin"
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -165,6 +166,37 @@ func TestAuditOfATableThatIsNotInForce(t *testing.T) {
 	}
 	if report := idemchi.Audit(foreignChi, idemchi.New(other), table); report.Err() != nil || len(report.Warnings) > 0 {
 		t.Errorf("its own engine's guard says %+v", report)
+	}
+}
+
+// Routers skip the rows of tools, and tell who guards them, until the engine has their
+// policy.
+func TestAuditOfTools(t *testing.T) {
+	t.Parallel()
+	for _, router := range []string{"chi", "gin"} {
+		e := engineFor(t)
+		table := tableOf(t, policy.Row("TOOL charge"), policy.Row("POST /payments"))
+		audit := func() policy.Report {
+			if router == "gin" {
+				r := gin.New()
+				r.ContextWithFallback = true
+				r.Use(idemgin.New(e).Table(table))
+				r.POST("/payments", gin.WrapF(created))
+				return idemgin.Audit(r, idemgin.New(e), table)
+			}
+			r := chi.NewRouter()
+			r.Use(idemchi.New(e).Table(table))
+			r.Post("/payments", created)
+			return idemchi.Audit(r, idemchi.New(e), table)
+		}
+		const want = "[policy: row 1: TOOL charge is not guarded: give the table to idemmcp.New of adapters/mcp, with this engine]"
+		if got := audit(); fmt.Sprint(got.Errors) != want || len(got.Warnings) > 0 {
+			t.Errorf("%s: got %+v, want %s", router, got, want)
+		}
+		e.MustRoute(policy.Methods(storage.MethodTool)).Declare(core.Endpoint{Method: storage.MethodTool, Pattern: "charge"})
+		if got := audit(); len(got.Errors) > 0 {
+			t.Errorf("%s: the engine guards the tool: %v", router, got.Errors)
+		}
 	}
 }
 

@@ -22,13 +22,15 @@ type Retry struct {
 	// Scope is the text that the engine's Scope returns for the client.
 	Scope string
 	// Method and Target are the request's: "POST" and "/payments?channel=app". For a
-	// call of Do they are storage.MethodCall and the function's name.
+	// call of Do they are storage.MethodCall and the function's name, for a tool of an MCP
+	// server storage.MethodTool and the tool's name.
 	Method, Target string
 	// Key is the idempotency key as the client sent it, raw or in quotes.
 	Key string
 	// Header has the Content-Type and the headers that the policy includes.
 	Header http.Header
-	Body   []byte
+	// Body of the request. For a tool it is the arguments without the key, as JSON.
+	Body []byte
 }
 
 // Outlook says how the engine would decide about a retry.
@@ -176,6 +178,8 @@ func (i *Inspector) admit(retry Retry) (*attempt, fingerprint.Request, error) {
 			return nil, fingerprint.Request{}, fmt.Errorf("%w: its Key: %w", ErrInvalidRetry, err)
 		}
 		key = parsed
+	}
+	if retry.Method != storage.MethodCall && retry.Method != storage.MethodTool {
 		target, err := url.ParseRequestURI(retry.Target)
 		if err != nil {
 			return nil, fingerprint.Request{}, fmt.Errorf("%w: its Target is %q: give a path, such as /payments", ErrInvalidRetry, retry.Target)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -261,6 +262,23 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	finished.wantRuns(t, 1)
+}
+
+// A retry of a tool's call has the tool's name as its target.
+func TestExplainATool(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New(), created)
+	route := s.MustRoute(policy.Methods(storage.MethodTool))
+	call := newPost(t.Context(), "k1", payment)
+	call.Method, call.URL, call.RequestURI = storage.MethodTool, &url.URL{Path: "charge"}, ""
+	s.Serve(httptest.NewRecorder(), call, route, http.HandlerFunc(created))
+	for body, want := range map[string]event.Result{`{"amount":100.0}`: event.Replay, `{"amount":1}`: event.KeyReused} {
+		retry := retryOfPayment
+		retry.Route, retry.Method, retry.Target, retry.Body = route, storage.MethodTool, "charge", []byte(body)
+		if explained, err := inspectorOf(t, s).Explain(t.Context(), retry); err != nil || explained.Result != want {
+			t.Errorf("%s: %+v, %v, want %s", body, explained.Outlook, err, want)
+		}
+	}
 }
 
 func TestExplainComparesMembers(t *testing.T) {

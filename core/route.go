@@ -84,7 +84,8 @@ func canonicalNames(names []string) []string {
 }
 
 // Endpoint is a method and a route's pattern, such as POST and /payments. For a call of Do
-// the method is storage.MethodCall, and the pattern the function's name.
+// the method is storage.MethodCall, and the pattern the function's name. For a tool of an
+// MCP server they are storage.MethodTool and the tool's name.
 type Endpoint struct{ Method, Pattern string }
 
 // String returns "POST /payments". Patterns of net/http that name the method stay as they

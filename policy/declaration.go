@@ -13,7 +13,8 @@ type Declaration struct {
 	// Source is the place of the declaration, for messages: a field's name, or
 	// a file and line.
 	Source string
-	// Method and Pattern name the route, in the router's own syntax.
+	// Method and Pattern name the route, in the router's own syntax. For a tool of an MCP
+	// server they are TOOL and the tool's name.
 	Method, Pattern string
 	// Guarded reports whether a policy was declared; without one, Policy is the
 	// zero Policy and the route passes unguarded.
@@ -30,13 +31,28 @@ func (d *Declaration) Route() string { return d.Method + " " + d.Pattern }
 // section 9.2.1, and RFC 10008 for QUERY.
 var safeMethods = []string{"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"}
 
-// setRoute reads "POST /payments".
+// toolMethod is the method of a row that names a tool of an MCP server. It is
+// storage.MethodTool, which this package cannot import.
+const toolMethod = "TOOL"
+
+// isTool reports whether a name has the length and the characters that MCP recommends for
+// tools (SEP-986). Slashes are allowed too, because some servers group their tools by them.
+func isTool(name string) bool {
+	return 0 < len(name) && len(name) <= 128 && !strings.ContainsFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-./", c)
+	})
+}
+
+// setRoute reads "POST /payments" or "TOOL charge".
 func (d *Declaration) setRoute(text string) error {
 	method, pattern, _ := strings.Cut(strings.TrimSpace(text), " ")
 	pattern = strings.TrimLeft(pattern, " ")
 	switch {
 	case !isMethod(method):
 		return fmt.Errorf("%q is not a route: begin with a method in capital letters, as in %q", text, "POST /payments")
+	case method == toolMethod && !isTool(pattern):
+		return fmt.Errorf("%q names no tool: write 1 to 128 letters, digits and _ - . / after %s, as in %q", text, toolMethod, "TOOL charge")
+	case method == toolMethod:
 	case !strings.HasPrefix(pattern, "/"):
 		return fmt.Errorf("%q is not a route: the pattern must begin with a slash, as in %q", text, method+" /payments")
 	}

@@ -22,7 +22,8 @@ type TableRow struct {
 	// Source is the row's place in messages. Default "row 3" for the third row.
 	Source string
 	// Route is a method and a pattern in the router's own syntax, with the prefixes
-	// of all groups: "POST /v1/payments/{id}".
+	// of all groups: "POST /v1/payments/{id}". "TOOL charge" is a tool of an MCP server,
+	// for adapters/mcp: 1 to 128 letters, digits and _ - . / name it.
 	Route string
 	// Options declare the policy. An empty list means the defaults.
 	Options []Option

@@ -17,6 +17,8 @@ func TestTable(t *testing.T) {
 		policy.Row("POST /payments", policy.TTLHours(48), policy.LockTTL(time.Minute)),
 		policy.Row("PUT /members/{id}"),
 		policy.TableRow{Source: "policies.yaml:7", Route: "PATCH /members/{id}", Options: []policy.Option{policy.Required(false)}},
+		policy.Row("TOOL shop/create_order-v2.1", policy.TTLHours(48)),
+		policy.Row("TOOL "+strings.Repeat("t", 128)),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +32,8 @@ func TestTable(t *testing.T) {
 		"row 1: POST /payments true 48h0m0s [POST] true",
 		"row 2: PUT /members/{id} true 24h0m0s [PUT] true",
 		"policies.yaml:7: PATCH /members/{id} true 24h0m0s [PATCH] false",
+		"row 4: TOOL shop/create_order-v2.1 true 48h0m0s [TOOL] true",
+		"row 5: TOOL " + strings.Repeat("t", 128) + " true 24h0m0s [TOOL] true",
 	}
 	if !slices.Equal(seen, want) {
 		t.Errorf("got  %q\nwant %q", seen, want)
@@ -68,6 +72,21 @@ func TestTableReportsEverythingAtOnce(t *testing.T) {
 	}
 	if field, found := errors.AsType[*policy.FieldError](err); !found || field.Field != "TTL" {
 		t.Error("no FieldError is found")
+	}
+}
+
+// A row names a tool by a name that MCP allows.
+func TestToolsOfATable(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "pay card", "pay:card", "größe", "{id}", strings.Repeat("t", 129)} {
+		_, err := policy.NewTable(policy.Row("TOOL " + name))
+		want := fmt.Sprintf(`policy: row 1: %q names no tool: write 1 to 128 letters, digits and _ - . / after TOOL, as in "TOOL charge"`, "TOOL "+name)
+		if fmt.Sprint(err) != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	if _, err := policy.NewTable(policy.Row("TOOL pay"), policy.Row("TOOL pay")); err == nil {
+		t.Error("a tool with two rows is accepted")
 	}
 }
 

@@ -151,6 +151,8 @@ func TestServes(t *testing.T) {
 		{"PATCH", "/payments", "/payments", false},
 		{"CALL", "charge card", "charge card", true},
 		{"CALL", "charge", "charge card", false},
+		{"TOOL", "shop/charge", "shop/charge", true},
+		{"TOOL", "charge", "refund", false},
 	} {
 		method := test.method
 		if method == "PATCH" {

@@ -207,11 +207,14 @@ func (p *Page) policyFor(chosen string, retry core.Retry) (*core.Route, string) 
 	return found, name
 }
 
+// unrouted are the methods of functions and tools, which have a name and no path.
+var unrouted = []string{storage.MethodCall, storage.MethodTool}
+
 // serves reports whether a pattern of net/http, chi or gin can serve a path.
 func serves(e core.Endpoint, method, target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	pattern := strings.TrimPrefix(e.Pattern, e.Method+" ")
-	if e.Method != method || method == storage.MethodCall {
+	if e.Method != method || slices.Contains(unrouted, method) {
 		return e.Method == method && pattern == target
 	}
 	if at := strings.Index(pattern, "/"); at > 0 { // a host

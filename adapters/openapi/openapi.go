@@ -20,7 +20,8 @@
 // between attempts. The member x-idempotency of an operation has the same for programs:
 // ttlSeconds, rememberSeconds, lockTTLSeconds, excludeFields and others. The member
 // x-idempotency-key-field names the member of the body that holds the key
-// (policy.KeyField). Describe that member in the operation's requestBody.
+// (policy.KeyField). Describe that member in the operation's requestBody. A row of a table
+// that names a tool of an MCP server (TOOL charge) is left out.
 //
 // Problems are shared components: a response for each status, a schema, and an example
 // for each code. The description of a response tells a client what to do about each code.

@@ -271,6 +271,19 @@ func TestNothingToDescribe(t *testing.T) {
 	}
 }
 
+// OpenAPI describes no tools of an MCP server.
+func TestToolsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	table, err := policy.NewTable(policy.Row("POST /payments"), policy.Row("TOOL charge"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := openapi.Document(table.Declarations())
+	if paths := parsed(t, text, err).Get("paths.@keys").String(); paths != `["/payments"]` {
+		t.Errorf("the paths are %s", paths)
+	}
+}
+
 func ExampleDocument() {
 	declared, err := policy.Declarations(api{})
 	if err != nil {

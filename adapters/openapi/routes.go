@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -87,7 +88,7 @@ func routesOf(declarations []policy.Declaration) ([]route, error) {
 	var routes []route
 	first := make(map[string]string)
 	for _, d := range declarations {
-		if !d.Guarded {
+		if !d.Guarded || d.Method == storage.MethodTool {
 			continue
 		}
 		if !slices.Contains(methods, d.Method) {

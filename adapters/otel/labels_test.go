@@ -92,6 +92,20 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// Calls of tools are measured like requests.
+func TestTools(t *testing.T) {
+	t.Parallel()
+	s := newService(t, memstore.New())
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		r.Method, r.Pattern = storage.MethodTool, "charge"
+		s.engine.Handler(http.HandlerFunc(created), policy.Methods(storage.MethodTool)).ServeHTTP(w, r)
+	})
+	s.post(t.Context(), "/", "k", "1")
+	if method, route := s.values("http.request.method"), s.values("http.route"); !slices.Equal(method, []string{"TOOL"}) || !slices.Equal(route, []string{"charge"}) {
+		t.Errorf("method %q, route %q, want TOOL and charge", method, route)
+	}
+}
+
 // The name of a call is no pattern: the first word of "SQS payments" is not its method.
 func TestNameOfACallIsWhole(t *testing.T) {
 	t.Parallel()

@@ -159,12 +159,12 @@ func (l *labels) routeName() string {
 
 func isNoCapital(r rune) bool { return r < 'A' || r > 'Z' }
 
-// knownMethod returns a method of RFC 9110, RFC 5789 or core.Do unchanged, and _OTHER for
-// any other method.
+// knownMethod returns a method of RFC 9110, RFC 5789, core.Do or adapters/mcp unchanged,
+// and _OTHER for any other method.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-		http.MethodConnect, http.MethodOptions, http.MethodTrace, storage.MethodCall:
+		http.MethodConnect, http.MethodOptions, http.MethodTrace, storage.MethodCall, storage.MethodTool:
 		return method
 	default:
 		return otherMethod

@@ -135,8 +135,8 @@ type Event struct {
 type Subject struct{ method, path, scope, key, instance string }
 
 // About returns the subject of events about a request, or about a call of core.Do:
-// then method is storage.MethodCall, and path is the function's name. Use About in
-// tests of observers.
+// then method is storage.MethodCall, and path is the function's name. For a tool of an MCP
+// server they are storage.MethodTool and the tool's name. Use About in tests of observers.
 func About(method, path, scope, key, instance string) Subject {
 	return Subject{method, path, scope, key, instance}
 }

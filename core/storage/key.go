@@ -21,3 +21,7 @@ func Key(scope, method, path, key string) string {
 // MethodCall is the method of records made by core.Do. The path of such a record
 // is the function's name.
 const MethodCall = "CALL"
+
+// MethodTool is the method of records made for tools of an MCP server (adapters/mcp).
+// The path of such a record is the tool's name.
+const MethodTool = "TOOL"

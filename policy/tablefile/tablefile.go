@@ -6,7 +6,8 @@
 //	  PATCH /members/{id}: {Required: false}
 //	  POST /refunds:
 //
-// Each key of routes is a method and a pattern in the router's own syntax. Its value
+// Each key of routes is a method and a pattern in the router's own syntax, or TOOL and the
+// name of a tool of an MCP server ("TOOL charge"). Its value
 // holds options by their names in package policy. Write numbers and booleans bare,
 // durations ("60s") and modes ("Refuse") as text, names as lists, statuses as numbers or
 // classes, also one alone (Keep: 422). The options in

@@ -24,6 +24,7 @@ routes:
     Required: false   # the old app sends no keys
     TTL: 90m
   POST /files/*rest:
+  TOOL charge: {Wait: 5s}
   "PUT /:a/:b": {Methods: [PUT, POST], OnStoreError: FailOpen, OnAbandoned: Refuse, MaxRequestBytes: 1024}
 `
 
@@ -39,7 +40,8 @@ func TestParse(t *testing.T) {
 		policy.TableRow{Source: "idempotency.yaml:4", Route: "POST /payments", Options: []policy.Option{ttl, policy.LockTTL(time.Minute), policy.ExcludeFields("clientTimestamp", "requestNonce")}},
 		policy.TableRow{Source: "idempotency.yaml:5", Route: "PATCH /members/{id:[0-9]+}", Options: []policy.Option{policy.TTL(90 * time.Minute), policy.Required(false)}},
 		policy.TableRow{Source: "idempotency.yaml:8", Route: "POST /files/*rest", Options: []policy.Option{ttl}},
-		policy.TableRow{Source: "idempotency.yaml:9", Route: "PUT /:a/:b", Options: []policy.Option{
+		policy.TableRow{Source: "idempotency.yaml:9", Route: "TOOL charge", Options: []policy.Option{ttl, policy.Wait(5 * time.Second)}},
+		policy.TableRow{Source: "idempotency.yaml:10", Route: "PUT /:a/:b", Options: []policy.Option{
 			ttl, policy.Methods("PUT", "POST"), policy.OnStoreError(policy.FailOpen), policy.OnAbandoned(policy.Refuse), policy.MaxRequestBytes(1024),
 		}},
 	)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/internal/callers"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -71,6 +72,9 @@ func compileRows(engine *core.Engine, place string, table *policy.Table, canonic
 	var all []error
 	rows := make(map[Key]*core.Route)
 	for _, d := range table.Declarations() {
+		if d.Method == storage.MethodTool { // the row of adapters/mcp
+			continue
+		}
 		route, err := compile(engine, place, &d)
 		key := Key{d.Method, canonical(d.Pattern)}
 		if rows[key] != nil {

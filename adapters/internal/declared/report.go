@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -113,6 +114,8 @@ func orderOf(route *Mounted) (warnings []string) {
 // row returns the faults of one row of a table.
 func (i Inspection) row(table *policy.Table, row *policy.Declaration, route *Mounted) []error {
 	switch {
+	case row.Method == storage.MethodTool:
+		return tool(i.Engine, row)
 	case route == nil:
 		return []error{fmt.Errorf("policy: %s: %s matches no route: use the router's own spelling, with all prefixes", row.Source, row.Route())}
 	case i.Partial:
@@ -122,6 +125,17 @@ func (i Inspection) row(table *policy.Table, row *policy.Declaration, route *Mou
 	default:
 		return nil
 	}
+}
+
+// tool returns the fault of a row that names a tool of an MCP server, which no router has.
+func tool(engine *core.Engine, row *policy.Declaration) []error {
+	tool := core.Endpoint{Method: row.Method, Pattern: row.Pattern}
+	for _, route := range engine.Routes() {
+		if slices.Contains(route.Endpoints(), tool) {
+			return nil
+		}
+	}
+	return []error{fmt.Errorf("policy: %s: %s is not guarded: give the table to idemmcp.New of adapters/mcp, with this engine", row.Source, row.Route())}
 }
 
 // changes reports whether a policy guards the method by default, because each run of

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -41,7 +42,7 @@ func NewGuard(engine *core.Engine, place string, table *policy.Table) (*Guard, e
 	case table == nil:
 		return nil, errors.New("the table is nil: give the table from policy.NewTable")
 	}
-	g := &Guard{engine: engine, methods: make(map[string]*Method), rows: table.Declarations()}
+	g := &Guard{engine: engine, methods: make(map[string]*Method), rows: procedures(table)}
 	var all []error
 	for _, row := range g.rows {
 		method, err := g.compile(place, &row)
@@ -52,6 +53,11 @@ func NewGuard(engine *core.Engine, place string, table *policy.Table) (*Guard, e
 		g.methods[row.Pattern] = method
 	}
 	return g, errors.Join(all...)
+}
+
+// procedures returns the rows of a table but those of adapters/mcp, which name tools.
+func procedures(table *policy.Table) []policy.Declaration {
+	return slices.DeleteFunc(table.Declarations(), func(row policy.Declaration) bool { return row.Method == storage.MethodTool })
 }
 
 // Method returns a guarded procedure, or nil.

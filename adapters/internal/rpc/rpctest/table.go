@@ -37,6 +37,9 @@ func (a *Adapter) table(t *testing.T) {
 			t.Errorf("%s: the error is %v, want one with %q and the row", name, err, row.want)
 		}
 	}
+	if table, err := policy.NewTable(policy.Row("POST "+Pay), policy.Row("TOOL charge")); err != nil || a.New(engine, table) != nil {
+		t.Errorf("the row of a tool is not skipped: %v", err)
+	}
 	if _, err := policy.NewTable(policy.Row("POST "+Pay), policy.Row("POST "+Pay)); err == nil {
 		t.Error("a repeated row was accepted")
 	}
