@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -240,6 +241,17 @@ func (e *Engine) StorageKey(scope, method, path, key string) string {
 // ReplayHeader returns the name of the header that marks a replayed response. Adapters
 // of other protocols than HTTP mark replays in their own way.
 func (e *Engine) ReplayHeader() string { return e.responder.replayHeader }
+
+// KeyHeaders returns the names of the headers that carry the key, as WithKeyHeader gives
+// them. Adapters of other protocols than HTTP give the key of a call in the first.
+func (e *Engine) KeyHeaders() []string { return slices.Clone(e.keyHeaders) }
+
+// WriteProblem writes a problem by the function of WithProblemWriter, or else as RFC 9457.
+// Adapters of other protocols than HTTP call it in Declaration.WriteProblem, which gets the
+// problem as it is to be written, and carry its body in an error of their own.
+func (e *Engine) WriteProblem(w http.ResponseWriter, r *http.Request, p problem.Problem) {
+	e.responder.write(w, r, p)
+}
 
 // Inspector returns an Inspector, or an error if the engine's store has none.
 func (e *Engine) Inspector() (*Inspector, error) {

@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/oncekey/oncekey/core"
@@ -44,6 +46,44 @@ func TestRouteWritesItsOwnProblems(t *testing.T) {
 	if got := s.ReplayHeader(); got != "X-Idempotent-Replay" {
 		t.Errorf("ReplayHeader is %q", got)
 	}
+}
+
+// A route of another protocol carries the problem as the engine writes it, with the names
+// and the page of the program.
+func TestRouteCarriesProblemsOfTheEngine(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		opts []core.Option
+		want string
+	}{
+		"RFC 9457":      {nil, `"error":"X-Key header is required"`},
+		"of a function": {[]core.Option{core.WithProblemWriter(writeCode)}, "code key_missing"},
+		"after a panic": {[]core.Option{core.WithProblemWriter(func(http.ResponseWriter, *http.Request, problem.Problem) { panic("no form") })}, `"code":"key_missing"`},
+	} {
+		e, err := core.New(memstore.New(), core.SharedScope, append(test.opts, core.WithKeyHeader("X-Key", "X-Old-Key"), core.WithObserver(new(events)))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.KeyHeaders(); !slices.Equal(got, []string{"X-Key", "X-Old-Key"}) {
+			t.Errorf("KeyHeaders is %q", got)
+		}
+		route, err := e.RouteWith(core.Declaration{WriteProblem: func(w http.ResponseWriter, r *http.Request, p problem.Problem) {
+			_, _ = w.Write([]byte("carried: "))
+			e.WriteProblem(w, r, p)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		e.Serve(w, newPost(t.Context(), "k", payment), route, http.HandlerFunc(created))
+		if got := w.Body.String(); !strings.HasPrefix(got, "carried: ") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+func writeCode(w http.ResponseWriter, _ *http.Request, p problem.Problem) {
+	_, _ = w.Write([]byte("code " + p.Code))
 }
 
 // A route names the line of the program that declares it, or the one that an adapter gives.
