@@ -21,11 +21,11 @@ MINIMUM     := 90
 
 # The modules: each beside the root has dependencies that users of the root must not get. All but tools, which has its own
 # workspace, are in go.work: go test work tests their packages together.
-MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/inspector/oncekey \
+MODULES := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/mcp adapters/inspector/oncekey \
 	adapters/openapi/validation core/internal/foreign core/internal/system examples examples/bench tools
 
 # Those among them that users get, and that a release tags.
-PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/inspector/oncekey
+PUBLISHED := . core/pgstore core/sqlstore adapters/otel adapters/internal/rpc adapters/grpc adapters/connect adapters/mcp adapters/inspector/oncekey
 
 # The packages whose tests spend their time in servers run once, with the race detector, but for the tests that it disturbs.
 # All others run a second time without it: for such tests, and for the coverage, whose counters would double the time of a

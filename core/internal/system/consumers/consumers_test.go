@@ -21,6 +21,7 @@ var parts = map[string]string{
 	module: ".", module + "/core/pgstore": "core/pgstore", module + "/core/sqlstore": "core/sqlstore",
 	module + "/adapters/otel":         "adapters/otel",
 	module + "/adapters/internal/rpc": "adapters/internal/rpc", module + "/adapters/grpc": "adapters/grpc", module + "/adapters/connect": "adapters/connect",
+	module + "/adapters/mcp": "adapters/mcp",
 }
 
 // foreign are modules whose versions must not depend on this library, unless a program requires the part that uses them.
@@ -28,7 +29,7 @@ var foreign = []string{
 	"go.opentelemetry.io/otel", "github.com/prometheus/client_golang", "github.com/getkin/kin-openapi", "github.com/jackc/pgx/v5",
 	"github.com/chromedp/chromedp", "github.com/stripe/stripe-go/v84", "github.com/gofiber/fiber/v3", "github.com/anishathalye/porcupine",
 	"github.com/standard-webhooks/standard-webhooks/libraries", "github.com/alecthomas/kong",
-	"google.golang.org/grpc", "connectrpc.com/connect", "modernc.org/sqlite", "github.com/go-sql-driver/mysql",
+	"google.golang.org/grpc", "connectrpc.com/connect", "github.com/modelcontextprotocol/go-sdk", "modernc.org/sqlite", "github.com/go-sql-driver/mysql",
 	"github.com/lib/pq", "github.com/mattn/go-sqlite3",
 }
 
@@ -82,6 +83,11 @@ func TestConsumers(t *testing.T) {
 		"Connect": {
 			program: connect, part: "/adapters/connect", lifts: "connectrpc.com/connect", sums: 27, graph: 52,
 			linked: `connectrpc.com/connect github.com/google/uuid google.golang.org/genproto/googleapis/rpc google.golang.org/protobuf`,
+		},
+		"MCP": {
+			program: mcpServer, part: "/adapters/mcp", lifts: "github.com/modelcontextprotocol/go-sdk", sums: 41, graph: 57,
+			linked: `github.com/google/jsonschema-go github.com/modelcontextprotocol/go-sdk github.com/segmentio/asm github.com/segmentio/encoding
+				github.com/yosida95/uritemplate/v3 golang.org/x/oauth2 golang.org/x/sync golang.org/x/sys golang.org/x/time`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

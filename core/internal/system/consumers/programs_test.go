@@ -224,3 +224,45 @@ func main() {
 	http.Handle("/shop.v1.Payments/Pay", connect.NewUnaryHandler("/shop.v1.Payments/Pay", pay, connect.WithInterceptors(guard)))
 }
 `
+
+const mcpServer = `package main
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/policy"
+)
+
+type order struct {
+	Amount int    ` + "`json:\"amount\"`" + `
+	Key    string ` + "`json:\"idempotency_key\"`" + `
+}
+
+func main() {
+	engine, err := core.New(memstore.New(), core.SharedScope)
+	if err != nil {
+		panic(err)
+	}
+	table, err := policy.NewTable(policy.Row("TOOL charge"))
+	if err != nil {
+		panic(err)
+	}
+	guard, err := idemmcp.New(engine, table)
+	if err != nil {
+		panic(err)
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "shop"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "charge"}, func(context.Context, *mcp.CallToolRequest, order) (*mcp.CallToolResult, any, error) {
+		return nil, nil, nil
+	})
+	server.AddReceivingMiddleware(guard.Receive)
+	if err := server.Run(context.Background(), new(mcp.StdioTransport)); err != nil {
+		panic(err)
+	}
+}
+`

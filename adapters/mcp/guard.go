@@ -1,0 +1,169 @@
+package idemmcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/internal/callers"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// Guard guards the tools of a table. It is immutable and safe for concurrent use. One
+// guard may serve several servers, and servers that are made for each request.
+type Guard struct {
+	settings settings
+	tools    map[string]*tool
+	rows     []policy.Declaration // in the order of the table
+	places   []KeyPlace
+}
+
+// Option changes a Guard.
+type Option func(*Guard) error
+
+// KeyIn names the places of a call that can hold its key, in place of DefaultKeyPlaces.
+// New refuses an empty list, and a place with a malformed name.
+func KeyIn(places ...KeyPlace) Option {
+	return func(g *Guard) error {
+		if len(places) == 0 {
+			return errors.New("KeyIn is given no places: give at least one, such as idemmcp.InMeta(\"idempotency-key\")")
+		}
+		for _, place := range places {
+			if err := place.check(); err != nil {
+				return fmt.Errorf("KeyIn: %w", err)
+			}
+		}
+		g.places = places
+		return nil
+	}
+}
+
+// ProblemsAsResults responds with a result where the engine refuses a call: isError, with
+// the problem as structuredContent and as text, so that the model reads it. Default: a
+// JSON-RPC error with the code -32000.
+func ProblemsAsResults() Option {
+	return func(g *Guard) error {
+		g.settings.problemsAsResults = true
+		return nil
+	}
+}
+
+// OnReplay calls change before each replay is sent. change gets a copy of the stored
+// result, which it may change, and the new call, which it must not change. It may echo
+// a member of the new call's arguments, for example. StructuredContent is a
+// json.RawMessage. The member replayed of _meta is set afterwards. If change panics, the
+// replay is sent as it was stored, and the event is wrong_setup. change must be safe for
+// concurrent use. Default: none.
+func OnReplay(change func(result *mcp.CallToolResult, call *mcp.CallToolRequest)) Option {
+	return func(g *Guard) error {
+		if change == nil {
+			return errors.New("OnReplay is given nil: give a function, or leave the option out")
+		}
+		g.settings.onReplay = change
+		return nil
+	}
+}
+
+// New returns a guard of the tools in a table: the rows with the method TOOL, such as
+// "TOOL charge". It skips all other rows, so that one table may serve HTTP and MCP. The
+// error joins all faults: a table without such a row, RedactFields, each policy that the
+// engine refuses, a nil option.
+func New(engine *core.Engine, table *policy.Table, opts ...Option) (*Guard, error) {
+	switch {
+	case engine == nil:
+		return nil, errors.New("idemmcp: the engine is nil: give the engine from core.New")
+	case table == nil:
+		return nil, errors.New("idemmcp: the table is nil: give the table from policy.NewTable")
+	}
+	g := &Guard{settings: settings{engine: engine}, tools: make(map[string]*tool), places: DefaultKeyPlaces(engine)}
+	var all []error
+	for i, opt := range opts {
+		if opt == nil {
+			all = append(all, fmt.Errorf("idemmcp: option %d of New is nil: leave it out", i+1))
+		} else if err := opt(g); err != nil {
+			all = append(all, fmt.Errorf("idemmcp: %w", err))
+		}
+	}
+	place := callers.Place()
+	for _, row := range table.Declarations() {
+		if row.Method != storage.MethodTool {
+			continue
+		}
+		g.rows = append(g.rows, row)
+		if err := g.add(place, &row); err != nil {
+			all = append(all, fmt.Errorf("idemmcp: %s: %s: %w", row.Source, row.Route(), err))
+		}
+	}
+	if len(g.rows) == 0 {
+		all = append(all, errors.New(`idemmcp: the table has no row of a tool: add one, such as policy.Row("TOOL charge")`))
+	}
+	if err := errors.Join(all...); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// add compiles the policy of a row.
+func (g *Guard) add(place string, row *policy.Declaration) error {
+	if len(row.Policy.RedactFields) > 0 {
+		return &policy.FieldError{Field: "RedactFields", Value: row.Policy.RedactFields, Want: "left out, because the text of a result repeats its structured content"}
+	}
+	route, err := g.settings.engine.RouteWith(core.Declaration{Place: place, WriteProblem: writeProblem}, policy.From(row.Policy))
+	if err != nil {
+		return err
+	}
+	route.Declare(core.Endpoint{Method: row.Method, Pattern: row.Pattern})
+	keyField := row.Policy.KeyField
+	g.tools[row.Pattern] = &tool{
+		name: row.Pattern, route: route, maxBytes: row.Policy.MaxRequestBytes, keyField: keyField, keys: newKeyFinder(g.places, keyField),
+	}
+	return nil
+}
+
+// Receive is the mcp.Middleware of the guard. Add it inside of authenticating and logging
+// middleware: of several middlewares that AddReceivingMiddleware gets, the last is the
+// innermost.
+//
+//	server.AddReceivingMiddleware(authenticate, guard.Receive)
+//
+// Calls of guarded tools run once for each key. The list of tools shows guarded tools with
+// the annotation idempotentHint. All other requests pass unchanged.
+func (g *Guard) Receive(next mcp.MethodHandler) mcp.MethodHandler {
+	schemas := &schemas{next: next}
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		switch method {
+		case callTool:
+			call, is := request.(*mcp.CallToolRequest)
+			if !is {
+				return nil, fmt.Errorf("idemmcp: the request of %s is a %T: the guard needs a *mcp.CallToolRequest", method, request)
+			}
+			if called := g.tools[call.Params.Name]; called != nil {
+				return g.serve(ctx, called, call, schemas)
+			}
+		case listTools:
+			result, err := next(ctx, method, request)
+			if listed, is := result.(*mcp.ListToolsResult); is && err == nil {
+				return hinted(g.tools, listed), nil
+			}
+			return result, err
+		}
+		return next(ctx, method, request)
+	}
+}
+
+// serve runs the tool of a call, or replays its stored result, or refuses the call.
+func (g *Guard) serve(ctx context.Context, called *tool, call *mcp.CallToolRequest, schemas *schemas) (mcp.Result, error) {
+	if !called.route.Observes() && int64(len(call.Params.Arguments)) <= called.maxBytes {
+		if refusal := schemas.check(ctx, call); refusal != nil {
+			return refusal, nil
+		}
+	}
+	s := newServing(&g.settings, called, call, schemas.next)
+	request := s.request(ctx)
+	g.settings.engine.Serve(s, request, called.route, s)
+	return s.reply(request)
+}

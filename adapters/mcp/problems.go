@@ -1,0 +1,93 @@
+package idemmcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/problem"
+)
+
+// writeProblem is the problem.Writer of guarded tools.
+func writeProblem(w http.ResponseWriter, r *http.Request, p problem.Problem) {
+	s := servingOf(r.Context())
+	s.own = false
+	reword(&p, s)
+	data := bodyOf(s.guard.engine, r, p)
+	message := p.Error
+	if message == p.Title {
+		message = p.Detail
+	}
+	if s.guard.problemsAsResults {
+		body, err := encoded(&mcp.CallToolResult{IsError: true, StructuredContent: data, Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}})
+		respond(w, p.Status, resultType, body, err)
+		return
+	}
+	body, err := json.Marshal(&jsonrpc.Error{Code: codeOfProblem, Message: message, Data: data})
+	respond(w, p.Status, errorType, body, err) // texts and valid JSON always marshal
+}
+
+// reword names the places of the key, where the engine knows only its header.
+func reword(p *problem.Problem, s *serving) {
+	switch {
+	case p.Code == problem.KeyInvalid && s.found.wrong != "":
+		p.Error = s.found.wrong
+	case p.Code == problem.KeyMissing && s.tool.keyField == "":
+		names := make([]string, len(s.tool.keys.places))
+		for i, place := range s.tool.keys.places {
+			names[i] = place.String()
+		}
+		p.Error = "An idempotency key is required"
+		p.Detail = fmt.Sprintf("Give a key that is new for every operation and the same for every retry of it, in one of: %s.", strings.Join(names, ", "))
+	}
+}
+
+// bodyOf returns the JSON object that the engine writes for a problem, with the member
+// retry_after in whole seconds where the same call may succeed later. A body in another
+// form than a JSON object has no place in an error of JSON-RPC, and becomes RFC 9457.
+func bodyOf(engine *core.Engine, r *http.Request, p problem.Problem) json.RawMessage {
+	var written recorder
+	p.SetHeader(written.Header())
+	engine.WriteProblem(&written, r, p)
+	members := make(map[string]json.RawMessage)
+	if json.Unmarshal(written.body.Bytes(), &members) != nil || members == nil {
+		written.body.Reset()
+		problem.Write(&written, r, p)
+		_ = json.Unmarshal(written.body.Bytes(), &members) // an object
+	}
+	if _, has := members["retry_after"]; p.RetryAfter > 0 && !has {
+		members["retry_after"] = fmt.Appendf(nil, "%d", (p.RetryAfter+time.Second-1)/time.Second)
+	}
+	data, err := json.Marshal(members)
+	if err != nil { // decoded just now
+		panic(err)
+	}
+	return data
+}
+
+// recorder records the body of a problem.Writer.
+type recorder struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (r *recorder) Header() http.Header {
+	if r.header == nil {
+		r.header = make(http.Header)
+	}
+	return r.header
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(int) {}
+
+// Write implements http.ResponseWriter.
+func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }

@@ -1,0 +1,227 @@
+package idemmcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/failure"
+	"github.com/oncekey/oncekey/policy"
+)
+
+// The media types of stored responses.
+const (
+	resultType = "application/json; mcp=result"
+	errorType  = "application/json; mcp=error"
+)
+
+// codeOfProblem is the code of JSON-RPC errors that carry a problem: the first of those
+// that JSON-RPC 2.0 leaves to servers (section 5.1).
+const codeOfProblem = -32000
+
+// marker is the member of _meta that marks a replay.
+const marker = "replayed"
+
+// statusOf returns the HTTP status by which policies and classifiers know an error, of a
+// tool or of its result: 422 where failure.Permanent wraps it, and otherwise 500.
+func statusOf(err error) int {
+	if failure.IsPermanent(err) {
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusInternalServerError
+}
+
+// respond writes a response for the engine to store. A response that could not be encoded
+// is sent and not stored: its side effect has happened.
+func respond(w http.ResponseWriter, status int, contentType string, body []byte, err error) {
+	if err != nil {
+		core.WentAround(w, status)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the response is not sent: reply sees the problem
+}
+
+// needsInput reports whether a result asks the client for input (SEP-2322). The same call
+// with the input follows.
+func needsInput(result *mcp.CallToolResult) bool {
+	return result.NeedsInput() || result.InputRequests != nil
+}
+
+// withoutMarker returns the result without a marker, which a tool must not forge.
+func withoutMarker(result *mcp.CallToolResult) *mcp.CallToolResult {
+	if _, forged := result.Meta[marker]; !forged {
+		return result
+	}
+	honest := *result
+	honest.Meta = maps.Clone(result.Meta)
+	delete(honest.Meta, marker)
+	return &honest
+}
+
+// typedSince is the first version of the protocol whose results have a resultType.
+const typedSince = "2026-07-28"
+
+// newResult returns an empty result in the form that the SDK gives to a tool's result: by
+// the call's version of the protocol it has a resultType, which only the SDK can set.
+func newResult(call *mcp.CallToolRequest) *mcp.CallToolResult {
+	result := new(mcp.CallToolResult)
+	if version := call.ProtocolVersion(); version == "" || version >= typedSince {
+		_ = json.Unmarshal([]byte(`{"resultType":"complete"}`), result) // a constant
+	}
+	return result
+}
+
+// encoded returns a result as JSON, without the members that depend on the version of the
+// client's protocol: the SDK adds them to each response.
+func encoded(result *mcp.CallToolResult) ([]byte, error) {
+	return json.Marshal(&mcp.CallToolResult{
+		Meta: result.Meta, Content: result.Content, StructuredContent: result.StructuredContent,
+		IsError: result.IsError, RequestState: result.RequestState,
+	})
+}
+
+// readResponse returns a stored response. Only a RecoverFunc without Recovered gives
+// another media type than those of this package.
+func readResponse(call *mcp.CallToolRequest, mediaType string, status int, body []byte) (*mcp.CallToolResult, error) {
+	if mediaType == errorType {
+		wire := new(jsonrpc.Error)
+		if err := json.Unmarshal(body, wire); err != nil {
+			return nil, unreadable(err)
+		}
+		return nil, wire
+	}
+	if mediaType != resultType && status >= http.StatusBadRequest {
+		wire := &jsonrpc.Error{Code: codeOfProblem, Message: http.StatusText(status)}
+		if json.Valid(body) {
+			wire.Data = body
+		}
+		return nil, wire
+	}
+	result, err := readResult(call, body)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return result, nil
+}
+
+func unreadable(err error) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("idemmcp: the stored response cannot be read: %v", err)}
+}
+
+// stored is a result as it is stored. Why not the SDK's type: that would decode the free
+// parts of a result into maps, with every number as a float64.
+type stored struct {
+	Meta              json.RawMessage `json:"_meta"`
+	Content           json.RawMessage `json:"content"`
+	StructuredContent json.RawMessage `json:"structuredContent"`
+	IsError           bool            `json:"isError"`
+	RequestState      string          `json:"requestState"`
+}
+
+// storedContent are the free parts of one content.
+type storedContent struct {
+	Meta     json.RawMessage `json:"_meta"`
+	Resource struct {
+		Meta json.RawMessage `json:"_meta"`
+	} `json:"resource"`
+}
+
+// readResult returns a stored result as the result of a call. Numbers keep every digit.
+func readResult(call *mcp.CallToolRequest, body []byte) (*mcp.CallToolResult, error) {
+	var read stored
+	if err := json.Unmarshal(body, &read); err != nil {
+		return nil, err
+	}
+	result := newResult(call)
+	var err error
+	if result.Content, err = readContent(read.Content); err != nil {
+		return nil, err
+	}
+	if read.StructuredContent != nil {
+		result.StructuredContent = read.StructuredContent
+	}
+	setMeta(&result.Meta, read.Meta)
+	result.IsError, result.RequestState = read.IsError, read.RequestState
+	return result, nil
+}
+
+// readContent decodes the content of a result, which may be absent.
+func readContent(written json.RawMessage) ([]mcp.Content, error) {
+	if len(written) == 0 {
+		return []mcp.Content{}, nil
+	}
+	var of mcp.CallToolResult // it knows the types of content
+	var parts []storedContent
+	document := slices.Concat([]byte(`{"content":`), written, []byte("}"))
+	if err := errors.Join(json.Unmarshal(document, &of), json.Unmarshal(written, &parts)); err != nil {
+		return nil, err
+	}
+	for i, content := range of.Content {
+		setContentMeta(content, parts[i].Meta)
+		if embedded, is := content.(*mcp.EmbeddedResource); is && embedded.Resource != nil {
+			setMeta(&embedded.Resource.Meta, parts[i].Resource.Meta)
+		}
+	}
+	return of.Content, nil
+}
+
+func setContentMeta(content mcp.Content, written json.RawMessage) {
+	switch content := content.(type) {
+	case *mcp.TextContent:
+		setMeta(&content.Meta, written)
+	case *mcp.ImageContent:
+		setMeta(&content.Meta, written)
+	case *mcp.AudioContent:
+		setMeta(&content.Meta, written)
+	case *mcp.ResourceLink:
+		setMeta(&content.Meta, written)
+	case *mcp.EmbeddedResource:
+		setMeta(&content.Meta, written)
+	}
+}
+
+// setMeta replaces a _meta by the one that was written.
+func setMeta(decoded *mcp.Meta, written json.RawMessage) {
+	if len(written) == 0 {
+		return
+	}
+	decoder := json.NewDecoder(bytes.NewReader(written))
+	decoder.UseNumber()
+	var precise mcp.Meta
+	if decoder.Decode(&precise) == nil { // it was decoded before
+		*decoded = precise
+	}
+}
+
+// Recovered returns the response of a policy.RecoverFunc, which found out the result of
+// the abandoned attempt. The error says that the result is nil, needs input, or cannot be
+// encoded.
+//
+//	return idemmcp.Recovered(&mcp.CallToolResult{StructuredContent: payment})
+func Recovered(result *mcp.CallToolResult) (*policy.Response, error) {
+	switch {
+	case result == nil:
+		return nil, errors.New("idemmcp: Recovered is given a nil result: give the tool's result")
+	case needsInput(result):
+		return nil, errors.New("idemmcp: Recovered is given a result that needs input: give the tool's last result")
+	}
+	body, err := encoded(withoutMarker(result))
+	if err != nil {
+		return nil, fmt.Errorf("idemmcp: the recovered result cannot be stored: %w", err)
+	}
+	status := http.StatusOK
+	if result.IsError {
+		status = http.StatusInternalServerError
+	}
+	return &policy.Response{Status: status, Header: http.Header{"Content-Type": {resultType}}, Body: body}, nil
+}

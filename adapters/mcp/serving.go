@@ -1,0 +1,265 @@
+package idemmcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/event"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/failure"
+)
+
+// callTool is the method of MCP that calls a tool.
+const callTool = "tools/call"
+
+// settings are the parts of a guard that a call needs.
+type settings struct {
+	engine            *core.Engine
+	onReplay          func(*mcp.CallToolResult, *mcp.CallToolRequest) // nil: none
+	problemsAsResults bool
+}
+
+// tool is a guarded tool.
+type tool struct {
+	name     string
+	route    *core.Route
+	maxBytes int64 // the policy's MaxRequestBytes
+	keyField string
+	keys     *keyFinder
+}
+
+// serving is one call on its way through the engine: the handler that the engine runs,
+// and the writer to which the engine responds.
+type serving struct {
+	guard    *settings
+	tool     *tool
+	call     *mcp.CallToolRequest
+	next     mcp.MethodHandler
+	found    found
+	deadline time.Time // of the client
+	limited  bool      // the client has a deadline
+
+	own    bool       // the response is the tool's own:
+	result mcp.Result // its result, or
+	err    error      // its error
+
+	header http.Header // of the engine's response
+	status int
+	body   []byte
+}
+
+var (
+	_ http.Handler        = (*serving)(nil)
+	_ http.ResponseWriter = (*serving)(nil)
+)
+
+func newServing(g *settings, called *tool, call *mcp.CallToolRequest, next mcp.MethodHandler) *serving {
+	return &serving{guard: g, tool: called, call: call, next: next, found: called.keys.find(call), header: make(http.Header)}
+}
+
+// patient is a client's context without its deadline. A deadline of a call says how long
+// the client waits, and a guarded tool outlives its client: policy.MaxRun bounds the run.
+type patient struct{ context.Context }
+
+func (patient) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// servingKey is the context key of the call.
+type servingKey struct{}
+
+// servingOf returns the serving of a context, or nil.
+func servingOf(ctx context.Context) *serving {
+	s, _ := ctx.Value(servingKey{}).(*serving)
+	return s
+}
+
+// request returns the call as a request of HTTP: the tool's name is the path, and the
+// arguments without the key are the body. The header is that of the HTTP request that
+// carries the call, if any, so that a Scope may read it.
+func (s *serving) request(ctx context.Context) *http.Request {
+	carried := make(http.Header)
+	if s.call.Extra != nil && s.call.Extra.Header != nil {
+		carried = maps.Clone(s.call.Extra.Header)
+	}
+	names := s.guard.engine.KeyHeaders()
+	for _, name := range names {
+		delete(carried, name)
+	}
+	if values := s.found.headerValues(); values != nil {
+		carried[names[0]] = values
+	}
+	carried["Content-Type"] = []string{"application/json"}
+	body := s.found.body
+	if int64(len(s.call.Params.Arguments)) > s.tool.maxBytes {
+		body = s.call.Params.Arguments // the limit is that of the arguments with the key
+	}
+	request := &http.Request{
+		Method: storage.MethodTool, URL: &url.URL{Path: s.tool.name}, Pattern: s.tool.name, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: carried, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	s.deadline, s.limited = ctx.Deadline()
+	return request.WithContext(context.WithValue(patient{ctx}, servingKey{}, s))
+}
+
+// ServeHTTP runs the tool, and writes its response for the engine to store.
+func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context()
+	_, guarded := core.LeaseFrom(ctx)
+	if !guarded && s.limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, s.deadline)
+		defer cancel()
+	}
+	returned, err := s.next(ctx, callTool, s.call)
+	result, _ := returned.(*mcp.CallToolResult)
+	cause := err
+	if err == nil && result != nil {
+		cause = result.GetError()
+	}
+	mark(ctx, cause)
+	isCut := errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)
+	if isCut && guarded && ctx.Err() != nil {
+		return // the engine responds, as for an HTTP handler without a response
+	}
+	s.own, s.err = true, err
+	if err != nil {
+		s.writeError(ctx, w)
+		return
+	}
+	s.result = returned
+	if result == nil && !isNil(returned) { // of inner middleware, which has a type of its own
+		core.WentAround(w, http.StatusOK)
+		return
+	}
+	s.writeResult(ctx, w, result)
+}
+
+// isNil reports whether a result is absent, for which the SDK panics.
+func isNil(result mcp.Result) bool {
+	of, is := result.(*mcp.CallToolResult)
+	return result == nil || is && of == nil
+}
+
+// writeResult writes the result of the tool. A result that is absent or no JSON is stored
+// as not replayable, because its side effect has happened. The client gets an error: the
+// SDK would send no response at all.
+func (s *serving) writeResult(ctx context.Context, w http.ResponseWriter, result *mcp.CallToolResult) {
+	if result == nil {
+		s.result, s.err = nil, errNoResult
+		core.WentAround(w, http.StatusOK)
+		return
+	}
+	if needsInput(result) {
+		failure.MarkRetryable(ctx, "the tool needs input")
+		core.WentAround(w, http.StatusOK)
+		return
+	}
+	result = withoutMarker(result)
+	s.result = result
+	status := http.StatusOK
+	if result.IsError {
+		status = statusOf(result.GetError())
+	}
+	body, err := encoded(result)
+	if err != nil {
+		s.result, s.err = nil, errNoResult
+	}
+	respond(w, status, resultType, body, err)
+}
+
+// errNoResult is the response in place of a result that cannot be sent.
+var errNoResult = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "idemmcp: the tool has run, and returned no result, or one that is no JSON"}
+
+// mark sets the mark that an error carries.
+func mark(ctx context.Context, err error) {
+	switch {
+	case failure.IsUncertain(err):
+		failure.MarkUncertain(ctx, event.ErrorTypes(err))
+	case failure.IsRetryable(err):
+		failure.MarkRetryable(ctx, event.ErrorTypes(err))
+	}
+}
+
+// writeError writes the tool's JSON-RPC error. Those that say that no tool has run release
+// the key.
+func (s *serving) writeError(ctx context.Context, w http.ResponseWriter) {
+	wire := jsonrpc.Error{Message: s.err.Error()}
+	if inner, is := errors.AsType[*jsonrpc.Error](s.err); is {
+		wire.Code = inner.Code
+		if s.err == error(inner) { //nolint:errorlint // as the SDK does: an error around it has no data
+			wire = *inner
+		}
+	}
+	switch wire.Code {
+	case jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams:
+		failure.MarkRetryable(ctx, "the call was refused")
+	}
+	body, err := json.Marshal(&wire)
+	respond(w, statusOf(s.err), errorType, body, err)
+}
+
+// Header implements http.ResponseWriter.
+func (s *serving) Header() http.Header { return s.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (s *serving) WriteHeader(status int) { s.status = status }
+
+// Write implements http.ResponseWriter. The client gets the tool's own result, and not a
+// decoded copy.
+func (s *serving) Write(p []byte) (int, error) {
+	if !s.own {
+		s.body = append(s.body, p...)
+	}
+	return len(p), nil
+}
+
+// reply returns the response that the engine wrote.
+func (s *serving) reply(request *http.Request) (mcp.Result, error) {
+	if s.own {
+		return s.result, s.err
+	}
+	stored, err := readResponse(s.call, s.header.Get("Content-Type"), s.status, s.body)
+	if err != nil {
+		return nil, err
+	}
+	if s.header[s.guard.engine.ReplayHeader()] == nil {
+		return stored, nil
+	}
+	return s.replayed(request, stored), nil
+}
+
+// replayed returns a stored result with the marker, and with the changes of OnReplay.
+func (s *serving) replayed(request *http.Request, stored *mcp.CallToolResult) *mcp.CallToolResult {
+	if s.guard.onReplay != nil {
+		if err := callOnReplay(s.guard.onReplay, stored, s.call); err != nil {
+			s.guard.engine.Warn(request, s.tool.route, err)
+			stored, _ = readResult(s.call, s.body) // read before without an error
+		}
+	}
+	if stored.Meta == nil {
+		stored.Meta = make(mcp.Meta, 1)
+	}
+	stored.Meta[marker] = true
+	return stored
+}
+
+// callOnReplay calls the program's function, and returns its panic as an error.
+func callOnReplay(change func(*mcp.CallToolResult, *mcp.CallToolRequest), result *mcp.CallToolResult, call *mcp.CallToolRequest) (err error) {
+	defer func() {
+		if recover() != nil { // its value could hold a request's data
+			err = errors.New("idemmcp: the function of OnReplay panicked: the replay is sent without its changes")
+		}
+	}()
+	change(result, call)
+	return nil
+}
