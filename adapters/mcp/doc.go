@@ -26,7 +26,7 @@
 //
 // Two calls are equal if their tools and arguments are. The place of the key does not count,
 // and neither do the JSON-RPC id, _meta, the session and the version of the protocol.
-// Absent arguments are equal to an empty object. ExcludeFields, IncludeFields and ExactBytes
+// Absent arguments and null are equal to an empty object. ExcludeFields, IncludeFields and ExactBytes
 // work on the arguments as on a JSON body.
 //
 // Arguments that the tool's input schema refuses never use a key: the guard responds with

@@ -162,10 +162,11 @@ type found struct {
 
 var open, closing = []byte(`{"` + root + `":`), []byte("}")
 
-// find reads the key of a call. Absent arguments count as {}.
+// find reads the key of a call. Absent arguments count as {}, and so does null: the SDK
+// gives typed tools the same input for all three.
 func (f *keyFinder) find(call *mcp.CallToolRequest) (result found) {
 	written := []byte(call.Params.Arguments)
-	if len(written) == 0 {
+	if len(written) == 0 || string(written) == "null" {
 		written = []byte("{}")
 	}
 	document := slices.Concat(open, written, closing)

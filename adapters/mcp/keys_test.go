@@ -1,6 +1,7 @@
 package idemmcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -74,7 +75,13 @@ func TestFirstKeyInEachPlace(t *testing.T) {
 // The key is also a header of the HTTP request.
 func TestKeyInTheHeader(t *testing.T) {
 	t.Parallel()
-	made := newShop(t, setup{engine: []core.Option{core.WithKeyHeader("X-Key", "Idempotency-Key")}})
+	handle := func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
+		if got := call.Extra.Header.Get("X-Key"); got != `"k1"` || call.Extra.Header.Get("Content-Type") == "" {
+			t.Errorf("the tool sees the header %q", call.Extra.Header)
+		}
+		return paid(ctx, call, in)
+	}
+	made := newShop(t, setup{handle: handle, engine: []core.Option{core.WithKeyHeader("X-Key", "Idempotency-Key")}})
 	url := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return made.server }, nil))
 	with := func(header http.Header) *mcp.ClientSession {
 		return connectTo(t, url, newClient(nil), "2025-11-25", header)

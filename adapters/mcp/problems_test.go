@@ -18,6 +18,7 @@ import (
 	"github.com/oncekey/oncekey/core/event"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -67,6 +68,9 @@ func TestInProgress(t *testing.T) {
 		}, map[string]any{"code": "in_progress", "retry_after": 7.0}},
 		"no JSON": {func(w http.ResponseWriter, _ *http.Request, _ problem.Problem) {
 			_, _ = w.Write([]byte("<busy/>"))
+		}, map[string]any{"code": "in_progress", "retry_after": 1.0, "status": 409.0}},
+		"null": {func(w http.ResponseWriter, _ *http.Request, _ problem.Problem) {
+			_, _ = w.Write([]byte("null"))
 		}, map[string]any{"code": "in_progress", "retry_after": 1.0, "status": 409.0}},
 	} {
 		for _, asResults := range []bool{false, true} {
@@ -144,6 +148,23 @@ func TestUnavailable(t *testing.T) {
 	stopping.wantRuns(t, 0)
 }
 
+// A result that the store did not take, because another process has the key, is not shown.
+func TestLostLease(t *testing.T) {
+	t.Parallel()
+	for _, connect := range transports {
+		made := newShop(t, setup{store: &losingStore{memstore.New()}})
+		call(t, connect(t, made.server, newClient(nil)), keyed("k1", 5)).wantProblem(t, problem.InProgress, `"retry_after":1`)
+		made.wantRuns(t, 1)
+	}
+}
+
+// losingStore is a store in which another process takes over every key.
+type losingStore struct{ storage.Store }
+
+func (*losingStore) Complete(context.Context, storage.Lease, storage.Result) error {
+	return storage.ErrLeaseLost
+}
+
 // A problem that is stored in place of a lost response is replayed in the same form.
 func TestStoredProblems(t *testing.T) {
 	t.Parallel()
@@ -200,6 +221,8 @@ func TestLimits(t *testing.T) {
 	}
 	overAll(t, setup{policy: limits, handle: handle}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
 		call(t, session, args{"amount": 5, "idempotency_key": "k1", "note": strings.Repeat("n", 100)}).wantProblem(t, problem.BodyTooLarge)
+		// A body that is too large is not validated.
+		call(t, session, args{"amount": "five", "idempotency_key": "k1", "note": strings.Repeat("n", 100)}).wantProblem(t, problem.BodyTooLarge)
 		// The key counts too: 68 bytes beside 35 are too long.
 		call(t, session, args{"amount": 5, "idempotency_key": strings.Repeat("k", 68)}).wantProblem(t, problem.BodyTooLarge)
 		call(t, session, keyed("k1", 5)).wantPaid(t, 5, false)

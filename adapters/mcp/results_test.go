@@ -196,9 +196,11 @@ func TestRepeatedMembers(t *testing.T) {
 func TestRecoveredByHand(t *testing.T) {
 	t.Parallel()
 	for want, response := range map[string]*policy.Response{
-		`{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Bad Gateway","data":{"why":1}}}`:            {Status: 502, Body: []byte(`{"why":1}`)},
-		`{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Bad Gateway"}}`:                             {Status: 502, Body: []byte(`<why/>`)},
-		`{"jsonrpc":"2.0","id":2,"result":{"_meta":{"replayed":true},"content":[{"type":"text","text":"a"}]}}`: {Status: 200, Body: []byte(`{"content":[{"type":"text","text":"a"}]}`)},
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Bad Gateway","data":{"why":1}}}`:                                              {Status: 502, Body: []byte(`{"why":1}`)},
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Bad Gateway"}}`:                                                               {Status: 502, Body: []byte(`<why/>`)},
+		`{"jsonrpc":"2.0","id":2,"result":{"_meta":{"replayed":true},"content":[{"type":"text","text":"a"}]}}`:                                   {Status: 200, Body: []byte(`{"content":[{"type":"text","text":"a"}]}`)},
+		`{"jsonrpc":"2.0","id":2,"result":{"_meta":{"replayed":true},"content":[]}}`:                                                             {Status: 200, Body: []byte(`{}`)},
+		`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"idemmcp: the stored response cannot be read: unexpected end of JSON input"}}`: {Status: 200},
 	} {
 		find := func(context.Context, policy.Abandoned) (*policy.Response, error) { return response, nil }
 		fails := func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -211,4 +213,21 @@ func TestRecoveredByHand(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
+}
+
+// A call without arguments is equal to one with an empty object, and to one with null.
+func TestCallWithoutArguments(t *testing.T) {
+	t.Parallel()
+	made := newShop(t, setup{})
+	client := speak(t, made.server)
+	call := func(arguments string) string {
+		client.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"charge",` + arguments + `"_meta":{"idempotency-key":"k1"}}}`)
+		return client.receive()
+	}
+	for i, arguments := range []string{``, `"arguments":{},`, `"arguments":{"idempotency_key":"k1"},`, `"arguments":null,`} {
+		if got := call(arguments); !strings.Contains(got, "pay_1") || strings.Contains(got, `"replayed":true`) != (i > 0) {
+			t.Errorf("%s: got %s", arguments, got)
+		}
+	}
+	made.wantRuns(t, 1)
 }

@@ -303,6 +303,19 @@ func TestUnguardedRuns(t *testing.T) {
 	}
 }
 
+// A route that only observes changes nothing: a tool gets arguments that its schema refuses.
+func TestObservedArguments(t *testing.T) {
+	t.Parallel()
+	for _, observes := range []bool{false, true} {
+		made := newShop(t, setup{raw: nothing, policy: []policy.Option{policy.Observe(observes)}})
+		session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+		raw := &mcp.CallToolParams{Name: "raw", Arguments: []int{1}, Meta: mcp.Meta{"idempotency-key": "k1"}}
+		if got := send(t, session, raw); got.err != nil || got.result.IsError == observes {
+			t.Errorf("observes %t: got %s, %v", observes, asJSON(got.result), got.err)
+		}
+	}
+}
+
 // A program that ends an abandoned attempt finds out its result.
 func TestRecovered(t *testing.T) {
 	t.Parallel()

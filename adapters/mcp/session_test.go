@@ -1,9 +1,12 @@
 package idemmcp_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -204,18 +207,9 @@ func TestPropagatedCancellation(t *testing.T) {
 		}
 		return paid(ctx, call, in)
 	}})
-	gone := make(chan struct{})
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return made.server },
 		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
-	url := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		go func() {
-			<-r.Context().Done()
-			if r.Header.Get("X-First") != "" {
-				close(gone)
-			}
-		}()
-		handler.ServeHTTP(w, r)
-	}))
+	url := listen(t, handler)
 	first := connectTo(t, url, newClient(nil), "2026-07-28", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -229,6 +223,41 @@ func TestPropagatedCancellation(t *testing.T) {
 	eventually(t, "the result is stored", func() bool { return made.events.count(event.Completed) == 1 })
 	call(t, connectTo(t, url, newClient(nil), "2026-07-28", nil), keyed("k1", 5)).wantPaid(t, 5, true)
 	made.wantRuns(t, 1)
+}
+
+// A reply that is lost on its way is replayed to a new session.
+func TestLostReply(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]mcp.StreamableHTTPOptions{
+		"SSE": {}, "JSON": {JSONResponse: true}, "stateless": {Stateless: true}, "stateless, JSON": {Stateless: true, JSONResponse: true},
+	} {
+		for _, version := range []string{"2025-11-25", "2026-07-28"} {
+			made := newShop(t, setup{})
+			handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return made.server }, &opts)
+			var lost atomic.Bool
+			url := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if !bytes.Contains(body, []byte("tools/call")) || lost.Swap(true) {
+					handler.ServeHTTP(w, r)
+					return
+				}
+				handler.ServeHTTP(httptest.NewRecorder(), r) // the server has responded
+				panic(http.ErrAbortHandler)
+			}))
+			first := connectTo(t, url, newClient(nil), version, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			if result, err := first.CallTool(ctx, &mcp.CallToolParams{Name: "charge", Arguments: keyed("k1", 5)}); err == nil {
+				t.Errorf("%s, %s: the reply was not lost: %s", name, version, asJSON(result))
+			}
+			cancel()
+			call(t, connectTo(t, url, newClient(nil), version, nil), keyed("k1", 5)).wantPaid(t, 5, true)
+			made.wantRuns(t, 1)
+		}
+	}
 }
 
 // Until protocol version 2025-11-25 a tool may ask the client while it runs.

@@ -70,6 +70,37 @@ func TestReplacedTool(t *testing.T) {
 	})
 	call(t, session, named).wantPaid(t, 5, false)
 	call(t, session, named).wantPaid(t, 5, true)
+
+	// The defaults of the schema count, as in the SDK.
+	currency := map[string]any{"type": "object", "minProperties": 3, "properties": args{"currency": args{"type": "string", "default": "EUR"}}}
+	made.server.AddTool(&mcp.Tool{Name: "raw", InputSchema: currency}, nothing)
+	if got := send(t, session, &mcp.CallToolParams{Name: "raw", Arguments: keyed("k3", 5)}); got.err != nil || got.result.IsError {
+		t.Errorf("a member with a default: got %s, %v", asJSON(got.result), got.err)
+	}
+}
+
+// The tools are listed for the first call, and for calls that their schema refuses.
+func TestSchemasAreKept(t *testing.T) {
+	t.Parallel()
+	made := newShop(t, setup{})
+	lists := 0
+	server := mcp.NewServer(&mcp.Implementation{Name: "shop"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "charge"}, paid)
+	server.AddReceivingMiddleware(made.guard.Receive, func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+			if method == "tools/list" {
+				lists++
+			}
+			return next(ctx, method, request)
+		}
+	})
+	session := inMemory("2026-07-28")(t, server, newClient(nil))
+	for i, amount := range []any{5, 5, "five", 5} {
+		call(t, session, args{"amount": amount, "idempotency_key": "k1"})
+		if want := []int{1, 1, 2, 2}[i]; lists != want {
+			t.Errorf("after call %d the tools were listed %d times, want %d", i+1, lists, want)
+		}
+	}
 }
 
 // Middleware inside of the guard may refuse the list of tools, or hide tools: they are
@@ -129,6 +160,23 @@ func TestTokenScope(t *testing.T) {
 	made.wantRuns(t, 4)
 	local := inMemory("2026-07-28")(t, made.server, newClient(nil))
 	call(t, local, keyed("k1", 5)).wantProblem(t, problem.PrincipalMissing)
+	// The token of a connection is not that of a call, which may be another user's.
+	contexts := make(chan context.Context, 1)
+	first := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+	first.Header.Set("Authorization", "Bearer alice")
+	signIn(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { contexts <- r.Context() })).ServeHTTP(httptest.NewRecorder(), first)
+	clientSide, serverSide := mcp.NewInMemoryTransports()
+	serving, err := made.server.Connect(<-contexts, serverSide, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := newClient(nil).Connect(t.Context(), clientSide, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(t, session, keyed("k1", 5)).wantProblem(t, problem.PrincipalMissing)
+	_ = session.Close()
+	_ = serving.Wait()
 	for user, want := range map[string]int{"alice": http.StatusCreated, "nobody": http.StatusUnauthorized} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/payments", nil)
 		r.Header = http.Header{"Authorization": {"Bearer " + user}, "Idempotency-Key": {"k"}}
