@@ -76,7 +76,7 @@ func TestFirstKeyInEachPlace(t *testing.T) {
 func TestKeyInTheHeader(t *testing.T) {
 	t.Parallel()
 	handle := func(ctx context.Context, call *mcp.CallToolRequest, in order) (*mcp.CallToolResult, payment, error) {
-		if got := call.Extra.Header.Get("X-Key"); got != `"k1"` || call.Extra.Header.Get("Content-Type") == "" {
+		if got := call.Extra.Header.Get("X-Key"); got != "k1" || call.Extra.Header.Get("Content-Type") == "" {
 			t.Errorf("the tool sees the header %q", call.Extra.Header)
 		}
 		return paid(ctx, call, in)
@@ -86,7 +86,8 @@ func TestKeyInTheHeader(t *testing.T) {
 	with := func(header http.Header) *mcp.ClientSession {
 		return connectTo(t, url, newClient(nil), "2025-11-25", header)
 	}
-	call(t, with(http.Header{"X-Key": {`"k1"`}}), args{"amount": 5}).wantPaid(t, 5, false)
+	call(t, with(http.Header{"X-Key": {"k1"}}), args{"amount": 5}).wantPaid(t, 5, false)
+	call(t, with(http.Header{"X-Key": {`"k1"`}}), args{"amount": 5}).wantPaid(t, 5, true)
 	call(t, with(http.Header{"Idempotency-Key": {"k1"}}), args{"amount": 5}).wantPaid(t, 5, true)
 	call(t, with(http.Header{"Idempotency-Key": {"k1"}, "X-Key": {"k1"}}), keyed("k1", 5)).wantPaid(t, 5, true)
 	call(t, with(nil), keyed("k1", 5)).wantPaid(t, 5, true)
