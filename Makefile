@@ -41,7 +41,7 @@ NOT_RACED      := ^(TestAllocations|TestConformanceOfSQLite|TestBusyFile)$$
 UNRACED := /core/(problem|storage|internal/(foreign(/[a-z]+)?|explore/(model|mutants)|system/(consumers|tiered)))$$|/policy(/tablefile)?$$|/adapters/(openapi|internal/rpc|gin/internal/routes)$$|/examples/(quickstart|bench(/internal/report)?)$$
 
 # The packages that take longest come first, so that none of them is left to run alone at the end.
-LONG_RACED   := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/internal/system/linearizable ./core/tieredstore ./examples/checkout ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
+LONG_RACED   := ./core/sqlstore ./core/redisstore ./core/pgstore ./core/internal/system/endtoend ./core/internal/system/failover ./core/internal/system/linearizable ./core/internal/system/mcp ./core/tieredstore ./examples/checkout ./core/internal/testkit/postgres ./core ./adapters ./adapters/httpclient
 LONG_UNRACED := ./core/internal/system/tiered ./examples/bench ./core/internal/foreign ./core/tieredstore ./core/internal/explore/model
 
 # Most tests over servers wait more than they compute: so many run at a time in each package, and so many packages at a time

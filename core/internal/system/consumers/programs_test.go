@@ -257,8 +257,8 @@ func main() {
 		panic(err)
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "shop"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "charge"}, func(context.Context, *mcp.CallToolRequest, order) (*mcp.CallToolResult, any, error) {
-		return nil, nil, nil
+	mcp.AddTool(server, &mcp.Tool{Name: "charge"}, func(context.Context, *mcp.CallToolRequest, order) (result *mcp.CallToolResult, payment any, err error) {
+		return result, payment, err
 	})
 	server.AddReceivingMiddleware(guard.Receive)
 	if err := server.Run(context.Background(), new(mcp.StdioTransport)); err != nil {
