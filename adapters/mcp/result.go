@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -76,10 +77,17 @@ const typedSince = "2026-07-28"
 func newResult(call *mcp.CallToolRequest) *mcp.CallToolResult {
 	result := new(mcp.CallToolResult)
 	if version := call.ProtocolVersion(); version == "" || version >= typedSince {
-		_ = json.Unmarshal([]byte(`{"resultType":"complete"}`), result) // a constant
+		*result = completeResult()
 	}
 	return result
 }
+
+// completeResult is made once, because each decoding takes a buffer of 32 KiB.
+var completeResult = sync.OnceValue(func() (result mcp.CallToolResult) {
+	_ = json.Unmarshal([]byte(`{"resultType":"complete"}`), &result) // a constant
+	result.Content = nil
+	return result
+})
 
 // encoded returns a result as JSON, without the members that depend on the version of the
 // client's protocol: the SDK adds them to each response.
