@@ -111,6 +111,7 @@ func TestWrongKeys(t *testing.T) {
 		"two places differ":           {given + `"idempotency_key":"a","meta":{"idempotency-key":"b"}`, ``, "arguments.idempotency_key and arguments.meta.idempotency-key must be the same key"},
 		"arguments and _meta differ":  {given + `"idempotency_key":"a"`, `"idempotency-key":"b"`, "arguments.idempotency_key and _meta.idempotency-key must be the same key"},
 		"a number":                    {given + `"meta":{"idempotency_key":42}`, ``, "arguments.meta.idempotency_key must be a string"},
+		"a number at the root":        {given + `"idempotency_key":42`, ``, "arguments.idempotency_key must be a string"},
 		"an object":                   {given + `"meta":{"idempotency_key":{"a":1}}`, ``, "must be a string"},
 		"a number in _meta":           {given, `"idempotency-key":42`, "_meta.idempotency-key must be a string"},
 		"an empty key":                {given + `"idempotency_key":""`, ``, "1 to 255 visible ASCII characters"},
@@ -119,10 +120,12 @@ func TestWrongKeys(t *testing.T) {
 		"twice":                       {given + `"idempotency_key":"a","idempotency_key":"b"`, ``, "arguments.idempotency_key must be given once"},
 		"twice, equal":                {given + `"idempotency_key":"a","idempotency_key":"a"`, ``, "arguments.idempotency_key must be given once"},
 		"twice, by an escape":         {given + `"idempotency_key":"a","idempotency\u005fkey":"b"`, ``, "arguments.idempotency_key must be given once"},
+		"twice, by another case":      {given + `"idempotency_key":"a","Idempotency_Key":"b"`, ``, "arguments.idempotency_key must be given once"},
+		"twice, by a Kelvin sign":     {given + `"idempotency_key":"a","idempotency_\u212aey":"b"`, ``, "arguments.idempotency_key must be given once"},
 		"the object around it, twice": {given + `"meta":{"idempotency_key":"a"},"meta":{"idempotency_key":"b"}`, ``, "must be given once"},
 		"in an object that is hidden": {given + `"meta":{"idempotency_key":"a"},"meta":{}`, ``, "must be given once"},
 	}
-	overAll(t, setup{}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
+	overAll(t, setup{raw: nothing}, func(t *testing.T, shop *shop, session *mcp.ClientSession) {
 		refused := 0
 		for name, test := range wrong {
 			arguments := json.RawMessage("{" + strings.TrimSuffix(test.arguments, ",") + "}")
@@ -130,7 +133,7 @@ func TestWrongKeys(t *testing.T) {
 			if err := json.Unmarshal([]byte("{"+test.meta+"}"), &meta); err != nil {
 				t.Fatal(err)
 			}
-			got := send(t, session, &mcp.CallToolParams{Name: "charge", Arguments: arguments, Meta: meta})
+			got := send(t, session, &mcp.CallToolParams{Name: "raw", Arguments: arguments, Meta: meta})
 			if code := got.problem()["code"]; code != problem.KeyInvalid || !strings.Contains(asJSON(got.problem()), test.says) {
 				t.Errorf("%s: got %s, %v, want a key_invalid that says %q", name, asJSON(got.result), got.err, test.says)
 			}

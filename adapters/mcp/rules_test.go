@@ -180,6 +180,26 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// The mark of an error is not in the way of its data.
+func TestMarkedErrors(t *testing.T) {
+	t.Parallel()
+	for _, mark := range []func(error) error{failure.Retryable, failure.Uncertain} {
+		wire := &jsonrpc.Error{Code: -32050, Message: "busy", Data: json.RawMessage(`{"why":1}`)}
+		made := newShop(t, setup{
+			raw:    func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, mark(wire) },
+			policy: []policy.Option{policy.Keep("5xx")},
+		})
+		session := inMemory("2026-07-28")(t, made.server, newClient(nil))
+		for range 2 {
+			got := send(t, session, &mcp.CallToolParams{Name: "raw", Arguments: keyed("k1", 5)})
+			if sent, is := errors.AsType[*jsonrpc.Error](got.err); !is || asJSON(sent) != asJSON(wire) {
+				t.Errorf("got %v, want %s", got.err, asJSON(wire))
+			}
+		}
+		made.wantRuns(t, 2)
+	}
+}
+
 func keepAll(failure.Outcome) failure.Class { return failure.ClassCache }
 
 // wantReplayOf expects the same response, marked if it is a result.

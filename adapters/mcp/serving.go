@@ -131,7 +131,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isCut && guarded && ctx.Err() != nil {
 		return // the engine responds, as for an HTTP handler without a response
 	}
-	s.own, s.err = true, err
+	s.own, s.err = true, withoutMark(err)
 	if err != nil {
 		s.writeError(ctx, w)
 		return
@@ -188,6 +188,18 @@ func mark(ctx context.Context, err error) {
 	case failure.IsRetryable(err):
 		failure.MarkRetryable(ctx, event.ErrorTypes(err))
 	}
+}
+
+// withoutMark returns the error inside of failure.Retryable or failure.Uncertain, which add
+// no text. Why: the SDK sends the data of a JSON-RPC error only if nothing is around it.
+func withoutMark(err error) error {
+	if !failure.IsRetryable(err) && !failure.IsUncertain(err) {
+		return err
+	}
+	if inner := errors.Unwrap(err); inner != nil && inner.Error() == err.Error() {
+		return inner
+	}
+	return err
 }
 
 // writeError writes the tool's JSON-RPC error. Those that say that no tool has run release
