@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -26,7 +27,7 @@ import (
 // One deviation is stricter: the query counts, which no endpoint of ACP has.
 func ACP() Profile {
 	return Profile{
-		Policy: must(policy.TTL(24*time.Hour), policy.Methods(http.MethodPost)),
+		Policy: must(policy.TTL(24*time.Hour), policy.Methods(http.MethodPost, storage.MethodTool)),
 		Check:  checkACP, WriteProblem: writeACP, ReplayHeader: "Idempotent-Replayed", EchoKey: true,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/failure"
 	"github.com/oncekey/oncekey/policy"
 )
@@ -33,7 +34,7 @@ func AdCP() Profile {
 	return Profile{
 		Policy: must(policy.TTL(24*time.Hour+tolerance), policy.Remember(6*24*time.Hour), policy.KeyField("idempotency_key"),
 			policy.KeyFormat(policy.KeyPattern(`[A-Za-z0-9_.:-]{16,255}`)), policy.ExcludeFields(notCompared...),
-			policy.Classifier(failure.OnlySuccess)),
+			policy.Classifier(failure.OnlySuccess), policy.Methods(http.MethodPost, http.MethodPatch, storage.MethodTool)),
 		Check: checkAdCP, WriteProblem: writeAdCP,
 	}
 }

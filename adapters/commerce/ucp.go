@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
 	"github.com/oncekey/oncekey/policy"
 )
 
@@ -27,7 +28,7 @@ import (
 func UCP() Profile {
 	return Profile{
 		Policy: must(policy.TTL(48*time.Hour), policy.ExactBytes(true), policy.KeyFormat(policy.KeyPattern(strongKey)),
-			policy.Methods(http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete)),
+			policy.Methods(http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, storage.MethodTool)),
 		Check: checkUCP, WriteProblem: writeUCP, EchoKey: true,
 	}
 }
