@@ -20,6 +20,8 @@ type Guard struct {
 	tools    map[string]*tool
 	rows     []policy.Declaration // in the order of the table
 	places   []KeyPlace
+	// notCompared are members of the arguments that belong to a protocol's envelope.
+	notCompared []string
 }
 
 // Option changes a Guard.
@@ -119,7 +121,7 @@ func (g *Guard) add(place string, row *policy.Declaration) error {
 	route.Declare(core.Endpoint{Method: row.Method, Pattern: row.Pattern})
 	keyField := row.Policy.KeyField
 	g.tools[row.Pattern] = &tool{
-		name: row.Pattern, route: route, maxBytes: row.Policy.MaxRequestBytes, keyField: keyField, keys: newKeyFinder(g.places, keyField),
+		name: row.Pattern, route: route, maxBytes: row.Policy.MaxRequestBytes, keyField: keyField, keys: newKeyFinder(g.places, keyField, g.notCompared...),
 	}
 	return nil
 }
@@ -159,7 +161,7 @@ func (g *Guard) Receive(next mcp.MethodHandler) mcp.MethodHandler {
 func (g *Guard) serve(ctx context.Context, called *tool, call *mcp.CallToolRequest, schemas *schemas) (mcp.Result, error) {
 	if !called.route.Observes() && int64(len(call.Params.Arguments)) <= called.maxBytes {
 		if refusal := schemas.check(ctx, call); refusal != nil {
-			return refusal, nil
+			return g.settings.shown(refusal, call), nil
 		}
 	}
 	s := newServing(&g.settings, called, call, schemas.next)

@@ -62,14 +62,19 @@ func (p KeyPlace) String() string {
 // idempotency-key, idempotency_key and idempotencyKey in _meta, and the headers of
 // core.WithKeyHeader, by default Idempotency-Key.
 func DefaultKeyPlaces(engine *core.Engine) []KeyPlace {
-	places := []KeyPlace{
-		InArguments("idempotency_key"), InArguments("meta.idempotency_key"), InArguments("meta.idempotency-key"),
-		InMeta("idempotency-key"), InMeta("idempotency_key"), InMeta("idempotencyKey"),
-	}
+	places := defaultPlaces()
 	for _, name := range engine.KeyHeaders() {
 		places = append(places, InHeader(name))
 	}
 	return places
+}
+
+// defaultPlaces are those of DefaultKeyPlaces that a call itself has.
+func defaultPlaces() []KeyPlace {
+	return []KeyPlace{
+		InArguments("idempotency_key"), InArguments("meta.idempotency_key"), InArguments("meta.idempotency-key"),
+		InMeta("idempotency-key"), InMeta("idempotency_key"), InMeta("idempotencyKey"),
+	}
 }
 
 // headerLetters are the characters of a header's name (RFC 9110, section 5.6.2).
@@ -114,7 +119,7 @@ const root = "arguments"
 
 // newKeyFinder compiles places that check has accepted. The engine itself reads the
 // policy's KeyField, so that it must stay in the text.
-func newKeyFinder(places []KeyPlace, keyField string) *keyFinder {
+func newKeyFinder(places []KeyPlace, keyField string, notCompared ...string) *keyFinder {
 	f := &keyFinder{members: make(map[KeyPlace]*fingerprint.Member)}
 	var paths, outer []string
 	for _, place := range places {
@@ -127,6 +132,9 @@ func newKeyFinder(places []KeyPlace, keyField string) *keyFinder {
 			outer = append(outer, pathsAround(place.name)...)
 		}
 		f.places = append(f.places, place)
+	}
+	for _, name := range notCompared {
+		paths = append(paths, root+"."+name)
 	}
 	f.without, _ = fingerprint.Exclude(paths...)
 	slices.SortStableFunc(outer, func(a, b string) int { return strings.Count(b, ".") - strings.Count(a, ".") })

@@ -28,6 +28,7 @@ type settings struct {
 	engine            *core.Engine
 	onReplay          func(*mcp.CallToolResult, *mcp.CallToolRequest) // nil: none
 	problemsAsResults bool
+	adcp              bool
 }
 
 // tool is a guarded tool.
@@ -244,10 +245,10 @@ func (s *serving) reply(request *http.Request) (mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.header[s.guard.engine.ReplayHeader()] == nil {
-		return stored, nil
+	if s.header[s.guard.engine.ReplayHeader()] != nil {
+		stored = s.replayed(request, stored)
 	}
-	return s.replayed(request, stored), nil
+	return s.guard.shown(stored, s.call), nil
 }
 
 // replayed returns a stored result with the marker, and with the changes of OnReplay.
