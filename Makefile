@@ -93,6 +93,7 @@ servers: ## Install the servers and programs that tests need, where they are mis
 	@sh tools/install-mysql.sh
 	@sh tools/install-axe.sh
 	@sh tools/install-redocly.sh
+	@sh tools/install-agents.sh
 
 # The cache of go test does not notice changes of files outside of the test's own module. Tests of the other modules read the
 # documentation, and build the library and the examples: so they run with -count 1.
