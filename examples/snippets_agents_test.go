@@ -1,0 +1,88 @@
+package examples_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+
+	idemchi "github.com/oncekey/oncekey/adapters/chi"
+	"github.com/oncekey/oncekey/adapters/commerce"
+	"github.com/oncekey/oncekey/core"
+	"github.com/oncekey/oncekey/core/memstore"
+	"github.com/oncekey/oncekey/core/problem"
+	"github.com/oncekey/oncekey/core/storage"
+	"github.com/oncekey/oncekey/policy"
+)
+
+func serveACP(r chi.Router, store storage.Store, client func(*http.Request) (string, error), create http.HandlerFunc) error {
+	profile := commerce.ACP() // or commerce.UCP(), commerce.AdCP()
+	engine, err := core.New(store, core.ScopeBy(client), profile.Options()...)
+	if err != nil {
+		return err
+	}
+	idem := idemchi.New(engine)
+	r.With(idem.Policy(policy.From(profile.Policy))).Post("/checkout_sessions", create)
+	_, err = engine.Route(policy.From(profile.Policy), policy.TTLHours(1))
+	return err
+}
+
+// The snippet of docs/agents.md serves ACP's rules, and the page has the error of a policy
+// that breaks one.
+func TestServeAProtocol(t *testing.T) {
+	t.Parallel()
+	made := 0
+	r := chi.NewRouter()
+	refused := serveACP(r, memstore.New(), func(r *http.Request) (string, error) { return r.Header.Get("Authorization"), nil }, func(w http.ResponseWriter, _ *http.Request) {
+		made++
+		w.WriteHeader(http.StatusCreated)
+	})
+	field, is := errors.AsType[*policy.FieldError](refused)
+	if page := readPage(t, "../docs/agents.md"); !is || !strings.Contains(page.text, "\n"+field.Error()+"\n") {
+		t.Errorf("docs/agents.md does not have the error\n%v", refused)
+	}
+	for attempt, replayed := range []string{"", "true", "true"} {
+		post := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/checkout_sessions", strings.NewReader(`{"items":[]}`))
+		post.Header.Set("Authorization", "Bearer agent")
+		post.Header.Set(core.KeyHeader, "k")
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, post)
+		if w.Code != http.StatusCreated || w.Header().Get("Idempotent-Replayed") != replayed || made != 1 {
+			t.Errorf("attempt %d got %d %v, and %d sessions are made", attempt+1, w.Code, w.Header(), made)
+		}
+	}
+}
+
+var codeInBody = regexp.MustCompile(`"code":"(\w+)"`)
+
+// The table of docs/agents.md has the status and the code of each protocol's response.
+func TestAgentsTable(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(readPage(t, "../docs/agents.md").text, "\n| the guard says | ACP | UCP | AdCP | do |\n|---|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := 0
+	for row := range strings.SplitSeq(table, "\n") {
+		cells := strings.Split(row, "|")
+		code := strings.Trim(strings.Fields(cells[3])[1], "`")
+		for i, profile := range []commerce.Profile{commerce.ACP(), commerce.UCP(), commerce.AdCP()} {
+			w := httptest.NewRecorder()
+			profile.WriteProblem(w, nil, *problem.New(code, ""))
+			want := strconv.Itoa(w.Code) + " `" + codeInBody.FindStringSubmatch(w.Body.String())[1] + "`"
+			if code == problem.KeyExpired && i == 0 {
+				want = "the key is new" // a policy with RememberHours is refused
+			}
+			if cell := strings.TrimSpace(cells[2+i]); cell != want {
+				t.Errorf("%s has the cell %s in column %d, want %s", code, cell, 2+i, want)
+			}
+		}
+		rows++
+	}
+	if rows != 10 {
+		t.Errorf("the table has %d rows, want 10", rows)
+	}
+}
