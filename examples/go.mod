@@ -14,9 +14,11 @@ require (
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/labstack/echo/v5 v5.4.4
+	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/oncekey/oncekey v0.0.0
 	github.com/oncekey/oncekey/adapters/connect v0.0.0
 	github.com/oncekey/oncekey/adapters/grpc v0.0.0
+	github.com/oncekey/oncekey/adapters/mcp v0.0.0
 	github.com/oncekey/oncekey/adapters/otel v0.0.0
 	github.com/oncekey/oncekey/core/pgstore v0.0.0
 	github.com/prometheus/client_golang v1.25.0
@@ -38,10 +40,15 @@ require (
 )
 
 require (
+	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/jinzhu/now v1.1.5 // indirect
 	github.com/labstack/gommon v0.5.0 // indirect
+	github.com/segmentio/asm v1.1.3 // indirect
+	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/valyala/fasttemplate v1.2.2 // indirect
+	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 )
 
@@ -124,6 +131,7 @@ replace (
 	github.com/oncekey/oncekey/adapters/connect => ../adapters/connect
 	github.com/oncekey/oncekey/adapters/grpc => ../adapters/grpc
 	github.com/oncekey/oncekey/adapters/internal/rpc => ../adapters/internal/rpc
+	github.com/oncekey/oncekey/adapters/mcp => ../adapters/mcp
 	github.com/oncekey/oncekey/adapters/otel => ../adapters/otel
 	github.com/oncekey/oncekey/core/pgstore => ../core/pgstore
 	github.com/oncekey/oncekey/core/sqlstore => ../core/sqlstore

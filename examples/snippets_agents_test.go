@@ -1,6 +1,8 @@
 package examples_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -10,9 +12,11 @@ import (
 	"testing"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	idemchi "github.com/oncekey/oncekey/adapters/chi"
 	"github.com/oncekey/oncekey/adapters/commerce"
+	idemmcp "github.com/oncekey/oncekey/adapters/mcp"
 	"github.com/oncekey/oncekey/core"
 	"github.com/oncekey/oncekey/core/memstore"
 	"github.com/oncekey/oncekey/core/problem"
@@ -30,6 +34,59 @@ func serveACP(r chi.Router, store storage.Store, client func(*http.Request) (str
 	r.With(idem.Policy(policy.From(profile.Policy))).Post("/checkout_sessions", create)
 	_, err = engine.Route(policy.From(profile.Policy), policy.TTLHours(1))
 	return err
+}
+
+func serveAdCP(server *mcp.Server, store storage.Store) error {
+	profile := commerce.AdCP()
+	engine, err := core.New(store, idemmcp.TokenScope, profile.Options()...)
+	if err != nil {
+		return err
+	}
+	table, err := policy.NewTable(policy.Row("TOOL create_media_buy", policy.From(profile.Policy)))
+	if err != nil {
+		return err
+	}
+	guard, err := idemmcp.New(engine, table, idemmcp.AdCP()) // ACP has an option too, and UCP needs none
+	if err != nil {
+		return err
+	}
+	server.AddReceivingMiddleware(guard.Receive)
+	return nil
+}
+
+// The snippet of docs/agents.md guards a tool of MCP: a call without a token is refused as AdCP
+// wants, and runs nothing.
+func TestServeAProtocolOverMCP(t *testing.T) {
+	t.Parallel()
+	server, ran := mcp.NewServer(&mcp.Implementation{Name: "seller"}, nil), false
+	server.AddTool(&mcp.Tool{Name: "create_media_buy", InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		ran = true
+		return &mcp.CallToolResult{}, nil
+	})
+	if err := serveAdCP(server, memstore.New()); err != nil {
+		t.Fatal(err)
+	}
+	clientSide, serverSide := mcp.NewInMemoryTransports()
+	serving, err := server.Connect(t.Context(), serverSide, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent"}, nil).Connect(t.Context(), clientSide, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		session.Close()
+		serving.Wait()
+	}()
+	got, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "create_media_buy", Arguments: map[string]any{"idempotency_key": "5b0f6f0e-0a52-4d9b-9f42"}})
+	if err != nil || !got.IsError || ran {
+		t.Fatalf("got %+v and %v, ran %v", got, err, ran)
+	}
+	body, err := json.Marshal(got.StructuredContent)
+	if err != nil || !strings.Contains(string(body), "AUTH_REQUIRED") {
+		t.Errorf("got %s and %v", body, err)
+	}
 }
 
 // The snippet of docs/agents.md serves ACP's rules, and the page has the error of a policy
