@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -38,7 +39,7 @@ type place struct {
 	Policies string        `group:"Where the records are" placeholder:"FILE" env:"ONCEKEY_POLICIES" help:"The program's file of policies (tablefile), to know what a retry gets. A page knows them."`
 	Derive   []string      `group:"Where the records are" placeholder:"NAME" env:"ONCEKEY_DERIVE" help:"A name that the program gives to core.DeriveKey: show prints the derived key."`
 	As       string        `group:"Where the records are" placeholder:"NAME" default:"${user}" env:"ONCEKEY_OPERATOR" help:"Your name in the log of changes. A page knows it."`
-	Timeout  time.Duration `group:"Where the records are" default:"30s" help:"For each call."`
+	Timeout  time.Duration `group:"Where the records are" placeholder:"DURATION" help:"For each call. Default: 30s."`
 
 	closers []func()
 }
@@ -49,6 +50,12 @@ func (p *place) close() {
 		end()
 	}
 }
+
+// callTimeout is the default of --timeout for a call of a store or a page.
+const callTimeout = 30 * time.Second
+
+// timeout is the time for a call, by default the usual one.
+func (p *place) timeout(usual time.Duration) time.Duration { return cmp.Or(p.Timeout, usual) }
 
 // page returns the page at the URL, or one in this process on the store.
 func (p *place) page(out *printer) (*page, error) {
@@ -79,7 +86,7 @@ func (p *place) remote(out *printer) (*page, error) {
 		r.SetBasicAuth(user.Username(), password)
 	}
 	base.User = nil // errors name the URL
-	return &page{base: base, header: header, client: &http.Client{Transport: out.network, Timeout: p.Timeout, CheckRedirect: samePlace}}, nil
+	return &page{base: base, header: header, client: &http.Client{Transport: out.network, Timeout: p.timeout(callTimeout), CheckRedirect: samePlace}}, nil
 }
 
 // local returns the page of an engine that serves no request.
@@ -100,7 +107,7 @@ func (p *place) local(store storage.Store, out *printer) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page{base: &url.URL{Scheme: "http", Host: "this-process", Path: "/"}, client: &http.Client{Transport: inProcess{handler}, Timeout: p.Timeout}}, nil
+	return &page{base: &url.URL{Scheme: "http", Host: "this-process", Path: "/"}, client: &http.Client{Transport: inProcess{handler}, Timeout: p.timeout(callTimeout)}}, nil
 }
 
 // declare gives the program's policies to the engine.

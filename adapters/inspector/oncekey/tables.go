@@ -130,7 +130,7 @@ func (p *place) missingSteps(ctx context.Context) (pool *pgxpool.Pool, current i
 	if pool, err = p.pool(); err != nil {
 		return nil, 0, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout(callTimeout))
 	defer cancel()
 	table := p.Table + "_migrations"
 	var exists bool
