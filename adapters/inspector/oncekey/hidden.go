@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"net/http"
 	"net/url"
 	"os"
 	"regexp"
@@ -90,11 +91,34 @@ func hiding(arguments []string) func(string) string {
 	for _, name := range []string{"ONCEKEY_REDIS", "ONCEKEY_POSTGRES", "ONCEKEY_URL"} {
 		found = append(found, secretsOf(os.Getenv(name))...)
 	}
-	all := slices.DeleteFunc(found, func(secret string) bool { return len(secret) < shortest })
+	return replacing(found)
+}
+
+// replacing returns a function that hides secrets in a text.
+func replacing(secrets []string) func(string) string {
+	all := slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < shortest })
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }) // the longest first
 	var pairs []string
 	for _, one := range slices.Compact(all) {
 		pairs = append(pairs, one, hidden)
 	}
 	return strings.NewReplacer(pairs...).Replace
+}
+
+// harmless are the header fields of which no value is a secret.
+var harmless = []string{"Accept", "Accept-Language", "Content-Type", "Host", "User-Agent"}
+
+// secretsOfValue returns each spelling of a header field's value and of its words, and the parts of
+// a Basic sign-in.
+func secretsOfValue(value string) (found []string) {
+	parts := append(strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" \t;,=\"", r) }), value)
+	for _, one := range parts {
+		found = append(found, spellings(one)...)
+	}
+	r := &http.Request{Header: http.Header{"Authorization": {value}}}
+	if user, password, is := r.BasicAuth(); is {
+		found = append(found, spellings(user+":"+password)...)
+		found = append(found, spellings(password)...)
+	}
+	return found
 }

@@ -28,7 +28,7 @@ const (
 	exitDone    = 0
 	exitNothing = 1 // nothing was found, or a check failed
 	exitUsage   = 2
-	exitAway    = 3 // the store or the page cannot be reached
+	exitAway    = 3 // the store, the page or the server cannot be reached
 )
 
 func main() {
@@ -86,6 +86,7 @@ type command struct {
 	Doctor     doctorCommand     `cmd:"" help:"Check the set-up of the store."`
 	Hash       hashCommand       `cmd:"" help:"Print the names of a key in the log and in the store."`
 	Tail       tailCommand       `cmd:"" help:"Follow the events of a service, by its inspector page."`
+	Verify     verifyCommand     `cmd:"" help:"Send a request to a server of yours in many ways, and say which rules of idempotency it keeps."`
 	Lint       lintCommand       `cmd:"" help:"Check a file of policies."`
 	Version    versionCommand    `cmd:"" help:"Print the version."`
 	Completion completionCommand `cmd:"" help:"Print the completion script for a shell."`
@@ -93,7 +94,7 @@ type command struct {
 
 const description = `Show, settle and remove the records of idempotency keys.
 
-Exit codes: 0 done, 1 nothing found or a check failed, 2 wrong use, 3 the store or the page cannot be reached.`
+Exit codes: 0 done, 1 nothing found or a check failed, 2 wrong use, 3 the store, the page or the server cannot be reached.`
 
 // exited is the panic by which kong's own exits, such as that of --help, end run.
 type exited int
@@ -148,7 +149,7 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// awayError says that the store or the page cannot be reached.
+// awayError says that the store, the page or the server cannot be reached.
 type awayError struct{ error }
 
 func (e awayError) Unwrap() error { return e.error }

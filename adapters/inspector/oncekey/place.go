@@ -39,7 +39,7 @@ type place struct {
 	Policies string        `group:"Where the records are" placeholder:"FILE" env:"ONCEKEY_POLICIES" help:"The program's file of policies (tablefile), to know what a retry gets. A page knows them."`
 	Derive   []string      `group:"Where the records are" placeholder:"NAME" env:"ONCEKEY_DERIVE" help:"A name that the program gives to core.DeriveKey: show prints the derived key."`
 	As       string        `group:"Where the records are" placeholder:"NAME" default:"${user}" env:"ONCEKEY_OPERATOR" help:"Your name in the log of changes. A page knows it."`
-	Timeout  time.Duration `group:"Where the records are" placeholder:"DURATION" help:"For each call. Default: 30s."`
+	Timeout  time.Duration `group:"Where the records are" placeholder:"DURATION" help:"For each call. Default: 30s, and 10s for each request of verify."`
 
 	closers []func()
 }
