@@ -27,6 +27,7 @@ type verifyCommand struct {
 	FailingBody     string        `placeholder:"TEXT|@FILE" help:"A body to which the server responds 5xx."`
 	OtherURL        string        `name:"other-url" placeholder:"URL" help:"Another endpoint of the server that takes the same request."`
 	KeyHeader       string        `default:"Idempotency-Key" placeholder:"NAME" help:"The header of the key."`
+	QuoteKeys       bool          `help:"Send keys in quotes, as the IETF draft has them."`
 	Effects         string        `xor:"effects" placeholder:"URL" help:"A URL that responds with the number of effects so far."`
 	EffectsHeader   []string      `placeholder:"NAME: VALUE" sep:"none" help:"A header for --effects."`
 	EffectsCommand  string        `xor:"effects" placeholder:"COMMAND" help:"A command for sh that prints the number of effects so far."`
@@ -70,7 +71,7 @@ func (c *verifyCommand) Run(ctx context.Context, out *printer, where *place) err
 		return err
 	}
 	if seen.Stopped != "" {
-		return fmt.Errorf("stopped: %s; see --max-requests and --total-timeout", seen.Stopped)
+		return fmt.Errorf("stopped: %s (--max-requests %d, --total-timeout %s); rules of skipped probes are unknown", seen.Stopped, c.MaxRequests, c.TotalTimeout)
 	}
 	for _, one := range found {
 		if one.BrokenMust > 0 && slices.Contains(counted, one.Protocol) {
@@ -94,7 +95,7 @@ func (c *verifyCommand) protocols() (printed, counted []string) {
 // target reads the command line.
 func (c *verifyCommand) target(timeout time.Duration) (t *verify.Target, err error) {
 	t = &verify.Target{
-		URL: c.URL, Method: c.Method, KeyHeader: c.KeyHeader, OtherURL: c.OtherURL,
+		URL: c.URL, Method: c.Method, KeyHeader: c.KeyHeader, QuotedKeys: c.QuoteKeys, OtherURL: c.OtherURL,
 		Concurrency: c.Concurrency, Timeout: timeout, MaxRequests: c.MaxRequests,
 	}
 	if err := c.check(timeout); err != nil {

@@ -50,6 +50,41 @@ func TestVerifyWrongUse(t *testing.T) {
 	}
 }
 
+// A count of effects that cannot be had ends the command before the first request.
+func TestVerifyCountFails(t *testing.T) {
+	t.Parallel()
+	b, server := openBank(t, dialects["draft"](), nil)
+	for _, row := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--effects", "http://127.0.0.1:1/"}, exitAway, "the count of effects: the server does not respond: dial"},
+		{[]string{"--effects", server.URL + "/nowhere"}, exitNothing, "the URL of effects responds 404"},
+		{[]string{"--effects-command", "echo none"}, exitNothing, "no number and no JSON"},
+	} {
+		if stdout, stderr, code := b.said(t, server, row.args...); code != row.code || !strings.Contains(stderr, row.says) || stdout != "" || b.requests > 0 {
+			t.Errorf("%s: exit code %d after %d requests, and %s%s; want %d and %s", row.args, code, b.requests, stdout, stderr, row.code, row.says)
+		}
+	}
+}
+
+// A server that takes only keys in quotes, as the draft has them, is looked at with such keys.
+func TestVerifyQuotedKeys(t *testing.T) {
+	t.Parallel()
+	unquoted := func(r *http.Request) bool {
+		return !noKey(r) && !strings.HasPrefix(r.Header.Get("Idempotency-Key"), `"`)
+	}
+	b, server := openBank(t, dialects["acp"](), refuseIf(unquoted, http.StatusBadRequest))
+	if _, stderr, code := b.said(t, server); code != exitNothing || !strings.Contains(stderr, "this one gets 400") {
+		t.Errorf("bare keys: exit code %d and %s", code, stderr)
+	}
+	found, code := b.verified(t, server, append(withEverything(server, "acp"), "--quote-keys")...)
+	if broken := found.rulesWith("broken"); code != exitDone || len(broken) > 0 {
+		t.Errorf("exit code %d, broken are %q", code, broken)
+	}
+}
+
 // The key may have another header, the URL a sign-in, and a command may count the effects.
 func TestVerifyOtherSettings(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 )
 
 // EffectsAt returns a function for Target.Effects that gets the count from a URL. The response is a
-// number, or JSON that has one at path, such as data.0.count. Each request has the header. The function is safe for
-// concurrent use.
+// number, or JSON that has one at path, such as data.0.count. Each request has the header. The function is
+// safe for concurrent use. Its error wraps ErrUnreachable if no response comes.
 func EffectsAt(address string, header http.Header, path string, timeout time.Duration) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		t := &Target{Header: header}
@@ -26,7 +26,7 @@ func EffectsAt(address string, header http.Header, path string, timeout time.Dur
 		seen := (&sender{timeout: timeout}).send(ctx, r, never)
 		switch {
 		case seen.Status == 0:
-			return 0, errors.New(seen.failed)
+			return 0, fmt.Errorf("%w: %s", ErrUnreachable, seen.failed)
 		case !seen.succeeded():
 			return 0, fmt.Errorf("the URL of effects responds %d, and not 2xx", seen.Status)
 		}

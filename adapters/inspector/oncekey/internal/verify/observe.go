@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ErrUnreachable is returned by Observe if the first request got no response.
+// ErrUnreachable is returned by Observe if the first request, or the count of effects, got no response.
 var ErrUnreachable = errors.New("the server does not respond")
 
 // ErrRefused is returned by Observe if the first request got no 2xx: no rule could be judged.

@@ -14,6 +14,7 @@ type Target struct {
 	Method      string        // such as POST
 	Header      http.Header   // is sent with each request to URL and OtherURL
 	KeyHeader   string        // the field that carries the key
+	QuotedKeys  bool          // keys are in quotes: the draft has them so, and strict servers take no others
 	Body        []byte        // of a request to which the server responds 2xx
 	OtherBody   []byte        // another payload, that the server would accept too
 	FailingBody []byte        // optional: one to which the server responds 5xx
@@ -52,6 +53,9 @@ func (t *Target) request(method, address, key string, body []byte, probe Probe) 
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if key != "" {
+		if t.QuotedKeys {
+			key = `"` + key + `"`
+		}
 		r.Header.Set(t.KeyHeader, key)
 	}
 	return r, nil
