@@ -86,7 +86,11 @@ func TestVerifyHostileServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			begun := time.Now()
-			stdout, stderr, code := verifyAt(t, raw(t, row.speak), "--timeout", "500ms")
+			timeout := "40s"
+			if strings.Contains(row.says, "500ms") {
+				timeout = "500ms"
+			}
+			stdout, stderr, code := verifyAt(t, raw(t, row.speak), "--timeout", timeout)
 			wantSafe(t, name, stdout, stderr, "table")
 			if code != row.code || !strings.Contains(stderr, row.says) || stdout != "" {
 				t.Errorf("exit code %d and %s%s, want %d and %s", code, stdout, stderr, row.code, row.says)
@@ -164,7 +168,12 @@ func TestVerifyWithoutEffects(t *testing.T) {
 		found    string // of the rule draft.once
 		says     string
 	}{
-		"a right server":                    {nil, false, "kept", "one response, and replays of it"},
+		"a right server": {nil, false, "kept", "one response, and replays of it"},
+		"marks every response, and ignores keys": {func(b *bank, guarded, bare http.Handler) http.Handler {
+			return changed(func(_ *bank, _ *http.Request, response *httptest.ResponseRecorder) {
+				response.Header().Set("Idempotent-Replayed", "true")
+			})(b, bare, nil)
+		}, false, "broken", "different responses"},
 		"without marks":                     {withoutHeader("X-Idempotent-Replay"), false, "kept", "one response"},
 		"constant bodies":                   {nil, true, "kept", "one response"}, // duplicates are refused
 		"runs duplicates":                   {bareIf(in("duplicates")), false, "broken", "different responses, none marked as a replay"},
@@ -192,6 +201,11 @@ func TestVerifyStops(t *testing.T) {
 	stdout, stderr, code := b.said(t, server, "--max-requests", "9", "--effects", server.URL+"/effects")
 	if code != exitNothing || !strings.Contains(stderr, "stopped: the limit of requests is reached") || !strings.Contains(stdout, "skipped: the limit of requests is reached") || b.requests > 9 {
 		t.Errorf("exit code %d after %d requests, and\n%s%s", code, b.requests, stdout, stderr)
+	}
+	never := raw(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	stdout, stderr, code = verifyAt(t, never, "--total-timeout", "300ms")
+	if code != exitNothing || !strings.Contains(stderr, "stopped: the limit of time is reached (--max-requests 100, --total-timeout 300ms)") || !strings.Contains(stdout, "unknown  MUST") {
+		t.Errorf("exit code %d and\n%s%s", code, stdout, stderr)
 	}
 	for _, stop := range []struct {
 		limit, says string

@@ -48,7 +48,7 @@ func (s *Seen) runs(o *Observation) (n int64, known bool) {
 	}
 	unmarked, different := 0, make(map[string]bool)
 	for _, one := range o.Exchanges {
-		if !one.cut && one.succeeded() && !one.isMarked() {
+		if !one.cut && one.succeeded() && !s.isReplay(one) {
 			unmarked++
 			different[string(one.Body)] = true
 		}
@@ -68,7 +68,7 @@ func (s *Seen) isDistinctive() bool {
 	var before *Exchange
 	for _, name := range []Probe{EqualRetry, MemberOrder, NumberSpelling, NullMember, OtherAfter} {
 		o := s.by[name]
-		if o == nil || o.Skipped != "" || len(o.Exchanges) == 0 || !o.Exchanges[0].succeeded() || o.Exchanges[0].isMarked() {
+		if o == nil || o.Skipped != "" || len(o.Exchanges) == 0 || !o.Exchanges[0].succeeded() || s.isReplay(o.Exchanges[0]) {
 			continue
 		}
 		if before != nil && !bytes.Equal(before.Body, o.Exchanges[0].Body) {
@@ -82,5 +82,5 @@ func (s *Seen) isDistinctive() bool {
 // marksReplays reports whether the server has marked the replay to the equal retry.
 func (s *Seen) marksReplays() bool {
 	all := s.by[EqualRetry].Exchanges
-	return all[len(all)-1].isMarked()
+	return s.isReplay(all[len(all)-1])
 }

@@ -89,6 +89,8 @@ func replays(s *Seen, o *Observation) verdict {
 func marks(s *Seen, o *Observation) verdict {
 	const name = "Idempotent-Replayed"
 	switch first, second := o.Exchanges[0], o.Exchanges[1]; {
+	case first.isMarked():
+		return broken("the first response is marked as a replay too")
 	case second.Header.Get(name) == "true":
 		return kept("%s: true", name)
 	case second.Status != first.Status || !bytes.Equal(first.Body, second.Body):

@@ -144,7 +144,7 @@ func scopedToPath(s *Seen, o *Observation) verdict {
 	first, second := o.Exchanges[0], o.Exchanges[1]
 	isEqual := bytes.Equal(first.Body, second.Body)
 	switch {
-	case isConflict(second), second.isMarked():
+	case isConflict(second), s.isReplay(second):
 		return broken("the key of another URL gets %s", s.excerpt(second))
 	case !second.succeeded():
 		return unknown("%s", s.excerpt(second))
@@ -199,7 +199,7 @@ func ignoresKeyOnGet(s *Seen, o *Observation) verdict {
 		return unknown("not all requests were sent")
 	}
 	switch without, with := o.Exchanges[1], o.Exchanges[2]; {
-	case with.isMarked():
+	case s.isReplay(with):
 		return broken("GET with a key gets a replay: %s", s.excerpt(with))
 	case isUnrelated(without) || isUnrelated(with):
 		return unknown("GET gets %d, with a key %d", without.Status, with.Status)
@@ -242,7 +242,7 @@ func fresh(s *Seen, o *Observation, isFresh, isReplay func(string, ...any) verdi
 	switch first, second := o.Exchanges[0], o.Exchanges[1]; {
 	case second.Status == 0 || second.Status == http.StatusConflict:
 		return unknown("%d, then %s", first.Status, s.excerpt(second))
-	case second.isMarked():
+	case s.isReplay(second):
 		return isReplay("%d, then %d marked as a replay", first.Status, second.Status)
 	case second.Status != first.Status || !bytes.Equal(second.Body, first.Body):
 		return isFresh("%d, then %s", first.Status, s.excerpt(second))

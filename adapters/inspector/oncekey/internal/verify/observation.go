@@ -78,7 +78,7 @@ func (e *Exchange) succeeded() bool { return e.Status/100 == 2 }
 // replayHeaders are the names under which servers mark a replay.
 var replayHeaders = []string{"Idempotent-Replayed", "Idempotency-Replayed", "X-Idempotent-Replay", "X-Idempotent-Replayed", "X-Idempotency-Replayed"}
 
-// isMarked reports whether the server calls the response a replay.
+// isMarked reports whether the response has such a mark.
 func (e *Exchange) isMarked() bool {
 	for _, name := range replayHeaders {
 		if text := e.Header.Get(name); text != "" && !strings.EqualFold(text, "false") {
@@ -86,6 +86,13 @@ func (e *Exchange) isMarked() bool {
 		}
 	}
 	return false
+}
+
+// isReplay reports whether the server says that the response is a replay. The word of a server that has marked the first
+// response of all counts for nothing.
+func (s *Seen) isReplay(e *Exchange) bool {
+	first := s.by[EqualRetry].Exchanges
+	return e.isMarked() && len(first) > 0 && !first[0].isMarked()
 }
 
 func (e *Exchange) summary(s *Seen) string {
@@ -96,7 +103,7 @@ func (e *Exchange) summary(s *Seen) string {
 		return fmt.Sprintf("%d cut", e.Status)
 	case e.Status == 0:
 		return s.text([]byte(e.failed))
-	case e.isMarked():
+	case s.isReplay(e):
 		return fmt.Sprintf("%d replay", e.Status)
 	default:
 		return strconv.Itoa(e.Status)

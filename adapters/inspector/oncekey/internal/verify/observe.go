@@ -57,7 +57,7 @@ func (s *Seen) end(ctx context.Context, o *Observation, err error) error {
 		o.Skipped = s.Stopped
 		return nil
 	}
-	if o.Probe == EqualRetry {
+	if o.Probe == EqualRetry && s.Stopped == "" {
 		return s.begin(o.Exchanges[0])
 	}
 	return nil

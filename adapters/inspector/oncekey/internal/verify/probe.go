@@ -125,8 +125,8 @@ func (p *probing) single(ctx context.Context, key string) error {
 // mostRetries limits the retries while the server responds 409.
 const mostRetries = 5
 
-// retry sends the target's body until the response is no 409, and keeps the last exchange: a 409 to an equal request is a request
-// in progress.
+// retry sends the target's body until the response is no 409, and keeps the last exchange: a 409 to
+// an equal request is about a request in progress.
 func (p *probing) retry(ctx context.Context, key string) error {
 	for tries := 1; ; tries++ {
 		seen, err := p.send(ctx, key, p.target.Body)

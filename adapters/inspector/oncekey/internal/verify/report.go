@@ -94,7 +94,7 @@ type Row struct {
 // Rows returns the probes.
 func (s *Seen) Rows() (all []Row) {
 	for _, o := range s.Observations {
-		row := Row{Probe: o.Probe, Requests: o.Requests, Responses: s.responses(o)}
+		row := Row{Probe: o.Probe, Requests: o.Requests, Responses: o.responses(s)}
 		if o.Counted {
 			row.Effects = &o.Effects
 		}
@@ -105,7 +105,7 @@ func (s *Seen) Rows() (all []Row) {
 
 // responses returns the statuses of a probe. Those of requests that were sent at the same time have no
 // order.
-func (s *Seen) responses(o *Observation) string {
+func (o *Observation) responses(s *Seen) string {
 	if o.Skipped != "" {
 		return "skipped: " + o.Skipped
 	}
