@@ -76,8 +76,8 @@ func TestServeAProtocolOverMCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		session.Close()
-		serving.Wait()
+		_ = session.Close()
+		_ = serving.Wait()
 	}()
 	got, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "create_media_buy", Arguments: map[string]any{"idempotency_key": "5b0f6f0e-0a52-4d9b-9f42"}})
 	if err != nil || !got.IsError || ran {
