@@ -251,6 +251,14 @@ func (s *serving) reply(request *http.Request) (mcp.Result, error) {
 	return s.guard.shown(stored, s.call), nil
 }
 
+// shown returns a response of the guard as the client gets it.
+func (s *settings) shown(result *mcp.CallToolResult, call *mcp.CallToolRequest) *mcp.CallToolResult {
+	if !s.adcp {
+		return result
+	}
+	return enveloped(result, call)
+}
+
 // replayed returns a stored result with the marker, and with the changes of OnReplay.
 func (s *serving) replayed(request *http.Request, stored *mcp.CallToolResult) *mcp.CallToolResult {
 	if s.guard.onReplay != nil {
